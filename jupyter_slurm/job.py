@@ -103,7 +103,7 @@ class JobHandle:
     def result(self, timeout: float | None = None) -> dict[str, object]:
         """Wait for the end of the job and of `--fetch`, and return the variables. CellFailed: the
         job failed; VariableError: a variable is missing; JobLostError, SignatureError; TimeoutError
-        as in `wait`; errors of `--fetch`."""
+        as in `wait`; the errors of `--fetch`."""
         variables, failed = self._outcome(timeout)
         if failed:
             raise failed
@@ -141,7 +141,7 @@ class JobHandle:
         current().shell.run_line_magic("slurm", f"attach {self.id}")
 
     def __await__(self) -> Generator[Any, None, dict[str, object]]:
-        import asyncio  # noqa: PLC0415 - whoever awaits has loaded it, and a terminal never does
+        import asyncio  # noqa: PLC0415 - loaded by any caller that awaits, and not needed in a terminal
 
         loop = asyncio.get_running_loop()
         context = contextvars.copy_context()
@@ -222,7 +222,7 @@ def until_ready(
 def log_pages(
     api: Api, job_id: str, task: int | None = None, cursor: str = ""
 ) -> Iterator[LogChunk]:
-    """Yield the output so far of a job or array task, in pages."""
+    """Yield the log so far of a job or array task, in pages."""
     while True:
         chunk = api.logs(job_id, cursor, budget_bytes=None, task=task)
         yield chunk
@@ -238,7 +238,7 @@ def read_whole_log(api: Api, job_id: str, task: int | None = None) -> Iterator[s
 
 
 def text_of(outputs: Iterable[Output]) -> str:
-    """Return the text of streams and errors, including allowed errors of notebook cells."""
+    """Return the text of streams and errors, including ignored errors of notebook cells."""
     return "".join(map(_text_of, outputs))
 
 
@@ -278,7 +278,7 @@ def check_transfer(transfer: Transfer) -> Transfer:
 
 
 def check_shown_transfer(transfer: Transfer) -> Transfer:
-    """Return the transfer; raise its error without the files that its card names."""
+    """Return the transfer; raise its error, without the files that its card lists."""
     if transfer.failed is not None and transfer.problem is not None:
         error = from_problem(transfer.problem)
         error.detail = None

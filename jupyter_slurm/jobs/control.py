@@ -58,7 +58,7 @@ class JobControl:
             before = self._job_to_cancel(job_id)
             if before.state.final:
                 return before
-            # Noted first: if the job ends before scancel returns, this explains its end.
+            # Noted first: it explains an end before scancel returns.
             job = self._registry.change(job_id, cancel_requested_s=time.time())
         if withdraw(self._registry, job.id):
             return self._registry.job(job.id)
@@ -74,7 +74,7 @@ class JobControl:
             return self._registry.job(job_id)
         try:
             self._ask_slurm(job, scancel.cancel_argv([job.slurm_id]))
-        except NotFoundError:  # the watcher finds out how it ended
+        except NotFoundError:  # the watcher judges its end
             self._clusters.watch(self._clusters.named(job.cluster)).ask_now()
         except CommandError as exc:
             if not scancel.is_already_gone(exc.detail or ""):
@@ -83,7 +83,8 @@ class JobControl:
         return self._registry.job(job_id)
 
     def _job_to_cancel(self, job_id: str) -> Job:
-        """Return the job. NotFoundError: its submission may still arrive, and is then dropped."""
+        """Return the job. NotFoundError: unknown, but its submission may still arrive and is then
+        dropped."""
         try:
             return self._registry.job(job_id)
         except NotFoundError:
@@ -161,8 +162,8 @@ class JobControl:
     def _in_order(
         self, cluster: SlurmCluster, wanted: Mapping[str, Job | None]
     ) -> tuple[list[str], list[Job]]:
-        """Return Slurm's IDs, waiting jobs first, which would otherwise start in place of the
-        cancelled ones; and the jobs whose IDs Slurm has forgotten or given to others."""
+        """Return Slurm's IDs, waiting jobs first, which would otherwise start in place of cancelled
+        ones; and the jobs whose IDs Slurm has forgotten or reused."""
         rows = squeue.parse(cluster.ask(squeue.mine_argv(cluster.transport.user())))
         there: set[str] = set()
         begun: set[str] = set()
@@ -182,7 +183,7 @@ class JobControl:
         self, cluster: SlurmCluster, verb: JobVerb, some: Mapping[str, Job | None]
     ) -> list[Refusal]:
         if verb == "cancel":
-            # Noted first: if a job ends before scancel returns, this explains its end.
+            # Noted first: it explains an end before scancel returns.
             self._note_cancels(some.values(), requested=True)
             argv = scancel.cancel_argv(some)
         else:
@@ -193,7 +194,7 @@ class JobControl:
             if verb == "cancel":
                 self._note_cancels(some.values(), requested=False)
             raise
-        except CommandError as exc:  # Slurm goes on after a job that it refuses, and names it
+        except CommandError as exc:  # Slurm names refused jobs, and continues with the others
             refusals = self._refused(exc.detail or "", verb, some)
             if verb == "cancel":
                 self._note_cancels([some[slurm_id] for slurm_id in refusals], requested=False)
@@ -260,8 +261,8 @@ class JobControl:
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
         """Run a Slurm command as written, and list the queue if the command may have changed it.
 
-        Wait some seconds for the end of our jobs that `scancel` names: a cell that is run again at
-        once would otherwise attach to its job.
+        Wait some seconds for the end of our jobs that `scancel` names: otherwise a cell that is run
+        again at once would attach to its job.
         """
         asked = self._clusters.named(cluster)
         output = queue.command(asked, argv)
@@ -324,10 +325,10 @@ def _refusal(job: Job, why: str) -> Refusal:
 
 
 def gone(job: Job) -> NotFoundError:
-    """Return the error for a job that Slurm has forgotten."""
+    """Return the error for a forgotten job."""
     return NotFoundError(
         f"Slurm no longer knows job {job.id}.",
-        hint=f"Job {job.slurm_id} on {job.cluster}, if it exists, is another job.",
+        hint=f"Job {job.slurm_id} on {job.cluster}, if it exists, is a different job.",
     )
 
 

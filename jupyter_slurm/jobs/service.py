@@ -85,15 +85,15 @@ from jupyter_slurm.wire import (
 )
 
 _SUBMIT_WAIT_S = 20.0
-"""Seconds to wait for sbatch before the caller gets a job that is SUBMITTING."""
+"""Seconds to wait for sbatch before returning the job as SUBMITTING."""
 _PUSH_WAIT_S = 1.0
-"""Seconds to wait while a folder is pushed with the job: then its progress is shown instead."""
+"""Seconds to wait for a folder that is pushed with the job, before returning its progress."""
 _JOIN_S = 2.0
-"""Seconds for submissions to end; one that hangs in a connection is abandoned."""
+"""Seconds to wait for submissions to end; one that hangs in a connection is abandoned."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
-"""Seconds before the profile of a cluster with unfinished jobs is read again."""
+"""Seconds before reading the profile of a cluster with unfinished jobs again."""
 _LOGIN_KEPT_S = 12 * 3600.0
-"""Seconds to keep a connection whose login a user had to answer."""
+"""Seconds to keep a connection whose login needed an answer."""
 
 _log = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ class Service:
             self._start(partial(self._resume, name, job_ids), f"resuming jobs of {name}")
 
     def close(self) -> None:
-        """End every wait and thread; the next Service resumes unfinished work."""
+        """Stop all waits and threads; the next Service resumes unfinished work."""
         self._stop.set()
         self._registry.close()
         self._transfers.close()
@@ -149,7 +149,7 @@ class Service:
         self._clusters.close()
 
     def wake_waiters(self) -> None:
-        """Make every waiting call return now, and every later one immediately."""
+        """Make all waiting and later calls return immediately."""
         self._registry.close()
         self._clusters.wake_waiters()
 
@@ -157,7 +157,7 @@ class Service:
         return len(self._registry.live())
 
     def needed(self, quiet_s: float) -> bool:
-        """Return whether the agent must stay, after `quiet_s` without a call."""
+        """Return whether the agent must stay after `quiet_s` without a call."""
         if self._clusters.logins.answered_by_a_person() and quiet_s < _LOGIN_KEPT_S:
             return True
         return bool(self.live_jobs() or self.tunnels() or self._transfers.running)
@@ -317,8 +317,8 @@ class Service:
         return self._preflight.preview(job, cluster)
 
     def _recorded(self, spec: JobSpec) -> tuple[Record, Submission | None] | None:
-        """Record a new job. Return its record and its submission (None for a session's cell). None:
-        this ID was submitted before."""
+        """Record a new job. Return its record and its submission (None for a session's cell), or
+        None if the ID was submitted before."""
         with suppress(JupyterSlurmError):
             self._registry.record(spec.id)
             return None
@@ -384,7 +384,7 @@ class Service:
         def work() -> None:
             try:
                 submitter.run()
-            except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
+            except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
                 with suppress(NotFoundError):  # the job was forgotten meanwhile
                     self._registry.job(job_id)
                     _log.exception("the submission of %s failed", job_id)
@@ -402,7 +402,8 @@ class Service:
     # --- resuming the jobs of an earlier agent ---
 
     def _reopen_lab(self, record: Record) -> None:
-        """Open a lab's port as soon as the agent runs: a page may ask for it at any moment."""
+        """Open the port of a lab at the agent's start: a browser may request the page at any
+        time."""
         try:
             if kind_of(record.job).is_web_server:
                 self._labs.open(record.job, lab_base_url(record.spec))
@@ -410,11 +411,11 @@ class Service:
             self._note_problem(record.job, exc)
 
     def _resume(self, cluster: str, job_ids: list[str]) -> None:
-        """Resume the jobs of one cluster, which may take long to answer. Note a failure in the job
-        that it concerns."""
+        """Resume the jobs of one cluster, which may be slow to answer. Note a failure in its
+        job."""
         for job in self._unfinished(job_ids):
             try:
-                # A cancellation may have been requested and not yet sent.
+                # A requested cancellation may not have been sent yet.
                 if job.submitted_s is None or job.cancel_requested_s is not None:
                     self._pursue(job.id, cluster)
             except Exception as exc:  # noqa: BLE001 (the other jobs are resumed)
@@ -430,7 +431,7 @@ class Service:
                 return
             try:
                 self._clusters.watch(self._clusters.named(name)).look()
-            except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
+            except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
                 for job in jobs:
                     self._note_problem(job, exc)
             else:
@@ -448,7 +449,7 @@ class Service:
     def _note_problem(self, job: Job, error: Exception) -> None:
         if not isinstance(error, JupyterSlurmError):
             _log.exception("%s could not be resumed", job.id)
-            error = TransportError(f"The agent could not resume this job: {error!r}.")
+            error = TransportError(f"Cannot resume this job: {error!r}.")
         since_s = job.problem_since_s or self._started_s
         with suppress(NotFoundError, OSError):  # forgotten meanwhile; the disk is full
             self._registry.found(job, problem=error.problem(), problem_since_s=since_s)
@@ -474,7 +475,7 @@ class Service:
         return self._registry.store.renames.followed(path, since_s)
 
     def _given(self, spec: JobSpec) -> dict[str, str]:
-        """Return digests of the inputs of the job that `spec` describes."""
+        """Return digests of the inputs of `spec`."""
         cluster = self._cluster_for(spec)
         if isinstance(spec, CellSpec) and spec.session is not None:
             return identity.given_in_session(self._sessions.completed(spec, cluster.profile))

@@ -1,6 +1,6 @@
-"""`%%slurm` and `%slurm attach`: submit or find the job, follow it, bring back its variables.
+"""`%%slurm` and `%slurm attach`: submit or find the job, follow it, load its variables.
 
-`line.py` reads the line, `replay.py` shows the output.
+`line.py` parses the line, `replay.py` shows the output.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from jupyter_slurm.wire import (
 
 _CANCEL_WAIT_S = 5.0
 _RANK_BYTES = 20_000
-"""The most output that is shown of each other rank."""
+"""The most output to show of each other rank."""
 _OTHER: Mapping[InputPart, str] = MappingProxyType(
     {
         "options": "other options",
-        "folder": "another working folder",
+        "folder": "another working directory",
         "image": "another image",
         "in": "other values of --in",
         "in?": "perhaps other values of --in",
@@ -71,9 +71,8 @@ _OTHER: Mapping[InputPart, str] = MappingProxyType(
 def run(
     state: MagicsState, line: str, code: str, made: type[ScriptSpec] | None = None
 ) -> JobHandle | Preview | None:
-    """Run a cell's text as a job. Return the handle if the cell does not wait for it, with
-    `--dry-run` the preview. CellFailed, SubmitError, VariableError; RequestError: the line is not
-    valid."""
+    """Run a cell's text as a job. Return the handle if the cell does not wait for it, or with
+    `--dry-run` the preview. CellFailed, SubmitError, VariableError; RequestError: invalid line."""
     is_script = made is not None
     request = state.script_request(line, code) if is_script else state.request(line)
     request = with_session(state, request)
@@ -99,19 +98,19 @@ def run(
     if notebook is None and is_new and not state.told_unnamed and prompter().there():
         state.told_unnamed = True
         warn(
-            "Not in a saved notebook: to get this job back after restarting, run `%slurm attach "
+            "The notebook is not saved: after a restart, return to this job with `%slurm attach "
             f"{job.id}`."
         )
-    return JobHandle(state.api, job) if is_script else brought(state, request, job)
+    return JobHandle(state.api, job) if is_script else wait_or_detach(state, request, job)
 
 
-def brought(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
-    """Wait for the job and show its outcome; return its handle if it is to be left alone."""
+def wait_or_detach(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
+    """Wait for the job and show its outcome; return its handle if it is detached."""
     detach = state.settings.detach if request.detach is None else request.detach
     if detach:
         return JobHandle(state.api, job)
     on_interrupt = request.on_interrupt or state.settings.on_interrupt
-    bring(
+    show_to_end(
         state,
         job,
         cancel_on_interrupt=on_interrupt == "cancel",
@@ -121,8 +120,8 @@ def brought(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
 
 
 def _preview(state: MagicsState, request: Request, spec: JobSpec) -> Preview:
-    """Return what would be submitted, judged by the size of its input variables. VariableError:
-    one of them is missing, and the cell has no job that it would attach to without."""
+    """Return the preview, including the size of input variables. VariableError: one is missing, and
+    the cell has no earlier job."""
     if not _absent(state, spec) or _earlier_without(state, request, spec) is None:
         spec = _with_inputs(state, spec)
     try:
@@ -132,18 +131,18 @@ def _preview(state: MagicsState, request: Request, spec: JobSpec) -> Preview:
 
 
 def _check_syntax(state: MagicsState, spec: JobSpec) -> None:
-    """Raise CodeError, which shows the fault as IPython does, or warn of the fault."""
+    """Raise CodeError, shown as IPython does, or show a warning."""
     shell = state.shell
     manager = shell.prefilter_manager
 
     def translate(source: str) -> str:
         above = source[: len(source) - len(source.lstrip())].count("\n")
-        source = shell.transform_cell(source)  # which drops empty lines above
+        source = shell.transform_cell(source)  # drops leading empty lines
         if manager is not None and len(source.splitlines()) == 1:  # `pip …` without its %
             source = manager.prefilter_lines(source)
         return "\n" * above + source
 
-    source = f"\n{spec.code}"  # the magic's line is the cell's first
+    source = f"\n{spec.code}"  # the magic's line is the first line of the cell
     error = syntax.fault(source, shell.compile.cache(source, shell.execution_count), translate)
     if error is not None:
         rendered = shell.SyntaxTB.structured_traceback(type(error), error, None)
@@ -151,12 +150,12 @@ def _check_syntax(state: MagicsState, spec: JobSpec) -> None:
 
 
 def attach(state: MagicsState, job_id: str | None) -> None:
-    """Bring output and outcome of a job into this cell. None: the newest job whose outcome has not
-    been delivered, of this notebook if it has one. NotFoundError."""
+    """Show output and outcome of a job in this cell. None: the newest job with an undelivered
+    outcome, of this notebook if possible. NotFoundError."""
     job = state.api.job(job_id) if job_id else _newest(state)
     if job_id:
         warn_ended_earlier(state, job, job_id)
-    bring(state, job, cancel_on_interrupt=False, raise_on_failure=True)
+    show_to_end(state, job, cancel_on_interrupt=False, raise_on_failure=True)
 
 
 def _newest(state: MagicsState) -> Job:
@@ -164,8 +163,8 @@ def _newest(state: MagicsState) -> Job:
     here = [job for job in jobs if job.notebook and job.notebook == state.notebook]
     if not jobs:
         raise NotFoundError(
-            "No job runs or waits to be shown.",
-            hint="`%slurm jobs` lists all; `%slurm attach ID` shows any of them again.",
+            "No unfinished or unfetched jobs.",
+            hint="List all jobs with `%slurm jobs`, and show one again with `%slurm attach ID`.",
         )
     return (here or jobs)[0]
 
@@ -187,7 +186,7 @@ def _find_or_submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
 
 
 def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
-    """Return the job that this very cell has already started, if it is worth attaching to."""
+    """Return this cell's earlier job, if it can be attached to."""
     if request.reuse is Reuse.FRESH:
         return None
     earlier = _attachable(state, spec)
@@ -201,17 +200,17 @@ def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
             say(f"Job {job.id} runs this code with {other} and continues; {ways(job.id)}.")
     if request.reuse is Reuse.ATTACH:
         raise NotFoundError(
-            "There is no job of this cell to attach to.",
-            hint="Leave out --attach to submit one; `%slurm jobs` lists the others.",
+            "This cell has no job to attach to.",
+            hint="Omit --attach to submit one. See other jobs with `%slurm jobs`.",
         )
     return None
 
 
 def _attachable(state: MagicsState, spec: JobSpec) -> Earlier | None:
-    """Return the job that this cell has already started, unless its outcome is in the notebook."""
+    """Return this cell's earlier job, unless its outcome is already in the notebook."""
     earlier = state.api.attachable(spec)
     while earlier is not None and earlier.job.state.final and state.is_shown(earlier.job):
-        state.api.delivered(earlier.job.id)  # the page has not yet said so
+        state.api.delivered(earlier.job.id)  # not acknowledged by the page yet
         earlier = state.api.attachable(spec)
     return earlier
 
@@ -219,25 +218,25 @@ def _attachable(state: MagicsState, spec: JobSpec) -> Earlier | None:
 def _find_without(
     state: MagicsState, request: Request, spec: JobSpec, absent: Sequence[str]
 ) -> Job | None:
-    """Return the same job if input variables are gone, and say so."""
+    """Return and report the earlier job if input variables are missing."""
     job = _earlier_without(state, request, spec)
     if job is not None:
         names = _listed([f"`{name}`" for name in absent])
-        with_what = f"what {names} held when it was submitted"
+        with_what = f"{names} as of its submission"
         _say_attached(request, job, with_what)
     return job
 
 
 def _earlier_without(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
-    """Return the job of the same cell, whatever went into it: where variables are gone, as after a
-    restart of the kernel, the cell has nothing to submit, so it can mean nothing else."""
+    """Return this cell's earlier job with any inputs: without its variables, as after a restart of
+    the kernel, the cell cannot submit a new one."""
     earlier = None if request.reuse is Reuse.FRESH else _attachable(state, spec)
     return earlier.job if earlier and {*earlier.differs} <= {"in", "in?"} else None
 
 
 def _say_attached(request: Request, job: Job, other: str) -> None:
-    """Say that the cell is attached to its job, which has `other` than the cell has now; "": the
-    same."""
+    """Report that the cell is attached to its job. `other`: the job's inputs that differ from the
+    cell's."""
     state = "has ended meanwhile" if job.state.final else f"is {job.state.word}"
     how = f", with {other}" if other else ""
     if request.reuse is not Reuse.ATTACH:
@@ -254,7 +253,7 @@ def _listed(words: Sequence[str]) -> str:
 def _submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
     try:
         return state.submit(spec, request)
-    except AgentError:  # the agent may have the job
+    except AgentError:  # the agent may have received the job
         raise
     except (JupyterSlurmError, LoginDeclined):
         _drop_inputs(spec)
@@ -262,19 +261,19 @@ def _submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
 
 
 def _absent(state: MagicsState, spec: JobSpec) -> list[str]:
-    """Return the variables that should go in and are not here."""
+    """Return the input variables that do not exist."""
     names = spec.names_in if isinstance(spec, CellSpec) else ()
     return [name for name in names if name not in state.namespace]
 
 
 def _drop_inputs(spec: JobSpec) -> None:
-    """Delete the file of the variables that go in: they are not sent."""
+    """Delete the file of unsent input variables."""
     if isinstance(spec, CellSpec) and spec.inputs:
         Path(spec.inputs).unlink(missing_ok=True)
 
 
 def _with_inputs(state: MagicsState, spec: JobSpec) -> JobSpec:
-    """Write the variables that go in to where the agent takes them from. VariableError."""
+    """Write the input variables to the agent's spool folder. VariableError."""
     if not isinstance(spec, CellSpec) or not spec.names_in:
         return spec
     from jupyter_slurm import places  # noqa: PLC0415
@@ -296,10 +295,10 @@ def _with_inputs(state: MagicsState, spec: JobSpec) -> JobSpec:
     )
 
 
-def bring(
+def show_to_end(
     state: MagicsState, job: Job, *, cancel_on_interrupt: bool, raise_on_failure: bool
 ) -> None:
-    """Show the job here until it has ended, and then its outcome."""
+    """Show the job until it has ended, then its outcome."""
     state.live.drop(job.id)
     card = LiveCard(job)
     card.show()
@@ -328,8 +327,7 @@ def bring(
 
 
 def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterSlurmError | None:
-    """Put the variables into the notebook, then note that everything was sent; return the error to
-    raise."""
+    """Load the variables into the notebook, then note the delivery; return the error to raise."""
     api, job_id = state.api, card.job.id
     result = worker(lambda: api.result(job_id))
     not_come = dict(result.failed)
@@ -345,14 +343,13 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
         except JupyterSlurmError as exc:
             if failed is None:
                 raise
-            warn(f"Its files could not be fetched: {exc}")
+            warn(f"Cannot fetch the job's files: {exc}")
     _note_sent(state, worker, card)
     return failed
 
 
 def _note_sent(state: MagicsState, worker: CallThread, card: LiveCard) -> None:
-    """Have the page acknowledge the outcome, once it has it; where the client does not, count it
-    as delivered."""
+    """Let the page acknowledge the outcome; if the client cannot, count it as delivered."""
     job, asked = card.job, page()
     if asked is None:
         job = worker(lambda: state.api.delivered(job.id))
@@ -362,7 +359,7 @@ def _note_sent(state: MagicsState, worker: CallThread, card: LiveCard) -> None:
 
 
 def _show_other_ranks(state: MagicsState, worker: CallThread, job: Job) -> None:
-    """Show, folded, what the ranks have written whose output is not the cell's."""
+    """Show the output of other ranks, folded."""
     if not isinstance(job, CellJob) or job.ranks < 2:
         return
     ranks = range(1, min(job.ranks, other_ranks.MOST + 1))
@@ -387,7 +384,7 @@ def _remark(result: Result) -> None:
 
 
 def _left(state: MagicsState, card: LiveCard, *, waits_for_login: bool = False) -> Detached:
-    """Return the interrupt of a cell whose job continues or is not yet submitted."""
+    """Return the interrupt of a cell whose job continues or is still being submitted."""
     state.live.add(card)
     job = card.job
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
@@ -399,11 +396,11 @@ def _left(state: MagicsState, card: LiveCard, *, waits_for_login: bool = False) 
 
 
 def _after_login() -> str:
-    return "is submitted by itself after the login, and this cell, run again, attaches to it"
+    return "is submitted automatically after the login; run this cell again to attach to it"
 
 
 def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Detached:
-    """Cancel the job of an interrupted cell and return the interrupt; a second interrupt stops the
+    """Cancel the job of an interrupted cell and return the interrupt. A second interrupt stops
     waiting."""
     job_id = card.job.id
     with CallThread(state.person, card.job.cluster) as worker:
@@ -414,19 +411,19 @@ def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Deta
             return _left(state, card)
     state.live.add(card)
     ended = card.job.state.word
-    return Detached(f"job {job_id} was asked to end and is {ended}")
+    return Detached(f"job {job_id}: cancellation requested; it is {ended}")
 
 
 def _give_up(
     state: MagicsState, worker: CallThread, card: LiveCard, exc: JupyterSlurmError
 ) -> None:
-    """Keep a job whose connection is lost. Count an outcome that cannot be fetched as sent, so that
-    the cell's next run submits a new job."""
+    """Leave a job whose connection is lost. Count an outcome that cannot be fetched as delivered,
+    so that the cell submits a new job next time."""
     on_the_way = (AgentError, LoginError, HostKeyError)
     if isinstance(exc, on_the_way) or exc.transient or not card.job.state.final:
         state.live.add(card)
         waits = isinstance(exc, LoginNeededError) and card.job.state is JobState.SUBMITTING
-        goes = _after_login() if waits else "is not affected"
+        goes = _after_login() if waits else "continues"
         warn(f"Job {card.job.id} {goes}; {ways(card.job.id)}.")
     else:
         _note_sent(state, worker, card)

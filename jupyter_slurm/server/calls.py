@@ -35,9 +35,9 @@ class Right:
 @dataclass(frozen=True, slots=True)
 class Rule:
     rights: tuple[Right, ...]
-    """Rights, all of which are needed."""
+    """The required rights."""
     get: bool = False
-    """Whether GET is allowed, for calls that only read and have scalar arguments."""
+    """GET is allowed: the call only reads and has scalar arguments."""
 
 
 _READ, _WRITE, EXECUTE = Right("read"), Right("write"), Right("execute")

@@ -324,7 +324,7 @@ def _place(target: str, content: bytes | Path, ending: str) -> None:
 
 
 def _is_text(name: str) -> bool:
-    """Tell whether a name is UTF-8: others (surrogates) can be neither shown nor requested."""
+    """Return whether a name is UTF-8: others (surrogates) can be neither shown nor requested."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -295,7 +295,7 @@ def test_a_row_that_cannot_be_read_is_that_jobs_problem(
         seat.compare(good.replace(b"node000", hostile))
         problem = seat.registry.job("bad").problem
         assert problem is not None
-        assert problem.message == "What the cluster says of this job cannot be read."
+        assert problem.message == "Cannot read the cluster's data about this job."
         assert problem.detail is not None
         assert problem.detail.isprintable()
         now = seat.registry.job("good")

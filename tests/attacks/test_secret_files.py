@@ -114,7 +114,7 @@ def test_a_value_can_stay_out_of_every_command_line(monkeypatch: pytest.MonkeyPa
     args = read_arguments(KERNEL_ADD, ["--env", "TOKEN", "--name", "mine"])
     args.options = with_values(args.options, os.environ)
     assert spec.meant(args, CLUSTERS).words[2:] == ("--env", f"TOKEN={SECRET}")
-    with pytest.raises(RequestError, match="exports no variable `OTHER`"):
+    with pytest.raises(RequestError, match="does not export `OTHER`"):
         with_values([("env", "OTHER")], os.environ)
 
 

@@ -193,10 +193,7 @@ def test_no_words_print_the_commands(run: Run) -> None:
 def test_a_misspelt_command_is_a_usage_error_with_the_nearest(run: Run) -> None:
     code, _, err = run(no_api(), "stauts")
     assert code == 2
-    assert (
-        "`jupyter slurm stauts`: there is no such command.\nDid you mean `jupyter slurm status`?"
-        in err
-    )
+    assert "Unknown command `jupyter slurm stauts`.\nDid you mean `jupyter slurm status`?" in err
 
 
 def test_a_wrong_option_is_a_usage_error_without_a_traceback(run: Run) -> None:
@@ -277,12 +274,12 @@ def test_the_environment_names_the_cluster_where_no_option_does(
     ("words", "code", "message"),
     [
         ((), 2, "jupyter slurm submit FILE"),
-        (("gone.py",), 1, "There is no file gone.py."),
-        (("text.txt",), 2, "is neither a notebook (.ipynb), nor Python (.py), nor a script"),
+        (("gone.py",), 1, "File gone.py not found."),
+        (("text.txt",), 2, "is not a notebook (.ipynb), Python file (.py) or script"),
         (("a.py", "--tiem", "1"), 2, "--time"),
         (("a.py", "--time", "soon"), 2, "soon"),
-        (("a.py", "--in", "x"), 2, "--in is for cells of a notebook"),
-        (("a.py", "--fresh"), 2, "--fresh is for cells of a notebook"),
+        (("a.py", "--in", "x"), 2, "--in is for notebook cells"),
+        (("a.py", "--fresh"), 2, "--fresh is for notebook cells"),
         (("book.ipynb", "--", "argument"), 2, "takes no arguments after `--`"),
         (("latin.py",), 2, "latin.py is not UTF-8 text (byte 2)"),
     ],
@@ -437,8 +434,8 @@ def test_ctrl_c_detaches_and_says_how_to_come_back(run: Run) -> None:
     api = MemoryApi([Stream(name="stdout", text="x\n")], [KeyboardInterrupt], [])
     code, out, err = submit(run, api)
     assert (code, out) == (130, "x\n")
-    assert f"`jupyter slurm attach {api.specs[0].id}` shows its output" in err
-    assert f"`jupyter slurm cancel {api.specs[0].id}` stops it" in err
+    assert f"with `jupyter slurm attach {api.specs[0].id}`" in err
+    assert f"`jupyter slurm cancel {api.specs[0].id}`" in err
     assert api.calls == []
 
 

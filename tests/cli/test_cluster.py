@@ -204,8 +204,8 @@ def test_a_private_cluster_goes_up_runs_a_job_goes_down_and_is_purged(tmp_path: 
             assert wait(60), "the agent stays, without a job or a cluster"
         left = [path for path in home.rglob("*") if path.is_file()]
         assert {path.name for path in left} <= {"agent.log", "agent.lock", "agent.starting"}
-        assert "no private cluster `local`" in shell.ok("status")
-        assert "no private cluster `local`" in shell.ok("down")
+        assert "No private cluster `local`" in shell.ok("status")
+        assert "No private cluster `local`" in shell.ok("down")
     shutil.rmtree(home)
 
 

@@ -75,8 +75,8 @@ def test_with_flags_and_yes_nothing_is_asked(run: Run, files: Path) -> None:
         "Accounts: physics",
         "QOS: normal",
         "charliecloud, docker, environment modules",
-        "Python there: 3.9.",
-        "$SCRATCH = /scratch/my data (lustre, 878.9 GiB free; seen by every node)",
+        "Python on the login node: 3.9.",
+        "$SCRATCH = /scratch/my data (lustre, 878.9 GiB free; visible on every node)",
         'host = "login1"',
         "jupyter slurm clusters test arandu",
     ):
@@ -101,7 +101,7 @@ def test_what_the_person_does_not_want_is_not_kept(run: Run, files: Path) -> Non
     run.lines = ["login1", "", "", "no"]
     code, out, _ = run("clusters", "add", "mine")
     assert code == 1
-    assert "Nothing is kept." in out
+    assert "Nothing was saved." in out
     assert list(files.iterdir()) == []
 
 
@@ -152,7 +152,7 @@ def test_where_there_is_no_route_a_gateway_is_asked_for(
     code, out, err = run("clusters", "add", "arandu")
     assert (code, err) == (0, "")
     assert "There is no route to login1.\nIs a gateway needed?\n" in out
-    assert "Is it behind a gateway (ProxyJump)?" in out
+    assert "Gateway (ProxyJump), if any" in out
     assert (profile().host, profile().jump) == ("login1", ("gw",))
 
 
@@ -193,7 +193,7 @@ def test_jobs_live_where_every_node_sees_them(run: Run) -> None:
         (("../x", "--host", "h", "--yes"), "is not a valid name"),
         (("arandu", "--host", "h", "--runtime", "dokcer", "--yes"), "dokcer"),
         (("arandu", "--host", "h", "--env", "x", "--yes"), "NAME=VALUE"),
-        (("arandu",), "This needs an answer"),
+        (("arandu",), "No answer"),
     ],
 )
 def test_what_cannot_be_added_is_refused(
@@ -230,7 +230,7 @@ def test_a_cluster_is_tested_by_a_job_of_its_own(run: Run) -> None:
     assert (spec.cluster, spec.options) == ("fake", {"partition": "gpu"})
     assert "✔ fake answers.\n✖ No GPUs.\n" in out
     assert "says hello from Python" in out
-    assert "went to `fake` and came back" in out
+    assert "job on `fake` succeeded" in out
     assert code == 1, "doctor found something wrong"
     assert run.api.jobs() == []
 

@@ -55,7 +55,7 @@ def test_a_recipe_of_a_file_is_made_and_its_output_shown(run: Run, tmp_path: Pat
     assert (spec.recipe, spec.folder) == ("pip install x\n", str(tmp_path))
     assert run("build", "mine", "recipe", "--from", "base")[:2] == (
         0,
-        "The image mine is there: /images/mine\n",
+        "Image mine exists: /images/mine\n",
     )
 
 
@@ -68,7 +68,7 @@ def test_a_recipe_may_come_on_standard_input(run: Run, typed: Callable[[str], No
 def test_images_are_pulled_listed_and_removed(run: Run) -> None:
     assert run("ls")[:2] == (
         0,
-        "No images yet. `jupyter slurm image build` or %%slurm_image builds one.\n",
+        "No images yet. Build one with `jupyter slurm image build` or %%slurm_image.\n",
     )
     assert run("pull", "ubuntu:22.04", "--detach")[0] == 0
     assert run.api.image_specs[0].recipe is None

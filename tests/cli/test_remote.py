@@ -73,7 +73,7 @@ def test_login_asks_and_says_how_the_cluster_is_reached(run: Run) -> None:
     code, out, err = run("login")
     assert (code, out) == (
         0,
-        f"Connected to fake: {HOST} → alice@login1, 12 ms there and back.\n",
+        f"Connected to fake: {HOST} → alice@login1, 12 ms round trip.\n",
     )
     assert run.prompts == [f"{HOST} asks: Password: "] * 2
     assert "rejected that answer" in err
@@ -96,7 +96,7 @@ def test_ctrl_c_at_the_prompt_is_130_and_a_sentence(run: Run, tmp_path: Path) ->
         code, _, err = run(*words)
         assert code == 130
         assert "cancelled; nothing else was done" in err
-        assert "Whether job" not in err
+        assert "Check if job" not in err
     assert run.api.given == [None, None]
 
 
@@ -181,7 +181,7 @@ def test_a_dashboard_is_opened_and_its_address_printed(
     job = run.api.submit(CellSpec(name="fit", code="linger()"))
     code, out, err = run("tunnel", f"{job.id}:tensorboard")
     assert (code, out) == (0, f"http://tensorboard-{job.id}.localhost:4001/\n")
-    [path] = re.findall(r"Open (\S+) in a browser of this machine", err)
+    [path] = re.findall(r"Open (\S+) in a browser on this machine", err)
     assert out.strip() in Path(path).read_text()
     assert run("tunnel", "nowhere:ray")[0] == 1
 

@@ -117,18 +117,18 @@ def test_exclude_is_sbatchs_and_names_nodes() -> None:
         ("--time soon", "--time"),
         ("--image", "--image: expected one argument"),
         ("--detach=1", "--detach: ignored explicit argument"),
-        ("print(1)", "Code goes below the line"),
+        ("print(1)", "Put code below the line"),
         ("--name 'a b'", "a b"),
         ("--env novalue", "NAME=VALUE"),
-        ("--in 'a b'", "`a b` is not the name"),
+        ("--in 'a b'", "`a b` is not a variable name"),
         ("--on-interrupt stop", "`detach`, `cancel`"),
-        ("--attach --fresh", "opposites"),
+        ("--attach --fresh", "exclude each other"),
         ("--comment 'open", "quot"),
-        ("--fetch /etc/passwd", "outside of the folder"),
-        ("--fetch 'out/../../x'", "outside of the folder"),
-        ("--fetch ~/x", "outside of the folder"),
+        ("--fetch /etc/passwd", "outside of the job's working directory"),
+        ("--fetch 'out/../../x'", "outside of the job's working directory"),
+        ("--fetch ~/x", "outside of the job's working directory"),
         ("--container-mounts=.:/workspace", "--mount SRC:DST"),
-        ("--container-mount-home", "Your home is mounted"),
+        ("--container-mount-home", "The home is already mounted"),
         ("--container-image ubuntu", "--image IMAGE"),
     ],
 )
@@ -224,7 +224,7 @@ def test_a_session_may_be_named(line: str, name: str, detach: bool | None) -> No
 )
 def test_a_cell_of_a_session_asks_for_nothing_that_is_the_sessions(words: str) -> None:
     name = words.split(maxsplit=1)[0]
-    with pytest.raises(RequestError, match=f"{name} is not for a cell of a session"):
+    with pytest.raises(RequestError, match=f"{name} cannot be used in a session"):
         job(parse(split(f"{words} --session")), "1")
 
 

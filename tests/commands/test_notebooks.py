@@ -160,8 +160,11 @@ def test_hostile_text_in_cells_arrives_unchanged(tmp_path: Path) -> None:
         ("", "n.ipynb is not a notebook"),
         ("[]", "not a notebook of format 4"),
         ('{"nbformat": 3}', "not a notebook of format 4"),
-        (notebook(kernelspec={"language": "julia"}), "is written in julia; only Python runs"),
-        ('{"nbformat": 4, "cells": [3]}', "its cells are not what they should be"),
+        (
+            notebook(kernelspec={"language": "julia"}),
+            "is written in julia; only Python is supported",
+        ),
+        ('{"nbformat": 4, "cells": [3]}', "its cells are malformed"),
     ],
 )
 def test_what_is_no_python_notebook_is_refused(text: str, message: str) -> None:

@@ -48,9 +48,9 @@ def test_the_line_for_a_terminal_asks_for_the_same(words: str) -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("--job 12 --gpus 1", "`--gpus` is for a new allocation"),
+        ("--job 12 --gpus 1", "`--gpus` needs a new allocation"),
         ("--job", "--job: expected one argument"),
-        ("--node n2", "--node is for a node of a running job"),
+        ("--node n2", "--node needs --job ID"),
         ("--detach", "--detach does not apply to a terminal"),
         ("--push .", "--push does not apply to a terminal"),
         ("--out=x", "--out does not apply to a terminal"),

@@ -132,16 +132,16 @@ def place_of_its_own(command: Command) -> bool:
     ("words", "said"),
     [
         ("logs", "Missing job ID."),
-        ("logs x y", "`y` is one word too many"),
-        ("logs x --task y", "a number, not `y`"),
+        ("logs x y", "`y` is an extra argument"),
+        ("logs x --task y", "`y` is not a number"),
         ("logs x --task", "--task: expected one argument"),
         ("connections --cluster x", "has no option `--cluster`"),
         ("lab extend", "required: --time"),
-        ("session start x", "Code goes below the line"),
+        ("session start x", "Put code below the line"),
         ("session start --session", "is for a cell, not for a session"),
-        ("lab begin", "there is no such command"),
+        ("lab begin", "Unknown command"),
         ("push x --exclude=--", "cannot have the value"),
-        ("salloc --nodes 2", "`salloc` does not run here"),
+        ("salloc --nodes 2", "`salloc` is not supported"),
     ],
 )
 def test_errors_in_a_recipe_are_named(words: str, said: str) -> None:

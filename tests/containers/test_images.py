@@ -93,13 +93,13 @@ def test_an_alias_may_name_a_mirror() -> None:
 def test_a_missing_image_is_reported_with_existing_ones() -> None:
     with pytest.raises(NotFoundError) as caught:
         find("pytorch:22.1", {"/images": ["pytorch+22.11.sqfs"]}, {"jax": "/x"})
-    assert str(caught.value.message) == "There is no image 'pytorch:22.1' on this cluster."
+    assert str(caught.value.message) == "Image 'pytorch:22.1' not found on this cluster."
     detail = str(caught.value.detail)
     assert detail.startswith("Looked for pytorch+22.1, ")
     assert detail.endswith(" in /images.")
     assert str(caught.value.hint) == (
-        "Did you mean pytorch:22.11? There are: jax, pytorch:22.11. "
-        "`%slurm image pull pytorch:22.1` pulls it from a registry."
+        "Did you mean pytorch:22.11? Available: jax, pytorch:22.11. "
+        "Pull it from a registry with `%slurm image pull pytorch:22.1`."
     )
 
 

@@ -44,7 +44,7 @@ def test_a_tool_without_own_programs_refuses_with_a_hint(name: str) -> None:
     box = Box(job_dir="/j", image=None if name == "none" else "/images/a")
     with pytest.raises(RequestError, match=f"The runtime {name} cannot run") as caught:
         launch_own(RUNTIMES[name], ["a"], box)
-    assert "begins with `#!`" in str(caught.value.hint)
+    assert "starts with `#!`" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(

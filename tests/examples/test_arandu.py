@@ -80,7 +80,7 @@ def test_guide_runs_and_leaves_nothing_on_the_nodes(
 
     user = arandu.account.name
     assert "Connected to arandu" in reading.text("%slurm login")
-    assert "is in Jupyter's picker, as `arandu`." in reading.text("!jupyter slurm kernel add")
+    assert "to Jupyter's kernels as `arandu`." in reading.text("!jupyter slurm kernel add")
     assert "PyTorch 1." in reading.text("NotebookClient(there")
     assert f"/output/{user} can be written to: True" in reading.text("--name folders")
     assert "latest.txt" in reading.text("--name keep")
@@ -105,8 +105,8 @@ def test_guide_runs_and_leaves_nothing_on_the_nodes(
     assert "in /workspace/data: computed on c4aiscw2" in reading.text("--chdir /workspace/data")
     assert f"removed directory '/output/{user}/kept'" in reading.text("--name clean")
 
-    assert "logs in there." in reading.text("%slurm lab start")
-    assert "asked to end" in reading.text("%slurm lab stop")
+    assert "to log in." in reading.text("%slurm lab start")
+    assert "cancellation requested" in reading.text("%slurm lab stop")
     assert '"kernels": 0' in reading.text("urlopen(f")
 
     trained = reading.text("%slurm attach")

@@ -81,5 +81,5 @@ def test_an_image_is_made_and_every_model_of_the_search_comes_back(
     assert "RUNNING 15 c[01-03]" in reading.text("--jobs {session_job}")
     assert "load average" in reading.text("slurm shell")
     assert "threads, then 5" in reading.text("before = torch")
-    assert "asked to end" in reading.text("session stop")
+    assert "cancellation requested" in reading.text("session stop")
     wait_until(lambda: unipi.queue() == [], LIMIT_S)

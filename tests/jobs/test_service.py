@@ -164,7 +164,7 @@ def test_a_job_waits_for_one_of_ours_by_its_id(site: Site) -> None:
     code = f"#!/bin/bash\n#SBATCH --dependency=afterany:{first.id}\necho done\n"
     script = site.run(code, kind=JobKind.SCRIPT)
     assert script.state is JobState.COMPLETED
-    with pytest.raises(RequestError, match="There is no job `zzzzzzzz` here"):
+    with pytest.raises(RequestError, match="unknown job `zzzzzzzz`"):
         site.service.submit(spec("1", options={"dependency": "afterok:zzzzzzzz"}))
 
 

@@ -63,7 +63,7 @@ def test_one_display_follows_the_connection(notice: ConnectionNotice, cell: Cell
     notice.look(CELL, "arandu", 600.0)
     notice.stream_open(601.0)
     why, login, line, well = cell.texts()
-    assert "There is no route. The kernel retries by itself." in why
+    assert "There is no route. The kernel retries automatically." in why
     assert "`jupyter slurm login arandu`" in login
     assert "The line was cut." in line, "the cluster is reached, the kernel not yet"
     assert well == "The connection to the kernel's job was down for 10 min 1 s. No output was lost."

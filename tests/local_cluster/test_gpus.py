@@ -153,4 +153,4 @@ def test_own_gpus_are_not_pretended_where_there_are_none(
     assert "`--gpus 2`" in err
     assert status() is None
     assert main(["up", "--gpus", "some"]) == 2
-    assert "--gpus: it takes a number, not `some`" in capsys.readouterr().err
+    assert "--gpus: `some` is not a number" in capsys.readouterr().err

@@ -82,7 +82,9 @@ def test_a_labs_name_means_the_lab_of_the_cluster_that_is_asked_for(
     assert here in shell.run("%slurm lab extend mine --time +1h").out
     assert there in shell.run("%slurm lab extend mine --cluster there --time +1h").out
     assert there in shell.run(f"%slurm lab stop {there}").out
-    assert "`%slurm lab start [OPTIONS]` starts one." in str(shell.run("%slurm lab stop x").error)
+    assert "Start one with `%slurm lab start [OPTIONS]`." in str(
+        shell.run("%slurm lab stop x").error
+    )
 
 
 def test_why_shows_the_card_with_the_reason(shell: Shell, api: FakeApi) -> None:

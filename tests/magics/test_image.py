@@ -17,7 +17,7 @@ def test_an_image_is_made_shown_and_not_made_again(shell: Shell, api: FakeApi) -
     assert (spec.name, spec.base, spec.recipe) == ("mine", "base", "pip install x\n")
     assert dict(spec.options) == {"partition": "gpu"}
     assert "making it" in first.out
-    assert "The image mine is there: /images/mine" in shell.run(cell).out
+    assert "Image mine exists: /images/mine" in shell.run(cell).out
 
 
 def test_the_files_beside_the_cell_are_those_of_the_notebooks_folder(

@@ -140,7 +140,7 @@ def test_a_cell_whose_submission_got_no_answer_says_so_and_finds_its_job(
     monkeypatch.setattr(api, "submit", unanswered)
     ran = shell.run("%%slurm\n1")
     assert isinstance(ran.error, AgentError)
-    assert f"Job {api.jobs()[0].id} may have been submitted all the same" in ran.err
+    assert f"Job {api.jobs()[0].id} may have been submitted" in ran.err
     assert shell.run("%%slurm\n1").error is None
     assert len(api.jobs()) == 1
 
@@ -162,7 +162,7 @@ def test_connect_logs_in_and_says_how_the_cluster_is_reached(
     api.need_login(PASSWORD)
     types("s3cret")
     ran = shell.run("%slurm login")
-    assert ran.out == f"Connected to fake: {HOST} → alice@login1, 12 ms there and back.\n"
+    assert ran.out == f"Connected to fake: {HOST} → alice@login1, 12 ms round trip.\n"
     assert shell.run("%slurm logout").error is None
     far, here = table(shell, "%slurm connections").rows
     assert (far["State"], far["Way"]) == ("login-needed", f"{HOST} → alice@login1")
@@ -277,7 +277,7 @@ def test_files_that_do_not_come_do_not_hide_how_the_cell_failed(shell: Shell, ap
     api.steps = [lost]
     ran = shell.run("%%slurm --fetch '*.csv'\n1 / 0")
     assert isinstance(ran.error, CellFailed)
-    assert ran.err == "Its files could not be fetched: The disk is full.\n"
+    assert ran.err == "Cannot fetch the job's files: The disk is full.\n"
     api.steps = [lost]
     with pytest.raises(CellFailed) as caught:
         JobHandle(api, api.jobs()[0]).result()
@@ -315,7 +315,7 @@ def test_a_dashboard_is_opened_and_neither_address_nor_secret_gets_into_the_note
 
     monkeypatch.setattr("webbrowser.open", opens)
     ran = shell.run(f"%slurm tunnel {job.slurm_id}:ray")
-    assert ran.out == "It is open in the browser.\n"
+    assert ran.out == "Opened in the browser.\n"
     entry = api.dashboard_entry(job.id, "ray")
     page = Path(told[0].removeprefix("file://"))
     assert page.stat().st_mode & 0o777 == 0o600

@@ -99,7 +99,7 @@ def test_cells_run_in_the_session_that_the_notebook_has_started_until_it_is_stop
         failed = kernel.run("%%slurm --session\nkept / 0")
         assert "ZeroDivisionError" in failed.content["evalue"]
         assert "in session" in failed.content["evalue"]
-        assert "asked to end" in ok(kernel.run("%slurm session stop")).text
+        assert "cancellation requested" in ok(kernel.run("%slurm session stop")).text
         wait_until(lambda: desk.session().state.final, PATIENCE_S)
         told = kernel.run("%%slurm --session\n1").content["evalue"]
         assert "has ended (done). Shut down." in told
@@ -152,7 +152,10 @@ def test_a_cell_outlives_its_agent_and_an_interrupt_can_leave_or_cancel_it(
         ok(kernel.reply(request))
         assert kernel.run("print(x)").text == "42\n"
         assert value(kernel.run("%%slurm --session\nx")) == "42"
-        for options, told in ((" --on-interrupt cancel", "was asked to end"), ("", "continues")):
+        for options, told in (
+            (" --on-interrupt cancel", "cancellation requested"),
+            ("", "continues"),
+        ):
             request = kernel.start(cell.format(options))
             kernel.until(partial(says_begun, request))
             kernel.manager.interrupt_kernel()

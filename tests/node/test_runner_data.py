@@ -152,12 +152,12 @@ OTHERS = {
 def test_other_types_are_rejected(tmp_path: Path, told: str) -> None:
     why = refused(tmp_path, OTHERS[told])
     assert told in why
-    assert "Bring back" in why
+    assert "Return numbers" in why
 
 
 def test_frame_without_pyarrow_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert f"needs pyarrow 15 or later to travel as data. Install it for {sys.executable}" in (
+    assert f"needs pyarrow 15 or later to be stored as data. Install it for {sys.executable}" in (
         refused(tmp_path, FRAME)
     )
 

@@ -228,6 +228,6 @@ def test_data_comes_back_without_a_pickle(run: RunCell, python: tuple[str, ...])
     done = run(cell, names_out=["model", "a", "b", "c"], out_format="data", python=python)
     assert done.variables() == {"a": {"l": [0.5, float("inf")]}, "b": (1, "é", {None})}
     assert set(failed(done)) == {"model", "c"}
-    assert "__main__.Model, which cannot travel as data" in failed(done)["model"]
+    assert "__main__.Model, which is not data" in failed(done)["model"]
     with pytest.raises(pickle.UnpicklingError), done.variables_file.open("rb") as file:
         pickle.load(file)

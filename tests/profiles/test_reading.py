@@ -178,7 +178,7 @@ def test_a_default_that_is_not_defined_is_an_error_with_its_place(config: Path) 
 
 def test_an_unknown_cluster_is_not_found_and_the_nearest_is_named(config: Path) -> None:
     write(config / "clusters.toml", "[arandu]")
-    with pytest.raises(NotFoundError, match="no cluster `arandoo`; did you mean `arandu`"):
+    with pytest.raises(NotFoundError, match="Unknown cluster `arandoo`; did you mean `arandu`"):
         load_profiles().get("arandoo")
 
 
@@ -205,7 +205,9 @@ def test_without_files_a_machine_with_slurm_is_the_cluster_here(
 def test_without_files_and_without_slurm_the_error_says_how_to_get_a_cluster(config: Path) -> None:
     profiles = load_profiles()
     assert len(profiles) == 0
-    with pytest.raises(ConfigError, match=r"No cluster yet\.\n`jupyter slurm up` starts one"):
+    with pytest.raises(
+        ConfigError, match=r"No cluster yet\.\nStart one on this machine with `jupyter slurm up`"
+    ):
         _ = profiles.default
 
 

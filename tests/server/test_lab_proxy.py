@@ -320,7 +320,7 @@ def test_what_the_agent_does_not_name_is_not_reached(hub_server: Served, far: Fa
     off = client.get(f"jupyter-slurm/lab-proxy/{OFF_ID}/lab")
     assert off.status == 403
     assert "`lab_same_origin = true`" in str(off.problem.message)
-    assert "can then do with this session" in str(off.problem.message)
+    assert "with this Jupyter session" in str(off.problem.message)
     assert client.get("jupyter-slurm/lab-proxy/zzzzzzzz/lab").status == 404
     for path in (f"{far.port}/lab", f"127.0.0.1:{far.port}/lab", f"{LAB_ID}", f"{LAB_ID}:1/lab"):
         assert client.get(f"jupyter-slurm/lab-proxy/{path}").status == 404, path

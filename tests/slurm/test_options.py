@@ -62,7 +62,7 @@ def test_values_may_hold_anything() -> None:
         (["-n", "-4"], "--ntasks=-4", None, "whole number from 1"),
         (["--hold=yes"], "--hold=yes", None, "takes no value"),
         (["--"], "--", None, "belongs to no option"),
-        (["--wrap", "ls"], "--wrap=ls", None, "cannot be used here"),
+        (["--wrap", "ls"], "--wrap=ls", None, "cannot be used"),
     ],
 )
 def test_a_wrong_word_is_named_with_what_would_be_right(
@@ -183,7 +183,7 @@ def test_argv_reads_back_as_the_same_options() -> None:
 
 @pytest.mark.parametrize("char", ["\n", "\r", "\0"])
 def test_a_directive_cannot_hold_a_line_end(char: str) -> None:
-    with pytest.raises(OptionError, match="cannot hold a newline"):
+    with pytest.raises(OptionError, match="cannot contain a newline"):
         render_directives({"comment": f"a{char}b"})
 
 

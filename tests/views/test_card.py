@@ -210,6 +210,6 @@ def test_every_state_has_a_symbol_and_its_word(state: JobState) -> None:
 def test_an_ended_job_that_was_named_by_slurms_id_is_said_to_be_that_one() -> None:
     ended = job(state=JobState.COMPLETED, slurm_id="146", created_s=NOW_S - 7200)
     said = ended_earlier(ended, "146", NOW_S)
-    assert said == f"146 was the Slurm id of job {ended.id}, submitted 2 h ago, which has ended."
+    assert said == f"146 was the Slurm ID of job {ended.id}, submitted 2 h ago, which has ended."
     assert ended_earlier(ended, ended.id, NOW_S) is None
     assert ended_earlier(job(state=JobState.RUNNING), "146", NOW_S) is None

@@ -155,7 +155,7 @@ def own_files(spec: CellSpec) -> dict[str, bytes | Path]:
 
 def runner_files(*, variables: bool) -> dict[str, bytes]:
     """Return node/runner.py and the modules that it imports."""
-    # Front ends read traits and send nothing; payload loads importlib.metadata, which is slow.
+    # Front ends only read traits, and payload's import of importlib.metadata is slow.
     from jupyter_slurm.jobs.submission import payload  # noqa: PLC0415
 
     files = dict(payload.needed_files(variables))

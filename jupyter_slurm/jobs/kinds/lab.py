@@ -59,7 +59,7 @@ class Lab(ByPython[LabSpec]):
             ),
             70: (
                 "JupyterLab failed.",
-                "Look at the job's output.",
+                "See the job's output.",
             ),
         }
     )
@@ -75,7 +75,7 @@ class Lab(ByPython[LabSpec]):
         return replace(
             spec,
             idle_s=spec.idle_s or int(profile.idle_s),
-            cwd=spec.cwd if profile.host is None else None,  # a folder of this machine
+            cwd=spec.cwd if profile.host is None else None,  # a local folder
             jupyter_base_url=spec.jupyter_base_url if profile.lab_same_origin else None,
         )
 

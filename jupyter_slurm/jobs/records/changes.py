@@ -1,9 +1,7 @@
-"""Report changes of jobs and connections since a cursor: `Api.changes`.
+"""Changes of jobs and connections since a cursor: `Api.changes`.
 
-
-A cursor holds the revision of the jobs, digests of the connections and queue statuses, and for each
-cluster the revision up to which its holder knows the listed jobs. The agent keeps no list of
-holders.
+A cursor holds the revision of the jobs, digests of connections and queue statuses, and per cluster
+the revision of the listed jobs. The agent keeps no list of clients.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ if TYPE_CHECKING:
     from jupyter_slurm.jobs.watching.listing import Listing
 
 _QUESTION_PAUSE_S = 1.0
-"""Seconds between looks while a login waits for an answer: after a while its question goes to other
-callers too, without a notification."""
+"""Seconds between checks while a login waits for an answer: after a while other callers may get its
+question, without a notification."""
 
 
 def changes(
@@ -40,7 +38,7 @@ def changes(
     look: tuple[str, ...] = (),
     everyone: bool = False,
 ) -> Changes:
-    """Return what `Api.changes` does."""
+    """As `Api.changes`."""
     deadline_s = time.monotonic() + wait_s
     known, more = registry.cursors.read(cursor)
     digests, _, tables = more.rpartition(".")
@@ -51,7 +49,7 @@ def changes(
         while True:
             counts = (clusters.change_count, *(one.change_count for one in looked))
             connections = clusters.seen(caller)
-            # All but the round trip, which always differs.
+            # Ignore the round trip, which always differs.
             alike = [msgspec.structs.replace(one, round_trip_s=None) for one in connections]
             queues = (*(one.status() for one in looked), *unknown)
             ages = [(one.cluster, one.is_old, one.asked_s is None, one.problem) for one in looked]
@@ -96,7 +94,7 @@ def changes(
 def _listings(
     clusters: Clusters, look: tuple[str, ...], everyone: bool
 ) -> tuple[list[Listing], list[QueueStatus]]:
-    """Return the listings of these clusters, and the status of those that cannot be used."""
+    """Return the listings of these clusters, and the status of unusable ones."""
     found, unknown = [], []
     for name in dict.fromkeys(look):
         try:
@@ -117,7 +115,7 @@ def _unfinished(news: Delta[Job], clusters: set[str]) -> Delta[Job]:
 
 
 def _read_tables(text: str) -> dict[str, int]:
-    """Return up to which revision the cursor's holder knows the listed jobs of each cluster."""
+    """Return the revision of the listed jobs, by cluster."""
     try:
         return msgspec.json.decode(urlsafe_b64decode(text), type=dict[str, int])
     except (ValueError, msgspec.MsgspecError):

@@ -1,6 +1,6 @@
 """Job records on this machine: a JSON file per job, replaced atomically, and the jobs' keys.
 
-A record survives the agent's death at any instruction. The key that signs a job's result has a file
+A record survives a crash of the agent at any point. The key that signs a job's result is in a file
 of its own, so that it is never shown or logged.
 """
 
@@ -24,13 +24,13 @@ _MOST_BYTES = 80 * 2**20
 
 
 class Record(msgspec.Struct, kw_only=True):
-    """What the agent must remember of a job."""
+    """The agent's record of a job."""
 
     job: Job
     spec: JobSpec | None
-    """None after the submission: code and environment are then in the job's folder."""
+    """None after submission: code and environment are then in the job's folder."""
     asked: JobSpec | None = None
-    """`without_content` of the spec as it was submitted; None: recorded by an older version."""
+    """The spec as submitted, `without_content`; None: recorded by an older version."""
     slurm_submitted_s: float | None = None
     """Slurm's own submission time, which identifies a job whose token a site has removed. None:
     Slurm has not listed the job yet."""
@@ -51,8 +51,8 @@ class Record(msgspec.Struct, kw_only=True):
     command: tuple[str, ...] = ()
     """The sbatch command."""
     folder: str = ""
-    """Its working directory on the cluster (`Resolved.folder`), for a session's cell the session's;
-    "": unknown."""
+    """The working directory on the cluster (`Resolved.folder`), for a session's cell that of the
+    session; "" if unknown."""
     given: dict[str, str] = msgspec.field(default_factory=dict)
     """Digests of its inputs (`identity.py`)."""
     events: tuple[JobEvent, ...] = ()
@@ -82,7 +82,7 @@ class Store:
         self._unreadable: list[Path] = []
 
     def load(self) -> list[Record]:
-        """Return every record that can be read. Leave the others in place, for `unreadable`."""
+        """Return every readable record. Leave the others in place, for `unreadable`."""
         records = []
         self._unreadable = []
         for path in sorted(self._records.glob("*.json")):
@@ -101,14 +101,14 @@ class Store:
         return self._records / f"{job_id}.json"
 
     def save(self, record: Record) -> None:
-        """Save against the end of this process; a power failure may lose it.
+        """Save against a crash of this process; a power failure may lose it.
 
         msgspec.ValidationError: a field has the wrong type.
         """
         _replace(self._path(record.job.id), _encode(record))
 
     def save_synced(self, record: Record) -> None:
-        """Save against a power failure too, as is needed before sbatch is called."""
+        """Save against a power failure too, as needed before sbatch is called."""
         _replace(self._path(record.job.id), _encode(record), synced=True)
 
     def remove(self, job_id: str) -> None:
@@ -116,14 +116,14 @@ class Store:
         (self._keys / job_id).unlink(missing_ok=True)
 
     def new_key(self, job_id: str) -> bytes:
-        """Return the key of a job; make it at the first call."""
+        """Return the key of a job; the first call creates it."""
         path = self._keys / job_id
         if not path.exists():
             _replace(path, secrets.token_hex(_KEY_BYTES).encode(), synced=True)
         return path.read_bytes()
 
     def key(self, job_id: str) -> bytes | None:
-        """Return the key of a job; None: its kind signs nothing."""
+        """Return the key of a job; None: jobs of its kind sign nothing."""
         path = self._keys / job_id
         return path.read_bytes() if path.exists() else None
 

@@ -1,6 +1,7 @@
 """Digests of a job's inputs: a repeated cell attaches only to a job with equal inputs.
 
-The client digests the values of variables (`JobSpec.inputs_digest`). Nothing here asks the cluster.
+The client digests the values of variables (`JobSpec.inputs_digest`). This module does not contact
+the cluster.
 """
 
 from __future__ import annotations
@@ -135,8 +136,8 @@ def _runs(kernel: str) -> bool:
 
 
 def _has_open_end(job: Job) -> bool:
-    """Return whether the job is running or its result undelivered. A cancelled job has no result to
-    come back to."""
+    """Return whether the job is running or its result undelivered. A cancelled job has no
+    result."""
     if job.cancel_requested_s is not None or job.state in (JobState.REJECTED, JobState.CANCELLED):
         return False
     return not (job.state.final and job.delivered)

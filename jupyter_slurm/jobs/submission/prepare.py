@@ -44,8 +44,8 @@ _OWN = re.compile(r"%[0-9]{0,2}[jA]")
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Filename patterns of a batch script's output if they contain the job ID: such a file is this
-    job's, even if Slurm forgets the job before reporting the paths."""
+    """Filename patterns of a batch script's output that contain the job ID. Such a file belongs to
+    this job, even if Slurm forgets the job before reporting the paths."""
 
     stdout: str | None = None
     stderr: str | None = None

@@ -76,8 +76,8 @@ def _job(registry: JobRegistry, job_id: str) -> Job:
         return registry.job(job_id)
     except JupyterSlurmError as exc:
         raise RequestError(
-            f"There is no job `{job_id}` here, so `--dependency` cannot name it.",
-            hint="`%slurm jobs` lists yours. Use Slurm's ID for other jobs.",
+            f"`--dependency` names the unknown job `{job_id}`.",
+            hint="See `%slurm jobs`. Use Slurm's ID for other jobs.",
             option=_DEPENDENCY,
         ) from exc
 

@@ -40,7 +40,7 @@ class Site:
 
 
 UNASKED = Site("/", JobDir(PurePosixPath("/")))
-"""The value without asking the cluster, enough to digest a job."""
+"""The site before the cluster was asked; enough to digest a job."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Send cells to their session, `node/session.py`.
 
-A session accepts each ID once, so a cell whose sending is in doubt is sent again. Its files report
-its output and end as those of any cell do (`watcher.py`, `ending.py`).
+A session accepts each ID once, so a cell is sent again when in doubt. Its files report output and
+end like those of any cell (`watcher.py`, `ending.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import CellSpec, Job, JobState
 
 # Runs in the cell's folder. The leading newline ends a truncated line (full disk). The FIFO may
-# have no reader: opened for reading and writing it accepts the byte anyway.
+# have no reader: opened for reading and writing, it accepts the byte anyway.
 _ASK_SH = """
 umask 077
 printf '\\n%s %s\\n' "$1" "$2" >>../requests || exit
@@ -51,7 +51,7 @@ def ended(session: Job) -> SubmitError:
     why = f" {session.why}" if session.why else ""
     return SubmitError(
         f"The session {session.name} ({session.id}) has ended ({session.state.word}).{why}",
-        hint="`%slurm session start [OPTIONS]` starts another; the variables of this one are lost.",
+        hint="Start another with `%slurm session start [OPTIONS]`; its variables are lost.",
     )
 
 
@@ -132,8 +132,8 @@ class CellSubmitter(Submitter):
 
 def _waits_for(session: Job, others: bool) -> str | None:
     if session.state is not JobState.RUNNING:
-        return joined("Its session does not run yet.", session.why)
-    return "It waits for the cells before it in its session." if others else None
+        return joined("The session is not running yet.", session.why)
+    return "Waiting for earlier cells of the session." if others else None
 
 
 def ends_s(session: Job) -> float | None:
@@ -144,7 +144,7 @@ def ends_s(session: Job) -> float | None:
 
 
 def rests(registry: JobRegistry, session_id: str) -> None:
-    """Note since when the session is idle: a cell has ended, or the session has started."""
+    """Note the start of the session's idle time: a cell has ended, or the session has started."""
     with registry.lock(), suppress(NotFoundError):  # forgotten
         session = registry.job(session_id)
         has_cells = any(one.job.session == session.id for one in registry.live(session.cluster))

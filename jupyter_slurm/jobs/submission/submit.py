@@ -52,7 +52,7 @@ _LONGEST_PAUSE_S = 30.0
 _SILENT_S = 15.0
 """Seconds between checks of an sbatch that has not answered; it retries for minutes."""
 _PUSH_TOLD_S = 1.0
-"""Seconds between progress reports of a pushed folder."""
+"""Seconds between progress reports for a pushed folder."""
 
 
 def withdraw(registry: JobRegistry, job_id: str) -> bool:
@@ -184,7 +184,7 @@ class Submitter:
             SubmitError(
                 "sbatch succeeded without printing a job ID, and Slurm knows no such job.",
                 hint="A wrapper or a plugin of the site probably refused the job. Change the "
-                "request as its words say, or ask the site.",
+                "options as its message says, or ask the site.",
                 detail=_words(read(self._dir.submit_err), stdout) or None,
             )
         )
@@ -193,7 +193,7 @@ class Submitter:
         record = self._registry.record(self._id)
         spec = record.spec
         if spec is None:
-            return self._reject(SubmitError("The text of this job is no longer there to submit."))
+            return self._reject(SubmitError("The code of this job is no longer available."))
         try:
             submission = self._submission(spec)
             if spec.push is not None and not self._has_pushed(spec, spec.push):
@@ -247,7 +247,7 @@ class Submitter:
 
     @contextmanager
     def _silence_told(self) -> Iterator[None]:
-        """Report why sbatch takes long."""
+        """Report the reason if sbatch takes long."""
         answered = threading.Event()
 
         def look() -> None:
@@ -325,8 +325,8 @@ class Submitter:
                 )
             )
         raise ControllerError(
-            f"sbatch got no clear answer on {self._cluster.name}; whether the job was taken is "
-            "being found out.",
+            f"sbatch got no clear answer on {self._cluster.name}; checking whether the job was "
+            "accepted.",
             detail=words or None,
         )
 
@@ -362,7 +362,7 @@ class Submitter:
         return rows[0].slurm_id if rows else None
 
     def _learned(self, answer: str) -> dict[str, object]:
-        """Return the changes of the job by the `answer` that settles its submission."""
+        """Return the changes of the job after the `answer` that settles its submission."""
         return {"slurm_id": answer}
 
     def _settle(self, answer: str, warning: str | None = None) -> bool:

@@ -131,7 +131,7 @@ def test_waiting_cell_can_be_cancelled(site: Site) -> None:
     left_out = send(site, session, "seen = 1")
     last = send(site, session, "'seen' in globals()")
     assert left_out.state is JobState.PENDING
-    assert str(left_out.why) == "It waits for the cells before it in its session."
+    assert str(left_out.why) == "Waiting for earlier cells of the session."
     site.service.cancel(left_out.id)
     cancelled = site.wait(left_out.id, limit_s=PATIENCE_S)
     assert cancelled.state is JobState.CANCELLED
@@ -214,9 +214,9 @@ def test_session_ended_by_slurm_ends_its_cells_with_the_reason(site: Site) -> No
     assert site.wait(session.id, limit_s=PATIENCE_S).state is JobState.CANCELLED
     ended = site.wait(running.id, limit_s=PATIENCE_S)
     assert ended.state is JobState.CANCELLED
-    assert (str(ended.why or "")).startswith("Its session ended while it ran. Cancelled")
+    assert (str(ended.why or "")).startswith("The session ended while the cell ran. Cancelled")
     never = site.wait(waiting.id, limit_s=PATIENCE_S)
-    assert (str(never.why or "")).startswith("Its session ended before it began. Cancelled")
+    assert (str(never.why or "")).startswith("The session ended before the cell started. Cancelled")
     assert site.service.result(running.id).interrupted_by == "SIGTERM"
 
 
@@ -225,7 +225,7 @@ def test_a_cell_can_be_sent_before_its_session_runs(site: Site) -> None:
     session = site.service.submit(held)
     job = send(site, session, "6 * 7")
     assert job.state is JobState.PENDING
-    assert (str(job.why or "")).startswith("Its session does not run yet.")
+    assert (str(job.why or "")).startswith("The session is not running yet.")
     site.service.release(session.id)
     assert site.wait(job.id, limit_s=PATIENCE_S).state is JobState.COMPLETED
     assert shown(site, job) == ["42"]

@@ -87,5 +87,5 @@ def test_unsuitable_folders_are_refused(folder: Path, monkeypatch: pytest.Monkey
         files_in(str(folder), None)
     assert ".dockerignore" in str(caught.value.hint)
     monkeypatch.setenv("HOME", str(folder))
-    with pytest.raises(RequestError, match="Cannot push the whole"):
+    with pytest.raises(RequestError, match="Cannot push all"):
         files_in(str(folder), None)

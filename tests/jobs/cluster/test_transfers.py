@@ -233,7 +233,7 @@ def test_a_missing_folder_a_file_and_the_home_are_refused(
     with pytest.raises(NotFoundError):
         transfers.snapshot("c", far, str(source / "model.py"), job_dir(tmp_path))
     monkeypatch.setenv("HOME", str(source))
-    with pytest.raises(RequestError, match="Cannot push the whole"):
+    with pytest.raises(RequestError, match="Cannot push all"):
         transfers.snapshot("c", far, str(source), job_dir(tmp_path))
 
 

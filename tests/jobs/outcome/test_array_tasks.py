@@ -11,6 +11,6 @@ def test_tasks_that_ended_alike_are_told_together_and_those_that_went_well_not_a
         "Tasks 1, 4 failed: exit code 1",
         "Task 5 failed",
         "Tasks 7-12: cancelled",
-        "Task 13 ended; Slurm no longer knows how.",
+        "Task 13 ended; outcome unknown.",
     ]
     assert failures({"COMPLETED": "0-9"}, {}) is None

@@ -150,5 +150,5 @@ def test_of_a_long_log_only_its_end_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["x", "1:2", "a:b:c:d", "-1:0:0:0"])
 def test_a_foreign_cursor_is_refused(text: str) -> None:
-    with pytest.raises(RequestError, match="not a cursor"):
+    with pytest.raises(RequestError, match="not a log cursor"):
         parse_cursor(text)

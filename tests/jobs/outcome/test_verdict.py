@@ -271,7 +271,7 @@ def test_a_cell_ends_with_its_session_and_the_session_says_why(
     verdict = judge(replace(evidence, session=session))
     assert verdict.state == expected
     assert str(verdict.why).endswith("The reason.")
-    when = "before it began" if evidence.started is None else "while it ran"
+    when = "before the cell started" if evidence.started is None else "while the cell ran"
     assert when in str(verdict.why)
 
 

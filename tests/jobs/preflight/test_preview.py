@@ -130,10 +130,10 @@ def test_a_folder_that_the_cluster_does_not_have_is_refused(site: Site, kind: Jo
     checks = site.service.preview(spec(code, kind=kind, options=options)).checks
     (wrong,) = (one for one in checks if one.ok is False)
     assert (str(wrong.sentence), wrong.option) == (
-        f"There is no folder /nope on {site.service.clusters()[0].name}.",
+        f"Folder /nope not found on {site.service.clusters()[0].name}.",
         "chdir",
     )
-    with pytest.raises(SubmitError, match="There is no folder /nope") as caught:
+    with pytest.raises(SubmitError, match="Folder /nope not found") as caught:
         site.service.submit(spec(code, kind=kind, options=options))
     assert caught.value.option == "chdir"
     assert site.service.jobs() == []

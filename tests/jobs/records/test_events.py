@@ -87,7 +87,7 @@ def test_who_asked_for_its_end_and_whether_that_could_be() -> None:
     told = lived(TAKEN, RUNS, {"cancel_requested_s": 5.0}, {"cancel_requested_s": None})
     assert told[3:] == [
         (202, "RUNNING", "Cancellation requested."),
-        (203, "RUNNING", "Could not be cancelled."),
+        (203, "RUNNING", "Cancellation failed."),
     ]
 
 

@@ -65,5 +65,5 @@ def test_name_that_does_not_exist_is_an_error_with_the_nearest(name: str, senten
 
 
 def test_code_is_refused_where_the_other_python_is_known_to_differ() -> None:
-    with pytest.raises(VariableError, match=r"Python 3\.11 writes them.*cell runs in Python 3\.8"):
+    with pytest.raises(VariableError, match=r"by Python 3\.11\. The cell runs in Python 3\.8"):
         payload.check_python(True, (3, 11), (3, 8))

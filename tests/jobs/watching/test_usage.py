@@ -123,5 +123,5 @@ def test_slurm_is_asked_once_for_all_who_look_at_a_batch_script(site: Site) -> N
 
 @pytest.mark.parametrize("text", ["x", "1:2", "-1:0:0", "0:0:" + "9" * 5000])
 def test_a_foreign_cursor_is_refused(text: str) -> None:
-    with pytest.raises(RequestError, match="not a cursor"):
+    with pytest.raises(RequestError, match="not a usage cursor"):
         parse_cursor(text)

@@ -14,7 +14,7 @@ from jupyter_slurm.errors import (
     LoginError,
     LoginNeededError,
 )
-from jupyter_slurm.transport.ask import Ask, Prompt, nobody
+from jupyter_slurm.transport.ask import Ask, Prompt, no_prompt
 from jupyter_slurm.transport.ssh.connection import SshConnection
 from jupyter_slurm.wire import QuestionKind
 from tests.ssh.odd_users import Person
@@ -49,7 +49,7 @@ class Answers:
 
 @pytest.fixture
 def logged_in(connect: Connect) -> Callable[..., bool]:
-    def log_in(sshd: Sshd, ask: Ask = nobody, *lines: str) -> bool:
+    def log_in(sshd: Sshd, ask: Ask = no_prompt, *lines: str) -> bool:
         """Whether a person will be needed again; a command has run."""
         connection = connect(sshd.hop(*lines))
         connection.open(ask)
@@ -63,7 +63,7 @@ def logged_in(connect: Connect) -> Callable[..., bool]:
 
 @pytest.fixture
 def refused(connect: Connect) -> Callable[..., JupyterSlurmError]:
-    def try_it(sshd: Sshd, ask: Ask = nobody, *lines: str) -> JupyterSlurmError:
+    def try_it(sshd: Sshd, ask: Ask = no_prompt, *lines: str) -> JupyterSlurmError:
         with pytest.raises(JupyterSlurmError) as caught:
             connect(sshd.hop(*lines)).open(ask)
         return caught.value
@@ -120,7 +120,7 @@ def test_an_unknown_key_is_shown_and_remembered_once_it_was_accepted(
 ) -> None:
     sshd = make_sshd()
     lines = (f"UserKnownHostsFile {tmp_path / 'known'}", "StrictHostKeyChecking ask")
-    assert isinstance(refused(sshd, nobody, *lines), LoginNeededError)
+    assert isinstance(refused(sshd, no_prompt, *lines), LoginNeededError)
     assert isinstance(refused(sshd, Answers("no"), *lines), HostKeyError)
     assert not (tmp_path / "known").exists()
     asked = Answers("yes")
@@ -134,7 +134,7 @@ def test_an_unknown_key_is_shown_and_remembered_once_it_was_accepted(
     ).stdout.split()[1]
     assert (prompt.kind, prompt.host) == (QuestionKind.HOST_KEY, sshd.hop().label)
     assert str(prompt.instruction).endswith(f"ED25519 {fingerprint}")
-    assert logged_in(sshd, nobody, *lines) is False
+    assert logged_in(sshd, no_prompt, *lines) is False
 
 
 def test_unattended_question_needs_a_login(gateway: MakeGateway, refused: Refused) -> None:
@@ -162,7 +162,7 @@ def test_three_wrong_codes_end_the_login(
 
 def test_keys_only_host_is_reported(make_sshd: MakeSshd, tmp_path: Path, refused: Refused) -> None:
     stranger = make_key(tmp_path / "stranger")
-    error = refused(make_sshd(), nobody, *NO_KEYS, f"IdentityFile {stranger}")
+    error = refused(make_sshd(), no_prompt, *NO_KEYS, f"IdentityFile {stranger}")
     assert "publickey" in str(error.message)
     assert "authorized_keys" in str(error.hint)
 

@@ -205,7 +205,7 @@ test("a cell's line may hold what only its kernel knows", async () => {
   const model = new FakeModel();
   const problem = {
     code: 'request',
-    message: '`{n}`: there is no variable `n` here.',
+    message: '`{n}`: unknown variable `n`.',
     hint: null,
     detail: null,
     option: null,
