@@ -46,7 +46,6 @@ class QueueSide:
             )
 
     def priorities(self, job_id: str) -> list[JobPriority]:
-        self.job(job_id)
         return self.priority_rows
 
     def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:

@@ -44,6 +44,7 @@ from jupyter_slurm.wire import (
     ImageSpec,
     Job,
     JobDetails,
+    JobPriority,
     JobSpec,
     JobState,
     LabEntry,
@@ -205,6 +206,10 @@ class MemoryService(FileSide, JobSide, QueueSide):
                     )
                 )
             return self._jobs[spec.id]
+
+    def priorities(self, job_id: str) -> list[JobPriority]:
+        self.job(job_id)
+        return super().priorities(job_id)
 
     def details(self, job_id: str) -> JobDetails:
         job = self.job(job_id)
