@@ -101,7 +101,7 @@ _OTHER_PARTS = tuple(
 of their own."""
 _OTHER_FIXTURES = {"engines_python", "tensorflow_python", "odd_sshd"}
 _OTHER_TOOLS = {"apptainer", "docker", "enroot", "podman", "pyxis", "singularity"}
-"""Words of a parameter's id: `test_a_figure_comes_back[docker]`."""
+"""Words of a parameter's id: `test_figure_is_returned[docker]`."""
 
 
 def leaves_out(size: str, path: Path) -> bool:

@@ -102,18 +102,18 @@ def job(shell: Shell, name: str) -> dict[str, object]:
     return dict(found)
 
 
-def test_a_job_that_asks_for_gpus_has_these_in_the_order_of_nvidia_smi(shell: Shell) -> None:
+def test_job_has_the_requested_number_of_gpus(shell: Shell) -> None:
     uuids = nvidia_smi("--query-gpu=uuid")
     every = shell.ok("submit", "tells.py", "--gpus", str(len(uuids)))
     assert sorted(json.loads(every)) == sorted(uuids)
     assert json.loads(shell.ok("submit", "tells.py", "--gpus", "1"))[0] in uuids
 
 
-def test_a_job_that_asks_for_none_has_none(shell: Shell) -> None:
+def test_job_without_gpus_has_none(shell: Shell) -> None:
     assert json.loads(shell.ok("submit", "tells.py")) == []
 
 
-def test_who_waits_for_a_gpu_gets_it_when_a_killed_job_has_left_it(shell: Shell) -> None:
+def test_waiting_job_gets_the_gpu_of_a_killed_one(shell: Shell) -> None:
     """What it uses is measured meanwhile, and nothing of the killed one stays."""
     every = ("--gpus", str(len(nvidia_smi("--query-gpu=uuid"))))
     before_mib = sum(map(float, nvidia_smi("--query-gpu=memory.used")))

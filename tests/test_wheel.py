@@ -53,7 +53,7 @@ _MOST_WITH_THE_SIDEBAR = 155_000
 @pytest.mark.timeout(1800)
 @pytest.mark.long
 @pytest.mark.real
-def test_what_people_install_is_whole_and_theirs_and_goes_again(tmp_path: Path) -> None:
+def test_wheel_is_complete_reproducible_and_uninstalls_cleanly(tmp_path: Path) -> None:
     """One test, since the browser's side takes a minute to build: it is built once, with the sdist.
     The folder's wheel finds it there, as that of the sdist does."""
     source = checkout(tmp_path / "source")

@@ -171,7 +171,7 @@ THEIR_ERRORS: Mapping[str, type[Exception]] = {"node lists": ValueError}
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_no_input_raises_what_is_not_ours_or_takes_much_memory(name: str) -> None:
+def test_hostile_input_raises_only_our_errors_and_needs_little_memory(name: str) -> None:
     parser, samples = PARSERS[name]
     ours = (JupyterSlurmError, THEIR_ERRORS.get(name, JupyterSlurmError))
     for data in spoilt(name, samples, COUNT):
@@ -286,9 +286,7 @@ def seat(tmp_path: Path) -> Seat:
     return Seat(tmp_path)
 
 
-def test_a_row_that_cannot_be_read_is_that_jobs_problem(
-    seat: Seat, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_row_affects_only_its_job(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jupyter_slurm.jobs.watching.comparison.ask_allocation", lambda *_: None)
     good = listed(3)
     for hostile in (b"gpu[1-999999999]", b"n[[1]]", b"-oProxyCommand=id", b"n\x1b[31m"):
@@ -313,9 +311,7 @@ def test_a_row_that_cannot_be_read_is_that_jobs_problem(
     ],
     ids=["nested", "folder"],
 )
-def test_a_file_that_cannot_be_read_is_that_jobs_problem(
-    seat: Seat, hostile: bytes | Exception
-) -> None:
+def test_unreadable_file_affects_only_its_job(seat: Seat, hostile: bytes | Exception) -> None:
     paths = [JobDir(PurePosixPath(f"/jobs/{name}")).started(0) for name in ("bad", "good")]
     seat.files = dict(zip(paths, (hostile, STARTED), strict=True))
     seat.watch._watch_files()
@@ -326,7 +322,7 @@ def test_a_file_that_cannot_be_read_is_that_jobs_problem(
     assert (bad.problem is not None) == isinstance(hostile, Exception)
 
 
-def test_nested_and_endless_json_breaks_a_cap_and_not_the_reader() -> None:
+def test_deep_and_long_json_is_rejected() -> None:
     for text in (
         b"[" * 100_000,
         b'{"a":' * 65 + b"1" + b"}" * 65,

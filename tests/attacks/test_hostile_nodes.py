@@ -178,7 +178,7 @@ def profile_of(cluster: SlurmCluster) -> dict[str, object]:
     return {name: text for name, text in told.items() if name not in ("origin", "default")}
 
 
-def test_ten_hostile_things_at_once(there: There) -> None:
+def test_agent_survives_ten_hostile_jobs_at_once(there: There) -> None:
     api = there.api
     for job_id in [there.submit(spec("print('warm')"), "friendly") for _ in range(2)]:
         there.followed(job_id)

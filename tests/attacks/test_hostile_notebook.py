@@ -170,7 +170,7 @@ def _ran(page: Page) -> bool:
     return harmed is not None
 
 
-def test_a_notebook_that_says_it_is_trusted_runs_nothing(files: Locator, page: Page) -> None:
+def test_notebook_that_claims_to_be_trusted_runs_nothing(files: Locator, page: Page) -> None:
     dialog = page.get_by_role("dialog")
     for name in _CELLS:
         _open(files, f"{name}.ipynb")
@@ -183,7 +183,7 @@ def test_a_notebook_that_says_it_is_trusted_runs_nothing(files: Locator, page: P
         expect(dialog).to_have_count(0)
 
 
-def test_a_widget_that_a_notebook_was_saved_with_runs_nothing(files: Locator, page: Page) -> None:
+def test_widget_saved_in_a_notebook_runs_nothing(files: Locator, page: Page) -> None:
     """JupyterLab makes those of a notebook that nobody has trusted, too."""
     _open(files, _WIDGET)
     expect(page.get_by_role("button", name="| Idle")).to_be_visible()
@@ -195,7 +195,7 @@ def test_a_widget_that_a_notebook_was_saved_with_runs_nothing(files: Locator, pa
     assert not _ran(page)
 
 
-def test_a_user_who_trusts_a_notebook_does_so_here_and_the_file_says_nothing_of_it(
+def test_trust_is_stored_locally_and_not_in_the_file(
     files: Locator, folder: Path, page: Page
 ) -> None:
     _open(files, "flag.ipynb")
@@ -220,9 +220,7 @@ _SHOWN = {
 """By what each is opened, and what is seen of it then."""
 
 
-def test_a_page_a_picture_a_text_and_a_plot_run_nothing_when_they_are_opened(
-    files: Locator, page: Page
-) -> None:
+def test_opened_files_run_nothing(files: Locator, page: Page) -> None:
     read: list[str] = []
 
     def answer_once(route: Route) -> None:
@@ -243,7 +241,7 @@ def test_a_page_a_picture_a_text_and_a_plot_run_nothing_when_they_are_opened(
         assert not _ran(page), name
 
 
-def test_what_is_opened_in_a_tab_of_the_browser_is_a_download(
+def test_file_opened_in_a_browser_tab_is_a_download(
     files: Locator, folder: Path, page: Page
 ) -> None:
     kept: list[Download] = []

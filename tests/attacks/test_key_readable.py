@@ -127,7 +127,7 @@ def site(
 
 
 @needs_root
-def test_the_key_and_all_else_of_a_job_are_its_users_alone(site: Site, shared: Path) -> None:
+def test_key_and_files_of_a_job_are_private_in_a_shared_folder(site: Site, shared: Path) -> None:
     job = site.run("print('secret'); x = 1", names_out=("x",))
     folder = Path(job.job_dir)
     seen, opened, made = eve_sees(folder, shared)
@@ -140,7 +140,7 @@ def test_the_key_and_all_else_of_a_job_are_its_users_alone(site: Site, shared: P
 
 @needs_root
 @pytest.mark.parametrize("planted", ["folder", "link"])
-def test_a_folder_that_somebody_else_has_put_there_is_refused(
+def test_job_folder_of_another_user_is_rejected(
     slurm_cluster: SlurmCluster,
     way: Sshd | None,
     place: Path,

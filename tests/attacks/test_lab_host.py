@@ -61,7 +61,7 @@ def port_of(here: LabHere) -> int:
     return int(here.host.rpartition(":")[2])
 
 
-def test_a_lab_that_sends_the_browser_elsewhere_gets_no_cookie_of_the_users_own_jupyter(
+def test_redirecting_lab_gets_no_cookie_of_the_users_jupyter(
     here: LabHere, far: FarServer, browser: Browser
 ) -> None:
     """Cookies do not know ports: those of `localhost:8888` go to every port of localhost."""
@@ -93,7 +93,7 @@ def test_a_lab_that_sends_the_browser_elsewhere_gets_no_cookie_of_the_users_own_
     assert far.cookies == b""
 
 
-def test_a_name_that_was_made_to_lead_here_does_not_lead_into_the_lab(
+def test_dns_rebinding_does_not_reach_the_lab(
     here: LabHere, far: FarServer, browser: Browser
 ) -> None:
     """DNS rebinding: the page is its own origin there, and reads what it is answered."""
@@ -102,7 +102,7 @@ def test_a_name_that_was_made_to_lead_here_does_not_lead_into_the_lab(
     assert far.got == []
 
 
-def test_no_request_by_another_name_gets_to_the_lab(here: LabHere, far: FarServer) -> None:
+def test_request_with_another_host_does_not_reach_the_lab(here: LabHere, far: FarServer) -> None:
     port = port_of(here)
     name = here.host.partition(":")[0]
     for host in (one.format(port=port, name=name) for one in FOREIGN):
@@ -125,16 +125,14 @@ def test_no_request_by_another_name_gets_to_the_lab(here: LabHere, far: FarServe
         "GET /lab HTTP/1.1\r\nHost: {host}\0\r\n\r\n",
     ],
 )
-def test_what_can_be_read_in_two_ways_or_is_another_protocol_does_not_get_to_the_lab(
+def test_ambiguous_request_does_not_reach_the_lab(
     here: LabHere, far: FarServer, words: str
 ) -> None:
     assert answer_to(port_of(here), words.format(host=here.host).encode()) == b""
     assert far.got == []
 
 
-def test_by_its_name_all_bytes_get_to_the_lab_as_they_were_sent(
-    here: LabHere, far: FarServer
-) -> None:
+def test_request_with_the_labs_host_arrives_unchanged(here: LabHere, far: FarServer) -> None:
     host = here.host.upper()  # names are the same in either case
     cookie = "theme=" + "x" * 20_000
     first = f"GET /lab HTTP/1.1\r\nhost:\t{host} \r\nCookie: {cookie}\r\n\r\n".encode()
@@ -143,9 +141,7 @@ def test_by_its_name_all_bytes_get_to_the_lab_as_they_were_sent(
     assert b"".join(far.got) == first + second
 
 
-def test_a_connection_that_a_browser_opens_before_it_knows_what_for_is_there_when_it_does(
-    here: LabHere, far: FarServer
-) -> None:
+def test_idle_connections_of_a_browser_stay_usable(here: LabHere, far: FarServer) -> None:
     request = f"GET /lab HTTP/1.1\r\nHost: {here.host}\r\n\r\n".encode()
     with ExitStack() as stack:
         address = ("127.0.0.1", port_of(here))

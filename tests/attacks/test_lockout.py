@@ -279,7 +279,7 @@ def until(service: Service, job_id: str, ready: Callable[[Job], bool]) -> Job:
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_an_agent_starts_and_each_job_says_what_is_the_matter_and_the_other_cluster_works(
+def test_agent_starts_names_each_problem_and_serves_the_other_cluster(
     far: Far, trouble: str
 ) -> None:
     names = {held: f"strande{letter}" for held, letter in zip(RECORDS, LETTERS, strict=False)}
@@ -343,9 +343,7 @@ ENDS: dict[str, Callable[[Far, Service], None]] = {
 
 
 @pytest.mark.parametrize("trouble", ENDS)
-def test_when_the_trouble_ends_a_job_goes_on_and_one_that_was_cancelled_meanwhile_ends(
-    far: Far, trouble: str
-) -> None:
+def test_job_continues_and_a_cancelled_one_ends_after_the_trouble(far: Far, trouble: str) -> None:
     """The second may have been sent, so it is not known before."""
     waits, cancelled = (stored(far, of) for of in ("submitting", "submitting, sbatch called"))
     TROUBLES[trouble](far)
@@ -407,7 +405,7 @@ MAIN_FILES = {
 
 
 @pytest.mark.parametrize("kind", MAIN_FILES)
-def test_a_broken_clusters_toml_hides_no_other_cluster(far: Far, kind: str) -> None:
+def test_broken_clusters_toml_keeps_other_clusters(far: Far, kind: str) -> None:
     far.profile.unlink()
     main = far.home / "config" / "jupyter-slurm" / "clusters.toml"
     main.write_bytes(MAIN_FILES[kind])
@@ -438,7 +436,7 @@ def test_a_broken_clusters_toml_hides_no_other_cluster(far: Far, kind: str) -> N
 
 
 @pytest.mark.parametrize("held", ["submitting", "pushing a folder"])
-def test_a_job_of_which_nothing_was_sent_is_cancelled_at_once(far: Far, held: str) -> None:
+def test_unsubmitted_job_is_cancelled_at_once(far: Far, held: str) -> None:
     far.records.save(record(held))
     far.silent()
     with agent() as service:

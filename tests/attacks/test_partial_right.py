@@ -92,7 +92,7 @@ def ways() -> list[tuple[Rule, str, str, object]]:
     return [*called, *got, *((OWN[name], *way) for name, way in OWN_WAYS.items())]
 
 
-def test_each_way_is_in_the_table_and_each_route_is_tried() -> None:
+def test_every_route_is_in_the_table() -> None:
     assert OWN_WAYS.keys() == OWN.keys()
     tried_routes = {
         next(pattern for pattern, _ in ROUTES if re.fullmatch(pattern, f"/{path}"))
@@ -102,9 +102,7 @@ def test_each_way_is_in_the_table_and_each_route_is_tried() -> None:
 
 
 @pytest.mark.parametrize("grant", grants(), ids=lambda grant: f"{len(grant)} rights")
-def test_each_call_is_had_with_all_its_rights_and_not_with_a_part(
-    served: Served, grant: frozenset[Right]
-) -> None:
+def test_each_call_requires_all_its_rights(served: Served, grant: frozenset[Right]) -> None:
     client = served.client()
     told = {GRANT: " ".join(f"{one.resource}:{one.action}" for one in grant)}
     for rule, verb, path, args in ways():
@@ -113,14 +111,14 @@ def test_each_call_is_had_with_all_its_rights_and_not_with_a_part(
         assert denied != grant.issuperset(rule.rights), (verb, path, answer)
 
 
-def test_what_gives_the_users_powers_needs_execute() -> None:
+def test_calls_that_run_programs_need_execute() -> None:
     table = {**RULES, **OWN}
     powers = {name for name, one in table.items() if Right("execute") in one.rights}
     assert powers == {*POWERS, "outlook of a file"}
     assert Right("execute") == Right("execute", RESOURCE)
 
 
-def test_the_page_of_the_documentation_has_the_same_table() -> None:
+def test_documented_table_of_rights_matches_the_code() -> None:
     by_rights: dict[tuple[Right, ...], list[str]] = {}
     for name, rule in {**RULES, **OWN}.items():
         by_rights.setdefault(rule.rights, []).append(name)

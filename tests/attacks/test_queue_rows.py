@@ -99,7 +99,7 @@ def waiting_job(site: Site) -> Job:
     return site.wait(site.service.submit(asked).id, JobState.PENDING)
 
 
-def test_a_row_in_a_text_of_another_users_job_is_no_row(site: Site) -> None:
+def test_text_of_another_users_job_cannot_forge_a_row(site: Site) -> None:
     job = waiting_job(site)
     row = forged_running(job)
     with hostile_job(site, f"--comment={row}", f"--job-name={row}") as theirs:

@@ -91,7 +91,7 @@ def argv_of(home: Path, name: str) -> list[str]:
     return argv
 
 
-def test_a_remote_kernels_environment_is_read_by_nobody_else(
+def test_environment_of_a_remote_kernel_is_private(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernel = added("--name", "mine", "--env", f"TOKEN={SECRET}", "--env=PLACE=a b")
@@ -109,7 +109,9 @@ def test_a_remote_kernels_environment_is_read_by_nobody_else(
     assert spec.listed() == [kernel]
 
 
-def test_a_value_can_stay_out_of_every_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_value_can_be_passed_without_a_command_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TOKEN", SECRET)
     args = read_arguments(KERNEL_ADD, ["--env", "TOKEN", "--name", "mine"])
     args.options = with_values(args.options, os.environ)
@@ -118,13 +120,13 @@ def test_a_value_can_stay_out_of_every_command_line(monkeypatch: pytest.MonkeyPa
         with_values([("env", "OTHER")], os.environ)
 
 
-def test_nobody_names_a_file_of_values_in_a_line(home: Path) -> None:
+def test_form_cannot_name_an_env_file(home: Path) -> None:
     """What a form sends must not tell which files there are."""
     with pytest.raises(RequestError, match="env-file"):
         spec.meant(read_arguments(KERNEL_ADD, ["--env-file", str(home)]), CLUSTERS)
 
 
-def test_folders_are_made_for_the_user_alone_and_so_are_those_above(home: Path) -> None:
+def test_created_folders_are_private(home: Path) -> None:
     places.data_dir()
     places.spool_dir()
     places.runtime_dir()
@@ -139,7 +141,7 @@ def test_folders_are_made_for_the_user_alone_and_so_are_those_above(home: Path) 
     assert found(home) == []
 
 
-def test_no_core_dump_of_an_agent_holds_its_keys(agent_home: AgentHome) -> None:
+def test_agent_writes_no_core_dump(agent_home: AgentHome) -> None:
     usual = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (usual[1], usual[1]))
     try:
@@ -152,7 +154,7 @@ def test_no_core_dump_of_an_agent_holds_its_keys(agent_home: AgentHome) -> None:
     assert re.search(rf"^Max core file size +{most_bytes} ", limits, re.MULTILINE)
 
 
-def test_a_jobs_environment_is_in_no_process_record_or_file_that_another_reads(
+def test_environment_of_a_job_is_hidden_from_other_users(
     agent_home: AgentHome, slurm_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])

@@ -22,7 +22,7 @@ SHORT = {
 
 @pytest.mark.real
 @pytest.mark.parametrize("name", SHORT)
-def test_it_still_measures(name: str, tmp_path: Path) -> None:
+def test_benchmark_still_measures(name: str, tmp_path: Path) -> None:
     words, title = SHORT[name]
     code, said = ran(name, words.split(), tmp_path)
     assert code in {0, 1}, said  # 1: too slow
@@ -30,7 +30,7 @@ def test_it_still_measures(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_the_page_of_5000_jobs_keeps_to_its_memory(tmp_path: Path) -> None:
+def test_page_of_5000_jobs_stays_within_its_memory_limit(tmp_path: Path) -> None:
     code, said = ran("sidebar", ("--rounds=1", "--seconds=1"), tmp_path)
     assert code == 0, said
     assert "5,000 jobs" in said

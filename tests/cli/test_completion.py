@@ -85,7 +85,7 @@ def completes(line: str, folder: Path) -> list[str]:
     return [word.strip() for word in found.read_text().split("\v") if word]
 
 
-def test_a_command_offers_its_own_options_and_names(tmp_path: Path) -> None:
+def test_command_completes_its_own_options_and_names(tmp_path: Path) -> None:
     options = ["--help", "--local-port", "--close", "--cluster", "--json"]
     assert completes("jupyter-slurm tunnel --", tmp_path) == options
     assert completes("jupyter-slurm session list --", tmp_path) == ["--help", "--json"]

@@ -42,7 +42,7 @@ def listed(shell: Shell) -> list[dict[str, str]]:
     return found
 
 
-def test_files_run_in_the_session_one_after_the_other(shell: Shell) -> None:
+def test_files_run_in_the_session_in_order(shell: Shell) -> None:
     assert "no sessions" in shell.ok("session", "list")
     session_id = shell.ok("session", "start", "--runtime", "none", "--name", "mine").strip()
     shell.write("one.py", "import builtins, sys\nbuiltins.kept = sys.argv[1:]\nprint('one')\n")

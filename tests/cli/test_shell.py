@@ -90,7 +90,7 @@ def number_of(terminal: pexpect.spawn) -> str:
     return answer(terminal, "echo $SLURM_JOB_ID").strip()
 
 
-def test_shell_runs_in_an_allocation_as_on_the_terminal_here_and_ends_with_it(desk: Desk) -> None:
+def test_shell_runs_in_an_allocation_like_a_local_terminal(desk: Desk) -> None:
     mine = ("--env", "MINE=a 'b' \"$HOME\"")
     # As inside another job.
     terminal = desk.shell("--cpus-per-task", "2", "--mem", "100", *mine, SLURM_NTASKS="7")
@@ -131,7 +131,7 @@ def ctrl_c_and_ctrl_z_are_for_the_program_there(terminal: pexpect.spawn) -> None
     answered(terminal, "kill %1; wait; trap - INT; echo he''re", "here")
 
 
-def test_a_folder_and_a_command_with_blanks_and_quotes_arrive_unchanged(desk: Desk) -> None:
+def test_folder_and_command_with_blanks_and_quotes_arrive_unchanged(desk: Desk) -> None:
     folder = desk.home.folder / "a 'b' \"c\" $d"
     folder.mkdir()
     words = ("sh", "-c", 'printf "%s|%s|" "$PWD" "$1"; exit 5', "sh", 'it\'s\n"so" $HOME')
@@ -173,7 +173,7 @@ def test_ctrl_c_while_slurm_waits_cancels_the_allocation(desk: Desk) -> None:
     assert folders(desk) == []
 
 
-def test_without_a_terminal_nothing_is_allocated(desk: Desk) -> None:
+def test_shell_without_a_terminal_allocates_nothing(desk: Desk) -> None:
     command = [sys.executable, "-m", "jupyter_slurm", "shell", "--mem", "100"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert (done.returncode, b"needs a terminal" in done.stderr) == (2, True)

@@ -37,7 +37,7 @@ def places_of(words: str) -> set[Place]:
     return there[max(known, key=len)] if known else set()
 
 
-def test_a_command_in_a_message_exists_in_every_front_end_that_shows_it() -> None:
+def test_commands_in_messages_exist_in_every_front_end() -> None:
     named = [(found, file) for text, file in literals() for found in NAMED.findall(text)]
     wrong = [
         (file, before, words)

@@ -108,7 +108,7 @@ def _option(
 
 @settings(max_examples=300)
 @given(command=st.sampled_from(LEAVES), data=st.data())
-def test_any_value_of_any_option_in_any_order_asks_for_the_same(
+def test_options_are_parsed_equally_in_any_order_and_place(
     command: Command, data: st.DataObject
 ) -> None:
     for place in PLACES:
@@ -144,7 +144,7 @@ def place_of_its_own(command: Command) -> bool:
         ("salloc --nodes 2", "`salloc` does not run here"),
     ],
 )
-def test_errors_in_a_recipe_are_named(words: str, said: str) -> None:
+def test_invalid_words_are_named(words: str, said: str) -> None:
     with pytest.raises(RequestError, match=said):
         read_whole(words.split())
 

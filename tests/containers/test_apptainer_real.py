@@ -94,7 +94,7 @@ def test_arguments_arrive_unchanged(way: Way, box: Box, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "quo'te\"d"])
-def test_a_working_folder(name: str, way: Way, box: Box, tmp_path: Path) -> None:
+def test_working_folder_can_have_any_name(name: str, way: Way, box: Box, tmp_path: Path) -> None:
     folder = Path(box.job_dir, name)
     folder.mkdir()
     done = run(way, replace(box, workdir=str(folder)), tmp_path, "sh", "-c", "echo here >file")
@@ -120,7 +120,9 @@ def test_folders_and_files_with_odd_names_are_mounted(
     assert "Read-only file system" in done.stderr
 
 
-def test_the_nodes_own_settings_do_not(way: Way, box: Box, tmp_path: Path) -> None:
+def test_settings_of_the_node_do_not_enter_the_container(
+    way: Way, box: Box, tmp_path: Path
+) -> None:
     host = {
         "PYTHONPATH": "/x",
         "LD_PRELOAD": "",
@@ -137,7 +139,7 @@ def test_the_nodes_own_settings_do_not(way: Way, box: Box, tmp_path: Path) -> No
     assert done.stderr == ""
 
 
-def test_a_signalled_program_can_still_use_the_image(way: Way, box: Box, tmp_path: Path) -> None:
+def test_signalled_program_can_still_use_the_image(way: Way, box: Box, tmp_path: Path) -> None:
     with started(way, box, tmp_path, "python3", "-c", SAVES) as process:
         process.terminate()
         assert process.communicate(timeout=_PATIENCE_S)[0] == "saved\n"

@@ -116,7 +116,7 @@ def pushed(registry: Registry, docker_engine: DockerEngine, shell_only: Path) ->
     return registry.push(docker_engine, "small:1", "team/small:1")
 
 
-def test_a_registry_that_wants_a_login(
+def test_registry_without_a_login_is_reported(
     made: MakeSite, apptainer_engine: ApptainerEngine, registry: Registry
 ) -> None:
     site = made(env=apptainer_engine.unprivileged | _LOCAL)
@@ -124,7 +124,7 @@ def test_a_registry_that_wants_a_login(
     failed(job, "Cannot pull the image: the registry denied access", "registry login")
 
 
-def test_an_image_is_pulled_once_and_runs(
+def test_image_is_pulled_once_and_runs(
     made: MakeSite, logged_in: dict[str, str], pushed: str
 ) -> None:
     site = made(env=logged_in)
@@ -135,7 +135,7 @@ def test_an_image_is_pulled_once_and_runs(
     assert "Using cached SIF image" in site.text(job.id)
 
 
-def test_the_program_that_a_pulled_image_names_gets_its_arguments_unchanged(
+def test_program_of_a_pulled_image_gets_its_arguments_unchanged(
     made: MakeSite,
     logged_in: dict[str, str],
     registry: Registry,

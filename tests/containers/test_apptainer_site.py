@@ -38,7 +38,7 @@ def site(
     site.service.close()
 
 
-def test_its_copy_of_an_image_is_used_and_nothing_is_fetched(
+def test_copy_of_the_site_is_used_instead_of_a_pull(
     site: Site, shared: Path, apptainer_engine: ApptainerEngine
 ) -> None:
     kept = shared / "pytorch_22.11-py3.sif"

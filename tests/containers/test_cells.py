@@ -173,7 +173,7 @@ def _settings(means: Means, tmp: Path) -> dict[str, Any]:
     return {**means.settings, "setup": f"{means.settings.get('setup', '')}\nexport TMPDIR={tmp}"}
 
 
-def test_a_cell_gets_its_inputs_and_returns_its_outputs(ground: Ground, tmp_path: Path) -> None:
+def test_cell_gets_inputs_and_returns_outputs(ground: Ground, tmp_path: Path) -> None:
     """One job, since each takes a container: its stdin, environment, GPUs, folder and variables;
     its output, rich output, value and variables, and a file that is the user's own."""
     folder = tmp_path / "it's, $data"
@@ -230,13 +230,13 @@ total = sum(data)
 
 
 @pytest.mark.parametrize("ground", ["charliecloud"], indirect=True)
-def test_a_figure_comes_back(ground: Ground) -> None:
+def test_figure_is_returned(ground: Ground) -> None:
     job = ground.run("import matplotlib.pyplot as plt; plt.plot([1, 2, 4]); None")
     shown = [o for o in ground.site.outputs(job.id) if isinstance(o, DisplayData)]
     assert [set(one.data) >= {"image/png"} for one in shown] == [True]
 
 
-def test_a_cell_is_measured_has_no_gpu_unasked_and_may_save_what_it_has_when_it_is_cancelled(
+def test_cell_is_measured_has_only_requested_gpus_and_can_save_when_cancelled(
     ground: Ground,
 ) -> None:
     code = f"""
@@ -268,7 +268,7 @@ except KeyboardInterrupt:
 _STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; exec sleep 600"
 
 
-def test_a_killed_job_leaves_no_container(ground: Ground) -> None:
+def test_killed_job_leaves_no_container(ground: Ground) -> None:
     job = ground.started(_STUBBORN, kind=JobKind.PROGRAM)
     assert job.slurm_id is not None
     assert ground.left()

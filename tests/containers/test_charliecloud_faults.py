@@ -67,12 +67,12 @@ def small(folder: Path) -> Path:
     return folder
 
 
-def test_an_image_without_python(made: MakeSite, tmp_path: Path) -> None:
+def test_image_without_python_is_reported(made: MakeSite, tmp_path: Path) -> None:
     failed(run(made(), small(tmp_path / "small")), "The image has no Python.", "#!/bin/sh")
 
 
 @pytest.mark.parametrize("minor", [5, 6])
-def test_an_image_with_an_old_python(
+def test_image_with_an_old_python_is_reported(
     made: MakeSite, demo_image: Path, tmp_path: Path, minor: int
 ) -> None:
     """A stand-in that claims to be one; 3.6 will do."""
@@ -102,7 +102,7 @@ def without_charliecloud(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_login_node_without_charliecloud(
+def test_login_node_without_charliecloud_submits(
     made: MakeSite,
     demo_image: Path,
     without_charliecloud: Path,

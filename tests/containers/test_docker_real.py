@@ -95,13 +95,13 @@ def failed(job: Job, sentence: str, advice: str) -> None:
     assert "\n" not in str(job.why or "")
 
 
-def test_a_registry_that_wants_a_login(made: MakeSite, pushed: str) -> None:
+def test_registry_without_a_login_is_reported(made: MakeSite, pushed: str) -> None:
     job = run(made(), image=pushed)
     failed(job, "Cannot pull the image: the registry denied access", "docker login")
 
 
 @pytest.mark.usefixtures("logged_in")
-def test_an_image_is_pulled_under_its_own_name_and_the_pull_is_seen(
+def test_image_is_pulled_and_the_pull_is_shown(
     made: MakeSite, pushed: str, docker_engine: DockerEngine
 ) -> None:
     site = made()
@@ -117,7 +117,7 @@ def test_an_image_is_pulled_under_its_own_name_and_the_pull_is_seen(
     docker_engine.run("rmi", pushed)
 
 
-def test_a_job_that_is_cancelled_while_it_pulls_ends(made: MakeSite) -> None:
+def test_job_cancelled_during_a_pull_ends(made: MakeSite) -> None:
     site = made()
     with silent_registry() as address:
         job = begin(site, _HELLO, f"{address}/team/small:1")
@@ -134,7 +134,9 @@ exec env -i PATH="$PATH" DOCKER_HOST="$REAL_DOCKER_HOST" "$@"
 """
 
 
-def test_by_way_of_sudo(made: MakeSite, docker_engine: DockerEngine, tmp_path: Path) -> None:
+def test_docker_runs_through_sudo(
+    made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
+) -> None:
     """A stand-in for sudo, which keeps no environment either: the real one's settings are this
     machine's."""
     tools = tmp_path / "tools"
@@ -151,7 +153,7 @@ def test_by_way_of_sudo(made: MakeSite, docker_engine: DockerEngine, tmp_path: P
     assert site.wait(stubborn.id).state.final
 
 
-def test_an_ordinary_user_and_their_groups(docker_engine: DockerEngine) -> None:
+def test_container_runs_as_the_user_with_their_groups(docker_engine: DockerEngine) -> None:
     user, group, more = 61234, 61235, 61236
     # Below the engine's folder, since nobody but root may look into pytest's own.
     job_dir, shared, home = (docker_engine.folder / name for name in ("job", "shared", "home"))

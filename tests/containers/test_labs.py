@@ -49,7 +49,7 @@ def ready(ground: Ground, job: Job) -> Job:
 
 
 @pytest.mark.parametrize("ground", ["charliecloud", "docker"], indirect=True)
-def test_a_lab_runs_a_notebook_in_the_image_and_ends_with_all_that_it_was(ground: Ground) -> None:
+def test_lab_runs_a_notebook_in_the_image_and_leaves_nothing(ground: Ground) -> None:
     site = ground.site
     asked = ground.job_spec("", kind=JobKind.LAB, **with_jupyterlab(ground))
     job = ready(ground, site.service.submit(asked))

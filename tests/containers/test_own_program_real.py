@@ -125,7 +125,7 @@ def shown(words: Sequence[str]) -> str:
     return "".join(f"<{word}>" for word in words)
 
 
-def test_it_gets_the_jobs_arguments_environment_and_signals_and_its_exit_code_is_the_jobs(
+def test_image_program_gets_arguments_environment_and_signals_and_sets_the_exit_code(
     ground: Ground, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """One image for all of it, since each takes a job."""

@@ -33,7 +33,7 @@ UNIPI = Dress(
 
 @pytest.mark.timeout(2 * LIMIT_S)
 @pytest.mark.long
-def test_an_image_is_made_and_every_model_of_the_search_comes_back(
+def test_image_is_built_and_every_model_of_the_search_returned(
     dressed: Callable[[Dress], Dressed],
     demo_image: Path,
     engines_python: Path,

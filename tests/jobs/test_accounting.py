@@ -14,7 +14,7 @@ from tests.ssh.waiting import wait_until
 LONG = "import time; time.sleep(600)"
 
 
-def test_accounting_tells_the_history_what_was_used_and_what_the_controller_forgot(
+def test_accounting_provides_history_usage_and_forgotten_jobs(
     private_site: Callable[..., Site], tmp_path: Path
 ) -> None:
     """On one cluster, since a database takes long to start."""

@@ -143,9 +143,7 @@ NAMES_OUT = ("seen", "nodes", "uid", "uid_again")
 ON_ONE_NODE = {"nodes": "1", "nodelist": "n1", "cpus-per-task": "4"}
 
 
-def test_another_users_ray_on_the_node_is_another_ray(
-    site: Site, ground: Ground, tmp_path: Path
-) -> None:
+def test_ray_clusters_on_one_node_stay_separate(site: Site, ground: Ground, tmp_path: Path) -> None:
     """And so are two of one user's; ending one of the three leaves the others."""
     jobs = [
         EngineJob(
@@ -342,7 +340,9 @@ def neighbour(
     assert read_result_variables(site.service.result(job.id)) == {"told": MARK}
 
 
-def test_another_user_of_the_node_gets_nothing(neighbour: Neighbour, tmp_path: Path) -> None:
+def test_another_user_of_the_node_cannot_use_the_engine(
+    neighbour: Neighbour, tmp_path: Path
+) -> None:
     engine = neighbour.job.engine
     neighbour.knock()
     neighbour.no_secret_is_told(tmp_path)

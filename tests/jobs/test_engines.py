@@ -168,7 +168,7 @@ class EngineJob:
 
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])
-def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
+def test_engine_uses_all_nodes_survives_a_dead_node_and_cleans_up(
     site: Site, tmp_path: Path, engine: str
 ) -> None:
     job = EngineJob(site, tmp_path / "job", engine, CODE[engine])
@@ -202,7 +202,7 @@ def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
     wait_until(lambda: not job.left([*folders, *shared]), GONE_S)
 
 
-def test_a_python_without_the_engine_fails_at_once(
+def test_missing_engine_fails_at_once(
     slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = Site(slurm_cluster, tmp_path, monkeypatch, python="/usr/bin/python3")
@@ -215,7 +215,7 @@ def test_a_python_without_the_engine_fails_at_once(
     site.service.close()
 
 
-def test_code_whose_engine_dies_is_ended(site: Site, tmp_path: Path) -> None:
+def test_dead_scheduler_ends_the_code(site: Site, tmp_path: Path) -> None:
     job = EngineJob(site, tmp_path / "job", "dask", DASK)
     for seen in job.processes():
         if "scheduler" in seen.argv:
@@ -226,7 +226,7 @@ def test_code_whose_engine_dies_is_ended(site: Site, tmp_path: Path) -> None:
     assert "ended on n1 (" in str(ended.why), job.told()
 
 
-def test_the_cells_of_a_session_share_one_engine(site: Site) -> None:
+def test_cells_of_a_session_share_one_engine(site: Site) -> None:
     options = {"nodes": "2", "cpus-per-task": "4", "mem": "1000"}
     session = site.service.submit(SessionSpec(name="s", launch="dask", idle_s=600, options=options))
     for _ in range(2):  # cells and programs that begin with a connection of their own
@@ -261,7 +261,7 @@ def finds_both_nodes(site: Site, engines_python: Path, launch: str, **changes: A
 
 
 @pytest.mark.parametrize(("runtime", "engine"), [("charliecloud", "dask"), ("apptainer", "ray")])
-def test_in_an_image_the_engine_is_the_same(
+def test_engine_runs_in_an_image(
     site: Site,
     engines_python: Path,
     demo_image: Path,

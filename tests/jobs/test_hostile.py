@@ -101,7 +101,9 @@ print(json.dumps(told))
 
 
 @over_ssh
-def test_text_folder_environment_and_comment_of_a_cell_arrive(site: Site, tmp_path: Path) -> None:
+def test_hostile_text_folder_environment_and_comment_of_a_cell_arrive(
+    site: Site, tmp_path: Path
+) -> None:
     count = 12
     texts = hostile(count, "text", without="")
     where = folders(count, "folder", tmp_path)
@@ -133,7 +135,7 @@ _NO_LINE_ENDS = dict.fromkeys(map(ord, "\n\r\0"), " ")
 
 # --- the environment ---
 @over_ssh
-def test_values_of_environment_variables_arrive(site: Site) -> None:
+def test_hostile_environment_values_arrive(site: Site) -> None:
     env = {f"V{n}": value for n, value in enumerate(hostile(60, "environment"))}
     env |= {"EMPTY": "", "_lower": " ", "LONG": "é" * 60_000, "IFS": "x", "CDPATH": "/", "ENV": "~"}
     job = site.run("import json, os; print(json.dumps(dict(os.environ)))", env=env)
@@ -143,7 +145,7 @@ def test_values_of_environment_variables_arrive(site: Site) -> None:
 
 # --- batch scripts ---
 @over_ssh
-def test_batch_scripts_and_their_own_comments_arrive(site: Site, tmp_path: Path) -> None:
+def test_hostile_batch_scripts_and_comments_arrive(site: Site, tmp_path: Path) -> None:
     count = 6
     texts = hostile(count, "script", without="\0\r")
     comments = hostile(count, "directive", without="\0\n\r")
@@ -166,7 +168,7 @@ def test_batch_scripts_and_their_own_comments_arrive(site: Site, tmp_path: Path)
 
 # --- folders ---
 @over_ssh
-def test_folders_of_any_name_are_mounted(site: Site, tmp_path: Path, demo_image: Path) -> None:
+def test_folders_with_any_name_are_mounted(site: Site, tmp_path: Path, demo_image: Path) -> None:
     sources = folders(12, "mount", tmp_path, without=":")
     points = [f"/mnt/.{name}" for name in hostile(12, "point", without="\0/:")]
     for number, folder in enumerate(sources):
@@ -222,7 +224,7 @@ def refused() -> Iterator[tuple[str, JobSpec]]:
     yield "script image", replace(script, image="/")
 
 
-def test_what_cannot_arrive_is_refused_before_sbatch_is_called(site: Site) -> None:
+def test_unsupported_text_is_rejected_before_sbatch(site: Site) -> None:
     for _, asked in refused():
         with pytest.raises((RequestError, NotFoundError)):
             site.service.submit(asked)

@@ -78,7 +78,7 @@ def stranger(ssh_keeper: Keeper) -> str:
     return name
 
 
-def test_a_head_that_calls_itself_localhost_does_no_harm(apart: Site, machines: Machines) -> None:
+def test_node_that_resolves_to_localhost_works(apart: Site, machines: Machines) -> None:
     """Nor do nodes without `scontrol`, and ports of engines that others have taken."""
     for node in machines.nodes.values():
         told = node.machine.run("getent", "hosts", node.name).stdout
@@ -102,7 +102,7 @@ def blocked(source: str) -> str:
     return f"-p tcp --syn -s {ADDRESSES[source]} -m multiport ! --dports {OWN_PORTS}"
 
 
-def test_a_firewall_before_the_launcher_is_named(apart: Site, machines: Machines) -> None:
+def test_firewall_before_the_launcher_is_named(apart: Site, machines: Machines) -> None:
     with machines.nodes["n1"].firewall(blocked("n2")):
         job = apart.run("pass", launch="torchrun", options={"nodes": "3"})
     assert failure(apart, job) == (f"n2 cannot reach n1 at 10.78.2.11: timed out. {FIREWALL}")
@@ -134,7 +134,7 @@ for name in ("key", "launch.json", "."):
 """
 
 
-def test_another_user_of_the_nodes_gets_nothing(
+def test_another_user_of_the_nodes_cannot_join_the_launch(
     apart: Site, machines: Machines, stranger: str
 ) -> None:
     """While n2 is waited for, the launcher listens on n1."""
@@ -162,7 +162,7 @@ def test_another_user_of_the_nodes_gets_nothing(
                 assert one.encode() not in path.read_bytes(), path
 
 
-def test_a_world_of_one_is_refused_by_the_ranks_of_mpi(apart: Site) -> None:
+def test_mpi_ranks_reject_a_world_of_one(apart: Site) -> None:
     """As where nothing tells Open MPI that Slurm has started it."""
     alone = """
     import os

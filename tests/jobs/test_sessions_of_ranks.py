@@ -106,7 +106,7 @@ def test_each_rank_keeps_its_own_variables(
     assert ranks.gather("mine") == [0, 10, 20]
 
 
-def test_ranks_that_wait_for_one_that_failed_end_with_the_session(
+def test_hanging_ranks_end_the_session_after_a_failed_rank(
     session: Callable[..., InRanks], tmp_path: Path
 ) -> None:
     ranks = session("torchrun")
@@ -118,9 +118,7 @@ def test_ranks_that_wait_for_one_that_failed_end_with_the_session(
     ranks.ends_for_want_of("ranks 0,2")
 
 
-def test_a_rank_that_dies_ends_the_session(
-    session: Callable[..., InRanks], demo_image: Path
-) -> None:
+def test_dead_rank_ends_the_session(session: Callable[..., InRanks], demo_image: Path) -> None:
     image = str(demo_image)
     ranks = session("mpi", runtime="charliecloud", image=image, mounts=OF_THIS_MACHINE)
     assert ranks.gather(RANK_OF) == [0, 1, 2]

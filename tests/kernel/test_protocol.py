@@ -9,7 +9,7 @@ import jupyter_kernel_test  # type: ignore[import-untyped]
 from tests.kernel.conftest import Home
 
 
-def test_passes_the_kernel_protocol_suite(home: Home) -> None:
+def test_remote_kernel_passes_the_kernel_protocol_suite(home: Home) -> None:
     home.add()
     kernel = home.start()
     kernel.value("print()")  # while it waits for a job it answers for itself (test_remote.py)

@@ -60,34 +60,32 @@ def nothing_to_say(text: str) -> None:
         ("3g.20gb", "3g.20gb"),
     ],
 )
-def test_a_gpu_is_called_what_slurm_calls_it(name: str, kind: str) -> None:
+def test_gpu_type_matches_slurms_name(name: str, kind: str) -> None:
     assert gpus.type_of(name) == kind
     LocalSpec(own_gpus=(Gpu(0, kind),))
 
 
-def test_the_machines_gpus_are_those_of_nvidia_smi(nvidia_smi: NvidiaSmi) -> None:
+def test_gpus_are_read_from_nvidia_smi(nvidia_smi: NvidiaSmi) -> None:
     asked = nvidia_smi("WARNING: infoROM is corrupted at gpu 0000:01:00.0\n" + MIXED)
     assert own_gpus(nothing_to_say) == (Gpu(0, H100), Gpu(1, L4), Gpu(2, H100))
     assert "-i" not in asked.read_text()
 
 
-def test_why_there_is_none_is_said(nvidia_smi: NvidiaSmi) -> None:
+def test_failure_of_nvidia_smi_is_reported(nvidia_smi: NvidiaSmi) -> None:
     nvidia_smi("NVIDIA-SMI has failed because it couldn't communicate with the driver.", 9)
     said: list[str] = []
     assert own_gpus(said.append) == ()
     assert "couldn't communicate" in str(said[0])
 
 
-def test_a_machine_without_nvidia_smi_has_no_gpus(
+def test_machine_without_nvidia_smi_has_no_gpus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/no/such/folder")
     assert own_gpus(nothing_to_say) == ()
 
 
-def test_only_gpus_that_the_caller_may_use_are_taken(
-    nvidia_smi: NvidiaSmi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_visible_gpus_are_used(nvidia_smi: NvidiaSmi, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = nvidia_smi("2, NVIDIA L4\n")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
     assert own_gpus(nothing_to_say) == (Gpu(2, L4),)
@@ -132,7 +130,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return out
 
 
-def test_up_takes_the_machines_gpus_and_a_job_finds_its_own(
+def test_up_uses_the_machines_gpus_and_a_job_sees_its_own(
     home: Path, nvidia_smi: NvidiaSmi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nvidia_smi(MIXED)
@@ -143,7 +141,7 @@ def test_up_takes_the_machines_gpus_and_a_job_finds_its_own(
     assert seen(known, f"--gpus={L4}:1") == "[1]"
 
 
-def test_own_gpus_are_not_pretended_where_there_are_none(
+def test_own_gpus_without_a_gpu_is_an_error(
     home: Path, nvidia_smi: NvidiaSmi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nvidia_smi("No devices were found", status=6)

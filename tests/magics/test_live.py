@@ -40,7 +40,7 @@ def published(shell: Shell) -> int:
 
 
 @pytest.mark.usefixtures("page")
-def test_a_page_that_shows_jobs_is_told_of_states_and_of_what_comes_after_the_end(
+def test_page_that_renders_jobs_gets_cards_only_for_state_changes(
     shell: Shell, card: LiveCard
 ) -> None:
     card.show()
@@ -58,7 +58,7 @@ def test_a_page_that_shows_jobs_is_told_of_states_and_of_what_comes_after_the_en
 
 
 @pytest.mark.usefixtures("page")
-def test_vs_code_shows_no_jobs_by_itself_whose_ever_the_kernel_is(shell: Shell) -> None:
+def test_vs_code_does_not_render_jobs(shell: Shell) -> None:
     assert renders_jobs()
     shell.ip.user_ns["__vsc_ipynb_file__"] = "/home/ana/fit.ipynb"
     assert not renders_jobs()

@@ -64,7 +64,7 @@ def ok(reply: Reply) -> Reply:
     return reply
 
 
-def test_two_kernels_that_run_one_notebook_at_once_have_jobs_of_their_own(
+def test_simultaneous_kernels_of_a_notebook_have_separate_jobs(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     env = {**environment, "JPY_SESSION_NAME": f"{tmp_path}/twice.ipynb"}
@@ -86,7 +86,7 @@ def test_two_kernels_that_run_one_notebook_at_once_have_jobs_of_their_own(
         assert len({kernel.run("print(job)").text for kernel in kernels}) == 2
 
 
-def test_variables_figure_value_and_output_of_a_job_on_a_gpu(kernel: Kernel) -> None:
+def test_gpu_job_returns_variables_figure_value_and_output(kernel: Kernel) -> None:
     kernel.run("data = list(range(10))")
     reply = ok(
         kernel.run(
@@ -110,7 +110,7 @@ def test_variables_figure_value_and_output_of_a_job_on_a_gpu(kernel: Kernel) -> 
     assert kernel.run("print(total)").text == "45\n"
 
 
-def test_a_killed_kernels_cell_run_again_attaches_to_its_one_job(
+def test_repeated_cell_of_a_killed_kernel_attaches_to_its_job(
     environment: dict[str, str], slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     env = {**environment, "JPY_SESSION_NAME": f"{tmp_path}/killed.ipynb"}
@@ -148,7 +148,7 @@ def attached_to(reply: Reply) -> str | None:
     return found and found[1]
 
 
-def test_a_cell_attaches_only_to_the_job_that_got_the_same(
+def test_cell_attaches_only_to_a_job_with_equal_inputs(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     env = {**environment, "JPY_SESSION_NAME": f"{tmp_path}/sweep.ipynb"}
@@ -196,7 +196,7 @@ def test_a_cell_attaches_only_to_the_job_that_got_the_same(
         assert told.text == "[10, 50, 10]\n"
 
 
-def test_slurms_own_commands_give_tables_and_their_own_errors(kernel: Kernel) -> None:
+def test_slurm_commands_return_tables_and_raise_errors(kernel: Kernel) -> None:
     assert "PARTITION" in kernel.run("t = %sinfo\nprint(t.rows[0])").text
     assert (
         "debug" in kernel.run("t = %squeue -o '%i|%P'\nt = %sinfo -o '%P|%a'\nprint(t.rows)").text
@@ -206,7 +206,7 @@ def test_slurms_own_commands_give_tables_and_their_own_errors(kernel: Kernel) ->
     assert "Invalid job id" in reply.content["evalue"]
 
 
-def test_a_batch_script_gives_a_handle(kernel: Kernel) -> None:
+def test_batch_script_returns_a_handle(kernel: Kernel) -> None:
     ok(kernel.run("%%sbatch -J mine -- 'a b' -n\n#!/bin/bash\n#SBATCH --time=1\necho $1, $2"))
     ok(kernel.run("job = _"))
     assert kernel.run("print(job.wait().state, repr(job.output))").text == (
@@ -214,7 +214,7 @@ def test_a_batch_script_gives_a_handle(kernel: Kernel) -> None:
     )
 
 
-def test_the_widget_and_the_tables_show_the_job(kernel: Kernel) -> None:
+def test_widget_and_tables_show_the_job(kernel: Kernel) -> None:
     ok(kernel.run("%%slurm --name seen\n1"))
     for word in ("", "jobs"):
         reply = ok(kernel.run(f"%slurm {word}"))

@@ -64,7 +64,7 @@ def ok(reply: Reply) -> Reply:
     return reply
 
 
-def test_an_image_is_made_once_and_the_cell_after_it_runs_in_it(
+def test_image_is_built_once_and_runs_the_next_cell(
     notebook: tuple[Kernel, str],
 ) -> None:
     kernel, recipe = notebook

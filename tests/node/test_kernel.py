@@ -278,7 +278,7 @@ def test_output_beyond_the_limit_is_dropped_and_counted(
     assert told["bytes"] > 1_000_000
 
 
-def test_interrupt(job: Callable[..., Job]) -> None:
+def test_interrupt_raises_keyboard_interrupt(job: Callable[..., Job]) -> None:
     user = job().user()
     request = user.execute("print('on', flush=True)\nimport time; time.sleep(1000)")
     user.until(lambda: user.text(request))
@@ -286,7 +286,7 @@ def test_interrupt(job: Callable[..., Job]) -> None:
     assert user.answer(request).content["ename"] == "KeyboardInterrupt"
 
 
-def test_restart_in_the_same_job(job: Callable[..., Job]) -> None:
+def test_kernel_restarts_in_the_same_job(job: Callable[..., Job]) -> None:
     one = job()
     user = one.user()
     user.answer(user.execute("kept = 1"))
@@ -308,7 +308,7 @@ def test_dead_kernel_is_reported_and_replaced(job: Callable[..., Job]) -> None:
     assert user.answer(user.execute("1 + 1")).content["status"] == "ok"
 
 
-def test_second_client_takes_over(job: Callable[..., Job]) -> None:
+def test_second_client_replaces_the_first(job: Callable[..., Job]) -> None:
     one = job()
     first = one.user()
     first.answer(first.execute("kept = 42"))

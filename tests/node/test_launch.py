@@ -117,7 +117,7 @@ def ranks(tmp_path: Path) -> Ranks:
     return Ranks(tmp_path)
 
 
-def test_result_of_rank_0_is_the_jobs_if_all_succeed(ranks: Ranks) -> None:
+def test_job_has_the_result_of_rank_0_if_all_succeed(ranks: Ranks) -> None:
     for rank in range(3):
         ranks.put(rank)
     code, result = ranks.merged(3)
@@ -146,7 +146,7 @@ def test_common_error_is_shown_once_with_its_ranks(ranks: Ranks) -> None:
     assert shown["traceback"] == ["On ranks 0-3 of 4:", "ValueError: bad"]
 
 
-def test_first_failure_is_the_jobs(ranks: Ranks) -> None:
+def test_job_fails_with_the_first_failure(ranks: Ranks) -> None:
     ranks.put(0, status="interrupted", exit_code=143, ename="KeyboardInterrupt", evalue="")
     ranks.fail(1, ended_s=5.0, name="OSError")
     ranks.fail(2, ended_s=4.0)
@@ -165,7 +165,7 @@ def test_missing_result_of_a_rank_is_an_error(ranks: Ranks) -> None:
 LOST = "n2 was lost while the job ran."
 
 
-def test_lost_node_is_the_jobs_failure(ranks: Ranks) -> None:
+def test_lost_node_fails_the_job(ranks: Ranks) -> None:
     """Its own ranks may still have told how they were ended."""
     ranks.put(0, status="interrupted", exit_code=143, ename="KeyboardInterrupt", evalue="")
     ranks.put(1, status="killed", exit_code=137, ename="SIGKILL", evalue="ended", signal=9)

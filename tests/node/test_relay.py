@@ -97,7 +97,7 @@ def test_relay_is_python_3_6_and_imports_only_the_standard_library() -> None:
                 assert node.module in sys.stdlib_module_names
 
 
-def test_twenty_megabytes_pass_both_ways(relay: Relay) -> None:
+def test_twenty_megabytes_pass_in_both_directions(relay: Relay) -> None:
     with service(echo) as port, connected(relay, port) as sock, sent(sock, TWENTY_MEGABYTES):
         assert everything(sock) == TWENTY_MEGABYTES
 
@@ -187,7 +187,7 @@ def test_missing_python_is_replaced_by_another(nothing_left: None, started: Star
     relay.close()
 
 
-def test_failed_start_is_reported_with_the_programs_words(
+def test_failed_start_is_reported_with_the_programs_output(
     nothing_left: None, started: Started
 ) -> None:
     def refused(argv: Sequence[str]) -> Sequence[str]:
@@ -255,7 +255,7 @@ def in_job(slurm_cluster: SlurmCluster) -> Iterator[InJob]:
     job.until_gone()
 
 
-def test_twenty_megabytes_pass_both_ways_through_a_job(in_job: InJob) -> None:
+def test_twenty_megabytes_pass_in_both_directions_through_a_job(in_job: InJob) -> None:
     with service(echo) as port, connected(in_job.relay, port) as sock:
         assert in_job.nodes() == [in_job.node]
         with sent(sock, TWENTY_MEGABYTES):

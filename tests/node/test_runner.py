@@ -101,12 +101,12 @@ def test_subprocesses_and_displays_keep_their_order(run: RunCell) -> None:
     assert done.shown == expected
 
 
-def test_output_of_c_code_is_kept(run: RunCell) -> None:
+def test_output_of_c_code_is_captured(run: RunCell) -> None:
     done = run("import ctypes\nc = ctypes.CDLL(None)\nc.puts(b'from c'); c.fflush(None);")
     assert done.text() == "from c\n"
 
 
-def test_each_record_has_the_time_when_it_was_written(run: RunCell) -> None:
+def test_records_have_their_time(run: RunCell) -> None:
     done = run("import sys, time\nprint(time.time())\nprint(time.time(), file=sys.stderr)")
     for name in ("stdout", "stderr"):
         # On a busy machine a line may come in pieces.
@@ -137,7 +137,7 @@ def test_incomplete_line_is_shown(runner: Runner) -> None:
     "text",
     ["nul\0nul", "lone \udc80 surrogate \ud800", "\x1b[31mred\r\b", "日本語 🎉 é", "'\"\\$`\u2028"],
 )
-def test_difficult_text_survives(run: RunCell, text: str, python: tuple[str, ...]) -> None:
+def test_difficult_text_is_unchanged(run: RunCell, text: str, python: tuple[str, ...]) -> None:
     done = run(f"print({text!r}, end='')\n{text!r}", python=python)
     # Half a pair is told as text where it is read (jobs/outcome/result.py).
     assert done.text() == text.encode("utf-8", "backslashreplace").decode()

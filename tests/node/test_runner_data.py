@@ -73,7 +73,7 @@ ANY = st.recursive(
 
 
 @given(ANY)
-def test_value_is_unchanged(tmp_path_factory: pytest.TempPathFactory, value: object) -> None:
+def test_plain_value_round_trips(tmp_path_factory: pytest.TempPathFactory, value: object) -> None:
     assert same(back(tmp_path_factory.getbasetemp(), value), value)
 
 
@@ -165,7 +165,7 @@ def test_frame_without_pyarrow_is_rejected(tmp_path: Path, monkeypatch: pytest.M
 # --- files that no cell of ours has written ---
 
 
-def test_an_array_of_objects_is_not_unpickled(tmp_path: Path) -> None:
+def test_array_of_objects_is_not_unpickled(tmp_path: Path) -> None:
     path = tmp_path / "vars.0"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("values.json", '{"x": {"array": "x.npy"}}')
@@ -175,7 +175,7 @@ def test_an_array_of_objects_is_not_unpickled(tmp_path: Path) -> None:
     assert (values, list(unread)) == ({}, ["x"])
 
 
-def test_a_compressed_file_is_refused(tmp_path: Path) -> None:
+def test_compressed_file_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "vars.0"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("values.json", "{}")

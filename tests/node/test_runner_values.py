@@ -70,7 +70,7 @@ def test_functions_of_the_notebook_are_sent_by_value(run: RunCell, python: tuple
 
 
 @BOTH
-def test_functions_and_classes_of_the_cell_come_back_by_value(
+def test_functions_and_classes_of_the_cell_are_returned_by_value(
     run: RunCell, python: tuple[str, ...]
 ) -> None:
     done = run(
@@ -90,7 +90,7 @@ def test_functions_and_classes_of_the_cell_come_back_by_value(
 
 
 @BOTH
-def test_unpicklable_variable_costs_no_other(run: RunCell, python: tuple[str, ...]) -> None:
+def test_unpicklable_variable_does_not_affect_others(run: RunCell, python: tuple[str, ...]) -> None:
     cell = "import threading\nlock, fine, gen = {'its': threading.Lock()}, 1, (x for x in [])"
     done = run(cell, names_out=["lock", "fine", "gen", "absent"], python=python)
     assert done.result.status == "ok"
@@ -121,7 +121,7 @@ class DataError(Exception):
 """
 
 
-def test_unreadable_variable_costs_no_other(run: RunCell) -> None:
+def test_unreadable_variable_does_not_affect_others(run: RunCell) -> None:
     done = run(f"{ERROR}acc = 0.93\nerr = DataError('x', 3)", names_out=["err", "acc"])
     values, unread = done.read_variables()
     assert values == {"acc": 0.93}
@@ -223,7 +223,7 @@ def test_arrays_of_numpy_1_and_2_are_read(tmp_path: Path, package: str) -> None:
 
 
 @BOTH
-def test_data_comes_back_without_a_pickle(run: RunCell, python: tuple[str, ...]) -> None:
+def test_out_format_data_returns_no_pickle(run: RunCell, python: tuple[str, ...]) -> None:
     cell = "class Model: pass\nmodel, a, b = Model(), {'l': [0.5, float('inf')]}, (1, 'é', {None})"
     done = run(cell, names_out=["model", "a", "b", "c"], out_format="data", python=python)
     assert done.variables() == {"a": {"l": [0.5, float("inf")]}, "b": (1, "é", {None})}

@@ -87,7 +87,7 @@ def memory_mib(processes: usage.Processes) -> float:
 
 
 # --- whose processes they are ---
-def test_only_the_scripts_children_count(start: Start, job_id: str) -> None:
+def test_only_children_of_the_script_are_measured(start: Start, job_id: str) -> None:
     script = start(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])")
     stranger = start(HOLDS, "another")
     read_line(stranger)
@@ -97,7 +97,7 @@ def test_only_the_scripts_children_count(start: Start, job_id: str) -> None:
 
 
 @pytest.mark.parametrize("others", [{}, {"FIRST": "1", "ZLAST": "2"}])
-def test_processes_with_the_jobs_id_count(
+def test_processes_with_the_job_id_are_measured(
     start: Start, job_id: str, others: dict[str, str]
 ) -> None:
     """As the processes of a container, or of a step of srun, which descend from no script."""
@@ -121,7 +121,7 @@ def of_job(root: Path, *lines: str) -> usage.Cgroup:
     return usage.Cgroup.of_job("7", str(root / "membership"), str(root))
 
 
-def test_cgroup_version_2(tmp_path: Path) -> None:
+def test_cgroup_version_2_is_read(tmp_path: Path) -> None:
     job = "/system.slice/slurmstepd.scope/job_7"
     stat = f"anon {3 << 20}\nfile {900 << 20}\nshmem {1 << 20}\n"
     folder(tmp_path, job[1:], cpu__stat="usage_usec 2500000\nuser_usec 1\n", memory__stat=stat)
@@ -129,7 +129,7 @@ def test_cgroup_version_2(tmp_path: Path) -> None:
     assert (found.cpu_s(), found.memory_mib()) == (2.5, 4)
 
 
-def test_cgroup_version_1(tmp_path: Path) -> None:
+def test_cgroup_version_1_is_read(tmp_path: Path) -> None:
     job = "/slurm/uid_1000/job_7"
     stat = f"cache {900 << 20}\nrss 1\ntotal_rss {3 << 20}\ntotal_shmem {1 << 20}\n"
     folder(tmp_path, f"cpu,cpuacct{job}", cpuacct__usage="2500000000\n")
@@ -144,7 +144,7 @@ def test_cgroup_version_1(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["0::/", "0::/user.slice", "0::/slurm/job_77/step_0", "4:cpuacct:/slurm/uid_1/job_7/x"]
 )
-def test_job_without_a_cgroup(tmp_path: Path, line: str) -> None:
+def test_job_without_a_cgroup_is_measured(tmp_path: Path, line: str) -> None:
     found = of_job(tmp_path, line)
     assert (found.cpu_s(), found.memory_mib()) == (None, None)
     assert usage.Cgroup.of_job("7", str(tmp_path / "none")).cpu_s() is None
@@ -230,7 +230,7 @@ def samples(folder: Path) -> list[UsageSample]:
     return parse_samples(path.read_bytes())[0] if path.exists() else []
 
 
-def test_a_job_is_measured_while_it_runs(
+def test_running_job_is_measured(
     job: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     job(sys.executable, "-c", "held = bytearray(150 << 20)\nwhile True: pass")

@@ -140,7 +140,7 @@ def make_user(keeper: Keeper, folder: Path, url: str, token: str) -> User:
     return User(account, f"{url}user/{account.name}/", own, agent_pid)
 
 
-def test_two_users_see_nothing_of_each_other(users: tuple[User, User]) -> None:
+def test_hub_users_cannot_see_each_others_jobs(users: tuple[User, User]) -> None:
     ada, bob = users
     assert ada.client().call("status")["pid"] == ada.agent_pid
     assert bob.client().call("status")["pid"] == bob.agent_pid

@@ -193,7 +193,7 @@ def opened(client: Client, path: str, origin: str | None = None) -> websocket.We
     return client._opened(path, origin)._connection
 
 
-def test_who_has_the_token_or_the_cookie_and_our_word_gets_to_the_lab(
+def test_proxy_forwards_authenticated_requests_to_the_lab(
     hub_server: Served, page: Client, far: Far
 ) -> None:
     ours = {"X-XSRFToken": page.cookies["_xsrf"]}
@@ -208,7 +208,7 @@ def test_who_has_the_token_or_the_cookie_and_our_word_gets_to_the_lab(
             assert far.last[:2] == (verb, f"/user/ada/{LAB_PROXY}/api/a%20b?x=1&x=%262")
 
 
-def test_the_labs_server_sees_nothing_of_ours_and_leaves_nothing_with_us(
+def test_proxy_removes_credentials_and_the_labs_cookies(
     hub_server: Served, page: Client, far: Far
 ) -> None:
     page.get("api")
@@ -237,9 +237,7 @@ def cookies(page: Client) -> str:
     return "; ".join(f"{name}={text}" for name, text in page.cookies.items())
 
 
-def test_without_token_cookie_or_our_word_nobody_gets_to_the_lab(
-    hub_server: Served, page: Client, far: Far
-) -> None:
+def test_proxy_rejects_unauthenticated_requests(hub_server: Served, page: Client, far: Far) -> None:
     number = len(far.seen)
     path = f"{LAB_PROXY}/api/kernels"
     for client in (hub_server.stranger(), Client(hub_server.url, TOKEN)):
@@ -256,9 +254,7 @@ def test_without_token_cookie_or_our_word_nobody_gets_to_the_lab(
     assert len(far.seen) == number
 
 
-def test_a_page_of_elsewhere_reads_nothing_of_the_lab_with_the_cookie(
-    page: Client, far: Far
-) -> None:
+def test_foreign_page_with_the_cookie_cannot_read_the_lab(page: Client, far: Far) -> None:
     """The lab itself does not look who asks: it is asked with its token."""
     number = len(far.seen)
     path = f"{LAB_PROXY}/files/data.json"
@@ -275,7 +271,7 @@ def test_a_page_of_elsewhere_reads_nothing_of_the_lab_with_the_cookie(
     assert page.get(path, **{"Sec-Fetch-Site": "same-origin"}).status == 201
 
 
-def test_a_websocket_is_handed_on_both_ways_and_opens_for_nobody_else(
+def test_proxy_forwards_authenticated_websockets(
     hub_server: Served, page: Client, far: Far
 ) -> None:
     path = f"{LAB_PROXY}/api/kernels/1/channels"
@@ -314,7 +310,7 @@ def test_a_websocket_is_handed_on_both_ways_and_opens_for_nobody_else(
     assert len(far.seen) == number
 
 
-def test_what_the_agent_does_not_name_is_not_reached(hub_server: Served, far: Far) -> None:
+def test_proxy_reaches_only_targets_of_the_agent(hub_server: Served, far: Far) -> None:
     number = len(far.seen)
     client = hub_server.client()
     off = client.get(f"jupyter-slurm/lab-proxy/{OFF_ID}/lab")
@@ -327,7 +323,7 @@ def test_what_the_agent_does_not_name_is_not_reached(hub_server: Served, far: Fa
     assert len(far.seen) == number
 
 
-def test_a_dashboard_is_handed_on_below_its_own_path_with_nothing_of_ours(
+def test_proxy_forwards_a_dashboard_without_credentials(
     hub_server: Served, page: Client, far: Far
 ) -> None:
     base = f"/user/ada/{DASHBOARD_PROXY}"
@@ -350,7 +346,7 @@ def test_a_dashboard_is_handed_on_below_its_own_path_with_nothing_of_ours(
     assert (far.last[1], far.last[2]["Cookie"]) == ("/a/channels", COOKIE)
 
 
-def test_nobody_else_gets_to_a_dashboard_below_the_servers_address(
+def test_proxy_rejects_foreign_requests_to_a_dashboard(
     hub_server: Served, page: Client, far: Far
 ) -> None:
     number = len(far.seen)
@@ -368,7 +364,7 @@ def test_nobody_else_gets_to_a_dashboard_below_the_servers_address(
     assert len(far.seen) == number
 
 
-def test_a_lab_is_told_where_it_will_be_shown(hub_server: Served) -> None:
+def test_lab_spec_gets_the_servers_base_url(hub_server: Served) -> None:
     def given(kind: str) -> object:
         spec = {"spec": {"id": "a", "kind": kind}, "wait": 1}
         return msgspec.json.decode(with_jupyter(msgspec.json.encode(spec), "/user/ada/"))

@@ -35,12 +35,12 @@ def kernel_environment(served: Served) -> dict[str, str]:
     raise AssertionError("there is no kernel")
 
 
-def test_kernels_are_told_where_the_agent_is(served: Served) -> None:
+def test_kernels_inherit_the_agents_socket(served: Served) -> None:
     told = kernel_environment(served)[SOCKET_VARIABLE]
     assert told == served.client().call("status")["socket"]
 
 
-def test_a_server_started_in_a_job_has_its_own_agent_and_ends_while_pages_watch() -> None:
+def test_server_in_a_job_has_its_own_agent_and_ends_while_pages_watch() -> None:
     with short_home() as home:
         env = environment(home)
         elsewhere = {SOCKET_VARIABLE: "/nowhere/agent.sock", "JUPYTERHUB_SERVICE_URL": "http://x/"}

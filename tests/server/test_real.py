@@ -68,7 +68,7 @@ def sleeper(**options: str) -> dict[str, object]:
     return cell("#!/bin/sh\nexec sleep 600", kind="program", options=options)
 
 
-def test_a_page_sees_a_job_from_its_submission_to_its_end(served: Served) -> None:
+def test_page_follows_a_job_from_submission_to_end(served: Served) -> None:
     client = served.client()
     with client.watch() as page:
         page.say(watch=1, call="changes")
@@ -90,7 +90,7 @@ def test_a_page_sees_a_job_from_its_submission_to_its_end(served: Served) -> Non
     assert f"page-{job['slurm_id']}.log" in kept.headers["Content-Disposition"]
 
 
-def test_jobs_follow_notebooks_that_are_renamed_moved_or_below_a_renamed_folder(
+def test_jobs_follow_renamed_and_moved_notebooks(
     served: Served,
 ) -> None:
     client = served.client()
@@ -115,7 +115,7 @@ def test_jobs_follow_notebooks_that_are_renamed_moved_or_below_a_renamed_folder(
     wait_until(lambda: client.call("job", job_id=job["id"])["notebook"] == now, PATIENCE_S)
 
 
-def test_a_file_that_is_sent_twice_under_one_id_is_one_job(served: Served) -> None:
+def test_file_submitted_twice_under_one_id_is_one_job(served: Served) -> None:
     client = served.client()
     (served.folder / "twice.py").write_text("print('once')")
     wish = {"path": "twice.py", "id": new_id()}
@@ -136,7 +136,7 @@ def assert_that_one_squeue_serves_all(served: Served) -> None:
     assert asked <= (time.monotonic() - began_s) / _POLL_S + 2
 
 
-def test_many_pages_ask_slurm_no_more_than_one(served: Served) -> None:
+def test_many_pages_cause_no_more_queries_than_one(served: Served) -> None:
     """As many requests at the agent, and as many squeue in the same time, with 1 and 10 pages."""
     client = served.client()
     job = client.call("submit", **sleeper())
@@ -160,7 +160,7 @@ def test_many_pages_ask_slurm_no_more_than_one(served: Served) -> None:
     client.call("cancel", job_id=job["id"])
 
 
-def test_an_agent_that_has_ended_is_followed_by_another(served: Served, agent: AgentHome) -> None:
+def test_pages_continue_with_a_new_agent(served: Served, agent: AgentHome) -> None:
     """Nobody has to come back, and the first value of the next one is whole."""
     client = served.client()
     job = client.call("submit", **sleeper())

@@ -91,7 +91,7 @@ def serve(home: Path) -> Iterator[Serve]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_calls_and_pages_go_this_way(serve: Serve, way: str) -> None:
+def test_server_answers_calls_and_pages(serve: Serve, way: str) -> None:
     served = serve(way)
     client = served.client()
     assert client.call("clusters")[0]["name"] == "here"
@@ -101,7 +101,7 @@ def test_calls_and_pages_go_this_way(serve: Serve, way: str) -> None:
     assert served.stranger().get(f"{API}clusters").status == 403
 
 
-def test_a_server_with_a_password_alone_serves_who_is_logged_in(serve: Serve) -> None:
+def test_password_server_serves_logged_in_users(serve: Serve) -> None:
     served = serve("password")
     assert Client(served.url, "").get(f"{API}clusters").status == 403
     page = served.stranger().log_in()
@@ -136,7 +136,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> Kerne
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_kernel_that_cannot_see_the_socket_asks_by_way_of_its_server(
+def test_kernel_without_the_socket_calls_through_its_server(
     serve: Serve, kernel: Kernel, way: str
 ) -> None:
     served = serve(way)
@@ -148,7 +148,7 @@ def test_a_kernel_that_cannot_see_the_socket_asks_by_way_of_its_server(
         api.job("nobody")
 
 
-def test_a_kernel_of_a_hub_asks_with_the_token_of_its_server(
+def test_kernel_below_a_hub_uses_the_servers_token(
     serve: Serve, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served = serve("base")

@@ -103,7 +103,7 @@ def cost(site: Site) -> Counter[str]:
     return always
 
 
-def test_many_jobs_watched_from_several_notebooks_cost_the_cluster_no_more(laptop: Laptop) -> None:
+def test_load_on_the_cluster_does_not_grow_with_jobs_and_notebooks(laptop: Laptop) -> None:
     laptop.log_in()
     with watched_notebooks(laptop):
         always = cost(laptop.site)

@@ -34,7 +34,7 @@ server.serve_forever()
 _BROWSER = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())"
 
 
-def test_one_code_serves_two_notebooks_a_terminal_files_and_a_tunnel(laptop: Laptop) -> None:
+def test_one_login_serves_notebooks_terminal_files_and_tunnel(laptop: Laptop) -> None:
     site = laptop.site
     before = site.logins()
     shown = laptop.log_in()

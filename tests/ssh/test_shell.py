@@ -16,7 +16,7 @@ def sruns(laptop: Laptop) -> int:
     return Counter(laptop.site.programs())["srun"]
 
 
-def test_shells_on_nodes_behind_the_gateway_are_as_on_a_terminal_there(laptop: Laptop) -> None:
+def test_shell_on_a_node_behind_a_gateway_works_as_a_terminal(laptop: Laptop) -> None:
     with laptop.terminal("shell", "--nodelist", "c2", "--mem", "50", "--name", "mine") as terminal:
         laptop.answer(terminal)  # the first to need a login asks for it
         prompted(terminal)

@@ -89,7 +89,7 @@ def test_bytes_pass_both_ways(opened: Open) -> None:
         assert everything(sock) == MEGABYTE
 
 
-def test_listens_on_loopbacks_only(opened: Open) -> None:
+def test_forward_listens_on_loopbacks_only(opened: Open) -> None:
     forward = opened(free_port())
     text = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
     listening = [line.split()[1] for line in text.splitlines() if line.split()[3] == "0A"]
@@ -105,7 +105,7 @@ def test_taken_port_is_named(opened: Open) -> None:
         opened(free_port(), taken)
 
 
-def test_one_direction_may_end_before_the_other(opened: Open) -> None:
+def test_one_direction_can_end_before_the_other(opened: Open) -> None:
     def answer_at_the_end(sock: socket.socket) -> None:
         sock.sendall(hashlib.sha256(everything(sock)).digest())
 

@@ -28,7 +28,7 @@ def high_contrast(lab_home: tuple[Path, dict[str, str]]) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("high_contrast")
-def test_every_view_can_be_read_with_strong_contrast(page: Page, lab: Lab, sbatch: Sbatch) -> None:
+def test_every_view_is_readable_in_high_contrast(page: Page, lab: Lab, sbatch: Sbatch) -> None:
     sbatch("runs strongly", "--gpus-per-node=1")
     sidebar = open_sidebar(page, lab)
     expect(page.locator("body")).to_have_attribute(

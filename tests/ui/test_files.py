@@ -38,7 +38,7 @@ def browser_of_files(
     return page.get_by_role("region", name="Files of clusters"), folder
 
 
-def test_a_file_of_the_job_is_opened_edited_and_saved_and_a_change_over_there_noticed(
+def test_remote_file_is_edited_and_saved_and_remote_changes_are_noticed(
     browser_of_files: tuple[Locator, Path], page: Page
 ) -> None:
     files, folder = browser_of_files

@@ -43,9 +43,7 @@ def newcomer(page: Page, lab: Lab) -> Newcomer:
     return Newcomer(page)
 
 
-def test_a_newcomer_comes_from_no_cluster_to_a_finished_job_without_a_terminal(
-    newcomer: Newcomer, page: Page
-) -> None:
+def test_new_user_runs_a_job_without_a_cluster_or_terminal(newcomer: Newcomer, page: Page) -> None:
     expect(page.get_by_role("button", name="Slurm: no cluster yet")).to_be_visible()
     sidebar = newcomer.open_sidebar()
     look(page, "welcome")
@@ -53,9 +51,7 @@ def test_a_newcomer_comes_from_no_cluster_to_a_finished_job_without_a_terminal(
     newcomer.run_first_job(sidebar, "print('hello from a job')", "hello from a job")
 
 
-def test_the_quickstart_runs_to_its_end_with_nothing_more_installed(
-    newcomer: Newcomer, page: Page, lab: Lab
-) -> None:
+def test_quickstart_runs_without_further_packages(newcomer: Newcomer, page: Page, lab: Lab) -> None:
     page.keyboard.press("ControlOrMeta+Shift+C")
     page.get_by_role("textbox", name="SEARCH").fill("Open the quickstart")
     page.keyboard.press("Enter")

@@ -152,9 +152,7 @@ def run(page: Page, cell: Locator, code: str) -> Locator:
     return cell.locator(".jp-Cell-outputArea")
 
 
-def test_one_code_serves_a_lab_in_an_image_and_a_remote_kernel(
-    laptop: Laptop, lab: Lab, page: Page
-) -> None:
+def test_one_login_serves_a_lab_and_a_remote_kernel(laptop: Laptop, lab: Lab, page: Page) -> None:
     site = laptop.site
     askings, logins = site.gateway.askings(), site.logins()
     in_the_way = site.run("sbatch", "--parsable", "--exclusive", "-N2", "--wrap", "sleep 600")
@@ -175,7 +173,7 @@ def test_one_code_serves_a_lab_in_an_image_and_a_remote_kernel(
     assert (site.gateway.askings(), site.logins()) == (askings + 1, logins + 1)
 
 
-def test_a_newcomer_adds_the_cluster_behind_the_gateway_and_runs_a_job_there(
+def test_new_user_adds_a_cluster_behind_a_gateway_and_runs_a_job(
     laptop: Laptop, newcomer: Newcomer
 ) -> None:
     page, site = newcomer.page, laptop.site

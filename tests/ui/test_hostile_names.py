@@ -28,7 +28,7 @@ def is_unharmed(page: Page) -> bool:
     return not page.evaluate("Boolean(window.harmed)")
 
 
-def test_a_name_is_text_in_sidebar_queue_and_panel(
+def test_hostile_job_names_are_text_in_every_view(
     page: Page, lab: Lab, cluster: SlurmCluster
 ) -> None:
     for name in _NAMES:

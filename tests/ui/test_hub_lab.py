@@ -109,7 +109,7 @@ def requests(hub: Hub) -> list[dict[str, Any]]:
     return [json.loads(line) for line in hub.seen.read_text().splitlines()]
 
 
-def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_trusted(
+def test_lab_below_a_hub_uses_the_hubs_address_if_the_cluster_is_trusted(
     hub: Hub, adas: Page, browser: Browser, cluster: SlurmCluster
 ) -> None:
     form = adas.get_by_role("form", name="Jupyter on a node")
@@ -156,7 +156,7 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
 
 
 @pytest.mark.own_page
-def test_below_a_hub_a_job_has_its_terminal(hub: Hub, adas: Page, sbatch: Sbatch) -> None:
+def test_terminal_in_a_job_works_below_a_hub(hub: Hub, adas: Page, sbatch: Sbatch) -> None:
     slurm_id = sbatch("far", "--output=/dev/null")
     asked: list[str] = []
     adas.on("request", lambda request: asked.append(request.url))

@@ -45,7 +45,7 @@ def copied(page: Page) -> str:
     return text
 
 
-def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_the_queue(
+def test_row_menu_copies_holds_releases_extends_and_requeues(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -87,7 +87,7 @@ def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_
     wait_until(lambda: "Restarts=1" in cluster.run(*job).stdout)
 
 
-def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_which_has_failed(
+def test_job_panel_shows_the_log_and_state_of_each_array_task(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page, tmp_path: Path
 ) -> None:
     ways = "case $SLURM_ARRAY_TASK_ID in 2) exit 1;; 3) sleep 600;; esac"
@@ -127,7 +127,7 @@ def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_whic
     expect(log).to_have_text("I am task 1")
 
 
-def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
+def test_job_panel_finds_cell_and_folder_and_shows_timeline_and_settings(
     opened: Callable[..., Notebook], near: str, page: Page
 ) -> None:
     notebook = opened([CELL.replace("%%slurm", f"%%slurm --cluster {near}"), "1 + 1"])

@@ -69,7 +69,7 @@ def _tell_of_gpus(cluster: SlurmCluster, *busy: float) -> None:
         file.write(json.dumps(sample) + "\n")
 
 
-def test_a_jobs_output_its_use_its_script_and_what_happened(
+def test_job_panel_shows_output_resources_script_and_timeline(
     opened: Callable[..., Notebook], cluster: SlurmCluster
 ) -> None:
     page = _open(opened([_CODE]))
@@ -106,7 +106,7 @@ def test_a_jobs_output_its_use_its_script_and_what_happened(
     look(page, "job-details")
 
 
-def test_a_job_that_failed_after_much_output_is_there_again_after_a_reload(
+def test_job_panel_restores_a_failed_job_with_much_output(
     opened: Callable[..., Notebook],
 ) -> None:
     code = """%%slurm --detach --image python:3.11
@@ -142,7 +142,7 @@ import os
 print("I am", os.environ["SLURM_PROCID"])"""
 
 
-def test_every_rank_has_its_output_folded_in_the_cell_and_its_log_in_the_panel(
+def test_output_of_each_rank_is_folded_in_the_cell_and_in_the_panel(
     opened: Callable[..., Notebook],
 ) -> None:
     notebook = opened([_RANKS])

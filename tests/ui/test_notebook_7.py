@@ -41,7 +41,7 @@ def complaints(page: Page) -> list[str]:
 
 
 @pytest.mark.own_page
-def test_a_card_is_live_and_a_cell_is_run_by_the_form(
+def test_notebook_7_has_live_cards_and_the_form(
     lab: Lab, page: Page, tmp_path: Path, complaints: list[str]
 ) -> None:
     gate = tmp_path / "gate"

@@ -104,7 +104,7 @@ def test_every_view_recovers_from_a_killed_agent_and_from_a_silent_network(
     views.all_say_that_it_is_over("failed")
 
 
-def test_a_cluster_whose_way_is_cut_is_told_as_lost_and_followed_again(
+def test_lost_cluster_is_shown_as_lost_and_recovers(
     page: Page, lab: Lab, cluster: SlurmCluster, make_sshd: MakeSshd, delayed: Delayed
 ) -> None:
     sshd = make_sshd(PLAIN_SHELL, account=oneself())

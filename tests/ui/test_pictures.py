@@ -41,7 +41,7 @@ def notebook(page: Page, lab: Lab, sbatch: Sbatch) -> Notebook:
     return Notebook(page, lab, _NAME)
 
 
-def test_the_pictures_of_the_docs_show_what_they_are_of(page: Page, notebook: Notebook) -> None:
+def test_pictures_of_the_docs_are_taken(page: Page, notebook: Notebook) -> None:
     notebook.run(0, 1, 2, 3)
     page.get_by_role("tab", name="Slurm").click()
     expect(row(page, "nightly-train")).to_have_accessible_name(re.compile("running"))

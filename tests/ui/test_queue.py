@@ -54,7 +54,7 @@ def rows(grid: Locator, *texts: str) -> None:
         expect(grid.get_by_role("row").nth(at)).to_contain_text(text)
 
 
-def test_the_queue_is_filtered_gone_through_by_keys_and_an_array_in_it_opens(
+def test_queue_is_filtered_and_navigated_by_keyboard_and_arrays_unfold(
     page: Page, grid: Locator, jobs: dict[str, str]
 ) -> None:
     rows(grid, "runs", "sweep", "first one", "second", "third one", "theirs")
@@ -113,7 +113,7 @@ def test_the_queue_is_filtered_gone_through_by_keys_and_an_array_in_it_opens(
     expect(page.get_by_role("tab", name=re.compile("first one|sweep"))).to_be_visible()
 
 
-def test_ones_own_jobs_are_chosen_and_steered_nobody_elses_and_no_key_is_lost_when_one_goes(
+def test_only_own_jobs_are_selectable_and_focus_survives_a_removed_row(
     page: Page, grid: Locator, cluster: SlurmCluster, jobs: dict[str, str]
 ) -> None:
     second = grid.get_by_role("row").filter(has_text="second")

@@ -41,7 +41,7 @@ def _reloaded(opened: Open, gate: Path, name: str) -> Notebook:
     return notebook
 
 
-def test_one_button_completes_the_output(opened: Open, lab: Lab, tmp_path: Path) -> None:
+def test_button_completes_the_output_after_a_reload(opened: Open, lab: Lab, tmp_path: Path) -> None:
     notebook = _reloaded(opened, tmp_path / "gate", "reload-button")
     card = notebook.card(1)
     assert "r 4" not in notebook.output(1).inner_text()

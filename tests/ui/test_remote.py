@@ -60,7 +60,7 @@ def job_of_a_notebook(tab: Page) -> str:
     return cell.locator(".jp-Cell-outputArea").inner_text().split()[-1]
 
 
-def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
+def test_launcher_opens_a_lab_that_waits_in_the_queue_and_runs_a_notebook(
     opened_lab: Page, form: Locator, cluster: SlurmCluster, lab: Lab
 ) -> None:
     page = opened_lab

@@ -51,7 +51,7 @@ def submit(form: Locator) -> None:
     form.get_by_role("button", name="Submit").click()
 
 
-def test_a_job_is_made_by_a_form_that_knows_the_cluster(opened_lab: Page, form: Locator) -> None:
+def test_form_submits_a_job_with_the_clusters_options(opened_lab: Page, form: Locator) -> None:
     page = opened_lab
     for card in ("job", "lab", "kernel"):
         icon = page.locator(f".jp-LauncherCard [data-icon='jupyter-slurm:{card}']")
@@ -83,9 +83,7 @@ def test_a_job_is_made_by_a_form_that_knows_the_cluster(opened_lab: Page, form: 
     expect(page.get_by_role("log", name="Output")).to_contain_text("from the form")
 
 
-def test_a_file_of_any_name_is_run_from_the_file_browser_and_what_cannot_be_is_not_offered(
-    page: Page, lab: Lab, form: Locator
-) -> None:
+def test_file_browser_submits_files_with_any_name(page: Page, lab: Lab, form: Locator) -> None:
     name = f"{HOSTILE}.slurm"
     files = {name: "#!/bin/sh\n#SBATCH --time=5\necho ran\n"}
     # They come first in the list: a file that comes or goes moves no row that is being clicked.
@@ -115,7 +113,7 @@ def test_a_file_of_any_name_is_run_from_the_file_browser_and_what_cannot_be_is_n
         (lab.folder / path).unlink()
 
 
-def test_a_cell_gets_its_line_and_its_output_and_one_that_has_a_line_begins_with_it(
+def test_form_writes_and_reads_the_magic_line_of_a_cell(
     lab: Lab, page: Page, form: Locator
 ) -> None:
     its_own = "%%slurm --gpus 1 -t 5 --comment 'a b' --detach\nprint('again')"
@@ -168,7 +166,7 @@ def notebook_runs_first(page: Page, notebook: Notebook) -> None:
     tabs.filter(has_text="on Slurm").click()
 
 
-def test_a_notebook_comes_back_executed_also_when_the_page_was_reloaded(
+def test_executed_notebook_is_saved_after_a_page_reload(
     lab: Lab, page: Page, form: Locator, gate: str
 ) -> None:
     wait = f"import os, time\nwhile not os.path.exists({gate!r}):\n    time.sleep(0.1)"

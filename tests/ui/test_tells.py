@@ -38,7 +38,7 @@ def submit_held(page: Page) -> str:
     return slurm_id
 
 
-def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end_and_not_by_a_new_page(
+def test_job_is_counted_and_notified_once_and_not_by_a_new_page(
     desk: Page, cluster: SlurmCluster
 ) -> None:
     address = desk.url
@@ -67,7 +67,7 @@ def _alert(page: Page) -> Locator:
     return page.get_by_role("alert").filter(has_text=_TOLD)
 
 
-def test_sidebar_and_views_are_opened_from_status_bar_and_palette_and_settings_are_used(
+def test_status_bar_and_palette_open_the_views_and_settings_apply(
     desk: Page, cluster: SlurmCluster
 ) -> None:
     desk.get_by_role("button", name="Slurm:").press("Enter")

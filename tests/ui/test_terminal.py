@@ -28,7 +28,7 @@ def shows(page: Page, text: str | re.Pattern[str]) -> None:
     expect(page.locator(f"{SCREEN} .xterm-accessibility-tree")).to_contain_text(text)
 
 
-def test_a_terminal_in_a_job_stays_readable_when_the_job_ends(
+def test_terminal_in_a_job_stays_readable_after_its_end(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     slurm_id = sbatch("sat-in", runs="sleep 600")

@@ -142,7 +142,7 @@ def test_waiting_cell_can_be_cancelled(site: Site) -> None:
     assert shown(site, last) == ["False"]
 
 
-def test_an_interrupted_cell_leaves_the_session_and_its_state(site: Site) -> None:
+def test_interrupted_cell_keeps_the_session_and_its_state(site: Site) -> None:
     session = start(site)
     run(site, session, "kept = 5")
     job = send(site, session, FOR_EVER)
@@ -220,7 +220,7 @@ def test_session_ended_by_slurm_ends_its_cells_with_the_reason(site: Site) -> No
     assert site.service.result(running.id).interrupted_by == "SIGTERM"
 
 
-def test_a_cell_can_be_sent_before_its_session_runs(site: Site) -> None:
+def test_cell_can_be_sent_before_its_session_runs(site: Site) -> None:
     held = spec("", runtime="none", idle_s=600, kind=JobKind.SESSION, options={"hold": ""})
     session = site.service.submit(held)
     job = send(site, session, "6 * 7")

@@ -36,9 +36,7 @@ def look(slurm_cluster: SlurmCluster, tmp_path: Path) -> Callable[..., Descripti
     return look
 
 
-def test_tools_python_and_the_home_are_found(
-    look: Callable[..., Description], tmp_path: Path
-) -> None:
+def test_tools_python_and_home_are_found(look: Callable[..., Description], tmp_path: Path) -> None:
     found = look(tmp_path)
     assert found.sbatch is not None
     assert found.sbatch.endswith("/sbatch")

@@ -55,7 +55,7 @@ def make(site: Site, recipe: str) -> ImageBuild:
     return site.service.make_image(asked)
 
 
-def test_the_nodes_environment_does_not_disturb_a_build(runtime: str, site: Site) -> None:
+def test_environment_of_the_node_does_not_affect_a_build(runtime: str, site: Site) -> None:
     script = "#!/bin/sh\nenv | sed 's/=.*//' | sort | tr '\\n' ' '; echo \"it's made\" >/made\n"
     build = make(site, script)
     assert build.job is not None
@@ -70,7 +70,7 @@ def test_the_nodes_environment_does_not_disturb_a_build(runtime: str, site: Site
     assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "it's made\n")
 
 
-def test_an_image_whose_script_fails_is_not_exported(site: Site) -> None:
+def test_failed_image_script_exports_nothing(site: Site) -> None:
     build = make(site, "#!/bin/sh\necho no such luck >&2\nexit 3\n")
     assert build.job is not None
     job = site.wait(build.job.id, limit_s=60)

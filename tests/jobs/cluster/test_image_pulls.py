@@ -120,7 +120,7 @@ LOGIN = {
 """What a refusal names."""
 
 
-def test_an_image_is_pulled_with_the_tools_own_login_and_a_cell_runs_in_it(
+def test_image_is_pulled_with_the_tools_login_and_runs_a_cell(
     ground: Ground, registry: Registry, pushed: str, docker_engine: DockerEngine
 ) -> None:
     site, full = ground.site, f"{ground.registry}/{pushed}"

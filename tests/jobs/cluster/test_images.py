@@ -158,7 +158,7 @@ def ground(
     ids=[*ENGINES, "charliecloud squash"],
     indirect=True,
 )
-def test_an_image_is_built_once_and_runs_cells(
+def test_image_is_built_once_and_runs_cells(
     ground: Ground,
 ) -> None:
     first = ground.build(ground.recipe(*MADE))
@@ -188,9 +188,7 @@ echo "$@" >>/opt/pip
 @pytest.mark.parametrize(
     "ground", [charliecloud_squash], ids=["charliecloud squash"], indirect=True
 )
-def test_packages_are_put_into_an_image_that_was_made_before(
-    ground: Ground, tmp_path: Path
-) -> None:
+def test_packages_are_added_to_an_existing_image(ground: Ground, tmp_path: Path) -> None:
     """Charliecloud has a packed one here to start from."""
     folder = tmp_path / "python"
     folder.mkdir()
@@ -214,7 +212,7 @@ def test_packages_are_put_into_an_image_that_was_made_before(
     ground.site.wait(again.job.id)
 
 
-def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground, tmp_path: Path) -> None:
+def test_failed_build_names_the_step_and_leaves_no_files(ground: Ground, tmp_path: Path) -> None:
     recipe = ground.recipe("echo 'no such luck' >&2; exit 3")
     before = ground.left_in_engine()
     job = ground.failed(recipe)
@@ -232,7 +230,7 @@ def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground, tmp_path: 
 
 
 @pytest.mark.parametrize("ground", [docker], ids=["docker"], indirect=True)
-def test_a_cancelled_build_leaves_no_files(ground: Ground, tmp_path: Path) -> None:
+def test_cancelled_build_leaves_no_files(ground: Ground, tmp_path: Path) -> None:
     before = ground.left_in_engine()
     assert ground.cancelled(ground.recipe(*ENDLESS)).state is JobState.CANCELLED
     wait_until(lambda: [one.name for one in ground.folder.iterdir()] == [".mine.lock"], 60)
@@ -241,7 +239,7 @@ def test_a_cancelled_build_leaves_no_files(ground: Ground, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("ground", [charliecloud], ids=["charliecloud"], indirect=True)
-def test_equal_builds_at_the_same_time_share_a_job(ground: Ground) -> None:
+def test_simultaneous_equal_builds_share_a_job(ground: Ground) -> None:
     with ThreadPoolExecutor(2) as pool:
         asked = [ground.image_spec(ground.recipe("sleep 5")) for _ in range(2)]
         first, second = pool.map(ground.site.service.make_image, asked)

@@ -5,6 +5,6 @@ from __future__ import annotations
 from tests.jobs.conftest import Site
 
 
-def test_without_accounting_there_is_no_history(site: Site) -> None:
+def test_history_is_empty_without_accounting(site: Site) -> None:
     site.run("1")
     assert site.service.history() == []

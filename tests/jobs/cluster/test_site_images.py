@@ -35,13 +35,11 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("runtime", "names"), TOOLS.items())
-def test_only_files_that_the_tool_can_run_are_images(
-    home: Path, runtime: str, names: list[str]
-) -> None:
+def test_images_are_files_that_the_tool_can_run(home: Path, runtime: str, names: list[str]) -> None:
     found = site_images(LocalTransport(), ["/no/folder", str(home)], runtime)
     assert found == [PurePosixPath(home / name) for name in sorted(names)]
 
 
-def test_without_a_tool_of_the_clusters_own_every_tools_images_are_there(home: Path) -> None:
+def test_runtime_none_finds_images_of_all_tools(home: Path) -> None:
     found = site_images(LocalTransport(), [str(home)], "none")
     assert [path.name for path in found] == sorted(TOOLS["apptainer"])

@@ -68,7 +68,7 @@ def processes(job: Job) -> list[psutil.Process]:
 
 
 @over_ssh
-def test_it_runs_on_the_login_machine_and_slurm_never_hears_of_it(site: Site) -> None:
+def test_login_node_job_runs_without_slurm(site: Site) -> None:
     job = site.service.submit(program("#!/bin/sh\necho hello; umask; nice"))
     job = site.wait(job.id)
     assert (job.state, job.why) == (JobState.COMPLETED, "Succeeded.")
@@ -88,14 +88,14 @@ def test_it_runs_on_the_login_machine_and_slurm_never_hears_of_it(site: Site) ->
     assert not Path(job.job_dir).exists()
 
 
-def test_a_program_that_fails_gives_its_exit_code(site: Site) -> None:
+def test_failed_login_node_job_has_its_exit_code(site: Site) -> None:
     job = site.service.submit(program("#!/bin/sh\necho no >&2; exit 7"))
     job = site.wait(job.id)
     assert (job.state, job.exit_code) == (JobState.FAILED, 7)
 
 
 @over_ssh
-def test_cancelling_ends_all_of_it(site: Site) -> None:
+def test_cancelling_ends_all_processes_of_a_login_node_job(site: Site) -> None:
     job = begun(site)
     assert processes(job)
     site.service.cancel(job.id)
@@ -105,7 +105,7 @@ def test_cancelling_ends_all_of_it(site: Site) -> None:
 
 
 @over_ssh
-def test_it_is_found_again_by_the_next_agent(site: Site) -> None:
+def test_next_agent_resumes_a_login_node_job(site: Site) -> None:
     job = begun(site, _UNTIL_GO + "echo done")
     service = site.restart()
     assert service.job(job.id).state is JobState.RUNNING
@@ -115,7 +115,7 @@ def test_it_is_found_again_by_the_next_agent(site: Site) -> None:
     assert "done" in site.text(job.id)
 
 
-def test_one_of_which_nothing_is_left_is_found_out_by_the_next_agent(site: Site) -> None:
+def test_next_agent_fails_a_dead_login_node_job(site: Site) -> None:
     job = begun(site)
     site.service.close()
     keeper, script = (int(words(job)[at]) for at in (2, 4))
@@ -133,7 +133,7 @@ def say_elsewhere(job: Job) -> None:
 
 
 @over_ssh
-def test_from_another_login_machine_it_is_waited_for(site: Site) -> None:
+def test_job_on_another_login_node_keeps_running(site: Site) -> None:
     job = begun(site, _UNTIL_GO)
     site.service.close()
     say_elsewhere(job)
@@ -150,7 +150,7 @@ def test_from_another_login_machine_it_is_waited_for(site: Site) -> None:
 
 
 @over_ssh
-def test_what_is_begun_twice_runs_once(site: Site) -> None:
+def test_login_node_job_started_twice_runs_once(site: Site) -> None:
     job = begun(site, '#!/bin/sh\necho begun >>"${0%/*}/ran"; echo begun; sleep 600')
     argv = [
         "sh",
@@ -178,7 +178,7 @@ def test_what_is_begun_twice_runs_once(site: Site) -> None:
     assert (Path(folder) / "ran").read_text() == "begun\n"
 
 
-def test_nothing_else_is_run_there(site: Site) -> None:
+def test_login_node_rejects_jobs_with_an_image(site: Site) -> None:
     with pytest.raises(RequestError):
         site.service.submit(spec("#!/bin/sh", kind=JobKind.PROGRAM, on_login=True, image="/"))
 
@@ -210,7 +210,7 @@ def ground(
     ids=["charliecloud", "docker", "apptainer over ssh"],
     indirect=True,
 )
-def test_an_image_is_made_on_the_login_machine_for_the_nodes_or_it_says_where_that_failed(
+def test_image_is_built_on_the_login_node_or_the_failed_step_is_named(
     ground: Ground, tmp_path: Path
 ) -> None:
     first = ground.build(ground.recipe(*MADE), options={"partition": "nowhere"})

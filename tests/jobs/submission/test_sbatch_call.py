@@ -115,7 +115,7 @@ def assert_answered(call: Call) -> None:
         ("tcsh", ".login", "setenv MINE 1\nset noclobber\nalias rm rm -i\n"),
     ],
 )
-def test_sbatch_has_what_the_login_files_set_whatever_the_shell(
+def test_sbatch_has_the_environment_of_any_login_shell(
     called: Called, shell: str, name: str, text: str
 ) -> None:
     loud = LOUD if shell != "tcsh" else "echo Welcome\n"
@@ -126,7 +126,7 @@ def test_sbatch_has_what_the_login_files_set_whatever_the_shell(
     assert call.env["MINE"] == "1"
 
 
-def test_functions_limits_and_the_mask_are_those_of_the_login(called: Called) -> None:
+def test_sbatch_has_functions_limits_and_umask_of_the_login(called: Called) -> None:
     call = called({".bash_profile": f"{MODULE}umask 027; ulimit -S -s 4096\n"})
     assert_answered(call)
     assert "modulecmd" in call.env["BASH_FUNC_module%%"]
@@ -142,7 +142,7 @@ def test_functions_limits_and_the_mask_are_those_of_the_login(called: Called) ->
         "case $- in *i*) exit 3 ;; esac\n",
     ],
 )
-def test_login_files_that_do_odd_things_do_not_spoil_the_answer(called: Called, text: str) -> None:
+def test_odd_login_files_do_not_spoil_the_answer(called: Called, text: str) -> None:
     call = called({".bash_profile": f"{LOUD}export MINE=1\n{text}"})
     assert_answered(call)
     assert call.env["MINE"] == "1"
@@ -150,13 +150,13 @@ def test_login_files_that_do_odd_things_do_not_spoil_the_answer(called: Called, 
 
 
 @pytest.mark.parametrize("text", ["exit 1\n", "exec true\n"])
-def test_without_a_login_there_is_still_a_submission(called: Called, text: str) -> None:
+def test_failed_login_shell_still_submits(called: Called, text: str) -> None:
     call = called({".bash_profile": f"{LOUD}export MINE=1\n{text}"})
     assert_answered(call)
     assert "MINE" not in call.env
 
 
-def test_a_login_that_hangs_is_given_up_with_all_that_it_has_started(
+def test_hanging_login_files_are_killed_with_their_children(
     called: Called, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     text = sbatch_call._AS_TYPED.replace(f"= {sbatch_call._LOOKS} ]", "= 60 ]")
@@ -170,21 +170,21 @@ def test_a_login_that_hangs_is_given_up_with_all_that_it_has_started(
     wait_until(lambda: not any(map(psutil.pid_exists, hung)))
 
 
-def test_a_refusal_is_told_as_sbatch_has_told_it(called: Called) -> None:
+def test_refusal_of_sbatch_is_returned_unchanged(called: Called) -> None:
     call = called({".bash_profile": LOUD}, RC="3")
     words = "the site's own words\n123\n"
     assert (call.status, call.out, call.err) == (3, words, "a warning\n")
     assert "submitted" not in call.left
 
 
-def test_it_is_not_called_again_where_it_has_answered(called: Called) -> None:
+def test_sbatch_is_not_called_again_after_an_answer(called: Called) -> None:
     assert_answered(called({}))
     again = called({".bash_profile": "export MINE=1\n"}, ANSWER="456")
     assert again.out == "the site's own words\n123\n"
 
 
 @over_ssh
-def test_a_batch_script_has_what_its_author_has_after_a_login(site: Site, tmp_path: Path) -> None:
+def test_batch_script_has_the_module_command(site: Site, tmp_path: Path) -> None:
     """environment-modules is one of the packages that the tests need; its /etc/profile.d file makes
     `module`. A cell has its own way, and no need of a login."""
     job = site.run("#!/bin/bash\nmodule --version\n", kind=JobKind.SCRIPT, **site.at(tmp_path))

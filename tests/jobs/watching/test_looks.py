@@ -85,7 +85,7 @@ def lookers(site: Site, count: int) -> Iterator[None]:
 
 
 # --- how often Slurm is asked ---
-def test_squeue_is_run_once_an_interval_however_many_look(site: Site) -> None:
+def test_squeue_runs_once_per_interval_for_any_number_of_viewers(site: Site) -> None:
     job_id = sleeper(site)
     with lookers(site, 20):
         began_s, before = time.monotonic(), times_run(site)
@@ -96,7 +96,7 @@ def test_squeue_is_run_once_an_interval_however_many_look(site: Site) -> None:
     site.service.cancel(job_id)
 
 
-def test_nobody_who_looks_and_no_job_is_no_squeue_and_no_sinfo(site: Site) -> None:
+def test_squeue_and_sinfo_stop_without_viewers_and_jobs(site: Site) -> None:
     look(site, look(site).cursor, PATIENCE_S)
     site.service.node_changes(wait_s=PATIENCE_S)
     cursor = site.service.changes().cursor
@@ -116,7 +116,7 @@ def named(rows: list[Row], slurm_id: str | None) -> list[Row]:
     return [row for row in rows if (row.slurm_id or "").partition("_")[0] == slurm_id]
 
 
-def test_an_array_of_ours_is_one_row_with_its_tasks(site: Site) -> None:
+def test_our_array_is_one_row_with_tasks(site: Site) -> None:
     options = {"array": "1-5", "hold": ""}
     job = site.service.submit(spec("#!/bin/sh\n", kind=JobKind.SCRIPT, options=options))
     held = ["JobHeldUser"] * 2
@@ -129,7 +129,7 @@ def test_an_array_of_ours_is_one_row_with_its_tasks(site: Site) -> None:
     assert site.wait(job.id).state is JobState.CANCELLED
 
 
-def test_a_job_of_elsewhere_is_one_row(site: Site) -> None:
+def test_job_submitted_elsewhere_is_one_row(site: Site) -> None:
     theirs = site.cluster.submit("--hold", "--output=/dev/null", stdin="#!/bin/sh\n")
     [row] = named(seen(site, lambda rows: bool(named(rows, theirs))), theirs)
     assert isinstance(row, ListedJob)
@@ -137,7 +137,7 @@ def test_a_job_of_elsewhere_is_one_row(site: Site) -> None:
     assert site.service.control_jobs("cancel", [], [theirs], row.cluster) == []
 
 
-def test_a_look_does_not_log_in_and_waits_for_who_does(
+def test_viewing_the_queue_does_not_log_in(
     slurm_cluster: SlurmCluster,
     ssh_slurm: SshSlurm,
     tmp_path: Path,
@@ -185,7 +185,7 @@ def _needs_login(told: QueueStatus | NodeChanges) -> bool:
 
 
 # --- nodes ---
-def test_nodes_and_partitions_are_told_whole_whenever_one_changes(private_site: MakeSite) -> None:
+def test_nodes_and_partitions_are_sent_completely_after_a_change(private_site: MakeSite) -> None:
     site = private_site(nodes=2)
     told = site.service.node_changes(wait_s=PATIENCE_S)
     assert sorted(node.name for node in told.nodes) == ["n1", "n2"]

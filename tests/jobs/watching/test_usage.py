@@ -58,7 +58,7 @@ def command_counts(site: Site) -> Counter[str]:
     return counts
 
 
-def test_a_running_cell_is_measured_and_every_sample_comes_once(site: Site) -> None:
+def test_running_cell_is_measured_and_each_sample_sent_once(site: Site) -> None:
     job = site.service.submit(spec(HOLDS))
     first, cursor = watched(site, job.id, 1)
     begins = list(takewhile(lambda sample: sample.memory_mib <= 150, first))
@@ -79,7 +79,7 @@ def test_a_running_cell_is_measured_and_every_sample_comes_once(site: Site) -> N
     assert not command_counts(site)["sstat"]
 
 
-def test_one_that_was_too_short_says_so(site: Site) -> None:
+def test_short_job_reports_that_no_sample_exists(site: Site) -> None:
     [changes] = to_the_end(site, site.run(SHORT, kind=JobKind.PROGRAM).id)
     assert changes.samples == ()
     assert changes.problem is not None
@@ -96,7 +96,7 @@ def write_lines(job: Job, at: int, times: Iterable[int], **more: object) -> None
             file.write(json.dumps(line) + "\n")
 
 
-def test_every_node_of_a_job_is_told_by_its_name(site: Site) -> None:
+def test_samples_name_their_node(site: Site) -> None:
     job = site.run(SHORT, kind=JobKind.PROGRAM)
     site.service._registry.change(job.id, nodes=("n1", "n2", "n3"))
     write_lines(job, 0, [10, 20])  # as it was written before a sample named its node
@@ -111,7 +111,7 @@ def test_every_node_of_a_job_is_told_by_its_name(site: Site) -> None:
     assert site.service.usage(job.id, later.cursor).samples == ()
 
 
-def test_slurm_is_asked_once_for_all_who_look_at_a_batch_script(site: Site) -> None:
+def test_sstat_runs_once_for_all_viewers(site: Site) -> None:
     job = site.service.submit(spec(SCRIPT, kind=JobKind.SCRIPT))
     site.wait(job.id, JobState.RUNNING)
     assert not command_counts(site)["sstat"]
@@ -122,6 +122,6 @@ def test_slurm_is_asked_once_for_all_who_look_at_a_batch_script(site: Site) -> N
 
 
 @pytest.mark.parametrize("text", ["x", "1:2", "-1:0:0", "0:0:" + "9" * 5000])
-def test_a_foreign_cursor_is_refused(text: str) -> None:
+def test_foreign_cursor_is_rejected(text: str) -> None:
     with pytest.raises(RequestError, match="not a cursor"):
         parse_cursor(text)

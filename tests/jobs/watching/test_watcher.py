@@ -48,7 +48,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def test_the_end_of_an_attempt_is_not_that_of_the_next_one(
+def test_end_of_an_attempt_does_not_end_the_next(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An agent that was started anew, or whose line is back, finds both files at once."""
@@ -62,7 +62,7 @@ def test_the_end_of_an_attempt_is_not_that_of_the_next_one(
 
 
 @pytest.mark.parametrize("said", ["RUNNING", "COMPLETING", "PENDING"])
-def test_a_job_that_slurm_goes_on_with_and_that_has_said_nothing_goes_on(
+def test_job_known_to_slurm_without_an_exit_record_continues(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     """squeue has left it out: a partition that is hidden, or an answer that was cut short."""
@@ -75,7 +75,7 @@ def test_a_job_that_slurm_goes_on_with_and_that_has_said_nothing_goes_on(
     ("before", "state"),
     [("FAILED", JobState.FAILED), ("RUNNING", JobState.LOST), ("COMPLETED", JobState.COMPLETED)],
 )
-def test_an_array_of_whose_tasks_slurm_has_forgotten_some_ends_as_all_of_them(
+def test_array_with_forgotten_tasks_ends_by_all_known_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, state: JobState
 ) -> None:
     desk = Desk(tmp_path, kind=JobKind.SCRIPT, tasks={before: "0-1", "PENDING": "2"})
