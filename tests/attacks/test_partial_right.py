@@ -126,7 +126,7 @@ def test_documented_table_of_rights_matches_the_code() -> None:
         f"| {_rights_text(rights)} | {', '.join(f'`{name}`' for name in sorted(names))} |"
         for rights, names in sorted(by_rights.items(), key=lambda one: _order(one[0]))
     ]
-    table = "\n".join(["| asked of the authorizer | calls |", "|---|---|", *rows])
+    table = "\n".join(["| required permissions | calls |", "|---|---|", *rows])
     assert table in DOCUMENT.read_text(encoding="utf-8"), table
 
 
