@@ -29,7 +29,7 @@ const harmed = jest.fn();
 
 beforeAll(() => {
   Object.assign(globalThis, { harmed });
-  // JupyterLab asks Yjs too early, and says so of each cell that it cannot read.
+  // JupyterLab reads Yjs too early, and warns about each cell that it cannot read.
   Object.assign(console, { warn: () => undefined, error: () => undefined });
 });
 
@@ -47,7 +47,7 @@ const entry = (name: string, kind: FileEntry['kind'] = 'file'): FileEntry => ({
   writable: true
 });
 
-/** A cluster with one file, and what is last written there. */
+/** A cluster with one file; `held` has its text. */
 function cluster(held: { text: string; entries?: FileEntry[] }): ClusterDrive {
   const model = {
     clusters: [],
@@ -87,7 +87,7 @@ function opened(content: unknown): NotebookModel | null {
   }
 }
 
-/** What of its outputs JupyterLab would let act. */
+/** The outputs that JupyterLab would trust. */
 function trustedIn(notebook: NotebookModel): unknown[] {
   const cells = [...notebook.cells].filter(cell => cell.type === 'code') as ICodeCellModel[];
   return cells
@@ -102,7 +102,7 @@ function outputsOf({ outputs }: ICodeCellModel): IOutputModel[] {
 
 const rendermime = new RenderMimeRegistry({ initialFactories: standardRendererFactories });
 
-/** What in its outputs could act, as JupyterLab shows them. */
+/** The active elements in its displayed outputs. */
 async function activeIn(notebook: NotebookModel): Promise<string[]> {
   const cells = [...notebook.cells].filter(cell => cell.type === 'code') as ICodeCellModel[];
   const found: string[] = [];
@@ -118,7 +118,7 @@ async function activeIn(notebook: NotebookModel): Promise<string[]> {
   return found;
 }
 
-/** What the drive may say of what is not a notebook. */
+/** Check that the drive rejects an invalid notebook. */
 function refusal(error: unknown): null {
   expect(error).toMatchObject({ response: { status: 400 } });
   expect(String(error)).toContain('it is not a notebook of format 4');

@@ -7,7 +7,7 @@ import { more, remediesOf } from '../remedies';
 const USAGE = { elapsed_s: 9, cpu_s: 9, cpus: 1, peak_memory_mib: 6100, memory_mib: 6144, gpus: 0 };
 const KILLED = { state: 'OUT_OF_MEMORY', usage: USAGE } as const;
 
-/** The labels of a job's buttons, and what they have done once all are pressed. */
+/** The labels of a job's buttons, and the commands that they run. */
 function pressed(
   fields: Fields,
   { there = connection(), isEnabled = true }: { there?: Connection; isEnabled?: boolean } = {}

@@ -28,7 +28,7 @@ function shownBy(model: FakeModel, data: Record<string, unknown>): JobCard {
   return card;
 }
 
-/** What it shows once `ms` have passed. */
+/** The text of the card after `ms`. */
 async function text(card: JobCard, ms = 50): Promise<string> {
   await drawn(() => jest.advanceTimersByTime(ms));
   return card.node.textContent ?? '';
@@ -65,7 +65,7 @@ test('a job that is not known is looked for a while; then its text is shown as t
 const COMPLETE = { ...NAMES, complete: true };
 const OVER = { state: 'COMPLETED', delivered: false } as const;
 
-/** Returns what the page calls when it shows a card. */
+/** Returns the calls that a card makes. */
 async function calledFor(named: unknown, known: Job): Promise<unknown[]> {
   const model = new FakeModel();
   const call = jest.fn(() => Promise.resolve());

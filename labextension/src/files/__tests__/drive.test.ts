@@ -6,7 +6,7 @@ import { ClusterDrive } from '../drive';
 
 type Args = Record<string, unknown>;
 
-/** A cluster with one folder, /d, of these files by their base64; what is asked of it is noted. */
+/** A cluster with a folder /d of these base64 files, and the calls made to it. */
 function cluster(files: Record<string, string>): { drive: ClusterDrive; asked: [string, Args][] } {
   const asked: [string, Args][] = [];
   const entry = (name: string, kind: FileEntry['kind'] = 'file'): FileEntry => ({

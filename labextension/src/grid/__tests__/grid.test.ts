@@ -74,7 +74,7 @@ test.each([
   ['time<120s', ['none', 'b:ten']],
   ['time<120', ['two words', 'none', 'b:ten']],
   ['b:ten', ['b:ten']],
-  // Not typed to their end.
+  // Incomplete words.
   ['count>', ['Ten', 'two words', 'none', 'b:ten']],
   ['name: time>x "', ['Ten', 'two words', 'none', 'b:ten']]
 ])('%s finds what it says', (words, names) => expect(found(words)).toEqual(names));

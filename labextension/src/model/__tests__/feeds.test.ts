@@ -19,7 +19,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-/** A log that is watched, what has come of it, and its line. */
+/** A watched log, its received chunks, and its socket. */
 function watched(): { feed: LogFeed; heard: LogChunk[]; line: FakeSocket } {
   const feed = new LogFeed(socket, 'j');
   const heard: LogChunk[] = [];

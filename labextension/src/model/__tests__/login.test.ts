@@ -4,7 +4,7 @@ import type { ISlurmModel } from '../../tokens';
 import type { Connection, Question } from '../../wire';
 import { login } from '../login';
 
-/** As much of a model as a login needs: connections, and answers that the test gives. */
+/** The parts of a model that a login needs: connections, and answers of the test. */
 class FakeModel {
   readonly connections = new Map<string, Connection>();
   readonly changed = new Signal<this, void>(this);
@@ -17,7 +17,7 @@ class FakeModel {
     return { isDisposed: false, dispose: () => (this.watchers -= 1) };
   }
 
-  /** What the calls to come are answered, in this order. */
+  /** The answers to the next calls, in this order. */
   will(...answers: (Connection | SlurmError)[]): void {
     this.answers.push(...answers);
   }

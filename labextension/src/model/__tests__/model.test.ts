@@ -11,7 +11,7 @@ jest.mock('../../server', () => ({
 }));
 
 const calls: string[] = [];
-/** What the server answers to a call, or throws. */
+/** The server's answers by call; they may throw. */
 let answers: Record<string, () => unknown>;
 let login: jest.MockedFunction<Login>;
 let model: SlurmModel;
@@ -61,7 +61,7 @@ function connection(cluster: string): Connection {
   } as unknown as Connection;
 }
 
-/** What is watched, in the order in which it began. */
+/** The watches, oldest first. */
 function watched(socket: FakeSocket): { watch?: number; args?: object; cursor?: string }[] {
   const left = socket.sent.map(sent => sent.unwatch);
   const begun = socket.sent.filter(sent => sent.watch !== undefined && !left.includes(sent.watch));
@@ -70,7 +70,7 @@ function watched(socket: FakeSocket): { watch?: number; args?: object; cursor?: 
   );
 }
 
-/** All that was begun is done, and a frame has passed. */
+/** Wait for pending promises and a frame. */
 async function settled(): Promise<void> {
   await jest.advanceTimersByTimeAsync(20);
 }

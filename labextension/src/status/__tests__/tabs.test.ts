@@ -1,6 +1,6 @@
 import { News, type Channel } from '../tabs';
 
-/** Tabs of one browser: what one posts, the others hear. */
+/** A channel between tabs of one browser. */
 class Bus {
   readonly ends: Channel[] = [];
 

@@ -59,7 +59,7 @@ class FakeModel {
   answer: (name: string) => unknown = () => ({});
 
   watchJobs(): void {
-    // Nothing is asked of nobody.
+    // No request without a question.
   }
 
   call(name: string, args: Record<string, unknown>): Promise<unknown> {

@@ -137,7 +137,7 @@ function field(name: string): Control {
   return found;
 }
 
-/** As a person would; React looks at what its own setter was given. */
+/** Type as a user would: React tracks its own setter. */
 async function type(name: string, value: string): Promise<void> {
   await act(async () => {
     const control = field(name);

@@ -12,7 +12,7 @@ interface Launched {
 
 type Answer = (node: HTMLElement) => boolean;
 
-/** What a user does with each dialog, in turn: they fill it in, and agree or give up. */
+/** The user's input for each dialog in turn, and whether they accept. */
 let users: Answer[] = [];
 const launched: Launched[] = [];
 
