@@ -1,4 +1,4 @@
-"""One agent at a time: lock and socket, also where somebody removes them."""
+"""Lock and socket of the single agent, also if they are removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jupyter_slurm.errors import AgentError
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    return Path("agent.sock")  # a socket's path must be short, and that of a test is not
+    return Path("agent.sock")  # a socket's path must be short, unlike a test's folder
 
 
 @pytest.fixture

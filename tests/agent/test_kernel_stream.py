@@ -1,4 +1,4 @@
-"""A connection to the agent that becomes the stream of a kernel."""
+"""Connections to the agent that become streams of kernels."""
 
 from __future__ import annotations
 

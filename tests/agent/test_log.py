@@ -1,4 +1,4 @@
-"""The one log: small, private, and without the words of foreign errors."""
+"""The agent's log: small, private, and without texts of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other users are kept out by the kernel's word, also where a folder's rights were loosened."""
+"""Peer checks against other users, even if a folder's permissions allow access."""
 
 from __future__ import annotations
 

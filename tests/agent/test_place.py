@@ -1,4 +1,4 @@
-"""Which socket is meant: the one that was told, or this host's own."""
+"""The choice of the agent's socket: an inherited one, or this host's own."""
 
 from __future__ import annotations
 

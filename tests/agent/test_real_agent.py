@@ -1,4 +1,4 @@
-"""`python -m jupyter_slurm.agent` as it is, with the real service on a real Slurm."""
+"""`python -m jupyter_slurm.agent` with the real service on a real Slurm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP surface as any program sees it, and the table that both sides make of Api."""
+"""The agent's HTTP interface, and the table of calls generated from Api."""
 
 from __future__ import annotations
 
@@ -105,6 +105,6 @@ def test_fields_of_a_newer_agent_are_ignored() -> None:
 
 
 def test_calls_wait_at_most_a_minute() -> None:
-    """One whose asker has hung up holds its thread till then."""
+    """A call of a disconnected client holds its thread until then."""
     assert calls()["changes"].unpack(b'{"wait_s": 1e300}')["wait_s"] == LONGEST_WAIT_S
     assert calls()["changes"].unpack(b'{"wait_s": 2}')["wait_s"] == 2.0

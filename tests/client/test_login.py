@@ -1,4 +1,4 @@
-"""A login as the person meets it: what is asked, what is said, and what becomes of the call."""
+"""A login as the user sees it: prompts, messages and the result of the call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEY = Asked(
 
 
 class Person:
-    """Types what it was given, one answer a question; an exception stands for a key like Ctrl-C."""
+    """Types one given answer per question; an exception stands for a key like Ctrl-C."""
 
     def __init__(self, *types: str | type[BaseException]) -> None:
         self.types = list(types)

@@ -1,5 +1,5 @@
-"""Access to every route: with the token, without it, and from another site's page. Parts of rights
-are tried in attacks/test_partial_right.py."""
+"""Access to every route: with the token, without it, and from another site's page.
+attacks/test_partial_right.py tests partial rights."""
 
 from __future__ import annotations
 
@@ -51,27 +51,26 @@ OUTSIDE = ("a/../../secret", "/etc/passwd", ".hidden")
 
 
 def answer_to(client: Client, verb: str, path: str, **headers: str) -> Answer:
-    """No argument is right, so whoever gets through changes nothing."""
+    """Call with invalid arguments, so that nothing changes."""
     body = b'{"nothing": 1}' if verb == "POST" else None
     return client.ask(verb, path, body, **headers)
 
 
 def refused(answer: Answer, *statuses: int) -> bool:
-    """By the Jupyter server, in our form, and kept by nobody on the way."""
+    """Return whether the server rejected it, in our error format and uncached."""
     assert answer.headers["Cache-Control"] == "no-store"
     return answer.status in statuses and answer.problem.code in {"forbidden", "not-found"}
 
 
 def answers(client: Client, **headers: str) -> dict[str, Answer]:
-    """Of all routes."""
+    """Return the answers of all routes."""
     return {
         f"{verb} {path}": answer_to(client, verb, path, **headers) for verb, path in ROUTES_BY_VERB
     }
 
 
 def let_through(answers: dict[str, Answer]) -> set[str]:
-    """Those that the server itself has not refused, as it refuses everything: in our form, and
-    kept by nobody on the way."""
+    """Return the routes that were not rejected."""
     return {route for route, answer in answers.items() if not refused(answer, 403, 404)}
 
 
@@ -85,7 +84,7 @@ def test_every_route_requires_the_token(served: Served) -> None:
 
 @pytest.fixture(scope="module")
 def page(served: Served) -> Client:
-    """A person's browser, logged in by the password."""
+    """Return a browser logged in with the password."""
     return served.stranger().log_in()
 
 

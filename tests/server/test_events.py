@@ -1,4 +1,4 @@
-"""What is told on Jupyter's event bus."""
+"""Events on Jupyter's event bus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who watches the same shares one poll; what each of them is told."""
+"""Polls shared by watches of the same call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CALLER = "server-1"
 
 
 class Log:
-    """An agent with one growing text; a cursor is how much of it one has had."""
+    """An agent with one growing text; a cursor is a position in it."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -55,7 +55,7 @@ class Log:
 
 
 class Reader:
-    """Somebody who watches that text, and takes what comes unless it is `busy`."""
+    """A watch of that text, which takes values unless it is `busy`."""
 
     def __init__(self, cursor: str = "", job: str = "j") -> None:
         self.text = ""
@@ -92,7 +92,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pauses of a feed are of no matter here."""
+    """Shorten the pauses of a feed."""
     monkeypatch.setattr(feed_module, "_PACE_S", 0.001)
     monkeypatch.setattr(feed_module, "_STILL_S", 0.001)
     monkeypatch.setattr(feed_module, "_BACK_OFF_S", (0.001,))

@@ -1,4 +1,4 @@
-"""What lies on the server, as jobs; a log as a file."""
+"""Files of the server as jobs, and logs as files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.server.test_events import job
 
 
 class Logged:
-    """An Api whose jobs have written these pages."""
+    """An Api whose jobs have these pages of output."""
 
     def __init__(
         self, *pages: Sequence[Output], notebook: str | None = None, show: Show = "full"
@@ -94,7 +94,7 @@ def test_notebook_outside_the_root_gets_no_executed_copy(folders: Folders) -> No
 def test_executed_copy_is_not_trusted_until_the_user_trusts_it(
     folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It comes from elsewhere: no script in it may run when it is opened."""
+    """No script in it may run when it is opened."""
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
     cell = {
         "cell_type": "code",

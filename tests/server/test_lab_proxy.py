@@ -1,5 +1,4 @@
-"""Labs and dashboards below a Jupyter's own address: who gets there, and what their servers see of
-it."""
+"""Labs and dashboards below a Jupyter's own address: access, and forwarded headers."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ TELLING = {
     "X-Auth-Request-Access-Token": "secret",
     "Referer": "http://hub.example.org/user/ada/",
 }
-"""What browsers and proxies in front of a Jupyter say of who asks."""
+"""Headers about the client that browsers and proxies send."""
 STAYS_THERE = {
     "Alt-Svc": 'h2="evil.example:443"',
     "Clear-Site-Data": "*",
@@ -62,16 +61,16 @@ STAYS_THERE = {
     "X-Accel-Redirect": "/internal/secret",
     "X-Sendfile": "/etc/passwd",
 }
-"""What a browser would keep for the whole address, or a proxy in front of a Jupyter obey."""
+"""Headers that would affect the whole address, or a proxy in front of Jupyter."""
 
 
 @dataclass
 class Far:
-    """Stands for a lab's server: any, that does what it likes."""
+    """Stands for a lab's server, which may be hostile."""
 
     port: int = 0
     seen: list[tuple[str, str, HTTPHeaders]] = field(default_factory=list)
-    """Of every request: verb, address, headers."""
+    """Verb, address and headers of each request."""
 
     @property
     def last(self) -> tuple[str, str, HTTPHeaders]:
@@ -152,7 +151,7 @@ def far() -> Iterator[Far]:
 
 @pytest.fixture(scope="module")
 def hub_server(home: Path, far: Far) -> Iterator[Served]:
-    """A server below an address as a hub gives it, and an agent that knows two labs."""
+    """Yield a server below a hub's address, with an agent that knows two labs."""
     base = f"/user/ada/{LAB_PROXY.rpartition('/')[0]}/"
     labs = {
         one: LabEntry(
@@ -181,7 +180,7 @@ def hub_server(home: Path, far: Far) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def page(hub_server: Served) -> Client:
-    """A person's browser, logged in by the password."""
+    """Return a browser logged in with the password."""
     return hub_server.stranger().log_in()
 
 
@@ -255,7 +254,7 @@ def test_proxy_rejects_unauthenticated_requests(hub_server: Served, page: Client
 
 
 def test_foreign_page_with_the_cookie_cannot_read_the_lab(page: Client, far: Far) -> None:
-    """The lab itself does not look who asks: it is asked with its token."""
+    """The lab cannot check the client: the proxy adds the lab's token."""
     number = len(far.seen)
     path = f"{LAB_PROXY}/files/data.json"
     for said in (
@@ -294,7 +293,7 @@ def test_proxy_forwards_authenticated_websockets(
     )
     assert connection.getsubprotocol() == offered[1]
     connection.send("text")
-    assert connection.recv() == "text"  # only then has the far side been asked, too
+    assert connection.recv() == "text"  # the lab's server has been called only now
     connection.close()
     assert far.last[2]["Sec-WebSocket-Protocol"] == offered[1]
     number = len(far.seen)
@@ -331,7 +330,7 @@ def test_proxy_forwards_a_dashboard_without_credentials(
     to_start = page.get(f"{DASHBOARD_PROXY}/", **TELLING | visit)
     assert (to_start.status, to_start.headers["Location"]) == (302, f"{base}/status")
     assert not {"set-cookie", "alt-svc"} & {name.lower() for name in to_start.headers}
-    # Its own pages know no token of Jupyter's.
+    # Its pages have no token of Jupyter.
     for said in ({"Sec-Fetch-Site": "same-origin"}, {"Referer": hub_server.url}):
         posted = page.post(f"{DASHBOARD_PROXY}/data/a%20b?tag=%26&_xsrf=1", {}, **said)
         assert (posted.status, far.last[:2]) == (201, ("POST", "/data/a%20b?tag=%26"))

@@ -1,4 +1,4 @@
-"""The extension in a server: what it starts, what its kernels are told, and its end."""
+"""The extension in a server: start of the agent, environment of kernels, and end."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.real
 
 
 def kernel_environment(served: Served) -> dict[str, str]:
-    """Of a kernel that the server starts."""
+    """Return the environment of a kernel of the server."""
     client = served.client()
     started = client.ask("POST", "api/kernels", b"{}")
     assert started.status == 201, started
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         for child in psutil.Process(served.pid).children():
-            with suppress(psutil.NoSuchProcess):  # a program that it asks, not a kernel
+            with suppress(psutil.NoSuchProcess):  # a helper program, not a kernel
                 if "JPY_PARENT_PID" in (env := child.environ()):
                     return env
     raise AssertionError("there is no kernel")

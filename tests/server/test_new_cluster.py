@@ -1,4 +1,4 @@
-"""The steps of adding a cluster, as pages call them; what a page shows is `tests/ui`'s."""
+"""The steps that add a cluster, as pages call them. `tests/ui` tests the pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def api(files: Path, tmp_path: Path) -> Iterator[FakeApi]:
-    del files  # the environment that it reads
+    del files  # sets the environment
     made = FakeApi(tmp_path)
     yield made
     made.close()

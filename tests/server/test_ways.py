@@ -1,4 +1,4 @@
-"""Servers as people run them: by password, over TLS, at a Unix socket, below another address."""
+"""Servers with a password, with TLS, on a Unix socket, and below another address."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.server.served import (
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """Of localhost, signed by itself, and its key."""
+    """Return a self-signed certificate for localhost, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.UTC)
@@ -63,7 +63,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def serve(home: Path) -> Iterator[Serve]:
-    """`serve("tls")`: a server of that way, on one agent for all."""
+    """Yield `serve("tls")`, which starts such a server. All share one agent."""
     env = environment(home)
     cert, key = certificate(home)
     configs = {
@@ -118,7 +118,7 @@ Kernel = Callable[[Served], None]
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> Kernel:
-    """`kernel(served)`: this process is a kernel of that server, with a home of its own."""
+    """Return `kernel(served)`, which makes this process a kernel of that server."""
 
     def become(served: Served) -> None:
         for name in ("DATA", "CONFIG"):
