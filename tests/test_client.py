@@ -1,4 +1,4 @@
-"""The client and the real agent process: started, met, killed, replaced, refused."""
+"""The client and the real agent process."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_unsafe_call_is_not_repeated(agent_home: AgentHome, api: AgentClient) ->
     with pytest.raises(AgentError, match="may have succeeded"):
         api.cancel("dies")
     assert agent_home.log.read_text().count(" serves ") == 1
-    with pytest.raises(NotFoundError):  # by another agent, whose connection was not lost in between
+    with pytest.raises(NotFoundError):  # by another agent, over a new connection
         api.cancel("none")
     agent_home.kill()
     with pytest.raises(NotFoundError):
@@ -199,7 +199,7 @@ def test_newer_client_replaces_the_agent_after_running_calls(
         newer = agent_home.client()
         takeover = pool.submit(newer.status)
         wait_until(lambda: not agent_home.socket.exists())
-        assert poll.result().jobs == ()  # a call that waits for news is answered at once
+        assert poll.result().jobs == ()  # a long poll is answered at once
         assert not old_ends(0), "the old agent left a call behind"
         gate.with_suffix(".open").touch()
         assert submission.result().slurm_id == "1"
@@ -281,7 +281,7 @@ def test_unsendable_cell_is_rejected_before_the_call(
 
 
 def _poll(api: AgentClient, pool: ThreadPoolExecutor) -> Future[Changes]:
-    """A long poll that has arrived in the agent."""
+    """Start a long poll, and wait until the agent has it."""
     poll = pool.submit(api.changes, api.changes().cursor, 60.0)
     wait_until(lambda: api.status().clients == 2)
     return poll

@@ -1,4 +1,4 @@
-"""`jupyter slurm up` on a machine with an NVIDIA GPU: CUDA's own driver says what jobs have of it.
+"""`jupyter slurm up` on a machine with an NVIDIA GPU, observed by CUDA's own driver.
 
 Skipped on every other machine, CI's too: `local_cluster/test_gpus.py` has what needs no GPU.
 """
@@ -21,7 +21,7 @@ from tests.cluster.plugin import ROOT, jupyter_homes, kept
 
 
 def nvidia_smi(*query: str) -> list[str]:
-    """The lines that nvidia-smi answers; none where it is not there or fails."""
+    """Return the lines of nvidia-smi; none if it is missing or fails."""
     if shutil.which("nvidia-smi") is None:
         return []
     argv = ["nvidia-smi", *query, "--format=csv,noheader,nounits"]
@@ -75,7 +75,7 @@ time.sleep(600)
 
 @pytest.fixture(scope="module")
 def shell() -> Iterator[Shell]:
-    """Where `jupyter slurm up` has been said, and no more."""
+    """Yield a shell after `jupyter slurm up`."""
     home = Path(tempfile.mkdtemp(prefix="gpu-"))  # not pytest's: a socket's path must be short
     env = {**os.environ, **jupyter_homes(home), "PYTHONPATH": str(ROOT)}
     for name in ("SLURM_CONF", "JUPYTER_SLURM_AGENT", "JUPYTER_SLURM_CLUSTER"):
@@ -114,7 +114,7 @@ def test_job_without_gpus_has_none(shell: Shell) -> None:
 
 
 def test_waiting_job_gets_the_gpu_of_a_killed_one(shell: Shell) -> None:
-    """What it uses is measured meanwhile, and nothing of the killed one stays."""
+    """The first job's usage is measured, and its processes end."""
     every = ("--gpus", str(len(nvidia_smi("--query-gpu=uuid"))))
     before_mib = sum(map(float, nvidia_smi("--query-gpu=memory.used")))
     others = set(nvidia_smi("--query-compute-apps=pid"))
@@ -133,6 +133,6 @@ def test_waiting_job_gets_the_gpu_of_a_killed_one(shell: Shell) -> None:
 
 
 def _most_mib(usage: Path) -> float:
-    """Of the GPUs' memory, in any sample."""
+    """Return the highest GPU memory of all samples."""
     samples = [json.loads(line) for line in usage.read_text().splitlines()]
     return max((gpu["memory_mib"] or 0 for one in samples for gpu in one["gpus"]), default=0)

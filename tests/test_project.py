@@ -1,4 +1,4 @@
-"""The documents, the notebook and the packaging of the project as a whole."""
+"""The project's documents, notebook and packaging."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ PACKAGE = ROOT / "jupyter_slurm"
 
 
 def named_in_map(document: str) -> set[str]:
-    """Return what a document has in backticks: `api.py`, `jobs/service.py`, whole folders `slurm/`.
+    """Return the paths in backticks of a document: `api.py`, `jobs/service.py`, folders `slurm/`.
 
     In one line, `jobs/records/store.py` `registry.py` are of one folder.
     """
@@ -136,7 +136,7 @@ def _named(cell: str) -> list[str]:
 
 
 def _is_there(place: str) -> bool:
-    """A file or a folder of the package, or a name in a module of it."""
+    """Return whether it is a file or folder of the package, or a name in one of its modules."""
     module, _, name = place.partition(".")
     file = ROOT / "jupyter_slurm" / f"{module}.py"
     named = file.is_file() and name in file.read_text()
