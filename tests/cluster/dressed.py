@@ -1,8 +1,8 @@
 """Local clusters dressed as real sites: reached over SSH under the site's own host name, with its
 storage, its nodes and partitions, and jobs of an ordinary user. Needs root.
 
-The profile has only the site's template and the answers to its questions. `rooms.py` mounts a site's
-own folders; `dressed_slurm.py` has its Slurm.
+The profile has only the site's template and the answers to its questions. `rooms.py` mounts the
+site's own folders; `dressed_slurm.py` has its Slurm.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ class DressedDocker:
         names: Sequence[str],
         seen: Mapping[str, Path] | None = None,
     ) -> DressedDocker:
-        """`image`: the folder to use as the image of each name. `seen`: paths in containers and their
-        folders on this machine, which are too large to copy for a test."""
+        """`image`: the folder to use as the image of each name. `seen`: paths in containers and
+        their folders on this machine, which are too large to copy for a test."""
         programs = _programs(site.disks / "docker-programs", seen or {})
         argv = site.inside.argv(
             "dockerd",

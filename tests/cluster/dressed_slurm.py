@@ -41,7 +41,7 @@ class Shape:
 
 
 def start_slurm(keeper: Keeper, folder: Path, shape: Shape, login: Room, inside: Room) -> None:
-    """Start Slurm, and return when every node is idle. `folder`: empty, and /etc/slurm in the rooms."""
+    """Start Slurm, and return when all nodes are idle. `folder`: empty, /etc/slurm in the rooms."""
     paths = Paths.of(folder)
     assert paths.base == folder, "the path is too long for Slurm"
     for name in ("gpu", "log", "run", "state"):

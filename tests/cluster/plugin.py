@@ -83,7 +83,7 @@ class SlurmCluster:
 
     def end_time_of(self, job_id: str) -> None:
         """End the time limit of a running job now, not at the end of a minute. slurmctld notices at
-        its next check (every 30 s). `now` is a whole second; slurmctld rejects one that has passed."""
+        its next check (every 30 s). `now` is a whole second; slurmctld rejects it if past."""
         words = ("scontrol", "update", f"JobId={job_id}", "EndTime=now")
         if self.run(*words, check=False).returncode:
             self.run(*words)

@@ -1,4 +1,4 @@
-"""All that can be said of one job, on the real Slurm."""
+"""The details of a job, on a real Slurm."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_details_of_an_unreachable_cluster_show_the_local_record(
     site = Site(slurm_cluster, tmp_path, monkeypatch)
     job = site.run("1")
     site.service.close()
-    with socket.socket() as nobody:  # bound, and not listened at
+    with socket.socket() as nobody:  # bound, but not listening
         nobody.bind(("127.0.0.1", 0))
         far = {"host": "127.0.0.1", "port": nobody.getsockname()[1]}
         write_profile(tmp_path / "config", slurm_cluster.name, far)

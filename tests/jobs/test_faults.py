@@ -1,4 +1,4 @@
-"""What can go wrong with a job or its cluster: each ends in the right state, in the right words."""
+"""Failures of jobs and clusters, each with its state and message."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MakeSite = Callable[..., Site]
 
 
 def running(site: Site, code: str = LONG, **changes: object) -> str:
-    """The id of a job whose cell has printed its first line."""
+    """Return the ID of a job whose cell has printed its first line."""
     job = site.service.submit(spec(code, **changes))
     cursor, text = "", ""
     while "up" not in text:
@@ -57,7 +57,7 @@ def test_late_controller_gets_each_job_once_and_later_cancellations(
     ]
     for one in submitting:
         one.start()
-    # sbatch is killed at the profile's time-out with its request already in the controller's queue.
+    # sbatch is killed at the profile's timeout, with its request in the controller's queue.
     wait_until(
         lambda: {job.id for job in site.service.jobs() if job.problem} == {asked.id, unwanted.id}
     )
@@ -139,7 +139,7 @@ def test_silent_controller_is_a_problem_and_does_not_end_jobs(
 def test_another_users_job_with_a_reused_id_is_left_alone(
     private_site: MakeSite,
 ) -> None:
-    """A controller that has lost its state gives out its ids anew."""
+    """A controller that has lost its state reuses job IDs."""
     site = private_site(nodes=1)
     waits = site.service.submit(spec("1", options={"hold": ""}))
     waits = site.wait(waits.id, JobState.PENDING)
@@ -160,7 +160,7 @@ def test_another_users_job_with_a_reused_id_is_left_alone(
 
 
 def _ids_given_out_anew(site: Site, *slurm_ids: str | None) -> list[str]:
-    """Strangers' jobs, held, that have these ids after the controller has lost all that it knew."""
+    """Delete the controller's state, and submit held jobs of another user that get these IDs."""
     site.cluster.kill_controller()
     shutil.rmtree(site.cluster.daemons.paths.state)
     site.cluster.daemons.paths.state.mkdir()
@@ -171,7 +171,7 @@ def _ids_given_out_anew(site: Site, *slurm_ids: str | None) -> list[str]:
     return theirs
 
 
-# --- the end comes from outside ---
+# --- ended by Slurm or the user ---
 
 
 def test_cancelled_cell_can_save_and_return_variables(site: Site) -> None:
@@ -233,8 +233,8 @@ def test_requeued_job_runs_again_and_marks_its_output(site: Site) -> None:
     slurm_id = site.service.job(job_id).slurm_id or ""
     site.service.requeue(job_id)
     site.wait(job_id, JobState.REQUEUED, JobState.PENDING)
-    # Slurm lets a requeued job wait two minutes; its start time can be brought forward, but not to
-    # the second of its end, whose credentials slurmd takes for revoked.
+    # Slurm delays a requeued job by two minutes. Its start time can be changed, but not to the
+    # second of its end: slurmd treats those credentials as revoked.
     site.cluster.run("scontrol", "update", f"JobId={slurm_id}", "StartTime=now+3")
     job = site.wait(job_id, limit_s=180)
     assert (job.state, job.restarts) == (JobState.COMPLETED, 1)
@@ -247,7 +247,7 @@ def test_requeued_job_runs_again_and_marks_its_output(site: Site) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 400 KiB: what a job needs, and little more."""
+    """Mount a file system of 400 KiB, little more than a job needs."""
     folder = tmp_path / "small"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "none", folder], check=True)
@@ -272,14 +272,14 @@ def test_full_disk_during_a_job_is_reported(
 ) -> None:
     site = Site(slurm_cluster, tmp_path / "s", monkeypatch, job_root=str(small_disk / "jobs"))  # type: ignore[arg-type]
     job = site.run("print('up', flush=True)\nfor _ in range(100): print('x' * 10_000)")
-    # Full at the runner's last word it is a failure, full a moment before it is a loss of output.
+    # A full disk at the runner's last record is a failure, shortly before a loss of output.
     assert job.state is JobState.FAILED or job.warning
     assert any(word in f"{job.why} {job.warning}" for word in ("disk full", "no room"))
     assert site.text(job.id).startswith("up\n")
     site.service.close()
 
 
-# --- nobody looked; where there is accounting: `test_accounting.py` ---
+# --- jobs forgotten by Slurm; `test_accounting.py` has those with accounting ---
 
 
 def test_forgotten_jobs_end_by_their_files_or_are_lost(
@@ -304,7 +304,7 @@ def test_forgotten_jobs_end_by_their_files_or_are_lost(
     assert "no trace of a start" in str(never.why or "")
 
 
-# --- restarts of ours ---
+# --- restarts ---
 
 
 @over_ssh

@@ -1,6 +1,6 @@
 """Hostile inputs: each arrives byte for byte, or is refused before sbatch is called.
 
-They are generated from a fixed seed. What a job got is said by the job itself.
+They are generated from a fixed seed. The job itself reports what it received.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PIECES = (
 
 
 def hostile(count: int, seed: str, without: str = "\0", most_bytes: int = 200) -> list[str]:
-    """So many distinct texts without any of these characters."""
+    """Return `count` distinct texts without these characters."""
     generator = random.Random(seed)
     found: dict[str, None] = {}
     while len(found) < count:
@@ -43,7 +43,7 @@ def hostile(count: int, seed: str, without: str = "\0", most_bytes: int = 200) -
 
 
 def folders(count: int, seed: str, parent: Path, without: str = "") -> list[Path]:
-    """Folders that are there."""
+    """Create folders with hostile names."""
     made = []
     for name in hostile(count, seed, without="\0/" + without):
         folder = parent / f".{name}"
@@ -53,7 +53,7 @@ def folders(count: int, seed: str, parent: Path, without: str = "") -> list[Path
 
 
 def literal(text: str) -> str:
-    """Python for `text`, every character as itself where Python's own reading keeps it."""
+    """Return Python code for `text`, with every character literal if Python keeps it."""
     for raw, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\r", "\\r"), ("\0", "\\0")):
         text = text.replace(raw, escaped)
     return f"'''{text}'''"
@@ -70,7 +70,7 @@ def sbatch_calls(site: Site) -> int:
 def ended(
     site: Site, specs: Iterable[JobSpec], state: JobState = JobState.COMPLETED
 ) -> Iterator[Job]:
-    """All submitted at once; each must come to this end."""
+    """Submit all at once, and assert their final state."""
     with ThreadPoolExecutor(8) as pool:
         submitted = list(pool.map(site.service.submit, specs))
     for job in submitted:
@@ -184,7 +184,7 @@ def test_folders_with_any_name_are_mounted(site: Site, tmp_path: Path, demo_imag
 
 # --- what is refused ---
 def refused() -> Iterator[tuple[str, JobSpec]]:
-    """What is wrong, and a job with it."""
+    """Yield an error and a job with it."""
     for text in hostile(40, "name", without=""):
         yield "name", spec("1", name=text)
     for text in hostile(10, "variable's name", without=""):

@@ -1,4 +1,4 @@
-"""Login files of the node that end a job before its code begins, and those that only look so."""
+"""Login files of the node that end a job before its code, and odd but harmless ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HARMLESS = {
 
 
 def with_login_files(site: Site, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Have jobs of the site read login files with this text: those of a home of their own."""
+    """Give jobs of the site a home with login files of this text."""
     home = site._home / "home"
     home.mkdir()
     (home / ".bash_profile").write_text(f"{text}\n", encoding="utf-8")

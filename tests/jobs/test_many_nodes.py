@@ -24,7 +24,7 @@ from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
 OF_THIS_MACHINE = ("/usr:/usr", "/etc/alternatives:/etc/alternatives")
-"""What an image lacks it has from this machine, which is of the same distribution."""
+"""Mounts of files of this machine, which has the image's distribution."""
 TORCH = """
 import os, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -51,7 +51,7 @@ def nodes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
-    """A site whose nodes' Python is the distribution's, which has PyTorch and mpi4py."""
+    """Yield a site whose nodes use the distribution's Python, with PyTorch and mpi4py."""
     setup = f"PATH=$PATH:{apptainer_engine.bin}"
     site = Site(slurm_cluster, tmp_path, monkeypatch, python="/usr/bin/python3", setup=setup)
     yield site
@@ -64,7 +64,7 @@ def text_of(site: Site, job: Job, rank: int | None = None) -> str:
 
 
 def left_behind(job: Job) -> list[str]:
-    """Command lines of processes that have to do with the job, and what its engine left in /tmp."""
+    """Return command lines of the job's processes, and its engine's files in /tmp."""
     begun_s = job.started_s or 0.0
     logs = Path("/tmp").glob("torchelastic_*")
     found = [str(one) for one in logs if one.stat().st_mtime >= begun_s]
@@ -79,7 +79,7 @@ def left_behind(job: Job) -> list[str]:
 
 
 def nothing_stays(job: Job) -> None:
-    """The program that measures a job ends a moment after the job's end was told."""
+    """Wait until nothing is left: the measuring program ends shortly after the job."""
     wait_until(lambda: not left_behind(job), 60)
 
 
@@ -109,7 +109,7 @@ def test_torchrun_runs_the_cell_in_every_rank(nodes: Site, tmp_path: Path) -> No
 
 
 def test_ranks_have_all_gpus_of_exclusive_nodes(nodes: Site) -> None:
-    """Slurm gives the job all of them, and a step that asks for nothing none."""
+    """Slurm gives the job all GPUs, but a step without a request none."""
     code = "import os\nmine = os.environ['CUDA_VISIBLE_DEVICES']"
     options = {"nodes": "2", "exclusive": ""}
     job = nodes.run(code, launch="torchrun", options=options, names_gather=("mine",))
@@ -135,7 +135,7 @@ def test_mpi_runs_the_cell_in_every_task(nodes: Site) -> None:
 
 
 def runs_in_four_ranks(nodes: Site, code: str, **changes: Any) -> None:
-    """What the image lacks it has from this machine, which is of the same distribution."""
+    """Run a cell in four ranks of an image, with mounts of this machine."""
     job = nodes.run(
         code.replace("data[rank]", "rank"),
         mounts=OF_THIS_MACHINE,
@@ -174,7 +174,7 @@ def test_squash_image_runs_in_one_container_per_node(
     code: str,
 ) -> None:
     """With pyxis all containers are one step, and MPI's ranks on a node share one."""
-    folder = tmp_path / "jobs"  # pyxis cannot mount one that has blanks
+    folder = tmp_path / "jobs"  # pyxis cannot mount paths with blanks
     nodes.edit_profile(python="/usr/bin/python3", setup=enroot_standin.setup, job_root=str(folder))
     nodes.restart()
     runs_in_four_ranks(nodes, code, launch=engine, runtime=runtime, image=str(lean_squash_image))

@@ -1,5 +1,4 @@
-"""What a profile mounts in every image, in jobs of a real Slurm, with Docker and with the
-stand-in for pyxis."""
+"""Mounts of a profile, in jobs of a real Slurm, with Docker and with the stand-in for pyxis."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_dependency_accepts_our_job_ids(site: Site) -> None:
 
 
 def test_spec_submitted_twice_is_one_job(site: Site) -> None:
-    """Whatever has become of its profile: of an error there is no job."""
+    """Even with an invalid profile the job is returned."""
     asked = spec("print(1)")
     first = site.service.submit(asked)
     site.edit_profile(poll_s="often")
@@ -178,7 +178,7 @@ def test_spec_submitted_twice_is_one_job(site: Site) -> None:
 
 
 def test_job_cancelled_before_its_record_is_not_submitted(site: Site) -> None:
-    """As a kernel's that is shut down while its submission is looked into."""
+    """As by a kernel that shuts down during its submission."""
     asked = spec("print(1)")
     with pytest.raises(NotFoundError):
         site.service.cancel(asked.id)

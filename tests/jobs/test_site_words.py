@@ -42,7 +42,7 @@ def with_plugin(private_site: MakeSite, body: str) -> Site:
 
 
 def configure(site: Site, *lines: str) -> None:
-    """Add these lines to slurm.conf and restart the controller."""
+    """Append these lines to slurm.conf, and restart the controller."""
     with site.cluster.conf.open("a", encoding="utf-8") as conf:
         conf.write("".join(f"{line}\n" for line in lines))
     site.cluster.kill_controller()
@@ -123,7 +123,7 @@ def with_wrapper(site: Site, text: str) -> None:
 
 
 def refused(site: Site, asked: JobSpec) -> Job:
-    """Return the job that the site has refused, at once or after two look-ups."""
+    """Return the refused job, at once or after two look-ups."""
     with suppress(SubmitError):
         site.service.submit(asked)
     job = site.wait(asked.id, limit_s=30)

@@ -1,4 +1,4 @@
-"""The ways to clusters: shared, kept while they lead to the same place, and made anew."""
+"""Connections to clusters: shared, kept while the route is equal, and reopened."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENCE_S = 120.0
 
 @pytest.fixture
 def ssh_config(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One in which nothing stands yet."""
+    """Return an empty ssh_config."""
     path = tmp_path / "ssh_config"
     path.write_text("")
     monkeypatch.setenv(CONFIG_VARIABLE, str(path))

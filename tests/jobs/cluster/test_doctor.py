@@ -1,4 +1,4 @@
-"""The doctor on the real cluster; what a test says is ill is put in front of the real commands."""
+"""The doctor on a real cluster, with some answers replaced by faults."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def bin_dir(tmp_path: Path, *programs: str) -> str:
 
 @pytest.fixture
 def look(slurm_cluster: SlurmCluster) -> Examine:
-    """Examines the real cluster; `ill` replaces the answers to commands that begin so, `env` is
-    added to the environment, and what is left changes the profile."""
+    """Return a function that examines the real cluster. `ill` replaces answers by the start of the
+    command, `env` extends the environment, and other arguments change the profile."""
 
     def look(
         ill: dict[str, Answer] | None = None, env: dict[str, str] | None = None, **profile: object
@@ -196,7 +196,7 @@ def test_lost_connection_shows_its_reason() -> None:
 
 
 def parents(look: Examine, root: Path) -> list[str]:
-    """The checks of the parents of the job folder that are not well."""
+    """Return the warnings about parents of the job folder."""
     checks = look(job_root=str(root))
     rows = ("World-writable parents", "Parents")
     return [one.sentence for one in checks if not one.ok and one.sentence.startswith(rows)]

@@ -1,4 +1,4 @@
-"""Images made by pyxis and by enroot alone, in jobs of a real Slurm: both are stand-ins."""
+"""Image builds by pyxis and by enroot, both stand-ins, in jobs of a real Slurm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HOSTILE = """
 export SLURM_EXPORT_ENV=NONE PYXIS_CONTAINER_IMAGE=other PYTHONPATH=/node CONDA_PREFIX=/node
 export TMPDIR=/tmp LD_LIBRARY_PATH=/node
 """
-"""Of a profile or a user: what a step would heed, or programs in the image."""
+"""Variables of a profile or a user that would affect a step or programs in the image."""
 
 
 @pytest.fixture(params=["pyxis", "enroot"])

@@ -1,5 +1,5 @@
-"""Whom a login's questions go to, and what becomes of the answers. The way is scripted here: real
-hosts that ask are in tests/transport and tests/ssh."""
+"""Delivery of a login's questions and answers, with a scripted connection. tests/transport and
+tests/ssh use real hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE_S = 60.0
 
 
 class ScriptedWay:
-    """Asks `prompts` one after the other, then is open, or raises `error`."""
+    """Asks `prompts` in order, then is open, or raises `error`."""
 
     def __init__(self, *prompts: str, error: Exception | None = None) -> None:
         self._prompts = prompts
@@ -44,7 +44,7 @@ class ScriptedWay:
 
 
 def nobody() -> None:
-    """Waits for a change."""
+    """Stands for a listener of changes."""
 
 
 def question_of(found: Connection) -> Question:

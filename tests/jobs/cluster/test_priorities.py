@@ -1,4 +1,4 @@
-"""Priorities of waiting jobs, on a Slurm that weighs them."""
+"""Priorities of waiting jobs, on a Slurm with the multifactor plugin."""
 
 from __future__ import annotations
 

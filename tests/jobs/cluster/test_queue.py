@@ -1,4 +1,4 @@
-"""The history where nothing can be told; of what accounting tells: `test_accounting.py`."""
+"""The history without accounting; `test_accounting.py` has the rest."""
 
 from __future__ import annotations
 

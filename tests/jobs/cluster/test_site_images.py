@@ -1,4 +1,4 @@
-"""Images in folders that hold other things, too: real files."""
+"""Images in folders with other files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOOLS = {
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home with images of all tools, and what else a home has."""
+    """Return a home with images of all tools and other files."""
     home = tmp_path / "it's [mine]"
     for folder in ("pytorch+22.11", "own image", ".hidden"):
         for part in ("bin", "dev", "usr"):

@@ -1,4 +1,4 @@
-"""Transfers that run in threads, snapshots of folders, and what jobs on a real Slurm give back."""
+"""Transfers in threads, snapshots of folders, and files of jobs on a real Slurm."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.ssh.sshd import Sshd
 
 
 class Slow(LocalTransport):
-    """Each stream waits in its middle until it is let go."""
+    """Each stream waits in its middle until `go_on`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -176,7 +176,7 @@ def job_dir(tmp_path: Path, name: str = "abcdefgh") -> JobDir:
 def snapshot(
     transfers: Transfers, source: Path, folder: JobDir, exclude: Sequence[str] = ()
 ) -> Transfer:
-    """Of a push that has ended."""
+    """Take a snapshot, and return the ended push."""
     begun = transfers.snapshot("c", LocalTransport(), str(source), folder, exclude)
     return ended(transfers, begun)
 
@@ -201,7 +201,7 @@ def test_snapshot_has_the_folders_current_files(
     assert snapshot(transfers, source, second).files_same == 1
     assert names(second) == {".gitignore", "new.py", "sub", "sub/data"}
     assert names(first) == {".gitignore", "model.py"}
-    snapshot(transfers, source, first)  # submitted once more: it is what it was
+    snapshot(transfers, source, first)  # submitted again: unchanged
     assert names(first) == {".gitignore", "model.py"}
 
 
@@ -247,7 +247,7 @@ def staged(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
-    """Jobs run in a copy of their folder, as on a cluster with disks of the nodes' own."""
+    """Yield a site whose jobs run in a copy of their folder on the node."""
     settings: dict[str, Any] = {"storage": {"scratch": f"{tmp_path}/node/{{user}}", "stage": True}}
     site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=way, **settings)
     yield site
@@ -289,13 +289,13 @@ def test_failed_job_still_returns_its_files(site: Site, source: Path, tmp_path: 
     back = tmp_path / "back"
     assert (back / "results" / "out.txt").read_text() == "42"
     assert (back / "plot.png").exists()
-    # It was pushed, and the job has not touched it: what is here may be newer.
+    # The job has not changed the pushed file: the local one may be newer.
     assert not (back / "sub").exists()
 
 
 @contextmanager
 def held(site: Site, tmp_path: Path, source: Path) -> Iterator[None]:
-    """Meanwhile nothing can be put in place there."""
+    """Block changes of the mirror during the context."""
     root = JobDir(PurePosixPath(tmp_path / "it's a root" / "x"))
     mirror = Path(mirror_of(root, places.host(), source))
     mirror.mkdir(parents=True)
@@ -311,7 +311,7 @@ def test_push_shows_progress_before_the_job(site: Site, source: Path, tmp_path: 
         assert job.state is JobState.SUBMITTING
         assert job.transfer is not None
         assert (job.transfer.state, job.transfer.local) == (TransferState.RUNNING, str(source))
-        assert job.transfer.files is None  # who looks at the mirror waits for who removes it
+        assert job.transfer.files is None  # the push waits for the lock of the mirror
         assert site.service.transfer(job.transfer.id).state is TransferState.RUNNING
         assert site.service.logs(job.id).job.transfer is not None
     job = site.wait(job.id)

@@ -1,4 +1,4 @@
-"""A kernel's job explains why it has ended."""
+"""The end of a kernel's job, and checks of its spec."""
 
 from __future__ import annotations
 

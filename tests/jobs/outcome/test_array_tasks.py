@@ -1,4 +1,4 @@
-"""How the tasks of an array ended, in words."""
+"""Texts about the ends of array tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what a job has written, from a cursor on."""
+"""Reading a job's output from a cursor."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_log_of_a_program_is_its_stdout(tmp_path: Path) -> None:
 
 
 class CountedTransport(LocalTransport):
-    """Knows how many bytes have been read."""
+    """Counts the bytes read."""
 
     read_bytes = 0
 

@@ -1,4 +1,4 @@
-"""What a job's files say; nothing that is in them can raise anything unforeseen."""
+"""Parsing a job's files, valid and hostile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This side's files of variables. Both ends, in two processes: tests/node/test_runner_values.py."""
+"""Files of variables on this machine; tests/node/test_runner_values.py has both ends."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_truncated_file_is_a_variable_error(
 
 
 def inputs_digest(folder: Path, code: str) -> str:
-    """Of all that a notebook's cell sets."""
+    """Return the digest of the variables that a cell sets."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     exec(compile(code, f"{folder}/{len(list(folder.iterdir()))}", "exec"), namespace)
     names = [name for name in namespace if not name.startswith("__")]

@@ -1,4 +1,4 @@
-"""How a job ended, from every combination of what can be known of it."""
+"""The verdict on a job from every combination of evidence."""
 
 from __future__ import annotations
 

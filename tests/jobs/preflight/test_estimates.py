@@ -1,4 +1,4 @@
-"""When Slurm would start a job, asked of the real one; and how seldom it is asked."""
+"""Slurm's start estimates, from a real Slurm and cached."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def submission(job_id: str, *options: str) -> Submission:
 
 
 class Sbatch:
-    """A cluster whose sbatch says what it is told to."""
+    """A cluster whose sbatch prints a given text."""
 
     name = "c"
 
@@ -50,7 +50,7 @@ def as_cluster(cluster: object) -> SlurmCluster:
     return cast("SlurmCluster", cluster)
 
 
-# --- of the real one ---
+# --- on a real Slurm ---
 def test_preview_has_slurms_start_estimate_and_submits_nothing(site: Site) -> None:
     preview = site.service.preview(spec("1", options={"time": "00:05:00"}))
     assert preview.start_estimate_s is not None
@@ -69,7 +69,7 @@ def test_refusal_by_slurm_is_a_failed_check(site: Site, kind: JobKind) -> None:
     assert check.hint is not None
 
 
-# --- how often ---
+# --- caching ---
 def test_equal_submissions_share_one_estimate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -85,7 +85,7 @@ def test_equal_submissions_share_one_estimate(
     assert len(sbatch.asked) == 3
 
 
-# --- what it says ---
+# --- parsing ---
 @pytest.mark.parametrize("release", RELEASES)
 def test_estimates_and_refusals_of_each_release_are_parsed(release: str) -> None:
     sbatch = Sbatch(stderr(release, "sbatch_test_only"))

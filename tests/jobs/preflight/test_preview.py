@@ -29,14 +29,14 @@ PARTITIONS = (
 
 
 def commands(site: Site) -> dict[str, int]:
-    """How often each of Slurm's commands was run, the look at the own jobs aside."""
+    """Return the count of each Slurm command, except the watcher's."""
     counts = site.service.status().commands
     return {name: count for name, count in counts.items() if "squeue" not in name}
 
 
 @pytest.fixture(scope="module")
 def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
-    """A cluster that enforces its limits."""
+    """Yield a cluster that enforces its limits."""
     begin = partial(
         running_cluster,
         tmp_path_factory.mktemp("cluster"),

@@ -1,4 +1,4 @@
-"""What is new since a revision, and the cursors that name one."""
+"""Changes since a revision, and cursors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jupyter_slurm.jobs.records.change_log import ChangeLog, Cursors
 
 @pytest.fixture
 def letters() -> ChangeLog[int]:
-    """Letters, each with the revision at which it came."""
+    """Return letters with the revisions of their changes."""
     letters = ChangeLog[int](lambda revision: revision)
     for revision, letter in enumerate("abc", 1):
         letters.put(letter, revision)

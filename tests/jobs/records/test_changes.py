@@ -1,4 +1,4 @@
-"""What is new of jobs and connections: told once to everybody who holds a cursor."""
+"""Changes of jobs and connections, reported once for each cursor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ A_MOMENT_S = 0.5
 
 
 class Told:
-    """Whoever asks again and again."""
+    """A caller that polls."""
 
     def __init__(self, registry: JobRegistry, clusters: Clusters, caller: str = "") -> None:
         self.look: Callable[[float], Changes] = lambda wait_s: changes(
@@ -40,7 +40,7 @@ class Told:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sshd: Sshd) -> Path:
-    """Of two clusters, one of them far."""
+    """Return the home of a user with two clusters, one over SSH."""
     config = tmp_path / "ssh_config"
     config.write_text(sshd.stanza("far"))
     monkeypatch.setenv(CONFIG_VARIABLE, str(config))

@@ -1,4 +1,4 @@
-"""What has happened to a job: which changes of it are events."""
+"""The events of a job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDED: dict[str, Any] = {"state": JobState.COMPLETED, "ended_s": 120.0, "why": "
 
 
 def lived(*changes: dict[str, Any], job: Job = NEW) -> list[tuple[float, str, str | None]]:
-    """The events of a job that is new and then changes so, a second after the other from 200."""
+    """Return the events of a new job after these changes, one per second from 200."""
     found = following((), None, job, 100.0)
     for at, change in enumerate(changes):
         old, job = job, msgspec.structs.replace(job, **change)
@@ -45,7 +45,7 @@ def test_job_has_an_event_for_each_step() -> None:
 
 
 def test_event_times_are_in_order() -> None:
-    """A node's clock tells when it began: in whole seconds, and it may be wrong."""
+    """The start is by a node's clock, in whole seconds, and may be wrong."""
     begun = {**RUNS, "started_s": 100.0}
     assert [time_s for time_s, _, _ in lived(TAKEN, begun, ENDED)] == [100, 101, 101, 120]
     wrong = {**RUNS, "started_s": 50.0}
@@ -65,7 +65,7 @@ def test_unobserved_start_of_a_short_job_is_an_event() -> None:
 @pytest.mark.parametrize(
     "again",
     [
-        # As the queue shows it, or the next attempt's own file, or whoever asks how it has ended.
+        # From the queue, from the next attempt's file, or from the look-up of the end.
         ({"state": JobState.PENDING}, {"restarts": 1}, {**RUNS, "started_s": 300.0}),
         ({"restarts": 1}, {**RUNS, "started_s": 300.0}),
         ({"state": JobState.FINISHING}, {"state": JobState.REQUEUED, "restarts": 1},

@@ -1,4 +1,4 @@
-"""Job records: kept on disk before anybody sees a change, and who waits is told."""
+"""Job records: changes are saved first, then reported to waiting callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One stream of changes for jobs with a record and for those that only Slurm lists."""
+"""Changes of jobs with a record and of jobs that only Slurm lists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLL_S = 600.0
 
 
 class Agent:
-    """A JobRegistry and the queue of the cluster `here`, which the test lists."""
+    """A JobRegistry, and the queue of the cluster `here`, filled by the test."""
 
     def __init__(self, folder: Path) -> None:
         self.registry = JobRegistry(Store(folder))

@@ -1,5 +1,5 @@
-"""Jobs that run on the login machine: begun once, told to end, found again, on real machines; and
-images that are made there by the real tools."""
+"""Jobs on the login node: started once, cancelled, resumed; and image builds there with the real
+tools."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UNTIL_GO = '#!/bin/sh\necho begun\nwhile [ ! -e "${0%/*}/go" ]; do sleep 0.1; d
 
 @pytest.fixture(autouse=True)
 def nothing_left(tmp_path: Path) -> Iterator[None]:
-    """However a test went, what its jobs ran ends with it."""
+    """End all processes of the test's jobs."""
     yield
     left = [one for one in psutil.process_iter() if str(tmp_path) in str(words_of(one))]
     for one in left:
@@ -43,7 +43,7 @@ def program(code: str) -> JobSpec:
 
 
 def begun(site: Site, code: str = _FOREVER) -> Job:
-    """A job whose program has said so."""
+    """Return a job whose program has started."""
     job = site.service.submit(program(code))
     wait_until(lambda: "begun" in site.so_far(job.id), 60)
     return site.wait(job.id, JobState.RUNNING)
@@ -55,7 +55,7 @@ def words(job: Job) -> list[str]:
 
 
 def processes(job: Job) -> list[psutil.Process]:
-    """The keeper's, and all of the script's group."""
+    """Return the keeper's process, and the script's process group."""
     keeper, group = int(words(job)[2]), int(words(job)[4])
     found = []
     for pid in psutil.pids():
@@ -78,7 +78,8 @@ def test_login_node_job_runs_without_slurm(site: Site) -> None:
     text = site.text(job.id)
     assert "hello" in text
     below_ours = str(min(os.nice(0) + 10, 19))
-    assert text.splitlines()[-2:] == ["0022", below_ours]  # what is in an image is for everybody
+    # Image files must be readable for all users.
+    assert text.splitlines()[-2:] == ["0022", below_ours]
     assert site.slurm_jobs() == []
     assert "sbatch" not in str(site.service.status().commands)
     wait_until(lambda: not processes(job), 60)
@@ -127,7 +128,7 @@ def test_next_agent_fails_a_dead_login_node_job(site: Site) -> None:
 
 
 def say_elsewhere(job: Job) -> None:
-    """Have its folder say that another login machine runs it."""
+    """Mark the job's folder as run by another login node."""
     _, *rest = words(job)
     (Path(job.job_dir) / "submitted").write_text(" ".join(["login9", *rest]) + "\n")
 
@@ -194,7 +195,7 @@ def ground(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Ground]:
-    """Of one engine; what is left by each that fails or is cancelled, `test_images.py` shows."""
+    """Yield the ground of one engine; `test_images.py` checks the leftovers of builds."""
     base, setup = request.param(request)
     runtime = request.param.__name__
     folder = tmp_path / "our images"

@@ -1,4 +1,4 @@
-"""What travels with a job."""
+"""The files sent with a job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_runners_files_are_python_3_6_and_import_only_each_other_and_the_standar
     files = payload.runner_files()
     assert "runner.py" in files
     ours = {name.removesuffix(".py") for name in files}
-    # Imported only after the cell has imported them, where the image has them; engines, too.
+    # Imported only after the cell imports them, if the image has them; engines, too.
     known = {*sys.stdlib_module_names, *ours, "IPython", "matplotlib", "traitlets"}
     known |= {"numpy", "polars", "pyarrow"}
     known |= {"ray", "dask", "distributed"}

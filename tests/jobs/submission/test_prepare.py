@@ -1,4 +1,4 @@
-"""What is sent for a job: options, script and files, out of a spec and a profile."""
+"""Options, script and files of a job, from a spec and a profile."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def prepared(
 
 
 def options(submission: Submission) -> dict[str, str]:
-    """sbatch's long options as it is given them."""
+    """Return the long options of sbatch."""
     words = [word for word in submission.sbatch if word.startswith("--") and word != "--"]
     return {name.removeprefix("--"): value for name, _, value in (w.partition("=") for w in words)}
 

@@ -1,7 +1,6 @@
-"""sbatch as its author would type it after a login, with the shells that logins have.
+"""The environment of sbatch: that of a login, for every login shell.
 
-sbatch is a stand-in here: what is looked at is what it is called with. That a job then has
-`module`, on the real Slurm, is at the end.
+A stand-in for sbatch records its call. The last test uses the real Slurm.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Called = Callable[..., "Call"]
 
 
 class Call:
-    """What came of a call: of sbatch, what it was called with; of the caller, what it printed."""
+    """The recorded call of sbatch, and the output of the caller."""
 
     def __init__(self, done: subprocess.CompletedProcess[str], told: Path, folder: Path) -> None:
         self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
@@ -119,7 +118,7 @@ def test_sbatch_has_the_environment_of_any_login_shell(
     called: Called, shell: str, name: str, text: str
 ) -> None:
     loud = LOUD if shell != "tcsh" else "echo Welcome\n"
-    # As Debian's: nothing of it is for who does not type.
+    # As Debian's: only for interactive shells.
     bashrc = "case $- in *i*) ;; *) return ;; esac\nexport MINE=1\n"
     call = called({".bashrc": bashrc, name: loud + text}, shell)
     assert_answered(call)
@@ -185,8 +184,8 @@ def test_sbatch_is_not_called_again_after_an_answer(called: Called) -> None:
 
 @over_ssh
 def test_batch_script_has_the_module_command(site: Site, tmp_path: Path) -> None:
-    """environment-modules is one of the packages that the tests need; its /etc/profile.d file makes
-    `module`. A cell has its own way, and no need of a login."""
+    """The tests install environment-modules, whose /etc/profile.d file defines `module`. Cells load
+    modules without a login."""
     job = site.run("#!/bin/bash\nmodule --version\n", kind=JobKind.SCRIPT, **site.at(tmp_path))
     text = site.text(job.id)
     assert job.state is JobState.COMPLETED, text

@@ -1,4 +1,4 @@
-"""The batch script, run by a real bash as slurmd would run it."""
+"""The batch script, run by a real bash like slurmd's."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_missing_program_exits_with_127(tmp_path: Path) -> None:
 def test_signal_is_added_to_128_in_the_exit_code(tmp_path: Path) -> None:
     run(tmp_path, ScriptPlan("t", str(tmp_path), ["sh", "-c", "kill -SEGV $$"]))
     assert read(tmp_path, "exit.0.json")["exit_code"] == 128 + signal.SIGSEGV
-    # No line of this script's, which users have not written.
+    # No message of bash about lines of this script.
     assert (tmp_path / "log.0").read_text() == ""
 
 
@@ -121,7 +121,7 @@ Start = Callable[[Path, ScriptPlan], subprocess.Popen[bytes]]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Runs a script whose program says at `ready` that it has begun; ended with the test."""
+    """Yield a function that starts a script and waits for its program at `ready`."""
     with ExitStack() as stack:
 
         def begin(folder: Path, plan: ScriptPlan) -> subprocess.Popen[bytes]:
@@ -131,7 +131,7 @@ def start() -> Iterator[Start]:
             process = subprocess.Popen(["/bin/bash", script], env=env, start_new_session=True)
             stack.enter_context(process)
             stack.callback(_kill_all_of, process)
-            (folder / "ready").read_text()  # opens when the program does
+            (folder / "ready").read_text()  # blocks until the program opens it
             return process
 
         yield begin

@@ -1,4 +1,4 @@
-"""Where a job runs and how its files get there and back: the text, run by a real bash."""
+"""Working directories and staging of files: the script, run by a real bash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.specs import job_spec
 from tests.ssh.waiting import wait_until
 
 STAGED = {"scratch": "/output/{user}", "stage": True}
-"""Slow shared homes, and a fast folder of each node: copied there, run, results copied back."""
+"""Storage with slow shared homes and a fast folder on each node."""
 
 
 def profile(**settings: Any) -> ClusterProfile:
@@ -133,7 +133,7 @@ def test_staged_job_gets_a_signal_before_its_time_limit(
 
 
 class Node:
-    """A folder for a job and one for the node, and a bash that runs the job's script."""
+    """The folders of a job and a node, and a bash that runs the job's script."""
 
     def __init__(self, folder: Path, **storage: Any) -> None:
         self.scratch = folder / "it's $scratch" / "of {user}"
@@ -161,7 +161,7 @@ class Node:
         return sorted(path.name for path in self.here().iterdir())
 
     def here(self) -> Path:
-        """The scratch folder; `{user}` in it is the user's name."""
+        """Return the scratch folder."""
         return Path(str(self.scratch).replace("$scratch", self.env.get("scratch", "")))
 
     @property
@@ -224,7 +224,7 @@ def test_staged_job_runs_in_a_copy_and_copies_results_back(node: UsersNode) -> N
 
 def ready(node: Node) -> None:
     fifo = node.job / "ready"
-    fifo.read_text()  # opens when the program does
+    fifo.read_text()  # blocks until the program opens it
 
 
 WAITS = 'echo > "$0.ready"; echo up > "${0%/*}/ready"; sleep 60 & wait $!'

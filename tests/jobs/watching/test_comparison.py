@@ -1,4 +1,4 @@
-"""What listings of the queue make of many jobs: little work, where little has happened."""
+"""Comparing listings of the queue with the records of many jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MANY = 60
 
 
 class Notes:
-    """Who watches, and what came to be known."""
+    """A watcher that records settled jobs."""
 
     def __init__(self) -> None:
         self.settled: list[str] = []
@@ -40,7 +40,7 @@ class Notes:
 
 
 class Compared:
-    """A JobRegistry of many jobs that wait or run, and what listings make of them."""
+    """A JobRegistry of many live jobs, and its Comparison."""
 
     def __init__(self, folder: Path) -> None:
         self.registry = JobRegistry(Store(folder))

@@ -1,4 +1,4 @@
-"""The load of running jobs' GPUs, read from the jobs' files by a real transport."""
+"""The GPU load of running jobs, read from their files by a real transport."""
 
 from __future__ import annotations
 

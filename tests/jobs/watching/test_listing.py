@@ -1,4 +1,4 @@
-"""What of a queue is new since a cursor; the rows are squeue's, the one who asks is the test."""
+"""Changes of a queue since a cursor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.jobs.crowd import listed
 from tests.specs import known
 
 POLL_S = 600.0
-"""Nobody but the test asks."""
+"""An interval without polls."""
 SILENT = Problem(code="controller", message="It does not answer.", transient=True)
 OURS = Record(
     job=known(id="abcdefgh", kind=JobKind.SCRIPT, state=JobState.PENDING, gpus=3),
@@ -26,7 +26,7 @@ TOKEN = "jslurm:abcdefgh"
 
 
 def rows(*texts: dict[str, str]) -> list[squeue.RawRow]:
-    """Of a queue of as many jobs, with these fields of each as given."""
+    """Return raw rows with these fields."""
     names = tuple(squeue._FIELDS)
     printed = ""
     for record, changes in zip(listed(len(texts)).decode().split(RECORD_END), texts, strict=False):
@@ -40,7 +40,7 @@ def numbered(*ids: str, **fields: str) -> list[squeue.RawRow]:
 
 
 class Told:
-    """A Table, and the rows and keys that each listing changes."""
+    """A Table, and its changes by each listing."""
 
     def __init__(self, user: str | None = None) -> None:
         self.table = Table("here")
@@ -50,7 +50,7 @@ class Told:
     def by(
         self, found: list[squeue.RawRow], ours: dict[str, list[Record]] | None = None
     ) -> tuple[list[str], list[str]]:
-        """The Slurm ids of the rows that are new or changed by this listing, and of those gone."""
+        """Return the Slurm IDs of new or changed rows of this listing, and of gone ones."""
         difference = self.table.compare(found, ours or {}, self.user)
         self.table.put(difference, self.revision + 1)
         _, changed, gone = self.table.since(self.revision)
@@ -64,7 +64,7 @@ class Told:
         return {row.slurm_id or "": row for row in self.table.since(None).values}
 
 
-# --- what is a change ---
+# --- changes ---
 def test_new_changed_and_gone_rows_are_reported_once() -> None:
     told = Told()
     assert told.by(numbered("1", "2", "3")) == (["1", "2", "3"], [])
@@ -185,9 +185,9 @@ def test_complete_queue_has_one_row_per_job() -> None:
     ]
 
 
-# --- who looks ---
+# --- viewers ---
 class Desk:
-    """A queue, and how it was begun."""
+    """A queue, and its recorded starts."""
 
     def __init__(self, folder: Path) -> None:
         self.begun: list[bool] = []

@@ -1,4 +1,4 @@
-"""What Slurm samples of a job: a made-up sstat, for the real one takes half a minute a sample."""
+"""Slurm's samples of a job, from a fake sstat: a real sample takes half a minute."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Clock:
 
 
 class Sstat:
-    """A cluster whose sstat says what it is told to."""
+    """A cluster whose sstat prints a given text."""
 
     def __init__(self, says: str | None = "") -> None:
         self.asked = 0

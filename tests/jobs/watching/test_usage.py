@@ -1,4 +1,4 @@
-"""What a job uses over time, as whoever looks is told it, on the real Slurm."""
+"""A job's usage over time, on a real Slurm."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ while True:
 """
 SCRIPT = "#!/bin/sh\n#SBATCH --output=/dev/null\nexec sleep 600\n"
 SHORT = "#!/bin/sh\n:"
-"""Has ended before it is measured; a Python may take long enough to start on a busy machine."""
+"""A program that ends before it is measured; Python could start too slowly for that."""
 PATIENCE_S = 60.0
 
 
 def watched(site: Site, job_id: str, count: int, cursor: str = "") -> tuple[list[UsageSample], str]:
-    """The next samples, `count` or more of them, and the cursor behind them."""
+    """Return the next samples, at least `count`, and the cursor after them."""
     samples: list[UsageSample] = []
     deadline_s = time.monotonic() + PATIENCE_S
     while len(samples) < count:
@@ -51,7 +51,7 @@ def to_the_end(site: Site, job_id: str, cursor: str = "") -> list[UsageChanges]:
 
 
 def command_counts(site: Site) -> Counter[str]:
-    """How often each of Slurm's commands was run."""
+    """Return the count of each Slurm command."""
     counts: Counter[str] = Counter()
     for name, count in site.service.status().commands.items():
         counts[name.rpartition(" ")[2]] += count
@@ -62,7 +62,7 @@ def test_running_cell_is_measured_and_each_sample_sent_once(site: Site) -> None:
     job = site.service.submit(spec(HOLDS))
     first, cursor = watched(site, job.id, 1)
     begins = list(takewhile(lambda sample: sample.memory_mib <= 150, first))
-    while len(begins) == len(first):  # a busy machine takes its time to start a Python
+    while len(begins) == len(first):  # Python starts slowly on a busy machine
         more, cursor = watched(site, job.id, 1, cursor)
         begins += takewhile(lambda sample: sample.memory_mib <= 150, more)
         first += more
@@ -88,7 +88,7 @@ def test_short_job_reports_that_no_sample_exists(site: Site) -> None:
 
 
 def write_lines(job: Job, at: int, times: Iterable[int], **more: object) -> None:
-    """Append samples to the file of a job's node, as node/usage.py does there."""
+    """Append samples to the file of a job's node, as node/usage.py does."""
     path = Path(JobDir(PurePosixPath(job.job_dir)).usage(0, at))
     with path.open("a") as file:
         for time_s in times:
@@ -99,13 +99,13 @@ def write_lines(job: Job, at: int, times: Iterable[int], **more: object) -> None
 def test_samples_name_their_node(site: Site) -> None:
     job = site.run(SHORT, kind=JobKind.PROGRAM)
     site.service._registry.change(job.id, nodes=("n1", "n2", "n3"))
-    write_lines(job, 0, [10, 20])  # as it was written before a sample named its node
+    write_lines(job, 0, [10, 20])  # the format before samples named their node
     write_lines(job, 1, [11, 21], node="n2")
     [changes] = to_the_end(site, job.id)
     named = [(sample.time_s, sample.node) for sample in changes.samples]
     assert named == [(10, "n1"), (11, "n2"), (20, "n1"), (21, "n2")]
     write_lines(job, 1, [31], node="n2")
-    write_lines(job, 2, [32], node="<b>\n" * 999)  # a file may say anything
+    write_lines(job, 2, [32], node="<b>\n" * 999)  # files can contain anything
     later = site.service.usage(job.id, changes.cursor)
     assert [(one.time_s, one.node) for one in later.samples] == [(31, "n2"), (32, "n3")]
     assert site.service.usage(job.id, later.cursor).samples == ()
