@@ -1,5 +1,5 @@
-"""The command line: words in, text and exit codes out. `MemoryApi` stands for the agent here; what
-needs a cluster is in `tests/cli/test_cluster.py`."""
+"""The command line: output and exit codes. `MemoryApi` stands for the agent;
+`tests/cli/test_cluster.py` uses a cluster."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def notebook_of(*sources: str) -> str:
 
 
 class MemoryApi:
-    """An Api of one job: `pages` are what its log gives, one a call; `end` is how it ends."""
+    """An Api of one job: its log returns one of `pages` per call; `end` has its final fields."""
 
     def __init__(self, *pages: Sequence[Output | type[BaseException]], **end: Any) -> None:
         self.pages = pages
@@ -159,7 +159,8 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command line in an empty folder; gives exit code, stdout and stderr."""
+    """Return a function that runs a command line in an empty folder, and returns exit code, stdout
+    and stderr."""
     for name in ("JUPYTER_SLURM_CLUSTER", "JUPYTER_SLURM_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -180,7 +181,7 @@ def no_api() -> object:
     return object()
 
 
-# --- words ------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------
 
 
 def test_bare_command_lists_the_commands(run: Run) -> None:
@@ -210,7 +211,7 @@ def test_error_is_printed_without_a_traceback(run: Run) -> None:
     assert (code, out, err) == (1, "", "jupyter slurm: There is no job missing.\n")
 
 
-# --- submit: what is sent ---------------------------------------------------------------------
+# --- submit: specs ----------------------------------------------------------------------------
 
 
 def test_python_file_is_a_cell_with_its_arguments_and_folder(run: Run, tmp_path: Path) -> None:
@@ -356,7 +357,7 @@ def test_run_passes_words_after_the_dashes_to_the_images_program(run: Run, tmp_p
     assert "# sbatch" in run(api, "run", "hello", "--dry-run")[1]
 
 
-# --- submit: what is shown --------------------------------------------------------------------
+# --- submit: output ---------------------------------------------------------------------------
 
 
 def submit(run: Run, api: MemoryApi, name: str = "a.py", *words: str) -> tuple[int, str, str]:
@@ -468,7 +469,7 @@ def test_notebook_writes_its_executed_copy_beside_it(run: Run, tmp_path: Path) -
     assert api.specs[0].notebook == str(tmp_path / "my notebook.ipynb")
 
 
-# --- what is there ----------------------------------------------------------------------------
+# --- listings ---------------------------------------------------------------------------------
 
 
 def test_job_table_escapes_control_characters(run: Run) -> None:
@@ -582,7 +583,7 @@ def test_logs_prints_available_output_and_follows_on_request(run: Run) -> None:
 
 
 class Unfetched(MemoryApi):
-    """Two ended jobs: of `aaaaaaaa` the output has not been fetched."""
+    """Two ended jobs; the output of `aaaaaaaa` has not been fetched."""
 
     def job(self, job_id: str) -> Job:
         job = msgspec.structs.replace(super().job(job_id), id=job_id, state=JobState.COMPLETED)

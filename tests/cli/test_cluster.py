@@ -1,4 +1,4 @@
-"""The command line as people run it: `python -m jupyter_slurm …` with its agent on a real Slurm."""
+"""The command line `python -m jupyter_slurm …` with its agent on a real Slurm."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.ssh.profile import SshSlurm
 
 @dataclass(frozen=True)
 class Shell:
-    """A shell in an empty folder `cwd`, with an agent of its own."""
+    """A shell in an empty folder `cwd`, with its own agent."""
 
     env: dict[str, str]
     cwd: Path
@@ -45,13 +45,13 @@ class Shell:
         return process.returncode, out, err
 
     def ok(self, *words: str) -> str:
-        """What a command prints that must succeed."""
+        """Run a command, which must succeed, and return its output."""
         code, out, err = self.run(*words)
         assert code == 0, err
         return out
 
     def stop_agent(self) -> None:
-        """Stop it and wait for its end: nothing writes into its folders then."""
+        """Stop it and wait for its end, so that nothing writes into its folders."""
         agent = json.loads(self.ok("status", "--json"))["agent"]
         with ended(agent["pid"]) as wait:
             self.ok("agent", "stop")
@@ -63,7 +63,7 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    # Not below pytest's own folder: a socket's path must be short.
+    # Not in pytest's folder: a socket's path must be short.
     folder = Path(tempfile.mkdtemp(prefix="cli-"))
     yield folder
     shutil.rmtree(folder)
@@ -71,7 +71,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def environment(home: Path, slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
-    """One agent for all tests here: the profile is the cluster's, everything else our own."""
+    """Yield the environment of an agent that all tests share, with the cluster's profile."""
     env = {
         **slurm_cluster.env,
         **jupyter_homes(home),

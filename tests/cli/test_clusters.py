@@ -1,5 +1,4 @@
-"""`jupyter slurm clusters …`: from nothing to a profile. The cluster is in memory, the files are
-real."""
+"""`jupyter slurm clusters …` with a cluster in memory and real files."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from tests.ssh.profile import without_profiles
 
 
 class Run:
-    """Runs command lines over `api`; `lines` are what is typed at the command's own questions."""
+    """Runs command lines over `api`; `lines` are the answers to the command's prompts."""
 
     def __init__(self, api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
         self.api = api
@@ -43,7 +42,7 @@ class Run:
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the person's profiles; their home is empty."""
+    """Return the folder of profiles of a user with an empty home."""
     return without_profiles(tmp_path, monkeypatch)
 
 
@@ -106,7 +105,7 @@ def test_declined_profile_is_not_saved(run: Run, files: Path) -> None:
 
 
 def answer_login(run: Run, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
-    """Have a login ask for `s3cret`, and the person say `word`."""
+    """Make a login ask for `s3cret`, and the user answer `word`."""
     run.api.need_login(Asked(QuestionKind.SECRET, "Password:", "s3cret"))
     monkeypatch.setattr(TerminalPrompter, "there", lambda _: True)
     monkeypatch.setattr(TerminalPrompter, "say", lambda *_: None)
@@ -133,7 +132,7 @@ def test_unreachable_cluster_leaves_no_file(
 
 
 def _behind_a_gateway(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The login node can only be reached through `gw`."""
+    """Make the login node reachable only through `gw`."""
     connect = run.api.connect
 
     def through(cluster: str | None = None, caller: str = "", wait_s: float = 0.0) -> Connection:

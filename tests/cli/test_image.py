@@ -42,7 +42,7 @@ def run(
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """What comes on standard input, which is no terminal."""
+    """Return a function that sets standard input, not a terminal."""
     return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 

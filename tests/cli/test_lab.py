@@ -1,6 +1,6 @@
-"""`jupyter slurm lab`, as people run it, on a real Slurm.
+"""`jupyter slurm lab` on a real Slurm.
 
-The browser is a program that says what it was told to open."""
+The browser is a program that records its arguments."""
 
 from __future__ import annotations
 

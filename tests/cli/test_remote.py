@@ -1,5 +1,4 @@
-"""`jupyter slurm login`, `push`, `pull`, `tunnel`: words in, questions on the terminal, sentences
-out. The far side is in memory."""
+"""`jupyter slurm login`, `push`, `pull`, `tunnel`: prompts and output, with an Api in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ PASSWORD = Asked(QuestionKind.SECRET, "Password:", "s3cret")
 
 
 class Run:
-    """Runs command lines over `api`; what is typed at prompts is in `typed`."""
+    """Runs command lines over `api`; `typed` has the answers to prompts."""
 
     def __init__(self, api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
         self.api = api
@@ -203,7 +202,7 @@ sys.exit(main(["login"], lambda: api))
 
 
 class Screen:
-    """What a person at a terminal sees of a program, and what they type."""
+    """A terminal: a program's output, and typed input."""
 
     def __init__(self, master: int) -> None:
         self._master = master
@@ -221,10 +220,10 @@ class Screen:
 
 @contextmanager
 def at_a_terminal(code: str) -> Iterator[tuple[subprocess.Popen[str], Screen]]:
-    """The program, its stdin and stdout no terminal: the person is asked all the same."""
+    """Run a program whose stdin and stdout are not the terminal."""
     master, terminal = pty.openpty()
     name = os.ttyname(terminal)
-    # A session leader without a terminal gets the first one that it opens (tty_ioctl(4)).
+    # A session leader without a terminal gets the first one it opens (tty_ioctl(4)).
     program = subprocess.Popen(
         [sys.executable, "-c", f"import os\nos.open({name!r}, os.O_RDWR)\n{code}"],
         stdin=subprocess.DEVNULL,

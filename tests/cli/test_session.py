@@ -1,4 +1,4 @@
-"""`jupyter slurm session` and `submit --session`, as people run them, on a real Slurm."""
+"""`jupyter slurm session` and `submit --session` on a real Slurm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words after `%%slurm_image`."""
+"""The line of `%%slurm_image`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words after `%%slurm`: what they mean, and what is refused."""
+"""The line of `%%slurm`: meaning and errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NAMES: dict[str, object] = {
 def job(
     request: Request, code: str, made: type[JobSpec] | None = None, notebook: str | None = None
 ) -> JobSpec:
-    """Return the job that is asked for; None: the kind that its text says."""
+    """Return the requested job; `made` None: the kind by its text."""
     return spec(made or by_text(code), request, code, job_id="aaaaaaaa", notebook=notebook)
 
 

@@ -1,4 +1,4 @@
-"""The address of a cluster: what it means, and what is refused."""
+"""The address of a cluster: meaning and errors."""
 
 from __future__ import annotations
 

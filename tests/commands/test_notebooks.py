@@ -1,4 +1,4 @@
-"""Notebooks as jobs: the runner runs run_file.py, and its output is sorted into the copy."""
+"""Notebooks as jobs: run_file.py in the runner, and its output in the executed copy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_IPYTHON = "import sys; sys.modules['IPython'] = None\n"
 
 
 def notebook(*cells: str | dict[str, Any], **metadata: Any) -> str:
-    """The text of a notebook of code cells; a dict is a cell as it is."""
+    """Return the text of a notebook of code cells; a dict is used as a cell."""
     made = [
         cell
         if isinstance(cell, dict)
@@ -45,7 +45,7 @@ def notebook(*cells: str | dict[str, Any], **metadata: Any) -> str:
 
 
 def execute(tmp_path: Path, text: str, before: str = "") -> tuple[int, list[dict[str, Any]]]:
-    """Runs the notebook as a job's runner does; the exit code and the executed code cells."""
+    """Run the notebook as a job's runner does. Return the exit code and the executed code cells."""
     (tmp_path / "cell.py").write_text(before + of_notebook(text, "n.ipynb"), encoding="utf-8")
     (tmp_path / "key").write_text("00" * 32)
     task = {"id": "aaaaaaaa", "cell_name": "slurm cell aaaaaaaa", "names_in": [], "names_out": []}
@@ -149,7 +149,7 @@ def test_hostile_text_in_cells_arrives_unchanged(tmp_path: Path) -> None:
     assert text_of(cells[0]) == text + "\n"
 
 
-# --- what is no notebook ----------------------------------------------------------------------
+# --- invalid notebooks ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_display_is_updated_in_place() -> None:
 
 
 def test_executed_copy_has_no_trust_widgets_or_old_outputs() -> None:
-    """JupyterLab makes the widgets that a notebook was saved with, and some are programs."""
+    """JupyterLab creates a notebook's saved widgets, and some are programs."""
     shown = {"output_type": "display_data", "data": {"text/html": "<b>"}, "metadata": {}}
     code = {"cell_type": "code", "source": "a", "metadata": {"trusted": True}, "outputs": [shown]}
     text = {"cell_type": "markdown", "source": "b", "metadata": 7, "outputs": [shown]}

@@ -1,4 +1,4 @@
-"""The packages of a Python, read from made-up folders of them, and from the one that runs now."""
+"""The packages of a Python, from generated folders and from the running one."""
 
 from __future__ import annotations
 

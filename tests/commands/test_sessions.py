@@ -1,4 +1,4 @@
-"""Sessions in words: what starts one, which one a name means, what is left of it."""
+"""Sessions: options of the start, and look-up by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words after `shell`."""
+"""The arguments of `shell`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command of the table, in every place: the same words ask for the same."""
+"""Every command of the table, parsed in every place."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read(command: Command, words: list[str], place: Place) -> Arguments:
 
 @st.composite
 def asked_for(draw: st.DrawFn, command: Command, place: Place) -> tuple[list[str], dict[str, Any]]:
-    """Words for a command in any order, and what they are to give."""
+    """Generate words for a command in any order, and the expected values."""
     expected: dict[str, Any] = {}
     parts = [[part] for argument in command.arguments for part in draw(_given(argument, expected))]
     own = draw(st.permutations(list(options_of(command, place).items())))
@@ -69,7 +69,7 @@ def asked_for(draw: st.DrawFn, command: Command, place: Place) -> tuple[list[str
 
 
 def _mixed(draw: st.DrawFn, ones: list[list[str]], others: list[list[str]]) -> list[list[str]]:
-    """Return both, each in its own order."""
+    """Return both lists mixed, each in its own order."""
     of_ones = [True] * len(ones) + [False] * len(others)
     left = (iter(others), iter(ones))
     return [next(left[turn]) for turn in draw(st.permutations(of_ones))]

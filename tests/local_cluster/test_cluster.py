@@ -42,7 +42,7 @@ SMALL = LocalSpec(nodes=1, gpus=2, cpus=4, memory_mib=2048)
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Folders of our own for `up`; what is in them is purged at the end."""
+    """Yield private folders for `up`, purged at the end."""
     for name, place in jupyter_homes(tmp_path).items():
         monkeypatch.setenv(name, place)
     with kept(tmp_path, None):
@@ -50,7 +50,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def slurm(where: LocalStatus, *argv: str) -> str:
-    """Run one of Slurm's commands on a cluster; what it printed."""
+    """Run one of Slurm's commands on a cluster, and return its output."""
     env = os.environ | {"SLURM_CONF": str(where.conf)}
     place = where.folder / "jobs"
     return subprocess.run(
@@ -103,7 +103,7 @@ def test_up_starts_missing_daemons(home: Path) -> None:
     assert controller.pid is not None
     killed = psutil.Process(controller.pid)
     killed.kill()
-    killed.wait(60)  # on a busy machine it is still there for a moment
+    killed.wait(60)  # on a busy machine it remains for a moment
     after = up(SMALL)
     assert after.running
     assert after.daemons[1].pid != controller.pid
@@ -256,7 +256,7 @@ def test_cgroups_are_disabled_in_every_slurm_version() -> None:
 
 @pytest.fixture
 def ordinary_home() -> Iterator[Path]:
-    """A home for `nobody` when the tests run as root, else for oneself."""
+    """Yield a home for `nobody` if the tests run as root, else for this user."""
     with tempfile.TemporaryDirectory() as name:
         os.chown(name, *ordinary_ids())
         yield Path(name)
@@ -270,8 +270,8 @@ def ordinary_ids() -> tuple[int, int]:
 def run_as_ordinary_user(script: str, home: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Run Python code as the owner of `ordinary_home`.
 
-    By the Python below the virtual environment and with copies of the packages: the checkout may
-    lie where only its owner can look, below /root for one.
+    With the Python below the virtual environment and copies of the packages: the checkout may be in
+    a private folder such as /root.
     """
     as_root = os.getuid() == 0
     user, group = ordinary_ids()
@@ -321,7 +321,7 @@ esac
 def test_missing_slurm_is_unpacked_privately(
     ordinary_home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """apt-get is ours, for want of a network; the package holds this machine's own Slurm."""
+    """apt-get is a stand-in without a network; its package has this machine's Slurm."""
     tree = tmp_path_factory.mktemp("package") / "tree"
     parts = ["slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge"]
     listed = subprocess.run(["dpkg", "-L", *parts], check=True, capture_output=True, text=True)

@@ -1,5 +1,5 @@
-"""`jupyter slurm up` on a machine with GPUs: a real Slurm, and a stand-in for nvidia-smi, whose
-answers have the form of a real one's. Nothing here touches a GPU; `test_own_gpu.py` does."""
+"""`jupyter slurm up` on a machine with GPUs: a real Slurm, and a stand-in for nvidia-smi with
+recorded answers. `test_own_gpu.py` uses a real GPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ NvidiaSmi = Callable[..., Path]
 
 @pytest.fixture
 def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvidiaSmi:
-    """Puts a stand-in in front of PATH that prints a text; what it was asked is in the file."""
+    """Return a function that installs a stand-in on PATH, which prints a text and records its
+    arguments in the returned file."""
     folder = tmp_path / "driver"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder), prepend=":")
@@ -51,7 +52,7 @@ def nothing_to_say(text: str) -> None:
     pytest.fail(str(text))
 
 
-# --- what there is ---
+# --- detection ---
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -95,9 +96,9 @@ def test_only_visible_gpus_are_used(nvidia_smi: NvidiaSmi, monkeypatch: pytest.M
         assert own_gpus(nothing_to_say) == ()
 
 
-# --- what jobs are given ---
+# --- GPUs of jobs ---
 def seen(where: LocalStatus, *options: str) -> str:
-    """The GPUs that a batch job and a step in it find."""
+    """Return the GPUs that a batch job and its step see."""
     program = 'echo "[$CUDA_VISIBLE_DEVICES] $CUDA_DEVICE_ORDER"'
     wrap = f"{program}; srun sh -c '{program}'"
     slurm(where, "sbatch", "--wait", "-o", "seen.out", *options, "--wrap", wrap)
@@ -109,7 +110,7 @@ def seen(where: LocalStatus, *options: str) -> str:
 
 
 def test_jobs_get_the_gpu_numbers_of_nvidia_smi(home: Path) -> None:
-    # Slurm gives numbers by type, in the order of gres.conf: 22.05 says 2 for the L4.
+    # Slurm numbers GPUs by type, in the order of gres.conf: 22.05 gives 2 for the L4.
     own = (Gpu(0, H100), Gpu(1, L4), Gpu(5, H100))
     made = up(LocalSpec(nodes=2, cpus=4, memory_mib=2048, own_gpus=own))
     assert seen(made, f"--gpus={L4}:1") == "[1]"

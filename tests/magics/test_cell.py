@@ -1,4 +1,4 @@
-"""`%%slurm`: from the cell to its job and back."""
+"""`%%slurm`: submission, output and results of a cell."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_failed_cell_raises_with_the_remote_traceback(shell: Shell) -> None:
     assert isinstance(ran.error, CellFailed)
     assert "ZeroDivisionError" in str(ran.error)
     assert any("return 1 / 0" in line or "line 2" in line for line in ran.error.traceback)
-    assert "magics/cell.py" not in ran.out  # not the way through this package
+    assert "magics/cell.py" not in ran.out  # no frames of this package
 
 
 def test_no_raise_suppresses_the_error(shell: Shell) -> None:
@@ -72,13 +72,13 @@ def test_syntax_error_looks_like_a_local_one_and_submits_nothing(
     assert isinstance(ran.error, CodeError)
     local = shell.run("x = 1\n\nfor y in x\n    pass").out.splitlines()
     shown = ran.out.splitlines()
-    assert shown[1:4] == local[1:4]  # the line, the caret, what is wrong
+    assert shown[1:4] == local[1:4]  # the line, the caret, the message
     assert re.fullmatch(r" *Cell In\[\d+\], line 3", shown[0])
     assert shown[-1] == "The code has a syntax error, so no job was submitted."
     assert api.specs == {}
 
 
-NEWER = "%%slurm\nclass A[T]:\n    ?"  # no Python takes it, which this one cannot know
+NEWER = "%%slurm\nclass A[T]:\n    ?"  # invalid in every Python, but not known to this one
 
 
 @pytest.mark.parametrize(("minor", "refused"), [(0, True), (1, False)])

@@ -1,4 +1,4 @@
-"""`%slurm …` and Slurm's own commands."""
+"""`%slurm …`, and magics of Slurm's own commands."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_help_names_every_word_and_every_option(shell: Shell) -> None:
 
 
 def asked_about(shell: Shell, name: str) -> str:
-    """What `name?` shows."""
+    """Return the text of `name?`."""
     return str(shell.ip.object_inspect_mime(name)["text/plain"])
 
 

@@ -1,4 +1,4 @@
-"""Tab."""
+"""Tab completion of magics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.magics.shell import Shell
 
 
 def complete(completions: Completions, text: str) -> list[str]:
-    """What stands in the list at the end of `text`."""
+    """Return the completions at the end of `text`."""
     lines = text.split("\n")
     context = CompletionContext(
         token=text.rsplit(maxsplit=1)[-1] if text.strip() else "",

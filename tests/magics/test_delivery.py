@@ -1,5 +1,4 @@
-"""When an outcome counts as delivered: once the page has acknowledged it, or at once where the
-client acknowledges nothing."""
+"""Delivery of an outcome: after the page's acknowledgement, or at once for clients without one."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ CELL = "%%slurm --name fit\nprint('the output')"
 
 @dataclass
 class Client:
-    """The client that sends the next cell, as the kernel knows it by the request."""
+    """The client of the next cell, as in the kernel's request."""
 
     session: str = "page-1"
     metadata: dict[str, Any] = field(default_factory=lambda: {"cellId": "c1"})
@@ -28,7 +27,7 @@ class Client:
 
 @pytest.fixture
 def client(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """JupyterLab with our extension."""
+    """Return a client like JupyterLab with our extension."""
     made = Client()
     monkeypatch.setenv(CARDS_VARIABLE, "live")
     monkeypatch.setattr(shell.ip, "kernel", made)
@@ -69,7 +68,7 @@ def test_attach_without_an_id_finds_the_job_of_another_page(shell: Shell, client
 
 @pytest.mark.parametrize("cell", [CELL, "%%slurm\n1 / 0", "%%slurm --out nothing\n1"])
 def test_last_card_is_marked_complete(shell: Shell, client: Client, cell: str) -> None:
-    """Also that of a cell that fails, whose error comes behind the card."""
+    """Also for a failed cell, whose error follows the card."""
     *before, last = [one.data for one in shell.run(cell).shown if MIME in one.data]
     assert not any("complete" in card[MIME] for card in before)
     assert last[MIME]["complete"]

@@ -1,6 +1,6 @@
 """Hostile texts in a notebook: a real kernel, the real agent, a real Slurm.
 
-What the jobs themselves get is in tests/jobs/test_hostile.py; here is what lies around them.
+tests/jobs/test_hostile.py tests the jobs themselves.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
 
 @pytest.fixture(scope="module")
 def kernel(slurm_cluster: SlurmCluster) -> Iterator[Kernel]:
-    """In a folder and a notebook of hostile names, with an agent of its own."""
-    # Not pytest's own folder: a socket's path must be short.
+    """Yield a kernel in a folder and a notebook with hostile names, with its own agent."""
+    # Not in pytest's folder: a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="hostile-"))
     folder, notebook = (home / name for name in hostile(2, "notebook", without="\0/"))
     folder.mkdir()
@@ -47,7 +47,7 @@ def kernel(slurm_cluster: SlurmCluster) -> Iterator[Kernel]:
 
 
 LINE_ENDS = "\0\n\r\v\f\x1c\x1d\x1e\x85\u2028"
-"""Where IPython takes a magic's line to end (str.splitlines)."""
+"""Characters that end a magic's line in IPython (str.splitlines)."""
 
 
 def ok(reply: Reply) -> Reply:
@@ -56,7 +56,7 @@ def ok(reply: Reply) -> Reply:
 
 
 def given_back(kernel: Kernel, expression: str) -> object:
-    """The value of an expression in the kernel."""
+    """Return the value of an expression in the kernel."""
     return json.loads(ok(kernel.run(f"import json; print(json.dumps({expression}))")).text)
 
 

@@ -1,4 +1,4 @@
-"""The traps of the platform, each in a real ipykernel, the jobs in memory."""
+"""Interaction with a real ipykernel; the jobs are in memory."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _names_a_job(message: dict[str, object], request: str) -> bool:
 
 
 def execute(cells: list[str], folder: Path) -> tuple[NotebookNode, CellExecutionError | None]:
-    """Runs a notebook as `jupyter execute` does, and saves it; the error that stopped it."""
+    """Run a notebook as `jupyter execute` does, save it, and return it and its error."""
     setup = new_code_cell(LOAD_FAKE.format(folder=str(folder)))
     notebook = new_notebook(cells=[setup, *map(new_code_cell, cells)])
     error: CellExecutionError | None = None
@@ -160,7 +160,7 @@ api.need_login(Asked(QuestionKind.SECRET, "Password:", "s3cret"))
 
 
 def input_request(kernel: Kernel) -> dict[str, Any]:
-    """What the front end is to ask for."""
+    """Return the kernel's input request."""
     message = kernel.client.get_stdin_msg(timeout=60)
     assert message["msg_type"] == "input_request"
     content: dict[str, Any] = message["content"]

@@ -1,5 +1,4 @@
-"""When a card is published anew: often where nobody else keeps it up to date, rarely where the page
-shows jobs by itself."""
+"""Updates of a card: frequent in general, rare if the page renders jobs itself."""
 
 from __future__ import annotations
 
@@ -22,10 +21,10 @@ def card(shell: Shell) -> LiveCard:
 
 @pytest.fixture
 def page(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This shell is the kernel of a page that shows jobs."""
+    """Make this shell the kernel of a page that renders jobs."""
     monkeypatch.setenv(CARDS_VARIABLE, "live")
     monkeypatch.setenv("JPY_SESSION_NAME", "/home/ana/fit.ipynb")
-    # Only a kernel's display can be changed; the page is one's.
+    # Only a kernel's displays can be updated.
     monkeypatch.setattr(shell.ip, "kernel", object(), raising=False)
 
 

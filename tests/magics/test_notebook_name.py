@@ -1,4 +1,4 @@
-"""Which notebook a command line runs. What servers know: tests/server/test_kernels.py."""
+"""The notebook that a command line runs. tests/server/test_kernels.py has the servers' part."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
 
 @contextmanager
 def agent_environment(slurm_cluster: SlurmCluster, **changes: str) -> Iterator[dict[str, str]]:
-    """An agent of its own: the profile is the cluster's, everything else our own."""
-    # Not pytest's own folder: a socket's path must be short.
+    """Yield the environment of a new agent with the cluster's profile."""
+    # Not in pytest's folder: a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="magics-"))
     env = {
         **slurm_cluster.env,
@@ -43,7 +43,7 @@ def agent_environment(slurm_cluster: SlurmCluster, **changes: str) -> Iterator[d
 
 @pytest.fixture(scope="module")
 def environment(slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
-    """Of one agent for all tests here that break nothing."""
+    """Yield the environment of an agent that tests without faults share."""
     with agent_environment(slurm_cluster) as env:
         yield env
 
@@ -52,7 +52,7 @@ def environment(slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
 def kernel(
     environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Kernel]:
-    """In one notebook for all tests here that only run cells, none of which is as another."""
+    """Yield a kernel of one notebook for tests that only run different cells."""
     folder = tmp_path_factory.mktemp("notebook")
     with running_kernel({**environment, "JPY_SESSION_NAME": f"{folder}/n.ipynb"}, folder) as it:
         assert it.run(LOAD).content["status"] == "ok"
@@ -128,7 +128,7 @@ def test_repeated_cell_of_a_killed_kernel_attaches_to_its_job(
         first.run(LOAD)
         first.start(cell)
         first.until(lambda message: "started" in message["content"].get("text", ""))
-        # A context manager would say good-bye; this is kill -9.
+        # A context manager would end it cleanly; this is kill -9.
         first.manager.shutdown_kernel(now=True)
         gate.touch()
         with running_kernel(env, tmp_path) as second:
@@ -143,7 +143,7 @@ def test_repeated_cell_of_a_killed_kernel_attaches_to_its_job(
 
 
 def attached_to(reply: Reply) -> str | None:
-    """The job that the cell has said it attached to."""
+    """Return the job that the cell reports to attach to."""
     found = re.search(r"This cell's job (\w+) .*: attached to it", reply.text)
     return found and found[1]
 
@@ -177,9 +177,9 @@ def test_cell_attaches_only_to_a_job_with_equal_inputs(
         assert "--in" in other.text
     with running_kernel({**env, "PYTHONHASHSEED": "2"}, tmp_path) as second:
         second.run(LOAD)
-        # That one is no variable of the cell's, and never was.
+        # Never a variable of the cell.
         assert second.run(cell.replace("--in lr", "--in rate")).content["ename"] == "VariableError"
-        # Nothing is left of what went in: the cell can only mean the job that is there.
+        # The inputs no longer exist, so the cell attaches to the existing job.
         bare = ok(second.run(cell))
         assert (attached_to(bare), "`lr`" in bare.text) == (two, True)
         second.run("\n\n" + inputs)

@@ -41,7 +41,8 @@ Types = Callable[..., list[str]]
 
 @pytest.fixture
 def types(monkeypatch: pytest.MonkeyPatch) -> Types:
-    """What is typed at masked prompts, an exception for a key; gives the prompts as they come."""
+    """Return a function that sets the answers to masked prompts, where an exception stands for a
+    key, and returns the list of prompts."""
 
     def types(*answers: str | BaseException) -> list[str]:
         left, prompts = list(answers), []
@@ -206,7 +207,7 @@ def test_push_updates_its_progress_in_one_display(
     assert api.targets == [
         ("push", str(tmp_path / "my code"), "my code", None, ("*.pt", "data")),
     ]
-    # The card of a job of an earlier test may have changed once more.
+    # The card of an earlier test's job can change again.
     first, *changes = [one for one in ran.shown if "slurm-card" not in (one.display_id or "")]
     assert not first.update
     assert all(one.update and one.display_id == first.display_id for one in changes)

@@ -1,4 +1,4 @@
-"""Output in the cell: its order, its size, its pace."""
+"""Output in the cell: order, size and rate."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PATIENCE_S = 60.0
 
 
 class Desk:
-    """Kernels of notebooks, and the agent that they share."""
+    """Kernels of notebooks that share an agent."""
 
     def __init__(self, home: AgentHome) -> None:
         self.home = home
@@ -63,7 +63,7 @@ def ok(reply: Reply) -> Reply:
 
 
 def value(reply: Reply) -> str:
-    """Of the last expression, as the job's cell gave it."""
+    """Return the value of the last expression."""
     texts: list[str] = [
         one["content"]["data"].get("text/plain", "") for one in ok(reply).displays()
     ]

@@ -1,4 +1,4 @@
-"""Slurm's text as a table, where that is one for certain."""
+"""Slurm's output as a table, if it is unambiguous."""
 
 from __future__ import annotations
 

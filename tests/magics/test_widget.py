@@ -1,4 +1,4 @@
-"""The queue as a widget: Python's half of it."""
+"""The Python half of the queue widget."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def widget(shell: Shell, api: FakeApi) -> Iterator[QueueWidget]:
 
 
 def click(widget: QueueWidget, do: str, job_id: str = "") -> None:
-    """What the browser sends."""
+    """Send a message as the browser does."""
     widget._handle_custom_msg({"do": do, "id": job_id}, [])
 
 
 def changed(widget: QueueWidget, name: str, text: str = "") -> threading.Event:
-    """Set once the trait changes to something with `text` in it."""
+    """Return an event that is set once the trait contains `text`."""
     seen = threading.Event()
 
     def look(change: Any) -> None:

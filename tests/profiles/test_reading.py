@@ -1,4 +1,4 @@
-"""Profiles: what files give, what is refused in which words, and which one is the default."""
+"""Reading profiles: values, errors, and the default."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jupyter_slurm.profiles.reading import ProfileFiles, Profiles, load_profiles
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder for our files; no other folder is looked at, and no Slurm is here."""
+    """Return the only folder of profiles, on a machine without Slurm."""
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "user"))
     for name in ("JUPYTER_NO_CONFIG", "JUPYTER_CONFIG_PATH"):
         monkeypatch.delenv(name, raising=False)

@@ -1,4 +1,4 @@
-"""Profiles written: what a person finds in the files, and that nothing else there is touched."""
+"""Writing profiles without changing other content of the files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jupyter_slurm.profiles.reading import load_profiles
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the user's files; no others count."""
+    """Return the only folder of profiles."""
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(tmp_path / "none"))
     monkeypatch.setenv("JUPYTER_NO_CONFIG", "")

@@ -1,4 +1,4 @@
-"""The hosts that an SSH configuration names."""
+"""The host names in an ssh_config."""
 
 from __future__ import annotations
 

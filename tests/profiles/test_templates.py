@@ -1,5 +1,4 @@
-"""The templates that come with the package: each is a whole profile, and keeps clear of the traps
-that its guide tells of."""
+"""The package's templates: each is a complete and consistent profile."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Compare what we send for each job, each help text and the reference page with the record of it.
+"""Compare what we send for each job, each help text and the generated pages with the recorded ones.
 
-A test that fails shows a change that somebody made. If you meant it, record it anew, as it says.
+A failed test shows a change. If it is intended, record it with the command in the message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The card: what is known is told, in three forms, and nothing that was typed is markup."""
+"""The card of a job in its three forms."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def job(**fields: Any) -> Job:
 
 
 class Text(HTMLParser):
-    """The words of a page, its tags counted."""
+    """The text of a page, with counted tags."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ def test_card_of_a_running_job_shows_node_start_and_time_left() -> None:
 
 
 def test_saved_card_has_absolute_times() -> None:
-    """A page that shows jobs itself is told of the start alone, and saves that."""
+    """A page that renders jobs itself gets only the first card, and saves it."""
     begun = bundle(job(state_since_s=NOW_S, started_s=NOW_S, limit_s=600), NOW_S)
     for told in (Text(begun["text/html"]).text, begun["text/plain"]):
         assert f"running since {date_and_time(NOW_S)}" in told

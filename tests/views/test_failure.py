@@ -1,4 +1,4 @@
-"""How an end is told: the one judgement of what counts as success."""
+"""Success and failure of ended jobs, and their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cell shows of the ranks whose output is not its own."""
+"""The folded output of other ranks below a cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row of a list of jobs as text."""
+"""Rows of job lists as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see of files on their way."""
+"""The card of a transfer."""
 
 from __future__ import annotations
 

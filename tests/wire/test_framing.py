@@ -1,4 +1,4 @@
-"""Frames as they come in pieces, the largest, and the words behind the last one."""
+"""Frames in pieces, their maximum size, and text after the last one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one list of words for states: each has one, and none tells another's outcome."""
+"""The words for states."""
 
 from __future__ import annotations
 
