@@ -1,5 +1,5 @@
-"""What a job has said, opened as a page of the Jupyter server's address: no answer of ours is one
-but the waiting room of a lab or a dashboard, which runs its own script alone."""
+"""Answers of the server opened as pages. The only page is the waiting room of a lab or a dashboard,
+which runs only its own script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies and messages that no honest client sends, to the Jupyter server and to the agent."""
+"""Hostile bodies and messages to the Jupyter server and to the agent."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _agents_answer(home: AgentHome, name: str, body: bytes) -> tuple[int, bytes]
 
 
 def _send_much(sock: socket.socket) -> None:
-    """Four times as much as may be, in pieces of a megabyte."""
+    """Send four times the limit, in chunks of a megabyte."""
     chunk = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
     for _ in range(4 * MAX_BODY_BYTES // len(chunk)):
         sock.sendall(chunk)

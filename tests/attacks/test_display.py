@@ -1,4 +1,4 @@
-"""What a cluster's job shows cannot act on the page, where the user or the profile says so."""
+"""Restricted output of a cluster's jobs, by setting or profile."""
 
 # ruff: noqa: F811 - fixtures are imported, and then named as arguments
 
@@ -53,7 +53,7 @@ class Tags(HTMLParser):
 
 
 def check(data: dict[str, Any], show: str) -> None:
-    """Nothing in it runs in the page, or reaches it."""
+    """Assert that nothing in it runs in the page or accesses it."""
     allowed = PASSIVE | ({"text/html"} if show == "sandboxed" else set())
     assert set(data) <= allowed
     assert isinstance(data["text/plain"], str)
@@ -117,7 +117,7 @@ def test_stricter_of_setting_and_profile_applies(
     assert done.last(f"slurm-{job}-one").data == {"text/plain": SCRIPT}
 
 
-# --- from a real job, as its profile says --------------------------------------------------------
+# --- from a real job, by its profile -------------------------------------------------------------
 
 
 def test_changed_profile_applies_to_existing_jobs(site: Site, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_changed_profile_applies_to_existing_jobs(site: Site, tmp_path: Path) ->
                 check(shown.data, show)
 
 
-# --- of any kind ----------------------------------------------------------------------------------
+# --- generated bundles ----------------------------------------------------------------------------
 
 VALUES = st.text() | st.none() | st.integers() | st.lists(st.text()) | st.just(SCRIPT)
 BUNDLES = st.dictionaries(st.sampled_from([*ACTIVE, *PASSIVE]) | st.text(), VALUES)

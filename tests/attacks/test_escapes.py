@@ -1,4 +1,4 @@
-"""A cluster whose every word is an escape sequence: none of it steers the terminal."""
+"""A cluster whose texts are escape sequences, which must not reach the terminal."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from jupyter_slurm.wire import (
 )
 
 SAYS = "a\x1b]0;title\x07\x1b]52;c;cm0gLXJm\x07b\x9b2Jc\u202ed\r\x1b[5nz"
-"""A title, the clipboard, a screen cleared by one C1 byte, text turned round, a question that the
-terminal answers as if it had been typed."""
+"""Sequences that set the title or the clipboard, clear the screen by one C1 byte, reverse text, or
+make the terminal type an answer."""
 STEERING = re.compile(r"[^\x20-\x7e\n\u00a0-\U0010ffff]|[\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def made(kind: Any, state: JobState) -> Any:
-    """A value of this type in which every text is `SAYS`."""
+    """Return a value of this type with `SAYS` as every text."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         return made(next(one for one in args if one is not type(None)), state)
@@ -71,7 +71,7 @@ def made(kind: Any, state: JobState) -> Any:
 
 
 class HostileApi:
-    """Answers every call of Api with `made`, and refuses those in `refused` with an error of it."""
+    """Answers every call of Api with `made`, and those in `refused` with a hostile error."""
 
     def __init__(self, state: JobState, *refused: str) -> None:
         self._state = state

@@ -1,4 +1,4 @@
-"""A page of somebody else's, in a browser that is logged in to the user's Jupyter."""
+"""A foreign page in a browser that is logged in to the user's Jupyter."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PAGES: dict[str, dict[str, str]] = {
     "in an old browser": {"Referer": f"{FOREIGN}/a.html"},
     "in an old browser, without a referer": {},
 }
-"""What a browser says of who asks; no page can change these headers."""
+"""Headers that browsers set and pages cannot change."""
 
 
 @pytest.fixture(scope="module")
 def browser(served: Served) -> Client:
-    """Logged in by the password: it sends its cookie, whoever's page asks."""
+    """Return a browser logged in with the password, which sends its cookie for any page."""
     return served.stranger().log_in()
 
 

@@ -1,4 +1,4 @@
-"""Frames and listings that are larger than they may be: they take little memory and are refused."""
+"""Too large frames and listings, which must be rejected within little memory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def little_memory(most_bytes: int) -> Iterator[None]:
 
 def test_compressed_bomb_from_a_kernel_is_rejected() -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    # After a full flush nothing refers to what was before: the same bytes unpack again and again.
+    # After a full flush the same segment can be repeated.
     segment = packer.compress(bytes(MIB)) + packer.flush(zlib.Z_FULL_FLUSH)
     bomb = segment * 300 + packer.flush()
     assert len(bomb) < MIB
@@ -67,7 +67,7 @@ def test_relay_that_exceeds_its_window_is_closed() -> None:
         opened.result(60)
         frame = relayed(b"D", 1, bytes(32_768))
         with little_memory(16 * MIB), suppress(BrokenPipeError, ConnectionResetError):
-            while True:  # nobody reads what comes
+            while True:  # without a reader
                 far.sendall(frame)
         assert streams.reason == "it sent more than its credit"
 

@@ -1,5 +1,5 @@
-"""A hostile lab, or a hostile page, has a browser come to the lab's port by another name, under
-which it has other servers' cookies; and somebody wants to keep the owner out.
+"""Requests to a lab's port by another host name, with cookies of other servers, caused by a hostile
+lab or page; and attempts to block the owner.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def port_of(here: LabHere) -> int:
 def test_redirecting_lab_gets_no_cookie_of_the_users_jupyter(
     here: LabHere, far: FarServer, browser: Browser
 ) -> None:
-    """Cookies do not know ports: those of `localhost:8888` go to every port of localhost."""
+    """Cookies ignore ports: those of `localhost:8888` are sent to every port of localhost."""
     name = "localhost"
 
     def own_jupyter(sock: socket.socket) -> None:
@@ -74,7 +74,7 @@ def test_redirecting_lab_gets_no_cookie_of_the_users_jupyter(
 
     port = port_of(here)
     away = f"Location: http://{name}:{port}/stolen"
-    # By navigation, and by what a page loads.
+    # By navigation, and by subresources.
     far.answers = lambda request: (
         page("", away, status="302 Found")
         if request.startswith(b"GET /go")
@@ -96,7 +96,7 @@ def test_redirecting_lab_gets_no_cookie_of_the_users_jupyter(
 def test_dns_rebinding_does_not_reach_the_lab(
     here: LabHere, far: FarServer, browser: Browser
 ) -> None:
-    """DNS rebinding: the page is its own origin there, and reads what it is answered."""
+    """DNS rebinding: the page has its own origin there, and can read answers."""
     with new_page(browser) as tab, pytest.raises(Error):
         tab.goto(f"http://evil.example:{port_of(here)}/api/contents")
     assert far.got == []
@@ -133,7 +133,7 @@ def test_ambiguous_request_does_not_reach_the_lab(
 
 
 def test_request_with_the_labs_host_arrives_unchanged(here: LabHere, far: FarServer) -> None:
-    host = here.host.upper()  # names are the same in either case
+    host = here.host.upper()  # host names ignore case
     cookie = "theme=" + "x" * 20_000
     first = f"GET /lab HTTP/1.1\r\nhost:\t{host} \r\nCookie: {cookie}\r\n\r\n".encode()
     second = f"POST /api HTTP/1.1\r\nHost: {host}\r\nContent-Length: 4\r\n\r\nbody".encode()

@@ -1,4 +1,4 @@
-"""Who was granted a part of this extension's rights, and tries to have all of the user's."""
+"""Users with a part of this extension's permissions, who try to get all of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ByHeader(Authorizer):
 
 c.ServerApp.authorizer_class = ByHeader
 """
-"""Who asks says himself what he was granted: one server for all grants."""
+"""The header with a client's permissions, so that one server serves all tests."""
 LAB = "jupyter-slurm/lab/a2b4c6d7"
 DASHBOARD = "jupyter-slurm/dashboard/a2b4c6d7/ray"
 
@@ -41,8 +41,8 @@ POWERS = (
     "cluster_ways cluster_begin cluster_found cluster_keep cluster_drop "
     "notebook_moved notebook_path"
 ).split()
-"""Each runs a program as the user, reads, writes or finds any of the user's files, or changes or
-shows where notebooks are."""
+"""Calls that run programs as the user, access or list the user's files, or change or show paths of
+notebooks."""
 DOCUMENT = ROOT / "docs" / "server.md"
 _EVERYTHING = frozenset(right for rule in (*RULES.values(), *OWN.values()) for right in rule.rights)
 _OURS = frozenset(Right(action) for action in ("read", "write", "execute"))
@@ -71,7 +71,7 @@ OWN_WAYS = {
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """A server with an agent in memory."""
+    """Yield a server with an agent in memory."""
     with short_home() as home:
         env = environment(home)
         with memory_agent(env), running_server(env, home, BY_HEADER) as started:
@@ -80,13 +80,13 @@ def served() -> Iterator[Served]:
 
 
 def grants() -> list[frozenset[Right]]:
-    """Nothing, one right to our own resource, all rights but one, and all."""
+    """Return no right, each single right on our resource, all rights but one, and all."""
     alone = [frozenset({one}) for one in _OURS]
     return [frozenset(), *alone, *(_EVERYTHING - {one} for one in _EVERYTHING), _EVERYTHING]
 
 
 def ways() -> list[tuple[Rule, str, str, object]]:
-    """Each way to each call: what is asked of the authorizer, and the request."""
+    """Return every request for every call, with its required permissions."""
     called = [(rule, "POST", API + name, {"nothing": 1}) for name, rule in RULES.items()]
     got = [(rule, "GET", API + name, None) for name, rule in RULES.items() if rule.get]
     return [*called, *got, *((OWN[name], *way) for name, way in OWN_WAYS.items())]

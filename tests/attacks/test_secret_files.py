@@ -1,4 +1,4 @@
-"""Another user of this machine, in the user's group, who looks for secrets; umask 002."""
+"""Another user of this machine in the user's group, who searches for secrets; umask 002."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ for folder, folders, files in os.walk(top):
         except OSError:
             pass
 """
-"""Run as nobody, in the user's group: what of it can be written, and where the secret is read."""
+"""Program of nobody in the user's group: list writable paths, and files with the secret."""
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Of a user whose umask lets the group write; everybody may come as far as this folder."""
+    """Yield the home of a user with a group-writable umask, in a folder that everyone can enter."""
     for above in (tmp_path, *tmp_path.parents):
         if above.stat().st_uid == os.getuid():
             above.chmod(above.stat().st_mode | 0o711)
@@ -68,7 +68,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def found(top: Path) -> list[str]:
-    """By another user of the same group, where root can become one; else by the modes."""
+    """Return what another user of the group can access; without root, judge by the modes."""
     if os.getuid() == 0:
         looks = [sys.executable, "-c", LOOKS, str(os.getgid()), str(top), SECRET]
         done = subprocess.run(looks, capture_output=True, text=True, check=True, cwd="/")
@@ -121,7 +121,7 @@ def test_environment_value_can_be_passed_without_a_command_line(
 
 
 def test_form_cannot_name_an_env_file(home: Path) -> None:
-    """What a form sends must not tell which files there are."""
+    """A form must not reveal which files exist."""
     with pytest.raises(RequestError, match="env-file"):
         spec.meant(read_arguments(KERNEL_ADD, ["--env-file", str(home)]), CLUSTERS)
 
@@ -149,7 +149,7 @@ def test_agent_writes_no_core_dump(agent_home: AgentHome) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, usual)
     limits = Path(f"/proc/{agent_home.pid()}/limits").read_text()
-    # At 0 Linux still gives one to the program that `core_pattern` names, at 1 to nobody.
+    # With 0 Linux still pipes a core dump to the program of `core_pattern`, with 1 it does not.
     most_bytes = 0 if usual[1] == 0 else 1
     assert re.search(rf"^Max core file size +{most_bytes} ", limits, re.MULTILINE)
 
@@ -160,7 +160,7 @@ def test_environment_of_a_job_is_hidden_from_other_users(
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])
     api = AgentClient(agent_home.socket, COMMAND)
     code = "#!/bin/sh\nexec sleep 600"
-    # Another for each process of the tests, which see each other's processes.
+    # Different for each test process, since they see each other's processes.
     secret = f"{SECRET}-{os.getpid()}"
     spec = job_spec(code, kind=JobKind.PROGRAM, name="t", env={"TOKEN": secret})
     api.submit(spec)
@@ -178,7 +178,7 @@ def test_environment_of_a_job_is_hidden_from_other_users(
         assert [path.name for path in holding] == ["env.sh"]
         assert {stat.S_IMODE(path.stat().st_mode) for path in (folder, *holding)} == {0o700, 0o600}
         assert found(folder.parent) == []
-        # Until it is settled that the cluster has the job, its record has all that was asked for.
+        # Until the cluster has the job, its record contains the whole spec.
         wait_until(lambda: not holds(Path(os.environ["JUPYTER_DATA_DIR"]), secret))
     finally:
         api.cancel(spec.id)
@@ -186,12 +186,12 @@ def test_environment_of_a_job_is_hidden_from_other_users(
 
 
 def holds(folder: Path, secret: str) -> list[Path]:
-    """The files below `folder` with the secret in them."""
+    """Return the files below `folder` that contain the secret."""
     return [one for one in folder.rglob("*") if one.is_file() and secret.encode() in content(one)]
 
 
 def content(path: Path) -> bytes:
-    """b"": it has gone, as the process or file that it was of."""
+    """Return the content; b"": the file or its process no longer exists."""
     try:
         return path.read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""A forged result, signed with the job's key, is unpickled only as far as the user asked for it."""
+"""A forged result, signed with the job's key: only requested variables are unpickled."""
 
 # ruff: noqa: F811 - fixtures are imported, and then named as arguments
 
@@ -22,7 +22,7 @@ from tests.jobs.conftest import Site, site, way  # noqa: F401 - fixtures
 
 
 class Bomb:
-    """Makes the file `mark` where it is unpickled."""
+    """Creates the file `mark` when unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -32,7 +32,7 @@ class Bomb:
 
 
 def plant(folder: Path, values: dict[str, object]) -> None:
-    """What somebody does who can read and write the job's folder: another result, well signed."""
+    """Replace the result with a correctly signed one, as anyone with access to the folder can."""
     key = (folder / layout.KEY).read_bytes()
     write_variables(folder / "vars.0", list(values), values)
     result = json.loads((folder / "result.0.json").read_bytes().partition(b"\n")[2])

@@ -1,4 +1,4 @@
-"""The card of a job under its cell, live by the browser's side alone."""
+"""The card of a job under its cell, updated by the JupyterLab extension."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_card_stays_live_with_a_busy_or_dead_kernel_and_after_a_reload(
     look(notebook.page, "card-log", card)
     notebook.saved()
 
-    notebook.load()  # of a kernel that is busy it never says what it does
+    notebook.load()  # it never reports the state of a busy kernel
     _opened_log(card)
     notebook.shut_down()
     gate.touch()

@@ -1,4 +1,4 @@
-"""The dashboards of a job, opened from its card: a tab of its own."""
+"""The dashboards of a job, opened from its card in a tab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job's folder on the cluster in JupyterLab's file browser: looked at, edited, saved."""
+"""A job's folder on the cluster in JupyterLab's file browser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def browser_of_files(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> tuple[Locator, Path]:
-    """That of the folder that a job was submitted from."""
+    """Open the file browser at a job's folder."""
     folder = tmp_path / "run 1"
     folder.mkdir()
     (folder / NAME).write_text("first line\n")

@@ -1,4 +1,4 @@
-"""What is done to one job, from its row, its panel and the command palette."""
+"""Actions on a job from its row, its panel and the command palette."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ time.sleep(600)"""
 
 @pytest.fixture
 def near(lab: Lab, cluster: SlurmCluster) -> Iterator[str]:
-    """The same cluster, with its jobs' folders among the files of this Jupyter."""
+    """Yield the same cluster with its jobs' folders below this Jupyter's root."""
     profile = tomllib.loads(cluster.profile_path.read_text(encoding="utf-8"))
     settings = {**profile, "images": None, "job_root": str(lab.folder / "jobs")}
     path = write_profile(Path(cluster.env["JUPYTER_CONFIG_DIR"]), "near", settings)
@@ -82,7 +82,7 @@ def test_row_menu_copies_holds_releases_extends_and_requeues(
     expect(dialog).to_contain_text("What it has not saved is lost.")
     dialog.get_by_role("button", name="End and requeue the job").click()
     expect(shown).to_be_visible()
-    # Slurm counts it when the job that is put back has left its node.
+    # Slurm counts the restart when the requeued job has left its node.
     job = ("scontrol", "show", "job", slurm_id)
     wait_until(lambda: "Restarts=1" in cluster.run(*job).stdout)
 

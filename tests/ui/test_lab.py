@@ -1,4 +1,4 @@
-"""What a person sees and does in JupyterLab."""
+"""Cells and the queue widget in JupyterLab."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ print("sum", total)"""
 
 
 def waits(name: str, gate: Path, line: str = "") -> str:
-    """A cell that says that it has started, and ends when the gate is there."""
+    """Return a cell that reports its start and ends when the gate exists."""
     return (
         f"%%slurm --name {name} --out x {line}\n"
         "import os, time\n"

@@ -23,7 +23,7 @@ cluster, lab_home = apart.cluster, apart.lab_home
 
 @pytest.fixture(scope="module")
 def lab(lab_home: tuple[Path, dict[str, str]], port_apart: int) -> Iterator[Lab]:
-    """One whose user has chosen Portuguese."""
+    """Run a JupyterLab in Portuguese."""
     home, env = lab_home
     chosen = home / "settings/@jupyterlab/translation-extension/plugin.jupyterlab-settings"
     chosen.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The sidebar in JupyterLab: my jobs on a real Slurm, seen and steered as a person does it."""
+"""The sidebar in JupyterLab with jobs on a real Slurm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.ui.side import Sbatch, jobs, row, runs
 
 
 def states(cluster: SlurmCluster, slurm_id: str) -> list[str]:
-    """Of what is left of it in the queue."""
+    """Return the states of the job in the queue."""
     told = cluster.run("squeue", "-h", "-j", slurm_id, "-o", "%i %T").stdout.split("\n")
     return [line for line in told if line and "CANCELLED" not in line and "COMPLETING" not in line]
 

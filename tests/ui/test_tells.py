@@ -1,4 +1,4 @@
-"""What tells of jobs beside their views: status bar, notifications, the palette, the settings."""
+"""Status bar, notifications, command palette and settings."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _TOLD = "told <b>&"
 
 @pytest.fixture
 def idle_lab(lab: Lab) -> Lab:
-    """A server that knows of no live job: of an earlier test's that is only now seen to have ended
-    a page would tell, too."""
+    """Return a server without live jobs: a page would also notify about the end of an earlier
+    test's job."""
     wait_until(lambda: not lab.live_jobs())
     return lab
 
 
 @pytest.fixture
 def desk(page: Page, idle_lab: Lab) -> Page:
-    """JupyterLab with nothing opened."""
+    """Open JupyterLab with nothing open."""
     page.goto(f"{idle_lab.url}lab?token={idle_lab.token}&reset")
     at_rest(page)
     expect(page.get_by_role("button", name="Slurm:")).to_be_visible()
@@ -47,7 +47,7 @@ def test_job_is_counted_and_notified_once_and_not_by_a_new_page(
     expect(item).to_have_accessible_name(re.compile("waits"))
     cluster.run("scontrol", "release", held)
     toast = desk.get_by_role("alert").filter(has_text="told <b>&")
-    expect(toast).to_contain_text("running")  # it is there for seconds only
+    expect(toast).to_contain_text("running")  # it is shown only for seconds
     expect(item).to_have_accessible_name(re.compile("1 job runs"))
     expect(item).to_have_text("Slurm 1 ▶ 0 ◷")
     look(desk, "notification")
@@ -59,7 +59,7 @@ def test_job_is_counted_and_notified_once_and_not_by_a_new_page(
     expect(item).to_have_text("Slurm")
     desk.goto(address)
     expect(item).to_have_text("Slurm")
-    desk.wait_for_timeout(2_000)  # in which it would have been told
+    desk.wait_for_timeout(2_000)  # in which a second one would appear
     expect(_alert(desk)).to_have_count(0)
 
 

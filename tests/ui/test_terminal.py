@@ -1,4 +1,4 @@
-"""A terminal in a running job, as one of JupyterLab's own."""
+"""A terminal in a running job, in JupyterLab's terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def typed(page: Page, line: str) -> None:
 
 
 def shows(page: Page, text: str | re.Pattern[str]) -> None:
-    """By what a screen reader is told, as what is seen is drawn."""
+    """Wait for text in the terminal's screen-reader output: the visible text is a canvas."""
     expect(page.locator(f"{SCREEN} .xterm-accessibility-tree")).to_contain_text(text)
 
 
