@@ -1,5 +1,5 @@
-"""Apptainer and Singularity as text, and a stand-in that is told it; `test_apptainer_real.py` runs
-the real one."""
+"""Command lines of Apptainer and Singularity, passed to a stand-in; `test_apptainer_real.py` runs
+the real tool."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ BOX = Box(job_dir="/home/u/jobs/abc", image="/images/a.sif")
 
 
 def words(box: Box, *argv: str, name: str = "apptainer") -> list[str]:
-    """What comes behind the script: both names, how much is said, and the words behind `exec`."""
+    """Return the script's arguments: both names, the verbosity, and the words after `exec`."""
     launch = runtime_named(name).launch(argv, box)
     assert launch.argv[:2] == ("/bin/sh", "-c")
     assert (launch.setup, launch.pid_file) == ((), None)
@@ -88,8 +88,8 @@ def test_invalid_mounts_are_rejected(mount: Mount, said: str) -> None:
 
 @pytest.fixture(params=["dash", "bash --posix"])
 def run_script(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., list[str]]:
-    """Runs the script by a shell on a node that has `program`, a stand-in that prints what it was
-    told, and the variables of `env`."""
+    """Run the script in a shell with the variables of `env`, on a node with `program`, a stand-in
+    that prints its arguments."""
 
     def run_script(program: str = "apptainer", **env: str) -> list[str]:
         tool = tmp_path / program

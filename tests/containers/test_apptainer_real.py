@@ -1,4 +1,4 @@
-"""The real Apptainer, in the ways that it is installed, as a batch script would run it."""
+"""The real Apptainer in its different installations, run as by a batch script."""
 
 import subprocess
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class Way:
-    """An image, and how the tool is installed."""
+    """An image and an installation of the tool."""
 
     image: str
     env: dict[str, str]
@@ -64,7 +64,7 @@ def run(
 
 @contextmanager
 def started(way: Way, box: Box, tmp_path: Path, *argv: str) -> Iterator[subprocess.Popen[str]]:
-    """It has said that it is ready."""
+    """Start a program, and yield it once it has printed that it is ready."""
     with subprocess.Popen(
         APPTAINER.launch(argv, box).argv,
         env=environment(way, tmp_path),

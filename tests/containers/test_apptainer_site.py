@@ -1,4 +1,4 @@
-"""A cluster whose administrators keep images for everybody, with the real Apptainer and Slurm."""
+"""A cluster with shared images, with the real Apptainer and Slurm."""
 
 from collections.abc import Iterator
 from pathlib import Path

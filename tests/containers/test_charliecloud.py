@@ -1,4 +1,4 @@
-"""Charliecloud as text; `test_charliecloud_real.py` runs the real one."""
+"""Command lines of Charliecloud; `test_charliecloud_real.py` runs the real tool."""
 
 import pytest
 

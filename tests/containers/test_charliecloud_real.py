@@ -1,4 +1,4 @@
-"""The real ch-run, with a folder image and a SquashFS image, as a batch script would run it."""
+"""The real ch-run with a folder image and a SquashFS image, run as by a batch script."""
 
 import os
 import shlex
@@ -33,7 +33,7 @@ while True: time.sleep(0.01)
 def image(
     request: pytest.FixtureRequest, demo_image: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The image in both formats that Charliecloud has."""
+    """Return the image in both of Charliecloud's formats."""
     if request.param == "folder":
         return demo_image
     path = tmp_path_factory.mktemp("squash") / "a b.sqfs"
@@ -154,7 +154,7 @@ def test_environment_of_the_image_is_set(demo_image: Path, tmp_path: Path) -> No
 def test_signalled_program_can_still_use_the_image(
     to_everybody: bool, box: Box, tmp_path: Path
 ) -> None:
-    """Slurm signals every process of a job; the batch script only the one that it started."""
+    """Slurm signals every process of a job; the batch script signals only the one it started."""
     launch = CHARLIECLOUD.launch(["true"], box)
     with started(box, tmp_path, "python3", "-c", SAVES) as process:
         assert process.stdout is not None

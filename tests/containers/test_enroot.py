@@ -1,5 +1,5 @@
-"""enroot as text, and its script with a stand-in for the tool, which is nowhere packaged.
-`test_cells.py` runs cells with it in jobs of a real Slurm."""
+"""Command lines of enroot, and its script with a stand-in for the tool, which no distribution
+packages. `test_cells.py` runs cells with it in jobs of a real Slurm."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def box(small_image: Path, tmp_path: Path) -> Box:
 
 @pytest.fixture
 def run(enroot_standin: EnrootStandIn, tmp_path: Path) -> Run:
-    """A program in a job's script."""
+    """Run a program in a job's script."""
     programs = enroot_standin.folder / "bin"
     (programs / "squeue").write_text(SQUEUE)
     (programs / "squeue").chmod(0o755)

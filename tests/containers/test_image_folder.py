@@ -1,4 +1,4 @@
-"""Names in our folder of images, and how `--image` finds what is there."""
+"""Names in the image folder, and how `--image` finds them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The program that an image itself names, where it is a script, and how a job starts it. A shell
-runs it here; `test_own_program_real.py` has the tools."""
+"""Jobs with an image's own program. Here a shell runs it; `test_own_program_real.py` has the real
+tools."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def run(script: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    """Its name has a blank and a quote; it is not there yet."""
+    """Return a path with a space and a quote, without creating the file."""
     return tmp_path / "it's own"
 
 
 def test_arguments_reach_a_shell_script_unchanged(script: Path) -> None:
-    """As enroot writes /etc/rc."""
+    """The script is like enroot's /etc/rc."""
     script.write_text('printf "%s\\0" "$@"\n')
     assert run(script, *HOSTILE).stdout == "".join(f"{word}\0" for word in HOSTILE)
 

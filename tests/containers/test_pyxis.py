@@ -1,5 +1,5 @@
-"""pyxis as text: srun is a stand-in that writes down how it was called, for what is looked at is
-the command line. `test_cells.py` runs cells in steps of a real Slurm."""
+"""Command lines of pyxis, recorded by a stand-in for srun. `test_cells.py` runs cells in steps of a
+real Slurm."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def options(box: Box) -> list[str]:
 
 @pytest.fixture
 def called(tmp_path: Path) -> Called:
-    """Runs the script; what srun was given, and what was printed."""
+    """Run the script; return srun's arguments and the output."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, text in {"srun": SRUN, "nvidia-smi": SMI}.items():
@@ -112,7 +112,7 @@ def test_step_gets_the_gpus_of_the_scripts_node(several: dict[str, str], called:
 def test_many_nodes_run_one_step_with_container_options(
     devices: str, shown: str | None, called: Called, tmp_path: Path
 ) -> None:
-    """The step asks NVIDIA's hook for GPUs only if the node's tools know the job's GPUs."""
+    """The step requests GPUs from NVIDIA's hook only if the node's tools list the job's GPUs."""
     assert isinstance(PYXIS, HasSteps)
     step = PYXIS.step(Box(job_dir=str(tmp_path), image="@mine"))
     argv = [*step.before, "srun", "--mpi=pmi2", *step.options, *step.inside, "python3"]
@@ -153,7 +153,7 @@ def test_python_and_pyxis_settings_of_the_node_do_not_enter_the_container(called
     }
     env = called(**wrong, LD_LIBRARY_PATH="/lib", KEPT="a\nb, c")["env"]
     assert wrong.keys() & env.keys() == set()
-    # srun may need it; inside it is unset where the image has not set another.
+    # srun may need it; inside, it is unset unless the image sets its own.
     assert env["LD_LIBRARY_PATH"] == env["JSLURM_LIBRARIES"] == "/lib"
     assert env["KEPT"] == "a\nb, c"
     assert env["ENROOT_LOGIN_SHELL"] == "no"

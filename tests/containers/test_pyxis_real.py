@@ -1,5 +1,5 @@
-"""What goes wrong with pyxis and enroot, as a job tells it: steps of a real Slurm, with the
-stand-in for what no distribution packages."""
+"""Failures of pyxis and enroot as a job reports them: steps of a real Slurm, with a stand-in for
+the unpackaged tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cell may say of an image."""
+"""Image recipes in cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One name for an image, however it is written."""
+"""Canonical names of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A terminal in every runtime that this machine has: in its own allocation, and beside a cell."""
+"""A terminal in every runtime of this machine: in its own allocation, and in a cell's job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEES = "import glob, time; print(sorted(glob.glob('/*')), flush=True); time.slee
 
 
 def opened(ground: Ground, job_id: str, node: str | None = None) -> pexpect.spawn:
-    """A shell in that job, once it runs."""
+    """Open a shell in a job once it runs."""
     service = ground.site.service
     wait_until(lambda: bool(service.job(job_id).nodes), 60)
     terminal = spawned(service.shell_in_job(job_id, ANY_SHELL, node))
@@ -34,7 +34,7 @@ def seen(terminal: pexpect.spawn) -> str:
 
 
 def there(ground: Ground, job_id: str) -> str:
-    """What the job has printed first."""
+    """Return the job's output."""
     return ground.site.service.logs(job_id).outputs[0].text.strip()  # type: ignore[union-attr]
 
 
@@ -52,7 +52,7 @@ def test_terminal_in_its_own_allocation_is_in_the_image(ground: Ground) -> None:
     prompted(terminal)
     answered(terminal, "echo $MINE.$SLURM_JOB_NAME", "a b.shell\r\n")
     terminal.setwinsize(31, 91)
-    # A terminal within another hears of a new size a moment later.
+    # A nested terminal gets the new size a moment later.
     resized = "until [ \"$(stty size)\" = '31 91' ]; do sleep 0.1; done; echo s''o"
     answered(terminal, resized, "so\r\n")
     terminal.sendline("sh -c \"echo sle''eps; exec sleep 1000\"")
@@ -109,7 +109,7 @@ def test_terminal_sees_changes_of_the_cell(ground: Ground) -> None:
     terminal = opened(ground, job.id)
     assert answer(terminal, 'ls /opt; echo "$MINE.$TERM"') == "mine\r\na\r\nb.dumb\r\n"
     close(terminal)
-    # Where that cannot be told, the same image in a container of its own.
+    # If that is unknown: the same image in a separate container.
     Path(job.job_dir, "program.pid").unlink()
     apart = opened(ground, job.id)
     assert answer(apart, 'ls /opt; echo "$MINE.$TERM"') == "a\r\nb.dumb\r\n"

@@ -1,5 +1,5 @@
-"""A container tool's own words in a job's log, explained with a hint. The logs are of the tools:
-Docker 20.10 and 28, Apptainer 1.4.5, Charliecloud 0.31, enroot 4.1; podman and pyxis by source."""
+"""Container tools' errors in a job's log, explained with a hint. Recorded from Docker 20.10 and 28,
+Apptainer 1.4.5, Charliecloud 0.31, enroot 4.1; taken from the source for podman and pyxis."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What `Api` promises, of the Service over SSH and through the agent."""
+"""The promises of `Api`, for the Service over SSH and through the agent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sleeper(**changes: Any) -> JobSpec:
 
 
 def wait(api: Api, job_id: str, *states: JobState) -> Job:
-    """The job in one of these states, or ended."""
+    """Return the job once it is in one of these states or has ended."""
     give_up_s, cursor = time.monotonic() + PATIENCE_S, ""
     while not ((job := api.job(job_id)).state in states or job.state.final):
         left_s = give_up_s - time.monotonic()
@@ -72,7 +72,7 @@ def test_spec_submitted_twice_at_once_is_one_job(api: Api) -> None:
     with ThreadPoolExecutor(2) as pool:
         told = [*pool.map(api.submit, [asked, asked])]
     told += [wait(api, asked.id, JobState.PENDING, JobState.RUNNING), api.submit(asked)]
-    # Who has waited long for a slow sbatch has its answer before Slurm's id is known.
+    # With a slow sbatch, the answer comes before Slurm's ID is known.
     assert {job.id for job in told} == {asked.id}
     assert len({job.slurm_id for job in told} - {None}) == 1
     assert told[-1].slurm_id

@@ -1,4 +1,4 @@
-"""What `Api` promises to those who look at one job, of every Api and of every fake."""
+"""The promises of `Api` for a single job, for every Api and every fake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `Transport` promises, of every Transport: this machine, and one over SSH."""
+"""The promises of `Transport`, for this machine and over SSH."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def transport(
 
 @pytest.fixture
 def there(transport: Transport, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A folder of the transport's user, which the test can see too."""
+    """Yield a folder of the transport's user that the test can also read."""
     if isinstance(transport, LocalTransport) or os.geteuid() != 0:
         yield tmp_path
         return
@@ -97,14 +97,14 @@ def far(path: Path) -> PurePosixPath:
 
 
 def write(path: Path, data: bytes) -> PurePosixPath:
-    """As the owner of the folder it is in, whoever runs the tests."""
+    """Write a file as the owner of its folder, regardless of the tests' user."""
     path.write_bytes(data)
     os.chown(path, path.parent.stat().st_uid, path.parent.stat().st_gid)
     return far(path)
 
 
 def sleepers(mark: str) -> list[psutil.Process]:
-    """Processes of this machine whose command line is `sleep MARK`."""
+    """Return this machine's processes with the command line `sleep MARK`."""
     return [
         one
         for one in psutil.process_iter(["cmdline", "status"])
@@ -113,7 +113,7 @@ def sleepers(mark: str) -> list[psutil.Process]:
 
 
 def a_mark() -> str:
-    """A time to sleep that no other test sleeps."""
+    """Return a sleep duration that no other test uses."""
     return f"600.{secrets.randbelow(10**9):09d}"
 
 
@@ -428,7 +428,7 @@ def test_closed_port_is_named_and_the_socket_unchanged(
     near, given = socket.socketpair()
     with near, given, socket.socket() as held:
         near.settimeout(PATIENCE_S)
-        held.bind(("127.0.0.1", 0))  # and it does not listen: nor can anybody else
+        held.bind(("127.0.0.1", 0))  # bound without listening, so nothing else can use it
         port = held.getsockname()[1]
         with pytest.raises(ForwardError, match=rf"127\.0\.0\.1:{port} "):
             wait_connected(partial(transport.connect, given, "127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""What `Api` promises to those who watch, of every Api and of every fake that stands for one."""
+"""The promises of `Api` to watchers, for every Api and every fake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch script says of itself in its `#SBATCH` lines."""
+"""The `#SBATCH` lines of batch scripts."""
 
 from __future__ import annotations
 

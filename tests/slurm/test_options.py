@@ -202,7 +202,7 @@ def test_option_table_matches_slurm(release: str) -> None:
         and (option.until is None or version < option.until)
     }
     theirs = BY_RELEASE[release]
-    if release == "23.11":  # this one release has no --export-file
+    if release == "23.11":  # only this release lacks --export-file
         there.remove("export-file")
     assert there | set(ALIASES) == set(theirs), (
         "Of an option that this release of Slurm has, tests/recorded/sbatch_options.json says so; "

@@ -1,4 +1,4 @@
-"""Partitions and reservations as scontrol prints them, recorded and of the real one."""
+"""Partitions and reservations as scontrol prints them, recorded and real."""
 
 from __future__ import annotations
 

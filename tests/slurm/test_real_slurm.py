@@ -1,4 +1,4 @@
-"""The argv and the parsers against the Slurm that is installed."""
+"""Command lines and parsers with the installed Slurm."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What sprio prints in several releases, which know more or fewer of the fields."""
+"""The output of sprio in several releases, with more or fewer fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The argv of a step beside what a job runs; Slurm itself takes it in tests/node/test_relay.py."""
+"""The argv of a step beside a job's program; tests/node/test_relay.py runs it in Slurm."""
 
 from __future__ import annotations
 

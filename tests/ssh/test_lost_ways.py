@@ -1,5 +1,5 @@
-"""The way to the cluster breaks off, at every moment: nothing is lost, nothing happens twice, and
-nobody is asked for what is not needed."""
+"""Lost connections to the cluster at every moment: nothing is lost or repeated, and no needless
+question is asked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ echo "the end, after $i lines"
 
 @pytest.fixture
 def counting(laptop: Laptop) -> str:
-    """A job that prints numbered lines until `open_gate`; its id. The user has logged in for it."""
+    """Log in and start a job that prints numbered lines until `open_gate`; return its ID."""
     laptop.log_in()
     script = laptop.home.folder / "counts.sh"
     script.write_text(_COUNTS.format(gate=f"gate-{laptop.home.folder.name}"))
@@ -58,7 +58,7 @@ def follow(laptop: Laptop, job_id: str) -> subprocess.Popen[str]:
 
 
 def assert_whole(text: str) -> None:
-    """Every line once, in order."""
+    """Check that every line appears once, in order."""
     *numbered, last = text.strip().splitlines()
     lines = [line for line in numbered if line.startswith("line ")]
     assert lines == [f"line {i}" for i in range(1, len(lines) + 1)]

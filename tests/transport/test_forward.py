@@ -1,4 +1,4 @@
-"""A port of this machine that leads elsewhere."""
+"""Forwarded ports of this machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def open_files() -> int:
 
 @pytest.fixture
 def nothing_left() -> Iterator[None]:
-    """No thread and no open file more than before."""
+    """Check that no thread and no open file is left."""
     gc.collect()
     threads, files = set(threading.enumerate()), open_files()
     yield
@@ -49,7 +49,7 @@ def nothing_left() -> Iterator[None]:
 
 @pytest.fixture
 def opened(nothing_left: None, carrier: Carrier) -> Iterator[Open]:
-    """`opened(port)`: a Forward to that port of this machine."""
+    """Return `opened(port)`, which opens a Forward to that port of this machine."""
     with ExitStack() as stack:
 
         def make(port: int, local_port: int = 0, patience_s: float = 20.0) -> Forward:
@@ -68,7 +68,7 @@ def connected(forward: Forward) -> socket.socket:
 
 
 def is_reset(forward: Forward) -> bool:
-    """Whether a new connection is, at once or while it is being made."""
+    """Return whether a new connection is reset, during connect or right after."""
     try:
         with connected(forward) as sock:
             return was_reset(sock)
