@@ -1,4 +1,4 @@
-"""What a remote kernel says, and what it keeps: without a cluster."""
+"""Messages and records of a remote kernel, without a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel in a job over SSH, behind a login, and in an image."""
+"""A kernel in a job over SSH, with a login, and in an image."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launcher of a job on many nodes: node lists, and results of ranks."""
+"""The launcher of a multi-node job: node lists, and results of ranks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_rank_numbers_are_formatted_as_ranges(results: Any) -> None:
 
 
 class Ranks:
-    """A job's folder with results of its ranks."""
+    """A job's folder with its ranks' results."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -128,7 +128,7 @@ def test_job_has_the_result_of_rank_0_if_all_succeed(ranks: Ranks) -> None:
 
 
 def test_peak_memory_is_the_highest_of_a_node(ranks: Ranks) -> None:
-    """Ranks share a node, and each knows of itself alone."""
+    """Ranks share a node, and each measures only itself."""
     for rank in range(2):
         ranks.put(rank)
     (ranks.folder / "usage.0.jsonl").write_text('{"memory_mib": 15.5}\nhalf a l\n')
@@ -166,7 +166,7 @@ LOST = "n2 was lost while the job ran."
 
 
 def test_lost_node_fails_the_job(ranks: Ranks) -> None:
-    """Its own ranks may still have told how they were ended."""
+    """Its own ranks may still have reported their end."""
     ranks.put(0, status="interrupted", exit_code=143, ename="KeyboardInterrupt", evalue="")
     ranks.put(1, status="killed", exit_code=137, ename="SIGKILL", evalue="ended", signal=9)
     code, result = ranks.ended_by(LOST, 2)

@@ -1,4 +1,4 @@
-"""The supervisor: a cell's output, and the end of its process."""
+"""The supervisor: a cell's output, and its process's end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def err(text: str) -> Stream:
 
 
 def wait_for(runner: Runner, process: subprocess.Popen[str], text: bytes) -> None:
-    """Return when the cell's output holds `text`."""
+    """Wait until the cell's output contains `text`."""
     output = runner.job_dir / "output.0.jsonl"
     while text not in (output.read_bytes() if output.exists() else b""):
         assert process.poll() is None
@@ -109,7 +109,7 @@ def test_output_of_c_code_is_captured(run: RunCell) -> None:
 def test_records_have_their_time(run: RunCell) -> None:
     done = run("import sys, time\nprint(time.time())\nprint(time.time(), file=sys.stderr)")
     for name in ("stdout", "stderr"):
-        # On a busy machine a line may come in pieces.
+        # On a busy machine, a line may arrive in pieces.
         pieces = [one for one in done.outputs if isinstance(one, Stream) and one.name == name]
         assert pieces
         for piece in pieces:
@@ -139,7 +139,7 @@ def test_incomplete_line_is_shown(runner: Runner) -> None:
 )
 def test_difficult_text_is_unchanged(run: RunCell, text: str, python: tuple[str, ...]) -> None:
     done = run(f"print({text!r}, end='')\n{text!r}", python=python)
-    # Half a pair is told as text where it is read (jobs/outcome/result.py).
+    # jobs/outcome/result.py decodes half a surrogate pair as text.
     assert done.text() == text.encode("utf-8", "backslashreplace").decode()
     assert done.value == {"text/plain": repr(text)}
 
@@ -264,7 +264,7 @@ except KeyboardInterrupt:
 
 
 def interrupt(runner: Runner, *numbers: int) -> subprocess.Popen[str]:
-    """Start the cell, and send signals to the supervisor once it has printed."""
+    """Start the cell, and signal the supervisor after the first output."""
     process = runner.start()
     wait_for(runner, process, b"ready")
     for number in numbers:
@@ -328,7 +328,7 @@ def test_sigterm_ends_worker_processes(run: RunCell) -> None:
 
 
 def limited(bytes_: int) -> tuple[str, ...]:
-    """A Python whose files may not grow beyond `bytes_`: writing more fails, as on a full disk."""
+    """Return a Python whose files cannot exceed `bytes_`: writes then fail, as on a full disk."""
     return ("prlimit", f"--fsize={bytes_}", sys.executable, "-u")
 
 

@@ -1,4 +1,4 @@
-"""Variables into a cell and back: the two ends, in two processes."""
+"""Variables into a cell and back, with both ends in separate processes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_arrays_and_frames_round_trip_and_are_writable(run: RunCell) -> None:
     assert np.array_equal(back["part"], back["array"][::2])
     pd.testing.assert_frame_equal(back["frame"], frame.assign(x=1.0))
     back["array"][:] = 0
-    assert array[0] == 0  # what the notebook has is as it was
+    assert array[0] == 0  # the notebook's own array is unchanged
 
 
 @BOTH
@@ -86,7 +86,7 @@ def test_functions_and_classes_of_the_cell_are_returned_by_value(
     assert back["add"](1) == 2
 
 
-# --- what cannot travel ---
+# --- values that cannot be sent ---
 
 
 @BOTH
@@ -150,7 +150,7 @@ def module(folder: Path, version: str, arguments: str) -> None:
 
 @pytest.fixture
 def frame_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
-    """An object of a package that is on this side."""
+    """Yield an object of a package installed only on this side."""
     module(tmp_path / "here", "3.1.1", "a, b")
     monkeypatch.syspath_prepend(str(tmp_path / "here"))
     import frames_k3j9  # type: ignore[import-not-found] # noqa: PLC0415
@@ -182,7 +182,7 @@ def test_different_package_versions_are_named(
 
 
 def rewrite(path: Path, variables: dict[str, dict[str, object]], **changes: object) -> None:
-    """Write the index again, as another Python would have."""
+    """Rewrite the index as another Python would."""
     data = path.read_bytes()
     start = data.rindex(b"\n", 0, -1) + 1
     index = json.loads(data[start:]) | changes
@@ -219,7 +219,7 @@ def test_arrays_of_numpy_1_and_2_are_read(tmp_path: Path, package: str) -> None:
     assert callable(values["x"])
 
 
-# --- as data ---
+# --- the format "data" ---
 
 
 @BOTH

@@ -48,8 +48,8 @@ def job_id() -> str:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """`start(code, job_id)`: a Python in a session of its own, with that job's id in its
-    environment; gone with its children at the end of the test."""
+    """Yield `start(code, job_id)`, which starts a Python in its own session, with the job's ID in
+    its environment. It ends with the test, as do its children."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(code: str, job_id: str = "", **more: str) -> subprocess.Popen[str]:
@@ -86,7 +86,7 @@ def memory_mib(processes: usage.Processes) -> float:
     return inside.memory_mib + outside.memory_mib
 
 
-# --- whose processes they are ---
+# --- the job's processes ---
 def test_only_children_of_the_script_are_measured(start: Start, job_id: str) -> None:
     script = start(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])")
     stranger = start(HOLDS, "another")
@@ -100,7 +100,7 @@ def test_only_children_of_the_script_are_measured(start: Start, job_id: str) -> 
 def test_processes_with_the_job_id_are_measured(
     start: Start, job_id: str, others: dict[str, str]
 ) -> None:
-    """As the processes of a container, or of a step of srun, which descend from no script."""
+    """Processes of containers and of srun's steps do not descend from the script."""
     container = start(HOLDS, job_id, **others)
     read_line(container)
     assert memory_mib(usage.Processes(NOBODY, job_id, None)) > 150
@@ -192,7 +192,7 @@ def test_only_the_jobs_gpus_are_queried(tmp_path: Path, monkeypatch: pytest.Monk
 # --- beside a job's script ---
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """`job(argv…)`: its script, as slurmd runs it, in `tmp_path`."""
+    """Yield `job(argv…)`, which runs a job's script in `tmp_path` as slurmd does."""
     started: list[subprocess.Popen[bytes]] = []
 
     def begin(*argv: str, python: str = sys.executable) -> subprocess.Popen[bytes]:
@@ -217,7 +217,7 @@ def job(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
 
 def measuring(folder: Path) -> list[psutil.Process]:
-    """The processes that measure the job in `folder`."""
+    """Return the processes that measure the job in `folder`."""
     return [
         process
         for process in psutil.process_iter(["cmdline"])
@@ -236,7 +236,7 @@ def test_running_job_is_measured(
     job(sys.executable, "-c", "held = bytearray(150 << 20)\nwhile True: pass")
 
     def at_work() -> list[UsageSample]:
-        """Those since it holds what it is to hold: until then a busy machine has it begin."""
+        """Return the samples after all memory was allocated, late on a busy machine."""
         return list(dropwhile(lambda one: one.memory_mib <= 150, samples(tmp_path)))
 
     wait_until(lambda: len(at_work()) >= 3, 120)
