@@ -1,4 +1,4 @@
-"""Running a notebook in a terminal by `examples/execute.py`."""
+"""Notebooks run in a terminal by `examples/execute.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notebooks as they are stored: without outputs, and with words that exist."""
+"""The stored notebooks: without outputs, and with existing commands and options."""
 
 from __future__ import annotations
 
