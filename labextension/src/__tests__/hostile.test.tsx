@@ -125,7 +125,7 @@ function refusal(error: unknown): null {
   return null;
 }
 
-test('a notebook from a cluster never claims trust and never brings widgets', async () => {
+test('a notebook from a cluster is never trusted and has no widgets', async () => {
   const hostile = new Hostile(13);
   let [whole, refused, believed, widgets] = [0, 0, 0, 0];
   for (let number = 0; number < COUNT; number += 1) {
@@ -213,7 +213,7 @@ test('no file name leads to another folder or hides the other files', async () =
   expect(shown.every(one => one.path === `c/d/${one.name}`)).toBe(true);
 });
 
-test('a bundle only names a job or a cluster; everything else is text', async () => {
+test('a bundle only names a job or a cluster, and all else is text', async () => {
   const hostile = new Hostile(15);
   const ids = ['a2b4c6d7', 'a2b4c6d7\n', '../a2b4c6', 'A2B4C6D7', '__proto__', 'zzzzzzzz'];
   for (let number = 0; number < COUNT; number += BATCH) {
@@ -251,7 +251,7 @@ test('a bundle only names a job or a cluster; everything else is text', async ()
   }
 }, 300_000);
 
-test('a job output has no active content, no loads and no links', async () => {
+test("a job's output has no active content, requests or links", async () => {
   Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
   const hostile = new Hostile(16);
   const shows = passive(rendermime);

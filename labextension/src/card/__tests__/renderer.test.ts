@@ -34,7 +34,7 @@ async function text(card: JobCard, ms = 50): Promise<string> {
   return card.node.textContent ?? '';
 }
 
-test('what is shown comes from the model, nothing of it from the notebook', async () => {
+test('a card shows only the model, nothing from the notebook', async () => {
   const model = new FakeModel();
   model.put(job());
   const bundle = { [MIME]: { ...NAMES, name: 'evil' }, 'text/plain': 'evil', 'text/html': 'evil' };
@@ -45,7 +45,7 @@ test('what is shown comes from the model, nothing of it from the notebook', asyn
   expect(await text(card)).toContain('done');
 });
 
-test('a job that is not known is looked for a while; then its text is shown as text', async () => {
+test('an unknown job is searched for a while, then its saved text is shown', async () => {
   const model = new FakeModel();
   const saved = '<b>✔ job</b>\n\u202etext';
   const card = shownBy(model, { [MIME]: NAMES, 'text/plain': saved });
@@ -77,13 +77,13 @@ async function calledFor(named: unknown, known: Job): Promise<unknown[]> {
   return call.mock.calls;
 }
 
-test('a card that the kernel calls complete acknowledges the outcome, once', async () => {
+test('a card that the kernel marks complete acknowledges the outcome once', async () => {
   expect(await calledFor(COMPLETE, job(OVER))).toEqual([['delivered', { job_id: 'a2b4c6d7' }]]);
 });
 
 test.each([
   ['has missed the end', NAMES, job(OVER)],
-  ['shows what is known to be delivered', COMPLETE, job({ ...OVER, delivered: true })],
+  ['shows an already delivered outcome', COMPLETE, job({ ...OVER, delivered: true })],
   ['names another job', COMPLETE, job({ ...OVER, id: 'zzzzzzzz' })]
 ])('a card that %s acknowledges nothing', async (_, named, known) => {
   expect(await calledFor(named, known)).toEqual([]);

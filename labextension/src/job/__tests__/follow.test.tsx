@@ -110,13 +110,13 @@ test.each<[string, () => void]>([
   ['a key', () => box().dispatchEvent(new KeyboardEvent('keydown', { key: 'PageUp' }))],
   ['the scrollbar', () => point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 })],
   [
-    'what is selected up to the upper edge',
+    'a selection up to the upper edge',
     () => {
       point('pointerdown', [50, 50], { buttons: 1 });
       point('pointermove', [50, 1], { buttons: 1 });
     }
   ]
-])('who scrolls up by %s stays there', (_, does) => {
+])('scrolling up by %s stops following', (_, does) => {
   does();
   scrolledTo(600);
   expect([follows(), box().scrollTop]).toEqual([false, 600]);

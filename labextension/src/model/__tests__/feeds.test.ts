@@ -27,7 +27,7 @@ function watched(): { feed: LogFeed; heard: LogChunk[]; line: FakeSocket } {
   return { feed, heard, line: FakeSocket.last.open() };
 }
 
-test('the next chunk of a log is requested once the last one is drawn', () => {
+test('the next chunk of a log is requested once the last is drawn', () => {
   const { heard, line } = watched();
   expect(line.sent).toMatchObject([{ watch: 1, call: 'logs', paced: true }]);
   line.say({ watch: 1, value: chunk(out('one')) });

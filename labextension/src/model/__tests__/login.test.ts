@@ -103,7 +103,7 @@ test('a login by key asks no question', async () => {
   expect(await begin()).toBe(true);
 });
 
-test('a secret is never shown and is sent to the question it answers', async () => {
+test('a secret is never shown, and is sent only to its question', async () => {
   model.will(at('asking', {}), at('open'));
   const done = begin();
   const shown = await dialog();
@@ -148,7 +148,7 @@ test('a security key must be touched, then the dialog closes', async () => {
   expect(await done).toBe(true);
 });
 
-test('what a host says is text', async () => {
+test("a host's messages are shown as plain text", async () => {
   model.will(at('asking', { prompt: '<b>x</b>', instruction: '<img src=x>' }), at('closed'));
   const done = begin();
   const shown = await dialog();
