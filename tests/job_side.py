@@ -1,4 +1,4 @@
-"""The jobs of an Api in memory, kept and told of; what runs them is each one's own."""
+"""The job records of an Api in memory. Subclasses run the jobs."""
 
 from __future__ import annotations
 

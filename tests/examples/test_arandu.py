@@ -1,4 +1,4 @@
-"""The guide of Arandu: Docker, a folder of each node's own, a training in background."""
+"""The guide of Arandu: Docker, local folders of nodes, training in the background."""
 
 from __future__ import annotations
 
@@ -43,9 +43,8 @@ _PACKAGES = "/mnt/packages"
 
 
 def with_docker(keeper: Keeper, site: Dressed, image: Path) -> DressedDocker:
-    """Run a Docker with the guide's image, in which are PyTorch and JupyterLab: this machine's
-    PyTorch, and the tests' own JupyterLab. `image`: a folder of this machine's distribution, with
-    its Python, that this may change."""
+    """Run a Docker with the guide's image, with this machine's PyTorch and the tests' JupyterLab.
+    `image`: a folder of this machine's distribution with its Python; it is modified."""
     packages = image / _PYTHON
     packages.mkdir(parents=True)
     (packages / "tests.pth").write_text(f"{_PACKAGES}\n")
@@ -58,7 +57,7 @@ def with_docker(keeper: Keeper, site: Dressed, image: Path) -> DressedDocker:
     seen = {
         "/usr/lib": Path("/usr/lib"),
         "/etc/alternatives": Path("/etc/alternatives"),
-        # PyTorch's, since the tests' own is too new for it.
+        # The distribution's NumPy, since the tests' own is too new for PyTorch.
         f"/{_PYTHON}/numpy": Path("/usr/lib/python3/dist-packages/numpy"),
         _PACKAGES: Path(sysconfig.get_path("purelib")),
         "/usr/local/share/jupyter": Path(sysconfig.get_path("data"), "share/jupyter"),
@@ -73,7 +72,7 @@ def test_guide_runs_and_leaves_nothing_on_the_nodes(
 ) -> None:
     arandu = dressed(ARANDU)
     docker = with_docker(site_keeper, arandu, lean_copy(demo_image, tmp_path / "image"))
-    # Two questions: the user, and whether to keep what is shown.
+    # Two questions: the user, and whether to keep the shown profile.
     add(arandu, arandu.account.name, "")
 
     reading = read("arandu", arandu, tmp_path)

@@ -1,4 +1,4 @@
-"""What the cell that runs is told of a line that is cut, as one thing after the other is heard."""
+"""The notices in the running cell about a lost connection, event by event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CELL = made("execute_request", {"code": "1"}, session="s")
 
 
 class Cell:
-    """In place of Answers: what the displays of a cell show."""
+    """A stand-in for Answers that records a cell's displays."""
 
     def __init__(self) -> None:
         self.shown: list[tuple[bool, str]] = []

@@ -1,4 +1,4 @@
-"""A person who is new to all of it: they know labels alone, and their clicks are counted."""
+"""A new user, who knows only labels and whose clicks are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The views with strong contrast: JupyterLab's own theme for it, and the colours of the system."""
+"""The views in high contrast: JupyterLab's theme, and forced colours of the system."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ THEMES = "settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings"
 
 @pytest.fixture
 def high_contrast(lab_home: tuple[Path, dict[str, str]]) -> Iterator[None]:
-    """The user has chosen the theme of that name."""
+    """Select JupyterLab's high-contrast theme."""
     settings = lab_home[0] / THEMES
     before = settings.read_text()
     chosen = {"theme": "JupyterLab Dark High Contrast", "adaptive-theme": False}
@@ -28,7 +28,7 @@ def high_contrast(lab_home: tuple[Path, dict[str, str]]) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("high_contrast")
-def test_every_view_can_be_read_with_strong_contrast(page: Page, lab: Lab, sbatch: Sbatch) -> None:
+def test_every_view_is_readable_in_high_contrast(page: Page, lab: Lab, sbatch: Sbatch) -> None:
     sbatch("runs strongly", "--gpus-per-node=1")
     sidebar = open_sidebar(page, lab)
     expect(page.locator("body")).to_have_attribute(

@@ -1,4 +1,4 @@
-"""A job's folder on the cluster in JupyterLab's file browser: looked at, edited, saved."""
+"""A job's folder on the cluster in JupyterLab's file browser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def browser_of_files(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> tuple[Locator, Path]:
-    """That of the folder that a job was submitted from."""
+    """Open the file browser at a job's folder."""
     folder = tmp_path / "run 1"
     folder.mkdir()
     (folder / NAME).write_text("first line\n")
@@ -38,7 +38,7 @@ def browser_of_files(
     return page.get_by_role("region", name="Files of clusters"), folder
 
 
-def test_a_file_of_the_job_is_opened_edited_and_saved_and_a_change_over_there_noticed(
+def test_remote_file_is_edited_and_saved_and_remote_changes_are_noticed(
     browser_of_files: tuple[Locator, Path], page: Page
 ) -> None:
     files, folder = browser_of_files

@@ -1,4 +1,4 @@
-"""Whatever a job is called and whatever it writes is text on the page, in every view."""
+"""Hostile names and output of jobs, which must be text in every view."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def is_unharmed(page: Page) -> bool:
     return not page.evaluate("Boolean(window.harmed)")
 
 
-def test_a_name_is_text_in_sidebar_queue_and_panel(
+def test_hostile_job_names_are_text_in_every_view(
     page: Page, lab: Lab, cluster: SlurmCluster
 ) -> None:
     opened_lab(page, lab)
@@ -38,7 +38,7 @@ def test_a_name_is_text_in_sidebar_queue_and_panel(
     grid = page.get_by_role("grid", name="Queue of local")
     row = waits(page)
     for name in _NAMES:
-        # Tabs are blanks; what turns text around is shown, and turns nothing.
+        # Tabs become blanks; marks that reverse text are shown without effect.
         shown = " ".join(name.replace("\u202e", "\ufffd").split())
         expect(row.filter(has_text=shown)).to_be_visible()
         expect(grid.get_by_role("row").filter(has_text=shown)).to_be_visible()

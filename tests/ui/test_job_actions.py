@@ -1,4 +1,4 @@
-"""What is done to one job, from its row, its panel and the command palette."""
+"""Actions on a job from its row, its panel and the command palette."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ time.sleep(600)"""
 
 @pytest.fixture
 def near(lab: Lab, cluster: SlurmCluster) -> Iterator[str]:
-    """The same cluster, with its jobs' folders among the files of this Jupyter."""
+    """Yield the same cluster with its jobs' folders below this Jupyter's root."""
     profile = tomllib.loads(cluster.profile_path.read_text(encoding="utf-8"))
     settings = {**profile, "images": None, "job_root": str(lab.folder / "jobs")}
     path = write_profile(Path(cluster.env["JUPYTER_CONFIG_DIR"]), "near", settings)
@@ -45,7 +45,7 @@ def copied(page: Page) -> str:
     return text
 
 
-def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_the_queue(
+def test_row_menu_copies_holds_releases_extends_and_requeues(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -84,12 +84,12 @@ def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_
     expect(dialog).to_contain_text("Unsaved work is lost.")
     dialog.get_by_role("button", name="End and requeue the job").click()
     expect(shown).to_be_visible()
-    # Slurm counts it when the job that is put back has left its node.
+    # Slurm counts the restart when the requeued job has left its node.
     job = ("scontrol", "show", "job", slurm_id)
     wait_until(lambda: "Restarts=1" in cluster.run(*job).stdout)
 
 
-def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_which_has_failed(
+def test_job_panel_shows_the_log_and_state_of_each_array_task(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page, tmp_path: Path
 ) -> None:
     ways = "case $SLURM_ARRAY_TASK_ID in 2) exit 1;; 3) sleep 600;; esac"
@@ -132,7 +132,7 @@ def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_whic
     expect(log).to_have_text("I am task 1")
 
 
-def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
+def test_job_panel_finds_cell_and_folder_and_shows_timeline_and_settings(
     opened: Callable[..., Notebook], near: str, page: Page
 ) -> None:
     notebook = opened([CELL.replace("%%slurm", f"%%slurm --cluster {near}"), "1 + 1"])

@@ -1,4 +1,4 @@
-"""A terminal in a running job, as one of JupyterLab's own."""
+"""A terminal in a running job, in JupyterLab's terminal."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def typed(page: Page, line: str) -> None:
 
 
 def shows(page: Page, text: str | re.Pattern[str]) -> None:
-    """By what a screen reader is told, as what is seen is drawn."""
+    """Wait for text in the terminal's screen-reader output: the visible text is a canvas."""
     expect(page.locator(f"{SCREEN} .xterm-accessibility-tree")).to_contain_text(text)
 
 
-def test_a_terminal_in_a_job_stays_readable_when_the_job_ends(
+def test_terminal_in_a_job_stays_readable_after_its_end(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     _, slurm_id = submit_script(page, "sat-in", "#!/bin/sh\nsleep 600\n")

@@ -78,7 +78,7 @@ Refused = Callable[..., JupyterSlurmError]
 # --- keys ---
 
 
-def test_a_passphrase_is_asked_for_with_the_keys_name(
+def test_passphrase_prompt_names_the_key(
     make_sshd: MakeSshd, tmp_path: Path, logged_in: LogIn
 ) -> None:
     sshd = make_sshd()
@@ -95,7 +95,7 @@ def test_a_passphrase_is_asked_for_with_the_keys_name(
 # --- questions ---
 
 
-def test_password_and_code_are_asked_for_in_turn_and_hidden(
+def test_password_and_code_are_prompted_in_turn_and_hidden(
     gateway: MakeGateway, person: Person, logged_in: LogIn
 ) -> None:
     asked = Answers(person.password, person.code())
@@ -104,7 +104,7 @@ def test_password_and_code_are_asked_for_in_turn_and_hidden(
     assert {prompt.kind for prompt in asked.prompts} == {QuestionKind.SECRET}
 
 
-def test_a_password_by_its_own_method(
+def test_password_authentication_logs_in(
     make_sshd: MakeSshd, person: Person, logged_in: LogIn
 ) -> None:
     lines = ("PasswordAuthentication yes", "AuthenticationMethods password")
@@ -115,7 +115,7 @@ def test_a_password_by_its_own_method(
     assert asked.refused == [False, True]
 
 
-def test_an_unknown_key_is_shown_and_remembered_once_it_was_accepted(
+def test_accepted_host_key_is_remembered(
     make_sshd: MakeSshd, tmp_path: Path, logged_in: LogIn, refused: Refused
 ) -> None:
     sshd = make_sshd()
@@ -168,7 +168,7 @@ def test_keys_only_host_is_reported(make_sshd: MakeSshd, tmp_path: Path, refused
 
 
 @pytest.mark.parametrize("marker", ["", "@revoked "])
-def test_a_changed_or_revoked_key_is_refused_before_the_login(
+def test_changed_or_revoked_host_key_is_rejected_before_the_login(
     make_sshd: MakeSshd, refused: Refused, tmp_path: Path, marker: str
 ) -> None:
     sshd = make_sshd()
@@ -186,7 +186,7 @@ def test_a_changed_or_revoked_key_is_refused_before_the_login(
 # --- what is left ---
 
 
-def test_login_outlives_its_process_and_is_taken_over(
+def test_login_survives_its_process_and_is_reused(
     gateway: MakeGateway, person: Person, make_sshd: MakeSshd, connect: Connect
 ) -> None:
     outer, login = gateway(), make_sshd()
@@ -201,7 +201,7 @@ def test_login_outlives_its_process_and_is_taken_over(
     assert (outer.logins(), login.logins()) == (1, 1)
 
 
-def test_dead_login_is_not_taken_over(make_sshd: MakeSshd, connect: Connect) -> None:
+def test_dead_login_is_not_reused(make_sshd: MakeSshd, connect: Connect) -> None:
     sshd = make_sshd()
     first = connect(sshd.hop())
     first.open()
