@@ -193,7 +193,7 @@ class KernelProcess:
         self.sockets[channel].send_multipart(parts)
 
     def receive(self, channel: bytes) -> "Optional[List[bytes]]":
-        """Return a message for the client; None: there is none, or it was for this class."""
+        """Return a message for the client; None if there is none, or this class handled it."""
         try:
             parts: "List[bytes]" = self.sockets[channel].recv_multipart(self.zmq.NOBLOCK)
         except self.zmq.Again:

@@ -340,7 +340,7 @@ def _limit(match: re.Match[str]) -> _Meaning:
         )
     if scope == "Max" and unit in ("PerJob", "PerNode", "MinutesPerJob"):
         return _Meaning(
-            f"It asks for more {thing} than {owner} allows to one job.",
+            f"It asks for more {thing} than {owner} allows per job.",
             "Submit it again and ask for less or a shorter --time, or use another --qos.",
             never_starts=True,
         )

@@ -45,7 +45,7 @@ from jupyter_slurm.transport.terminal_script import START, exports, script
 _REMOVE_S = 600.0
 _CONNECT_S = 10.0
 _SMALL_BYTES = 1 << 18
-"""Fetched by a helper: a channel of its own takes two round trips more."""
+"""Maximum for the helper; larger files get their own channel, which costs two round trips."""
 
 
 class SshTransport:
