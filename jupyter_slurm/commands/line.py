@@ -204,8 +204,9 @@ def spec(
     usual_name: str = "cell",
     **own: Any,
 ) -> SpecT:
-    """Return the spec of that type for `request` and a cell's text. Variables are written later.
-    `own`: fields that no option sets."""
+    """Return the spec of that type for `request` and a cell's text: fields of equal names, and
+    those that follow from more than one. Variables are written later. `own`: fields that no option
+    sets."""
     fields = made.__struct_fields__
     if "names_in" not in fields and (request.names_in or request.names_out):
         told = "Only Python can have variables; this text starts with `#!`."
@@ -230,38 +231,16 @@ def spec(
     if request.session is not None:
         _check_in_session(request, made, options)
     said: dict[str, Any] = {
+        "id": job_id,
+        "name": name or _of_notebook(notebook) or usual_name,
+        "options": options,
+        "env": dict(request.env),
+        "notebook": notebook,
+        "fingerprint": fingerprint,
         "code": code,
-        "arguments": request.arguments,
-        "names_in": request.names_in,
-        "names_out": request.names_out,
-        "out_format": request.out_format,
-        "session": request.session,
-        "launch": request.launch,
-        "names_gather": request.names_gather,
-        "max_restarts": request.max_restarts,
-        "mpi": request.mpi,
-        "tensorboard": request.tensorboard,
     }
-    return made(
-        id=job_id,
-        name=name or _of_notebook(notebook) or usual_name,
-        cluster=request.cluster,
-        options=options,
-        image=request.image,
-        container_name=request.container_name,
-        container_remap_root=request.container_remap_root,
-        runtime=request.runtime,
-        modules=request.modules,
-        env=dict(request.env),
-        mounts=request.mounts,
-        push=request.push,
-        push_exclude=request.push_exclude,
-        fetch=request.fetch,
-        notebook=notebook,
-        fingerprint=fingerprint,
-        **{field: one for field, one in said.items() if field in fields},
-        **own,
-    )
+    same = {field: getattr(request, field) for field in fields if hasattr(request, field)}
+    return made(**{**same, **{key: one for key, one in said.items() if key in fields}, **own})
 
 
 def with_local_context(spec: SpecT, here: Path | None = None) -> SpecT:

@@ -17,7 +17,7 @@ export function columnsOf(): readonly QueueColumn[] {
   const why = (row: Row): string => row.why ?? '';
   return [
     {
-      ...text('id', 'slurm_id', trans.__('Id'), 82),
+      ...text('id', 'slurm_id', trans.__('ID'), 82),
       value: row => (row.slurm_id == null ? null : Number.parseInt(row.slurm_id, 10))
     },
     text('name', 'name', trans.__('Name'), 122),
@@ -52,7 +52,7 @@ export function columnsOf(): readonly QueueColumn[] {
     text('account', 'account', trans.__('Account'), 100, false),
     text('qos', 'qos', trans.__('QOS'), 90, false),
     text('reason', 'reason', trans.__('Reason'), 140, false),
-    text('job', 'id', trans.__('Our id'), 90, false)
+    text('job', 'id', trans.__('Our ID'), 90, false)
   ];
 }
 
