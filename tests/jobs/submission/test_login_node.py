@@ -235,5 +235,5 @@ def test_image_is_built_on_the_login_node_or_the_failed_step_is_named(
 
 def one_that_is_not_made_says_where_it_failed(ground: Ground) -> None:
     job = ground.failed(ground.recipe("echo 'no luck' >&2; exit 3"), name="other")
-    assert str(job.why).startswith("The image other was not made: building failed.")
+    assert str(job.why).startswith("Image other was not built")
     assert "no luck" in ground.said(job)
