@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ssh.waiting import wait_until
+from tests.ui.lab import submit_script
 from tests.ui.looks import look
 from tests.ui.side import Sbatch, row, runs
 
@@ -28,11 +29,10 @@ def browser_of_files(
     folder.mkdir()
     (folder / NAME).write_text("first line\n")
     name = request.node.name
-    sbatch(name, f"--chdir={folder}", f"--output={folder}/out")
+    options = {"chdir": str(folder), "output": f"{folder}/out"}
+    _, slurm_id = submit_script(page, name, "#!/bin/sh\nsleep 600\n", **options)
+    sbatch.ids.append(slurm_id)
     expect(runs(sidebar).filter(has_text=name)).to_be_visible()
-    row(sidebar, name).click(button="right")
-    page.get_by_role("menuitem", name="Open the job", exact=True).click()
-    expect(page.get_by_role("log", name="Output")).to_be_visible()
     row(sidebar, name).click(button="right")
     page.get_by_role("menuitem", name="Open folder", exact=True).click()
     return page.get_by_role("region", name="Files of clusters"), folder
