@@ -289,6 +289,6 @@ def test_modules_are_loaded_before_the_cell_runs(site: Site, tmp_path: Path) -> 
 def test_missing_module_is_named_and_the_cell_does_not_run(site: Site) -> None:
     job = site.run("print('ran')", modules=("no/such-module",))
     assert (job.state, job.exit_code) == (JobState.FAILED, 66)
-    assert "set up" in str(job.why or "")
+    assert "Setup" in str(job.why or "")
     assert "no/such-module" in site.text(job.id, "stderr")
     assert site.text(job.id) == ""

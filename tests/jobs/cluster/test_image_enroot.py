@@ -78,5 +78,5 @@ def test_failed_image_script_exports_nothing(site: Site) -> None:
     assert "no such luck" in said
     assert "exit code 3 while building" in said
     assert "pyxis: exported container" not in said
-    assert (str(job.why or "")).startswith("The image mine was not made: building failed.")
+    assert (str(job.why or "")).startswith("Image mine was not built: building failed.")
     assert "No such file" not in str(job.why or "")

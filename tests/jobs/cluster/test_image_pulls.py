@@ -106,7 +106,7 @@ def ground(
 
 def not_made(job: Job, reference: str, sentence: str, advice: str) -> None:
     assert job.state is JobState.FAILED
-    assert f"The image {reference} was not made: " in str(job.why or "")
+    assert f"Image {reference} was not built: " in str(job.why or "")
     assert sentence in str(job.why or "")
     assert advice in str(job.advice or "")
     assert "\n" not in str(job.why or "")

@@ -219,7 +219,7 @@ def test_failed_build_names_the_step_and_leaves_no_files(ground: Ground, tmp_pat
     assert "no such luck" in ground.said(job)
     assert "mine was not made" in ground.said(job)
     assert job.why is not None
-    assert str(job.why).startswith("The image mine was not made: building failed.")
+    assert str(job.why).startswith("Image mine was not built: building failed.")
     assert job.advice
     assert [one.name for one in ground.folder.iterdir()] == [".mine.lock"]
     assert list((tmp_path / "node").iterdir()) == []
