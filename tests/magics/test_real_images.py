@@ -74,7 +74,7 @@ def test_image_is_built_once_and_runs_the_next_cell(
     assert "The image mine is there" in made.text
     assert ok(kernel.run(use)).text == "first\n\n"
     again = ok(kernel.run(cell))
-    assert again.text.startswith("The image mine is there")
+    assert again.text.startswith("Image mine exists")
     assert again.displays() == []
     assert "mine+" in str(ok(kernel.run("%slurm image")).messages)
     failed = kernel.run(f"%%slurm_image mine\n{recipe.format(word='x; exit 5')}")

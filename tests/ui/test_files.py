@@ -28,7 +28,7 @@ def browser_of_files(
     folder = tmp_path / "run 1"
     folder.mkdir()
     (folder / NAME).write_text("first line\n")
-    name = request.node.name
+    name = request.node.name[:40]
     options = {"chdir": str(folder), "output": f"{folder}/out"}
     _, slurm_id = submit_script(page, name, "#!/bin/sh\nsleep 600\n", **options)
     sbatch.ids.append(slurm_id)
