@@ -1,7 +1,6 @@
-"""jupyter-slurm: run notebook cells as containerised Slurm jobs, as if they ran here.
+"""jupyter-slurm: run notebook cells as Slurm jobs in containers, as if they ran locally.
 
-Public names and the hooks of IPython and Jupyter; no logic, and nothing heavy is imported before it
-is used.
+Public names and the hooks of IPython and Jupyter. No logic; imports are lazy.
 
     import jupyter_slurm as js
     job = js.connect("arandu").submit(js.CellSpec(name="hello", code="print(1)"))
@@ -72,12 +71,12 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Return what completion shows: the public names, loaded or not, and what each module has."""
+    """Return the names for completion: public names, loaded or not, and module attributes."""
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:
-    """Where `jupyter-builder develop` finds the browser's side, and what JupyterLab calls it."""
+    """Return the browser part's folder and name, for `jupyter-builder develop`."""
     return [{"src": "labextension", "dest": "jupyter-slurm"}]
 
 
@@ -96,7 +95,7 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str | type[SlurmApp]]]:
-    """What a Jupyter server loads: `jupyter server extension list` names it."""
+    """Return the Jupyter server extension, for `jupyter server extension list`."""
     from jupyter_slurm.server.extension import SlurmApp  # noqa: PLC0415
 
     return [{"module": "jupyter_slurm", "app": SlurmApp}]

@@ -1,10 +1,9 @@
-"""The calls that every front end uses, as a Protocol: no code lives here.
+"""The contract of all front ends: `Api`, implemented by `jobs.service.Service` in the agent and by
+`client.AgentClient`, which calls the agent.
 
-`jobs.service.Service` is the one that does the work; `client.AgentClient` speaks the same to the
-agent, which holds a Service. Magics, widgets and the command line know nothing but this.
-Every call may raise a `JupyterSlurmError` (errors.py); each docstring names the particular ones.
-No call waits for a person: one that needs a login that only a person can do raises
-LoginNeededError and has done nothing. `connect` and `answer` are the way to log in.
+Every call may raise a `JupyterSlurmError` (errors.py); docstrings name the particular ones. No call
+waits for user input: a call that needs an interactive login raises LoginNeededError and has no
+effect. `connect` and `answer` log in.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from jupyter_slurm.wire import (
-    Action,
-    ActionVerb,
     AgentStatus,
     Changes,
     Check,
@@ -33,16 +30,18 @@ from jupyter_slurm.wire import (
     ImageSpec,
     Job,
     JobDetails,
+    JobPriority,
     JobSpec,
+    JobVerb,
     LabEntry,
+    ListedJob,
     LogChunk,
     NodeChanges,
     Preview,
-    Priorities,
     ProgramSpec,
-    QueueChanges,
-    QueueEntry,
+    Refusal,
     Result,
+    Row,
     Spending,
     Transfer,
     Tunnel,
@@ -57,49 +56,49 @@ class KernelStreams(Protocol):
     """The request that returns a socket instead of a value."""
 
     def kernel(self, job_id: str) -> socket.socket:
-        """The stream of the kernel in a running job, in the frames of node/kernel_frames.py.
+        """Return the stream to the kernel of a running job, in the frames of node/kernel_frames.py.
 
-        The caller speaks first (BEGIN); closing the socket leaves the kernel. RequestError: the
-        job has no kernel or does not run; ForwardError: no way could be made to its node.
+        The caller sends first (BEGIN). Closing the socket leaves the kernel running. RequestError:
+        the job has no kernel or does not run; ForwardError: its node cannot be reached.
         """
 
 
 class Api(Protocol):
     # --- clusters ---
     def clusters(self) -> list[Cluster]:
-        """Those that the profiles name, the default first."""
+        """Return the clusters of the profiles, the default first."""
 
     def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
-        """Partitions, accounts, QOS: asked at most every few minutes."""
+        """Return partitions, accounts and QOS, at most a few minutes old."""
 
     def doctor(self, cluster: str | None = None) -> list[Check]:
-        """What works on this cluster and what does not, in sentences."""
+        """Check what works on this cluster."""
 
     def describe(self, cluster: str | None = None) -> Description:
-        """What a profile of this cluster could name: tools, Python, folders; asked anew."""
+        """Find what a profile of this cluster could name: tools, Python, folders."""
 
     # --- connections ---
     def connect(
         self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
     ) -> Connection:
-        """Logs in where that is needed. Waits up to `wait_s` until the connection is open or there
-        is a question for this caller. LoginError, HostKeyError, TransportError: it failed.
+        """Log in if needed. Wait up to `wait_s` until the connection is open or has a question for
+        this caller. LoginError, HostKeyError, TransportError: the login failed.
 
-        One login serves everybody. Its questions go to the `caller` (any text of its own) that
-        began it; others get them too when they have lain unanswered for half a minute.
+        One login serves every client. Its questions go to the `caller` (any string) that started
+        it, and to other callers after half a minute without an answer.
         """
 
     def answer(self, question_id: str, text: str | None, wait_s: float = 0.0) -> Connection:
-        """The answer to a question; None ends the login. Waits as `connect` does.
+        """Answer a question; None cancels the login. Wait as `connect` does.
 
-        An answer to a question that is no longer open changes nothing.
+        Answers to questions that are no longer open are ignored.
         """
 
     def disconnect(self, cluster: str | None = None) -> Connection:
-        """Closes it; jobs run on. It stays closed until somebody logs in again."""
+        """Close the connection until the next login; jobs continue."""
 
     def connections(self) -> list[Connection]:
-        """One for each cluster."""
+        """Return the connection of each cluster."""
 
     # --- tunnels ---
     def forward(
@@ -110,17 +109,17 @@ class Api(Protocol):
         job_id: str | None = None,
         local_port: int = 0,
     ) -> Tunnel:
-        """A port of this machine, on both loopbacks, that leads to `host:port` as the login node
-        sees it, or, with a running job, as its node sees it. 0: any free port. ForwardError.
+        """Forward a local port, on both loopback addresses, to `host:port` as seen from the login
+        node or, with `job_id`, from the job's node. 0: any free port. ForwardError.
 
-        The same target gives the same tunnel. It stays, on the same port, until `close_tunnel`.
+        The same target returns the same tunnel, which keeps its port until `close_tunnel`.
         """
 
     def tunnels(self) -> list[Tunnel]: ...
 
     def close_tunnel(self, tunnel_id: str) -> None: ...
 
-    # --- files ---
+    # --- folders ---
     def push(
         self,
         local: str,
@@ -128,9 +127,8 @@ class Api(Protocol):
         cluster: str | None = None,
         exclude: tuple[str, ...] = (),
     ) -> Transfer:
-        """Begins to make the folder (or file) `remote` like `local`; files that only `remote` has
-        stay. `exclude`: patterns as in .gitignore, beside those of the folder's own .gitignore.
-        """
+        """Start copying a local folder or file to the cluster. Files that exist only in `remote`
+        stay. `exclude` takes .gitignore patterns, in addition to the folder's .gitignore."""
 
     def pull(
         self,
@@ -139,90 +137,95 @@ class Api(Protocol):
         cluster: str | None = None,
         exclude: tuple[str, ...] = (),
     ) -> Transfer:
-        """The same the other way round; .gitignore does not count, for it names results."""
+        """Start copying from the cluster. .gitignore does not apply, since it names results."""
 
     def fetch(self, job_id: str) -> Transfer:
-        """Begins to bring the files that the job was told to give back (`JobSpec.fetch`)."""
+        """Start copying the files that the job returns (`JobSpec.fetch`)."""
 
     def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
-        """How far it is; waits up to `wait_s` for it to get further."""
+        """Return a transfer; wait up to `wait_s` for progress."""
 
     def stop_transfer(self, transfer_id: str) -> Transfer:
-        """Ends it; what has arrived stays, and the next one goes on from there."""
+        """Stop a transfer. Copied files stay, and the next transfer resumes from there."""
 
-    # --- single files of a cluster, as its login node sees them ---
+    # --- single files of a cluster, as seen from its login node ---
     def list_folder(self, path: str, cluster: str | None = None) -> FileListing:
-        """What is in a folder; paths are absolute here and below. NotFoundError; FileAccessError,
-        with the words of that machine; RequestError: it is none."""
+        """List a folder. All paths are absolute. NotFoundError; FileAccessError, with the system's
+        message; RequestError: not a folder."""
 
     def file_entry(self, path: str, cluster: str | None = None) -> FileEntry:
-        """The file or folder itself."""
+        """Return the entry of a file or folder."""
 
     def read_file(self, path: str, cluster: str | None = None) -> FileContent:
-        """RequestError: larger than 40 MB, or nothing that is read."""
+        """Read a file. RequestError: larger than 40 MB, or not a regular file."""
 
     def write_file(self, path: str, content: bytes, cluster: str | None = None) -> FileEntry:
-        """Put in place whole, with the rights that it had. RequestError: larger than 40 MB."""
+        """Replace a file atomically and keep its mode. RequestError: larger than 40 MB."""
 
     def make_folder(self, path: str, cluster: str | None = None) -> FileEntry: ...
 
     def rename_file(self, path: str, to: str, cluster: str | None = None) -> FileEntry:
-        """RequestError: `to` is there already."""
+        """Rename a file. RequestError: `to` exists."""
 
     def remove_file(self, path: str, cluster: str | None = None) -> None:
-        """A file, a link, or a folder that is empty."""
+        """Remove a file, a link or an empty folder."""
 
     # --- jobs ---
     def submit(self, spec: JobSpec) -> Job:
-        """The job, once sbatch has taken it. Calling again with the same spec is safe.
+        """Submit a job and return it once sbatch has accepted it. Repeating the call is safe.
 
-        SubmitError: sbatch refused, or is known to. RequestError: it was refused here. When the
-        cluster does not answer (`Job.problem`), or a pushed folder takes its time (`Job.transfer`),
-        the job comes back SUBMITTING: the agent goes on. A cell for a session (`JobSpec.session`)
-        is sent there, without sbatch.
+        SubmitError: Slurm refused the job. RequestError: the agent refused it. If the cluster does
+        not answer (`Job.problem`) or a pushed folder takes long (`Job.transfer`), the job is
+        returned as SUBMITTING and the agent goes on. A session's cell (`JobSpec.session`) is sent
+        to the session, without sbatch.
         """
 
-    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
-        """What `submit` would send; nothing is sent. `estimate`: Slurm is asked when it would
-        start (one RPC, `sbatch --test-only`)."""
+    def preview(self, spec: JobSpec) -> Preview:
+        """Return what `submit` would send, its cost, and when Slurm would start it
+        (`sbatch --test-only`)."""
 
     def attachable(self, spec: JobSpec) -> Earlier | None:
-        """The newest job of this cell to attach to: it was not cancelled, and still runs or has an
-        outcome that was not delivered. None: there is none.
+        """Return the newest job of this cell that was not cancelled and is running or undelivered;
+        None: there is none.
 
-        A cell is known by `JobSpec.fingerprint` and `JobSpec.notebook`. A job that was sent the
-        same variables comes before one that was sent others; `Earlier` names those that differ."""
+        `JobSpec.fingerprint` and `JobSpec.notebook` identify a cell. A job with equal inputs comes
+        before a job with others; `Earlier` names the inputs that differ."""
 
     def notebook_moved(self, path: str, to: str) -> None:
-        """Let jobs follow the rename of their notebook, or of a folder above it. Both paths are
-        absolute, on this machine."""
+        """Update the jobs of a notebook after its rename, or that of a folder above it. Both paths
+        are absolute and local."""
 
     def notebook_path(self, path: str, since_s: float) -> str:
-        """Return the path now of the notebook that had `path` at `since_s`."""
+        """Return the current path of the notebook that had `path` at `since_s`."""
 
     def job(self, job_id: str) -> Job:
-        """By our id, or by Slurm's on any cluster. NotFoundError."""
+        """Return a job by our ID, or by Slurm's on any cluster. NotFoundError."""
 
     def jobs(self, cluster: str | None = None) -> list[Job]:
-        """Ours, newest first; None: of every cluster."""
-
-    def adopt(self, slurm_id: str, cluster: str | None = None) -> Job:
-        """A job of this user's that was submitted elsewhere, as one of ours from now on: watched,
-        steered, its output read from where Slurm says that it writes. One that is ours already is
-        given back as it is. NotFoundError; RequestError: it is somebody else's."""
+        """Return our jobs, newest first; None: of every cluster."""
 
     def details(self, job_id: str) -> JobDetails:
-        """All that can be said of one job: Slurm is asked for its record."""
+        """Return the details of one job, with Slurm's record."""
 
-    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
-        """What is new of jobs and connections; waits up to `wait_s` for the first of it.
+    def changes(
+        self,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        caller: str = "",
+        look: tuple[str, ...] = (),
+        everyone: bool = False,
+    ) -> Changes:
+        """Return changes of jobs and connections since the cursor; wait up to `wait_s` for the
+        first. For `caller` see `connect`.
 
-        `caller`: whose questions the connections show, see `connect`.
+        `look`: the clusters whose queue the client shows. While a client waits here, the agent
+        asks Slurm every `poll_s` seconds, once for all clients.
+        `everyone`: return the unfinished jobs of all users on these clusters, else this user's
+        jobs on every cluster.
         """
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
-        """What it used over time, as measured in the job every few seconds, later less often;
-        waits up to `wait_s` for the first sample after `cursor`."""
+        """Return the job's usage samples since the cursor; wait up to `wait_s` for the first."""
 
     def logs(
         self,
@@ -232,136 +235,115 @@ class Api(Protocol):
         budget_bytes: int | None = 262_144,
         task: int | None = None,
     ) -> LogChunk:
-        """Output after `cursor`; waits up to `wait_s` for output, a change of the job or its end.
+        """Return output after `cursor`; wait up to `wait_s` for output, a change or the end of the
+        job.
 
-        About `budget_bytes` of stream text come back, the newest; what is older is skipped and
-        counted. Displays and errors are never skipped. None: nothing is skipped, and what there
-        is comes in pages of about a megabyte: call again with the new cursor until `end`, or
-        until a page is empty.
+        The answer has the newest `budget_bytes` of stream text, approximately, and counts what it
+        skips. Displays and errors are never skipped. None: skip nothing, and return pages of about
+        a megabyte. Repeat with the new cursor until `end` or an empty page.
 
-        `task`: of an array, by its index; None: of its first. RequestError: there is none such,
-        or Slurm has forgotten where it wrote.
+        `task`: index of an array task; None: the first. RequestError: no such task, or Slurm has
+        forgotten its output file.
         """
 
     def result(self, job_id: str) -> Result:
-        """How a job that has ended did so. JobLostError, SignatureError."""
+        """Return the result of a job that has ended. JobLostError, SignatureError."""
 
     def delivered(self, job_id: str) -> Job:
-        """Notes that the client has the outcome: the cell, run again, is another job."""
+        """Note that a client has the result: running the cell again submits a new job."""
 
     def cancel(self, job_id: str) -> Job:
-        """Asks it to end. The cell of a session is interrupted and leaves the session alone; asked
-        again, it is ended with the process that runs it, and what the session holds is lost."""
+        """Cancel a job. A session's cell is interrupted and the session stays. A second call kills
+        the process of the cell, and the session's variables are lost."""
 
-    def steer_many(
+    def control_jobs(
         self,
-        verb: ActionVerb,
+        verb: JobVerb,
         job_ids: list[str],
         slurm_ids: list[str] | None = None,
         cluster: str | None = None,
-    ) -> Action:
-        """Begins to do this to many jobs of one cluster, hundreds by one of Slurm's commands: jobs
-        of ours, and jobs and tasks there that only Slurm knows, by its ids. It goes on whoever
-        leaves; all are tried, even where one is refused. LoginNeededError: nothing was begun."""
-
-    def action(self, action_id: str, wait_s: float = 0.0) -> Action:
-        """How far it is; waits up to `wait_s` for its end."""
-
-    def stop_action(self, action_id: str) -> Action:
-        """Ends it after the jobs that Slurm is being asked about and those that are next, a
-        thousand at most; what is done stays done."""
-
-    def forget_action(self, action_id: str) -> None:
-        """Takes one that has ended from `Changes.actions`: its end has been told."""
+    ) -> list[Refusal]:
+        """Cancel, hold, release or requeue many jobs of one cluster, hundreds by one command: our
+        jobs, and by Slurm's IDs jobs and array tasks that only Slurm knows. Return the jobs that
+        Slurm refused. LoginNeededError: nothing was done."""
 
     def hold(self, job_id: str) -> Job: ...
 
     def release(self, job_id: str) -> Job: ...
 
     def requeue(self, job_id: str) -> Job:
-        """Ends it and puts it back into the queue, from its beginning; what it has not saved is
-        lost. RequestError: Slurm does not do that with this job (`Job.no_requeue`)."""
+        """Stop a job and queue it again from the beginning. RequestError: Slurm does not requeue
+        this job (`Job.no_requeue`)."""
 
     def extend(self, job_id: str, limit: str) -> Job:
-        """Changes its time limit, as sbatch's --time or like `2h` has it; `+1h`: by so much.
-        CommandError: Slurm does not let one; most clusters let their users only lower it."""
+        """Change the time limit, written as for sbatch's --time, as `2h`, or as `+1h`.
+        CommandError: Slurm refused; most clusters let users only lower it."""
 
     def why(self, job_id: str) -> Job:
-        """The job, Slurm asked anew for its reason and expected start."""
+        """Ask Slurm for the job's reason and expected start, and return the job."""
 
     def forget(self, job_id: str) -> None:
-        """Removes a job that has ended, or whose cluster is no more: its record here and its job
-        dir there. Of one that was adopted the record, at any time; there, nothing is touched."""
+        """Remove the record and the folder of a job that has ended; only the record if its cluster
+        has no profile any more."""
 
     # --- images ---
     def images(self, cluster: str | None = None) -> list[Image]:
-        """Those that jobs can name there: the profile's, those made here, the site's."""
+        """Return the images that jobs can name: the profile's, ours and the site's."""
 
     def make_image(self, spec: ImageSpec) -> ImageBuild:
-        """Begins to build or pull an image, by a job. There is none when the image is there,
-        made from the same recipe; one that is being made has its job. RequestError: the cluster's
-        container tool cannot make that; NotFoundError: its base; and as `submit`."""
+        """Start a job that builds or pulls an image; return no job if the image exists from the
+        same recipe, and the running one if it is being built. RequestError: the container tool
+        cannot build it; NotFoundError: no base image; and the errors of `submit`."""
 
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
         """Remove an image that was built or pulled, with its older versions. NotFoundError."""
 
     # --- labs ---
     def lab_entry(self, job_id: str) -> LabEntry:
-        """What lets a browser into a lab that is ready (`Job.lab`): a secret. A lab is a job of
-        kind LAB, submitted and cancelled as any other. RequestError: it is none, not ready, or has
-        ended."""
+        """Return the login address and token of a lab that is ready (`Job.lab`). A lab is submitted
+        and cancelled as any job. RequestError: not a lab, not ready, or ended."""
 
     def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
-        """Return the secret that lets a browser into a dashboard of a job that runs. Open a port
-        of this machine for it, which closes when the job ends. RequestError: the job does not run,
-        or has none; NotFoundError: it does not answer within `wait_s`."""
+        """Forward a local port to a dashboard of a running job and return its address. The port
+        closes when the job ends. RequestError: the job does not run or has no such dashboard;
+        NotFoundError: the dashboard does not answer within `wait_s`."""
 
     # --- terminals ---
     def shell(self, spec: ProgramSpec) -> list[str]:
-        """Return the argv of a program of this machine that allocates what `spec` asks for and runs
-        its code on the terminal that the program is started in (`srun --pty`). The allocation ends
-        with it. The agent records no job. RequestError, NotFoundError: as of `submit`;
-        ConfigError: this machine has no `ssh`."""
+        """Return the argv of a local program that allocates what `spec` asks for and runs its code
+        on the current terminal (`srun --pty`). The allocation ends with the program. The agent
+        records no job. RequestError, NotFoundError as in `submit`; ConfigError: no local `ssh`."""
 
     def shell_in_job(self, job_id: str, code: str, node: str | None = None) -> list[str]:
-        """Return the argv of a program that likewise runs the sh text `code` in a running job and
-        its image; `node` None: on the job's first node. RequestError: the job does not run, or not
-        on that node; ConfigError: as of `shell`."""
+        """Return the argv of a local program that runs the shell code in a running job and its
+        image. `node` None: the job's first. RequestError: the job does not run, or not on that
+        node; ConfigError as in `shell`."""
 
     # --- the queue ---
-    def queue(self, cluster: str | None = None) -> list[QueueEntry]:
-        """Everybody's jobs, as Slurm lists them."""
-
-    def queue_changes(
-        self,
-        cluster: str | None = None,
-        cursor: str = "",
-        wait_s: float = 0.0,
-        everyone: bool = False,
-    ) -> QueueChanges:
-        """What is new of the queue, this user's jobs or everyone's; waits up to `wait_s` for the
-        first of it, and makes the agent ask Slurm as often as the profile allows (`poll_s`) while
-        somebody waits here: once for all who do. A problem is no error but part of the answer."""
+    def queue(self, cluster: str | None = None) -> list[Row]:
+        """Return everyone's jobs, one row each, as Slurm lists them now."""
 
     def node_changes(
         self, cluster: str | None = None, cursor: str = "", wait_s: float = 0.0
     ) -> NodeChanges:
-        """The same of nodes and partitions, asked a fifth as often."""
+        """Return changes of nodes and partitions; wait up to `wait_s` for the first. While a client
+        waits, the agent asks Slurm a fifth as often as for the queue. A problem is part of the
+        answer, not an error."""
 
-    def history(self, cluster: str | None = None, days: float = 1.0) -> list[QueueEntry]:
-        """This user's jobs that have ended in the last days, as accounting has them, the latest
-        first; [] where there is no accounting."""
+    def history(self, cluster: str | None = None, days: float = 1.0) -> list[ListedJob]:
+        """Return this user's jobs that ended in the last days and have no record here, latest
+        first; [] without accounting."""
 
-    def priorities(self, cluster: str | None = None, job_id: str | None = None) -> Priorities:
-        """Return this user's waiting jobs with what each factor gives to their priority, or that
-        one job (of any cluster) with sentences of where it stands and what would change that."""
+    def priorities(self, job_id: str) -> list[JobPriority]:
+        """Return a waiting job's priority in each of its partitions, with the points of each
+        factor. []: it has none now."""
 
     def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
-        """Return what this user and their accounts have spent since a time (None: thirty days),
-        and what is left of quotas that Slurm knows. RequestError."""
+        """Return what this user and their accounts spent since a time (None: thirty days).
+        RequestError."""
 
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
-        """Runs one of Slurm's own commands (squeue, sinfo, sacct, scancel …) as written."""
+        """Run one of Slurm's own commands (squeue, sinfo, sacct, scancel …) as written."""
 
     # --- the agent ---
     def status(self) -> AgentStatus: ...

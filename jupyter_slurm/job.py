@@ -1,12 +1,11 @@
-"""The handle of a job, for Python: `js.connect().submit(spec)` and what a detached cell gives.
+"""Job handles for Python, returned by `js.connect().submit(spec)` and detached cells.
 
-It speaks `Api` and works in any Python; only `attach` and its card need a notebook or IPython.
+They use `Api` and work in any Python; only `attach` and cards need IPython.
 """
 
 from __future__ import annotations
 
 import contextvars
-import os
 import re
 import sys
 import time
@@ -18,82 +17,32 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands.notebooks import marker_of
-from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, RequestError, from_problem
-from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.readable import duration
-from jupyter_slurm.views.card import (
-    ended_earlier,
-    has_unseen_output,
-    no_longer_listed,
-    plain,
-    title,
-    told_to_end,
-)
+from jupyter_slurm.errors import JupyterSlurmError, from_problem
+from jupyter_slurm.views.card import plain
 from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import (
-    Action,
-    ActionState,
-    ActionVerb,
     CellJob,
     ErrorOutput,
     Job,
     JobSpec,
     JobState,
-    LabSpec,
     LogChunk,
     Output,
     Result,
-    SpecT,
     Stream,
     Transfer,
     TransferState,
 )
 
 if TYPE_CHECKING:
-    from jupyter_slurm.client.login import Answerer
+    from jupyter_slurm.client.login import Prompter
 
-HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
-"""The base URL of a server that JupyterHub has started (and so Binder), told to it and its kernels
-and terminals."""
 _WAIT_S = 20.0
 _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
-def placed(spec: SpecT, here: Path | None = None) -> SpecT:
-    """Return the spec with the folder `here` (None: this process's) in it, since the agent runs in
-    another: the paths where the code runs, what is pushed and where fetched files go are absolute.
-    Add this process's SLURM_CONF and, below a hub, the address below which the hub shows a lab.
-    NotFoundError: the folder to push does not exist."""
-    import msgspec  # noqa: PLC0415
-
-    here = here or Path.cwd()
-    push = pushed_from(here, spec.push)
-    fetch_to = str(here) if spec.fetch else None
-    if isinstance(spec, LabSpec):
-        hub = spec.jupyter_base_url or os.environ.get(HUB_VARIABLE)
-        spec = msgspec.structs.replace(spec, jupyter_base_url=hub)
-    return msgspec.structs.replace(
-        spec,
-        cwd=str(here),
-        push=push,
-        fetch_to=fetch_to,
-        slurm_conf=os.environ.get("SLURM_CONF") or None,
-    )
-
-
-def pushed_from(here: Path, push: str | None) -> str | None:
-    """Return the full path of the folder after --push, as typed in the folder `here`; None: there
-    is none. NotFoundError: it does not exist."""
-    if push is None:
-        return None
-    folder = (here / Path(push).expanduser()).absolute()
-    if not folder.is_dir():
-        raise NotFoundError(f"--push: there is no folder {folder}.")
-    return str(folder)
-
-
 class JobHandle:
-    """One job: ask for its state, wait for it, have its output and variables, cancel it.
+    """A job: its state, output and variables.
 
     `await handle` is `handle.result()` without blocking the event loop.
     """
@@ -108,7 +57,7 @@ class JobHandle:
 
     @property
     def slurm_id(self) -> str | None:
-        """Return Slurm's id; None until sbatch has answered."""
+        """Return Slurm's ID; None before sbatch has answered."""
         return self.job.slurm_id
 
     @property
@@ -117,28 +66,27 @@ class JobHandle:
 
     @property
     def job(self) -> Job:
-        """Return the job as the agent knows it now."""
+        """Return the job's current state."""
         if not (self._job.state.final and self._job.delivered):
             self._job = self._api.job(self.id)
         return self._job
 
     @property
     def output(self) -> str:
-        """Return all text of the job so far in order: stdout, stderr and errors."""
+        """Return the output so far: stdout, stderr and errors in order."""
         return "".join(read_whole_log(self._api, self.id))
 
     def task_output(self, task: int) -> str:
-        """Return the output of one task of an array, by its index; `job.tasks` says which tasks
-        there are and how each does. RequestError."""
+        """Return the output of an array task; `job.tasks` has the indices. RequestError."""
         return "".join(read_whole_log(self._api, self.id, task))
 
     def done(self) -> bool:
-        """Return whether the job has ended, well or not."""
+        """Return whether the job has ended."""
         return self.job.state.final
 
     def wait(self, timeout: float | None = None) -> Job:
-        """Return the job once it has ended. TimeoutError: it had not within `timeout` seconds
-        (None: wait for ever)."""
+        """Wait for the end of the job and return it. TimeoutError: after `timeout` seconds (None:
+        no limit)."""
         until_s = float("inf") if timeout is None else time.monotonic() + timeout
         job = self.job
         cursor = ""
@@ -153,18 +101,17 @@ class JobHandle:
         return job
 
     def result(self, timeout: float | None = None) -> dict[str, object]:
-        """Return the variables that came back, once the job has ended; the files that `--fetch`
-        names have come too. CellFailed: the job did not end well; VariableError: a variable did not
-        come; JobLostError, SignatureError; TimeoutError as `wait`; what kept the files from
-        coming."""
+        """Wait for the end of the job and of `--fetch`, and return the variables. CellFailed: the
+        job failed; VariableError: a variable is missing; JobLostError, SignatureError; TimeoutError
+        as in `wait`; the errors of `--fetch`."""
         variables, failed = self._outcome(timeout)
         if failed:
             raise failed
         return variables
 
     def exception(self, timeout: float | None = None) -> JupyterSlurmError | None:
-        """Return what `result` raises because of the job, once it has ended; None: nothing. Raise
-        what keeps the outcome from coming; TimeoutError as `wait`."""
+        """Wait for the end of the job and return the error that `result` raises for it, or None.
+        Raise other errors; TimeoutError as in `wait`."""
         return self._outcome(timeout)[1]
 
     def _outcome(self, timeout: float | None) -> tuple[dict[str, object], JupyterSlurmError | None]:
@@ -179,7 +126,7 @@ class JobHandle:
             except JupyterSlurmError as exc:
                 if failed is None:
                     raise
-                failed.add_note(f"Its files did not come: {exc}")
+                failed.add_note(f"Its files were not fetched: {exc}")
         self._job = self._api.delivered(self.id)
         return variables, failed
 
@@ -188,13 +135,13 @@ class JobHandle:
         return self._job
 
     def attach(self) -> None:
-        """Bring output, figures and variables into the running cell, as `%slurm attach` does."""
+        """Show output and load variables in the running cell, as `%slurm attach` does."""
         from jupyter_slurm.magics.state import current  # noqa: PLC0415
 
         current().shell.run_line_magic("slurm", f"attach {self.id}")
 
     def __await__(self) -> Generator[Any, None, dict[str, object]]:
-        import asyncio  # noqa: PLC0415 - whoever awaits has loaded it, and a terminal never does
+        import asyncio  # noqa: PLC0415 - loaded by any caller that awaits, and not needed in a terminal
 
         loop = asyncio.get_running_loop()
         context = contextvars.copy_context()
@@ -204,24 +151,24 @@ class JobHandle:
         return f"<{plain(self._job, time.time()).splitlines()[0]}>"
 
     def _ipython_display_(self) -> None:
-        """Show a card that stays up to date."""
+        """Show a live card."""
         from jupyter_slurm.magics.state import current  # noqa: PLC0415
 
-        with suppress(JupyterSlurmError):  # the card says that nothing newer is known
+        with suppress(JupyterSlurmError):  # the card shows the last known state
             self._job = self.job
         current().show_card(self._job)
 
 
 class Connection:
-    """The agent, seen from one cluster: `connect` returns it."""
+    """A cluster, returned by `connect`."""
 
     def __init__(self, api: Api, cluster: str | None) -> None:
         self.api = api
         self.cluster = cluster
 
     def submit(self, spec: JobSpec) -> JobHandle:
-        """Submit a job; the same spec is one job. SubmitError: sbatch refused; RequestError: the
-        spec is not valid."""
+        """Submit a job; the same spec is submitted once. SubmitError: sbatch refused; RequestError:
+        the spec is invalid."""
         import msgspec  # noqa: PLC0415
 
         if spec.cluster is None:
@@ -229,7 +176,7 @@ class Connection:
         return JobHandle(self.api, self.api.submit(spec))
 
     def job(self, job_id: str) -> JobHandle:
-        """Return the job with our id or Slurm's. NotFoundError."""
+        """Return the job with our ID or Slurm's. NotFoundError."""
         return JobHandle(self.api, self.api.job(job_id))
 
     def jobs(self) -> list[JobHandle]:
@@ -238,23 +185,22 @@ class Connection:
 
 
 def connect(cluster: str | None = None) -> Connection:
-    """Connect to the agent, and start it if none runs; jobs that name no cluster go to `cluster`
-    (None: the default cluster). A call that needs a login asks the person who is there for it.
-    AgentError."""
+    """Connect to the agent, and start it if needed. Jobs without a cluster go to `cluster` (None:
+    the default). A call that needs a login asks the user. AgentError."""
     from jupyter_slurm import client  # noqa: PLC0415
-    from jupyter_slurm.client.login import attended  # noqa: PLC0415
+    from jupyter_slurm.client.login import interactive  # noqa: PLC0415
 
-    return Connection(attended(client.connect(), _answerer()), cluster)
+    return Connection(interactive(client.connect(), _prompter()), cluster)
 
 
-def _answerer() -> Answerer:
+def _prompter() -> Prompter:
     if "IPython" in sys.modules:
-        from jupyter_slurm.magics.frontend import answerer  # noqa: PLC0415
+        from jupyter_slurm.magics.frontend import prompter  # noqa: PLC0415
 
-        return answerer()
-    from jupyter_slurm.client.login import TerminalAnswerer  # noqa: PLC0415
+        return prompter()
+    from jupyter_slurm.client.login import TerminalPrompter  # noqa: PLC0415
 
-    return TerminalAnswerer()
+    return TerminalPrompter()
 
 
 def until_ready(
@@ -264,8 +210,8 @@ def until_ready(
     wait_s: Callable[[Job], float] = lambda _: _WAIT_S,
     ask: Callable[[Callable[[], LogChunk]], LogChunk] = lambda call: call(),
 ) -> Iterator[LogChunk]:
-    """Yield the chunks of the job's log until the job, as each chunk gives it, is ready or has
-    ended. `ask` makes the calls, each of which waits for `wait_s`."""
+    """Yield chunks of the job's log until the job is `ready` or has ended. `ask` makes the calls,
+    each of which waits for `wait_s`."""
     cursor = ""
     while not (job.state.final or is_ready(job)):
         chunk = ask(partial(api.logs, job.id, cursor, wait_s=wait_s(job)))
@@ -276,7 +222,7 @@ def until_ready(
 def log_pages(
     api: Api, job_id: str, task: int | None = None, cursor: str = ""
 ) -> Iterator[LogChunk]:
-    """Yield all output so far of a job, or of a task of an array, page by page."""
+    """Yield the log so far of a job or array task, in pages."""
     while True:
         chunk = api.logs(job_id, cursor, budget_bytes=None, task=task)
         yield chunk
@@ -286,13 +232,13 @@ def log_pages(
 
 
 def read_whole_log(api: Api, job_id: str, task: int | None = None) -> Iterator[str]:
-    """Yield the text of the whole log in order: stdout, stderr and errors."""
+    """Yield the text of the log: stdout, stderr and errors in order."""
     for chunk in log_pages(api, job_id, task):
         yield text_of(chunk.outputs)
 
 
 def text_of(outputs: Iterable[Output]) -> str:
-    """Return the text of streams and errors, also of errors that a notebook's cell may raise."""
+    """Return the text of streams and errors, including ignored errors of notebook cells."""
     return "".join(map(_text_of, outputs))
 
 
@@ -308,140 +254,31 @@ def _text_of(output: Output) -> str:
 
 
 def error_text(error: ErrorOutput) -> str:
-    """Return what a terminal shows of the error, with the colours of its traceback."""
+    """Return the error for a terminal, with colours."""
     if error.ename == "SystemExit":
-        # As Python itself: `sys.exit(3)` says nothing, `sys.exit("why")` says why.
+        # As in Python, `sys.exit(3)` prints nothing and `sys.exit("why")` the text.
         return "" if error.evalue.removeprefix("-").isdecimal() else f"{error.evalue}\n"
     return ("\n".join(error.traceback) or f"{error.ename}: {error.evalue}") + "\n"
 
 
-def steer_each(
-    api: Api, verb: ActionVerb, words: Sequence[str]
-) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Apply the verb to the jobs that the words name, those of a cluster by one action; yield for
-    each what to say, or why it is unchanged."""
-    found: dict[str, Job | JupyterSlurmError] = {}
-    for word in dict.fromkeys(words):
-        try:
-            found[word] = api.job(word)
-        except JupyterSlurmError as exc:
-            found[word] = exc
-    there: dict[str, list[str]] = {}
-    for job in found.values():
-        if isinstance(job, Job):
-            there.setdefault(job.cluster, []).append(job.id)
-    ended: dict[str, Action | JupyterSlurmError | None] = {}
-    for cluster, ids in there.items():
-        try:
-            ended[cluster] = _steered(api, verb, list(dict.fromkeys(ids)), cluster)
-        except JupyterSlurmError as exc:
-            ended[cluster] = exc
-    for word, before in found.items():
-        if isinstance(before, Job):
-            yield word, _outcome(api, verb, word, before, ended[before.cluster])
-        else:
-            yield word, before
-
-
-def unfetched(api: Api, words: Iterable[str]) -> list[Job]:
-    """Return those of the jobs whose output or variables would be lost with them."""
-    found = []
-    for word in words:
-        with suppress(NotFoundError):
-            found.append(api.job(word))
-    return [job for job in found if has_unseen_output(job) and not kind_of(job).is_as_written]
-
-
-def forgetting(jobs: Sequence[Job]) -> str:
-    """Say what would be lost with these jobs."""
-    return (
-        f"Output and variables of {', '.join(title(job) for job in jobs)} have not been fetched "
-        "and will be lost."
-    )
-
-
-def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Forget the jobs that the words name, one after the other; yield as `steer_each` does."""
-    for word in words:
-        try:
-            before = api.job(word)
-            api.forget(word)
-            yield word, f"{title(before)}: forgotten"
-        except JupyterSlurmError as exc:
-            yield word, exc
-
-
-def _steered(api: Api, verb: ActionVerb, job_ids: list[str], cluster: str) -> Action | None:
-    """Return the action when it has ended, and stop it where the wait is interrupted. None: it was
-    a single job, whose own call says more when it fails. To cancel one that is gone already is no
-    error."""
-    if len(job_ids) == 1 and verb != "cancel":
-        call: Callable[[str], Job] = getattr(api, verb)
-        call(job_ids[0])
-        return None
-    action = api.steer_many(verb, job_ids, [], cluster)
-    try:
-        while action.state is ActionState.RUNNING:
-            action = api.action(action.id, wait_s=_WAIT_S)
-    except KeyboardInterrupt:
-        api.stop_action(action.id)
-        raise
-    api.forget_action(action.id)
-    return action
-
-
-def _outcome(
-    api: Api, verb: ActionVerb, word: str, before: Job, action: Action | JupyterSlurmError | None
-) -> str | JupyterSlurmError:
-    job = api.job(before.id)
-    is_asked = job.state.final or job.cancel_requested_s != before.cancel_requested_s
-    if not (verb == "cancel" and is_asked) and (error := _error_of(before, action)) is not None:
-        return error
-    if verb != "cancel":
-        return _told_done(verb, before, job)
-    earlier = ended_earlier(before, word, time.time())
-    told = told_to_end(job) if is_asked else no_longer_listed(job)
-    return " ".join(filter(None, (earlier, told)))
-
-
-def _error_of(job: Job, action: Action | JupyterSlurmError | None) -> JupyterSlurmError | None:
-    if action is None or isinstance(action, JupyterSlurmError):
-        return action
-    why = next((one.why for one in action.refusals if one.job in (job.slurm_id, job.id)), None)
-    if why is not None:
-        return RequestError(why)
-    return from_problem(action.problem) if action.problem is not None else None
-
-
-def _told_done(verb: ActionVerb, before: Job, job: Job) -> str:
-    if verb != "requeue":
-        done = "held" if verb == "hold" else "released"
-        return f"{title(before)}: {done} ({job.state.word})"
-    # While Slurm ends the run, the job is COMPLETING, which does not tell what becomes of it.
-    run = ""
-    if before.started_s and before.nodes:
-        run = f" after {duration(time.time() - before.started_s)} on {', '.join(before.nodes)}"
-    return f"{title(before)}: stopped{run} and requeued; unsaved work is lost"
-
-
 def wait_for_transfer(api: Api, transfer: Transfer) -> Transfer:
-    """Return the transfer once it has ended. Raise what made it fail."""
+    """Wait for the end of a transfer and return it. Raise its error."""
     while transfer.state is TransferState.RUNNING:
         transfer = api.transfer(transfer.id, wait_s=_WAIT_S)
     return check_transfer(transfer)
 
 
 def check_transfer(transfer: Transfer) -> Transfer:
-    """Return the transfer; raise what made it fail."""
+    """Return the transfer; raise its error."""
     if transfer.state is TransferState.FAILED:
         if transfer.problem is None:
-            raise JupyterSlurmError("The transfer failed, and nobody knows why.")
+            raise JupyterSlurmError("The transfer failed for an unknown reason.")
         raise from_problem(transfer.problem)
     return transfer
 
 
 def check_shown_transfer(transfer: Transfer) -> Transfer:
-    """Check a transfer the same way, after its card has named the files that did not arrive."""
+    """Return the transfer; raise its error, without the files that its card lists."""
     if transfer.failed is not None and transfer.problem is not None:
         error = from_problem(transfer.problem)
         error.detail = None
@@ -452,8 +289,7 @@ def check_shown_transfer(transfer: Transfer) -> Transfer:
 def read_result_variables(
     result: Result, failed: dict[str, str] | None = None
 ) -> dict[str, object]:
-    """Return the variables that were asked for and can be read; add to `failed`, by name, why
-    others cannot."""
+    """Return the requested variables; add to `failed` the errors of the others, by name."""
     job, values = result.job, dict[str, object]()
     failed = {} if failed is None else failed
     if not isinstance(job, CellJob):
@@ -476,8 +312,7 @@ def read_result_variables(
 def _read(
     job: CellJob, path: str, names: Sequence[str], asked: Sequence[str], failed: dict[str, str]
 ) -> dict[str, object]:
-    """Read those of `names` that were asked for from a file; add to `failed` why others stay
-    unread."""
+    """Read the requested variables from a file; add to `failed` the errors of the others."""
     from jupyter_slurm.jobs.outcome.variables import read_variables  # noqa: PLC0415
 
     wanted = [name for name in names if name in asked]

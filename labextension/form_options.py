@@ -1,4 +1,4 @@
-"""Prints the options that the form has fields for, of which wire.mjs makes submit/options.ts."""
+"""Prints the options that the form has fields for; wire.mjs generates submit/options.ts from it."""
 
 from __future__ import annotations
 
@@ -33,12 +33,15 @@ def _form_option(name: str) -> dict[str, object]:
         words += [f"--{theirs.name}"] if theirs.name != name else []
         words += [f"-{theirs.short}"] if theirs.short else []
     ours = of[0].options[name] if of else None
-    return {
+    found: dict[str, object] = {
         "name": name,
         "words": words,
         "kinds": [kind for kind, command in _COMMANDS.items() if _has(command, name)],
         "help": OPTIONS[name].help if ours is None else ours.help,
     }
+    if ours is not None and "|" in ours.metavar:
+        found["choices"] = ours.metavar.split("|")
+    return found
 
 
 def _has(command: Command, name: str) -> bool:

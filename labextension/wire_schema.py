@@ -20,7 +20,7 @@ _BY_NAME = {one.__name__: one for one in _TYPES}
 
 def main() -> None:
     _, components = msgspec.json.schema_components(_TYPES, ref_template="#/definitions/{name}")
-    unions = {"Output": Output, "Job": wire.Job, "JobSpec": wire.JobSpec}
+    unions = {"Output": Output, "Job": wire.Job, "JobSpec": wire.JobSpec, "Row": wire.Row}
     schemas, _ = msgspec.json.schema_components(
         [*unions.values()], ref_template="#/definitions/{name}"
     )

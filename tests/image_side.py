@@ -1,4 +1,4 @@
-"""The images of an Api in memory: a fake, for front ends; making one is a job that prints text."""
+"""The images of an Api in memory: a fake for front ends. A build is a job that prints text."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class ImageSide:
     def __init__(self) -> None:
         self.image_specs: list[ImageSpec] = []
         self.made: dict[str, Image] = {}
-        """By name; what is asked for again is there already."""
+        """Images by name; a repeated request finds the first."""
         self.making = "print('making it')"
-        """The job that makes one."""
+        """The job of a build."""
 
     def submit(self, spec: JobSpec) -> Job:
         raise NotImplementedError

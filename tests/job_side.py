@@ -1,4 +1,4 @@
-"""The jobs of an Api in memory, kept and told of; what runs them is each one's own."""
+"""The job records of an Api in memory. Subclasses run the jobs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from jupyter_slurm.wire import (
-    Action,
-    ActionState,
-    ActionVerb,
     AgentStatus,
     Changes,
     Connection,
     Job,
+    JobVerb,
+    QueueStatus,
+    Refusal,
     UsageChanges,
     UsageSample,
 )
@@ -36,21 +36,6 @@ STATUS = AgentStatus(
 )
 
 
-def action_of(verb: ActionVerb, job_ids: list[str], cluster: str | None, **fields: Any) -> Action:
-    """One that has ended well."""
-    value = Action(
-        id="action",
-        cluster=cluster or "",
-        verb=verb,
-        state=ActionState.DONE,
-        jobs=len(job_ids),
-        done=len(job_ids),
-        began_s=0.0,
-        ended_s=1.0,
-    )
-    return msgspec.structs.replace(value, **fields)
-
-
 class JobSide(ABC):
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
@@ -58,7 +43,6 @@ class JobSide(ABC):
         self._revision = 0
         self._woken = False
         self._changed = threading.Condition()
-        self._actions: dict[str, Action] = {}
 
     @abstractmethod
     def connections(self) -> list[Connection]: ...
@@ -97,7 +81,14 @@ class JobSide(ABC):
     def jobs(self, cluster: str | None = None) -> list[Job]:
         return [job for job in reversed(self._jobs.values()) if cluster in (None, job.cluster)]
 
-    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
+    def changes(
+        self,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        caller: str = "",
+        look: tuple[str, ...] = (),
+        everyone: bool = False,
+    ) -> Changes:
         known = revision_of(cursor)
         with self._changed:
             self._changed.wait_for(lambda: self._revision > known or self._woken, wait_s)
@@ -106,6 +97,9 @@ class JobSide(ABC):
                 whole=known < 0,
                 jobs=tuple(job for job in self._jobs.values() if job.revision > known),
                 gone=tuple(job_id for at, job_id in self._gone if at > known >= 0),
+                queues=tuple(
+                    QueueStatus(cluster=name, asked_s=1.0, interval_s=10.0) for name in look
+                ),
                 connections=None if known >= 0 else tuple(self.connections()),
             )
 
@@ -124,24 +118,13 @@ class JobSide(ABC):
     def extend(self, job_id: str, limit: str) -> Job:
         return self.change(job_id, limit_s=7200)
 
-    def steer_many(
+    def control_jobs(
         self,
-        verb: ActionVerb,
+        verb: JobVerb,
         job_ids: list[str],
         slurm_ids: list[str] | None = None,
         cluster: str | None = None,
-    ) -> Action:
+    ) -> list[Refusal]:
         for job_id in job_ids:
             getattr(self, verb)(job_id)
-        action = action_of(verb, job_ids, cluster)
-        self._actions[action.id] = action
-        return action
-
-    def action(self, action_id: str, wait_s: float = 0.0) -> Action:
-        return self._actions[action_id]
-
-    def stop_action(self, action_id: str) -> Action:
-        return self._actions[action_id]
-
-    def forget_action(self, action_id: str) -> None:
-        self._actions.pop(action_id, None)
+        return []

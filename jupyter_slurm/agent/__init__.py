@@ -1,5 +1,5 @@
-"""The agent: one process per user and host that holds the Service, reached by a Unix socket.
+"""The agent: one process per user and host that holds the Service and serves a Unix socket.
 
-This imports nothing: `client.py` loads the client's side (protocol, place, link, connection,
-launch, peers) and must not load the server's (run, app, routes, instance_lock, log, detach).
+This imports nothing: clients load protocol, place, link, connection, launch and peers, and must not
+load the server's modules (app, routes, instance_lock, log).
 """

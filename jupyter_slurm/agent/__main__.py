@@ -1,7 +1,7 @@
-"""`python -m jupyter_slurm.agent [--detach] [--socket PATH]`: run the agent; no logic but that.
+"""`python -m jupyter_slurm.agent [--detach] [--socket PATH]`: run the agent.
 
-With --detach it does not become a child of a notebook's kernel: it has a session of its own, so
-that neither an interrupt nor the kernel's end reaches it, and nobody has to wait for it.
+With --detach it has its own session, so that neither an interrupt nor the end of the kernel that
+started it reaches it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def detach() -> Callable[[], None]:
-    """Go on in a child, in its own session, and return a function that tells the starter "ready".
+    """Continue in a child with its own session; return a function that reports readiness.
 
-    The starter's process exits with 0 at that moment, or with 1 when the child ends before. The
-    child keeps stderr until it redirects it. Call this before there are threads.
+    The parent exits with 0 when the child is ready, or with 1 if the child ends before. The child
+    keeps stderr until it redirects it. Call this before any thread starts.
     """
     heard, said = os.pipe()
     if child := os.fork():
@@ -34,7 +34,7 @@ def detach() -> Callable[[], None]:
     os.umask(0o077)
 
     def ready() -> None:
-        with suppress(BrokenPipeError):  # the starter was interrupted; others will find us
+        with suppress(BrokenPipeError):  # the starter was interrupted; other clients find the agent
             os.write(said, b"r")
         os.close(said)
 
@@ -49,10 +49,8 @@ def _exit_as(child: int, heard: int) -> None:
 
 
 def main(argv: Sequence[str], make_service: Callable[[], AgentService]) -> int:
-    """Run an agent with that service to its end; return the exit code.
-
-    0: it has ended normally, or another agent serves the socket already.
-    """
+    """Run an agent with this service; return the exit code, 0 also if another agent serves the
+    socket already."""
     parser = argparse.ArgumentParser(prog="python -m jupyter_slurm.agent")
     parser.add_argument("--detach", action="store_true", help="leave the terminal behind")
     parser.add_argument("--socket", type=Path, help="where to listen (default: by the user)")
@@ -60,7 +58,7 @@ def main(argv: Sequence[str], make_service: Callable[[], AgentService]) -> int:
     # Before anything heavy is imported: some libraries start threads, which a fork would lose.
     ready = detach() if options.detach else None
 
-    from jupyter_slurm.agent.run import run  # noqa: PLC0415
+    from jupyter_slurm.agent.app import run  # noqa: PLC0415
 
     return run(options.socket, make_service, ready)
 

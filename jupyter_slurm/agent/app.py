@@ -1,8 +1,7 @@
-"""The agent's life: it takes its lock, serves, and ends when nobody needs it; nothing of calls.
+"""The agent's life: lock, log, service, event loop, end.
 
-It ends on SIGTERM, when a newer client asks it to (`retire`), after a long idle time, and when its
-socket or lock was removed, so that no client could find it. Jobs go on without it: they are in the
-store, and the next agent takes them up.
+It ends on SIGTERM, when a newer client retires it, after a long idle time, and when its socket or
+lock is removed, so that no client can find it. Jobs continue, and the next agent resumes them.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,21 +25,23 @@ import msgspec
 from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream
 
-from jupyter_slurm import places
-from jupyter_slurm.agent.instance_lock import InstanceLock
+from jupyter_slurm import core_dumps, places
+from jupyter_slurm.agent.instance_lock import InstanceLock, take
 from jupyter_slurm.agent.kernel_stream import route
+from jupyter_slurm.agent.log import LogFile, open_log
 from jupyter_slurm.agent.peers import peer_uid
+from jupyter_slurm.agent.place import log_path, socket_path
 from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, PROTOCOL, Hello, calls, version
-from jupyter_slurm.agent.routes import Desk, application
+from jupyter_slurm.agent.routes import Dispatcher, application
 from jupyter_slurm.api import Api
-from jupyter_slurm.errors import ConfigError
+from jupyter_slurm.errors import ConfigError, JupyterSlurmError
 from jupyter_slurm.wire import AgentStatus
 
 IDLE_VARIABLE = "JUPYTER_SLURM_AGENT_IDLE_S"
 GRACE_S = 15.0
-"""Seconds for requests under way when the agent ends; clients repeat those that take longer."""
+"""Seconds for pending requests when the agent ends; clients repeat the rest."""
 END_S = GRACE_S + 5.0
-"""How long an agent that was asked to end takes at most, whatever hangs in it."""
+"""Maximum time that the agent takes to end, whatever hangs."""
 
 _IDLE_S = 20 * 60.0
 _CHECK_S = 60.0
@@ -50,28 +52,26 @@ _log = logging.getLogger(__name__)
 
 
 class AgentService(Api, Protocol):
-    """The part of the working service that the agent needs, beside the calls."""
+    """The calls, and what else the agent needs of the service."""
 
     def kernel(self, job_id: str) -> socket.socket:
         """Return the stream of the kernel in a job."""
 
     def needed(self, quiet_s: float) -> bool:
-        """Tell whether something would be lost if the agent, without a request for `quiet_s`, ended
-        now."""
+        """Return whether the agent must stay, after `quiet_s` without a request."""
 
     def left(self, caller: str) -> None:
-        """Note that the process that logged in as `caller` has hung up."""
+        """Note that the process that logged in as `caller` has disconnected."""
 
     def wake_waiters(self) -> None:
-        """Let every waiting call return now."""
+        """Make every waiting call return now."""
 
     def close(self) -> None:
-        """End threads and connections; jobs go on."""
+        """End threads and connections; jobs continue."""
 
 
 class _OwnUserServer(HTTPServer):
-    """The server for the agent's own user: it hangs up on every other user's process, and reports
-    connections that are closed."""
+    """An HTTP server that rejects processes of other users and reports closed connections."""
 
     on_gone: Callable[[object], None]
 
@@ -82,7 +82,7 @@ class _OwnUserServer(HTTPServer):
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         try:
             uid = peer_uid(stream.socket)
-        except OSError:  # hung up already
+        except OSError:  # closed already
             stream.close()
             return
         if uid != os.getuid():
@@ -93,7 +93,7 @@ class _OwnUserServer(HTTPServer):
 
 
 class Agent:
-    """One agent under its lock. `serve` runs it to its end."""
+    """An agent that holds its lock."""
 
     def __init__(self, service: AgentService, instance_lock: InstanceLock, log_path: Path) -> None:
         self._service = service
@@ -105,19 +105,17 @@ class Agent:
         methods: dict[str, Callable[..., object]] = {
             name: getattr(service, name) for name in calls()
         }
-        self._desk = Desk(methods | {"status": self.status}, os.fspath(log_path))
+        self._dispatcher = Dispatcher(methods | {"status": self.status}, os.fspath(log_path))
 
     async def serve(self, ready: Callable[[], None]) -> bool:
-        """Serve until it is time to end; call `ready` once clients can connect.
-
-        Return False if a request or the service did not end in time: do not wait for it then.
-        """
+        """Serve until the agent ends; call `ready` once clients can connect. Return False if a
+        request or the service did not end in time."""
         server = _OwnUserServer(
             application(
-                self._desk,
+                self._dispatcher,
                 self._hello(),
                 functools.partial(self._end, "retired"),
-                [route(self._desk, self._service.kernel)],
+                [route(self._dispatcher, self._service.kernel)],
             ),
             max_body_size=MAX_BODY_BYTES,
         )
@@ -132,15 +130,17 @@ class Agent:
         self._instance_lock.leave()
         orderly = await self._finish()
         await server.close_all_connections()
-        _log.info("agent has ended%s", "" if orderly else "; something had to be cut off")
+        _log.info(
+            "agent has ended%s", "" if orderly else "; a request or the service did not end in time"
+        )
         return orderly
 
     def _client_gone(self, connection: object) -> None:
-        for caller in self._desk.callers_gone(connection):
+        for caller in self._dispatcher.callers_gone(connection):
             asyncio.get_running_loop().run_in_executor(None, self._service.left, caller)
 
     def status(self) -> AgentStatus:
-        """Return the service's own status, with the values that only the process knows."""
+        """Return the service's status with the values of the process."""
         return msgspec.structs.replace(
             self._service.status(),
             version=version(),
@@ -152,7 +152,7 @@ class Agent:
             started_s=self._started_s,
             memory_mib=memory_mib(),
             cpu_s=time.process_time(),
-            clients=self._desk.in_flight,
+            clients=self._dispatcher.in_flight,
         )
 
     def _hello(self) -> Hello:
@@ -162,7 +162,7 @@ class Agent:
     def _end(self, reason: str) -> None:
         if not self._ending.is_set():
             _log.info("agent ends: %s", reason)
-        self._desk.closed = True
+        self._dispatcher.closed = True
         self._ending.set()
 
     async def _until_end(self) -> None:
@@ -180,36 +180,36 @@ class Agent:
             self._end(f"idle for {self._idle_s:.0f} s")
 
     def _is_idle(self) -> bool:
-        quiet_s = monotonic() - self._desk.last_request_s
-        return not self._desk.in_flight and quiet_s >= self._idle_s
+        quiet_s = monotonic() - self._dispatcher.last_request_s
+        return not self._dispatcher.in_flight and quiet_s >= self._idle_s
 
     async def _is_needed(self) -> bool:
-        quiet_s = monotonic() - self._desk.last_request_s
+        quiet_s = monotonic() - self._dispatcher.last_request_s
         try:
-            return await self._desk.in_thread(lambda: self._service.needed(quiet_s))
-        except Exception:  # noqa: BLE001 - not known: then it may be
-            _log.exception("whether there is anything left to do could not be found out")
+            return await self._dispatcher.in_thread(lambda: self._service.needed(quiet_s))
+        except Exception:  # noqa: BLE001 - assume that it is
+            _log.exception("the service failed to report whether it is needed")
             return True
 
     async def _finish(self) -> bool:
-        """Let requests under way end, then the service; return False when one of them does not."""
+        """End pending requests, then the service; return False if one does not end."""
         give_up_s = monotonic() + GRACE_S
-        quiet = await self._desk.quiet_within(0)
+        quiet = await self._dispatcher.quiet_within(0)
         while not quiet and monotonic() < give_up_s:
-            # Again and again: a request may come to its wait after the first call.
+            # Repeated, since a request may start waiting after the first call.
             self._service.wake_waiters()
-            quiet = await self._desk.quiet_within(_WAKE_S)
+            quiet = await self._dispatcher.quiet_within(_WAKE_S)
         try:
             async with asyncio.timeout(_CLOSE_S):
-                await self._desk.in_thread(self._service.close)
-        except Exception:  # noqa: BLE001 - TimeoutError or a bug: it ends in any case
+                await self._dispatcher.in_thread(self._service.close)
+        except Exception:  # noqa: BLE001 - TimeoutError or a bug; the agent ends anyway
             _log.exception("closing the service failed")
             return False
         return quiet
 
 
 def idle_s(text: str | None) -> float:
-    """Return how long the agent stays without jobs and requests before it ends. ConfigError."""
+    """Return the seconds without jobs and requests after which the agent ends. ConfigError."""
     try:
         value = float(text) if text else _IDLE_S
     except ValueError:
@@ -223,9 +223,59 @@ def idle_s(text: str | None) -> float:
 
 
 def memory_mib() -> float:
-    """Return this process's memory in RAM now; its peak if there is no /proc."""
+    """Return the resident memory of this process; its peak if there is no /proc."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return pages * resource.getpagesize() / 2**20
+
+
+def run(
+    path: Path | None, make_service: Callable[[], AgentService], ready: Callable[[], None] | None
+) -> int:
+    """Serve the socket `path` (None: the user's); return the exit code.
+
+    With `ready` the process is detached: once clients can connect, call `ready` and redirect stdout
+    and stderr to the log. The lock is taken before the service starts: a store must never have two
+    services.
+    """
+    core_dumps.refuse()  # memory holds keys and answers of logins
+    try:
+        log_file = open_log(log_path())
+        instance_lock = take(path or socket_path(), wait_s=END_S)
+        if instance_lock is None:
+            return 0
+        orderly = _serve(instance_lock, make_service, _announcer(log_file, ready))
+    except JupyterSlurmError as exc:
+        _log.error("the agent could not start: %s", exc)
+        print(exc, file=sys.stderr)  # noqa: T201 - the starter's client shows it to its user
+        return 1
+    except Exception:
+        _log.exception("the agent failed")
+        raise
+    if not orderly:
+        # Python would wait for threads of calls that do not return.
+        logging.shutdown()
+        os._exit(0)
+    return 0
+
+
+def _serve(
+    instance_lock: InstanceLock, make_service: Callable[[], AgentService], ready: Callable[[], None]
+) -> bool:
+    service = make_service()
+    try:
+        return asyncio.run(Agent(service, instance_lock, log_path()).serve(ready))
+    except BaseException:
+        service.close()  # its threads would keep the process alive
+        raise
+
+
+def _announcer(log_file: LogFile, ready: Callable[[], None] | None) -> Callable[[], None]:
+    def announce() -> None:
+        if ready is not None:
+            log_file.hold_stdio()
+            ready()
+
+    return announce

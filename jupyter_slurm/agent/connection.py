@@ -1,6 +1,6 @@
-"""One HTTP connection to the agent's Unix socket; no retries, no starting, no Api.
+"""One HTTP connection to the agent's Unix socket.
 
-Imported when a client connects for the first time: http.client takes a while to load.
+Imported at the first connection, since http.client loads slowly.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from jupyter_slurm.errors import AgentError
 from jupyter_slurm.wire import Problem
 
 GONE = (ConnectionError, FileNotFoundError, BlockingIOError, http.client.HTTPException)
-"""The errors of a call when nobody listens, or when the agent ends during the call.
-BlockingIOError: its queue of new connections is full (connect(2), EAGAIN)."""
+"""Errors if no agent listens, or if it ends during the call. BlockingIOError: its queue of new
+connections is full (connect(2), EAGAIN)."""
 
 _HELLO_TIMEOUT_S = 10.0
 
 
 class NotDoneError(ConnectionResetError):
-    """The agent has not begun to do the call."""
+    """The agent did not start the call."""
 
 
 class AgentConnection(http.client.HTTPConnection):
-    """A connection to an agent that has answered: `hello` identifies it.
+    """A connection to an agent that has answered; `hello` identifies it.
 
-    It raises one of `GONE` if nobody answers, AgentError if the socket is not trustworthy or its
-    agent is stuck.
+    Raises one of `GONE` if no agent answers, AgentError if the socket is not trustworthy or the
+    agent hangs.
     """
 
-    # http.client would connect again by itself, perhaps to another agent, and greet nobody.
+    # http.client would reconnect by itself, perhaps to another agent.
     auto_open = 0
 
     def __init__(self, path: Path) -> None:
@@ -60,28 +60,28 @@ class AgentConnection(http.client.HTTPConnection):
             raise AgentError(f"{self._path} is served by another user (uid {uid}).")
 
     def post(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Return the answer's status and body. One of `GONE`, or AgentError after `timeout_s`."""
+        """Return status and body of the answer. One of `GONE`; AgentError: timed out."""
         self.sock.settimeout(timeout_s)
         try:
             status, answer = self._exchange("POST", name, body)
         except TimeoutError as exc:
             raise AgentError(
-                f"The agent (pid {self.hello.pid}) has not answered {name} in {timeout_s:.0f} s.",
-                hint="The cluster may be slow: try again. `jupyter slurm status` shows the agent.",
+                f"The agent (pid {self.hello.pid}) did not answer {name} within {timeout_s:.0f} s.",
+                hint="Try again; the cluster may be slow. `jupyter slurm status` shows the agent.",
             ) from exc
         if status == 503 and _is_retiring(answer):
             raise NotDoneError("the agent is about to end")
         return status, answer
 
     def into_stream(self) -> socket.socket:
-        """Return the connection as a stream of bytes, after an answer of 101; close this object."""
+        """Return the socket after an answer of 101, and close this object."""
         stream = self.sock.dup()
         stream.settimeout(None)
         self.close()
         return stream
 
     def retire(self) -> None:
-        """Ask the agent to end once it has answered its requests."""
+        """Ask the agent to end after its pending requests."""
         self._ask("POST", "retire", b"")
 
     def _ask(self, verb: str, name: str, body: bytes) -> bytes:
@@ -89,10 +89,9 @@ class AgentConnection(http.client.HTTPConnection):
             status, answer = self._exchange(verb, name, body)
         except TimeoutError as exc:
             raise AgentError(
-                f"Something listens at {self._path}, but has not answered for "
-                f"{_HELLO_TIMEOUT_S:.0f} s.",
-                hint="If it hangs, end the process whose id is in "
-                f"{self._path.parent / 'agent.lock'}; `%slurm doctor` says more.",
+                f"The agent at {self._path} did not answer within {_HELLO_TIMEOUT_S:.0f} s.",
+                hint="If it hangs, kill the process whose ID is in "
+                f"{self._path.parent / 'agent.lock'}.",
             ) from exc
         if status != 200:
             raise ConnectionResetError(f"the agent answered {name} with {status}")
@@ -100,7 +99,7 @@ class AgentConnection(http.client.HTTPConnection):
 
     def _exchange(self, verb: str, name: str, body: bytes) -> tuple[int, bytes]:
         self.request(verb, PREFIX + name, body, {"Content-Type": "application/json"})
-        # Left to its finalizer, in which Python drops whatever is raised, a Ctrl-C would be lost.
+        # Closed here, since a Ctrl-C raised in a finalizer would be lost.
         with self.getresponse() as response:
             return response.status, response.read()
 

@@ -1,7 +1,6 @@
-"""Let one agent of a user run at a time, by a lock beside its socket; no HTTP.
+"""The lock that admits one agent per user: a flock(2) on `agent.lock` beside the socket.
 
-The lock is a flock(2) on `agent.lock` beside the socket: the system lets go of it when the process
-dies, however it dies. The lock file stays; its text is the process id, for people.
+The system releases it when the process dies. The file stays and contains the process ID.
 """
 
 from __future__ import annotations
@@ -20,21 +19,18 @@ _RETRY_S = 0.05
 
 
 class InstanceLock:
-    """The lock, held. Made by `take`."""
+    """The held lock, made by `take`."""
 
     def __init__(self, path: Path, lock_fd: int) -> None:
         self.path = path
         """The socket."""
         self.lock_fd = lock_fd
-        """The agent does not close it: its threads may write to the store until the process is
-        gone, and the system releases the lock then."""
+        """Never closed: threads may write to the store until the process is gone."""
         self._socket_id: tuple[int, int] | None = None
 
     def listen(self) -> socket.socket:
-        """Return the listening socket (0600), after removing a dead agent's.
-
-        AgentError: the path is too long, another file is there, or no socket can be made.
-        """
+        """Return the listening socket (0600) after removing a dead agent's. AgentError: the path is
+        too long or another file, or the socket cannot be created."""
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             if self.path.is_socket():
@@ -53,13 +49,13 @@ class InstanceLock:
         return listener
 
     def still_ours(self) -> bool:
-        """Return False once the socket or the lock was removed or replaced: nobody can find us."""
+        """Return False if socket or lock were removed or replaced: no client finds this agent."""
         return self._socket_is_ours() and _identity(_lock_path(self.path)) == _fd_identity(
             self.lock_fd
         )
 
     def leave(self) -> None:
-        """Remove the socket, unless another agent has it already; keep the lock."""
+        """Remove the socket unless another agent has it; keep the lock."""
         if self._socket_is_ours():
             self.path.unlink(missing_ok=True)
         self._socket_id = None
@@ -69,9 +65,9 @@ class InstanceLock:
 
 
 def take(path: Path, wait_s: float) -> InstanceLock | None:
-    """Take the lock of the socket `path`; None when another agent serves it already.
+    """Take the lock of the socket `path`; None: another agent serves it.
 
-    Wait up to `wait_s` for an agent that is about to end. AgentError: it did not end, or this file
+    Wait up to `wait_s` for an agent that is about to end. AgentError: it did not end, or the file
     system has no locks.
     """
     give_up_s = time.monotonic() + wait_s
@@ -99,7 +95,7 @@ def _opened(lock: Path) -> int:
     except OSError as exc:
         raise AgentError(
             f"The agent cannot open its lock {lock}: {exc.strerror}.",
-            hint="Remove what is in its place, or make room for it.",
+            hint="Remove what is in its place, or free disk space.",
         ) from exc
 
 
@@ -114,7 +110,7 @@ def _locked(fd: int, path: Path) -> bool:
             f"{_lock_path(path)} cannot be locked: {exc.strerror}.",
             hint="Set JUPYTER_RUNTIME_DIR to a folder on a local disk.",
         ) from exc
-    # Locking a file that was removed since we opened it would let a second agent sit.
+    # The file may have been removed since it was opened.
     return _identity(_lock_path(path)) == _fd_identity(fd)
 
 

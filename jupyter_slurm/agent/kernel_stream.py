@@ -1,8 +1,7 @@
-"""`POST /v1/kernel`: the HTTP connection becomes the stream of a kernel in a job.
+"""`POST /v1/kernel`: the HTTP connection becomes the stream to a job's kernel.
 
-The request is a KernelRequest; the answer is 101, after which both sides send frames
-(node/kernel_frames.py), the client first, or a Problem as of any call. Nothing here looks into the
-frames.
+The request is a KernelRequest. The answer is a Problem, or 101, after which both sides send frames
+(node/kernel_frames.py), the client first.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from jupyter_slurm.agent.protocol import (
     KernelRequest,
     retiring,
 )
-from jupyter_slurm.agent.routes import Desk, Response, Route
+from jupyter_slurm.agent.routes import Dispatcher, Response, Route
 from jupyter_slurm.errors import RequestError
 
 Open = Callable[[str], socket.socket]
-"""Takes the job's ID."""
+"""A function that opens the stream of the job with this ID."""
 
 _PIECE_BYTES = 1 << 16
 _END_S = 5.0
 
 
 class _KernelStream(RequestHandler):
-    def initialize(self, desk: Desk, open_kernel: Open) -> None:
-        self._desk = desk
+    def initialize(self, dispatcher: Dispatcher, open_kernel: Open) -> None:
+        self._dispatcher = dispatcher
         self._open = open_kernel
         self._hung_up = False
 
@@ -50,10 +49,12 @@ class _KernelStream(RequestHandler):
             opened.append(self._open(_job_id(self.request.body)))
             return Response(101, b"")
 
-        if self._desk.closed:
+        if self._dispatcher.closed:
             response = Response(503, msgspec.json.encode(retiring()))
         else:
-            response = await self._desk.counted(lambda: self._desk.guarded(KERNEL, work))
+            response = await self._dispatcher.counted(
+                lambda: self._dispatcher.guarded(KERNEL, work)
+            )
         if not opened:
             self.set_status(response.status)
             self.set_header("Content-Type", "application/json")
@@ -61,11 +62,11 @@ class _KernelStream(RequestHandler):
         elif self._hung_up:
             opened[0].close()
         else:
-            _hand_over(self.detach(), opened[0])
+            _detach_socket(self.detach(), opened[0])
 
 
-def route(desk: Desk, open_kernel: Open) -> Route:
-    shared: dict[str, object] = {"desk": desk, "open_kernel": open_kernel}
+def route(dispatcher: Dispatcher, open_kernel: Open) -> Route:
+    shared: dict[str, object] = {"dispatcher": dispatcher, "open_kernel": open_kernel}
     return f"{PREFIX}{KERNEL}", _KernelStream, shared
 
 
@@ -76,37 +77,39 @@ def _job_id(body: bytes) -> str:
         raise RequestError(f"{KERNEL}: {exc}.") from exc
 
 
-def _hand_over(stream: IOStream, far: socket.socket) -> None:
+def _detach_socket(stream: IOStream, kernel: socket.socket) -> None:
     """Take the client's socket out of the event loop."""
     client = stream.socket.dup()
     stream.close()
     client.setblocking(True)
-    threading.Thread(target=_carry, args=[client, far], name="kernel stream", daemon=True).start()
+    threading.Thread(
+        target=_copy_both_ways, args=[client, kernel], name="kernel stream", daemon=True
+    ).start()
 
 
-def _carry(client: socket.socket, far: socket.socket) -> None:
-    """Carry bytes until one side ends; after the client, wait some seconds for the far end."""
+def _copy_both_ways(client: socket.socket, kernel: socket.socket) -> None:
+    """Copy bytes until one side ends; after the client, wait some seconds for the kernel."""
     back = threading.Thread(
-        target=_copy, args=[far, client], name="kernel stream back", daemon=True
+        target=_copy, args=[kernel, client], name="kernel stream back", daemon=True
     )
     with suppress(OSError):
         client.sendall(UPGRADED)
-        # Until the client has sent a frame it reads HTTP, and might take more than the answer.
-        far.sendall(client.recv(_PIECE_BYTES))
+        # Before its first frame the client reads HTTP and might read more than the answer.
+        kernel.sendall(client.recv(_PIECE_BYTES))
         back.start()
-        _copy(client, far)
+        _copy(client, kernel)
         back.join(_END_S)
-    for sock in (client, far):
+    for sock in (client, kernel):
         with suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
     if back.ident is not None:
         back.join()
     client.close()
-    far.close()
+    kernel.close()
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Copy the incoming bytes, and their end."""
+    """Copy the incoming bytes and the end of the stream."""
     with suppress(OSError):
         while data := source.recv(_PIECE_BYTES):
             target.sendall(data)

@@ -1,7 +1,7 @@
-"""Start an agent for a client that finds none; `__main__.py` has the agent's own side of it.
+"""Start the agent for a client that finds none.
 
-Among clients that start at once one runs the starter, by a lock on `agent.starting`; the others
-look again. Should two run it, the agent's own lock still lets only one agent run.
+A lock on `agent.starting` lets one of several clients start it. If two do, the agent's own lock
+still admits only one agent.
 """
 
 from __future__ import annotations
@@ -28,22 +28,17 @@ _NAMES = (
     "KRB5.*|LD_LIBRARY_PATH|VIRTUAL_ENV|CONDA_PREFIX|JUPYTER_.*|SLURM_BITSTR_LEN|SLURM_TIME_FORMAT"
 )
 _KEPT_WITHOUT_PYTHONS = re.compile(_NAMES)
-"""The variables that the agent gets from a client that ignores PYTHON… itself (`python -E`): those
-are another Python's."""
+"""Variables for an agent whose client ignores PYTHON… (`python -E`), as another Python's."""
 _KEPT = re.compile(f"{_NAMES}|PYTHON.*")
 _SECRET = re.compile("TOKEN|PASSWORD|SECRET|COOKIE")
 _MEMORY = {"MALLOC_ARENA_MAX": "2"}
-"""glibc gives threads heaps of their own, which in a process of many threads that lives for weeks
-keep unused memory (mallopt(3), M_ARENA_MAX). Under mixed load over SSH the agent grew by 13 MiB in
-72 s, and with one heap for all by 2 MiB in 44 s; two were not measured."""
+"""glibc's heaps per thread keep unused memory in a long-lived process (mallopt(3), M_ARENA_MAX).
+Under mixed load over SSH the agent grew by 13 MiB in 72 s, and with one heap by 2 MiB in 44 s."""
 
 
 def start(command: Sequence[str], socket: Path, timeout_s: float) -> None:
-    """Return when this call has started an agent, or at once when another client is starting one.
-
-    Make the socket's folder if it is gone. AgentError: the agent did not start, with its own
-    words.
-    """
+    """Start an agent; return at once if another client is starting one. AgentError: the agent did
+    not start, with its output."""
     places.private_dir(socket.parent)
     with _starter(socket.with_name("agent.starting")) as mine:
         if mine:
@@ -51,8 +46,8 @@ def start(command: Sequence[str], socket: Path, timeout_s: float) -> None:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of a client's environment that the agent gets: the same whichever client
-    starts it, nothing of one notebook, one job or one server, and no tokens.
+    """Return the agent's environment: independent of the client's notebook, job or server, without
+    tokens.
 
     >>> environment({"HOME": "/home/ada", "JPY_PARENT_PID": "7", "JUPYTERHUB_API_TOKEN": "x"})
     {'HOME': '/home/ada'}
@@ -67,7 +62,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def _starter(path: Path) -> Iterator[bool]:
-    """Yield whether this client is the one to start the agent."""
+    """Yield whether this client starts the agent."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         yield _lock(fd)
@@ -80,7 +75,7 @@ def _lock(fd: int) -> bool:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks: the agent will say so
+    except OSError:  # a file system without locks, which the agent reports
         return True
     return True
 
@@ -99,7 +94,7 @@ def _run(argv: list[str], timeout_s: float) -> None:
             check=False,
         )
     except OSError as exc:
-        raise AgentError(f"The agent's program {argv[0]} cannot be run: {exc.strerror}.") from exc
+        raise AgentError(f"Cannot run the agent's program {argv[0]}: {exc.strerror}.") from exc
     except subprocess.TimeoutExpired as exc:
         raise AgentError(
             f"The agent did not start within {timeout_s:.0f} s.",
@@ -115,7 +110,7 @@ def _run(argv: list[str], timeout_s: float) -> None:
 
 
 def _python_path() -> dict[str, str]:
-    """Return variables that let the agent import this package if not installed (a checkout)."""
+    """Return the variables that let the agent import this package from a checkout."""
     root = Path(__file__).parents[2]
     if root.name in {"site-packages", "dist-packages"}:
         return {}

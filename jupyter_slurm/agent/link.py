@@ -1,7 +1,6 @@
-"""A client's link to its agent: keep connections open; start, replace and find an agent.
+"""A client's link to its agent: it finds, starts or replaces the agent and keeps connections open.
 
-It does not know the calls: requests and answers are bytes. No threads and no timers; many threads
-may use a link at once, and both sides of a fork.
+Requests and answers are bytes. Thread-safe, usable on both sides of a fork, without own threads.
 """
 
 from __future__ import annotations
@@ -21,49 +20,46 @@ from jupyter_slurm.agent.protocol import ONCE, PROTOCOL, Hello, may_be_done, rel
 from jupyter_slurm.errors import AgentError
 
 _PAUSES_S = (0.0, 0.1, 1.0)
-"""The pause before each try of a call; those of `ONCE` are tried again only if nothing was done."""
+"""Pauses before each try of a call; calls in `ONCE` are repeated only if they had no effect."""
 _RECOVERY_S = 30.0
-"""How long a call goes on finding or starting an agent; longer than one may take to end."""
+"""Seconds to find or start an agent, more than an agent takes to end."""
 _LOOK_S = 0.05
 _LONGEST_LOOK_S = 1.0
 _IDLE_CONNECTIONS = 8
 
 
 class Link:
-    """A link to the agent at `path`; `command` starts one there, None: start and replace none."""
+    """A link to the agent at `path`; `command` starts one, None: never start or replace it."""
 
     def __init__(self, path: Path, command: Sequence[str] | None) -> None:
         self._path = path
         self._command = command
-        # A connection is in here while nobody uses it: taking one out needs no lock.
+        # Taking a connection out needs no lock.
         self._idle: deque[AgentConnection] = deque(maxlen=_IDLE_CONNECTIONS)
         self._pid = os.getpid()
         self._replaces = command is not None
 
     def check(self) -> None:
-        """Return once an agent answers; start one, or replace an older one, as needed."""
+        """Wait for an agent; start it or replace an older one if needed."""
         self._idle.append(self._take(time.monotonic() + _RECOVERY_S))
 
     def reaches(self) -> bool:
-        """Tell whether an agent answers now. AgentError: it does not fit this version."""
+        """Return whether an agent answers. AgentError: it does not fit this version."""
         try:
-            self._idle.append(self._greeted())
+            self._idle.append(self._connected())
         except GONE:
             return False
         return True
 
     def ask(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Return the status and the body of the answer.
-
-        AgentError: no agent answers or starts, it ended again and again, or it did not answer
-        within `timeout_s`.
-        """
+        """Return the status and the body of the answer. AgentError: no agent answers or starts, it
+        ended repeatedly, or it did not answer within `timeout_s`."""
         connection, answer = self._exchange(name, body, timeout_s)
         self._idle.append(connection)
         return answer
 
     def stream(self, name: str, body: bytes, timeout_s: float) -> socket.socket | tuple[int, bytes]:
-        """Ask as `ask` does; if the answer is 101, return the connection, still unread."""
+        """Ask as `ask` does; for an answer of 101 return the connection."""
         connection, answer = self._exchange(name, body, timeout_s)
         if answer[0] == 101:
             return connection.into_stream()
@@ -79,7 +75,7 @@ class Link:
             sent = False
             try:
                 until_s = deadline_s or time.monotonic() + _RECOVERY_S
-                # Of an idle one it is not known whether it still leads anywhere.
+                # An idle connection may be dead.
                 connection = self._obtain(until_s) if name in ONCE else self._take(until_s)
                 sent = True
                 answer = _post(connection, name, body, timeout_s)
@@ -87,24 +83,24 @@ class Link:
                 if sent and name in ONCE and not isinstance(exc, NotDoneError):
                     raise may_be_done(name, exc) from exc
                 gone = exc
-                self.close()  # the idle ones lead to the same agent
+                self.close()  # idle connections reach the same agent
                 deadline_s = deadline_s or time.monotonic() + _RECOVERY_S
             else:
                 return connection, answer
         raise AgentError(
-            f"The agent ended {len(_PAUSES_S)} times while it was asked for {name}.",
+            f"The agent ended {len(_PAUSES_S)} times during {name}.",
             hint=f"Its log: {log_path()}",
             detail=repr(gone),
         ) from gone
 
     def close(self) -> None:
         """Close the idle connections; the link remains usable."""
-        with suppress(IndexError):  # which it is in the end; another thread may take from it too
+        with suppress(IndexError):  # empty at the end, or emptied by another thread
             while True:
                 self._idle.pop().close()
 
     def _take(self, deadline_s: float) -> AgentConnection:
-        if self._pid != os.getpid():  # the parent goes on using those of before the fork
+        if self._pid != os.getpid():  # the parent keeps its connections
             self.close()
             self._pid = os.getpid()
         try:
@@ -113,11 +109,11 @@ class Link:
             return self._obtain(deadline_s)
 
     def _obtain(self, deadline_s: float) -> AgentConnection:
-        """Return a new connection; start or replace an agent as needed."""
+        """Return a new connection; start or replace the agent if needed."""
         pause_s = 0.0
         while True:
             try:
-                return self._greeted()
+                return self._connected()
             except GONE as exc:
                 left_s = self._time_left(deadline_s, exc)
             assert self._command is not None
@@ -126,7 +122,7 @@ class Link:
             pause_s = min(pause_s + _LOOK_S, _LONGEST_LOOK_S)
 
     def _time_left(self, deadline_s: float, gone: Exception) -> float:
-        """Return the seconds left. AgentError: there are none, or this link starts no agent."""
+        """Return the seconds left. AgentError: none, or this link does not start agents."""
         if self._command is None:
             raise AgentError("No agent is running.", detail=str(gone)) from gone
         left_s = deadline_s - time.monotonic()
@@ -138,20 +134,20 @@ class Link:
             ) from gone
         return left_s
 
-    def _greeted(self) -> AgentConnection:
-        """Return a connection to an agent that fits; ask an older agent to end, and raise one of
-        `GONE` then."""
+    def _connected(self) -> AgentConnection:
+        """Return a connection to an agent that fits. Ask an older agent to end and raise one of
+        `GONE`."""
         try:
             connection = AgentConnection(self._path)
         except GONE:
             raise
-        except OSError as exc:  # no rights, a path too long for a socket
+        except OSError as exc:  # no permission, or a path too long for a socket
             raise AgentError(
                 f"The agent's socket {self._path} cannot be used: {exc}.",
-                hint="Set JUPYTER_RUNTIME_DIR to a folder of yours on a local disk.",
+                hint="Set JUPYTER_RUNTIME_DIR to your own folder on a local disk.",
             ) from exc
         if self._replaces and is_older(connection.hello):
-            # Once: the version on disk may be older than the one this process has loaded.
+            # Only once: the version on disk may be older than the loaded one.
             self._replaces = False
             connection.retire()
             connection.close()
@@ -168,7 +164,7 @@ class Link:
 
 
 def is_older(hello: Hello) -> bool:
-    """Tell whether the agent is of an older version than this process."""
+    """Return whether the agent is older than this process."""
     return (hello.protocol, release(hello.version)) < (PROTOCOL, release(version()))
 
 
@@ -177,6 +173,6 @@ def _post(
 ) -> tuple[int, bytes]:
     try:
         return connection.post(name, body, timeout_s)
-    except BaseException:  # an interrupt too: its answer would be read as the next call's
+    except BaseException:  # an interrupt too: the next call would read this answer
         connection.close()
         raise

@@ -1,7 +1,7 @@
-"""The agent's log: one file, 0600, of limited size; nothing about its content.
+"""The agent's log: one file, 0600, of limited size.
 
-The agent's process logs starts and ends, refused peers, errors with their tracebacks. Never
-secrets, never the text or the output of a cell.
+The agent logs starts and ends, rejected peers, and errors with tracebacks; never secrets, cells or
+their output.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ _OLD_FILES = 1
 
 
 class _Formatter(logging.Formatter):
-    """The format: times in UTC; tracebacks without the words of foreign errors, which may quote a
-    cell."""
+    """Times in UTC; tracebacks without the text of foreign errors, which may quote a cell."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -33,7 +32,7 @@ class _Formatter(logging.Formatter):
         self.converter = time.gmtime
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
-        """Return the places and kinds of the error and of its causes, the first one first."""
+        """Return the tracebacks and types of the error and its causes, the first cause first."""
         error, parts = ei[1], []
         while error is not None:
             places = "".join(traceback.format_tb(error.__traceback__))
@@ -51,8 +50,8 @@ class LogFile(RotatingFileHandler):
         self.setFormatter(_Formatter())
 
     def hold_stdio(self) -> None:
-        """Send stdout and stderr of this process here, to keep a dying interpreter's words; they
-        follow the file when it is replaced."""
+        """Redirect stdout and stderr to the log, also after it is rotated, to keep the output of a
+        dying interpreter."""
         self._holds_stdio = True
         if self.stream is not None:
             self._point_stdio(self.stream)
@@ -71,14 +70,14 @@ class LogFile(RotatingFileHandler):
 
 
 def open_log(path: Path) -> LogFile:
-    """Open the file for all logging of this process: ours from INFO, others' from WARNING on.
-    AgentError: it cannot be written."""
+    """Open the log of this process, for our messages from INFO and others' from WARNING on.
+    AgentError: cannot write it."""
     try:
         log_file = LogFile(path)
     except OSError as exc:
         raise AgentError(
             f"The agent cannot write its log {path}: {exc.strerror}.",
-            hint="Remove what is in its place, or make room for it.",
+            hint="Remove what is in its place, or free disk space.",
         ) from exc
     logging.getLogger().addHandler(log_file)
     logging.getLogger("jupyter_slurm").setLevel(logging.INFO)

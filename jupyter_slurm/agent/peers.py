@@ -1,7 +1,4 @@
-"""The user at the other end of a Unix socket, and the owner of a socket file; nothing else.
-
-The kernel vouches for the answer, so it holds even if the rights of a folder were loosened.
-"""
+"""The user at the other end of a Unix socket, and the owner of a socket file."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ _SOL_LOCAL, _LOCAL_PEERCRED = 0, 1  # macOS: sys/un.h; Python has no names for t
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Return the uid of the process that connected (or listened). OSError: not known."""
+    """Return the uid of the process at the other end. OSError: unknown."""
     if sys.platform == "darwin":
         # struct xucred: u_int cr_version; uid_t cr_uid; … (sys/ucred.h)
         credentials = connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, struct.calcsize("2I"))
@@ -31,21 +28,19 @@ def peer_uid(connection: socket.socket) -> int:
 
 
 def check_socket_file(path: Path) -> None:
-    """Raise AgentError when another user could have put the socket there, or could listen in.
-
-    FileNotFoundError when there is none.
-    """
+    """Raise AgentError if another user may have created or replaced the socket, FileNotFoundError
+    if it does not exist."""
     folder = path.parent.stat()
     if folder.st_uid != os.getuid() or stat.S_IMODE(folder.st_mode) & 0o077:
         raise AgentError(
-            f"The agent's folder {path.parent} is not yours alone (uid {folder.st_uid}, mode "
+            f"The agent's folder {path.parent} is not private to you (uid {folder.st_uid}, mode "
             f"{stat.S_IMODE(folder.st_mode):04o}).",
             hint=f"If it is yours: chmod 700 '{path.parent}'. Otherwise unset JUPYTER_SLURM_AGENT "
-            "and set JUPYTER_RUNTIME_DIR to a folder of yours.",
+            "and set JUPYTER_RUNTIME_DIR to your own folder.",
         )
     info = path.lstat()
     if info.st_uid != os.getuid() or not stat.S_ISSOCK(info.st_mode):
         raise AgentError(
-            f"{path} is not a socket of yours (uid {info.st_uid}).",
+            f"{path} is not your socket (uid {info.st_uid}).",
             hint="Remove it.",
         )

@@ -1,4 +1,4 @@
-"""The paths of the agent of this user and host: its socket and its log; this makes neither."""
+"""Paths of this user's agent on this host: socket and log."""
 
 from __future__ import annotations
 
@@ -9,31 +9,34 @@ from pathlib import Path
 from jupyter_slurm import places
 
 SOCKET_VARIABLE = "JUPYTER_SLURM_AGENT"
-"""The socket's path, for processes that would compute another one: a Jupyter server sets it for its
-kernels, so that they all meet even where a kernel's folders are not the server's."""
+"""The socket's path. A Jupyter server sets it for its kernels, whose folders may differ."""
 
 
 def socket_path() -> Path:
-    """Return the path in SOCKET_VARIABLE, if usable from here, else this host's."""
-    told = told_path()
-    return told if told is not None and _is_here(told) else places.runtime_dir() / "agent.sock"
+    """Return the path in SOCKET_VARIABLE if its agent is on this host, else the default."""
+    announced = announced_path()
+    return (
+        announced
+        if announced is not None and _is_here(announced)
+        else places.runtime_dir() / "agent.sock"
+    )
 
 
-def told_path() -> Path | None:
-    told = os.environ.get(SOCKET_VARIABLE)
-    return Path(told) if told else None
+def announced_path() -> Path | None:
+    path = os.environ.get(SOCKET_VARIABLE)
+    return Path(path) if path else None
 
 
 def _is_here(path: Path) -> bool:
-    """Tell whether an agent at this path is one of this host: its folder exists here, and if the
-    folder is named after another host (many hosts see a home), a process listens nevertheless."""
+    """Return whether the agent at this path is on this host. Hosts may share a home: a folder that
+    is named after another host counts only if a process listens there."""
     folder = path.parent
     if not folder.is_dir():
         return False
-    return places.is_of_this_host(folder) or _somebody_listens(path)
+    return places.is_of_this_host(folder) or _is_listening(path)
 
 
-def _somebody_listens(path: Path) -> bool:
+def _is_listening(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:

@@ -1,12 +1,11 @@
 """The protocol of an agent and its clients: the calls, their JSON, the version handshake.
 
-Both sides derive every call from the annotations of `api.Api`, so they cannot drift apart. No I/O
-and no sockets here, and no tornado: kernels import this module.
+Both sides derive the calls from the annotations of `api.Api`. Kernels import this module, so it
+does no I/O and imports no tornado.
 
-A call is `POST /v1/<name>` with a JSON object of the method's keyword arguments; the answer is the
-method's return value with status 200, or a `Problem` with the error's own status. Beside the calls
-there are `GET /v1/hello` and `POST /v1/retire`, which never change, so that agents and clients of
-any two versions understand each other that far.
+A call is `POST /v1/<name>` with a JSON object of the method's keyword arguments. The answer is the
+return value with status 200, or a `Problem` with the error's status. `GET /v1/hello` and
+`POST /v1/retire` never change, so that agents and clients of any versions understand them.
 """
 
 from __future__ import annotations
@@ -25,29 +24,29 @@ from jupyter_slurm.errors import AgentError, JupyterSlurmError, RequestError, fr
 from jupyter_slurm.wire import Problem
 
 PROTOCOL = 3
-"""Raised whenever a client of the release before could misunderstand an answer."""
+"""Version of the protocol, raised if older clients could misunderstand an answer."""
 
 PREFIX = "/v1/"
 KERNEL = "kernel"
-"""The path of a kernel's stream: it returns a socket instead of a value."""
+"""Path of a kernel's stream, which returns a socket instead of a value."""
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: kernel\r\n\r\n"
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Largest request, that is about the largest cell: variables travel as files."""
+"""Maximum size of a request, and so of a cell; variables are sent as files."""
 NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Errors of decoding a sender's bytes: malformed JSON, invalid UTF-8, or endless nesting."""
+"""Errors of decoding foreign JSON: malformed, invalid UTF-8, nested too deeply."""
 
 LONGEST_WAIT_S = 60.0
-"""The longest wait of a call; it returns then, as the caller may have hung up long ago."""
+"""Maximum wait of a call, since the caller may have disconnected."""
 
 
 class KernelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The body of the request for the stream of a kernel."""
+    """Body of the request for a kernel's stream."""
 
     job_id: str
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """The agent that answers at a socket."""
+    """Identity of the agent that answers."""
 
     version: str
     protocol: int
@@ -57,7 +56,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.cache
 def version() -> str:
-    """Return the version of this package; "0" in a checkout that is not installed."""
+    """Return the version of this package; "0" if it is not installed."""
     from importlib import metadata  # noqa: PLC0415 - slow, and needed only when connecting
 
     try:
@@ -67,7 +66,7 @@ def version() -> str:
 
 
 def release(text: str) -> tuple[int, ...]:
-    """Return the numbers of a version, to compare by; pre-release and local parts do not count.
+    """Return the numbers of a version for comparison, without pre-release and local parts.
 
     >>> release("0.12.1") > release("0.9.0.dev1")
     True
@@ -77,39 +76,39 @@ def release(text: str) -> tuple[int, ...]:
 
 
 ONCE = frozenset(
-    "cancel steer_many requeue extend command make_folder rename_file remove_file".split()
+    "cancel control_jobs requeue extend command make_folder rename_file remove_file".split()
 )
-"""The calls that clients do not repeat when the answer was lost: the agent may have done them, and
-a second time would do something else. All others may be repeated: `submit` goes by the spec's id,
-an answer by its question's, and a transfer does not send files again that are the same already."""
+"""Calls that clients do not repeat after a lost answer, as a second call may have another effect.
+All others are idempotent: `submit` by the spec's ID, `answer` by the question's, and transfers skip
+unchanged files."""
 
 
 def may_be_done(name: str, gone: Exception) -> AgentError:
-    """Return the error to raise if the answer of such a call was lost."""
+    """Return the error for a lost answer of such a call."""
     return AgentError(
-        f"The answer to {name} was lost: it may have been done.",
-        hint="Look how it stands before you ask again.",
+        f"The connection dropped during {name}, which may have succeeded.",
+        hint="Check the state before you try again.",
         detail=repr(gone),
     )
 
 
 def retiring() -> Problem:
-    """Return the answer of an agent that is about to end: ask again, another one will answer."""
+    """Return the answer of an agent that is about to end; clients ask the next agent."""
     return Problem(code=AgentError.code, message="The agent is about to end.", transient=True)
 
 
 @dataclass(frozen=True)
 class Call:
-    """One method of `Api` as it goes over the wire."""
+    """The encoding of one method of `Api`."""
 
     name: str
     arguments: type[msgspec.Struct]
-    """The parameters as fields, with their types and defaults."""
+    """Parameters as fields, with types and defaults."""
     returns: Any
     """The return annotation."""
 
     def pack(self, named: Mapping[str, object]) -> bytes:
-        """Return the request's body. RequestError: something in it cannot travel."""
+        """Return the request's body. RequestError: an argument cannot be encoded."""
         try:
             body = msgspec.json.encode(named)
         except (UnicodeEncodeError, TypeError, msgspec.MsgspecError) as exc:
@@ -119,14 +118,14 @@ class Call:
             ) from exc
         if len(body) > MAX_BODY_BYTES:
             raise RequestError(
-                f"{self.name} would send {len(body) / 2**20:.0f} MiB, and the agent takes "
-                f"{MAX_BODY_BYTES / 2**20:.0f} MiB at most.",
+                f"{self.name} would send {len(body) / 2**20:.0f} MiB; the agent accepts at most "
+                f"{MAX_BODY_BYTES / 2**20:.0f} MiB.",
                 hint="Put large data into variables or files instead of the cell's text.",
             )
         return body
 
     def unpack(self, body: bytes) -> dict[str, object]:
-        """Return the keyword arguments. RequestError: names a wrong, missing or unknown one."""
+        """Return the keyword arguments. RequestError: names an invalid, missing or unknown one."""
         try:
             given = msgspec.json.decode(body or b"{}", type=self.arguments)
         except NOT_JSON as exc:
@@ -137,10 +136,8 @@ class Call:
         return named
 
     def unpack_answer(self, status: int, answer: bytes) -> Any:
-        """Return the method's return value, or raise its error.
-
-        AgentError: the answer is not one that this version understands.
-        """
+        """Return the method's return value or raise its error. AgentError: this version does not
+        understand the answer."""
         if status != 200:
             raise error_of(self.name, status, answer)
         try:
@@ -172,7 +169,7 @@ def _call(name: str, method: Any) -> Call:
 
 
 def error_of(name: str, status: int, answer: bytes) -> JupyterSlurmError:
-    """Return the error in an answer, or an AgentError if it has none."""
+    """Return the error in an answer, else an AgentError."""
     try:
         return from_problem(msgspec.json.decode(answer, type=Problem))
     except msgspec.MsgspecError as exc:
@@ -181,11 +178,11 @@ def error_of(name: str, status: int, answer: bytes) -> JupyterSlurmError:
 
 def _not_understood(name: str, status: int, exc: Exception) -> AgentError:
     return AgentError(
-        f"The agent's answer to {name} (status {status}) is not understood: {exc}.",
-        hint="If jupyter-slurm was just installed anew, restart the kernel.",
+        f"Cannot read the agent's answer to {name} (status {status}): {exc}.",
+        hint="If jupyter-slurm was just updated, restart the kernel.",
     )
 
 
 def body_of(error: JupyterSlurmError) -> bytes:
-    """Return an error as the body of an answer."""
+    """Encode an error as the body of an answer."""
     return msgspec.json.encode(error.problem())

@@ -1,8 +1,4 @@
-"""The agent's HTTP surface, in one table; every call of `Api` is one line of `protocol.calls()`.
-
-Here blocking calls meet the event loop, in `Desk.answer` and nowhere else. Nothing here knows what
-a call does, or when the agent ends.
-"""
+"""The agent's HTTP routes. Blocking calls meet the event loop in `Dispatcher.answer` only."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ from jupyter_slurm.errors import AgentError, JupyterSlurmError
 from jupyter_slurm.wire import Problem
 
 _THREADS = 256
-"""The most threads, made on demand, one for each request under way: most wait in long polls."""
+"""Maximum number of threads, one per pending request; most wait in long polls."""
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -34,25 +30,25 @@ class Response(NamedTuple):
 
 
 class _Caller(msgspec.Struct):
-    """The part of `connect` that names the caller."""
+    """The argument of `connect` that names the caller."""
 
     caller: str
 
 
-class Desk:
-    """Answers requests, each in a thread of its own, and counts those under way."""
+class Dispatcher:
+    """Answers requests, each in its own thread, and counts pending ones."""
 
     def __init__(self, methods: Mapping[str, Callable[..., object]], log_path: str) -> None:
         self._methods = methods
         self._log_path = log_path
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="call")
         self._callers: dict[object, set[str]] = {}
-        """The callers that log in, by their connections."""
+        """Callers that log in, by connection."""
         self._quiet = asyncio.Event()
         self._quiet.set()
         self.in_flight = 0
         self.last_request_s = monotonic()
-        """When the last request came or was answered, on the monotonic clock."""
+        """Monotonic time of the last request or answer."""
         self.closed = False
 
     async def answer(self, name: str, body: bytes) -> Response:
@@ -66,17 +62,17 @@ class Desk:
         return await self.counted(lambda: self._answer(call, body))
 
     def note_caller(self, connection: object, body: bytes) -> None:
-        """Note that this caller logs in over that connection, until it is closed."""
+        """Note that the caller in `body` logs in over this connection."""
         with suppress(*NOT_JSON):
             caller = msgspec.json.decode(body, type=_Caller).caller
             self._callers.setdefault(connection, set()).add(caller)
 
     def callers_gone(self, connection: object) -> set[str]:
-        """Forget and return the callers of this connection, which is closed now."""
+        """Remove and return the callers of a closed connection."""
         return self._callers.pop(connection, set())
 
     async def counted(self, work: Callable[[], _T]) -> _T:
-        """Run blocking `work` as a request that is under way."""
+        """Run blocking `work` and count it as pending."""
         self.in_flight += 1
         self._quiet.clear()
         try:
@@ -88,11 +84,11 @@ class Desk:
                 self._quiet.set()
 
     async def in_thread(self, work: Callable[[], _T]) -> _T:
-        """Run blocking `work` beside the event loop."""
+        """Run blocking `work` in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     async def quiet_within(self, timeout_s: float) -> bool:
-        """Wait until no request is under way; return False when some still are."""
+        """Wait until no request is pending; return False after `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._quiet.wait()
@@ -113,31 +109,31 @@ class Desk:
             return work()
         except JupyterSlurmError as exc:
             return Response(exc.status, body_of(exc))
-        except Exception as exc:  # noqa: BLE001 - the caller must hear of it, the agent must live
+        except Exception as exc:  # noqa: BLE001 - report it to the caller and go on
             _log.exception("%s failed", name)
             return Response(500, msgspec.json.encode(self._internal(name, exc)))
 
     def _internal(self, name: str, exc: Exception) -> Problem:
         return Problem(
             code="internal",
-            message=f"{name} failed inside the agent, which is a bug: {type(exc).__name__}.",
-            hint=f"The agent goes on; its log says more: {self._log_path!s}",
+            message=f"Internal error in {name}: {type(exc).__name__}.",
+            hint=f"See the agent's log: {self._log_path!s}",
         )
 
 
 def _unknown(name: str) -> Response:
     error = AgentError(
-        f"The agent knows no call {name!r}.",
-        hint="If jupyter-slurm was just installed anew, restart the kernel.",
+        f"The agent has no call {name!r}.",
+        hint="If jupyter-slurm was just updated, restart the kernel.",
     )
     return Response(404, body_of(error))
 
 
 class _Handler(RequestHandler):
-    """The common part of all routes."""
+    """The base of all routes."""
 
-    def initialize(self, desk: Desk, hello: Hello, retire: Callable[[], None]) -> None:
-        self.desk = desk
+    def initialize(self, dispatcher: Dispatcher, hello: Hello, retire: Callable[[], None]) -> None:
+        self.dispatcher = dispatcher
         self.hello = hello
         self.retire = retire
         self.hung_up = False
@@ -150,12 +146,12 @@ class _Handler(RequestHandler):
             return
         self.set_status(response.status)
         self.set_header("Content-Type", "application/json")
-        if self.desk.closed:
+        if self.dispatcher.closed:
             self.set_header("Connection", "close")
         self.finish(response.body)
 
     def write_error(self, status_code: int, **kwargs: object) -> None:
-        """Give Tornado's own refusals (wrong method, malformed request) the form of ours."""
+        """Send Tornado's own errors (wrong method, malformed request) in our form."""
         self.finish(body_of(AgentError(f"{self.request.method} {self.request.path}: refused.")))
 
 
@@ -166,8 +162,8 @@ class _NoSuchPath(_Handler):
 
 class _Hello(_Handler):
     def get(self) -> None:
-        self.desk.last_request_s = monotonic()
-        if self.desk.closed:
+        self.dispatcher.last_request_s = monotonic()
+        if self.dispatcher.closed:
             self.give(Response(503, msgspec.json.encode(retiring())))
         else:
             self.give(Response(200, msgspec.json.encode(self.hello)))
@@ -182,19 +178,19 @@ class _Retire(_Handler):
 class _Call(_Handler):
     async def post(self, name: str) -> None:
         if name == "connect":
-            self.desk.note_caller(self.request.server_connection, self.request.body)
-        self.give(await self.desk.answer(name, self.request.body))
+            self.dispatcher.note_caller(self.request.server_connection, self.request.body)
+        self.give(await self.dispatcher.answer(name, self.request.body))
 
 
 Route = tuple[str, type[RequestHandler], dict[str, object]]
 
 
 def application(
-    desk: Desk, hello: Hello, retire: Callable[[], None], more: Sequence[Route] = ()
+    dispatcher: Dispatcher, hello: Hello, retire: Callable[[], None], more: Sequence[Route] = ()
 ) -> Application:
-    """Return the whole surface. It calls `retire` when a newer client asks the agent to end; `more`
-    has the routes that are not calls, and comes before the calls."""
-    shared = {"desk": desk, "hello": hello, "retire": retire}
+    """Return the application. `retire`: called when a newer client asks the agent to end; `more`:
+    routes beside the calls, which take precedence."""
+    shared = {"dispatcher": dispatcher, "hello": hello, "retire": retire}
     return Application(
         [
             (f"{PREFIX}hello", _Hello, shared),

@@ -1,11 +1,7 @@
-"""`jupyter slurm …`: words on a terminal -> calls of the Api or of the local cluster.
+"""`jupyter slurm …`: run a command, show its value, turn errors into exit codes.
 
-`main` reads the words, runs a command and turns errors into a sentence and an exit code. Inside:
-`parser` (the words), `local` (up, down, status, agent), `jobs` (what is there), `submit`,
-`session`, `kernel`, `shell`, `follow` (a job's output as it comes), `image`,
-`remote` (logins, tunnels, files), `clusters`, `new_cluster` and `from_template` (profiles),
-`completion` (Tab in shells), `help`, `preview`, `terminal` (what goes to stdout and stderr),
-`table`.
+`commands/functions.py` has the commands shared with the notebook, the modules here the others.
+`caller.py` is the terminal as caller, `show.py` shows values, `follow.py` a job's output.
 """
 
 from __future__ import annotations
@@ -13,30 +9,51 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.cli.command import Connect
-from jupyter_slurm.cli.parser import parse
-from jupyter_slurm.cli.say import note
+from jupyter_slurm.cli import clusters, completion, kernel, local, new_cluster, shell, submit
+from jupyter_slurm.cli.caller import TerminalCaller
+from jupyter_slurm.cli.say import note, say
+from jupyter_slurm.cli.show import show
+from jupyter_slurm.commands.arguments import find, help_text, read_arguments, with_values
+from jupyter_slurm.commands.functions import FUNCTIONS
+from jupyter_slurm.commands.parsing import before_dashes
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 
 _INTERRUPTED = 130
-"""128 + SIGINT, as a shell says it."""
+"""128 + SIGINT, as in a shell."""
 _CLOSED_PIPE = 141
 """128 + SIGPIPE."""
+COMMANDS: Mapping[str, Callable[[TerminalCaller, Any], object]] = MappingProxyType(
+    {
+        **FUNCTIONS,
+        **clusters.COMMANDS,
+        **kernel.COMMANDS,
+        **local.COMMANDS,
+        "clusters add": new_cluster.add,
+        "completion": completion.completion,
+        "shell": shell.shell,
+        **submit.COMMANDS,
+    }
+)
+"""Functions of the commands, by their words."""
 
 
-def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> int:
-    """Run one command line; return its exit code: 0, 1 for a failure, 2 for a wrong line.
+def main(argv: Sequence[str] | None = None, connect: Callable[[], Api] | None = None) -> int:
+    """Run one command line; return its exit code: 0, 1 for a failure, 2 for an invalid line.
 
-    `submit` and `attach` return the exit code of the job. `connect` returns the Api.
+    `submit` and `attach` return the job's exit code. `connect` returns the Api.
     """
     words = sys.argv[1:] if argv is None else list(argv)
+    if "_ARGCOMPLETE" in os.environ:
+        completion.complete()
     if argv is None:
         _exit_at_signals()
     try:
-        code = parse(words)(lambda: _with_logins((connect or _connect)()))
+        code = _run(words, TerminalCaller(connect))
         sys.stdout.flush()
     except JupyterSlurmError as exc:
         if os.environ.get("JUPYTER_SLURM_DEBUG"):
@@ -49,29 +66,36 @@ def main(argv: Sequence[str] | None = None, connect: Connect | None = None) -> i
             note(f"jupyter slurm: {exc}\n")
         return _INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`); Python must not try to write the rest.
+        # The reader of our output has exited (`| head`); prevent Python from writing the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _CLOSED_PIPE
     return code
 
 
 def _exit_at_signals() -> None:
-    """Let SIGTERM and a closed terminal (SIGHUP) end the process as an exception does, so that what
-    is half made is removed. nohup(1) has SIGHUP ignored: that stays."""
+    """Turn SIGTERM and SIGHUP (closed terminal) into an exception, so that unfinished files are
+    removed. Keep SIGHUP ignored under nohup(1)."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, lambda number, _frame: sys.exit(128 + number))
 
 
-def _connect() -> Api:
-    from jupyter_slurm.client import connect  # noqa: PLC0415 - not needed to print the help
+def _run(words: Sequence[str], caller: TerminalCaller) -> int:
+    if words[:1] == ["help"]:
+        words = [*words[1:], "--help"]
+    if words[:1] == ["--version"]:
+        from importlib import metadata  # noqa: PLC0415 - slow
 
-    return connect()
-
-
-def _with_logins(api: Api) -> Api:
-    """Return the Api for commands that ask for a login on the terminal if they need it, and go
-    on."""
-    from jupyter_slurm.client.login import TerminalAnswerer, attended  # noqa: PLC0415
-
-    return attended(api, TerminalAnswerer())
+        say(f"jupyter-slurm {metadata.version('jupyter-slurm')}\n")
+        return 0
+    if not words or words[0] in ("-h", "--help"):
+        say(help_text(()))
+        return 0
+    command, behind = find(list(words), "terminal")
+    if not {"-h", "--help"}.isdisjoint(before_dashes(behind)[0]):
+        say(help_text(tuple(words[: len(words) - len(behind)])))
+        return 0
+    args = read_arguments(command, behind)
+    args.options = with_values(args.options, os.environ)
+    value = COMMANDS[command.name](caller, args)
+    return show(caller, value, as_json=bool(getattr(args, "json", False)))

@@ -1,7 +1,4 @@
-"""Follow a job from its first output to its end, on a terminal; return exit codes for a shell.
-
-This knows no command's words: the caller has the job.
-"""
+"""Follow a job or transfer on a terminal to its end; return shell exit codes."""
 
 from __future__ import annotations
 
@@ -11,27 +8,86 @@ import time
 from pathlib import Path
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.cli.progress import follow_transfer
+from jupyter_slurm.cli.say import note, remark, say
 from jupyter_slurm.cli.terminal import Terminal, writer
 from jupyter_slurm.commands import notebooks
 from jupyter_slurm.commands.notebooks import Executed
+from jupyter_slurm.commands.values import Started
 from jupyter_slurm.errors import JupyterSlurmError
-from jupyter_slurm.job import read_whole_log, text_of
+from jupyter_slurm.job import check_shown_transfer, read_whole_log, text_of
 from jupyter_slurm.views import card
 from jupyter_slurm.views.failure import failure
+from jupyter_slurm.views.transfer_card import plain
 from jupyter_slurm.views.trusted_output import trusted_as
-from jupyter_slurm.wire import Job, JobState, Output, Result, Show
+from jupyter_slurm.wire import (
+    Job,
+    JobState,
+    Output,
+    Result,
+    Show,
+    Transfer,
+    TransferState,
+)
 
 _WAIT_S = 20.0
+_TRANSFER_WAIT_S = 1.0
+_BETWEEN_LOOKS_S = 0.2
 _TICK_S = 2.0
-"""How often the clock of a waiting job moves on a terminal; that asks only the agent."""
+"""Seconds between updates of a waiting job's clock, from the agent only."""
+
+
+def follow_started(api: Api, started: Started) -> int:
+    """Follow the job to its end, or print its ID if detached; return the exit code."""
+    job, request = started.job, started.request
+    if request.detach:
+        say(f"{job.id}\n")
+        if job.problem is not None:
+            remark(card.told_problem(job.problem))
+        remark(come_back(job))
+        return 0
+    return attach(api, job, cancel=request.on_interrupt == "cancel")
+
+
+def attach(api: Api, job: Job, *, cancel: bool = False) -> int:
+    """Follow the job; return its exit code. `cancel`: Ctrl-C cancels it."""
+    from jupyter_slurm.client.login import LoginDeclined  # noqa: PLC0415
+
+    try:
+        return follow(api, job)
+    except LoginDeclined:
+        remark(come_back(job))
+        raise
+    except KeyboardInterrupt:
+        if cancel:
+            api.cancel(job.id)
+            note(f"\n{card.title(job)} : cancellation requested.\n")
+        else:
+            note(f"\n{come_back(job)}\n")
+        raise
+
+
+def follow_transfer(api: Api, transfer: Transfer) -> Transfer:
+    """Show the transfer until it has ended; raise its error. Ctrl-C stops it."""
+    terminal = Terminal(sys.stdout, sys.stderr)
+    try:
+        while transfer.state is TransferState.RUNNING:
+            terminal.status(plain(transfer, time.time()))
+            transfer = api.transfer(transfer.id, wait_s=_TRANSFER_WAIT_S)
+            if transfer.state is TransferState.RUNNING:
+                time.sleep(_BETWEEN_LOOKS_S)
+    except KeyboardInterrupt:
+        transfer = api.stop_transfer(transfer.id)
+        raise
+    finally:
+        terminal.note(plain(transfer, time.time()))
+    return check_shown_transfer(transfer)
 
 
 def follow(api: Api, job: Job) -> int:
-    """Show all output of `job` until its end, then how it ended; tell the agent that it was shown.
+    """Show all output of `job` until its end, then its outcome; note the delivery.
 
     Return the job's exit code, 128 + the signal's number, or 1 if it failed without either.
-    KeyboardInterrupt: the user typed Ctrl-C; the job goes on.
+    KeyboardInterrupt: the user typed Ctrl-C; the job continues.
     """
     terminal = Terminal(sys.stdout, sys.stderr)
     try:
@@ -49,20 +105,20 @@ def follow(api: Api, job: Job) -> int:
         except JupyterSlurmError as exc:
             if failed is None:
                 raise
-            terminal.note(f"Its files did not come: {exc}")
+            terminal.note(f"Cannot fetch the job's files: {exc}")
     api.delivered(last.id)
     return 0 if failed is None else exit_code(result)
 
 
 def print_text(api: Api, job: Job, task: int | None = None) -> None:
-    """Print the text of `job`, or of a task of an array, so far: stdout, stderr and errors."""
+    """Print the output so far of `job` or an array task: stdout, stderr and errors."""
     write = writer(sys.stdout)
     for text in read_whole_log(api, job.id, task):
         write(text)
 
 
 def print_all_text(api: Api, job: Job, task: int | None = None) -> None:
-    """Print what `job`, or a task of an array, has printed and prints until its end."""
+    """Print the output of `job` or an array task until its end."""
     write = writer(sys.stdout)
     cursor, end = "", False
     while not end:
@@ -72,15 +128,15 @@ def print_all_text(api: Api, job: Job, task: int | None = None) -> None:
 
 
 def come_back(job: Job) -> str:
-    """Return the sentence for a user who leaves a job that goes on."""
+    """Return the sentence for a user who leaves a running job."""
     return (
-        f"{card.title(job)} goes on: `jupyter slurm attach {job.id}` shows its output, `jupyter "
-        f"slurm cancel {job.id}` stops it."
+        f"{card.title(job)} continues. Show it with `jupyter slurm attach {job.id}`, stop it with "
+        f"`jupyter slurm cancel {job.id}`."
     )
 
 
 def exit_code(result: Result) -> int:
-    """Return the exit code of a job that has failed: never 0."""
+    """Return the exit code of a failed job: never 0."""
     job = result.job
     if job.signal:
         return 128 + job.signal
@@ -129,6 +185,6 @@ class _Follower:
             part.write_text(text, encoding="utf-8", errors="replace")
             part.replace(path)
         except OSError as exc:
-            self._terminal.note(f"{path} cannot be written: {exc.strerror}.")
+            self._terminal.note(f"Cannot write {path}: {exc.strerror}.")
         else:
-            self._terminal.note(f"The executed notebook is {path}.")
+            self._terminal.note(f"Executed notebook: {path}")

@@ -1,44 +1,37 @@
-"""`jupyter slurm kernel add|list|remove`: kernels in jobs, for the picker of every client."""
+"""`jupyter slurm kernel add|list|remove`: kernels in jobs, for Jupyter's kernel picker."""
 
 from __future__ import annotations
 
-from jupyter_slurm.cli.command import Connect
-from jupyter_slurm.cli.say import remark, say, tell
-from jupyter_slurm.cli.table import as_json, table
-from jupyter_slurm.commands.arguments import Arguments
-from jupyter_slurm.commands.command import by_words
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from jupyter_slurm.cli.caller import TerminalCaller
+from jupyter_slurm.commands.parsing import Arguments
 from jupyter_slurm.kernel import spec
+from jupyter_slurm.views.table import Table
 
 
-def add(args: Arguments, connect: Connect) -> int:
-    made = spec.add(spec.meant(args, connect().clusters()))
-    tell(f"{made.display_name} is in Jupyter's picker, as `{made.name}`.")
-    return 0
+def add(caller: TerminalCaller, args: Arguments) -> str:
+    made = spec.add(spec.meant(args, caller.api.clusters()))
+    return f"Added {made.display_name} to Jupyter's kernels as `{made.name}`."
 
 
-def listed(args: Arguments, _connect: Connect) -> int:
+def listed(_caller: TerminalCaller, _args: Arguments) -> Table:
     found = spec.listed()
-    if args.json:
-        told = [{"name": s.name, "display_name": s.display_name, "words": s.words} for s in found]
-        say(as_json(told))
-    elif found:
-        rows = [[one.name, one.display_name, " ".join(one.words)] for one in found]
-        say(table(["Name", "Title", "Options"], rows))
-    else:
-        tell("There are no kernels in jobs: `jupyter slurm kernel add`")
-    for name in spec.exposed():
-        remark(
-            f"Other users of this machine can read the values of --env of {name}: make it again, "
-            f"with `jupyter slurm kernel add --name {name}` and its options."
-        )
-    return 0
+    return Table(
+        ("Name", "Title", "Options"),
+        tuple((one.name, one.display_name, " ".join(one.words)) for one in found),
+        "" if found else "No kernels in jobs. Add one with `jupyter slurm kernel add`.",
+        [{"name": s.name, "display_name": s.display_name, "words": s.words} for s in found],
+    )
 
 
-def remove(args: Arguments, _connect: Connect) -> int:
+def remove(_caller: TerminalCaller, args: Arguments) -> Iterator[str]:
     for name in args.names:
         spec.remove(name)
-        tell(f"{name} is no longer in Jupyter's picker.")
-    return 0
+        yield f"Removed {name} from Jupyter's kernels."
 
 
-COMMANDS = by_words(kernel_add=add, kernel_list=listed, kernel_remove=remove)
+COMMANDS: Mapping[str, Callable[[TerminalCaller, Arguments], object]] = MappingProxyType(
+    {"kernel add": add, "kernel list": listed, "kernel remove": remove}
+)

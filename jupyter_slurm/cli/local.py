@@ -1,4 +1,4 @@
-"""Commands about this machine: the private Slurm (`up`, `down`, `status`) and the agent."""
+"""Commands for this machine: the private Slurm (`up`, `down`, `status`) and the agent."""
 
 from __future__ import annotations
 
@@ -6,65 +6,66 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 
 from jupyter_slurm import local_cluster, places
-from jupyter_slurm.cli.command import Connect
-from jupyter_slurm.cli.say import remark, say, tell
-from jupyter_slurm.cli.table import as_json
-from jupyter_slurm.commands.arguments import Arguments
-from jupyter_slurm.commands.command import by_words
+from jupyter_slurm.api import Api
+from jupyter_slurm.cli.caller import TerminalCaller
+from jupyter_slurm.cli.say import remark, say, say_json, tell
+from jupyter_slurm.commands.parsing import Arguments
 from jupyter_slurm.errors import AgentError, RequestError
+from jupyter_slurm.formatting import counted, duration, memory
 from jupyter_slurm.local_cluster import LocalStatus
-from jupyter_slurm.readable import counted, duration, memory
 from jupyter_slurm.slurm.units import parse_memory_mib
 from jupyter_slurm.wire import AgentStatus
 
-_SHAPE = ("nodes", "cpus", "gpu_type", "accounting", "runtime")
+_SHAPE = ("nodes", "cpus", "gpu_type", "runtime")
 
 
-def up(args: Arguments, connect: Connect) -> int:
-    """Start the cluster; what the options do not set stays as it last was."""
-    del connect
+def up(_caller: TerminalCaller, args: Arguments) -> str:
+    """Start the cluster. Settings without an option keep their last values."""
     given = {name: getattr(args, name) for name in _SHAPE}
-    asked = {name: value for name, value in given.items() if not (value is None or value is False)}
+    asked = {name: value for name, value in given.items() if value is not None}
     if args.memory is not None:
         asked["memory_mib"] = _memory_mib(args.memory)
     spec = local_cluster.shape(args.name, args.gpus, asked, _say)
     status = local_cluster.up(spec, _say)
-    tell(_sentence(status))
-    tell("In a notebook: `%load_ext jupyter_slurm`, then cells that begin with `%%slurm`.")
-    tell(f"Slurm's own commands: SLURM_CONF={status.conf} squeue")
-    tell(f"To stop it: jupyter slurm down{_name_option(status)}")
-    return 0
+    return "\n".join(
+        (
+            _sentence(status),
+            "In a notebook: `%load_ext jupyter_slurm`, then cells that start with `%%slurm`.",
+            f"Slurm's own commands: SLURM_CONF={status.conf} squeue",
+            f"To stop it: jupyter slurm down{_name_option(status)}",
+        )
+    )
 
 
-def down(args: Arguments, connect: Connect) -> int:
+def down(caller: TerminalCaller, args: Arguments) -> Iterator[str]:
     if local_cluster.status(args.name) is None:
-        tell(f"There is no private cluster `{args.name}`.")
-        return 0
+        yield f"No private cluster `{args.name}`."
+        return
     local_cluster.down(args.name, purge=args.purge, say=_say)
     if args.purge:
-        _forget_jobs(args.name, connect)
-        tell(f"`{args.name}` is gone, with all its files.")
-        _remove_kernels(args.name)
+        _forget_jobs(args.name, caller.api)
+        yield f"Removed `{args.name}` and all its files."
+        yield from _remove_kernels(args.name)
     else:
-        tell(f"`{args.name}` is stopped. `jupyter slurm up` brings its queue back.")
-    return 0
+        yield f"Stopped `{args.name}`. Its queue resumes with `jupyter slurm up`."
 
 
-def _remove_kernels(cluster: str) -> None:
-    """Remove the kernelspecs of a removed cluster: their kernels cannot start any more."""
-    from jupyter_slurm.kernel import spec  # noqa: PLC0415 - most commands here do without
+def _remove_kernels(cluster: str) -> Iterator[str]:
+    """Remove the kernelspecs of a removed cluster."""
+    from jupyter_slurm.kernel import spec  # noqa: PLC0415 - needed by few commands
 
     for kernel in spec.listed():
         if kernel.cluster == cluster:
             spec.remove(kernel.name)
-            tell(f"The kernel {kernel.display_name} is no longer in the launcher.")
+            yield f"Removed the kernel {kernel.display_name} from the launcher."
 
 
-def _forget_jobs(cluster: str, connect: Connect) -> None:
-    """Make the agent forget the jobs of a removed cluster, and end it if it has no others."""
-    api = connect()
+def _forget_jobs(cluster: str, api: Api) -> None:
+    """Make the agent forget the jobs of a removed cluster, and stop it if it has no others."""
     for job in api.jobs(cluster):
         api.forget(job.id)
     found = api.status()
@@ -72,43 +73,39 @@ def _forget_jobs(cluster: str, connect: Connect) -> None:
         os.kill(found.pid, signal.SIGTERM)
 
 
-def status(args: Arguments, connect: Connect) -> int:
-    """Report the cluster and the agent; start neither."""
-    del connect
+def status(_caller: TerminalCaller, args: Arguments) -> None:
+    """Print the state of the cluster and of the agent; start neither."""
     cluster = local_cluster.status(args.name)
     found = _agent()
     if args.json:
-        say(as_json({"local": cluster, "agent": found}))
-        return 0
+        say_json({"local": cluster, "agent": found})
+        return
     if cluster:
         tell(_sentence(cluster))
     else:
-        tell(f"There is no private cluster `{args.name}`.")
+        tell(f"No private cluster `{args.name}`.")
     for daemon in cluster.daemons if cluster else ():
         name = f"{daemon.program} {daemon.node or ''}".rstrip()
         say(f"  {name}: {f'pid {daemon.pid}' if daemon.running else 'not running'}\n")
     tell(_agent_text(found))
-    return 0
 
 
-def agent(args: Arguments, connect: Connect) -> int:
-    """Report or stop the agent; jobs go on, and the next command starts the agent again."""
-    del connect
+def agent(_caller: TerminalCaller, args: Arguments) -> None:
+    """Print the agent's state, or stop it. Jobs continue; the next command starts it again."""
     found = _agent()
     if args.what == "stop" and found is not None:
         if found.host != places.host():
             raise AgentError(f"The agent runs on {found.host}; stop it there.")
         os.kill(found.pid, signal.SIGTERM)
-        tell("The agent is stopping. Jobs go on.")
+        tell("The agent is stopping. Jobs continue.")
     elif args.json:
-        say(as_json(found))
+        say_json(found)
     else:
         tell(_agent_text(found))
-    return 0
 
 
 def _agent() -> AgentStatus | None:
-    from jupyter_slurm.client import find  # noqa: PLC0415 - most commands here do without
+    from jupyter_slurm.client import find  # noqa: PLC0415 - needed by few commands
 
     client = find()
     return client.status() if client else None
@@ -116,7 +113,7 @@ def _agent() -> AgentStatus | None:
 
 def _agent_text(agent: AgentStatus | None) -> str:
     if agent is None:
-        return "The agent is not running. The next command that needs it starts it."
+        return "The agent is not running. It starts on demand."
     return (
         f"The agent (pid {agent.pid}, version {agent.version}) has run for "
         f"{duration(time.time() - agent.started_s)}: {counted(agent.live_jobs, 'unfinished job')}, "
@@ -160,4 +157,6 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-COMMANDS = by_words(up=up, down=down, status=status, agent=agent)
+COMMANDS: Mapping[str, Callable[[TerminalCaller, Arguments], object]] = MappingProxyType(
+    {"up": up, "down": down, "status": status, "agent": agent}
+)

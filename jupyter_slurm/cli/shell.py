@@ -1,7 +1,6 @@
 """`shell`: a terminal on a node, in a new allocation or in a running job.
 
-commands/shell.py reads the words. The agent prepares a command, `srun --pty` or an `ssh` that runs
-it, and this process becomes that.
+The agent prepares the command (`srun --pty`, possibly through `ssh`), and this process executes it.
 """
 
 from __future__ import annotations
@@ -13,44 +12,43 @@ import sys
 import msgspec
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.cli.command import Connect
-from jupyter_slurm.cli.jobs import cluster_name
+from jupyter_slurm.cli.caller import TerminalCaller
 from jupyter_slurm.cli.terminal import Terminal
-from jupyter_slurm.commands import shell
-from jupyter_slurm.commands.arguments import Arguments
-from jupyter_slurm.commands.command import by_words
-from jupyter_slurm.commands.shell import Shell
+from jupyter_slurm.commands.line import with_local_context
+from jupyter_slurm.commands.parsing import Arguments
+from jupyter_slurm.commands.shell import Shell, parse
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.job import placed, until_ready
+from jupyter_slurm.job import until_ready
 from jupyter_slurm.wire import Job, JobState, new_id
 
 _TICK_S = 2.0
 
 
-def run(args: Arguments, connect: Connect) -> int:
-    wanted = shell.parse(args)
-    argv = prepared(connect(), wanted, wanted.request.cluster or cluster_name(None))
+def shell(caller: TerminalCaller, args: Arguments) -> None:
+    """Replace this process by the shell."""
+    wanted = parse(args)
+    argv = prepared(caller.api, wanted, wanted.request.cluster or caller.cluster)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
         signal.signal(number, signal.SIG_DFL)
-    os.execvp(argv[0], argv)  # noqa: S606 (the agent's own words)
+    os.execvp(argv[0], argv)  # noqa: S606 (argv from the agent)
 
 
 def prepared(api: Api, wanted: Shell, cluster: str | None) -> list[str]:
-    """Return the argv of the shell. RequestError: this process has no terminal."""
+    """Return the argv of the shell. RequestError: stdin is not a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RequestError(
-            "A shell needs a terminal, and stdin is not one.",
-            hint="Run a program without one: `jupyter slurm submit FILE`.",
+            "A shell needs a terminal, but stdin is not one.",
+            hint="Without a terminal, use `jupyter slurm submit FILE`.",
         )
     if wanted.job_id is not None:
         _wait_for(api, wanted.job_id)
         return api.shell_in_job(wanted.job_id, wanted.code, wanted.node)
-    spec = placed(wanted.spec(new_id()))
+    spec = with_local_context(wanted.spec(new_id()))
     return api.shell(msgspec.structs.replace(spec, cluster=cluster))
 
 
 def _wait_for(api: Api, job_id: str) -> None:
-    """Return once the job runs or has ended; show why it waits."""
+    """Wait until the job runs or has ended; show its reason for waiting."""
     job = api.job(job_id)
     if job.state.final or _runs(job):
         return
@@ -64,8 +62,5 @@ def _wait_for(api: Api, job_id: str) -> None:
 
 
 def _runs(job: Job) -> bool:
-    """Tell whether a step can be started in it, as far as is known."""
+    """Return whether a step can start in the job."""
     return bool(job.nodes) and job.state is not JobState.PENDING
-
-
-COMMANDS = by_words(shell=run)

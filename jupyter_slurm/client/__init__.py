@@ -1,7 +1,7 @@
-"""`connect()`: the Api, spoken to the agent of this user; the agent is started where none runs.
+"""`connect()`: the Api of this user's agent, which is started if needed.
 
-Light to import and without threads, for it lives in kernels. What goes over the wire is
-`agent.protocol`'s matter, how it gets there `agent.link`'s.
+Light to import and without threads, since kernels load it. `agent.protocol` encodes the calls,
+`agent.link` transports them.
 """
 
 from __future__ import annotations
@@ -15,54 +15,52 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from jupyter_slurm.agent.place import socket_path, told_path
+from jupyter_slurm.agent.place import announced_path, socket_path
 from jupyter_slurm.agent.protocol import KERNEL, KernelRequest, calls, error_of
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import AgentError
 
 if TYPE_CHECKING:
-    from jupyter_slurm.agent.by_server import ServerLink
+    from jupyter_slurm.agent.via_jupyter_server import ServerLink
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _ANSWER_S = 60.0
 _SLOW_ANSWER_S = 240.0
-"""How long an answer may take beyond the wait that was asked for. Calls that move files, open a way
-there, or may ask the cluster several things, get the longer time."""
+"""Seconds that an answer may take beyond `wait_s`. Calls that move files, connect or run several
+commands on the cluster get the longer time."""
 _SLOW = frozenset(
-    "submit preview details doctor describe cluster_info command requeue forget connect answer "
-    "disconnect forward close_tunnel push pull fetch images make_image remove_image "
+    "submit control_jobs preview details doctor describe cluster_info command requeue forget "
+    "connect answer disconnect forward close_tunnel push pull fetch images make_image remove_image "
     "dashboard_entry shell shell_in_job".split()
 )
 
 
 def connect() -> AgentClient:
-    """Return the Api of this user's agent, which has answered already.
-
-    AgentError: it cannot be started (with its own words), or does not fit this version.
-    """
-    return _by_server() or connect_here()
+    """Return the Api of this user's agent. AgentError: it cannot be started, with its output, or
+    does not fit this version."""
+    return _via_jupyter_server() or connect_here()
 
 
-def _by_server() -> AgentClient | None:
-    """Return a client by way of this kernel's own Jupyter server, where that told of an agent that
-    cannot be used from here; else None."""
-    told = told_path()
-    if told is None or (hasattr(socket, "AF_UNIX") and told == socket_path()):
+def _via_jupyter_server() -> AgentClient | None:
+    """Return a client through the kernel's Jupyter server, if that server announced an agent with a
+    socket that this kernel does not see; else None."""
+    path = announced_path()
+    if path is None or (hasattr(socket, "AF_UNIX") and path == socket_path()):
         return None
-    from jupyter_slurm.agent.by_server import ServerLink, own_server  # noqa: PLC0415
+    from jupyter_slurm.agent.via_jupyter_server import ServerLink, own_server  # noqa: PLC0415
 
     server = own_server()
     if server is None:
         return None
-    client = AgentClient(told, None, ServerLink(server))
+    client = AgentClient(path, None, ServerLink(server))
     client.check()
     return client
 
 
 def connect_here() -> AgentClient:
-    """Return the same, and always by the agent's own socket."""
+    """Return the Api over the agent's own socket."""
     _check_platform()
     from jupyter_slurm.agent.launch import COMMAND  # noqa: PLC0415 - not on Windows
 
@@ -72,7 +70,7 @@ def connect_here() -> AgentClient:
 
 
 def find() -> AgentClient | None:
-    """Return the same where an agent runs, else None; start no agent, now or later."""
+    """Return the Api if an agent runs, else None. Never start one."""
     _check_platform()
     client = AgentClient(socket_path(), None)
     return client if client.reaches() else None
@@ -81,7 +79,7 @@ def find() -> AgentClient | None:
 def _remote_call(
     method: Callable[Concatenate[Any, _P], _R],
 ) -> Callable[Concatenate[AgentClient, _P], _R]:
-    """Make the client's side of one of Api's methods."""
+    """Return the client's implementation of a method of Api."""
 
     @functools.wraps(method)
     def ask(client: AgentClient, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -94,41 +92,39 @@ def _remote_call(
 
 
 class AgentClient:
-    """Speaks Api to the agent at `path`; `command` starts one there, None: none is started.
+    """The Api of the agent at `path`; `command` starts an agent, None: never start one.
 
-    May be used by many threads at once, and on both sides of a fork. An interrupted call leaves it
-    usable. Every call raises AgentError when no agent can be reached or started, or when it does
-    not answer in time.
+    Thread-safe and usable on both sides of a fork and after an interrupted call. Every call raises
+    AgentError if the agent cannot be reached or started, or does not answer in time.
     """
 
     def __init__(
         self, path: Path, command: Sequence[str] | None, link: ServerLink | None = None
     ) -> None:
-        """Prepare a client; `link`: another way there than the socket."""
+        """`link`: another link than the socket."""
         from jupyter_slurm.agent.link import Link  # noqa: PLC0415 - loads http.client
 
         self._link: Link | ServerLink = link or Link(path, command)
 
     def check(self) -> None:
-        """Return once an agent answers."""
+        """Wait for an agent."""
         self._link.check()
 
     def reaches(self) -> bool:
-        """Tell whether an agent answers now. AgentError: it does not fit this version."""
+        """Return whether an agent answers. AgentError: it does not fit this version."""
         return self._link.reaches()
 
     def close(self) -> None:
-        """Close the idle connections; the client can be used on."""
+        """Close idle connections; the client remains usable."""
         self._link.close()
 
     def relay(self, name: str, body: bytes, wait_s: float = 0.0) -> tuple[int, bytes]:
-        """Return the status and the body of the agent's answer to the call `name`, both bodies
-        unread; `wait_s` is what the body says of it."""
+        """Send the encoded call `name` and return the encoded answer; `wait_s` as in the body."""
         timeout_s = _SLOW_ANSWER_S if name in _SLOW else _ANSWER_S
         return self._link.ask(name, body, timeout_s + wait_s)
 
     def ask(self, name: str, named: Mapping[str, Any]) -> Any:
-        """Return what the agent's method `name` does, or raise what it raises."""
+        """Return the result of the agent's method `name`, or raise its error."""
         call = calls()[name]
         wait_s = float(named.get("wait_s", 0.0))
         return call.unpack_answer(*self.relay(name, call.pack(named), wait_s))
@@ -172,7 +168,6 @@ class AgentClient:
     notebook_path = _remote_call(Api.notebook_path)
     job = _remote_call(Api.job)
     jobs = _remote_call(Api.jobs)
-    adopt = _remote_call(Api.adopt)
     details = _remote_call(Api.details)
     changes = _remote_call(Api.changes)
     usage = _remote_call(Api.usage)
@@ -182,10 +177,7 @@ class AgentClient:
     cancel = _remote_call(Api.cancel)
     hold = _remote_call(Api.hold)
     release = _remote_call(Api.release)
-    steer_many = _remote_call(Api.steer_many)
-    action = _remote_call(Api.action)
-    stop_action = _remote_call(Api.stop_action)
-    forget_action = _remote_call(Api.forget_action)
+    control_jobs = _remote_call(Api.control_jobs)
     requeue = _remote_call(Api.requeue)
     extend = _remote_call(Api.extend)
     why = _remote_call(Api.why)
@@ -215,7 +207,6 @@ class AgentClient:
 
     # --- the queue ---
     queue = _remote_call(Api.queue)
-    queue_changes = _remote_call(Api.queue_changes)
     node_changes = _remote_call(Api.node_changes)
     priorities = _remote_call(Api.priorities)
     spending = _remote_call(Api.spending)

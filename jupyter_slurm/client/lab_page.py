@@ -1,8 +1,7 @@
-"""The page that takes this machine's browser into a lab or a dashboard: a file of the user's own,
-and its opening.
+"""Local pages that log a browser in to a lab or dashboard.
 
-The token is in the file (0600, in a folder 0700) and nowhere else: the browser is told the file's
-name, which everybody on the machine may read.
+The token and a dashboard's address are in the file (0600, in a folder 0700): the browser gets the
+file's name, which every user of this machine can see.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.commands import labs
 from jupyter_slurm.errors import NotFoundError
 from jupyter_slurm.views.card import title
-from jupyter_slurm.wire import DashboardName, Job, LabEntry
+from jupyter_slurm.wire import DASHBOARDS, DashboardName, Job, LabEntry
 
 _WAIT_S, _TRIES = 20.0, 3
-"""How long a dashboard may take to start."""
+"""Seconds per try, and tries, for a dashboard to start."""
 
 
 def of_dashboard(api: Api, job: Job, name: DashboardName) -> tuple[Path, str]:
-    """Write the page of a dashboard of the job once that answers; return it, and the dashboard's
-    address, which without the page leads nowhere. RequestError, NotFoundError: there is none."""
+    """Write the page of a job's dashboard once it answers; return the page and the dashboard's
+    address. RequestError, NotFoundError."""
     for last in (False,) * (_TRIES - 1) + (True,):
         try:
             entry = api.dashboard_entry(job.id, name, _WAIT_S)
@@ -35,22 +34,26 @@ def of_dashboard(api: Api, job: Job, name: DashboardName) -> tuple[Path, str]:
                 raise
         else:
             break
-    start = entry.login_url.rpartition("/")[0] + "/"
-    return write(job, entry, f"{job.id}-{name}"), start
+    page = labs.dashboard_page(entry, f"{DASHBOARDS[name]}: {title(job)}")
+    return _write(f"{job.id}-{name}", page), entry.login_url
 
 
-def write(job: Job, entry: LabEntry, stem: str | None = None) -> Path:
-    path = places.lab_page(stem or job.id)
+def write(job: Job, entry: LabEntry) -> Path:
+    return _write(job.id, labs.page(entry, title(job)))
+
+
+def _write(stem: str, page: str) -> Path:
+    path = places.lab_page(stem)
     with suppress(FileNotFoundError):
         path.unlink()
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(labs.page(entry, title(job)))
+        file.write(page)
     return path
 
 
 def show(path: Path) -> bool:
-    """Open the page in a browser; return whether there is one here."""
+    """Open the page in a browser; return whether there is one."""
     return webbrowser.open(path.as_uri())
 
 

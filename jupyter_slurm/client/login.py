@@ -1,7 +1,7 @@
-"""The front end's half of a login: the questions of `Api.connect`, put to the person who is there.
+"""The front end's half of a login: it puts the questions of `Api.connect` to the user.
 
-`attended` is the one place where a call that needs a login gets one. Who is asked, and where, is
-an `Answerer`: a terminal here, a notebook in `magics`. Answers are passed on and kept nowhere.
+`InteractiveClient` logs in for any call that needs it. A `Prompter` asks: a terminal here, a
+notebook in `magics`. Answers are never stored.
 """
 
 from __future__ import annotations
@@ -21,54 +21,53 @@ from jupyter_slurm import core_dumps
 from jupyter_slurm.agent.protocol import calls
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, LoginError, LoginNeededError, from_problem
-from jupyter_slurm.readable import visible
+from jupyter_slurm.formatting import visible
 from jupyter_slurm.wire import Connection, ConnectionState, Question, QuestionKind
 
 _R = TypeVar("_R")
 
 _WAIT_S = 20.0
 _SHORT_PROMPT = 40
-"""Characters of a host's prompt that fit on a line behind `alice@gateway.example.org asks:`."""
+"""Characters of a host's prompt that fit after `alice@gateway.example.org asks:`."""
 _QUOTED_WIDTH = 70
 
 
-class Answerer(Protocol):
-    """A person, reached in some way."""
+class Prompter(Protocol):
+    """A way to ask the user."""
 
     def there(self) -> bool:
-        """Tell whether anybody can be asked here: else no host is troubled with a login."""
+        """Return whether a user can be asked; otherwise no login is attempted."""
 
     def say(self, text: str) -> None:
         """Show a line."""
 
     def secret(self, prompt: str) -> str:
-        """Return what the person typed, unseen. KeyboardInterrupt, EOFError: they would rather not;
-        LoginNeededError: nobody can be asked here."""
+        """Read a hidden answer. KeyboardInterrupt, EOFError: the user cancelled; LoginNeededError:
+        no user can be asked."""
 
     def choice(self, prompt: str) -> str:
-        """Return the same for what may be seen while typed, e.g. the number of a menu's line."""
+        """Read a visible answer, e.g. a number in a menu."""
 
     def confirm(self, prompt: str) -> str:
-        """Return the same for a yes or no."""
+        """Read a yes or no."""
 
 
 class LoginDeclined(KeyboardInterrupt):
-    """The person would rather not: what they had begun ends, and Run All with it."""
+    """The user cancelled the login, and with it the cell and Run All."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"KeyboardInterrupt: {self}"]
 
 
-class Attended:
-    """An Api with a person at hand: what needs a login asks them for it, and goes on.
+class InteractiveClient:
+    """An Api that logs in when a call needs it, and repeats the call.
 
-    Only in the main thread, which is where a person waits for something: in any other one the
-    LoginNeededError comes through, for `repeating` or for somebody to read.
+    Only in the main thread, where a user waits; other threads get the LoginNeededError.
     """
 
-    def __init__(self, api: Api, answerer: Answerer) -> None:
+    def __init__(self, api: Api, prompter: Prompter) -> None:
         self._api = api
-        self._answerer = answerer
+        self._prompter = prompter
         self._caller = secrets.token_hex(8)
 
     def __getattr__(self, name: str) -> Any:
@@ -77,30 +76,30 @@ class Attended:
             return method
 
         @functools.wraps(method)
-        def attended_call(*args: Any, **kwargs: Any) -> Any:
+        def interactive_call(*args: Any, **kwargs: Any) -> Any:
             named = inspect.signature(method).bind(*args, **kwargs).arguments
             return self.repeating(lambda: method(*args, **kwargs), lambda: self._cluster_of(named))
 
-        return attended_call
+        return interactive_call
 
     def repeating(self, act: Callable[[], _R], cluster: Callable[[], str | None]) -> _R:
-        """Return what `act` gives; where that needs a login on `cluster`, log in and act again."""
+        """Return the result of `act`; if it needs a login on `cluster`, log in and repeat it."""
         try:
             return act()
         except LoginNeededError as exc:
             in_front = threading.current_thread() is threading.main_thread()
-            if not (in_front and self._answerer.there()):
+            if not (in_front and self._prompter.there()):
                 raise
-            self._answerer.say(visible(exc.message))
+            self._prompter.say(visible(exc.message))
         self.log_in(cluster())
         return act()
 
     def log_in(self, cluster: str | None) -> Connection:
-        """Log in as the function `log_in` does; every login of this object is one caller's."""
-        return log_in(self._api, cluster, self._answerer, self._caller)
+        """Log in as the function `log_in` does, always as the same caller."""
+        return log_in(self._api, cluster, self._prompter, self._caller)
 
     def _cluster_of(self, named: dict[str, Any]) -> str | None:
-        """Return the cluster that the call with these arguments goes to; None: the default."""
+        """Return the cluster of a call with these arguments; None: the default."""
         if named.get("job_id") is not None:
             return self._api.job(named["job_id"]).cluster
         if "spec" in named:
@@ -108,33 +107,33 @@ class Attended:
         return cast("str | None", named.get("cluster"))
 
 
-def attended(api: Api, answerer: Answerer) -> Api:
-    """Return the same Api; a call that needs a login gets one from the person at hand."""
-    return cast("Api", Attended(api, answerer))
+def interactive(api: Api, prompter: Prompter) -> Api:
+    """Return the Api with logins by the prompter."""
+    return cast("Api", InteractiveClient(api, prompter))
 
 
-def log_in(api: Api, cluster: str | None, answerer: Answerer, caller: str) -> Connection:
-    """Return the connection, once it is open. LoginError, HostKeyError, TransportError: it is not.
+def log_in(api: Api, cluster: str | None, prompter: Prompter, caller: str) -> Connection:
+    """Log in and return the open connection. LoginError, HostKeyError, TransportError.
 
-    LoginDeclined: the person would rather not. LoginNeededError: nobody can be asked here.
+    LoginDeclined: the user cancelled. LoginNeededError: no user can be asked.
     """
     try:
-        return _Conversation(api, cluster, answerer, caller).run()
+        return _Conversation(api, cluster, prompter, caller).run()
     except (KeyboardInterrupt, EOFError):
         to = f" to {cluster}" if cluster else ""
         raise LoginDeclined(f"login{to} cancelled; nothing else was done") from None
 
 
 class _Conversation:
-    """One login, from its first question to its end."""
+    """The questions and answers of one login."""
 
-    def __init__(self, api: Api, cluster: str | None, answerer: Answerer, caller: str) -> None:
+    def __init__(self, api: Api, cluster: str | None, prompter: Prompter, caller: str) -> None:
         self._api = api
         self._cluster = cluster
-        self._answerer = answerer
+        self._prompter = prompter
         self._caller = caller
         self._is_anothers = False
-        """Somebody else was asked first, and may still answer."""
+        """Another window was asked first and may still answer."""
 
     def run(self) -> Connection:
         connection = self._connect()
@@ -155,17 +154,17 @@ class _Conversation:
     def _wait_for_another(self, connection: Connection) -> None:
         if not self._is_anothers:
             self._is_anothers = True
-            self._answerer.say(
-                f"Waiting for the login on {connection.cluster} in another window: answer "
-                "there. ■ or Ctrl-C stops waiting."
+            self._prompter.say(
+                f"Waiting for the login to {connection.cluster} in another window. Answer "
+                "there, or stop waiting with ■ or Ctrl-C."
             )
 
     def _answer(self, question: Question) -> Connection:
         if question.refused:
             told = f"{question.host} rejected that answer. Try again."
-            self._answerer.say(told)
+            self._prompter.say(told)
         try:
-            answer = _ask(question, self._answerer)
+            answer = _ask(question, self._prompter)
         except (KeyboardInterrupt, EOFError):
             self._decline(question)
             raise
@@ -176,18 +175,18 @@ class _Conversation:
         return self._api.answer(question.id, answer, wait_s=_WAIT_S)
 
     def _decline(self, question: Question) -> None:
-        """End the login for everybody, so that no host and no window waits."""
-        with suppress(JupyterSlurmError):  # it says what is known here
+        """Cancel the login for all windows."""
+        with suppress(JupyterSlurmError):  # the login has ended already
             self._api.answer(question.id, None)
 
 
 def is_yes(answer: str) -> bool:
-    """Return whether the answer is a yes."""
+    """Return whether the answer means yes."""
     return answer.strip().lower() in ("y", "yes")
 
 
 def typed_unseen(prompt: str) -> str:
-    """Read a password from this process's terminal; no core dump of the process holds it."""
+    """Read a password from the terminal; the process then writes no core dump."""
     core_dumps.refuse()
     return getpass.getpass(prompt)
 
@@ -198,48 +197,48 @@ def _not_open(connection: Connection) -> JupyterSlurmError:
     return LoginError(f"Login to {connection.cluster} failed.", hint="Log in again.")
 
 
-def _ask(question: Question, answerer: Answerer) -> str:
-    """Put the question so that its form says where the answer goes: what a host says stands behind
-    a mark or the host's name, and begins no line, so it cannot look like ours."""
+def _ask(question: Question, prompter: Prompter) -> str:
+    """Ask in a form that shows where the answer is sent: a host's text follows a mark or the host's
+    name and never starts a line, so that it cannot imitate ours."""
     prompt = visible(question.prompt).strip()
     match question.kind:
         case QuestionKind.HOST_KEY:
             for line in question.instruction.splitlines():
-                answerer.say(visible(line))
+                prompter.say(visible(line))
             asked = f"{prompt} (yes/no)"
-            return "yes" if is_yes(answerer.confirm(f"{asked} ")) else "no"
+            return "yes" if is_yes(prompter.confirm(f"{asked} ")) else "no"
         case QuestionKind.PASSPHRASE:
-            return answerer.secret(f"Stays on this machine. {prompt} ")
+            return prompter.secret(f"Stays on this machine. {prompt} ")
         case QuestionKind.TOUCH:
-            answerer.say(prompt)
+            prompter.say(prompt)
             return ""
         case QuestionKind.TEXT:
-            return answerer.choice(_quoted(question, prompt, answerer))
+            return prompter.choice(_quoted(question, prompt, prompter))
         case QuestionKind.SECRET:
-            return answerer.secret(_quoted(question, prompt, answerer))
+            return prompter.secret(_quoted(question, prompt, prompter))
 
 
-def _quoted(question: Question, prompt: str, answerer: Answerer) -> str:
-    """Return what to ask with, after showing the rest of what the host says as the host's."""
+def _quoted(question: Question, prompt: str, prompter: Prompter) -> str:
+    """Show the host's instruction as a quotation and return the prompt."""
     lines = question.instruction.splitlines()
     if len(prompt) > _SHORT_PROMPT:
-        # A terminal would break it, and the host choose what begins the next line.
+        # A terminal would wrap it, and the host could choose the start of the next line.
         lines, prompt = [*lines, prompt], "Your answer:"
     if any(line.strip() for line in lines):
-        answerer.say(f"{question.host} says:")
+        prompter.say(f"{question.host} says:")
     for line in lines:
         for part in textwrap.wrap(visible(line), _QUOTED_WIDTH):
-            answerer.say(f"  | {part}")
+            prompter.say(f"  | {part}")
     if question.names_a_key:
-        answerer.say(
-            f"Careful: this is a question of {question.host}, which has no need of the "
-            "passphrase of your key. Your answer is sent there."
+        prompter.say(
+            f"Careful: {question.host} asks this question and does not need the passphrase of "
+            "your key. Your answer is sent to that host."
         )
     return f"{question.host} asks: {prompt} "
 
 
-class TerminalAnswerer:
-    """The person at this process's terminal, whatever stdin and stdout are."""
+class TerminalPrompter:
+    """The user at the process's terminal, whatever stdin and stdout are."""
 
     def __init__(self, tty: Path = Path("/dev/tty")) -> None:
         self._tty = tty
@@ -256,7 +255,7 @@ class TerminalAnswerer:
             self._write(text + "\n")
 
     def secret(self, prompt: str) -> str:
-        self._write("")  # without a terminal getpass would read stdin
+        self._write("")  # without a terminal, getpass would read stdin
         return typed_unseen(prompt)
 
     def choice(self, prompt: str) -> str:
@@ -276,6 +275,6 @@ class TerminalAnswerer:
                 terminal.write(text.encode("utf-8", "replace"))
         except OSError as exc:
             raise LoginNeededError(
-                "A login needs answers, and there is no terminal to ask for them.",
-                hint="Log in first: `jupyter slurm login` in a terminal.",
+                "The login needs answers, and there is no terminal.",
+                hint="Log in first with `jupyter slurm login` in a terminal.",
             ) from exc

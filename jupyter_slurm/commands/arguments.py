@@ -1,24 +1,47 @@
-"""PURE. Find commands in `table.py`, and read the words after one by its arguments and options."""
+"""PURE. Look up commands in `table.py`, parse their arguments, format their help."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jupyter_slurm.commands import line
 from jupyter_slurm.commands.command import Command, OurOption, Place, options_of
-from jupyter_slurm.commands.scanner import Item, scan
+from jupyter_slurm.commands.parsing import (
+    Arguments,
+    JobOption,
+    Parser,
+    add_of_cells,
+    add_of_sbatch,
+    add_own,
+    as_words,
+    before_dashes,
+    field,
+    in_words_of_a_terminal,
+    is_option,
+    job_options,
+    not_an_option,
+    plain_help,
+    read_options,
+)
 from jupyter_slurm.commands.submitting import CELL
 from jupyter_slurm.commands.table import SECTIONS
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.jobs.kinds import kind_for
-from jupyter_slurm.slurm.options import suggest
+from jupyter_slurm.slurm.options import OPTIONS, suggest
 from jupyter_slurm.wire import SpecT
+
+_ALLOCATING = ("salloc", "srun")
+"""Slurm's commands for interactive allocations."""
+_DESCRIPTION = "Run jobs on Slurm clusters, from terminals and notebooks."
+_EPILOG = (
+    "`jupyter slurm COMMAND --help` shows details. JUPYTER_SLURM_CLUSTER is the default for "
+    "--cluster."
+)
 
 
 def sections(place: Place) -> dict[str, list[Command]]:
-    """Return the commands that may be used there, below the titles of their sections."""
+    """Return the commands for a place, by section title."""
     there = {
         title: [command for command in section if command.only in (None, place)]
         for title, section in SECTIONS.items()
@@ -31,19 +54,20 @@ def commands(place: Place) -> list[Command]:
 
 
 def below(words: tuple[str, ...], place: Place) -> dict[str, Command]:
-    """Return the commands one word further, by that word."""
+    """Return the subcommands of these words, by their next word."""
     return {
         command.words[-1]: command for command in commands(place) if command.words[:-1] == words
     }
 
 
-def named(name: str) -> Command:
-    """Return the command of that name, which must mean the same in every place."""
-    return next(one for section in SECTIONS.values() for one in section if one.name == name)
+def starting(made: type[object]) -> Command | None:
+    """Return the command that starts a job with this kind of spec; None: a cell does."""
+    everything = (command for section in SECTIONS.values() for command in section)
+    return next((command for command in everything if command.starts is made), None)
 
 
 def of_cells(command: Command) -> dict[str, OurOption]:
-    """Return the options of a cell that the command takes."""
+    """Return the cell options that the command accepts."""
     if not command.of_job:
         return {}
     return {
@@ -53,22 +77,8 @@ def of_cells(command: Command) -> dict[str, OurOption]:
     }
 
 
-_OF_SLURM = ("salloc", "srun")
-"""Slurm's commands that people type for an allocation where they can work."""
-
-
-class Arguments(SimpleNamespace):
-    """The value of each argument and option of a command, with `_` for `-`. If the command takes a
-    job's options too, `words` has those. `rest` has the words behind `--`; `typed` has the text of
-    each given option, the last one's."""
-
-    typed: dict[str, str]
-    words: list[str]
-    rest: tuple[str, ...]
-
-
 def find(words: list[str], place: Place) -> tuple[Command, list[str]]:
-    """Return the command that the words begin with, and the words behind it. RequestError."""
+    """Return the command at the start of the words, and the other words. RequestError."""
     found: Command | None = None
     there = below((), place)
     while there:
@@ -76,87 +86,83 @@ def find(words: list[str], place: Place) -> tuple[Command, list[str]]:
         if found is not None and (not word or word.startswith("-")):
             return there[found.usual], words
         if word not in there:
-            typed = " ".join(("%slurm", *(found.words if found else ())))
-            if word in _OF_SLURM and found is None:
-                raise RequestError(
-                    f"`{word}` is Slurm's word for an allocation, and is not run from here.",
-                    hint="`%slurm shell OPTIONS` opens a terminal in an allocation, `%slurm "
-                    "session start OPTIONS` keeps one for the cells of a notebook.",
-                )
-            near = suggest(word, tuple(there))
-            raise RequestError(
-                f"`{typed} {word}`: there is no such word.",
-                hint=f"Did you mean `{typed} {near}`?"
-                if near in there
-                else f"There are: {', '.join(there)}.",
-            )
+            raise _no_command(word, found, there)
         found, words = there[word], words[1:]
         there = below(found.words, place)
     assert found is not None
     return found, words
 
 
-def read_arguments(command: Command, words: Sequence[str], place: Place = "terminal") -> Arguments:
-    """Read the words behind a command. RequestError names the wrong word."""
-    known = options_of(command, place)
-    args = Arguments(
-        typed={}, words=[], rest=(), **{_field(name): _unset(one) for name, one in known.items()}
+def _no_command(word: str, found: Command | None, there: Mapping[str, Command]) -> RequestError:
+    typed = " ".join(("%slurm", *(found.words if found else ())))
+    if word in _ALLOCATING and found is None:
+        return RequestError(
+            f"`{word}` is not supported.",
+            hint="Open a terminal in an allocation with `%slurm shell OPTIONS`, or start a session "
+            "for cells with `%slurm session start OPTIONS`.",
+        )
+    near = suggest(word, tuple(there))
+    return RequestError(
+        f"Unknown command `{typed} {word}`.",
+        hint=f"Did you mean `{typed} {near}`?" if near in there else f"Use {', '.join(there)}.",
     )
-    _place(args, _take(args, words, command, known), command, place)
-    for name, option in known.items():
-        if option.required and getattr(args, _field(name)) is None:
-            raise RequestError(
-                f"`{command.name}` needs --{name} {option.metavar}.",
-                hint=_usage(command, place),
-            )
+
+
+def read_arguments(command: Command, words: Sequence[str], place: Place = "terminal") -> Arguments:
+    """Parse the arguments of a command. RequestError names the invalid word."""
+    unset = {field(name): _unset(option) for name, option in command.options.items()}
+    args = Arguments(typed={}, options=[], rest=(), **unset)
+    before, after = before_dashes(words)
+    left = read_options(command, before, place, args)
+    if command.of_job and left and (not command.arguments or any(map(is_option, left))):
+        raise not_an_option(left, args.options)
+    if wrong := next(filter(is_option, left), None):
+        raise RequestError(f"`%slurm {command.name}` has no option `{wrong}`.")
+    if command.rest:
+        args.rest = tuple(after)
+    else:
+        left += after
+    is_needed = any(argument.is_needed for argument in command.arguments)
+    if is_needed and not left and args.options and args.options[-1][0] == "session":
+        name, value = args.options.pop()  # in `submit --session FILE` the value is FILE
+        args.options.append((name, None))
+        left = [value] if value is not None else []
+    _assign(args, left, command, place)
     return args
 
 
-def _take(
-    args: Arguments, words: Sequence[str], command: Command, known: Mapping[str, OurOption]
-) -> list[str]:
-    """Take the options; return the other words, which are for the arguments."""
-    plain: list[str] = []
-    for item in scan(words, known):
-        if item.name is not None and item.name in known:
-            _set(args, item.name, known[item.name], item.value)
-        elif item.words[0] == "--" and command.rest:
-            args.rest = item.words[1:]
-        elif _is_plain(item, command):
-            plain += item.words[item.words[0] == "--" :]
-        elif command.of_job:
-            args.words += item.words
-        else:
-            raise RequestError(f"`%slurm {command.name}` has no option `{item.words[0]}`.")
-    is_needed = any(argument.is_needed for argument in command.arguments)
-    if not plain and is_needed and _may_lack_value(args.words[-2:-1]):
-        plain = [args.words.pop()]  # `submit --session FILE`: the session needs no name
-    return plain
+def _unset(option: OurOption) -> Any:
+    if option.repeated:
+        return ()
+    return option.default if option.metavar else False
 
 
-def _may_lack_value(words: Sequence[str]) -> bool:
-    """Tell whether the words name an option of a cell whose value may be left out."""
-    return any(
-        word == f"--{name}" and option.metavar.startswith("[")
-        for word in words
-        for name, option in CELL.options.items()
-    )
-
-
-def _is_plain(item: Item, command: Command) -> bool:
-    """Tell whether the item is for an argument. If the command has none, `line.py` reports what is
-    wrong."""
-    first = item.words[0]
-    is_word = first in ("-", "--") or not first.startswith("-")
-    return is_word and not (command.of_job and not command.arguments)
+def _assign(args: Arguments, words: Sequence[str], command: Command, place: Place) -> None:
+    """Assign positional words to the arguments, in order. argparse cannot, since options may stand
+    between them."""
+    usage = f"`{'%%' if command.is_cell_magic else '%slurm '}{command.usage(place)}`"
+    left = tuple(words)
+    for argument in command.arguments:
+        given, left = (left, ()) if argument.is_many else (left[:1], left[1:])
+        if not given and argument.is_needed:
+            what = "job ID" if argument.of == "job" else argument.usage
+            raise RequestError(f"Missing {what}.", hint=usage)
+        if argument.choices and given[0] not in argument.choices:
+            raise RequestError(f"`{given[0]}` is not {argument.usage}.", hint=usage)
+        if argument.is_many:
+            setattr(args, argument.name, given)
+        elif given or not hasattr(args, argument.name):
+            setattr(args, argument.name, given[0] if given else None)
+    if left:
+        raise RequestError(f"`{left[0]}` is an extra argument.", hint=usage)
 
 
 def of_job(command: Command, words: Sequence[str]) -> line.Request:
-    """Read the options of a job that the command asks for. RequestError."""
-    for item in scan(words):
-        if item.name in command.refused:
-            hint = command.instead.get(item.name)
-            raise RequestError(command.refusal.format(item.name), option=item.name, hint=hint)
+    """Parse the job options of the command. RequestError."""
+    for name, _ in job_options(words):
+        if name in command.refused:
+            hint = command.instead.get(name)
+            raise RequestError(command.refusal.format(name), option=name, hint=hint)
     return line.parse(words)
 
 
@@ -168,75 +174,153 @@ def job_spec(
     notebook: str | None = None,
     before: Sequence[str] = (),
 ) -> tuple[line.Request, SpecT]:
-    """Make the job that the command of its kind asks for, with the options `before` for every job.
-    RequestError names the wrong word."""
-    command = named(kind_for(made).command)
+    """Return the request and spec of a job to start; the options `before` apply to every job.
+    RequestError names the invalid word."""
+    command = starting(made)
+    assert command is not None
     request = of_job(command, line.after(before, args.words))
     own = {
-        option.says: getattr(args, _field(name))
+        option.says: getattr(args, field(name))
         for name, option in command.options.items()
         if option.says
     }
-    return request, line.spec(made, request, "", job_id=job_id, notebook=notebook, **own)
+    usual_name = command.words[0]
+    spec = line.spec(
+        made, request, "", job_id=job_id, notebook=notebook, usual_name=usual_name, **own
+    )
+    return request, spec
 
 
-def _field(name: str) -> str:
-    return name.replace("-", "_")
+def take(command: Command, words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
+    """Return the words without the option `name`, and its values. RequestError."""
+    args = read_arguments(command, words)
+    options = [*args.options, *args.typed.items()]
+    rest = as_words(option for option in options if option[0] != name)
+    return rest, [value or "" for one, value in options if one == name]
 
 
-def _unset(option: OurOption) -> Any:
-    if option.repeated:
-        return ()
-    return option.default if option.metavar else False
+def with_values(options: Iterable[JobOption], variables: Mapping[str, str]) -> list[JobOption]:
+    """Give each `--env NAME` the value exported by the shell. RequestError: not exported.
+
+    >>> with_values([("env", "TOKEN"), ("env", "A=b"), ("gpus", "1")], {"TOKEN": "x"})
+    [('env', 'TOKEN=x'), ('env', 'A=b'), ('gpus', '1')]
+    """
+    return [
+        (name, _with_value(value, variables) if name == "env" and value else value)
+        for name, value in options
+    ]
 
 
-def _set(args: Arguments, name: str, option: OurOption, text: str | None) -> None:
-    if not option.metavar:
-        if text is not None:
-            raise RequestError(f"--{name} takes no value, not `{text}`.", option=name)
-        setattr(args, _field(name), True)
-        return
-    if text is None:
+def _with_value(text: str, variables: Mapping[str, str]) -> str:
+    if "=" in text:
+        return text
+    if text not in variables:
         raise RequestError(
-            f"--{name} needs a value: --{name} {option.metavar}.",
-            option=name,
+            f"--env: the shell does not export `{text}`.",
+            hint="`export` it, or use NAME=VALUE, which other users of this machine can see.",
+            option="env",
         )
-    read: Callable[[str], Any] = option.read
-    try:
-        value = read(text)
-    except ValueError as exc:
-        raise RequestError(f"--{name}: {exc}", option=name) from exc
-    args.typed[name] = text
-    before = getattr(args, _field(name))
-    setattr(args, _field(name), (*before, value) if option.repeated else value)
+    return f"{text}={variables[text]}"
 
 
-def _place(args: Arguments, plain: Sequence[str], command: Command, place: Place) -> None:
-    """Assign the words that are not options to the arguments, in order."""
-    usage, left = _usage(command, place), tuple(plain)
-    for argument in command.arguments:
-        given, left = (left, ()) if argument.is_many else (left[:1], left[1:])
-        if not given and argument.is_needed:
-            if command.is_cell_magic:
-                raise RequestError(
-                    f"`%%{command.name}` needs {argument.usage}.",
-                    hint=usage,
-                )
-            raise RequestError(
-                f"Missing {'job ID' if argument.of == 'job' else argument.usage}.",
-                hint=usage,
-            )
-        if argument.choices and given[0] not in argument.choices:
-            raise RequestError(f"`{given[0]}` is not {argument.usage}.", hint=usage)
-        if argument.is_many:
-            setattr(args, argument.name, given)
-        elif given or not hasattr(args, argument.name):
-            setattr(args, argument.name, given[0] if given else None)
-    if left:
+# --- help and completion ----------------------------------------------------------------------
+
+Completer = Callable[..., Iterable[str]]
+"""A completer for argcomplete, called with the beginning of a word as `prefix`."""
+Completers = Callable[[str], Completer]
+"""Returns the completer for an option or a kind of argument."""
+_OF_SCRIPTS = ("cluster", "name", "push", "push-exclude", "fetch", "dry-run")
+"""Our options that batch scripts accept."""
+
+
+def help_text(words: tuple[str, ...]) -> str:
+    """Return the help of a command; without words, of the program."""
+    parser = Parser(" ".join(("jupyter slurm", *words)), allow_abbrev=False)
+    command = next((one for one in commands("terminal") if one.words == words), None)
+    if command is not None:
+        _describe(parser, command, "terminal")
+    else:
+        parser.description, parser.epilog = _DESCRIPTION, _EPILOG
+        parser.add_argument("--version", action="store_true", help="print the version")
+    if further := below(words, "terminal"):
+        inner = parser.add_subparsers(metavar="COMMAND")
+        for word, one in further.items():
+            inner.add_parser(word, help=plain_help(one.help))
+    return parser.format_help()
+
+
+def _describe(parser: Parser, command: Command, place: Place) -> list[argparse.Action]:
+    """Add a command's arguments and options to a parser with help; return those with values."""
+    parser.description = in_words_of_a_terminal(command.help)
+    parser.epilog = in_words_of_a_terminal(command.more)
+    actions = [
+        parser.add_argument(
+            one.name,
+            nargs=None if one.count == "1" else one.count,
+            metavar=None if one.choices else one.metavar,
+            choices=one.choices or None,
+            help=plain_help(one.help),
+        )
+        for one in command.arguments
+    ]
+    shown = below(command.words, place)[command.usual] if command.usual else command
+    actions += add_own(parser, options_of(shown, place))
+    if command.of_job:
+        parser.usage = f"jupyter slurm {command.usage(place)}"
+        others = parser.add_argument_group("OPTIONS", "any of sbatch, under its own name, and")
+        actions += add_of_cells(others, of_cells(command))
+    return actions
+
+
+def completing_parser(place: Place, completers: Completers) -> Parser:
+    """Return the parser of all commands, for completion."""
+    parser = Parser(allow_abbrev=False)
+    _add_below(parser, (), place, completers)
+    return parser
+
+
+def _add_below(
+    parser: Parser, words: tuple[str, ...], place: Place, completers: Completers
+) -> None:
+    further = below(words, place)
+    if not further:
+        return
+    inner = parser.add_subparsers(metavar="COMMAND")
+    for word, command in further.items():
+        made = inner.add_parser(word, help=plain_help(command.help), allow_abbrev=False)
+        names = {argument.name: argument.of for argument in command.arguments}
+        for action in _describe(made, command, place):
+            if action.choices is None:
+                of = action.option_strings[-1][2:] if action.option_strings else names[action.dest]
+                action.completer = completers(of)  # type: ignore[attr-defined]
         if command.of_job:
-            of_job(command, args.words)  # an unknown option explains more than the word behind it
-        raise RequestError(f"`{left[0]}` is one word too many.", hint=usage)
+            _add_sbatch(made, completers, (*command.options, *CELL.options, "help"))
+        _add_below(made, command.words, place, completers)
 
 
-def _usage(command: Command, place: Place) -> str:
-    return f"`{'%%' if command.is_cell_magic else '%slurm '}{command.usage(place)}`"
+def cell_parser(completers: Completers, *, script: bool) -> Parser:
+    """Return the parser of the line of a cell or of a batch script, for completion."""
+    parser = Parser(add_help=False, allow_abbrev=False)
+    ours = {name: one for name, one in CELL.options.items() if not script or name in _OF_SCRIPTS}
+    for action in add_of_cells(parser, ours):
+        action.completer = completers(action.dest)  # type: ignore[attr-defined]
+    _add_sbatch(parser, completers, CELL.options, script=script)
+    return parser
+
+
+def _add_sbatch(
+    parser: Parser, completers: Completers, taken: Iterable[str], *, script: bool = False
+) -> None:
+    useless = (
+        name for name, one in OPTIONS.items() if one.reserved or (one.not_in_cell and not script)
+    )
+    for action in add_of_sbatch(parser, (*taken, *useless)):
+        action.completer = completers(action.dest)  # type: ignore[attr-defined]
+
+
+def choices(option: str) -> tuple[str, ...]:
+    """Return the values of an option if they are few and fixed, else ()."""
+    if option in CELL.options:
+        metavar = CELL.options[option].metavar
+        return tuple(metavar.split("|")) if "|" in metavar else ()
+    return OPTIONS[option].choices if option in OPTIONS else ()

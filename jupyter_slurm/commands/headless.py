@@ -1,8 +1,7 @@
-"""PURE: jobs that are no cell: the words that ask for one, and a file, or the program of an image,
-as a job.
+"""PURE. Jobs from files, notebooks and images' own programs.
 
-The words are those of `%%slurm` but for those that only a cell can use. Nothing here reads files:
-the caller gives the text, which `node/driver.py` runs as a cell.
+Their options are those of `%%slurm`, except those for cells only. The caller reads the files.
+`node/run_file.py` runs Python files and notebooks as a cell.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import msgspec
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands import line, notebooks, sessions
-from jupyter_slurm.commands.arguments import Arguments, of_job
-from jupyter_slurm.commands.scanner import before_arguments
+from jupyter_slurm.commands.arguments import of_job
+from jupyter_slurm.commands.parsing import Arguments, before_dashes
 from jupyter_slurm.commands.submitting import RUN, SUBMIT
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.slurm.directives import has_directives
@@ -25,20 +24,18 @@ from jupyter_slurm.wire import CellSpec, JobSpec, ProgramSpec, ScriptSpec
 
 
 def request(words: Sequence[str]) -> line.Request:
-    """Read the words, perhaps with arguments behind `--`. RequestError names the wrong word."""
-    options, arguments = before_arguments(words)
+    """Parse the options, and the arguments after `--`. RequestError names the invalid word."""
+    options, arguments = before_dashes(words)
     return replace(of_job(SUBMIT, options), arguments=tuple(arguments))
 
 
-def resolved(
-    api: Api, request: line.Request, notebook: str | None = None, cluster: str | None = None
-) -> line.Request:
-    """Return the request with the session's id in place of its name. The name "" means the newest
-    session of the notebook, or of the terminals without one. `cluster` counts if the request names
-    none; None: any. NotFoundError, RequestError."""
+def resolved(api: Api, request: line.Request, notebook: str | None = None) -> line.Request:
+    """Return the request with the session's ID in place of its name. The name "" means the newest
+    session of the notebook, or of the terminals if there is no notebook. NotFoundError,
+    RequestError."""
     if request.session is None:
         return request
-    owner, cluster = sessions.Owner(notebook), request.cluster or cluster
+    owner, cluster = sessions.Owner(notebook), request.cluster
     jobs, name = api.jobs(), request.session
     job = (
         sessions.named(jobs, name, owner, cluster)
@@ -58,9 +55,9 @@ def file_spec(
     job_id: str,
     arguments: Sequence[str] = (),
 ) -> JobSpec:
-    """Return the job that runs a notebook, Python or a script. RequestError.
+    """Return the job that runs a notebook, Python file or script. RequestError.
 
-    `file` is the path as the user gives it, `path` the path on this machine.
+    `file` is the path as typed, `path` its absolute path.
     """
     made: type[CellSpec | ProgramSpec | ScriptSpec] = CellSpec
     code, notebook = text, None
@@ -78,10 +75,10 @@ def file_spec(
         code = of_python(text, path, given)
     else:
         raise RequestError(
-            f"{file} is neither a notebook (.ipynb), nor Python (.py), nor a script.",
-            hint="A script begins with `#!`, e.g. `#!/bin/bash`.",
+            f"{file} is not a notebook (.ipynb), Python file (.py) or script.",
+            hint="A script starts with `#!`, e.g. `#!/bin/bash`.",
         )
-    # Give the file as a notebook: `line.spec` makes a valid job's name of that.
+    # Pass the file as a notebook: `line.spec` derives a valid job name from it.
     named = line.spec(made, request, code, job_id=job_id, notebook=str(file.with_suffix("")))
     return msgspec.structs.replace(named, notebook=notebook, file=path)
 
@@ -89,8 +86,8 @@ def file_spec(
 def own_program(
     args: Arguments, *, job_id: str, notebook: str | None = None, before: Sequence[str] = ()
 ) -> tuple[line.Request, ProgramSpec]:
-    """Make the job that runs an image's own program, after the options `before` for every job.
-    RequestError names the wrong word."""
+    """Return the request and spec of a job that runs an image's own program; the options `before`
+    apply to every job. RequestError names the invalid word."""
     of_job(RUN, args.words)
     request = line.parse(line.after(before, [*args.words, "--image", args.image]))
     request = replace(request, arguments=args.rest, reuse=line.Reuse.FRESH)
@@ -116,9 +113,9 @@ def by_text(text: str, options: Collection[str] = ()) -> type[CellSpec | Program
 
 
 _CODE = """\
-import types; driver = types.ModuleType("driver"); \
-exec(compile({driver}, "jupyter-slurm driver.py", "exec"), driver.__dict__)
-run = driver.{runner}; del types, driver
+import types; run_file = types.ModuleType("run_file"); \
+exec(compile({text}, "jupyter-slurm run_file.py", "exec"), run_file.__dict__)
+run = run_file.{runner}; del types, run_file
 run()
 """
 
@@ -136,5 +133,5 @@ def of_notebook(text: str, name: str) -> str:
 
 
 def _code(runner: str) -> str:
-    driver = (resources.files("jupyter_slurm") / "node" / "driver.py").read_text(encoding="utf-8")
-    return _CODE.format(driver=ascii(driver), runner=runner)
+    text = (resources.files("jupyter_slurm") / "node" / "run_file.py").read_text(encoding="utf-8")
+    return _CODE.format(text=ascii(text), runner=runner)

@@ -1,43 +1,38 @@
-"""PURE: the words after `%%slurm_image` (or `jupyter slurm image build`) -> an `ImageRequest`.
-
-`line.py` reads the options that a cell has too; containers/recipe.py reads the recipe below them.
-"""
+"""PURE. The words after `%%slurm_image`, `image build` and `image pull` as an `ImageRequest`."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from jupyter_slurm.commands.arguments import Arguments, of_job
+from jupyter_slurm.commands.arguments import of_job
 from jupyter_slurm.commands.command import Command
 from jupyter_slurm.commands.line import Request
 from jupyter_slurm.commands.packages_here import Here
+from jupyter_slurm.commands.parsing import Arguments, as_words, job_options
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.wire import ImageRemoval, ImageSpec
 
 _WHOLE = re.compile(r"#!|(?:from|arg|bootstrap:)\s", re.IGNORECASE)
-_SHARED = ("partition", "account", "qos", "reservation", "constraint", "clusters")
-"""The options for all cells of a notebook that also apply to an image: they say where a job may
-run, and making an image needs no GPUs."""
+_SHARED = ("cluster", "partition", "account", "qos", "reservation", "constraint", "clusters")
+"""Options for every cell that also apply to image builds, which need no GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRequest:
     name: str
-    """The image's name; to pull one, its reference."""
-    file: str | None
-    """The file with the recipe, on a command line."""
+    """The image's name, or its reference to pull it."""
     base: str | None
     push: str | None
-    """The folder that goes with the recipe, as typed; None: the one beside it, if it copies
+    """The folder of the recipe's files, as typed. None: the recipe's own folder, if it copies
     files."""
     env_from_here: bool
     again: bool
     request: Request
-    """The other words: sbatch's options, the cluster, how to wait."""
+    """The options of the build job."""
 
     def build_spec(
         self,
@@ -48,15 +43,15 @@ class ImageRequest:
         folder: str | None = None,
         push: str | None = None,
     ) -> ImageSpec:
-        """Return the spec of an image to build. `here`: the packages for --env-from-here; `folder`:
-        the one beside the recipe; `push`: the full path of the one after --push. RequestError: the
-        packages cannot be added to this recipe."""
+        """Return the spec of an image build. `here`: the packages for --env-from-here; `folder`:
+        the recipe's own; `push`: the absolute path of the --push folder. RequestError: the packages
+        cannot be added to this recipe."""
         recipe, base = text, self.base
         if here is not None:
             if _WHOLE.match(text.lstrip()):
                 raise RequestError(
-                    "--env-from-here adds to lines of packages only.",
-                    hint="Leave it off, or write the recipe as lines: `pip install …`.",
+                    "--env-from-here works with package lines only.",
+                    hint="Omit it, or write the recipe as lines: `pip install …`.",
                 )
             recipe, base = here.recipe() + text, self.base or here.base
         spec = self.pull_spec(job_id, notebook)
@@ -76,35 +71,26 @@ class ImageRequest:
         )
 
 
-def parse_image(
-    command: Command, args: Arguments, *, defaults: Request | None = None
-) -> ImageRequest:
-    """Read the words after `image build` or `image pull`. RequestError names the wrong word.
-    `defaults` are the notebook's for all cells."""
-    told = [] if defaults is None else _defaults(defaults)
+def parse_image(command: Command, args: Arguments, before: Sequence[str] = ()) -> ImageRequest:
+    """Parse the arguments of `image build` or `image pull`. RequestError names the invalid word.
+    `before`: options for every job; only those of `_SHARED` apply."""
+    shared = [option for option in job_options(before) if option[0] in _SHARED]
     own = vars(args)
     return ImageRequest(
         name=args.name,
-        file=own.get("file"),
         base=own.get("from") or None,
         push=own.get("push"),
         env_from_here=own.get("env_from_here", False),
         again=args.rebuild,
-        request=of_job(command, [*told, *args.words]),
+        request=of_job(command, [*as_words(shared), *args.words]),
     )
 
 
-def _defaults(request: Request) -> list[str]:
-    words = ["--cluster", request.cluster] if request.cluster else []
-    kept = {name: value for name, value in request.options.items() if name in _SHARED}
-    return [*words, *sbatch.sbatch_args(kept)]
-
-
 def removed(name: str, done: ImageRemoval) -> str:
-    """Say that an image was removed, and on which nodes an engine still holds it."""
+    """Return the sentence about a removed image, with the nodes whose engine still holds it."""
     if not done.held_on:
         return f"{name}: removed"
     return (
-        f"{name}: removed. Docker (or Podman) on {', '.join(done.held_on)} still holds it; the "
-        "next job there in another image that was built or pulled here removes it."
+        f"{name}: removed. Docker (or Podman) on {', '.join(done.held_on)} still holds it. The "
+        "next job there with another of our images removes it."
     )

@@ -1,6 +1,6 @@
-"""PURE: labs in words: which one a name means, how it stands, how a browser enters.
+"""PURE. Labs: find one by name, describe its state, log a browser in.
 
-A lab is a job (`JobKind.LAB`) that runs JupyterLab. No I/O, no clock, no IPython.
+A lab is a job (`JobKind.LAB`) that runs JupyterLab.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from html import escape
 
 from jupyter_slurm.commands import sessions
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.jobs.kinds import jobs_of
-from jupyter_slurm.readable import duration
-from jupyter_slurm.views.card import headline, title
+from jupyter_slurm.formatting import duration
+from jupyter_slurm.views.card import headline, left_s, title
 from jupyter_slurm.wire import Job, JobKind, LabEntry, LabStep
 
 HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
-_START_ONE = "`%slurm lab start [OPTIONS]` starts one."
+_START_ONE = "Start one with `%slurm lab start [OPTIONS]`."
 STEPS = {
     LabStep.STARTING: "JupyterLab starts.",
     LabStep.READY: "JupyterLab is ready.",
@@ -24,12 +23,12 @@ STEPS = {
 
 
 def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> Job:
-    """Return any lab by its id or Slurm's, or the one of this name on the cluster (None: any), or
-    the newest there: the newest that lives, else the newest. NotFoundError; RequestError: several.
+    """Return any lab by our ID or Slurm's, or the one with this name on the cluster (None: any), or
+    the newest there: the newest live one, else the newest. NotFoundError; RequestError: several.
 
     `jobs` are sorted newest first, as by `Api.jobs`.
     """
-    known = jobs_of(JobKind.LAB, jobs)
+    known = [job for job in jobs if job.kind is JobKind.LAB]
     if by_id := [job for job in known if job.id == name]:
         return by_id[0]
     found = [job for job in known if name and job.slurm_id == name]
@@ -46,7 +45,7 @@ def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> 
             )
     live = [job for job in found if not job.state.final]
     if name is not None and len(live) > 1:
-        raise RequestError(f"`{name}` names {_those(live)}.", hint="Give the id of one.")
+        raise RequestError(f"`{name}` names {_those(live)}.", hint="Use the ID.")
     return (live or found)[0]
 
 
@@ -55,8 +54,8 @@ def _those(jobs: Iterable[Job]) -> str:
 
 
 def extended(job: Job, now_s: float) -> str:
-    left_s = sessions.left_s(job, now_s)
-    ends = "" if left_s is None else f" and ends in {duration(left_s)} at the latest"
+    left = left_s(job, now_s)
+    ends = "" if left is None else f" and ends in {duration(left)} at the latest"
     return f"{title(job)} is {job.state.word}{ends}."
 
 
@@ -65,7 +64,7 @@ def is_ready(job: Job) -> bool:
 
 
 def step(job: Job) -> str | None:
-    """Return how far the lab is, once its job runs; None: the job's state says all."""
+    """Return the progress of the lab's start; None: its job does not run."""
     return None if job.lab is None else STEPS.get(job.lab.step)
 
 
@@ -87,8 +86,7 @@ def row(job: Job, now_s: float) -> tuple[str, ...]:
 
 
 def below_a_hub(job: Job) -> str | None:
-    """Say where a browser finds the lab if it cannot reach this machine's ports; None: at its
-    port."""
+    """Return the sentence on opening a lab below a hub; None: the browser is on this machine."""
     if job.lab is None or job.lab.base_url == "/":
         return None
     return (
@@ -102,10 +100,24 @@ def ended(job: Job, now_s: float) -> str:
 
 
 def page(entry: LabEntry, name: str) -> str:
-    """Return HTML that logs a browser in to the lab: by a POST, so that no address has the
-    token."""
+    """Return HTML that logs a browser in to the lab by POST, which keeps the token out of URLs."""
     url, token = escape(entry.login_url), escape(entry.token)
     return _PAGE.format(title=escape(name), url=url, token=token)
+
+
+def dashboard_page(entry: LabEntry, title: str) -> str:
+    """Return HTML that opens a dashboard, and shows the token that Ray's asks for."""
+    url = escape(entry.login_url)
+    lines = [
+        "<!DOCTYPE html>",
+        '<html><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">',
+        f"<title>{escape(title)}</title>",
+        "" if entry.token else f'<meta http-equiv="refresh" content="0;url={url}">',
+        "</head><body>",
+        f"<p>Ray asks for this token: <code>{escape(entry.token)}</code></p>" * bool(entry.token),
+        f'<p><a href="{url}">{escape(title)}</a></p></body></html>',
+    ]
+    return "\n".join(filter(None, lines))
 
 
 _PAGE = """<!DOCTYPE html>

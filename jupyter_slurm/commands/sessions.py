@@ -1,7 +1,6 @@
-"""PURE: sessions in words: which one a name means, how long one has left.
+"""PURE. Sessions: find one by name, describe its end.
 
-A session is a job (`JobKind.SESSION`) whose process runs cells as they come. No I/O, no clock, no
-IPython.
+A session is a job (`JobKind.SESSION`) whose process runs cells on request.
 """
 
 from __future__ import annotations
@@ -10,20 +9,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.jobs.kinds import jobs_of, kind_of
-from jupyter_slurm.readable import duration, joined
-from jupyter_slurm.wire import CellJob, Job, JobKind, JobState
+from jupyter_slurm.formatting import duration, joined
+from jupyter_slurm.views.card import left_s
+from jupyter_slurm.wire import Job, JobKind
 
-SOON_S = 300.0
-"""How long before a session's end to warn of it."""
 _FEW = 3
-_START_ANOTHER = "`%slurm session start [OPTIONS]` starts one."
+_START_ANOTHER = "Start one with `%slurm session start [OPTIONS]`."
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of the sessions that a name, or none, means: a notebook, or without one all
-    terminals. `started`: ids of more, for a kernel whose notebook is not known."""
+    """The owner of sessions: a notebook, or all terminals (None). `started`: IDs of further
+    sessions, for a kernel with an unknown notebook."""
 
     notebook: str | None
     started: frozenset[str] = frozenset()
@@ -33,12 +30,12 @@ class Owner:
 
 
 def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = None) -> Job:
-    """Return any session by its id, or the owner's of that name on the cluster (None: any): the
-    newest that lives, else the newest. NotFoundError; RequestError: on several clusters.
+    """Return any session by its ID, or the owner's with that name on the cluster (None: any): the
+    newest live one, else the newest. NotFoundError; RequestError: on several clusters.
 
     `jobs` are sorted newest first, as by `Api.jobs`.
     """
-    sessions = jobs_of(JobKind.SESSION, jobs)
+    sessions = [job for job in jobs if job.kind is JobKind.SESSION]
     if by_id := [job for job in sessions if job.id == name]:
         return by_id[0]
     found = [job for job in sessions if job.name == name]
@@ -46,21 +43,20 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
     live = [job for job in mine if not job.state.final]
     if len({job.cluster for job in live}) > 1:
         told = _those(live, owner)
-        raise RequestError(f"`{name}` names {told}.", hint="Give the id of one, or --cluster.")
+        raise RequestError(f"`{name}` names {told}.", hint="Use the ID, or --cluster.")
     if not mine:
         others = [job for job in found if not job.state.final]
         there = f"`{name}` is {_those(others, owner)}. Give the ID of one."
         raise NotFoundError(
             _none(owner, cluster, name),
-            hint=there if others else "`%slurm session` lists your sessions.",
+            hint=there if others else "See `%slurm session`.",
         )
     return (live or mine)[0]
 
 
 def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job:
-    """Return the session that the owner started last on the cluster (None: any).
-    NotFoundError."""
-    sessions = jobs_of(JobKind.SESSION, jobs)
+    """Return the owner's newest session on the cluster (None: any). NotFoundError."""
+    sessions = [job for job in jobs if job.kind is JobKind.SESSION]
     mine = [job for job in sessions if owner.has(job) and cluster in (None, job.cluster)]
     if not mine:
         others = [job for job in sessions if not job.state.final]
@@ -70,21 +66,21 @@ def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job
 
 
 def is_ready(job: Job) -> bool:
-    """Tell whether the session's process runs."""
+    """Return whether the session's process runs."""
     return job.python is not None
 
 
 def check_cluster(job: Job, cluster: str | None) -> None:
-    """Raise RequestError if the session does not run on the cluster that the user named."""
+    """Raise RequestError if the session is not on the named cluster."""
     if cluster not in (None, job.cluster):
         raise RequestError(
             f"The session {job.name} ({job.id}) runs on {job.cluster}, not on {cluster}.",
-            hint="Leave out --cluster.",
+            hint="Omit --cluster.",
         )
 
 
 def ends(job: Job, now_s: float) -> str:
-    """Return when it ends at the latest, or why it waits."""
+    """Return its latest end, or the reason for waiting."""
     left = left_s(job, now_s)
     if left is None:
         return job.why or ""
@@ -100,7 +96,7 @@ def _none(owner: Owner, cluster: str | None, name: str = "") -> str:
 
 
 def _those(jobs: Sequence[Job], owner: Owner) -> str:
-    """Return each session's id, owner and cluster, as text."""
+    """Return each session's ID, owner and cluster as text."""
     return ", ".join(
         f"session {job.id} of {_whose(job, owner)} on {job.cluster}" for job in jobs[:_FEW]
     )
@@ -110,18 +106,3 @@ def _whose(job: Job, owner: Owner) -> str:
     if job.notebook is None:
         return "a terminal"
     return "this notebook" if job.notebook == owner.notebook else job.notebook
-
-
-def left_s(job: Job, now_s: float) -> float | None:
-    """Return how many seconds a session, a lab or a kernel that runs, or the session of a cell, has
-    left at most. None: not known, or it has no end."""
-    if isinstance(job, CellJob) and job.session is not None:
-        return None if job.session_ends_s is None else job.session_ends_s - now_s
-    if not kind_of(job).ends_by_request or job.state is not JobState.RUNNING:
-        return None
-    ends: list[float] = []
-    if job.started_s is not None and job.limit_s is not None:
-        ends.append(job.started_s + job.limit_s)
-    if job.idle_since_s is not None and job.idle_s is not None:
-        ends.append(job.idle_since_s + job.idle_s)
-    return min(ends) - now_s if ends else None

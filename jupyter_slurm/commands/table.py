@@ -1,7 +1,7 @@
-"""PURE: every command, once: its words, its arguments and options, where it may be used, its help.
+"""PURE. The table of commands: words, arguments, options, help and places.
 
-`jupyter slurm …`, `%slurm …`, `%%slurm`, their help, completion and `docs/reference.md` are made
-from it. `arguments.py` reads words by it. Nothing here knows what a command does.
+`jupyter slurm …`, `%slurm …`, `%%slurm`, their help, completion and `docs/reference.md` are
+generated from it. `functions.py` implements the commands.
 """
 
 from __future__ import annotations
@@ -31,33 +31,29 @@ from jupyter_slurm.commands.submitting import (
     SUBMIT,
 )
 
-_JSON = OurOption("", "as JSON, for programs", only="terminal")
-_CLUSTER = OurOption("NAME", "the cluster, if not the default")
+_JSON = OurOption("", "print JSON", only="terminal")
+_CLUSTER = OurOption("NAME", "the cluster (the default one)")
 _AS_JSON = options(json=_JSON)
 _OF_CLUSTER = options(cluster=_CLUSTER)
 _OF_CLUSTER_AS_JSON = options(cluster=_CLUSTER, json=_JSON)
 _NAME = OurOption("NAME", "the cluster's name (local)", default="local")
-_EXCLUDE = OurOption("PATTERN", "leave out, as in .gitignore; may be repeated", repeated=True)
+_EXCLUDE = OurOption("PATTERN", "exclude files, as in .gitignore; may be repeated", repeated=True)
 _NAMED = (Argument("name", "NAME", "the cluster", of="cluster"),)
-_WHICH = (Argument("cluster", "CLUSTER", "if not the default", "?", "cluster"),)
-_JOB = (Argument("id", "ID", "a job's id, ours or Slurm's", of="job"),)
-_JOBS = (Argument("ids", "ID", "a job's id, ours or Slurm's", "+", "job"),)
+_WHICH = (Argument("cluster", "CLUSTER", "the cluster (the default one)", "?", "cluster"),)
+_JOB = (Argument("id", "ID", "a job ID, ours or Slurm's", of="job"),)
+_JOBS = (Argument("ids", "ID", "a job ID, ours or Slurm's", "+", "job"),)
 _COMPLETION = Command(
     "completion",
-    "what makes Tab complete these words in a shell",
+    "print shell completions",
     only="terminal",
-    arguments=(
-        Argument("shell", "", "the one that you use", choices=("bash", "zsh", "fish")),
-        Argument("line", "LINE", "only say how the last word of this line may go on", "?"),
-    ),
-    more='bash and zsh: put eval "$(jupyter slurm completion bash)" into ~/.bashrc, or zsh into '
-    "~/.zshrc; fish: put jupyter slurm completion fish | source into "
-    "~/.config/fish/config.fish.",
+    arguments=(Argument("shell", "", "your shell", choices=("bash", "zsh", "fish")),),
+    more='bash: add eval "$(jupyter slurm completion bash)" to ~/.bashrc. zsh: the same with zsh '
+    "in ~/.zshrc. fish: add jupyter slurm completion fish | source to ~/.config/fish/config.fish.",
 )
 _HERE = (
     Command(
         "up",
-        "start a private Slurm on this machine, for trying things",
+        "start a private Slurm on this machine",
         only="terminal",
         options=options(
             name=_NAME,
@@ -66,129 +62,142 @@ _HERE = (
             memory=OurOption("SIZE", "memory of each node, as sbatch's --mem"),
             gpus=OurOption(
                 "N",
-                "that many simulated GPUs of each node (2), or `own`: this machine's, on the first "
-                "node, as without this option where it has any",
+                "simulated GPUs of each node (2), or `own`: this machine's GPUs on the first node, "
+                "which is the default if it has any",
                 read=gpus,
             ),
-            gpu_type=OurOption("TYPE", "what the GPUs are called (a100)"),
-            accounting=OurOption("", "with slurmdbd"),
+            gpu_type=OurOption("TYPE", "the type of the GPUs (a100)"),
             runtime=OurOption("NAME", "the container tool (charliecloud)"),
         ),
     ),
     Command(
         "down",
-        "stop the private Slurm; its queue stays",
+        "stop the private Slurm and keep its queue",
         only="terminal",
         options=options(
-            name=_NAME, purge=OurOption("", "cancel its jobs and remove its files and kernels")
+            name=_NAME, purge=OurOption("", "also cancel its jobs and remove its files and kernels")
         ),
     ),
     Command(
         "status",
-        "the private Slurm and the agent",
+        "show the private Slurm and the agent",
         only="terminal",
         options=options(name=_NAME, json=_JSON),
     ),
     Command(
         "agent",
-        "the process that watches your jobs",
+        "show or stop the process that watches your jobs",
         only="terminal",
         arguments=(
-            Argument("what", "", "jobs go on when it is stopped", choices=("status", "stop")),
+            Argument("what", "", "jobs continue when it is stopped", choices=("status", "stop")),
         ),
         options=_AS_JSON,
     ),
 )
 
 _CLUSTERS = (
-    Command("clusters", "the clusters that you have; add another", usual="list"),
-    Command("clusters list", "those that you have", options=_AS_JSON),
+    Command("clusters", "list and add clusters", usual="list"),
+    Command("clusters list", "list your clusters", options=_AS_JSON),
     Command(
         "clusters add",
-        "set up a cluster in one dialogue",
+        "set up a cluster step by step",
         only="terminal",
-        arguments=(Argument("name", "NAME", "what you will call it"),),
+        arguments=(Argument("name", "NAME", "a name for the cluster"),),
         options=options(
-            template=OurOption("NAME", "it is one of `clusters templates`"),
-            host=OurOption("HOST", "its login node: [user@]host[:port], or of ~/.ssh/config"),
-            user=OurOption("USER", "your name there"),
-            port=OurOption("PORT", "of its sshd", read=number),
+            template=OurOption("NAME", "start from one of `clusters templates`"),
+            host=OurOption("HOST", "its login node: [user@]host[:port] or a name of ~/.ssh/config"),
+            user=OurOption("USER", "your user name on the cluster"),
+            port=OurOption("PORT", "the port of its sshd", read=number),
             jump=OurOption(
-                "HOST", "a host to pass through, [user@]host[:port]; outermost first", repeated=True
+                "HOST",
+                "a jump host, [user@]host[:port]; may be repeated, outermost first",
+                repeated=True,
             ),
-            path=OurOption("DIR", "where Slurm's commands are, if not on PATH", repeated=True),
-            env=OurOption("NAME=VALUE", "for Slurm's commands, e.g. SLURM_CONF", repeated=True),
-            var=OurOption("NAME=VALUE", "what a template asks for, e.g. project", repeated=True),
+            path=OurOption("DIR", "the folder of Slurm's commands, if not on PATH", repeated=True),
+            env=OurOption(
+                "NAME=VALUE", "a variable for Slurm's commands, e.g. SLURM_CONF", repeated=True
+            ),
+            var=OurOption(
+                "NAME=VALUE", "an answer to the template's question, e.g. project", repeated=True
+            ),
             runtime=OurOption("NAME", "the container tool"),
-            job_root=OurOption("DIR", "where jobs live there"),
-            partition=OurOption("NAME", "for jobs that name none"),
-            account=OurOption("NAME", "for jobs that name none"),
-            yes=OurOption("", "ask nothing: take what is proposed"),
+            job_root=OurOption("DIR", "the folder for jobs on the cluster"),
+            partition=OurOption("NAME", "the default partition for jobs"),
+            account=OurOption("NAME", "the default account for jobs"),
+            yes=OurOption("", "accept every proposal without asking"),
         ),
     ),
     Command(
-        "clusters templates", "clusters that are known already", only="terminal", options=_AS_JSON
+        "clusters templates",
+        "list clusters that have a template",
+        only="terminal",
+        options=_AS_JSON,
     ),
     Command(
         "clusters test",
-        "look at it, and run a tiny job from end to end",
+        "check a cluster and run a tiny job on it",
         only="terminal",
         arguments=_NAMED,
-        options=options(partition=OurOption("NAME", "where to run it")),
+        options=options(partition=OurOption("NAME", "the partition for the job")),
     ),
     Command(
-        "clusters remove", "forget a cluster; its jobs go on", only="terminal", arguments=_NAMED
+        "clusters remove", "remove a cluster; its jobs continue", only="terminal", arguments=_NAMED
     ),
     Command(
-        "clusters default", "where jobs go that name no cluster", only="terminal", arguments=_NAMED
+        "clusters default",
+        "set the default cluster",
+        only="terminal",
+        arguments=_NAMED,
     ),
     Command(
         "doctor",
-        "what works on a cluster, and how to mend it",
+        "check a cluster and show how to fix it",
         arguments=_WHICH,
         options=_OF_CLUSTER_AS_JSON,
     ),
     Command(
         "use",
-        "what cells go to from now on, and options for all of them",
+        "set the cluster and options for later cells",
         only="notebook",
         arguments=(Argument("name", "CLUSTER", "the cluster", of="cluster"),),
         of_job=True,
     ),
 )
 
-_LABS = "the newest, one by its name on the cluster, or any by its id"
+_LABS = "its name on the cluster, or its ID (the newest)"
 _LAB = (Argument("name", "NAME", _LABS, "?", "lab"),)
-_SESSIONS = "the newest, one started here by its name, or any by its id"
+_SESSIONS = "the name of a session started here, or an ID (the newest)"
 _KEPT = (
     SUBMIT,
     RUN,
-    Command("session", "keep an allocation for several cells", usual="list"),
+    Command("session", "manage sessions: allocations for several cells", usual="list"),
     SESSION_START,
     Command(
         "session stop",
-        "end sessions",
+        "stop sessions",
         arguments=(Argument("names", "NAME", _SESSIONS, "*", "session"),),
         options=_OF_CLUSTER,
     ),
-    Command("session list", "those that there are", options=_AS_JSON),
+    Command("session list", "list sessions", options=_AS_JSON),
     Command(
         "session use",
-        "where `%%slurm --session` cells go from now on",
+        "set the session for later `%%slurm --session` cells",
         only="notebook",
         arguments=(Argument("name", "NAME", _SESSIONS, of="session"),),
         options=_OF_CLUSTER,
     ),
-    Command("kernel", "kernels in jobs, for Jupyter's picker", only="terminal", usual="list"),
+    Command(
+        "kernel", "manage kernels in jobs, for Jupyter's launcher", only="terminal", usual="list"
+    ),
     KERNEL_ADD,
-    Command("kernel list", "those that there are", only="terminal", options=_AS_JSON),
+    Command("kernel list", "list kernels in jobs", only="terminal", options=_AS_JSON),
     Command(
         "kernel remove",
-        "no longer in the picker; what runs goes on",
+        "remove kernels from the launcher; running ones continue",
         only="terminal",
-        arguments=(Argument("names", "NAME", "as `kernel list` says it", "+"),),
+        arguments=(Argument("names", "NAME", "a name that `kernel list` shows", "+"),),
     ),
-    Command("lab", "a JupyterLab on a node, in the browser here", usual="list"),
+    Command("lab", "run JupyterLab on a node, in this machine's browser", usual="list"),
     LAB_START,
     Command(
         "lab open",
@@ -198,17 +207,17 @@ _KEPT = (
     ),
     Command(
         "lab extend",
-        "give a lab more time, where Slurm allows that",
+        "extend a lab's time limit, if Slurm allows it",
         arguments=_LAB,
-        options=options(time=OurOption("+1h", "how much more", required=True), cluster=_CLUSTER),
+        options=options(time=OurOption("+1h", "the time to add", required=True), cluster=_CLUSTER),
     ),
     Command(
         "lab stop",
-        "end labs",
+        "stop labs",
         arguments=(Argument("names", "NAME", _LABS, "*", "lab"),),
         options=_OF_CLUSTER,
     ),
-    Command("lab list", "those that there are", options=_AS_JSON),
+    Command("lab list", "list labs", options=_AS_JSON),
     SHELL,
 )
 
@@ -216,21 +225,21 @@ _OF_JOBS = (
     Command("attach", "show a job's output and wait for its end", only="terminal", arguments=_JOB),
     Command(
         "attach",
-        "a job's output, figures and variables into this cell",
+        "show a job's output in this cell and load its variables",
         only="notebook",
-        arguments=(Argument("id", "ID", "a job's id, ours or Slurm's", "?", "job"),),
+        arguments=(Argument("id", "ID", "a job ID, ours or Slurm's", "?", "job"),),
     ),
-    Command("jobs", "your jobs, newest first", options=_OF_CLUSTER_AS_JSON),
-    Command("queue", "everybody's jobs on a cluster", options=_OF_CLUSTER_AS_JSON),
+    Command("jobs", "list your jobs, newest first", options=_OF_CLUSTER_AS_JSON),
+    Command("queue", "list all users' jobs on a cluster", options=_OF_CLUSTER_AS_JSON),
     Command(
         "info",
-        "partitions: limits, cost, what is free; what is yours",
+        "show partitions (limits, cost, free nodes) and your accounts",
         arguments=_WHICH,
         options=_OF_CLUSTER_AS_JSON,
     ),
     Command(
         "usage",
-        "what you and your accounts have spent; what is left",
+        "show what you and your accounts have spent",
         arguments=_WHICH,
         options=options(
             since=OurOption("WHEN", "a day (2026-01-31) or how long ago (30d)", read=since),
@@ -240,89 +249,89 @@ _OF_JOBS = (
     ),
     Command(
         "logs",
-        "what a job has printed",
+        "show a job's output",
         arguments=_JOB,
         options=options(
-            task=OurOption("N", "of an array: by its index; or a rank of many", read=number),
-            follow=OurOption("", "go on until the job ends", short="f", only="terminal"),
-            lines=OurOption("LINES", "the last ones", short="n", read=lines, only="notebook"),
-            to=OurOption("FILE", "into a file", only="notebook"),
+            task=OurOption("N", "a task of an array, by its index, or a rank", read=number),
+            follow=OurOption("", "continue until the job ends", short="f", only="terminal"),
+            lines=OurOption("LINES", "only the last lines", short="n", read=lines, only="notebook"),
+            to=OurOption("FILE", "write to a file", only="notebook"),
         ),
     ),
     Command(
         "why",
-        "why a job waits, or how it ended",
+        "show why a job waits, or how it ended",
         arguments=_JOB,
         options=options(
-            priority=OurOption("", "what its priority is made of, and who is before it"),
+            priority=OurOption("", "show its priority, and how many jobs are ahead of it"),
             json=_JSON,
         ),
     ),
     Command("cancel", "cancel jobs", arguments=_JOBS),
-    Command("hold", "keep jobs from starting", arguments=_JOBS),
-    Command("release", "let jobs start again", arguments=_JOBS),
-    Command("requeue", "end jobs that run, and put them back into the queue", arguments=_JOBS),
+    Command("hold", "hold jobs", arguments=_JOBS),
+    Command("release", "release held jobs", arguments=_JOBS),
+    Command("requeue", "stop and requeue running jobs", arguments=_JOBS),
     Command(
         "forget",
-        "remove what is kept of jobs that have ended",
+        "remove the records of ended jobs",
         arguments=_JOBS,
-        options=options(yes=OurOption("", "also output and variables that were not fetched")),
+        options=options(yes=OurOption("", "even if output or variables have not been fetched")),
     ),
 )
 
-_LOCAL_PORT = OurOption("N", "the port here (any)", default="0")
-_CLOSE = OurOption("ID", "close one", repeated=True)
+_LOCAL_PORT = OurOption("N", "the local port (any)", default="0")
+_CLOSE = OurOption("ID", "close this tunnel; may be repeated", repeated=True)
 _TARGET = (
-    "as the login node or the job's node sees it; the path of a Unix socket in place of PORT; "
-    "JOB:ray, JOB:dask, JOB:tensorboard"
+    "a port on the login node or the job's node, or the path of a Unix socket; JOB:ray, "
+    "JOB:dask, JOB:tensorboard for a dashboard"
 )
 _REACHED = (
     Command(
         "login",
-        "log in to a cluster, for everybody who uses it",
+        "log in to a cluster",
         arguments=_WHICH,
         options=_OF_CLUSTER_AS_JSON,
     ),
-    Command("logout", "close the connection; jobs go on", arguments=_WHICH, options=_OF_CLUSTER),
-    Command("connections", "how each cluster is reached", options=_AS_JSON),
+    Command("logout", "close the connection; jobs continue", arguments=_WHICH, options=_OF_CLUSTER),
+    Command("connections", "list connections to clusters", options=_AS_JSON),
     Command(
         "push",
-        "make a folder or file there like the one here",
+        "copy a folder or file to a cluster",
         arguments=(
-            Argument("local", "LOCAL", "a folder or file of this machine", of="path"),
-            Argument("remote", "REMOTE", "its place there (same name)", "?"),
+            Argument("local", "LOCAL", "a folder or file on this machine", of="path"),
+            Argument("remote", "REMOTE", "the path on the cluster (same name)", "?"),
         ),
         options=options(exclude=_EXCLUDE, cluster=_CLUSTER),
     ),
     Command(
         "pull",
-        "make a folder or file here like the one there",
+        "copy a folder or file from a cluster",
         arguments=(
-            Argument("remote", "REMOTE", "a folder or file of the cluster"),
-            Argument("local", "LOCAL", "its place here (same name)", "?", "path"),
+            Argument("remote", "REMOTE", "a folder or file on the cluster"),
+            Argument("local", "LOCAL", "the path on this machine (same name)", "?", "path"),
         ),
         options=options(exclude=_EXCLUDE, cluster=_CLUSTER),
     ),
     Command(
         "tunnel",
-        "ports here that lead to ports of a cluster",
+        "forward local ports to a cluster",
         arguments=(
-            Argument("target", "[JOB|HOST:]PORT", f"{_TARGET}; none: list the tunnels", "?"),
+            Argument("target", "[JOB|HOST:]PORT", f"{_TARGET}; none lists the tunnels", "?"),
         ),
         options=options(local_port=_LOCAL_PORT, close=_CLOSE, cluster=_CLUSTER, json=_JSON),
     ),
-    Command("tunnels", "those that are open", only="notebook"),
+    Command("tunnels", "list open tunnels", only="notebook"),
 )
 
 _IMAGES = (
-    Command("image", "the images that jobs can run in; make one", usual="ls"),
-    Command("image ls", "those that there are", options=_OF_CLUSTER_AS_JSON),
+    Command("image", "list, build and pull images for jobs", usual="ls"),
+    Command("image ls", "list images", options=_OF_CLUSTER_AS_JSON),
     IMAGE_BUILD,
     IMAGE_PULL,
     Command(
         "image rm",
-        "remove those that were built or pulled",
-        arguments=(Argument("names", "NAME", "as --image says it", "+"),),
+        "remove images that were built or pulled",
+        arguments=(Argument("names", "NAME", "a name for --image", "+"),),
         options=_OF_CLUSTER,
     ),
 )
@@ -331,16 +340,16 @@ FORM = tuple(
     "cluster partition account qos gpus nodes ntasks launch cpus-per-task mem time image chdir "
     "display-name name array idle module env tensorboard".split()
 )
-"""The options that have a field of their own in JupyterLab's form, in the order of its line."""
+"""Options with a field in JupyterLab's form, in order."""
 
 SECTIONS: Mapping[str, tuple[Command, ...]] = MappingProxyType(
     {
         "This machine": _HERE,
         "Clusters": _CLUSTERS,
         "Jobs, sessions, kernels, labs and terminals": _KEPT,
-        "What becomes of jobs": _OF_JOBS,
+        "Following jobs": _OF_JOBS,
         "Connections and files": _REACHED,
         "Images": _IMAGES,
-        "Help": (_COMPLETION, Command("help", "this text", only="notebook")),
+        "Help": (_COMPLETION, Command("help", "show this text", only="notebook")),
     }
 )

@@ -1,6 +1,6 @@
-"""Container tools, behind one Protocol: start a program inside an image. Pure.
+"""Container tools behind one Protocol: start a program inside an image. PURE.
 
-No I/O, no processes, nothing of Slurm; one file per tool.
+One file per tool.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def runtime_named(name: str) -> Runtime:
         return RUNTIMES[name]
     near = difflib.get_close_matches(name, RUNTIMES, n=1)
     raise RequestError(
-        f"There is no runtime {name!r}.",
+        f"Unknown runtime {name!r}.",
         hint=f"Did you mean {''.join(near)}? Known: {', '.join(RUNTIMES)}."
         if near
         else f"Known: {', '.join(RUNTIMES)}.",

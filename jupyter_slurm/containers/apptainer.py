@@ -1,20 +1,21 @@
-"""Runtimes `apptainer` and `singularity`: one tool under two names, and nothing of Slurm's but a
-job's environment. `apptainer_errors.py` knows the tool's own errors.
+"""Runtimes `apptainer` and `singularity`: one tool under two names.
+
+It uses nothing of Slurm but a job's environment.
 
 Facts (tried with Apptainer 1.4; the manuals of Singularity 3.5 and later):
-- The environment goes in, all but PATH and LD_LIBRARY_PATH, which are the image's: so variables
-  about the node's own programs are removed before.
-- `--bind` divides at colons and commas. `--mount`, a line of CSV, does not, but exists from 3.9 on:
-  only paths that need it use it. Apptainer makes mount points that the image lacks.
-- Its parent process passes signals on to the program, and exits with the program's code; its own
-  failures are 255. When it is killed, the program is, too.
-- The home is that of the user's entry in passwd, whatever $HOME says.
-- `run` executes a script in the image. One that is made of ENTRYPOINT and CMD reads them and its
-  arguments once more as a shell does, unless a variable forbids it; WORKDIR is lost.
-- A `.sif` is mounted by the kernel where the tool is set-uid, else by a program beside it, which
-  ends with the first TERM, and the files with it. `scancel` sends one to every process under
-  proctrack/linuxproc (under proctrack/cgroup to the batch script alone): a cell that wants to save
-  something then must have all that it needs for it in memory. A folder has no such program.
+- The container inherits the environment except PATH and LD_LIBRARY_PATH, which are the image's. So
+  variables about the node's own programs are removed before.
+- `--bind` splits at colons and commas. `--mount`, a line of CSV, does not, but exists only from 3.9
+  on, so only paths that need it use it. Apptainer creates mount points that the image lacks.
+- Its parent process forwards signals to the program and exits with the program's code; its own
+  failures are 255. When it is killed, so is the program.
+- The home is that of the user's passwd entry, whatever $HOME says.
+- `run` executes a script in the image. A script generated from ENTRYPOINT and CMD parses them and
+  its arguments again like a shell, unless a variable forbids it; WORKDIR is lost.
+- A set-uid tool lets the kernel mount a `.sif`. Otherwise a program beside it serves the files, and
+  ends with the first TERM. `scancel` sends TERM to every process under proctrack/linuxproc (under
+  proctrack/cgroup only to the batch script): a cell that saves something must then have everything
+  it needs in memory. A folder has no such program.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from jupyter_slurm.containers.apptainer_errors import explained
 from jupyter_slurm.containers.mounts import csv_line
 from jupyter_slurm.containers.own_program import by_script
 from jupyter_slurm.containers.references import Reference
@@ -38,10 +38,21 @@ from jupyter_slurm.containers.runtime import (
     in_workdir,
     without_nul,
 )
+from jupyter_slurm.containers.tool_errors import (
+    BUILDS_FULL,
+    NO_MOUNT,
+    NO_SHELL,
+    NO_TOOL,
+    START_FAILED,
+    explain,
+    full_disk,
+    registry_rows,
+    uncoloured,
+)
 from jupyter_slurm.errors import RequestError
 
-# $1 the program, $2 its other name, for nodes where it has only that, $3 how much it says, then all
-# that comes behind its `exec`.
+# $1 the program, $2 its other name, for nodes that have only that, $3 its verbosity, then all the
+# arguments of its `exec`.
 _START = r"""program=$1 other=$2 talk=$3; shift 3
 command -v "$program" >/dev/null || ! command -v "$other" >/dev/null || program=$other
 [ -z "${ROCR_VISIBLE_DEVICES:-}" ] || set -- --rocm "$@"
@@ -56,7 +67,7 @@ exec env "$@"
 """
 
 _INSIDE = "export PYTHONNOUSERSITE=1\n"
-"""The home is the node's: packages installed there with pip --user are for another Python."""
+"""The home is the node's: its `pip install --user` packages are for another Python."""
 
 RUNSCRIPT = "/.singularity.d/runscript"
 _RUN_INSIDE = f"{_INSIDE}export SINGULARITY_NO_EVAL=1\n"
@@ -71,7 +82,7 @@ class Apptainer:
     has_mpi = True
 
     def __init__(self, name: str, other: str) -> None:
-        """Take the program's own `name`, and the other."""
+        """`name`: the program's own name; `other`: its other name."""
         self.name = name
         self.programs = (name, other)
         self._other = other
@@ -99,7 +110,7 @@ class Apptainer:
                 "sh",
                 self.name,
                 self._other,
-                # A fetch takes minutes, and may say how it gets on; warnings and errors remain.
+                # A download takes minutes and may report progress; warnings and errors remain.
                 "" if _FETCHED.match(image) else "--quiet",
                 "--pwd=/",
                 *map(_mount, mounts),
@@ -109,14 +120,14 @@ class Apptainer:
         )
 
     def explain(self, log_tail: str) -> Explained | None:
-        return explained(log_tail)
+        return explain([*_ERRORS, START_FAILED], _error_lines(log_tail))
 
 
 APPTAINERS = (Apptainer("apptainer", "singularity"), Apptainer("singularity", "apptainer"))
 
 
 def apptainer_name(reference: Reference) -> str:
-    """Return Apptainer's name of the image: it takes a tag or a digest, not both."""
+    """Return Apptainer's name of the image. It accepts a tag or a digest, not both."""
     version = f"@{reference.digest}" if reference.digest else f":{reference.tag}"
     return f"docker://{reference.registry}/{reference.repository}{version}"
 
@@ -128,8 +139,66 @@ def _mount(mount: Mount) -> str:
         if not posixpath.isabs(path):
             raise RequestError(f"Apptainer needs absolute paths to mount, not {path!r}.")
     if posixpath.normpath(dst) == "/":
-        raise RequestError(f"{src} cannot be mounted at {dst}.", hint="Say --mount SRC:/mnt/NAME.")
+        raise RequestError(f"Cannot mount {src} at {dst}.", hint="Use --mount SRC:/mnt/NAME.")
     if not _NOT_FOR_BIND.search(src + dst):
         return f"--bind={src}:{dst}{':ro' if mount.read_only else ''}"
     fields = ["type=bind", f"source={src}", f"destination={dst}"]
     return f"--mount={csv_line(fields + ['ro'] * mount.read_only)}"
+
+
+def explain_build(log_tail: str) -> Explained | None:
+    """Explain a failed build or pull; None: unknown, or the recipe's own failure."""
+    return explain(_ERRORS, _error_lines(log_tail)) or full_disk(BUILDS_FULL, log_tail)
+
+
+# Its messages resemble those of many programs: only lines in its exact form at the end of the log
+# are its own.
+_LAST_LINES = 5
+_ERROR = re.compile(
+    r"^(?:FATAL:   |ERROR:   |ERROR  : )(?P<own>.+)$"
+    r"|^(?P<env>env: .?(?:apptainer|singularity)\b.*)$"
+    r"|^\S*sh: .*?(?P<sh>(?:apptainer|singularity): .*not found)$",
+    re.MULTILINE,
+)
+_USAGE = re.compile(
+    r"^Error for command \"exec\": (.+)$(?s:.*)^Run '(?:apptainer|singularity) --help'.*\s*\Z",
+    re.MULTILINE,
+)
+_ERRORS = (
+    (
+        r"^env: |^(?:apptainer|singularity): ",
+        NO_TOOL,
+        "Load its module (--module NAME), or name another --runtime or partition.",
+    ),
+    (
+        r"/dev/fuse|fusermount|user namespace|requires privileges|max_user_namespaces",
+        "The node does not let users start containers",
+        "Ask its administrators for unprivileged user namespaces and /dev/fuse.",
+    ),
+    *registry_rows(
+        "`apptainer registry login --username NAME docker://REGISTRY`",
+        "Name larger folders with APPTAINER_TMPDIR and APPTAINER_CACHEDIR in the profile's "
+        "`setup`, or pull it once for every node (`%slurm image pull`).",
+    ),
+    (
+        r"could not open image .*no such file|failed to retrieve path",
+        "The node does not see the image",
+        "Check its path, and use a file system that the nodes see.",
+    ),
+    (
+        r"image format not recognized|bad superblock|trying to read the squashfs",
+        "Cannot unpack the image: it is incomplete, or not an image",
+        "Pull or build it again.",
+    ),
+    (r"mount source .* doesn't exist", *NO_MOUNT),
+    (r"/bin/sh|executable file not found|shared library is likely missing", *NO_SHELL),
+)
+
+
+def _error_lines(log_tail: str) -> list[str]:
+    log = uncoloured(log_tail)
+    if usage := _USAGE.search(log):
+        return [usage[1]]
+    lines = [line for line in log.splitlines() if line.strip()]
+    errors = list(_ERROR.finditer("\n".join(lines[-_LAST_LINES:])))
+    return [str(error[error.lastgroup or 0]) for error in errors[-1:]]

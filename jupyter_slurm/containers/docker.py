@@ -1,31 +1,31 @@
-"""Runtimes `docker`, `sudo-docker` and `podman`: their command lines, and nothing of Slurm's.
+"""Runtimes `docker`, `sudo-docker` and `podman`: their command lines. Nothing of Slurm.
 
-`docker_script.py` finds out on the node what only the node knows; `docker_errors.py` knows the
-tools' own errors. Facts (tried with Docker 20.10; docker-run(1), podman-run(1)):
+`docker_script.py` handles what depends on the node. Facts (tried with Docker 20.10; docker-run(1),
+podman-run(1)):
 - The engine is a daemon: a container is not a child of the job. It outlives a killed client, unless
   it notices the end of its standard input, which the engine closes with the client. So its input is
   a pipe whose other end the job holds, and the pipe's reader ends everything.
-- As process 1 a program ignores SIGTERM that it does not handle: --init.
+- As process 1 a program ignores a SIGTERM that it does not handle: --init.
 - The container does not inherit the job's environment, user, CPUs, memory and GPUs. `--gpus all`
-  would be all of the node's: name them by UUID, which is right whether or not cgroups hide the
-  others.
-- Values of variables do not go by the command line, which everybody on the node can read, nor by
-  --env-file, which allows no newline: a file that is read inside has them.
-- /dev/shm has 64 MB, and with --ipc=host it would keep what a killed program leaves in it.
-- The node's disk would keep each line that a program prints until it ends: --log-driver=none.
-- The image's own program is read from the image and started by a shell, as every program is, so
-  that it ends with the job: the image needs /bin/sh for it, too.
+  would mean all of the node's: name them by UUID, which is valid with and without cgroups.
+- Values of variables are not sent in the command line, which every user of the node can read, nor
+  by --env-file, which allows no newline, but in a file that is read inside.
+- /dev/shm has 64 MB. With --ipc=host it would keep the files of killed programs.
+- The node's disk would store every printed line until the program ends: --log-driver=none.
+- The image's own program is read from the image and started by a shell, like every program, so that
+  it ends with the job. So the image needs /bin/sh for it, too.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 
-from jupyter_slurm.containers.docker_errors import explained
 from jupyter_slurm.containers.docker_script import (
     DOCKER_LIMITS,
     ENVIRONMENT,
+    NOT_BEGUN,
     OWN_PROGRAM,
     PODMAN_LIMITS,
     before_program,
@@ -47,16 +47,26 @@ from jupyter_slurm.containers.runtime import (
     in_workdir,
     without_nul,
 )
+from jupyter_slurm.containers.tool_errors import (
+    NO_MOUNT,
+    NO_SHELL,
+    NO_TOOL,
+    NOT_FOUND,
+    START_FAILED,
+    explain,
+    full_disk,
+    registry_rows,
+)
 from jupyter_slurm.errors import RequestError
 
 _OPTIONS = (
-    # An image's entrypoint prints banners, or runs another program than it should.
+    # An image's entrypoint may print banners, or run another program.
     "--entrypoint=/bin/sh",
     "--network=host",
     "--log-driver=none",
 )
 _WORDS = r"""{{range .Config.%s}} '{{join (split . "'") "'\\''"}}'{{end}}"""
-"""Has an engine print words of an image, quoted for sh."""
+"""A template for an engine to print an image's words, quoted for sh."""
 
 
 class Docker:
@@ -66,10 +76,11 @@ class Docker:
     def __init__(
         self, name: str, words: Sequence[str], limits: str, options: Sequence[str] = ()
     ) -> None:
-        """Take the `words` that call the engine, its `limits` in the script, its own `options`."""
+        """`words` call the engine; `limits` is its part of the script, `options` its own
+        options."""
         self.name = name
         self.programs = (name,)
-        """`jobs/cluster/probe.py` finds `sudo-docker` where only sudo lets this user ask Docker."""
+        """`jobs/cluster/probe.py` finds `sudo-docker` if only sudo lets this user access Docker."""
         self.has_mpi = limits is not DOCKER_LIMITS
         """Docker's containers are children of its daemon, not of the step."""
         self._words = tuple(words)
@@ -95,7 +106,7 @@ class Docker:
         return Launch(("/bin/sh", "-c", OWN_PROGRAM, "sh", *words, *self._words, *start))
 
     def _started(self, box: Box, inside: Sequence[str], *options: str) -> tuple[str, ...]:
-        """Return the words that start a container, and in it those of a shell."""
+        """Return the command that starts a container with a shell's arguments."""
         image, archive = self._image(box)
         return (
             "/bin/sh",
@@ -118,13 +129,13 @@ class Docker:
         )
 
     def _image(self, box: Box) -> tuple[str, str]:
-        """Return the engine's name of the image, and the file that holds it, "" if none does."""
+        """Return the engine's name of the image, and the file that holds it, or ""."""
         image = image_of(box, self.name)
         tag = docker_tag(image)
         if tag is None and image.startswith("/"):
             raise RequestError(
                 f"{self.name} takes images by name, not the file {image}.",
-                hint="Load it on the node (`docker load`, `podman load`), and say its name.",
+                hint="Load it on the node (`docker load`, `podman load`) and use its name.",
             )
         return (tag, image) if tag else (image, "")
 
@@ -136,7 +147,10 @@ class Docker:
         return Launch(("/bin/sh", "-c", ENTER, *words))
 
     def explain(self, log_tail: str) -> Explained | None:
-        return explained(log_tail)
+        said = [found.start() for found in _SAID.finditer(log_tail)]
+        if not said:
+            return None  # the program had started
+        return explain([*_ERRORS, START_FAILED], [_error_line(log_tail[: said[-1]])])
 
 
 DOCKERS = (
@@ -146,8 +160,8 @@ DOCKERS = (
         "podman",
         ("podman", "--cgroup-manager=cgroupfs"),
         PODMAN_LIMITS,
-        # Files have the same owners as outside, and the groups count; labels would need rights
-        # that users lack.
+        # Files have the same owners as outside, and groups apply. Labels would need rights that
+        # users lack.
         ("--userns=keep-id", "--group-add=keep-groups", "--security-opt=label=disable"),
     ),
 )
@@ -165,3 +179,81 @@ def _mount(mount: Mount) -> str:
         *(["readonly"] if mount.read_only else []),
     ]
     return f"--mount={csv_line(fields)}"
+
+
+def explain_build(log_tail: str) -> Explained | None:
+    """Explain an engine's failed build or pull; None: unknown, or the recipe's own failure."""
+    full = full_disk(("The engine's disk on the node is full", _PRUNE), log_tail)
+    if full is not None or _RECIPE_FAILED.search(log_tail):
+        return full
+    return explain(_ERRORS, [_error_line(log_tail)])
+
+
+_SAID = re.compile(rf"^jupyter-slurm: {re.escape(NOT_BEGUN)}", re.MULTILINE)
+_NOISE = re.compile(r"^(?:See|Run) '\S+ run --help'|^\s*$|^WARN|^jupyter-slurm: ")
+_ERROR = re.compile(
+    r"^(?:docker: )?Error response from daemon: (?P<daemon>.*)$"
+    r"|^(?:docker|Error): (?P<tool>.*)$"
+    r"|^(?:ERROR: )?(?P<client>(?:Cannot connect to the|Got permission denied|permission denied"
+    r" while|failed to connect to the|error during connect).*)$"
+    r"|^(?P<sudo>sudo: .*)$"
+    r"|^\S*sh: .*?(?P<missing>(?:docker|podman|sudo): .*not found)$"
+    r"|^\[FATAL +tini \(\d+\)\] (?P<init>.*)$",
+    re.MULTILINE,
+)
+_RECIPE_FAILED = re.compile(
+    r"returned a non-zero code: \d+$|did not complete successfully: exit code"
+    r"|^Error: building at STEP \"RUN ",
+    re.MULTILINE,
+)
+"""A failed recipe command: Docker's classic builder, BuildKit, podman."""
+_PRUNE = (
+    "Ask for unused images to be removed there (`docker image prune`), or leave the node out with "
+    "--exclude."
+)
+_ERRORS = (
+    (
+        r"(?:docker(?:\.io)?|podman|sudo): (?:docker: )?(?:command )?not found",
+        NO_TOOL,
+        "Name another --runtime, or a partition whose nodes have it.",
+    ),
+    (
+        r"permission denied while trying to connect|^sudo: ",
+        "You may not use the container engine on the node",
+        "Ask the administrators for the group `docker`, or use --runtime sudo-docker.",
+    ),
+    (
+        r"cannot connect|failed to connect to the docker|is the docker daemon running"
+        r"|error during connect",
+        "The container engine does not answer",
+        "Report the node to the administrators, or leave it out with --exclude.",
+    ),
+    *registry_rows("`docker login REGISTRY` (or `podman login`)", _PRUNE),
+    (r"not found: |no such image", *NOT_FOUND),
+    (
+        r"failed to register layer|error processing tar|unexpected EOF|verification failed",
+        "Cannot unpack the image",
+        "Use another node, then another image: one of them is damaged.",
+    ),
+    (
+        r"could not select device driver|unresolvable CDI devices|nvidia-container-cli"
+        r"|unknown device",
+        "Cannot start the container: the engine cannot give it GPUs",
+        "Report the node's NVIDIA container toolkit, or leave the node out with --exclude.",
+    ),
+    (
+        r"bind source path does not exist|invalid mount|statfs .*no such file|mkdir "
+        r"|not a directory",
+        *NO_MOUNT,
+    ),
+    (r"executable file not found|no such file or directory: unknown|exec .* failed", *NO_SHELL),
+)
+
+
+def _error_line(log: str) -> str:
+    """Return the engine's last error, or its last line."""
+    errors = [found[found.lastgroup or 0] for found in _ERROR.finditer(log)]
+    if errors:
+        return str(errors[-1])
+    lines = [line for line in log.splitlines() if not _NOISE.match(line)]
+    return lines[-1] if lines else "no message"

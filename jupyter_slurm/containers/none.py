@@ -1,4 +1,4 @@
-"""Runtime `none`: the program runs on the node itself; modules and setup are the script's."""
+"""Runtime `none`: the program runs on the node itself; the script handles modules and setup."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class NoContainer:
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
         if box.image is not None:
             raise RequestError(
-                f"Runtime none runs on the node itself and cannot use the image {box.image}.",
-                hint="Leave --image off, or name a container tool: --runtime charliecloud.",
+                f"Runtime none does not use images, as {box.image}.",
+                hint="Omit --image, or use a container tool: --runtime charliecloud.",
                 option="image",
             )
         if box.mounts:
             raise RequestError(
-                f"Runtime none sees the node's own files; {box.mounts[0].src} cannot be mounted.",
-                hint="Leave --mount off and use the path as it is.",
+                f"Runtime none cannot mount {box.mounts[0].src}: it uses the node's own files.",
+                hint="Omit --mount and use the path itself.",
                 option="mount",
             )
         return Launch(argv=in_workdir(argv, box, box.job_dir))

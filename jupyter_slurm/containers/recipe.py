@@ -1,10 +1,9 @@
-"""Read the text of a cell for an image: what one container tool reads (a Dockerfile, a definition
-file, a set-up script), or lines of packages for every tool. Pure; each tool's file in `making/`
-writes the lines in the words of its own recipe.
+"""Read a recipe: a container tool's own (Dockerfile, definition file, set-up script), or package
+lines for every tool, which `builders/` translates. PURE.
 
-Lines are commands that users type: `pip install …`, `apt install …`, `conda install …`, also with
-the `!` or `%` of a notebook in front; or lists below `pip:`, `apt:` and `conda:`, in which a line
-is a package as in requirements.txt.
+Lines are commands: `pip install …`, `apt install …`, `conda install …`, also with the `!` or `%` of
+a notebook; or lists below `pip:`, `apt:` and `conda:`, with one package per line as in
+requirements.txt.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ _NOUNS = {
 }
 _LINES = "`pip install numpy`, `apt install git` or `conda install scipy`"
 FORMS = (
-    f"A recipe is what the cluster's container tool reads: {_NOUNS[Kind.DOCKERFILE]}, "
-    f"{_NOUNS[Kind.DEFINITION]} or {_NOUNS[Kind.SCRIPT]}. For every tool it can be lines such as "
+    f"Write the container tool's own recipe: {_NOUNS[Kind.DOCKERFILE]}, "
+    f"{_NOUNS[Kind.DEFINITION]} or {_NOUNS[Kind.SCRIPT]}. Or write lines for every tool: "
     f"{_LINES}, or lists below `pip:`, `apt:`, `conda:`."
 )
 
@@ -49,7 +48,7 @@ _COPIES = {
         re.IGNORECASE | re.MULTILINE,
     ),
 }
-"""Text of recipes that take files from the folder beside them."""
+"""Instructions that copy files from the recipe's folder."""
 _COMMAND = re.compile(
     r"[!%]?\s*(?:sudo\s+)?(?:python3?\s+-m\s+)?(pip3?|apt|apt-get|conda|mamba)\s+install\b(.*)"
 )
@@ -62,55 +61,55 @@ _YES = frozenset({"-y", "--yes", "-q", "-qq", "--quiet"})
 class Recipe:
     kind: Kind
     text: str
-    """The text as written, with line ends as on Unix."""
+    """The text as written, with Unix line ends."""
     base: str | None
-    """The base image, as users name it; None: the text alone names it."""
+    """The base image in the user's words; None: the text names it."""
     has_files: bool
-    """The recipe copies files, so the folder beside it is pushed."""
+    """A folder of files is pushed with the recipe."""
 
     def digest(self, base: str | None, tool: str, files: str | None = None) -> str:
         """Return 64 hexadecimal digits, equal for recipes of the same image. `base` is the base
-        image that was found, `files` the digest of the folder that goes with the recipe."""
+        image that was found, `files` the digest of the recipe's folder."""
         words = [2, tool, self.kind, self.text, base, *([files] if files else [])]
         return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
     def commands(self) -> list[list[str]]:
-        """Return the sh commands that install the packages, a list for each of the lines.
-        RequestError: a line is not understood."""
+        """Return the sh commands that install the packages, a list per line. RequestError: invalid
+        line."""
         return [_install(tool, words) for tool, words in _packages(self.text)]
 
 
 def read_recipe(
     text: str, base: str | None, reads: Kind, runtime: str, *, pushes: bool = False
 ) -> Recipe:
-    """Read a recipe for a container tool that reads the kind `reads`. `pushes`: a folder was named
-    for it. RequestError: the tool cannot read it; or its base is missing, or given twice."""
+    """Read a recipe for a container tool that reads the kind `reads`. `pushes`: a folder was given.
+    RequestError: the tool cannot read it, or its base is missing or given twice."""
     text = text.replace("\r\n", "\n").strip("\n") + "\n"
     if "\0" in text:
-        raise RequestError("There is a NUL character in the recipe.")
+        raise RequestError("The recipe has a NUL character.")
     kind = _kind(text)
     if kind not in (Kind.LINES, reads):
         raise RequestError(
             f"The runtime {runtime} does not read {_NOUNS[kind]}.",
-            hint=f"Write {_NOUNS[reads]}. Or write lines for every container tool, "
-            f"with --from IMAGE: {_LINES}.",
+            hint=f"Write {_NOUNS[reads]}, or lines for every container tool with --from IMAGE: "
+            f"{_LINES}.",
         )
     names_base = kind in (Kind.DOCKERFILE, Kind.DEFINITION)
     if names_base and base is not None:
         raise RequestError(
-            "This recipe names its base itself, so --from cannot.",
-            hint="Leave --from off, or the line that begins with FROM (or Bootstrap:).",
+            "The recipe already names its base image.",
+            hint="Omit --from, or the line that starts with FROM (or Bootstrap:).",
         )
     if not names_base and base is None:
         raise RequestError(
-            "This recipe names no base image.", hint="Say --from IMAGE: --from pytorch:22.11."
+            "The recipe does not name a base image.", hint="Use --from IMAGE: --from pytorch:22.11."
         )
     if kind is Kind.LINES and not _packages(text):
         raise RequestError("The recipe is empty.", hint=FORMS)
     if kind is Kind.LINES and pushes:
         raise RequestError(
-            "Lines of packages take no files along, so --push means nothing.",
-            hint=f"Leave --push off, or write {_NOUNS[reads]}.",
+            "Package lines do not use files, so --push has no effect.",
+            hint=f"Omit --push, or write {_NOUNS[reads]}.",
         )
     copies = kind in _COPIES and _COPIES[kind].search(text) is not None
     return Recipe(kind, text, base, has_files=pushes or copies)
@@ -131,7 +130,7 @@ def _kind(text: str) -> Kind:
 
 
 def _packages(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return a pair of a tool and its words for each command, in order."""
+    """Return a pair of tool and words for each command, in order."""
     found: list[tuple[str, tuple[str, ...]]] = []
     section: str | None = None
     listed: list[str] = []
@@ -153,7 +152,7 @@ def _packages(text: str) -> list[tuple[str, tuple[str, ...]]]:
             listed += _listed(section, content.removeprefix("- "))
         else:
             raise RequestError(
-                f"Line {number} of the recipe is not understood: {content}",
+                f"Cannot read line {number} of the recipe: {content}",
                 hint=FORMS,
             )
     if section is not None:
@@ -164,7 +163,7 @@ def _packages(text: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _listed(tool: str, content: str) -> list[str]:
-    """Split a line of a list: for pip one requirement, blanks and all, or an option; else words."""
+    """Split a line of a list: for pip a requirement with blanks, or an option; otherwise words."""
     if tool == "pip" and not content.startswith("-"):
         return [content] if content else []
     return content.split()
@@ -174,9 +173,7 @@ def _split(words: str, number: int) -> list[str]:
     try:
         return shlex.split(words)
     except ValueError as exc:
-        raise RequestError(
-            f"Line {number} of the recipe cannot be split into words: {str(exc).lower()}."
-        ) from exc
+        raise RequestError(f"Cannot read line {number} of the recipe: {str(exc).lower()}.") from exc
 
 
 def _check(tool: str, words: Sequence[str]) -> None:
@@ -187,9 +184,9 @@ def _check(tool: str, words: Sequence[str]) -> None:
         local = named.startswith(("./", "../", "/", "~")) and not named.startswith("//")
         if local or word in ("-r", "--requirement", "-e", "--editable"):
             raise RequestError(
-                f"The recipe names a file, {named}, and lines of packages take none along.",
-                hint="Write the packages themselves into the recipe, or write a recipe of the "
-                "container tool's own, which can copy files.",
+                f"Package lines cannot use the file {named}.",
+                hint="List the packages themselves, or write the container tool's own recipe, "
+                "which can copy files.",
             )
 
 
@@ -203,5 +200,5 @@ def _install(tool: str, words: Sequence[str]) -> list[str]:
         ]
     if tool == "conda":
         return [f"conda install -y {packages}", "conda clean -afy"]
-    # No other program of an image needs Debian's mark on its Python (PEP 668).
+    # In an image no other program needs Debian's protection of its Python (PEP 668).
     return [f"PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip install --no-cache-dir {packages}"]

@@ -1,6 +1,6 @@
-"""All that can be said of one job: by its record here, its folder there, and Slurm's own record.
+"""The details of one job, from its record, its folder on the cluster and Slurm's record.
 
-Asked when a person looks at one job. Values of the user's own variables are kept back here.
+Values of the user's environment variables are omitted.
 """
 
 from __future__ import annotations
@@ -10,46 +10,38 @@ from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import CommandError, NotFoundError, RequestError, TransportError
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
-from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolve import resolve
 from jupyter_slurm.jobs.watching.queue_rows import is_accounted
-from jupyter_slurm.slurm import sacct, scontrol
-from jupyter_slurm.transport import Span, caps
+from jupyter_slurm.slurm import sacct
+from jupyter_slurm.transport import Span, limits
 from jupyter_slurm.wire import Job, JobDetails, JobSpec
 
 
-class Details:
-    def __init__(self, book: Book, clusters: Clusters) -> None:
-        self._book = book
-        self._clusters = clusters
-
-    def details(self, job_id: str) -> JobDetails:
-        record = self._book.record(job_id)
-        cluster = self._clusters.named(record.job.cluster)
-        if record.spec is not None:
-            return _before(record, record.spec, cluster)
-        try:
-            return _sent(record, cluster)
-        except TransportError as exc:
-            return JobDetails(
-                job=record.job,
-                asked=record.asked,
-                command=record.command,
-                events=record.events,
-                folder=record.folder,
-                problem=exc.problem(),
-            )
+def details(record: Record, cluster: SlurmCluster) -> JobDetails:
+    """As `Api.details`."""
+    if record.spec is not None:
+        return _before(record, record.spec, cluster)
+    try:
+        return _sent(record, cluster)
+    except TransportError as exc:
+        return JobDetails(
+            job=record.job,
+            asked=record.asked,
+            command=record.command,
+            events=record.events,
+            folder=record.folder,
+            problem=exc.problem(),
+        )
 
 
 def _before(record: Record, spec: JobSpec, cluster: SlurmCluster) -> JobDetails:
-    """Describe a job whose folder is not there, as far as is known."""
+    """Describe a job whose folder does not exist yet."""
     submission = _submission(record.job, spec, cluster)
     return JobDetails(
         job=record.job,
@@ -76,12 +68,10 @@ def _sent(record: Record, cluster: SlurmCluster) -> JobDetails:
     job, folder = record.job, PurePosixPath(record.job.job_dir)
     names = [kind_of(job).code_file, layout.SCRIPT, layout.ENVIRONMENT]
     spans = {
-        name: Span(folder / name, 0, caps.FILE_BYTES) for name in names if name and job.job_dir
+        name: Span(folder / name, 0, limits.FILE_BYTES) for name in names if name and job.job_dir
     }
     found = dict(zip(spans, cluster.transport.read_many([*spans.values()]), strict=True))
     text = {name: data.decode(errors="replace") for name, data in found.items() if data is not None}
-    if record.adopted and job.slurm_id is not None:
-        text |= _script_of(job.slurm_id, cluster)
     known = _slurm_record(record, cluster)
     return JobDetails(
         job=job,
@@ -92,25 +82,15 @@ def _sent(record: Record, cluster: SlurmCluster) -> JobDetails:
         environment=_environment(text.get(layout.ENVIRONMENT, ""), cluster.profile.job_env),
         record=known,
         events=record.events,
-        # Of a job that was submitted elsewhere Slurm alone knows it.
         folder=record.folder or known.get("WorkDir", ""),
     )
-
-
-def _script_of(slurm_id: str, cluster: SlurmCluster) -> dict[str, str]:
-    """Return the batch script as Slurm keeps it; {}: Slurm has forgotten the job."""
-    try:
-        script = cluster.ask(scontrol.script_argv(slurm_id)).decode(errors="replace")
-    except CommandError:
-        return {}
-    return {layout.SCRIPT: script}
 
 
 def _environment(text: str, profiles: dict[str, str]) -> dict[str, str | None]:
     """Parse `env.sh` as `render_environment` writes it; show only values of the profile."""
     try:
         words = [word.partition("=") for word in shlex.split(text)]
-    except ValueError:  # the job has written there
+    except ValueError:  # the job has overwritten the file
         return {}
     return {
         name: value if profiles.get(name) == value else None
@@ -120,7 +100,7 @@ def _environment(text: str, profiles: dict[str, str]) -> dict[str, str | None]:
 
 
 def _slurm_record(record: Record, cluster: SlurmCluster) -> dict[str, str]:
-    """Return Slurm's record; {}: Slurm does not know the job, or does not answer now."""
+    """Return Slurm's record; {}: Slurm has forgotten the job or does not answer."""
     slurm_id = record.job.slurm_id
     if slurm_id is None:
         return {}

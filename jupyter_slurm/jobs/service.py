@@ -1,7 +1,4 @@
-"""The Api, done: puts profiles, clusters, submissions, watching and logs together.
-
-The only owner of threads and connections; lives in the agent. What a call means is in `api.py`.
-"""
+"""`Service`, the implementation of `api.Api` in the agent: the owner of connections and jobs."""
 
 from __future__ import annotations
 
@@ -24,26 +21,23 @@ from jupyter_slurm.jobs.access.labs import Labs
 from jupyter_slurm.jobs.access.sessions import Sessions
 from jupyter_slurm.jobs.access.shells import Shells
 from jupyter_slurm.jobs.access.tunnels import Tunnels
-from jupyter_slurm.jobs.actions import Actions
-from jupyter_slurm.jobs.cluster import describe, doctor, priorities, queue
+from jupyter_slurm.jobs.cluster import describe, doctor, queue
 from jupyter_slurm.jobs.cluster.clusters import Clusters
-from jupyter_slurm.jobs.cluster.doctor_way import examine_way
 from jupyter_slurm.jobs.cluster.files import Files
 from jupyter_slurm.jobs.cluster.images import Images
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.cluster.transfers import Transfers
-from jupyter_slurm.jobs.details import Details
+from jupyter_slurm.jobs.control import JobControl
+from jupyter_slurm.jobs.details import details
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.lab import lab_base_url
-from jupyter_slurm.jobs.outcome.delivery import Delivery, remove_old_copies
-from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable, memory_mib
-from jupyter_slurm.jobs.records.adoption import Adoption
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.outcome.result_service import ResultService, remove_old_copies
+from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable
 from jupyter_slurm.jobs.records.changes import changes
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, Store, without_content
-from jupyter_slurm.jobs.steering import Steering
 from jupyter_slurm.jobs.submission import identity, payload
-from jupyter_slurm.jobs.submission.on_login import LoginSubmitter
+from jupyter_slurm.jobs.submission.login_node import LoginNodeRunner
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolve import resolve, with_dependency
 from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, image_of, resolved
@@ -56,100 +50,94 @@ from jupyter_slurm.wire import (
     Changes,
     Check,
     Cluster,
+    ClusterInfo,
+    CommandOutput,
+    Connection,
+    DashboardName,
     Description,
     Earlier,
+    FileContent,
+    FileEntry,
+    FileListing,
+    Image,
+    ImageBuild,
+    ImageRemoval,
+    ImageSpec,
     Job,
+    JobDetails,
+    JobPriority,
     JobSpec,
     JobState,
+    JobVerb,
+    LabEntry,
+    ListedJob,
+    LogChunk,
     NodeChanges,
     Preview,
-    Priorities,
     ProgramSpec,
-    QueueChanges,
-    QueueEntry,
+    Refusal,
+    Result,
+    Row,
+    Spending,
     Transfer,
+    Tunnel,
+    UsageChanges,
 )
 
 _SUBMIT_WAIT_S = 20.0
-"""How long a caller waits for sbatch before it gets a job that is SUBMITTING."""
+"""Seconds to wait for sbatch before returning the job as SUBMITTING."""
 _PUSH_WAIT_S = 1.0
-"""The same while a folder is pushed with it: then there is something to be seen."""
+"""Seconds to wait for a folder that is pushed with the job, before returning its progress."""
 _JOIN_S = 2.0
-"""Seconds for submissions to come to their end; one that hangs in a way to a cluster is left."""
+"""Seconds to wait for submissions to end; one that hangs in a connection is abandoned."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
-"""Before the profile of a cluster that has unfinished jobs is looked for again."""
+"""Seconds before reading the profile of a cluster with unfinished jobs again."""
 _LOGIN_KEPT_S = 12 * 3600.0
-"""A connection that a person had to answer for is not given up over lunch, nor kept for ever."""
+"""Seconds to keep a connection whose login needed an answer."""
 
 _log = logging.getLogger(__name__)
 
 
 class Service:
-    """`folder` is where the job records live; None: `places.data_dir()`."""
+    """The implementation of `api.Api`, which documents the calls. `folder` holds the job records;
+    None: `places.data_dir()`."""
 
     def __init__(self, folder: Path | None = None) -> None:
+        folder = folder or places.data_dir()
         self._started_s = time.time()
-        self._book = Book(Store(folder or places.data_dir()))
+        self._registry = JobRegistry(Store(folder))
         self._stop = threading.Event()
-        self._clusters = Clusters(self._book)
-        self._tunnels = Tunnels(self._book, self._clusters, folder or places.data_dir())
+        self._clusters = Clusters(self._registry)
+        self._tunnels = Tunnels(self._registry, self._clusters, folder)
         self._transfers = Transfers()
-        # These calls of Api are theirs, as they are.
-        self.connect, self.answer = self._clusters.connect, self._clusters.answer
-        self.disconnect, self.connections = self._clusters.disconnect, self._clusters.connections
-        self.left = self._clusters.logins.left
-        self.forward, self.tunnels = self._tunnels.forward, self._tunnels.tunnels
-        self.close_tunnel = self._tunnels.close_tunnel
-        self._labs = Labs(self._book, self._tunnels, self._clusters)
-        self.lab_entry = self._labs.lab_entry
-        self._dashboards = Dashboards(self._book, self._tunnels, self._clusters)
-        self.dashboard_entry = self._dashboards.dashboard_entry
-        self._shells = Shells(self._book, self._clusters)
-        self.transfer, self.stop_transfer = self._transfers.transfer, self._transfers.stop
-        files = Files(self._clusters)
-        self.list_folder, self.file_entry = files.list_folder, files.file_entry
-        self.read_file, self.write_file = files.read_file, files.write_file
-        self.make_folder, self.rename_file = files.make_folder, files.rename_file
-        self.remove_file = files.remove_file
+        self._files = Files(self._clusters)
+        self._labs = Labs(self._registry, self._tunnels, self._clusters)
+        self._dashboards = Dashboards(self._registry, self._tunnels, self._clusters)
+        self._shells = Shells(self._registry, self._clusters)
         self._preflight = Preflight(self._clusters, self.jobs)
-        self.cluster_info = self._preflight.cluster_info
-        self.spending = self._preflight.spending
-        self._delivery = Delivery(self._book, self._clusters)
-        self.logs, self.result = self._delivery.logs, self._delivery.result
-        self.details = Details(self._book, self._clusters).details
-        self.usage = Measured(self._book, self._clusters).usage
-        self._sessions = Sessions(self._book, self._clusters)
-        steering = Steering(
-            self._book, self._clusters, self._transfers, self._delivery, self._sessions
+        self._results = ResultService(self._registry, self._clusters)
+        self._measured = Measured(self._registry, self._clusters)
+        self._sessions = Sessions(self._registry, self._clusters)
+        self._images = Images(self._registry, self._clusters, self.submit)
+        self._control = JobControl(
+            self._registry, self._clusters, self._transfers, self._results, self._sessions
         )
-        self.cancel, self.forget = steering.cancel, steering.forget
-        self.hold, self.release, self.command = steering.hold, steering.release, steering.command
-        self.requeue, self.extend, self.why = steering.requeue, steering.extend, steering.why
-        self._actions = Actions(self._book, self._clusters, steering)
-        self.steer_many, self.action = self._actions.steer_many, self._actions.action
-        self.stop_action = self._actions.stop_action
-        self.forget_action = self._actions.forget_action
-        self.adopt = Adoption(self._book, self._clusters).adopt
-        images = Images(self._book, self._clusters, self.submit)
-        self.images, self.make_image = images.images, images.make_image
-        self.remove_image = images.remove_image
         remove_old_copies()
         self._labs.remove_pages()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        left: dict[str, list[str]] = {}
-        for record in self._book.live():
-            self._take_up_lab(record)
-            left.setdefault(record.job.cluster, []).append(record.job.id)
-        for name, job_ids in left.items():
-            self._start(partial(self._take_up, name, job_ids), f"taking up {name}")
+        unfinished: dict[str, list[str]] = {}
+        for record in self._registry.live():
+            self._reopen_lab(record)
+            unfinished.setdefault(record.job.cluster, []).append(record.job.id)
+        for name, job_ids in unfinished.items():
+            self._start(partial(self._resume, name, job_ids), f"resuming jobs of {name}")
 
     def close(self) -> None:
-        """End every wait and thread; the next Service takes up what is under way."""
+        """Stop all waits and threads; the next Service resumes unfinished work."""
         self._stop.set()
-        self._book.close()
+        self._registry.close()
         self._transfers.close()
-        self._actions.close()
         self._labs.close()
         self._dashboards.close()
         self._tunnels.close()
@@ -161,42 +149,85 @@ class Service:
         self._clusters.close()
 
     def wake_waiters(self) -> None:
-        """Make every waiting call return now, and every later one at once."""
-        self._book.close()
+        """Make all waiting and later calls return immediately."""
+        self._registry.close()
         self._clusters.wake_waiters()
 
     def live_jobs(self) -> int:
-        return len(self._book.live())
+        return len(self._registry.live())
 
     def needed(self, quiet_s: float) -> bool:
-        """Tell whether ending now, after `quiet_s` without a call, would lose something."""
+        """Return whether the agent must stay after `quiet_s` without a call."""
         if self._clusters.logins.answered_by_a_person() and quiet_s < _LOGIN_KEPT_S:
             return True
-        goes_on = self._transfers.running or self._actions.running
-        return bool(self.live_jobs() or self.tunnels() or goes_on)
+        return bool(self.live_jobs() or self.tunnels() or self._transfers.running)
 
     # --- clusters ---
 
     def clusters(self) -> list[Cluster]:
         return self._clusters.listed()
 
+    def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
+        return self._preflight.cluster_info(cluster)
+
     def doctor(self, cluster: str | None = None) -> list[Check]:
         known = self._clusters.named(cluster)
         checks = doctor.examine(known.profile, known.run)
-        if known.profile.partitions:
-            with suppress(JupyterSlurmError):  # why it does not answer, the others tell
-                checks += doctor.examine_partitions(known.profile, self.cluster_info(cluster))
         ssh = known.access.connection
         sessions = None if ssh is None else ssh.sessions_limit
         connection = self._clusters.connection(known)
-        records = doctor.examine_records(self._book.store.set_aside())
-        return [*examine_way(connection, sessions), *checks, *records]
+        return [
+            *doctor.examine_connection(connection, sessions),
+            *checks,
+            *self._unreadable_records(),
+        ]
+
+    def _unreadable_records(self) -> list[Check]:
+        return list(doctor.examine_records(self._registry.store.unreadable()))
 
     def describe(self, cluster: str | None = None) -> Description:
         known = self._clusters.named(cluster)
         return describe.describe(known.profile, known.run)
 
-    # --- files ---
+    # --- connections ---
+
+    def connect(
+        self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
+    ) -> Connection:
+        return self._clusters.connect(cluster, caller, wait_s)
+
+    def answer(self, question_id: str, text: str | None, wait_s: float = 0.0) -> Connection:
+        return self._clusters.answer(question_id, text, wait_s)
+
+    def disconnect(self, cluster: str | None = None) -> Connection:
+        return self._clusters.disconnect(cluster)
+
+    def connections(self) -> list[Connection]:
+        return self._clusters.connections()
+
+    def left(self, caller: str) -> None:
+        """Note that the process that logged in as `caller` has disconnected."""
+        self._clusters.logins.left(caller)
+
+    # --- tunnels ---
+
+    def forward(
+        self,
+        host: str,
+        port: int,
+        cluster: str | None = None,
+        job_id: str | None = None,
+        local_port: int = 0,
+    ) -> Tunnel:
+        return self._tunnels.forward(host, port, cluster, job_id, local_port)
+
+    def tunnels(self) -> list[Tunnel]:
+        return self._tunnels.tunnels()
+
+    def close_tunnel(self, tunnel_id: str) -> None:
+        self._tunnels.close_tunnel(tunnel_id)
+
+    # --- folders ---
 
     def push(
         self,
@@ -219,8 +250,37 @@ class Service:
         return self._transfers.pull(known.name, known.transport, remote, local, exclude)
 
     def fetch(self, job_id: str) -> Transfer:
-        job = self._book.job(job_id)
+        job = self._registry.job(job_id)
         return self._transfers.fetch(self._clusters.named(job.cluster).transport, job)
+
+    def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
+        return self._transfers.transfer(transfer_id, wait_s)
+
+    def stop_transfer(self, transfer_id: str) -> Transfer:
+        return self._transfers.stop(transfer_id)
+
+    # --- single files of a cluster ---
+
+    def list_folder(self, path: str, cluster: str | None = None) -> FileListing:
+        return self._files.list_folder(path, cluster)
+
+    def file_entry(self, path: str, cluster: str | None = None) -> FileEntry:
+        return self._files.file_entry(path, cluster)
+
+    def read_file(self, path: str, cluster: str | None = None) -> FileContent:
+        return self._files.read_file(path, cluster)
+
+    def write_file(self, path: str, content: bytes, cluster: str | None = None) -> FileEntry:
+        return self._files.write_file(path, content, cluster)
+
+    def make_folder(self, path: str, cluster: str | None = None) -> FileEntry:
+        return self._files.make_folder(path, cluster)
+
+    def rename_file(self, path: str, to: str, cluster: str | None = None) -> FileEntry:
+        return self._files.rename_file(path, to, cluster)
+
+    def remove_file(self, path: str, cluster: str | None = None) -> None:
+        self._files.remove_file(path, cluster)
 
     # --- submission ---
 
@@ -232,51 +292,51 @@ class Service:
                 if kind_of(record.job).is_web_server:
                     self._labs.open(record.job, lab_base_url(record.spec))
                 self._pursue(spec.id, record.job.cluster, made)
-            except Exception:  # a port, a thread, room on the disk: any may be lacking
-                self._book.remove(spec.id)  # else it would be submitted by the next agent
+            except Exception:  # no free port, thread or disk space
+                self._registry.remove(spec.id)  # or the next agent would submit it
                 raise
 
         def settled() -> bool:
-            job = self._book.job(spec.id)
+            job = self._registry.job(spec.id)
             return job.state is not JobState.SUBMITTING or job.problem is not None
 
-        if not self._book.wait(settled, _PUSH_WAIT_S):
-            self._book.wait(
-                lambda: settled() or self._book.job(spec.id).transfer is not None, _SUBMIT_WAIT_S
+        if not self._registry.wait(settled, _PUSH_WAIT_S):
+            self._registry.wait(
+                lambda: settled() or self._registry.job(spec.id).transfer is not None,
+                _SUBMIT_WAIT_S,
             )
-        job = self._book.job(spec.id)
+        job = self._registry.job(spec.id)
         if job.state is JobState.REJECTED and job.problem is not None:
             raise from_problem(job.problem)
         return job
 
-    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
+    def preview(self, spec: JobSpec) -> Preview:
         check_previewable(spec)
         cluster = self._clusters.named(spec.cluster)
-        job = with_dependency(resolve(spec, cluster), self._book, _SUBMIT_WAIT_S)
-        return self._preflight.preview(job, cluster, estimate)
+        job = with_dependency(resolve(spec, cluster), self._registry, _SUBMIT_WAIT_S)
+        return self._preflight.preview(job, cluster)
 
     def _recorded(self, spec: JobSpec) -> tuple[Record, Submission | None] | None:
-        """Record a new job. Return its record and its submission, which is None for a session's
-        cell; None: this id was submitted before."""
+        """Record a new job. Return its record and its submission (None for a session's cell), or
+        None if the ID was submitted before."""
         with suppress(JupyterSlurmError):
-            self._book.record(spec.id)
+            self._registry.record(spec.id)
             return None
         cluster = self._cluster_for(spec)
-        if cluster.access.connection is not None:  # else it would go by itself after a later login
+        if cluster.access.connection is not None:  # a later login must not submit it
             cluster.access.connection.check_login()
         if isinstance(spec, CellSpec) and spec.session is not None:
             cell = self._sessions.completed(spec, cluster.profile)
             record = self._sessions.new_record(cell)
             record.given = identity.given_in_session(cell)
-            memory = self._book.record(record.job.session or "").memory_mib
-            warning = self._preflight.judge_cell(cell, memory)
+            warning = self._preflight.check_cell(cell)
             record.job = msgspec.structs.replace(record.job, warning=warning)
-            return (record, None) if self._book.add(record) else None
+            return (record, None) if self._registry.add(record) else None
         cluster.check_configuration(spec.slurm_conf)
         asked = resolve(spec, cluster)
-        job = with_dependency(asked, self._book, _SUBMIT_WAIT_S)
-        made = prepare(job)  # refused here and now if it must be
-        warning = None if job.spec.on_login else self._preflight.judge(job, cluster)
+        job = with_dependency(asked, self._registry, _SUBMIT_WAIT_S)
+        made = prepare(job)  # raises if the job cannot be submitted
+        warning = None if job.spec.on_login else self._preflight.check(job, cluster)
         self._check_python(job)
         first = kind_of(spec).recorded(
             job.spec,
@@ -285,19 +345,17 @@ class Service:
             image=job.image,
             runtime=job.runtime.name,
             job_dir=str(job.job_dir.path),
-            delivered=kind_of(spec).ends_by_request,
+            delivered=kind_of(spec).is_service,
             warning=warning,
         )
-        memory = None if job.spec.on_login else memory_mib(job)
         given = identity.given(asked)
         record = Record(
             job=first,
             spec=job.spec,
             asked=without_content(spec),
             given=given,
-            memory_mib=memory,
         )
-        return (record, made) if self._book.add(record) else None
+        return (record, made) if self._registry.add(record) else None
 
     def _cluster_for(self, spec: JobSpec) -> SlurmCluster:
         if spec.session is not None:
@@ -305,30 +363,31 @@ class Service:
         return self._clusters.named(spec.cluster)
 
     def _check_python(self, job: Resolved) -> None:
-        """VariableError: this image's Python, as an earlier job saw it, cannot read the inputs."""
+        """Raise VariableError if an earlier job shows that the image's Python cannot read the
+        inputs."""
         python = job.spec.inputs_python if isinstance(job.spec, CellSpec) else None
         if python is None or job.spec.modules:
             return
         kind = (job.profile.name, job.runtime.name, job.image)
-        for record in self._book.records():
+        for record in self._registry.records():
             old = record.job
             if old.python is not None and (old.cluster, old.runtime, old.image) == kind:
                 payload.check_python(True, python, old.python[:2])
                 return
 
     def _pursue(self, job_id: str, cluster: str, made: Submission | None = None) -> None:
-        job = self._book.job(job_id)
-        kind = LoginSubmitter if job.on_login else CellSubmitter if job.session else Submitter
+        job = self._registry.job(job_id)
+        kind = LoginNodeRunner if job.on_login else CellSubmitter if job.session else Submitter
         find = partial(self._clusters.named, cluster)
-        submitter = kind(self._book, find, self._transfers, job_id, self._stop, made)
+        submitter = kind(self._registry, find, self._transfers, job_id, self._stop, made)
 
         def work() -> None:
             try:
                 submitter.run()
-            except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
-                with suppress(NotFoundError):
-                    self._book.job(job_id)  # which may have been forgotten meanwhile
-                    _log.exception("the submission of %s stumbled", job_id)
+            except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
+                with suppress(NotFoundError):  # the job was forgotten meanwhile
+                    self._registry.job(job_id)
+                    _log.exception("the submission of %s failed", job_id)
                     submitter.give_up(exc)
             self._watch(cluster, [job_id])
 
@@ -340,30 +399,31 @@ class Service:
         with self._lock:
             self._threads = [*(known for known in self._threads if known.is_alive()), thread]
 
-    # --- what an earlier agent left unfinished ---
+    # --- resuming the jobs of an earlier agent ---
 
-    def _take_up_lab(self, record: Record) -> None:
-        """Open its port as soon as the agent runs: a page in a browser may ask at any moment."""
+    def _reopen_lab(self, record: Record) -> None:
+        """Open the port of a lab at the agent's start: a browser may request the page at any
+        time."""
         try:
             if kind_of(record.job).is_web_server:
                 self._labs.open(record.job, lab_base_url(record.spec))
-        except Exception as exc:  # noqa: BLE001 (the agent starts all the same)
-            self._tell(record.job, exc)
+        except Exception as exc:  # noqa: BLE001 (the agent must start)
+            self._note_problem(record.job, exc)
 
-    def _take_up(self, cluster: str, job_ids: list[str]) -> None:
-        """Take up the jobs of one cluster, in a thread of its own, for its way may not be found
-        yet, or not for long. A failure with one of them is noted in that job."""
+    def _resume(self, cluster: str, job_ids: list[str]) -> None:
+        """Resume the jobs of one cluster, which may be slow to answer. Note a failure in its
+        job."""
         for job in self._unfinished(job_ids):
             try:
-                # A cancellation may have been asked for and not yet been passed on.
+                # A requested cancellation may not have been sent yet.
                 if job.submitted_s is None or job.cancel_requested_s is not None:
                     self._pursue(job.id, cluster)
-            except Exception as exc:  # noqa: BLE001 (the others are to be taken up)
-                self._tell(job, exc)
+            except Exception as exc:  # noqa: BLE001 (the other jobs are resumed)
+                self._note_problem(job, exc)
         self._watch(cluster, job_ids)
 
     def _watch(self, name: str, job_ids: list[str]) -> None:
-        """Watch these jobs; return once that works, when the cluster's profile can be used."""
+        """Start watching these jobs; retry until the cluster's profile is usable."""
         pause_s = _FIRST_PAUSE_S
         while not self._stop.is_set():
             jobs = self._unfinished(job_ids)
@@ -371,9 +431,9 @@ class Service:
                 return
             try:
                 self._clusters.watch(self._clusters.named(name)).look()
-            except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
+            except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
                 for job in jobs:
-                    self._tell(job, exc)
+                    self._note_problem(job, exc)
             else:
                 return
             self._stop.wait(pause_s)
@@ -382,24 +442,24 @@ class Service:
     def _unfinished(self, job_ids: list[str]) -> list[Job]:
         found = []
         for job_id in job_ids:
-            with suppress(NotFoundError):  # it was forgotten meanwhile
-                found.append(self._book.job(job_id))
+            with suppress(NotFoundError):  # forgotten meanwhile
+                found.append(self._registry.job(job_id))
         return [job for job in found if not job.state.final]
 
-    def _tell(self, job: Job, error: Exception) -> None:
+    def _note_problem(self, job: Job, error: Exception) -> None:
         if not isinstance(error, JupyterSlurmError):
-            _log.exception("%s could not be taken up", job.id)
-            error = TransportError(f"The agent could not take this job up: {error!r}.")
+            _log.exception("%s could not be resumed", job.id)
+            error = TransportError(f"Cannot resume this job: {error!r}.")
         since_s = job.problem_since_s or self._started_s
-        with suppress(NotFoundError, OSError):  # forgotten meanwhile; a disk that is full
-            self._book.found(job, problem=error.problem(), problem_since_s=since_s)
+        with suppress(NotFoundError, OSError):  # forgotten meanwhile; the disk is full
+            self._registry.found(job, problem=error.problem(), problem_since_s=since_s)
 
     # --- jobs ---
 
     def attachable(self, spec: JobSpec) -> Earlier | None:
         cells = [
             record
-            for record in self._book.records()
+            for record in self._registry.records()
             if spec.fingerprint is not None
             and record.job.fingerprint == spec.fingerprint
             and record.job.notebook == spec.notebook
@@ -407,41 +467,115 @@ class Service:
         return identity.earlier(cells, lambda: self._given(spec), spec.kernel)
 
     def notebook_moved(self, path: str, to: str) -> None:
-        with self._book.alone():
-            rename = self._book.store.renames.add(path, to)
-            self._book.change_each(lambda record: identity.moved(record, rename))
+        with self._registry.lock():
+            rename = self._registry.store.renames.add(path, to)
+            self._registry.change_each(lambda record: identity.moved(record, rename))
 
     def notebook_path(self, path: str, since_s: float) -> str:
-        return self._book.store.renames.followed(path, since_s)
+        return self._registry.store.renames.followed(path, since_s)
 
     def _given(self, spec: JobSpec) -> dict[str, str]:
-        """Return what the job of `spec` would get."""
+        """Return digests of the inputs of `spec`."""
         cluster = self._cluster_for(spec)
         if isinstance(spec, CellSpec) and spec.session is not None:
             return identity.given_in_session(self._sessions.completed(spec, cluster.profile))
         if image_of(spec, cluster.profile) is not None or spec.container_name is not None:
-            with suppress(JupyterSlurmError):  # then it is compared by its name alone
+            with suppress(JupyterSlurmError):  # then the image is compared by name alone
                 return identity.given(resolve(spec, cluster))
         return identity.given(resolved(spec, cluster.profile.for_job(spec), UNASKED))
 
     def job(self, job_id: str) -> Job:
-        return self._book.job(job_id)
+        return self._registry.job(job_id)
 
     def jobs(self, cluster: str | None = None) -> list[Job]:
-        return [r.job for r in self._book.records() if cluster in (None, r.job.cluster)]
+        return [r.job for r in self._registry.records() if cluster in (None, r.job.cluster)]
 
-    def changes(self, cursor: str = "", wait_s: float = 0.0, caller: str = "") -> Changes:
-        return changes(self._book, self._clusters, self._actions, cursor, wait_s, caller)
+    def details(self, job_id: str) -> JobDetails:
+        record = self._registry.record(job_id)
+        return details(record, self._clusters.named(record.job.cluster))
+
+    def changes(
+        self,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        caller: str = "",
+        look: tuple[str, ...] = (),
+        everyone: bool = False,
+    ) -> Changes:
+        return changes(self._registry, self._clusters, cursor, wait_s, caller, look, everyone)
+
+    def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
+        return self._measured.usage(job_id, cursor, wait_s)
+
+    def logs(
+        self,
+        job_id: str,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        budget_bytes: int | None = 262_144,
+        task: int | None = None,
+    ) -> LogChunk:
+        return self._results.logs(job_id, cursor, wait_s, budget_bytes, task)
+
+    def result(self, job_id: str) -> Result:
+        return self._results.result(job_id)
 
     def delivered(self, job_id: str) -> Job:
-        job = self._book.change(job_id, delivered=True)
-        self._delivery.served(job_id)
+        job = self._registry.change(job_id, delivered=True)
+        self._results.served(job_id)
         return job
 
-    # --- programs in jobs ---
+    def cancel(self, job_id: str) -> Job:
+        return self._control.cancel(job_id)
+
+    def control_jobs(
+        self,
+        verb: JobVerb,
+        job_ids: list[str],
+        slurm_ids: list[str] | None = None,
+        cluster: str | None = None,
+    ) -> list[Refusal]:
+        return self._control.control_jobs(verb, job_ids, slurm_ids, cluster)
+
+    def hold(self, job_id: str) -> Job:
+        return self._control.hold(job_id)
+
+    def release(self, job_id: str) -> Job:
+        return self._control.release(job_id)
+
+    def requeue(self, job_id: str) -> Job:
+        return self._control.requeue(job_id)
+
+    def extend(self, job_id: str, limit: str) -> Job:
+        return self._control.extend(job_id, limit)
+
+    def why(self, job_id: str) -> Job:
+        return self._control.why(job_id)
+
+    def forget(self, job_id: str) -> None:
+        self._control.forget(job_id)
+
+    # --- images ---
+
+    def images(self, cluster: str | None = None) -> list[Image]:
+        return self._images.images(cluster)
+
+    def make_image(self, spec: ImageSpec) -> ImageBuild:
+        return self._images.make_image(spec)
+
+    def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
+        return self._images.remove_image(name, cluster)
+
+    # --- labs, kernels, shells ---
+
+    def lab_entry(self, job_id: str) -> LabEntry:
+        return self._labs.lab_entry(job_id)
+
+    def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
+        return self._dashboards.dashboard_entry(job_id, name, wait_s)
 
     def kernel(self, job_id: str) -> socket.socket:
-        return kernel_line(self._book, self._tunnels, job_id)
+        return kernel_line(self._registry, self._tunnels, job_id)
 
     def shell(self, spec: ProgramSpec) -> list[str]:
         return self._shells.shell(spec)
@@ -451,31 +585,19 @@ class Service:
 
     # --- the queue ---
 
-    def queue(self, cluster: str | None = None) -> list[QueueEntry]:
+    def queue(self, cluster: str | None = None) -> list[Row]:
         known = self._clusters.named(cluster)
-        return queue.entries(known, self._book.by_slurm_id(known.name))
+        return queue.rows(known, self._registry.by_slurm_id(known.name))
 
-    def history(self, cluster: str | None = None, days: float = 1.0) -> list[QueueEntry]:
+    def history(self, cluster: str | None = None, days: float = 1.0) -> list[ListedJob]:
         known = self._clusters.named(cluster)
-        return queue.history(known, days, self._book.by_slurm_id(known.name))
+        return queue.history(known, days, self._registry.by_slurm_id(known.name))
 
-    def priorities(self, cluster: str | None = None, job_id: str | None = None) -> Priorities:
-        if job_id is None:
-            known = self._clusters.named(cluster)
-            return priorities.of_mine(known, self._book.by_slurm_id(known.name))
-        job = self._book.job(job_id)
-        known = self._clusters.named(job.cluster)
-        return priorities.of_job(known, job, self._book.by_slurm_id(known.name))
-
-    def queue_changes(
-        self,
-        cluster: str | None = None,
-        cursor: str = "",
-        wait_s: float = 0.0,
-        everyone: bool = False,
-    ) -> QueueChanges:
-        watch = self._clusters.watch(self._clusters.named(cluster))
-        return watch.listing.changes(cursor, wait_s, everyone)
+    def priorities(self, job_id: str) -> list[JobPriority]:
+        job = self._registry.job(job_id)
+        if job.state is not JobState.PENDING:
+            return []
+        return queue.priorities(self._clusters.named(job.cluster), job)
 
     def node_changes(
         self, cluster: str | None = None, cursor: str = "", wait_s: float = 0.0
@@ -483,8 +605,14 @@ class Service:
         watch = self._clusters.watch(self._clusters.named(cluster))
         return watch.nodes.changes(cursor, wait_s)
 
+    def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
+        return self._preflight.spending(cluster, since_s)
+
+    def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
+        return self._control.command(argv, cluster)
+
     def status(self) -> AgentStatus:
-        """Report on the jobs and clusters; the agent fills in version, process and socket."""
+        """Return the status of jobs and clusters; the agent adds version, process and socket."""
         return AgentStatus(
             version="",
             protocol=0,
@@ -498,5 +626,5 @@ class Service:
             clients=0,
             live_jobs=self.live_jobs(),
             commands=self._clusters.counts(),
-            checks=tuple(doctor.examine_records(self._book.store.set_aside())),
+            checks=tuple(self._unreadable_records()),
         )

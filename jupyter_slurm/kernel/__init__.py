@@ -1,9 +1,9 @@
-"""The remote kernel's local half: a kernel of an ordinary kernelspec, whose cells run in a job.
+"""The local half of a remote kernel: an ordinary kernelspec's kernel whose cells run in a job.
 
-What a client of Jupyter sees is `proxy`: it is there at once, and stays when the job has ended.
-Inside: `channels` (the sockets of a kernel, on this side), `messages` (what goes through them),
-`waiting` (cells while there is no kernel yet), `far` (frames to the kernel in the job and back,
-over any number of lines), `life` (the job, from its submission to its end), `known` (which job
-belongs to which kernel), `spec` (kernelspecs), `words` (what is said in cells). It speaks `Api`,
-like every front end; the far end is `node/kernel.py`.
+`proxy` is the kernel that Jupyter's clients see: it exists at once, and stays when the job has
+ended. `channels` are its sockets and `messages` what they transport; `waiting` handles cells while
+no remote kernel runs; `stream` exchanges messages with node/kernel.py over any number of
+connections, in the frames of `frames`; `kernel_job` submits and follows the job; `registry` records
+which job belongs to which kernel; `spec` manages kernelspecs; `texts` has the texts shown in cells.
+It speaks `Api`, like every front end.
 """

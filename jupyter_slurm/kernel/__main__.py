@@ -1,7 +1,7 @@
 """`python -m jupyter_slurm.kernel [OPTIONS of a job] -f CONNECTION_FILE`: a kernel in a job.
 
-What a kernelspec starts (`jupyter slurm kernel add`); the options are those of `%%slurm`, and
-`--idle TIME`.
+A kernelspec starts it (`jupyter slurm kernel add`). The options are those of `%%slurm`, and `--idle
+TIME`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ import msgspec
 
 from jupyter_slurm.client import AgentClient, connect
 from jupyter_slurm.commands.arguments import job_spec, read_arguments
+from jupyter_slurm.commands.line import with_local_context
 from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
-from jupyter_slurm.job import placed
-from jupyter_slurm.kernel import known, spec
+from jupyter_slurm.kernel import registry, spec
 from jupyter_slurm.kernel.channels import Channels, read_connection_file
-from jupyter_slurm.kernel.known import Kernel
-from jupyter_slurm.kernel.life import Life
+from jupyter_slurm.kernel.kernel_job import KernelJob
 from jupyter_slurm.kernel.proxy import Proxy, Wakeup
+from jupyter_slurm.kernel.registry import Kernel
 from jupyter_slurm.wire import Job, JobSpec, KernelSpec, new_id
 
 
 def main(words: Sequence[str]) -> int:
-    """Return 0 when a client has ended the kernel; 1, after a sentence, if it could not begin."""
-    # Ctrl-C in Jupyter's terminal means Jupyter; a message interrupts a kernel.
+    """Return 0 when a client ended the kernel; 1, after an error message, if it could not start."""
+    # Ignore Ctrl-C in Jupyter's terminal; kernels are interrupted by messages.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         asked, connection_file = _arguments(words)
@@ -44,14 +44,14 @@ def main(words: Sequence[str]) -> int:
 
 
 def run(words: tuple[str, ...], connection_file: Path) -> None:
-    """Run the kernel to its end. ConfigError, RequestError: it could not begin."""
+    """Run the kernel to its end. ConfigError, RequestError: it could not start."""
     began_s = time.time()
     asked = spec.stored(words)
     cluster = spec.parse(asked.words).cluster
     notebook = os.environ.get("JPY_SESSION_NAME") or None
     session = uuid.uuid4().hex
     channels = Channels(read_connection_file(connection_file), session)
-    record = known.opened(connection_file, asked.identity, notebook, _notebook_of)
+    record = registry.opened(connection_file, asked.identity, notebook, _notebook_of)
     wakeup = Wakeup()
     client: AgentClient | None = None
 
@@ -59,27 +59,27 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
         wanted = read_arguments(KERNEL_ADD, asked.words)
         path = notebook and connect().notebook_path(notebook, began_s)
         _, made = job_spec(KernelSpec, wanted, job_id=job_id, notebook=path)
-        return msgspec.structs.replace(placed(made), cluster=cluster)
+        return msgspec.structs.replace(with_local_context(made), cluster=cluster)
 
     def new_kernel() -> Kernel:
         return Kernel(job_id=new_id(), words=asked.identity, notebook=notebook)
 
-    def open_line(job: Job) -> socket.socket:
+    def open_stream(job: Job) -> socket.socket:
         nonlocal client
         client = client or connect()
         return client.kernel(job.id)
 
-    life = Life(connect, record, make_spec, new_kernel, wakeup)
-    proxy = Proxy(channels, life, record, open_line, wakeup, session, cluster)
+    kernel_job = KernelJob(connect, record, make_spec, new_kernel, wakeup)
+    proxy = Proxy(channels, kernel_job, record, open_stream, wakeup, session, cluster)
     if notebook is None:
-        # VS Code ends a kernel so, and never comes for it again: it names no notebook. Jupyter asks
-        # first, and a kernel that it has lost is found by its notebook.
+        # VS Code ends kernels by a signal and names no notebook, so it cannot find the kernel
+        # again. Jupyter sends a request first, and finds a lost kernel by its notebook.
         signal.signal(signal.SIGTERM, lambda *_: proxy.terminate())
     proxy.run()
 
 
 def _notebook_of(kernel: Kernel) -> str | None:
-    """Return the path now of the kernel's notebook, which its job follows."""
+    """Return the current path of the kernel's notebook, which its job follows."""
     if kernel.notebook is None:
         return None
     try:
@@ -91,8 +91,8 @@ def _notebook_of(kernel: Kernel) -> str | None:
 def _arguments(words: Sequence[str]) -> tuple[tuple[str, ...], Path]:
     if len(words) < 2 or words[-2] != "-f":
         raise RequestError(
-            "This is a kernel: Jupyter starts it, with a connection file.",
-            hint="`jupyter slurm kernel add` makes one that can be picked in Jupyter.",
+            "This program is a kernel. Jupyter starts it with a connection file.",
+            hint="Add a kernel to Jupyter: `jupyter slurm kernel add`.",
         )
     return tuple(words[:-2]), Path(words[-1])
 

@@ -1,7 +1,6 @@
-"""What this side says itself in the kernel's place: replies, states, errors and displays.
+"""Messages that the proxy sends in the kernel's place: replies, states, errors and displays.
 
-Each is a child of the request that it is about, as a kernel's own would be; nothing is decided
-here.
+Each is a child of the request it answers, as a kernel's own would be.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ class Answers:
 
 
 def own_info() -> dict[str, Any]:
-    """Return what to say of a kernel that is not known yet."""
+    """Return the kernel_info of a kernel that is not known yet."""
     return {
         "status": "ok",
         "protocol_version": PROTOCOL,
@@ -128,7 +127,7 @@ def quick(request: Message, info: Mapping[str, Any]) -> dict[str, Any] | None:
             return {"status": "ok", "history": []}
         case "comm_info_request":
             return {"status": "ok", "comms": {}}
-        # What begins to debug waits: a debugger that had only been said to be there stops nowhere.
+        # Other debug requests wait: a debugger that only claims to run never stops anywhere.
         case "debug_request" if content.get("command") == "debugInfo":
             return _debugger_off(content)
         case _:

@@ -1,7 +1,6 @@
-"""The sockets of a kernel as its clients know them, by a connection file: bound, polled, answered.
+"""A kernel's sockets, as its connection file names them.
 
-Knows how messages travel on this side, and nothing of what becomes of them; the heartbeat is
-answered here, and whether somebody listens to iopub is known here. No threads.
+Answers the heartbeat and keeps iopub messages until a client subscribes. No threads.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from jupyter_slurm.kernel.messages import Message, Signer, made
 _KINDS = {"shell": zmq.ROUTER, "control": zmq.ROUTER, "stdin": zmq.ROUTER, "iopub": zmq.XPUB}
 _BATCH = 64
 _IOPUB_MOST = 100_000
-"""Messages that wait for a client that does not read; a local kernel keeps a thousand, but none
-that has been away for a while and gives them all at once."""
+"""Messages that wait for a slow client; a local kernel keeps a thousand, but never delivers a
+backlog at once."""
 HEARD = ("control", "shell", "stdin")
-"""Where clients speak, what cannot wait first."""
+"""The channels on which clients send, the most urgent first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class ConnectionFile:
     transport: str
     ip: str
     ports: Mapping[str, int]
-    """Of each channel, and of `hb`."""
+    """By channel, and for `hb`."""
     key: bytes
     scheme: str
 
@@ -55,17 +54,17 @@ def read_connection_file(path: Path) -> ConnectionFile:
         )
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise ConfigError(
-            f"{path} is not a connection file of Jupyter's: {exc!r}.",
-            hint="This program is started by Jupyter, as a kernel.",
+            f"{path} is not a Jupyter connection file: {exc!r}.",
+            hint="Jupyter starts this program as a kernel.",
         ) from exc
 
 
 class Channels:
-    """The sockets that clients of a kernel find at the places that its connection file names."""
+    """The sockets at the addresses of a kernel's connection file."""
 
     def __init__(self, connection: ConnectionFile, session: str) -> None:
-        """Listen on the ports. ConfigError: a port is taken, or this machine cannot listen
-        there."""
+        """Listen on the ports. ConfigError: a port is taken, or this machine cannot listen at the
+        address."""
         self._session = session
         self._signer = Signer(connection.scheme, connection.key)
         self._context = zmq.Context()
@@ -95,8 +94,7 @@ class Channels:
         self._poller.register(descriptor, zmq.POLLIN)
 
     def wait(self, timeout_s: float | None) -> list[tuple[str, Message]]:
-        """Return what clients have said, each with its channel; [] if something else has come
-        first."""
+        """Return the received messages with their channels; [] if another descriptor woke first."""
         ready = dict(self._poller.poll(None if timeout_s is None else int(timeout_s * 1000)))
         if self._sockets["hb"] in ready:
             self._echo()
@@ -109,14 +107,15 @@ class Channels:
         return heard
 
     def send(self, channel: str, message: Message) -> None:
-        """Send to the client that the message names; on iopub to all who listen, once one does."""
+        """Send to the client that the message names; on iopub, to all subscribers, once there is
+        one."""
         if channel == "iopub" and not self._listened:
             self._unheard.append(message)
             return
         self._sockets[channel].send_multipart(self._signer.parts(message))
 
     def close(self) -> None:
-        """Close the sockets; the last messages still reach the clients that are there."""
+        """Close the sockets; the last messages still reach connected clients."""
         for sock in self._sockets.values():
             sock.close()
         self._context.term()

@@ -1,7 +1,6 @@
-"""One line to a kernel in a job: its frames, those of `node/kernel_frames.py`, the other end.
+"""Frames of one connection to node/kernel.py, which has the same in node/kernel_frames.py.
 
-Nothing is known here of what messages are, nor of what becomes of a line. The node is believed
-nothing: a frame, what it unpacks to and its parts have a size that they cannot exceed.
+Nothing from the node is trusted: frames, their unpacked size and the number of parts are limited.
 """
 
 from __future__ import annotations
@@ -11,25 +10,29 @@ import struct
 import time
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
+import msgspec
+
+from jupyter_slurm.untrusted_json import read_json
 from jupyter_slurm.wire.framing import ALIVE, Inbox, frame
 
 NUMBER = struct.Struct(">Q")
 _PART = struct.Struct(">I")
 _READ_BYTES, _WRITE_BYTES = 1 << 18, 1 << 16
 MESSAGE_MOST = 256 << 20
-"""Bytes of a message with its number; node/kernel_frames.py has it too, and leaves out what is
-larger. So does `Far.send`, for neither end takes more."""
+"""Bytes of a message with its number. node/kernel_frames.py has the same limit and drops larger
+messages; `KernelStream.send` refuses them."""
 _WORD_MOST = 1 << 20
-"""Of any other frame."""
+"""Bytes of any other frame."""
 _PARTS_MOST = 1 << 16
-"""Of a message: each costs more memory than the four bytes that can name one."""
+"""Parts of a message: each costs more memory than the four bytes that can declare it."""
 CHANNELS = {"shell": b"s", "control": b"c", "stdin": b"i", "iopub": b"o", "ours": b"x"}
 _NAMES = {letter: name for name, letter in CHANNELS.items()}
 
 
-class NodeLine:
-    """One line, in frames; it never waits. Its input is bounded, whoever sends it."""
+class NodeConnection:
+    """One connection as frames; never blocks. Its input is limited."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -38,15 +41,15 @@ class NodeLine:
         # Deflate adds 5 bytes to each 16 KiB of noise.
         packed_most = MESSAGE_MOST + (MESSAGE_MOST >> 10)
         self._inbox = Inbox(_WORD_MOST, {b"M": MESSAGE_MOST, b"Z": packed_most})
-        self.said_s = self.heard_s = time.monotonic()
+        self.sent_s = self.received_s = time.monotonic()
         self.welcomed = self.taken = False
         self._packer: zlib._Compress | None = None
         self._unpacker = zlib.decompressobj(-15)
         self.sent = 0
-        self.told = 0
+        self.acknowledged = 0
 
     def say(self, kind: bytes, *parts: bytes) -> None:
-        self.said_s = time.monotonic()
+        self.sent_s = time.monotonic()
         self.outbox += frame(kind, *parts)
 
     def say_message(self, body: bytes) -> None:
@@ -56,11 +59,11 @@ class NodeLine:
             self.say(b"Z", self._packer.compress(body), self._packer.flush(zlib.Z_SYNC_FLUSH))
 
     def pack(self) -> None:
-        """Compress what is sent from now on; the other end does so from its welcome on."""
+        """Compress what is sent from now on; the node does so after its welcome."""
         self._packer = zlib.compressobj(1, zlib.DEFLATED, -15)
 
     def flush(self) -> bool:
-        """Send what the socket takes; return whether the other end is still there."""
+        """Send what the socket accepts; return whether the node is still connected."""
         try:
             while self.outbox:
                 del self.outbox[: self.sock.send(self.outbox[:_WRITE_BYTES])]
@@ -71,8 +74,8 @@ class NodeLine:
         return True
 
     def receive(self) -> list[tuple[bytes, bytes]] | None:
-        """Return the frames that are whole; None: the other end has gone. node/framing.py tells why
-        a part of a frame is answered. ValueError, zlib.error: this is not what a kernel says."""
+        """Return the complete frames; None: the node has disconnected. node/framing.py explains why
+        a partial frame is answered. ValueError, zlib.error: invalid data."""
         try:
             data = self.sock.recv(_READ_BYTES)
         except BlockingIOError:
@@ -81,7 +84,7 @@ class NodeLine:
             return None
         if not data or self._inbox.ended:
             return None
-        self.heard_s = time.monotonic()
+        self.received_s = time.monotonic()
         found = [
             (b"M", self._unpacked(body)) if kind == b"Z" else (kind, body)
             for kind, body in self._inbox.take(data)
@@ -91,8 +94,7 @@ class NodeLine:
         return found if found or not self._inbox.ended else None
 
     def _unpacked(self, body: bytes) -> bytes:
-        """Return the body unpacked, up to a limit: a few bytes unpack to a thousand times as
-        many."""
+        """Decompress the body up to a limit: a few bytes can expand a thousandfold."""
         found = self._unpacker.decompress(body, MESSAGE_MOST + 1)
         if len(found) > MESSAGE_MOST:
             raise ValueError(f"a message of more than {MESSAGE_MOST} bytes")
@@ -100,7 +102,7 @@ class NodeLine:
 
 
 class TooLargeError(ValueError):
-    """An error for a message that is too large to send."""
+    """The message is too large to send."""
 
 
 def message_body(channel: str, parts: Sequence[bytes]) -> bytes:
@@ -112,7 +114,8 @@ def message_body(channel: str, parts: Sequence[bytes]) -> bytes:
 
 
 def parts_of(body: bytes) -> tuple[str, list[bytes]]:
-    """Return channel and parts of a message with its number. ValueError, KeyError, struct.error."""
+    """Parse a numbered message; return its channel and parts. ValueError, KeyError,
+    struct.error."""
     at = NUMBER.size
     channel = _NAMES[body[at : at + 1]]
     at += 1
@@ -125,3 +128,63 @@ def parts_of(body: bytes) -> tuple[str, list[bytes]]:
         parts.append(body[at : at + size])
         at += size
     return channel, parts
+
+
+class Welcome(msgspec.Struct, frozen=True):
+    """The node's first message on a connection."""
+
+    boot: str
+    """Identifies the process of node/kernel.py; another process has no earlier messages."""
+    got: int
+    """The number of the last message that the node received."""
+    next: int
+    """The number of the next message that it will send."""
+    info: dict[str, Any] | None
+    """The answer to kernel_info_request; None: the kernel does not listen yet."""
+    count: int
+    """The number of ipykernel starts in this job."""
+    busy: bool
+    packs: bool = False
+
+
+class _Event(msgspec.Struct, frozen=True, tag_field="event"):
+    pass
+
+
+class Ready(_Event, frozen=True, tag="ready"):
+    info: dict[str, Any]
+
+
+class Restarting(_Event, frozen=True, tag="restarting"):
+    pass
+
+
+class Died(_Event, frozen=True, tag="died"):
+    status: int
+    """The exit code, or minus the signal, as in subprocess."""
+    again: bool
+    """Another ipykernel is started."""
+
+
+class LeftOut(_Event, frozen=True, tag="left out"):
+    messages: int
+    bytes: int
+
+
+class Ending(_Event, frozen=True, tag="ending"):
+    signal: str
+
+
+class Warned(_Event, frozen=True, tag="signal"):
+    signal: str
+
+
+Event = Ready | Restarting | Died | LeftOut | Ending | Warned
+
+
+def welcome(body: bytes) -> Welcome:
+    return read_json(body, Welcome)
+
+
+def event(body: bytes) -> Event:
+    return read_json(body, Event)  # type: ignore[arg-type]  # a union is a form too

@@ -1,7 +1,6 @@
-"""Messages of Jupyter's protocol as they go through a kernel's sockets: taken apart, signed, made.
+"""Messages of Jupyter's protocol: parsed, signed, created.
 
-PURE but for the clock and random ids. What is inside of a message is read where somebody asks for
-it, and handed on as it was.
+PURE but for the clock and random IDs. Content is parsed only on access, and forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ PROTOCOL = "5.3"
 
 @dataclass(frozen=True)
 class Message:
-    """One message: four parts that are bytes of JSON, buffers, and before them its addresses."""
+    """One message: addresses, four parts that are bytes of JSON, and buffers."""
 
     identities: tuple[bytes, ...]
-    """Who it is from or for; of one on iopub its topic."""
+    """The addressees; on iopub the topic."""
     header_bytes: bytes
     parent_bytes: bytes
     metadata: bytes
@@ -66,7 +65,7 @@ class Message:
 
 
 class Signer:
-    """The signer of messages. With `key` b"" it signs and checks nothing (as Jupyter has it)."""
+    """Signs messages and checks signatures; with `key` b"" it does neither, as in Jupyter."""
 
     def __init__(self, scheme: str, key: bytes) -> None:
         """Choose the hash of the scheme. ValueError: the scheme is unknown."""
@@ -81,8 +80,8 @@ class Signer:
         return message.parts(self._signature(message))
 
     def message(self, parts: Sequence[bytes]) -> Message | None:
-        """Return the message that came through a socket; None: the parts are not a message, or the
-        sender does not have the key."""
+        """Return the message received through a socket; None: not a message, or an invalid
+        signature."""
         try:
             at = list(parts).index(DELIMITER)
             signature, header, parent, metadata, content, *buffers = parts[at + 1 :]
@@ -106,7 +105,7 @@ class Signer:
 
 
 UNSIGNED = Signer("hmac-sha256", b"")
-"""To the kernel in the job: the way there is this user's alone."""
+"""For the kernel in the job: only this user can reach that stream."""
 
 
 def made(

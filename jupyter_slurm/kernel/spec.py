@@ -1,8 +1,7 @@
-"""Kernelspecs of kernels in jobs: what a line of options asks for, how it is called; on disk.
+"""Kernelspecs of kernels in jobs, in the user's Jupyter data folder.
 
-They are ordinary ones, in the user's own folder of Jupyter, so every client has them in its picker.
-Values of `--env` lie in a file of the user's own (0600), which the kernelspec names: a kernelspec
-is no secret, Jupyter hands out what is in its folder, and everybody sees the words of a process.
+Every client shows them in its picker. Values of `--env` are in a separate file (0600) that the
+kernelspec names, because Jupyter serves the kernelspec's folder and command lines are public.
 """
 
 from __future__ import annotations
@@ -13,8 +12,10 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,22 +25,27 @@ from jupyter_core import paths
 
 from jupyter_slurm import places
 from jupyter_slurm.commands import line
-from jupyter_slurm.commands.arguments import Arguments, of_job, read_arguments
+from jupyter_slurm.commands.arguments import of_job, read_arguments, take
 from jupyter_slurm.commands.command import OurOption
-from jupyter_slurm.commands.scanner import take
+from jupyter_slurm.commands.parsing import Arguments
 from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.wire import Cluster, RemoteKernel
 
 MODULE = "jupyter_slurm.kernel"
 _SPEC = "kernel.json"
+_LOGO = "logo-svg.svg"
+"""Jupyter's name for the icon of a kernel."""
 _VALUES = "--env-file"
-"""The word of a kernelspec before the file with the values; nobody types it."""
+"""The option that names the file with the values, for internal use."""
 _ENV = "--env"
-_STORED: Mapping[str, OurOption] = MappingProxyType(
-    {**KERNEL_ADD.options, "env-file": OurOption("FILE", "where the values of --env are")}
+_STORED = replace(
+    KERNEL_ADD,
+    options=MappingProxyType(
+        {**KERNEL_ADD.options, "env-file": OurOption("FILE", "the file with the values of --env")}
+    ),
 )
-"""Options of a kernelspec's words."""
+"""The command whose options the words of a kernelspec are."""
 _HIDDEN = "…"
 
 
@@ -50,13 +56,13 @@ class Stored:
     words: tuple[str, ...]
     """With the values of `--env`."""
     identity: tuple[str, ...]
-    """What its kernels are found by: with other values it is another kernel."""
+    """The identity of its kernels: other values make another kernel."""
 
 
 def stored(words: Sequence[str]) -> Stored:
-    """Return what a kernelspec asks for by these words. RequestError: the file with its values is
-    gone, or cannot be read."""
-    rest, files = take(words, "env-file", _STORED)
+    """Parse a kernelspec's words. RequestError: the file with its values is missing or
+    unreadable."""
+    rest, files = take(_STORED, words, "env-file")
     if not files:
         return Stored(tuple(words), tuple(words))
     values: dict[str, str] = {}
@@ -68,10 +74,9 @@ def stored(words: Sequence[str]) -> Stored:
 
 
 def meant(args: Arguments, clusters: Iterable[Cluster]) -> RemoteKernel:
-    """Return the kernel that `kernel add` is asked for; write nothing.
+    """Return the kernel that `kernel add` would write.
 
-    RequestError: a word is not valid, or the name is taken. NotFoundError: there is no such
-    cluster.
+    RequestError: a word is not valid, or the name is taken. NotFoundError: no such cluster.
     """
     request = of_job(KERNEL_ADD, args.words)
     words = [*args.words, *(["--idle", args.typed["idle"]] if args.idle else [])]
@@ -81,7 +86,7 @@ def meant(args: Arguments, clusters: Iterable[Cluster]) -> RemoteKernel:
     )
     cluster = request.cluster or usual
     if cluster is None or cluster not in known:
-        raise NotFoundError(f"There is no cluster `{cluster}`.", hint="`jupyter slurm clusters`")
+        raise NotFoundError(f"Found no cluster `{cluster}`.", hint="`jupyter slurm clusters`")
     if request.cluster is None:
         words = ["--cluster", cluster, *words]
     shown = args.display_name or display_name(request, cluster)
@@ -96,8 +101,7 @@ def meant(args: Arguments, clusters: Iterable[Cluster]) -> RemoteKernel:
 
 
 def parse(words: Sequence[str]) -> line.Request:
-    """Read the options of a job among a kernelspec's words. RequestError names the one that is not
-    valid."""
+    """Parse the job options of a kernelspec. RequestError names an invalid one."""
     return of_job(KERNEL_ADD, read_arguments(KERNEL_ADD, words).words)
 
 
@@ -112,13 +116,13 @@ def display_name(request: line.Request, cluster: str) -> str:
 
 
 def add(kernel: RemoteKernel) -> RemoteKernel:
-    """Write the kernelspec, in the place of one of ours with its name; return it as `listed` does.
+    """Write the kernelspec, replacing one of ours with that name; return it as `listed` does.
 
-    RequestError: a kernel that is not ours has that name.
+    RequestError: another kind of kernel has that name.
     """
     folder = places.private_dir(_folder_for(kernel.name))
     _remove_values()
-    words, env = take(kernel.words, "env", _STORED)
+    words, env = take(_STORED, kernel.words, "env")
     file = places.kernel_values_dir() / f"{kernel.name}.json"
     if env:
         values = line.parse([word for one in env for word in (_ENV, one)]).env
@@ -136,6 +140,8 @@ def add(kernel: RemoteKernel) -> RemoteKernel:
         "metadata": {"debugger": True},
     }
     places.write_private(folder / _SPEC, json.dumps(kernelspec, indent=1, ensure_ascii=False))
+    logo = resources.files(__package__).joinpath(_LOGO).read_text(encoding="utf-8")
+    places.write_private(folder / _LOGO, logo)
     if not env:
         file.unlink(missing_ok=True)
     made = _read(folder)
@@ -150,31 +156,19 @@ def listed() -> list[RemoteKernel]:
 
 
 def remove(name: str) -> None:
-    """Remove a kernelspec; kernels that run go on. NotFoundError: none of ours has that name."""
+    """Remove a kernelspec; running kernels continue. NotFoundError: none of ours has that name."""
     if name not in [one.name for one in listed()]:
         raise NotFoundError(
-            f"There is no kernel `{name}` in a job.", hint="`jupyter slurm kernel list`"
+            f"Found no kernel `{name}` that runs in a job.", hint="`jupyter slurm kernel list`"
         )
     shutil.rmtree(_folder() / name)
     _remove_values()
 
 
-def exposed() -> list[str]:
-    """Return the names of those of an earlier release, which have values of `--env` in the
-    kernelspec itself."""
-    folders = sorted(_folder().glob("*"))
-    found = [
-        (folder.name, kernelspec)
-        for folder in folders
-        if (kernelspec := _kernelspec(folder)) is not None
-    ]
-    return [name for name, kernelspec in found if take(_words_of(kernelspec), "env", _STORED)[1]]
-
-
 def _interpreter_options() -> list[str]:
-    """Return the options that keep others' modules out: -P those in a notebook's folder, where
-    kernels are started, and -E those of another Python's variables, with which VS Code may start
-    it. Leave out -E if this very program needs such variables."""
+    """Return the options that keep foreign modules out: -P those in a notebook's folder, where
+    kernels start, and -E those of another Python's variables, with which VS Code may start it. Omit
+    -E if this process needs such variables."""
     needed = {"PYTHONHOME", "PYTHONPATH"} & os.environ.keys() and not sys.flags.ignore_environment
     return ["-P"] if needed else ["-P", "-E"]
 
@@ -184,25 +178,25 @@ def _folder() -> Path:
 
 
 def _name_of(shown: str) -> str:
-    """Return a kernel's name, made of what is in the title's brackets, if it has some."""
+    """Return a kernel's name, derived from the text in the title's brackets if there is one."""
     said = shown.lower()
     said = said.partition("(")[2] or said
     return "slurm-" + (re.sub(r"[^a-z0-9.]+", "-", said).strip("-.")[:50] or "kernel")
 
 
 def _folder_for(name: str) -> Path:
-    """Return the folder where a kernel with that name is, or would be. RequestError: it cannot be
-    there."""
+    """Return the folder of a kernel of that name, existing or not. RequestError: invalid or
+    taken."""
     if not re.fullmatch(r"[a-z0-9._-]{1,64}", name) or name.strip(".") == "":
         raise RequestError(
-            f"`{name}` is not a name for a kernel.",
-            hint="Up to 64 of a-z, 0-9, `.`, `_` and `-`.",
+            f"`{name}` is not a valid kernel name.",
+            hint="Use at most 64 of a-z, 0-9, `.`, `_` and `-`.",
             option="name",
         )
     folder = _folder() / name
     if folder.exists() and _read(folder) is None:
         raise RequestError(
-            f"There is a kernel `{name}` already, which is not of this kind.",
+            f"Another kernel already has the name `{name}`.",
             option="name",
         )
     return folder
@@ -213,45 +207,49 @@ def _read_values(file: Path) -> dict[str, str]:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, str])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as exc:
         raise RequestError(
-            f"The values of this kernel's --env cannot be read from {file}: {exc}.",
-            hint="Make the kernel again: `jupyter slurm kernel add`, with its name.",
+            f"Cannot read the --env values of this kernel from {file}: {exc}.",
+            hint="Add the kernel again under its name: `jupyter slurm kernel add`.",
         ) from exc
 
 
 def _remove_values() -> None:
-    """Remove the values of kernels that are gone, whoever has removed them."""
+    """Remove the values of kernels that no longer exist."""
     for file in places.kernel_values_dir().glob("*.json"):
         if not (_folder() / file.stem).is_dir():
             file.unlink(missing_ok=True)
 
 
 def _shown(words: Sequence[str]) -> tuple[str, ...]:
-    """Return a kernelspec's words without the values of `--env`, so that anybody may see them."""
+    """Return a kernelspec's words without the values of `--env`."""
     try:
         words = stored(words).words
-    except RequestError:
-        words, _ = take(words, "env-file", _STORED)
-    rest, env = take(words, "env", _STORED)
+    except RequestError:  # the file with its values is gone
+        with suppress(RequestError):
+            words, _ = take(_STORED, words, "env-file")
+    try:
+        rest, env = take(_STORED, words, "env")
+    except RequestError:  # an earlier release's, or edited; a word may be a secret
+        return ()
     names = [one.partition("=")[0] for one in env]
     return (*rest, *(word for name in names for word in (_ENV, f"{name}={_HIDDEN}")))
 
 
 def _read(folder: Path) -> RemoteKernel | None:
-    """Read a kernel's folder; None: it is not a kernel in a job."""
+    """Read a kernelspec's folder; None: not a kernel in a job."""
     kernelspec = _kernelspec(folder)
     if kernelspec is None:
         return None
     words = _shown(_words_of(kernelspec))
     try:
         cluster = parse(words).cluster
-    except RequestError:  # an earlier release's, or edited
+    except RequestError:  # edited by hand
         cluster = None
     shown = str(kernelspec.get("display_name", ""))
     return RemoteKernel(name=folder.name, display_name=shown, words=words, cluster=cluster)
 
 
 def _kernelspec(folder: Path) -> dict[str, Any] | None:
-    """Read a kernelspec; None: it is not there or not ours."""
+    """Read a kernelspec; None: missing or not ours."""
     try:
         kernelspec: dict[str, Any] = json.loads((folder / _SPEC).read_text(encoding="utf-8"))
         argv = kernelspec["argv"]

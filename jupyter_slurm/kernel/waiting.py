@@ -1,7 +1,7 @@
-"""Requests while there is no kernel: some are answered at once, the others wait, as cells do.
+"""Requests while there is no kernel, and the notice of a lost connection.
 
-The first cell that waits shows what it waits for, in one display that is kept up to date and taken
-away when the cell begins to run. What there is to be said is told from outside.
+Some requests are answered at once, the others wait. The first waiting cell shows the state of the
+job in one display, which is updated, and removed when the cell begins to run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from jupyter_slurm.kernel import words
+from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
+from jupyter_slurm.kernel import texts
 from jupyter_slurm.kernel.answers import Answers, quick, runs_code
 from jupyter_slurm.kernel.messages import Message
 
@@ -31,7 +32,7 @@ class Waiting:
         self._show_first()
 
     def tell(self, data: Mapping[str, Any]) -> None:
-        """Set what the first cell shows from now on: a MIME bundle."""
+        """Set the display of the first waiting cell: a MIME bundle."""
         if data == self._data:
             return
         self._data = data
@@ -41,15 +42,15 @@ class Waiting:
             self._show_first()
 
     def interrupt(self) -> None:
-        """Interrupt the first cell and do not run those behind it. What goes on beside cells (a
-        debugger, subshells) waits on."""
+        """Interrupt the first cell and abort those behind it. Requests on the control channel (a
+        debugger, subshells) keep waiting."""
         beside = [one for one in self._queue if one[0] == "control"]
         self._queue = [one for one in self._queue if one[0] != "control"]
-        self.fail("KeyboardInterrupt", words.interrupted())
+        self.fail("KeyboardInterrupt", texts.interrupted())
         self._queue = beside
 
     def fail(self, ename: str, evalue: str, advice: str | None = None) -> None:
-        """End all that waits: the first cell says why."""
+        """Answer all waiting requests with an error; the first cell shows it."""
         queue, self._queue, self._shown = self._queue, [], None
         cells = runs_code(queue)
         for channel, message in queue:
@@ -61,8 +62,7 @@ class Waiting:
                 self._answers.failed(channel, message, ename, evalue)
 
     def let_go(self) -> list[tuple[str, Message]]:
-        """Return all that waits, in order, for the kernel that is there now; clear what was
-        shown."""
+        """Return all waiting requests in order, and clear the display."""
         queue, self._queue = self._queue, []
         if self._shown is not None:
             self._answers.publish("clear_output", {"wait": False}, self._shown[0])
@@ -78,3 +78,72 @@ class Waiting:
                 self._answers.state("busy", message)
                 self._answers.display(self._data, *self._shown, update=False)
                 return
+
+
+_SHOWN_S = 10.0
+"""Seconds of a lost connection before a cell shows it."""
+
+
+class ConnectionNotice:
+    """The notice in a cell that the cluster does not answer. Times are in seconds of
+    time.monotonic."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._stream: JupyterSlurmError | None = None
+        """The reason for no connection to the kernel."""
+        self._cluster: JupyterSlurmError | None = None
+        """The reason why the cluster cannot be reached; an open stream then delivers nothing
+        either."""
+        self._since_s = 0.0
+        self._shown: tuple[Message, str] | None = None
+        self._data: dict[str, Any] | None = None
+
+    @property
+    def _error(self) -> JupyterSlurmError | None:
+        return self._cluster or self._stream
+
+    def stream_lost(self, error: JupyterSlurmError, now_s: float) -> None:
+        self._begin(now_s)
+        self._stream = error
+
+    def stream_open(self, now_s: float) -> None:
+        """Note that the stream is open, so the cluster can be reached."""
+        self._stream = self._cluster = None
+        self._end(now_s)
+
+    def cluster_reachable(self, error: JupyterSlurmError | None, now_s: float) -> None:
+        """Note the reason why the cluster cannot be reached; None: it can."""
+        if error is not None:
+            self._begin(now_s)
+        self._cluster = error
+        self._end(now_s)
+
+    def look(self, running: Message | None, cluster: str | None, now_s: float) -> None:
+        """Show the notice in the running cell, when due."""
+        error = self._error
+        if error is None or running is None:
+            return
+        if not isinstance(error, LoginNeededError) and now_s - self._since_s <= _SHOWN_S:
+            return
+        data = texts.cut(error, cluster)
+        if self._shown is None or self._shown[0] is not running:
+            self._shown = (running, f"slurm-{uuid.uuid4().hex}")
+            self._answers.display(data, *self._shown, update=False)
+        elif data != self._data:
+            self._answers.display(data, *self._shown, update=True)
+        self._data = data
+
+    def forget(self) -> None:
+        """Forget the cell that showed the notice, because it has ended."""
+        self._shown = None
+
+    def _begin(self, now_s: float) -> None:
+        if self._error is None:
+            self._since_s = now_s
+
+    def _end(self, now_s: float) -> None:
+        if self._error is not None or self._shown is None:
+            return
+        self._answers.display(texts.mended(now_s - self._since_s), *self._shown, update=True)
+        self._shown = None

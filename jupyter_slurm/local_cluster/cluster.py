@@ -10,18 +10,22 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 
-from jupyter_slurm.errors import ConfigError, LocalClusterError
-from jupyter_slurm.local_cluster import accounting, conf, packages, profile, software
+from jupyter_slurm.errors import ConfigError, LocalClusterError, RequestError
+from jupyter_slurm.formatting import counted
+from jupyter_slurm.local_cluster import conf, profile, software
 from jupyter_slurm.local_cluster.conf import Ports
 from jupyter_slurm.local_cluster.daemons import Daemons, slurmd
-from jupyter_slurm.local_cluster.places import (
-    Places,
+from jupyter_slurm.local_cluster.gpus import own_gpus
+from jupyter_slurm.local_cluster.paths import (
+    Paths,
     folder,
     locked,
     remove_empty,
@@ -29,9 +33,11 @@ from jupyter_slurm.local_cluster.places import (
 from jupyter_slurm.local_cluster.software import Software
 from jupyter_slurm.local_cluster.spec import LocalSpec, LocalStatus
 from jupyter_slurm.places import host, write_private
-from jupyter_slurm.readable import counted
 
 Say = Callable[[str], None]
+
+Gpus = int | Literal["own"] | None
+"""Number of simulated GPUs; "own": this machine's; None: this machine's, if it has any."""
 
 _PORTS = range(20_000, 32_000)  # below Linux's range for outgoing connections
 _CANCEL_S = 10.0
@@ -46,54 +52,54 @@ class _ClusterFile(msgspec.Struct, frozen=True):
 
 
 def silent(_: str) -> None:
-    """Say nothing."""
+    """Do nothing."""
 
 
 def up(spec: LocalSpec, say: Say = silent) -> LocalStatus:
-    """Start the private cluster, or those of its daemons that do not run, and register it.
+    """Start the private cluster, or its missing daemons, and register it.
 
-    Jobs that were queued or ran when it was stopped are queued again (see `down`). Return when
-    every node answers.
+    Jobs that were queued or running at the stop are queued again (see `down`). Return when every
+    node answers.
 
-    ConfigError: Slurm is not installed. LocalClusterError: the cluster is up with another shape,
-    a daemon does not start, or the name belongs to a cluster that is not ours.
+    ConfigError: Slurm is not installed. LocalClusterError: the cluster is running with another
+    shape, a daemon does not start, or the name belongs to another cluster.
     """
     place = folder(spec.name)
     profile.check(spec.name)
     with locked(place):
-        places = Places.of(place)
-        known = _load(places)
+        paths = Paths.of(place)
+        known = _load(paths)
         if known is not None:
             _refuse_another_shape(known, spec)
-        places.make()
-        programs = _software(spec, places, say)
+        paths.make()
+        programs = _software(paths, say)
         ports = _ports(known, spec)
-        daemons = Daemons(spec, places, ports, programs)
+        daemons = Daemons(spec, paths, ports, programs)
         _write(daemons)
         try:
             _start(daemons, say)
         except BaseException:
             _stop(daemons)
             raise
-        profile.register(spec, places, _profile_environment(daemons))
+        profile.register(spec, paths, _profile_environment(daemons))
         return _status(daemons)
 
 
 def down(name: str = "local", purge: bool = False, say: Say = silent) -> None:
-    """Stop the private cluster; do nothing when there is none.
+    """Stop the private cluster, if there is one.
 
-    Its queue and its profile stay for the next `up`. Running jobs lose their node: they are killed
-    and requeued, or end as NODE_FAIL if they were submitted with `--no-requeue`. With `purge`,
-    cancel every job and leave no process, no file and no profile.
+    Its queue and profile stay for the next `up`. Running jobs lose their node: they are killed and
+    requeued, or end as NODE_FAIL if submitted with `--no-requeue`. With `purge`, cancel every job
+    and remove all processes, files and the profile.
     """
     place = folder(name)
     if not place.exists():
         return
     with locked(place):
-        places = Places.of(place)
-        known = _load(places)
+        paths = Paths.of(place)
+        known = _load(paths)
         if known is not None:
-            daemons = _daemons(known, places)
+            daemons = _daemons(known, paths)
             say(f"Stopping {name} …")
             if daemons.find("slurmctld") is not None:
                 daemons.wake("slurmctld")
@@ -102,37 +108,37 @@ def down(name: str = "local", purge: bool = False, say: Say = silent) -> None:
             _stop(daemons)
         if purge:
             profile.unregister(name)
-            places.unlink()
+            paths.unlink()
             shutil.rmtree(place)
             remove_empty(place.parent, parents=2)
 
 
 def status(name: str = "local") -> LocalStatus | None:
-    """Return the private cluster's status; None when it was never made, or was purged."""
+    """Return the private cluster's status; None: never started, or purged."""
     daemons = load(folder(name))
     return None if daemons is None else _status(daemons)
 
 
 def load(place: Path) -> Daemons | None:
-    """Return the cluster in the folder `place`; None when there is none."""
-    places = Places.of(place)
-    known = _load(places)
-    return None if known is None else _daemons(known, places)
+    """Return the cluster in the folder `place`, or None."""
+    paths = Paths.of(place)
+    known = _load(paths)
+    return None if known is None else _daemons(known, paths)
 
 
-def _daemons(known: _ClusterFile, places: Places) -> Daemons:
-    return Daemons(known.spec, places, known.ports, known.software)
+def _daemons(known: _ClusterFile, paths: Paths) -> Daemons:
+    return Daemons(known.spec, paths, known.ports, known.software)
 
 
-def _load(places: Places) -> _ClusterFile | None:
-    path = places.folder / places.record.name
+def _load(paths: Paths) -> _ClusterFile | None:
+    path = paths.folder / paths.record.name
     try:
         return msgspec.json.decode(path.read_bytes(), type=_ClusterFile, dec_hook=_path)
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:
         raise LocalClusterError(
-            f"{path} cannot be read.", hint="Remove its folder.", detail=str(error)
+            f"Cannot read {path}.", hint="Remove its folder.", detail=str(error)
         ) from error
 
 
@@ -141,11 +147,11 @@ def _path(_: type, text: str) -> Path:
 
 
 def _status(daemons: Daemons) -> LocalStatus:
-    places = daemons.places
+    paths = daemons.paths
     return LocalStatus(
         spec=daemons.spec,
-        folder=places.folder,
-        conf=places.conf,
+        folder=paths.folder,
+        conf=paths.conf,
         version=daemons.software.version_text,
         daemons=daemons.status(),
     )
@@ -154,37 +160,36 @@ def _status(daemons: Daemons) -> LocalStatus:
 def _refuse_another_shape(known: _ClusterFile, spec: LocalSpec) -> None:
     if known.spec == spec:
         return
-    daemons = _daemons(known, Places.of(folder(spec.name)))
+    daemons = _daemons(known, Paths.of(folder(spec.name)))
     if not _status(daemons).stopped:
         was = known.spec
         raise LocalClusterError(
-            f"The private cluster {spec.name!r} is up with another shape: "
+            f"The private cluster {spec.name!r} is running with another shape: "
             f"{counted(was.nodes, 'node')}, each with {counted(was.cpus, 'CPU')} and "
-            f"{was.memory_mib} MiB, {was.gpus_text() or 'no GPU'}, accounting "
-            f"{'on' if was.accounting else 'off'}.",
-            hint="Stop it first (`jupyter slurm down`), or give this one another name.",
+            f"{was.memory_mib} MiB, {was.gpus_text() or 'no GPU'}.",
+            hint="Stop it (`jupyter slurm down`), or use another --name.",
         )
 
 
-def _software(spec: LocalSpec, places: Places, say: Say) -> Software:
+def _software(paths: Paths, say: Say) -> Software:
     """Return the system's Slurm, or a private one if there is none and no root to install it."""
-    found = software.installed(accounting=spec.accounting)
+    found = software.installed()
     if found is not None:
         return found
-    if spec.accounting or os.geteuid() == 0 or not packages.available():
-        raise software.not_installed(accounting=spec.accounting)
-    return packages.unpacked(places.base / "software", say)
+    if os.geteuid() == 0 or not software.can_unpack():
+        raise software.not_installed()
+    return software.unpacked(paths.base / "software", say)
 
 
 def _ports(known: _ClusterFile | None, spec: LocalSpec) -> Ports:
-    """Return the ports of last time if all are free or our daemons have them, else new ones."""
+    """Return the previous ports if all are free or used by our daemons, else new ones."""
     if known is not None and known.spec.nodes == spec.nodes:
-        daemons = _daemons(known, Places.of(folder(spec.name)))
+        daemons = _daemons(known, Paths.of(folder(spec.name)))
         if not _status(daemons).stopped or all(map(_free, known.ports.all())):
             return known.ports
     candidates = (port for port in random.sample(_PORTS, len(_PORTS)) if _free(port))
-    controller, database, *nodes = (next(candidates) for _ in range(2 + spec.nodes))
-    return Ports(controller, database, tuple(nodes))
+    controller, *nodes = (next(candidates) for _ in range(1 + spec.nodes))
+    return Ports(controller, tuple(nodes))
 
 
 def _free(port: int) -> bool:
@@ -202,50 +207,46 @@ def _user() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         raise ConfigError(
-            f"The user id {os.getuid()} has no name on this machine, and Slurm wants one.",
-            hint="Run as a user that `id` knows by name.",
+            f"The user ID {os.getuid()} has no name on this machine; Slurm needs one.",
+            hint="Run as a user with a name (`id`).",
         ) from None
 
 
 def _write(daemons: Daemons) -> None:
     """Make the folders and write every file that the daemons read."""
-    spec, places, programs = daemons.spec, daemons.places, daemons.software
+    spec, paths, programs = daemons.spec, daemons.paths, daemons.software
     at = conf.Setting(
         host=host(),
         user=_user(),
-        places=places,
+        paths=paths,
         ports=daemons.ports,
         version=programs.version,
         plugins=str(programs.plugins) if programs.plugins else None,
     )
     for node in spec.node_names():
-        places.spool(node).mkdir(mode=0o700, exist_ok=True)
+        paths.spool(node).mkdir(mode=0o700, exist_ok=True)
     for position in range(len(spec.own_gpus) or spec.gpus):
         with suppress(FileExistsError):
-            places.gpu(position).symlink_to(os.devnull)
+            paths.gpu(position).symlink_to(os.devnull)
     if spec.own_gpus:
-        write_private(places.task_prolog, conf.task_prolog(spec))
-        places.task_prolog.chmod(0o700)
+        write_private(paths.task_prolog, conf.task_prolog(spec))
+        paths.task_prolog.chmod(0o700)
     for name, program in programs.commands.items():
-        (places.bin / name).unlink(missing_ok=True)
-        (places.bin / name).symlink_to(program)
-    if not places.munge_key.exists():
-        write_private(places.munge_key, secrets.token_hex(512))
-    write_private(places.conf, conf.slurm_conf(spec, at))
-    write_private(places.base / "gres.conf", conf.gres_conf(spec, places))
-    write_private(places.base / "cgroup.conf", conf.cgroup_conf(at.version))
-    if spec.accounting:
-        write_private(places.dbd_conf, conf.slurmdbd_conf(at))
+        (paths.bin / name).unlink(missing_ok=True)
+        (paths.bin / name).symlink_to(program)
+    if not paths.munge_key.exists():
+        write_private(paths.munge_key, secrets.token_hex(512))
+    write_private(paths.conf, conf.slurm_conf(spec, at))
+    write_private(paths.base / "gres.conf", conf.gres_conf(spec, paths))
+    write_private(paths.base / "cgroup.conf", conf.cgroup_conf(at.version))
     record = _ClusterFile(spec, daemons.ports, programs)
-    write_private(places.record, msgspec.json.encode(record, enc_hook=str).decode())
+    write_private(paths.record, msgspec.json.encode(record, enc_hook=str).decode())
 
 
 def _start(daemons: Daemons, say: Say) -> None:
     spec = daemons.spec
     say(f"Starting {daemons.software.version_text} …")
     daemons.start_munged()
-    if spec.accounting:
-        accounting.start(daemons, _user(), say)
     daemons.start_slurmctld()
     for node in spec.node_names():
         daemons.start_slurmd(node)
@@ -253,27 +254,29 @@ def _start(daemons: Daemons, say: Say) -> None:
 
 
 def _nodes_answer(daemons: Daemons) -> bool:
-    """Tell whether no node is unknown to slurmctld or silent ("idle*"); drained ones may stay."""
+    """Return whether slurmctld has an answer from every node (no "idle*"); nodes may be drained."""
     told = daemons.run("sinfo", "-h", "-N", "-o", "%T")
     states = told.stdout.split()
     return bool(states) and not any(state.endswith("*") or state == "unknown" for state in states)
 
 
 def _stop(daemons: Daemons) -> None:
-    """Stop jobs, then nodes, then slurmctld: each ends at once when it waits for no other."""
+    """Stop jobs, then nodes, then slurmctld, so that each ends at once."""
     daemons.kill_jobs()
     for node in daemons.spec.node_names():
         daemons.stop(slurmd(node))
-    daemons.kill_jobs()  # those that a slurmd launched in between
-    for node in daemons.spec.node_names():  # else a requeued job finds its script there, and fails
-        for left in daemons.places.spool(node).glob("job*"):
+    daemons.kill_jobs()  # launched by a slurmd in between
+    for (
+        node
+    ) in daemons.spec.node_names():  # otherwise a requeued job finds its script there, and fails
+        for left in daemons.paths.spool(node).glob("job*"):
             shutil.rmtree(left)
-    for name in ("slurmctld", "slurmdbd", "mariadbd", "munged"):
+    for name in ("slurmctld", "munged"):
         daemons.stop(name)
 
 
 def _cancel_all(daemons: Daemons) -> None:
-    """Let every job end in its own way; those that do not die with their node."""
+    """Cancel every job and wait; jobs that ignore it die with their node."""
     daemons.run("scancel", "--user", _user(), limit_s=_CANCEL_S)
     deadline = time.monotonic() + _CANCEL_S
     while time.monotonic() < deadline and daemons.run("squeue", "-h", limit_s=2).stdout:
@@ -281,16 +284,58 @@ def _cancel_all(daemons: Daemons) -> None:
 
 
 def _fail_nodes(daemons: Daemons) -> None:
-    """Have slurmctld give up the running jobs; by itself it would do so only minutes later.
+    """Make slurmctld give up the running jobs now, not minutes later.
 
-    A node that is DOWN returns by itself when its slurmd registers (ReturnToService=2).
+    A node that is DOWN returns when its slurmd registers (ReturnToService=2).
     """
     reason = "reason=jupyter slurm down"
     daemons.run("scontrol", "update", "NodeName=ALL", "State=DOWN", reason, limit_s=_CANCEL_S)
 
 
 def _profile_environment(daemons: Daemons) -> dict[str, str]:
-    env = {"SLURM_CONF": str(daemons.places.conf)}
+    env = {"SLURM_CONF": str(daemons.paths.conf)}
     if daemons.software.libraries:
         env["LD_LIBRARY_PATH"] = os.pathsep.join(map(str, daemons.software.libraries))
     return env
+
+
+def shape(
+    name: str = "local",
+    gpus: Gpus = None,
+    asked: Mapping[str, Any] | None = None,
+    say: Callable[[str], None] = silent,
+) -> LocalSpec:
+    """Return the shape for the cluster `name`; `asked` has fields of `LocalSpec`. RequestError:
+    this machine's GPUs were requested, but it has none."""
+    known = status(name)
+    base = known.spec if known else LocalSpec(name=name)
+    fields = dict(asked or {})
+    fields |= _gpus(gpus, fields.get("gpu_type"), known, say)
+    return replace(base, **fields)
+
+
+def _gpus(
+    asked: Gpus, gpu_type: str | None, known: LocalStatus | None, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Return the GPUs of the shape; this machine's may change between two starts."""
+    if isinstance(asked, int):
+        return {"gpus": asked, "own_gpus": ()}
+    had_own = bool(known and known.spec.own_gpus)
+    if asked is None and known and (not known.stopped or not had_own):
+        return {}
+    own = own_gpus(say)
+    if not own and (asked == "own" or had_own):
+        raise RequestError(
+            "nvidia-smi finds no GPU on this machine.",
+            hint="Use `--gpus 2` for two simulated GPUs: jobs get numbers, but no device.",
+            option="gpus",
+        )
+    kind = gpu_type or _type_given(known)
+    return {"own_gpus": tuple(replace(gpu, type=kind or gpu.type) for gpu in own)}
+
+
+def _type_given(known: LocalStatus | None) -> str | None:
+    """Return the earlier `--gpu-type` of this machine's GPUs, which queued jobs name."""
+    if known is None or {gpu.type for gpu in known.spec.own_gpus} != {known.spec.gpu_type}:
+        return None
+    return known.spec.gpu_type

@@ -1,6 +1,6 @@
 """Slurm's configuration files as text. Pure: nothing here reads or writes files.
 
-Options are those of slurm.conf(5), gres.conf(5), cgroup.conf(5), slurmdbd.conf(5), 20.11 to 24.11.
+Options are those of slurm.conf(5), gres.conf(5), cgroup.conf(5), 20.11 to 24.11.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from jupyter_slurm.local_cluster.places import Places
+from jupyter_slurm.local_cluster.paths import Paths
 from jupyter_slurm.local_cluster.spec import LocalSpec
 
 
@@ -17,11 +17,10 @@ class Ports:
     """The TCP ports of a cluster, all on 127.0.0.1. `slurmd` has one per node."""
 
     slurmctld: int
-    slurmdbd: int
     slurmd: tuple[int, ...]
 
     def all(self) -> tuple[int, ...]:
-        return (self.slurmctld, self.slurmdbd, *self.slurmd)
+        return (self.slurmctld, *self.slurmd)
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Setting:
 
     host: str
     user: str
-    places: Places
+    paths: Paths
     ports: Ports
     version: tuple[int, int]
     plugins: str | None = None
@@ -42,8 +41,7 @@ def slurm_conf(spec: LocalSpec, at: Setting) -> str:
         *_control(spec, at),
         *_scheduling(),
         *_jobs(),
-        *([f"TaskProlog={at.places.task_prolog}"] if spec.own_gpus else []),
-        *_accounting(spec, at),
+        *([f"TaskProlog={at.paths.task_prolog}"] if spec.own_gpus else []),
         *_nodes(spec, at),
         *_partitions(),
         *spec.extra_conf,
@@ -52,7 +50,7 @@ def slurm_conf(spec: LocalSpec, at: Setting) -> str:
 
 
 def _control(spec: LocalSpec, at: Setting) -> list[str]:
-    places = at.places
+    paths = at.paths
     return [
         f"ClusterName={spec.name}",
         f"SlurmctldHost={at.host}(127.0.0.1)",
@@ -60,16 +58,16 @@ def _control(spec: LocalSpec, at: Setting) -> list[str]:
         "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny",
         f"SlurmUser={at.user}",
         f"SlurmdUser={at.user}",
-        # cred_expire: a requeued job waits so long (default 120 s) before it may start again.
-        f"AuthInfo=socket={places.munge_socket},cred_expire=5",
-        f"StateSaveLocation={places.state}",
-        f"SlurmdSpoolDir={places.spool('%n')}",
+        # cred_expire: the delay before a requeued job may start again (default 120 s).
+        f"AuthInfo=socket={paths.munge_socket},cred_expire=5",
+        f"StateSaveLocation={paths.state}",
+        f"SlurmdSpoolDir={paths.spool('%n')}",
         # The nodes share this machine's /tmp, and what PMIx puts there is named after the step.
-        f"TmpFS={places.spool('%n')}",
-        f"SlurmctldPidFile={places.base}/run/slurmctld.pid",
-        f"SlurmdPidFile={places.base}/run/slurmd-%n.pid",
-        f"SlurmdLogFile={places.base}/log/slurmd-%n.log",
-        f"SlurmctldLogFile={places.log('slurmctld')}",
+        f"TmpFS={paths.spool('%n')}",
+        f"SlurmctldPidFile={paths.base}/run/slurmctld.pid",
+        f"SlurmdPidFile={paths.base}/run/slurmd-%n.pid",
+        f"SlurmdLogFile={paths.base}/log/slurmd-%n.log",
+        f"SlurmctldLogFile={paths.log('slurmctld')}",
         *([f"PluginDir={at.plugins}"] if at.plugins else []),
     ]
 
@@ -77,14 +75,14 @@ def _control(spec: LocalSpec, at: Setting) -> list[str]:
 def _scheduling() -> list[str]:
     return [
         "SchedulerType=sched/backfill",
-        # One of two loops (_slurmctld_background and backfill), each once a second at best,
-        # starts a batch job: 0.35 s after sbatch as the median, 1 s at most.
+        # One of two loops (_slurmctld_background and backfill), each at most once a second, starts
+        # a batch job: 0.35 s after sbatch as the median, 1 s at most.
         "SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0",
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_Core_Memory",
         "ReturnToService=2",
         "SlurmdTimeout=60",
-        # Else Slurm drains a node that promises more than the machine has ("Low CPUs").
+        # Otherwise Slurm drains a node that promises more than the machine has ("Low CPUs").
         "SlurmdParameters=config_overrides",
     ]
 
@@ -94,7 +92,8 @@ def _jobs() -> list[str]:
         "ProctrackType=proctrack/linuxproc",
         "TaskPlugin=task/none",
         "PropagateResourceLimits=NONE",
-        # Memory limits without cgroups: the gatherer looks every second and kills jobs above them.
+        # Memory limits without cgroups: the gatherer checks every second and kills jobs above the
+        # limit.
         "JobAcctGatherType=jobacct_gather/linux",
         "JobAcctGatherFrequency=task=1",
         "JobAcctGatherParams=OverMemoryKill",
@@ -102,22 +101,7 @@ def _jobs() -> list[str]:
         "MinJobAge=300",
         "KillWait=5",
         "GresTypes=gpu",
-    ]
-
-
-def _accounting(spec: LocalSpec, at: Setting) -> list[str]:
-    if not spec.accounting:
-        return ["AccountingStorageType=accounting_storage/none"]
-    return [
-        "AccountingStorageType=accounting_storage/slurmdbd",
-        "AccountingStorageHost=127.0.0.1",
-        # No password: with munge it names the socket that authenticates to slurmdbd.
-        f"AccountingStoragePass={at.places.munge_socket}",
-        f"AccountingStoragePort={at.ports.slurmdbd}",
-        "AccountingStorageTRES=gres/gpu",
-        "AccountingStoreFlags=job_comment"
-        if at.version >= (21, 8)
-        else "AccountingStoreJobComment=YES",
+        "AccountingStorageType=accounting_storage/none",
     ]
 
 
@@ -135,7 +119,7 @@ def _gres(spec: LocalSpec, node: str) -> str:
 
 
 def _by_type(spec: LocalSpec, node: str) -> list[tuple[str, list[int]]]:
-    """Return the types of a node's GPUs, and their positions in `spec.gpus_of`."""
+    """Return the GPU types of a node, and their positions in `spec.gpus_of`."""
     ordered = groupby(enumerate(spec.gpus_of(node)), key=lambda pair: pair[1].type)
     return [(kind, [position for position, _ in pairs]) for kind, pairs in ordered]
 
@@ -148,16 +132,16 @@ def _partitions() -> list[str]:
     ]
 
 
-def gres_conf(spec: LocalSpec, places: Places) -> str:
-    """Return gres.conf: unless `File=` is a character device, CUDA_VISIBLE_DEVICES is not set.
+def gres_conf(spec: LocalSpec, paths: Paths) -> str:
+    """Return gres.conf. Unless `File=` is a character device, CUDA_VISIBLE_DEVICES is not set.
 
-    Ours are links to /dev/null, also for real GPUs: if no cgroup keeps jobs from devices, Slurm
-    opens none, and a machine of WSL has no /dev/nvidiaN.
+    Ours are links to /dev/null, also for real GPUs: without a cgroup to block devices Slurm opens
+    none, and WSL has no /dev/nvidiaN.
     """
     lines = ["AutoDetect=off"]
     for node in spec.node_names():
         for kind, positions in _by_type(spec, node):
-            files = f"{places.gpu(0)}".removesuffix("0") + f"[{positions[0]}-{positions[-1]}]"
+            files = f"{paths.gpu(0)}".removesuffix("0") + f"[{positions[0]}-{positions[-1]}]"
             lines.append(f"NodeName={node} Name=gpu Type={kind} File={files}")
     return "\n".join(lines) + "\n"
 
@@ -165,9 +149,9 @@ def gres_conf(spec: LocalSpec, places: Places) -> str:
 def task_prolog(spec: LocalSpec) -> str:
     """Return a TaskProlog (slurm.conf(5)) for a machine's own GPUs, which no cgroup guards.
 
-    Slurm counts them by their place in gres.conf, one type after the other; CUDA counts as
-    nvidia-smi does once CUDA_DEVICE_ORDER says so. A job that asked for none finds none: Slurm
-    would leave the variable out, and CUDA would then see them all.
+    Slurm numbers them by their position in gres.conf, one type after the other; CUDA numbers them
+    like nvidia-smi if CUDA_DEVICE_ORDER says so. A job that requested none gets none: Slurm would
+    leave the variable unset, and CUDA would then use them all.
     """
     return f"""#!/bin/sh
 set -- {" ".join(str(gpu.index) for gpu in spec.gpus_of(spec.node_names()[0]))}
@@ -183,33 +167,11 @@ echo "export CUDA_VISIBLE_DEVICES=${{given#,}}"
 
 
 def cgroup_conf(version: tuple[int, int]) -> str:
-    """Return a cgroup.conf that keeps Slurm off cgroups, which an ordinary user may not make.
+    """Return a cgroup.conf that disables cgroups, which an ordinary user may not create.
 
     "disabled" exists from 24.05 on. Before, slurmd always loads a plugin: the one for version 1
-    does nothing as it starts, the one for version 2 wants a cgroup. 20.11 has no choice.
+    does nothing at its start, the one for version 2 requires a cgroup. 20.11 has no choice.
     """
     if version >= (24, 5):
         return "CgroupPlugin=disabled\n"
     return "CgroupPlugin=cgroup/v1\n" if version >= (21, 8) else ""
-
-
-def slurmdbd_conf(at: Setting) -> str:
-    """Return slurmdbd.conf: slurmdbd reaches the database by a socket that only this user can
-    open."""
-    return "\n".join(
-        [
-            f"DbdHost={at.host}",
-            "DbdAddr=127.0.0.1",
-            f"DbdPort={at.ports.slurmdbd}",
-            f"AuthInfo=socket={at.places.munge_socket}",
-            f"SlurmUser={at.user}",
-            f"PidFile={at.places.base}/run/slurmdbd.pid",
-            f"LogFile={at.places.log('slurmdbd')}",
-            "StorageType=accounting_storage/mysql",
-            "StorageHost=localhost",
-            "StorageLoc=slurm_acct_db",
-            f"StorageUser={at.user}",
-            *([f"PluginDir={at.plugins}"] if at.plugins else []),
-            "",
-        ]
-    )

@@ -1,4 +1,4 @@
-"""The daemons of one cluster: start each, find it again and stop it.
+"""The daemons of one cluster: start, find and stop each.
 
 `conf` has their configuration; `cluster` has their order.
 """
@@ -19,14 +19,14 @@ import msgspec
 from jupyter_slurm.errors import LocalClusterError
 from jupyter_slurm.local_cluster import processes
 from jupyter_slurm.local_cluster.conf import Ports
-from jupyter_slurm.local_cluster.places import Places
+from jupyter_slurm.local_cluster.paths import Paths
 from jupyter_slurm.local_cluster.processes import Process
 from jupyter_slurm.local_cluster.software import Software
 from jupyter_slurm.local_cluster.spec import DaemonStatus, LocalSpec
 from jupyter_slurm.places import write_private
 
 _START_S = 120.0
-"""How long to wait for a running daemon on a busy machine; one that ends is reported at once."""
+"""Seconds to wait for a running daemon on a busy machine; one that exits is reported at once."""
 _STOP_S = 10.0
 _TICK_S = 0.02
 _KILL_ROUNDS = 4
@@ -34,122 +34,108 @@ _KILL_ROUNDS = 4
 
 @dataclass(frozen=True)
 class Daemons:
-    """The daemons of the cluster whose files are at `places`."""
+    """The daemons of the cluster whose files are at `paths`."""
 
     spec: LocalSpec
-    places: Places
+    paths: Paths
     ports: Ports
     software: Software
 
     def start_munged(self) -> None:
-        """Start the authentication daemon; `--force` lets any user run it, root too (munged(8))."""
-        places = self.places
+        """Start the authentication daemon; `--force` lets any user run it, including root
+        (munged(8))."""
+        paths = self.paths
         self._start(
             "munged",
             "--foreground",
             "--force",
-            f"--key-file={places.munge_key}",
-            f"--socket={places.munge_socket}",
-            f"--pid-file={places.base}/run/munged.pid",
-            f"--log-file={places.log('munged')}",
-            f"--seed-file={places.base}/run/munged.seed",
+            f"--key-file={paths.munge_key}",
+            f"--socket={paths.munge_socket}",
+            f"--pid-file={paths.base}/run/munged.pid",
+            f"--log-file={paths.log('munged')}",
+            f"--seed-file={paths.base}/run/munged.seed",
         )
-        self.wait("munged", lambda: _listens_unix(places.munge_socket))
+        self.wait("munged", lambda: _listens_unix(paths.munge_socket))
 
     def start_slurmctld(self) -> None:
-        """Start the controller; it takes up the state that it saved when it was stopped."""
-        self._start("slurmctld", "-D", "-f", str(self.places.conf))
+        """Start the controller with the state it saved when stopped."""
+        self._start("slurmctld", "-D", "-f", str(self.paths.conf))
         self.wait("slurmctld", lambda: listens(self.ports.slurmctld))
 
     def start_slurmd(self, node: str) -> None:
         """Start the daemon of one node."""
-        conf, name = self.places.conf, slurmd(node)
+        conf, name = self.paths.conf, slurmd(node)
         stepd = self.software.stepd
         where = ["-d", str(stepd)] if stepd else []
         self._start("slurmd", "-D", "-N", node, "-f", str(conf), *where, name=name)
         port = self.ports.slurmd[self.spec.node_names().index(node)]
         self.wait(name, lambda: listens(port))
 
-    def start_slurmdbd(self) -> None:
-        """Start the accounting daemon."""
-        extra = {"MYSQL_UNIX_PORT": str(self.places.database_socket)}
-        self._start("slurmdbd", "-D", extra=extra)
-        self.wait("slurmdbd", lambda: listens(self.ports.slurmdbd))
-
-    def start_mariadbd(self, *argv: str) -> None:
-        """Start the accounting daemon's database."""
-        self._start("mariadbd", *argv)
-        self.wait("mariadbd", lambda: _listens_unix(self.places.database_socket))
-
     def find(self, name: str) -> Process | None:
-        """Return the running daemon of this name ("slurmctld", "slurmd-n1", ...), else None."""
+        """Return the running daemon with this name ("slurmctld", "slurmd-n1", ...), or None."""
         try:
-            found = msgspec.json.decode(self.places.daemon(name).read_bytes(), type=Process)
+            found = msgspec.json.decode(self.paths.daemon(name).read_bytes(), type=Process)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
         return found if found.alive() else None
 
     def stop(self, name: str) -> None:
-        """Ask the daemon to end, wait, and kill it if it does not. Wake a stopped one."""
+        """Ask the daemon to end, wait, and kill it if it does not. Continue a suspended one."""
         found = self.find(name)
         if found is not None:
             found.send(signal.SIGTERM)
             found.send(signal.SIGCONT)
             if not processes.wait_gone([found], _STOP_S):
                 processes.kill([found])
-        self.places.daemon(name).unlink(missing_ok=True)
+        self.paths.daemon(name).unlink(missing_ok=True)
 
     def wake(self, name: str) -> None:
-        """Let the daemon go on if it was stopped (SIGSTOP)."""
+        """Continue the daemon if it was suspended (SIGSTOP)."""
         found = self.find(name)
         if found is not None:
             found.send(signal.SIGCONT)
 
     def kill_jobs(self) -> None:
-        """Kill every slurmstepd of this cluster and the processes that the jobs left running.
+        """Kill every slurmstepd of this cluster and the processes left by jobs.
 
-        LocalClusterError when some do not end: the kernel keeps them, as on a dead file system.
+        LocalClusterError: some do not end, e.g. because of a dead file system.
         """
-        for _ in range(_KILL_ROUNDS):  # they may have started others meanwhile
+        for _ in range(_KILL_ROUNDS):  # they may start others meanwhile
             found = self._job_processes()
             if not found:
                 return
             processes.kill(found)
         pids = ", ".join(str(one.pid) for one in found)
-        raise LocalClusterError(f"Processes of jobs cannot be killed: {pids}.")
+        raise LocalClusterError(f"Cannot kill processes of jobs: {pids}.")
 
     def _job_processes(self) -> list[Process]:
-        steps = processes.with_open_file("slurmstepd", self.places.folder)
-        marks = {"SLURM_CONF": str(self.places.conf), "SLURM_JOB_ID": ""}
+        steps = processes.with_open_file("slurmstepd", self.paths.folder)
+        marks = {"SLURM_CONF": str(self.paths.conf), "SLURM_JOB_ID": ""}
         found = [*steps, *processes.descendants(steps), *processes.with_environment(marks)]
         return [one for one in found if one.pid != os.getpid()]  # a job may call `down`
 
     def status(self) -> tuple[DaemonStatus, ...]:
-        """Return an entry for each daemon that this cluster should have."""
+        """Return an entry for each daemon of this cluster."""
         spec, ports = self.spec, self.ports
         pids = {name: found.pid for name in self.names() if (found := self.find(name))}
         told = [DaemonStatus("munged", None, pids.get("munged"), None)]
-        if spec.accounting:
-            told.append(DaemonStatus("mariadbd", None, pids.get("mariadbd"), None))
-            told.append(DaemonStatus("slurmdbd", None, pids.get("slurmdbd"), ports.slurmdbd))
         told.append(DaemonStatus("slurmctld", None, pids.get("slurmctld"), ports.slurmctld))
         for node, port in zip(spec.node_names(), ports.slurmd, strict=True):
             told.append(DaemonStatus("slurmd", node, pids.get(slurmd(node)), port))
         return tuple(told)
 
     def names(self) -> tuple[str, ...]:
-        """Return every daemon's name, in the order in which they start."""
-        database = ("mariadbd", "slurmdbd") if self.spec.accounting else ()
+        """Return every daemon's name in start order."""
         nodes = tuple(slurmd(node) for node in self.spec.node_names())
-        return ("munged", *database, "slurmctld", *nodes)
+        return ("munged", "slurmctld", *nodes)
 
     def run(
         self, command: str, *args: str, limit_s: float = 30
     ) -> subprocess.CompletedProcess[str]:
-        """Run one of Slurm's commands. subprocess.TimeoutExpired when it takes `limit_s`."""
+        """Run one of Slurm's commands. subprocess.TimeoutExpired: longer than `limit_s`."""
         return subprocess.run(
             [self.software.programs[command], *args],
-            env=self.software.environment(self.places.conf),
+            env=self.software.environment(self.paths.conf),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -158,7 +144,7 @@ class Daemons:
         )
 
     def wait(self, name: str, ready: Callable[[], bool]) -> None:
-        """Wait until a daemon is `ready`; LocalClusterError with its last words if it fails."""
+        """Wait until a daemon is `ready`. LocalClusterError, with its last output: it failed."""
         deadline = time.monotonic() + _START_S
         while not ready():
             if self.find(name) is None:
@@ -170,22 +156,20 @@ class Daemons:
                 )
             time.sleep(_TICK_S)
 
-    def _start(
-        self, program: str, *args: str, name: str = "", extra: dict[str, str] | None = None
-    ) -> None:
+    def _start(self, program: str, *args: str, name: str = "") -> None:
         name = name or program
         if self.find(name) is not None:
             return
         argv = [str(self.software.programs[program]), *args]
-        env = self.software.environment(self.places.conf) | (extra or {})
+        env = self.software.environment(self.paths.conf)
         found = processes.detach(argv, env, self._words(name))
-        write_private(self.places.daemon(name), msgspec.json.encode(found).decode())
+        write_private(self.paths.daemon(name), msgspec.json.encode(found).decode())
 
     def _words(self, name: str) -> Path:
-        return self.places.log(f"{name}.out")
+        return self.paths.log(f"{name}.out")
 
     def _last_words(self, name: str) -> str:
-        paths = [path for path in (self._words(name), self.places.log(name)) if path.exists()]
+        paths = [path for path in (self._words(name), self.paths.log(name)) if path.exists()]
         lines = [line for path in paths for line in path.read_text(errors="replace").splitlines()]
         return "\n".join(lines[-12:])
 
@@ -196,11 +180,11 @@ def slurmd(node: str) -> str:
 
 
 def listens(port: int) -> bool:
-    """Tell whether a process listens (state 0A, proc(5)) on 127.0.0.1:`port`."""
-    # Do not connect: Slurm's daemons complain in their logs about a silent client.
-    places = (f"0100007F:{port:04X}", f"00000000:{port:04X}")  # 127.0.0.1 or any address
+    """Return whether a process listens (state 0A, proc(5)) on 127.0.0.1:`port`."""
+    # Do not connect: Slurm's daemons log an error about a silent client.
+    addresses = (f"0100007F:{port:04X}", f"00000000:{port:04X}")  # 127.0.0.1 or any address
     lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()
-    return any(fields[1] in places and fields[3] == "0A" for fields in map(str.split, lines))
+    return any(fields[1] in addresses and fields[3] == "0A" for fields in map(str.split, lines))
 
 
 def _listens_unix(path: Path) -> bool:

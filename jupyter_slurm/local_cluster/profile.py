@@ -1,6 +1,6 @@
-"""Register a private cluster: `clusters.d/<name>.toml` among Jupyter's configuration.
+"""Register a private cluster: `clusters.d/<name>.toml` in Jupyter's configuration.
 
-This writes and removes only a file that it wrote. `profiles` knows what the file means.
+This writes and removes only its own files. `profiles` interprets them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from jupyter_core.paths import jupyter_config_dir
 
 from jupyter_slurm.errors import LocalClusterError
-from jupyter_slurm.local_cluster.places import Places, remove_empty
+from jupyter_slurm.local_cluster.paths import Paths, remove_empty
 from jupyter_slurm.local_cluster.spec import LocalSpec, check_name
 from jupyter_slurm.places import make_private, write_private
 
@@ -23,7 +23,7 @@ _OTHERS = re.compile(r"^\[images\].*", re.MULTILINE | re.DOTALL)
 
 
 def profile_path(name: str = "local") -> Path:
-    """Return the file that makes the private cluster `name` known; it need not exist."""
+    """Return the file of the private cluster's profile; it need not exist."""
     check_name(name)
     return Path(jupyter_config_dir(), "jupyter-slurm", "clusters.d", f"{name}.toml")
 
@@ -33,31 +33,31 @@ def check(name: str) -> None:
     path = profile_path(name)
     if path.exists() and not _is_ours(path):
         raise LocalClusterError(
-            f"A cluster named {name!r} is configured already, in {path}.",
-            hint="Give the private cluster another name.",
+            f"The cluster {name!r} already exists in {path}.",
+            hint="Use another --name.",
         )
 
 
-def register(spec: LocalSpec, places: Places, env: dict[str, str]) -> None:
-    """Write the profile. Keep [images] and what follows it, to which others add."""
+def register(spec: LocalSpec, paths: Paths, env: dict[str, str]) -> None:
+    """Write the profile. Keep [images] and everything below it, which others edit."""
     check(spec.name)
     path = profile_path(spec.name)
     make_private(path.parent)
     kept = _OTHERS.search(path.read_text(encoding="utf-8")) if path.exists() else None
-    write_private(path, _ours(spec, places, env) + (kept[0] if kept else "[images]\n"))
+    write_private(path, _ours(spec, paths, env) + (kept[0] if kept else "[images]\n"))
 
 
-def _ours(spec: LocalSpec, places: Places, env: dict[str, str]) -> str:
+def _ours(spec: LocalSpec, paths: Paths, env: dict[str, str]) -> str:
     lines = [
-        "# Written anew by every `jupyter slurm up`, down to [images], which is kept.",
+        "# Rewritten by every `jupyter slurm up`, except for [images] and below.",
         f"origin = {_quoted(_ORIGIN)}",
         f"runtime = {_quoted(spec.runtime)}",
-        f"job_root = {_quoted(places.folder / 'jobs')}",
+        f"job_root = {_quoted(paths.folder / 'jobs')}",
         "poll_s = 1.0",
         "login_shell = false",
         # The nodes are this machine, so a job without an image has the notebook's packages.
         f"python = {_quoted(sys.executable)}",
-        f"path = [{_quoted(places.folder / 'bin')}]",
+        f"path = [{_quoted(paths.folder / 'bin')}]",
         "",
         "[env]",
         *(f"{key} = {_quoted(text)}" for key, text in env.items()),
@@ -82,5 +82,5 @@ def _is_ours(path: Path) -> bool:
 
 
 def _quoted(text: str | Path) -> str:
-    """Return a TOML basic string: JSON's quoting, and the one more character that TOML forbids."""
+    """Return a TOML basic string: JSON's quoting, plus one more character that TOML forbids."""
     return json.dumps(str(text), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,8 @@
-"""Find the installed Slurm, and what is missing. This looks at the disk and starts no daemon."""
+"""Find the installed Slurm, or unpack the distribution's packages into a private folder.
+
+The private Slurm is for users without root on Debian and its derivatives: apt-get finds, checks and
+downloads the packages, dpkg-deb unpacks them.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_slurm.errors import ConfigError
+from jupyter_slurm.errors import ConfigError, LocalClusterError
+from jupyter_slurm.places import make_private
 
 COMMANDS = (
     "sacct",
@@ -38,16 +43,14 @@ _PACKAGES = {  # Debian's and Ubuntu's names
     "scontrol": "slurm-wlm",
     "munged": "munge",
 }
-_ACCOUNTING_PACKAGES = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server"}
-_FURTHER = ("slurmstepd", "mariadb-install-db")
 
 
 @dataclass(frozen=True)
 class Software:
     """The programs of one installation, by name.
 
-    If they are not in the system's places: `libraries` are the folders of their libraries,
-    `plugins` that of Slurm's plugins, and `stepd` is the slurmstepd for slurmd.
+    For programs in other than the system's folders: `libraries` are their library folders,
+    `plugins` Slurm's plugin folder, and `stepd` the slurmstepd for slurmd.
     """
 
     programs: dict[str, Path]
@@ -61,7 +64,7 @@ class Software:
         """Return (22, 5) for "slurm-wlm 22.05.8". ConfigError."""
         found = re.search(r"(\d+)\.(\d+)", self.version_text)
         if found is None:
-            raise ConfigError(f"slurmctld -V said {self.version_text!r}, which is not a version.")
+            raise ConfigError(f"Cannot read a version from `slurmctld -V`: {self.version_text!r}.")
         return int(found[1]), int(found[2])
 
     @property
@@ -78,36 +81,32 @@ class Software:
         return env
 
 
-def missing_packages(*, accounting: bool = False) -> tuple[str, ...]:
-    """Return the Debian packages of the programs that this machine lacks; () if it has all."""
-    needed = _PACKAGES | (_ACCOUNTING_PACKAGES if accounting else {})
+def missing_packages() -> tuple[str, ...]:
+    """Return the Debian packages of missing programs."""
     there = programs()
-    return tuple(dict.fromkeys(pkg for name, pkg in needed.items() if name not in there))
+    return tuple(dict.fromkeys(pkg for name, pkg in _PACKAGES.items() if name not in there))
 
 
-def installed(*, accounting: bool = False) -> Software | None:
+def installed() -> Software | None:
     """Return the system's programs, or None if one is missing."""
-    if missing_packages(accounting=accounting):
+    if missing_packages():
         return None
     found = programs()
     return Software(found, version_of(found["slurmctld"], {}))
 
 
 def programs(*first: Path) -> dict[str, Path]:
-    """Return the existing programs, by name: those in the folders `first`, else the system's."""
+    """Return the existing programs by name, from the folders `first` or the system's."""
     path = os.pathsep.join([*map(str, first), os.environ.get("PATH", os.defpath), *_SBIN])
-    found = {
-        name: shutil.which(name, path=path)
-        for name in (*_PACKAGES, *_ACCOUNTING_PACKAGES, *COMMANDS, *_FURTHER)
-    }
+    found = {name: shutil.which(name, path=path) for name in (*_PACKAGES, *COMMANDS, "slurmstepd")}
     return {name: Path(text) for name, text in found.items() if text}
 
 
-def not_installed(*, accounting: bool = False) -> ConfigError:
-    """Return the error that says what to install."""
-    missing = missing_packages(accounting=accounting)
+def not_installed() -> ConfigError:
+    """Return the error that names the packages to install."""
+    missing = missing_packages()
     return ConfigError(
-        f"A private Slurm needs packages that are not on this machine: {', '.join(missing)}.",
+        f"Missing packages for a private Slurm: {', '.join(missing)}.",
         hint=f"Install them: {command(missing)}",
     )
 
@@ -123,5 +122,95 @@ def version_of(slurmctld: Path, env: dict[str, str]) -> str:
         [slurmctld, "-V"], env=os.environ | env, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise ConfigError(f"{slurmctld} does not run.", detail=done.stderr)
+        raise ConfigError(f"Cannot run {slurmctld}.", detail=done.stderr)
     return done.stdout.strip()
+
+
+WANTED = ("slurm-wlm", "munge")
+
+
+def can_unpack() -> bool:
+    """Return whether this machine has the tools that `unpacked` needs."""
+    return all(shutil.which(tool) for tool in ("apt-get", "dpkg-deb"))
+
+
+def unpacked(place: Path, say: Callable[[str], None]) -> Software:
+    """Return the Slurm in the folder `place`; download it first if needed.
+
+    LocalClusterError, with apt's output: the download failed.
+    """
+    root = place / "root"
+    if not root.exists():
+        shutil.rmtree(place, ignore_errors=True)
+        say("Downloading the distribution's Slurm to a private folder …")
+        _fetch(place)
+        part = place / "part"
+        for package in sorted((place / "packages").glob("*.deb")):
+            _run(["dpkg-deb", "-x", str(package), str(part)])
+        _name_daemons(part / "usr" / "sbin")
+        part.rename(root)
+        shutil.rmtree(place / "packages")
+    return _describe(root)
+
+
+def _fetch(place: Path) -> None:
+    """Download the packages that are not installed, with private lists and caches."""
+    lists, cache, packages = place / "apt" / "lists", place / "apt" / "cache", place / "packages"
+    for folder in (lists / "partial", cache / "archives" / "partial", packages):
+        make_private(folder)
+    apt = [
+        "apt-get",
+        "-q=2",
+        f"-oDir::State::lists={lists}",
+        f"-oDir::Cache={cache}",
+        "-oDebug::NoLocking=true",
+    ]
+    _run([*apt, "update"])
+    told = _run([*apt, "install", "--print-uris", "--yes", "--no-install-recommends", *WANTED])
+    # One line a package: 'URI' NAME_VERSION_ARCH.deb SIZE HASH
+    lines = [line.split() for line in told.splitlines() if line.startswith("'")]
+    _run([*apt, "download", *(line[1].partition("_")[0] for line in lines)], cwd=packages)
+    shutil.rmtree(place / "apt")
+
+
+def _name_daemons(sbin: Path) -> None:
+    """Give Debian's `slurmd-wlm` etc. their usual names, as alternatives(7) does for root.
+
+    The names matter: a daemon derives its role from its name (slurm's run_in_daemon).
+    """
+    for path in sbin.glob("*-wlm"):
+        path.with_name(path.name.removesuffix("-wlm")).symlink_to(path.name)
+
+
+def _describe(root: Path) -> Software:
+    """Return the programs below `root`, and the system's for those not downloaded."""
+    libraries = tuple(sorted({path.parent for path in root.rglob("lib*.so*")}))
+    plugins = next((path.parent for path in root.rglob("auth_munge.so")), None)
+    found = programs(root / "usr" / "sbin", root / "usr" / "bin")
+    env = {"LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))}
+    return Software(
+        found,
+        version_of(found["slurmctld"], env),
+        libraries,
+        plugins,
+        found.get("slurmstepd"),
+    )
+
+
+def _run(argv: list[str], cwd: Path | None = None) -> str:
+    done = subprocess.run(
+        argv,
+        cwd=cwd,
+        env=os.environ | {"LC_ALL": "C"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise LocalClusterError(
+            "Cannot fetch the distribution's packages of Slurm.",
+            hint=f"Install them: {command(WANTED)}",
+            detail=done.stdout + done.stderr,
+        )
+    return done.stdout

@@ -1,4 +1,5 @@
-"""The values of a private cluster: its wanted shape and its status. No I/O but `os.sysconf`."""
+"""The values of a private cluster: its requested shape and its status. No I/O except
+`os.sysconf`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from jupyter_slurm.errors import ConfigError
-from jupyter_slurm.readable import counted
+from jupyter_slurm.formatting import counted
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 GPU_TYPE_CHARACTERS = "A-Za-z0-9_.-"
@@ -38,13 +39,11 @@ class Gpu:
 class LocalSpec:
     """The shape of a private cluster.
 
-    `cpus`, `memory_mib` and `gpus` are those of each node; all nodes are this machine, and may
-    promise more than it has. These GPUs are simulated: jobs get CUDA_VISIBLE_DEVICES and no device.
-    `own_gpus`, this machine's, take their place: the first node has them, and no other has any
-    (`gpus.own_gpus` finds them).
-    `accounting` adds slurmdbd on a private MariaDB.
-    `runtime` is the container tool that the cluster's profile names.
-    `extra_conf` are lines at the end of slurm.conf, where they override ours.
+    `cpus`, `memory_mib` and `gpus` are per node; all nodes are this machine, and may promise more
+    than it has. These GPUs are simulated: jobs get CUDA_VISIBLE_DEVICES and no device. `own_gpus`,
+    this machine's, replace them: all on the first node (`gpus.own_gpus` finds them). `runtime` is
+    the container tool of the cluster's profile. `extra_conf` are lines at the end of slurm.conf,
+    which override ours.
     """
 
     name: str = "local"
@@ -53,7 +52,6 @@ class LocalSpec:
     gpu_type: str = "a100"
     cpus: int = field(default_factory=machine_cpus)
     memory_mib: int = field(default_factory=machine_memory_mib)
-    accounting: bool = False
     runtime: str = "charliecloud"
     extra_conf: tuple[str, ...] = ()
     own_gpus: tuple[Gpu, ...] = ()
@@ -64,7 +62,7 @@ class LocalSpec:
             if _GPU_TYPE.fullmatch(kind):
                 continue
             raise ConfigError(
-                f"{kind!r} cannot be a GPU type.",
+                f"{kind!r} is not a valid GPU type.",
                 hint="Use letters, digits, '_', '.' and '-', with a letter or digit first.",
             )
         for what, number, least, most in (
@@ -75,18 +73,17 @@ class LocalSpec:
         ):
             if not least <= number <= most:
                 raise ConfigError(
-                    f"{what}={number} is not possible in a private cluster.",
+                    f"{what}={number} is out of range.",
                     hint=f"Choose a number from {least} to {most}.",
                 )
         if any("\n" in line for line in self.extra_conf):
-            raise ConfigError("A line of extra_conf holds a line break.", hint="Give two lines.")
+            raise ConfigError("A line of extra_conf has a line break.", hint="Pass two lines.")
 
     def node_names(self) -> tuple[str, ...]:
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))
 
     def gpus_of(self, node: str) -> tuple[Gpu, ...]:
-        """Return the GPUs of a node, those of a type together: Slurm requires and numbers them
-        so."""
+        """Return the GPUs of a node, grouped by type: Slurm requires and numbers them so."""
         if self.own_gpus:
             types = list(dict.fromkeys(gpu.type for gpu in self.own_gpus))
             ordered = sorted(self.own_gpus, key=lambda gpu: types.index(gpu.type))
@@ -94,7 +91,7 @@ class LocalSpec:
         return tuple(Gpu(index, self.gpu_type) for index in range(self.gpus))
 
     def gpus_text(self) -> str:
-        """Return the GPUs in words for a sentence; "": there are none."""
+        """Return a phrase about the GPUs; "": none."""
         if not self.own_gpus:
             told = f"{counted(self.gpus, 'simulated GPU')} ({self.gpu_type})"
             return told if self.gpus else ""
@@ -104,11 +101,11 @@ class LocalSpec:
 
 
 def check_name(name: str) -> None:
-    """Raise ConfigError unless `name` can name a folder, a Slurm cluster and a file of ours."""
+    """Raise ConfigError unless `name` is valid for a folder, a Slurm cluster and a file."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
-            f"{name!r} cannot be the name of a private cluster.",
-            hint="A name is small letters, digits, '_' and '-', starts with a letter, 32 at most.",
+            f"{name!r} is not a valid name of a private cluster.",
+            hint="Use up to 32 lower-case letters, digits, '_' and '-', with a letter first.",
         )
 
 
@@ -116,7 +113,7 @@ def check_name(name: str) -> None:
 class DaemonStatus:
     """One daemon of a private cluster. Only slurmd has a `node`; `port` is None without one."""
 
-    program: Literal["munged", "mariadbd", "slurmdbd", "slurmctld", "slurmd"]
+    program: Literal["munged", "slurmctld", "slurmd"]
     node: str | None
     pid: int | None
     port: int | None
@@ -138,10 +135,10 @@ class LocalStatus:
 
     @property
     def running(self) -> bool:
-        """Tell whether every daemon runs."""
+        """Return whether every daemon runs."""
         return all(daemon.running for daemon in self.daemons)
 
     @property
     def stopped(self) -> bool:
-        """Tell whether no daemon runs."""
+        """Return whether no daemon runs."""
         return not any(daemon.running for daemon in self.daemons)

@@ -1,7 +1,7 @@
-"""`%%slurm`, `%slurm`, `%%sbatch`, `%squeue` …: what people type and see in a notebook.
+"""`%%slurm`, `%slurm`, `%%sbatch`, `%squeue` …: the magics of a notebook.
 
-The modules, from the outside in: `extension` (names and settings), `commands` and `cell` (what a
-line does), `follow`, `replay`, `live` (waiting and showing), `state` and `frontend` (what the
-kernel knows), `queue_widget` and `open_log` (`%slurm`), `table`, `manual`, `completion`. They
-speak to the cluster through `Api` alone.
+From the outside in: `extension` (names and settings), `commands` (running a line), `cell`, `show`
+(values), `follow`, `replay`, `live`, `transfer` (waiting), `state` and `frontend` (facts about the
+kernel), `queue_widget` and `open_log` (`%slurm`), `table`, `manual`, `completion`. They reach the
+cluster only through `Api`.
 """

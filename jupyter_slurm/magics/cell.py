@@ -1,7 +1,6 @@
-"""`%%slurm` and `%slurm attach`: from a cell to its job, and from the job back into the cell.
+"""`%%slurm` and `%slurm attach`: submit or find the job, follow it, load its variables.
 
-Submit or find the job, follow it, bring its variables, say how it ended; what an interrupt does.
-How output is shown is `replay.py`'s, what the line means `line.py`'s.
+`line.py` parses the line, `replay.py` shows the output.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ from types import MappingProxyType
 import msgspec
 
 from jupyter_slurm.client.login import LoginDeclined
-from jupyter_slurm.commands import headless
 from jupyter_slurm.commands import line as cell_line
-from jupyter_slurm.commands.arguments import Arguments
-from jupyter_slurm.commands.line import Request, Reuse
+from jupyter_slurm.commands.functions import warn_ended_earlier, with_session
+from jupyter_slurm.commands.line import Request, Reuse, with_local_context
 from jupyter_slurm.errors import (
     AgentError,
     HostKeyError,
@@ -29,20 +27,16 @@ from jupyter_slurm.errors import (
     NotFoundError,
     VariableError,
 )
-from jupyter_slurm.job import JobHandle, placed, read_result_variables
-from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.formatting import counted
+from jupyter_slurm.job import JobHandle, read_result_variables
 from jupyter_slurm.jobs.preflight import syntax
-from jupyter_slurm.magics import sessions
-from jupyter_slurm.magics.follow import CallThread, Following
-from jupyter_slurm.magics.frontend import answerer, page, say, show, warn
+from jupyter_slurm.magics.follow import CallThread, Detached, Following, ways
+from jupyter_slurm.magics.frontend import page, prompter, say, show, warn
 from jupyter_slurm.magics.live import LiveCard
-from jupyter_slurm.magics.preview import show_preview
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.transfer import follow_transfer
-from jupyter_slurm.readable import counted
 from jupyter_slurm.views import other_ranks
-from jupyter_slurm.views.card import ended_earlier
 from jupyter_slurm.views.failure import below_card, failure, left_out
 from jupyter_slurm.wire import (
     CellJob,
@@ -52,6 +46,7 @@ from jupyter_slurm.wire import (
     Job,
     JobSpec,
     JobState,
+    Preview,
     Result,
     ScriptSpec,
     new_id,
@@ -59,11 +54,11 @@ from jupyter_slurm.wire import (
 
 _CANCEL_WAIT_S = 5.0
 _RANK_BYTES = 20_000
-"""So much is shown of the output of a rank that is not the cell's."""
+"""The most output to show of each other rank."""
 _OTHER: Mapping[InputPart, str] = MappingProxyType(
     {
         "options": "other options",
-        "folder": "another working folder",
+        "folder": "another working directory",
         "image": "another image",
         "in": "other values of --in",
         "in?": "perhaps other values of --in",
@@ -73,25 +68,17 @@ _OTHER: Mapping[InputPart, str] = MappingProxyType(
 )
 
 
-class Detached(KeyboardInterrupt):
-    """An interrupt of a cell: it ends the cell, and Run All with it, but not the job."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"KeyboardInterrupt: {self}"]
-
-
 def run(
     state: MagicsState, line: str, code: str, made: type[ScriptSpec] | None = None
-) -> JobHandle | None:
-    """Run a cell's text as a job. Return the handle if the job is to be left alone, None if the
-    cell waited for it. CellFailed, SubmitError, VariableError; RequestError: the line is not
-    valid."""
+) -> JobHandle | Preview | None:
+    """Run a cell's text as a job. Return the handle if the cell does not wait for it, or with
+    `--dry-run` the preview. CellFailed, SubmitError, VariableError; RequestError: invalid line."""
     is_script = made is not None
     request = state.script_request(line, code) if is_script else state.request(line)
-    request = sessions.resolve(state, request)
+    request = with_session(state, request)
     notebook = state.notebook
     mark = cell_line.fingerprint(code, "" if notebook else state.unnamed)
-    spec = placed(
+    spec = with_local_context(
         cell_line.spec(
             made or cell_line.by_text(code, request.options),
             request,
@@ -102,44 +89,28 @@ def run(
         )
     )
     spec = msgspec.structs.replace(spec, kernel=state.process)
-    if kind_of(spec).is_python:
+    if isinstance(spec, CellSpec):
         _check_syntax(state, spec)
     if request.dry_run:
-        _preview(state, request, spec)
-        return None
-    with CallThread(state.person, spec.cluster) as worker:
-        job = _find_or_submit(state, worker, request, spec)
+        return _preview(state, request, spec)
+    job = _find_or_submit(state, request, spec)
     is_new = job.id == spec.id
-    if notebook is None and is_new and not state.told_unnamed and answerer().there():
+    if notebook is None and is_new and not state.told_unnamed and prompter().there():
         state.told_unnamed = True
         warn(
-            "Not in a saved notebook: to get this job back after restarting, run `%slurm attach "
+            "The notebook is not saved: after a restart, return to this job with `%slurm attach "
             f"{job.id}`."
         )
-    return JobHandle(state.api, job) if is_script else brought(state, request, job)
+    return JobHandle(state.api, job) if is_script else wait_or_detach(state, request, job)
 
 
-def run_image(state: MagicsState, args: Arguments) -> JobHandle | None:
-    """Run the program that an image names, as `run` does a cell. Each call is another job."""
-    request, asked = headless.own_program(
-        args, job_id=new_id(), notebook=state.notebook, before=state.with_defaults(())
-    )
-    spec = placed(asked)
-    if request.dry_run:
-        _preview(state, request, spec)
-        return None
-    with CallThread(state.person, spec.cluster) as worker:
-        job = _submit(state, worker, request, spec)
-    return brought(state, request, job)
-
-
-def brought(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
-    """Wait for the job and show its outcome; return its handle if it is to be left alone."""
+def wait_or_detach(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
+    """Wait for the job and show its outcome; return its handle if it is detached."""
     detach = state.settings.detach if request.detach is None else request.detach
     if detach:
         return JobHandle(state.api, job)
     on_interrupt = request.on_interrupt or state.settings.on_interrupt
-    bring(
+    show_to_end(
         state,
         job,
         cancel_on_interrupt=on_interrupt == "cancel",
@@ -148,30 +119,30 @@ def brought(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
     return None
 
 
-def _preview(state: MagicsState, request: Request, spec: JobSpec) -> None:
-    """Show what would be submitted, judged by the size of the variables that go in. VariableError:
-    one of them is missing, and the cell has no job that it would attach to without."""
+def _preview(state: MagicsState, request: Request, spec: JobSpec) -> Preview:
+    """Return the preview, including the size of input variables. VariableError: one is missing, and
+    the cell has no earlier job."""
     if not _absent(state, spec) or _earlier_without(state, request, spec) is None:
         spec = _with_inputs(state, spec)
     try:
-        show_preview(state.api.preview(spec))
+        return state.api.preview(spec)
     finally:
         _drop_inputs(spec)
 
 
 def _check_syntax(state: MagicsState, spec: JobSpec) -> None:
-    """Raise CodeError, which shows the fault as IPython does, or warn of the fault."""
+    """Raise CodeError, shown as IPython does, or show a warning."""
     shell = state.shell
     manager = shell.prefilter_manager
 
     def translate(source: str) -> str:
         above = source[: len(source) - len(source.lstrip())].count("\n")
-        source = shell.transform_cell(source)  # which drops empty lines above
+        source = shell.transform_cell(source)  # drops leading empty lines
         if manager is not None and len(source.splitlines()) == 1:  # `pip …` without its %
             source = manager.prefilter_lines(source)
         return "\n" * above + source
 
-    source = f"\n{spec.code}"  # the magic's line is the cell's first
+    source = f"\n{spec.code}"  # the magic's line is the first line of the cell
     error = syntax.fault(source, shell.compile.cache(source, shell.execution_count), translate)
     if error is not None:
         rendered = shell.SyntaxTB.structured_traceback(type(error), error, None)
@@ -179,17 +150,12 @@ def _check_syntax(state: MagicsState, spec: JobSpec) -> None:
 
 
 def attach(state: MagicsState, job_id: str | None) -> None:
-    """Bring output and outcome of a job into this cell; None: the newest job whose outcome nobody
-    has had, of this notebook if it has one. NotFoundError."""
+    """Show output and outcome of a job in this cell. None: the newest job with an undelivered
+    outcome, of this notebook if possible. NotFoundError."""
     job = state.api.job(job_id) if job_id else _newest(state)
     if job_id:
-        warn_ended_earlier(job, job_id)
-    bring(state, job, cancel_on_interrupt=False, raise_on_failure=True)
-
-
-def warn_ended_earlier(job: Job, word: str) -> None:
-    if told := ended_earlier(job, word, time.time()):
-        warn(told)
+        warn_ended_earlier(state, job, job_id)
+    show_to_end(state, job, cancel_on_interrupt=False, raise_on_failure=True)
 
 
 def _newest(state: MagicsState) -> Job:
@@ -197,13 +163,13 @@ def _newest(state: MagicsState) -> Job:
     here = [job for job in jobs if job.notebook and job.notebook == state.notebook]
     if not jobs:
         raise NotFoundError(
-            "No job runs or waits to be shown.",
-            hint="`%slurm jobs` lists all; `%slurm attach ID` shows any of them again.",
+            "No unfinished or unfetched jobs.",
+            hint="List all jobs with `%slurm jobs`, and show one again with `%slurm attach ID`.",
         )
     return (here or jobs)[0]
 
 
-def _find_or_submit(state: MagicsState, worker: CallThread, request: Request, spec: JobSpec) -> Job:
+def _find_or_submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
     absent = _absent(state, spec)
     if absent and (job := _find_without(state, request, spec, absent)) is not None:
         return job
@@ -214,13 +180,13 @@ def _find_or_submit(state: MagicsState, worker: CallThread, request: Request, sp
         _drop_inputs(spec)
         raise
     if job is None:
-        return _submit(state, worker, request, spec)
+        return _submit(state, request, spec)
     _drop_inputs(spec)
     return job
 
 
 def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
-    """Return the job that this very cell has already started, if it is worth attaching to."""
+    """Return this cell's earlier job, if it can be attached to."""
     if request.reuse is Reuse.FRESH:
         return None
     earlier = _attachable(state, spec)
@@ -231,20 +197,20 @@ def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
             _say_attached(request, job, other)
             return job
         if not job.state.final:
-            say(f"Job {job.id} runs this code with {other}, and goes on; {_ways(job.id)}.")
+            say(f"Job {job.id} runs this code with {other} and continues; {ways(job.id)}.")
     if request.reuse is Reuse.ATTACH:
         raise NotFoundError(
-            "There is no job of this cell to attach to.",
-            hint="Leave out --attach to submit one; `%slurm jobs` lists the others.",
+            "This cell has no job to attach to.",
+            hint="Omit --attach to submit one. See other jobs with `%slurm jobs`.",
         )
     return None
 
 
 def _attachable(state: MagicsState, spec: JobSpec) -> Earlier | None:
-    """Return the job that this cell has already started, unless its outcome is in the notebook."""
+    """Return this cell's earlier job, unless its outcome is already in the notebook."""
     earlier = state.api.attachable(spec)
     while earlier is not None and earlier.job.state.final and state.is_shown(earlier.job):
-        state.api.delivered(earlier.job.id)  # the page has not yet said so
+        state.api.delivered(earlier.job.id)  # not acknowledged by the page yet
         earlier = state.api.attachable(spec)
     return earlier
 
@@ -252,25 +218,25 @@ def _attachable(state: MagicsState, spec: JobSpec) -> Earlier | None:
 def _find_without(
     state: MagicsState, request: Request, spec: JobSpec, absent: Sequence[str]
 ) -> Job | None:
-    """Return the same job when variables that go in are gone, and say so."""
+    """Return and report the earlier job if input variables are missing."""
     job = _earlier_without(state, request, spec)
     if job is not None:
         names = _listed([f"`{name}`" for name in absent])
-        with_what = f"what {names} held when it was submitted"
+        with_what = f"{names} as of its submission"
         _say_attached(request, job, with_what)
     return job
 
 
 def _earlier_without(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
-    """Return the job of the same cell, whatever went into it: where variables are gone, as after a
-    restart of the kernel, the cell has nothing to submit, so it can mean nothing else."""
+    """Return this cell's earlier job with any inputs: without its variables, as after a restart of
+    the kernel, the cell cannot submit a new one."""
     earlier = None if request.reuse is Reuse.FRESH else _attachable(state, spec)
     return earlier.job if earlier and {*earlier.differs} <= {"in", "in?"} else None
 
 
 def _say_attached(request: Request, job: Job, other: str) -> None:
-    """Say that the cell is attached to its job, which has `other` than the cell has now; "": the
-    same."""
+    """Report that the cell is attached to its job. `other`: the job's inputs that differ from the
+    cell's."""
     state = "has ended meanwhile" if job.state.final else f"is {job.state.word}"
     how = f", with {other}" if other else ""
     if request.reuse is not Reuse.ATTACH:
@@ -284,47 +250,30 @@ def _listed(words: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def _submit(state: MagicsState, worker: CallThread, request: Request, spec: JobSpec) -> Job:
+def _submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
     try:
-        return worker(lambda: state.api.submit(spec))
-    except AgentError:  # its answer is lost, or has not come in time
-        again = "" if request.reuse is Reuse.FRESH else ", and this cell, run again, attaches"
-        warn(
-            f"Job {spec.id} may have been submitted all the same. If so, `%slurm jobs` lists it, "
-            f"`%slurm cancel {spec.id}` stops it{again}."
-        )
+        return state.submit(spec, request)
+    except AgentError:  # the agent may have received the job
         raise
-    except (JupyterSlurmError, LoginDeclined) as exc:  # there is no job, and will be none
+    except (JupyterSlurmError, LoginDeclined):
         _drop_inputs(spec)
-        if isinstance(exc, LoginNeededError):
-            warn("Nothing was submitted: run the cell again after the login.")
-        elif isinstance(exc, JupyterSlurmError) and exc.transient:
-            warn("Nothing was submitted: run the cell again.")
         raise
-    except KeyboardInterrupt:
-        on_interrupt = request.on_interrupt or state.settings.on_interrupt
-        if on_interrupt == "cancel":
-            worker.post(lambda: state.api.cancel(spec.id))
-            told = f"job {spec.id} is cancelled as soon as Slurm has it"
-            raise Detached(told) from None
-        told = f"job {spec.id} is still being submitted; {_ways(spec.id)}"
-        raise Detached(told) from None
 
 
 def _absent(state: MagicsState, spec: JobSpec) -> list[str]:
-    """Return the variables that should go in and are not here."""
+    """Return the input variables that do not exist."""
     names = spec.names_in if isinstance(spec, CellSpec) else ()
     return [name for name in names if name not in state.namespace]
 
 
 def _drop_inputs(spec: JobSpec) -> None:
-    """Delete the file of the variables that go in: they are not sent."""
+    """Delete the file of unsent input variables."""
     if isinstance(spec, CellSpec) and spec.inputs:
         Path(spec.inputs).unlink(missing_ok=True)
 
 
 def _with_inputs(state: MagicsState, spec: JobSpec) -> JobSpec:
-    """Write the variables that go in to where the agent takes them from. VariableError."""
+    """Write the input variables to the agent's spool folder. VariableError."""
     if not isinstance(spec, CellSpec) or not spec.names_in:
         return spec
     from jupyter_slurm import places  # noqa: PLC0415
@@ -346,10 +295,10 @@ def _with_inputs(state: MagicsState, spec: JobSpec) -> JobSpec:
     )
 
 
-def bring(
+def show_to_end(
     state: MagicsState, job: Job, *, cancel_on_interrupt: bool, raise_on_failure: bool
 ) -> None:
-    """Show the job here until it has ended, and then its outcome."""
+    """Show the job until it has ended, then its outcome."""
     state.live.drop(job.id)
     card = LiveCard(job)
     card.show()
@@ -378,8 +327,7 @@ def bring(
 
 
 def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterSlurmError | None:
-    """Put the variables into the notebook, then note that everything was sent; return the error to
-    raise."""
+    """Load the variables into the notebook, then note the delivery; return the error to raise."""
     api, job_id = state.api, card.job.id
     result = worker(lambda: api.result(job_id))
     not_come = dict(result.failed)
@@ -395,14 +343,13 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
         except JupyterSlurmError as exc:
             if failed is None:
                 raise
-            warn(f"Its files did not come: {exc}")
+            warn(f"Cannot fetch the job's files: {exc}")
     _note_sent(state, worker, card)
     return failed
 
 
 def _note_sent(state: MagicsState, worker: CallThread, card: LiveCard) -> None:
-    """Have the page acknowledge the outcome, once it has it; where the client does not, count it
-    as delivered."""
+    """Let the page acknowledge the outcome; if the client cannot, count it as delivered."""
     job, asked = card.job, page()
     if asked is None:
         job = worker(lambda: state.api.delivered(job.id))
@@ -412,7 +359,7 @@ def _note_sent(state: MagicsState, worker: CallThread, card: LiveCard) -> None:
 
 
 def _show_other_ranks(state: MagicsState, worker: CallThread, job: Job) -> None:
-    """Show, folded, what the ranks have written whose output is not the cell's."""
+    """Show the output of other ranks, folded."""
     if not isinstance(job, CellJob) or job.ranks < 2:
         return
     ranks = range(1, min(job.ranks, other_ranks.MOST + 1))
@@ -437,23 +384,23 @@ def _remark(result: Result) -> None:
 
 
 def _left(state: MagicsState, card: LiveCard, *, waits_for_login: bool = False) -> Detached:
-    """Return the interrupt of a cell whose job goes on, or has yet to be sent."""
+    """Return the interrupt of a cell whose job continues or is still being submitted."""
     state.live.add(card)
     job = card.job
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
     if job.state is JobState.SUBMITTING:
         goes = _after_login() if waits_for_login else "is being submitted"
     else:
-        goes = "has ended" if job.state.final else "goes on"
-    return Detached(f"job {job.id}{slurm} {goes}; {_ways(job.id)}")
+        goes = "has ended" if job.state.final else "continues"
+    return Detached(f"job {job.id}{slurm} {goes}; {ways(job.id)}")
 
 
 def _after_login() -> str:
-    return "is submitted by itself after the login, and this cell, run again, attaches to it"
+    return "is submitted automatically after the login; run this cell again to attach to it"
 
 
 def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Detached:
-    """Cancel the job of an interrupted cell and return the interrupt; a second interrupt stops the
+    """Cancel the job of an interrupted cell and return the interrupt. A second interrupt stops
     waiting."""
     job_id = card.job.id
     with CallThread(state.person, card.job.cluster) as worker:
@@ -464,23 +411,19 @@ def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Deta
             return _left(state, card)
     state.live.add(card)
     ended = card.job.state.word
-    return Detached(f"job {job_id} was asked to end and is {ended}")
+    return Detached(f"job {job_id}: cancellation requested; it is {ended}")
 
 
 def _give_up(
     state: MagicsState, worker: CallThread, card: LiveCard, exc: JupyterSlurmError
 ) -> None:
-    """Keep a job whose connection is lost. Count an outcome that cannot be fetched as sent, so that
-    the cell's next run submits a new job."""
+    """Leave a job whose connection is lost. Count an outcome that cannot be fetched as delivered,
+    so that the cell submits a new job next time."""
     on_the_way = (AgentError, LoginError, HostKeyError)
     if isinstance(exc, on_the_way) or exc.transient or not card.job.state.final:
         state.live.add(card)
         waits = isinstance(exc, LoginNeededError) and card.job.state is JobState.SUBMITTING
-        goes = _after_login() if waits else "is not affected"
-        warn(f"Job {card.job.id} {goes}; {_ways(card.job.id)}.")
+        goes = _after_login() if waits else "continues"
+        warn(f"Job {card.job.id} {goes}; {ways(card.job.id)}.")
     else:
         _note_sent(state, worker, card)
-
-
-def _ways(job_id: str) -> str:
-    return f"`%slurm attach {job_id}` brings it back, `%slurm cancel {job_id}` stops it"

@@ -1,7 +1,7 @@
-"""Tab behind `%%slurm`, `%%sbatch` and `%slurm`: options and their values, words, jobs, names.
+"""Completion of `%%slurm`, `%%sbatch` and `%slurm` by argcomplete.
 
-Nothing here may be slow: what the agent or the cluster has to be asked for is asked in a thread,
-waited for a moment, and kept for the next Tab.
+Names from the agent or cluster are requested in a thread, awaited briefly, and cached for the next
+Tab.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from IPython.core.completer import (
     CompletionContext,
@@ -19,10 +19,17 @@ from IPython.core.completer import (
     SimpleMatcherResult,
 )
 
-from jupyter_slurm.commands.completing import choices, in_cell, in_line
-from jupyter_slurm.jobs.kinds import jobs_of
+from jupyter_slurm.commands.arguments import (
+    Completer,
+    cell_parser,
+    choices,
+    completing_parser,
+)
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.wire import Cluster, ClusterInfo, Job, JobKind
+
+if TYPE_CHECKING:
+    from argcomplete.finders import CompletionFinder
 
 _log = logging.getLogger(__name__)
 
@@ -33,17 +40,18 @@ _KEPT_S = 30.0
 
 
 class Completions:
-    """The matcher for IPython's completer, with the latest answers it got."""
+    """The matcher for IPython's completer, with cached answers."""
 
     def __init__(self, state: MagicsState) -> None:
         self._session = state
         self._clusters: _Recent[list[Cluster]] = _Recent(lambda: list(state.agent.clusters()))
         self._jobs: _Recent[list[Job]] = _Recent(lambda: list(state.agent.jobs()))
+        self._finders: dict[str, CompletionFinder] = {}
         self._infos: dict[str | None, _Recent[ClusterInfo]] = {}
 
     def matcher(self, context: CompletionContext) -> SimpleMatcherResult:
-        """Return the completions as IPython's matcher API (v2) wants them; [] if the cursor is not
-        in a line of ours."""
+        """Return completions for IPython's matcher API (v2); [] if the cursor is not in one of our
+        lines."""
         line = context.text_until_cursor
         words = _ours(line, first_line=context.cursor_line == 0)
         if words is None:
@@ -52,36 +60,55 @@ class Completions:
         magic, *before = words or ("",)
         if not magic:
             return {"completions": []}
-        if magic == "%slurm":
-            wanted = in_line(before, last, "notebook")
-        else:
-            wanted = in_cell(before, last, script=magic == "%%sbatch")
-        found = [*wanted.words, *self._values(wanted.value, last)]
-        # IPython cuts a word at `=` and `,`: do not put in again what is left of the cut.
+        # IPython splits words at `=` and `,`: do not repeat the part before.
         cut = max(last.rfind("="), last.rfind(",")) + 1
-        fragment = last[cut:]
         completions = [
-            SimpleCompletion(text, type=kind) for text, kind in found if text.startswith(fragment)
+            SimpleCompletion(text[cut:], type="option" if text.startswith("-") else "value")
+            for text in self._found(magic, before, last)
         ]
         return {
             "completions": completions,
-            "matched_fragment": fragment,
+            "matched_fragment": last[cut:],
             "suppress": bool(completions),
         }
 
-    def _values(self, of: str, last: str) -> Iterable[tuple[str, str]]:
-        if of in ("push", "path"):
-            return _paths(last.removeprefix("--push="), folders_only=of == "push")
-        return ((text, "value") for text in self._names(of))
+    def _found(self, magic: str, before: Sequence[str], last: str) -> list[str]:
+        """Return the completions of `last`."""
+        option, equals, value = last.partition("=") if last.startswith("--") else ("", "", last)
+        typed = " ".join([*before, option, value] if equals else [*before, last])
+        finder = self._finders[magic] = self._finders.get(magic) or self._finder(magic)
+        found: list[str] = []
+        while (text := finder.rl_complete(typed, len(found))) is not None:
+            found.append(f"{last}{text[len(typed) :]}")
+        return found
+
+    def _finder(self, magic: str) -> CompletionFinder:
+        from argcomplete.finders import CompletionFinder  # noqa: PLC0415 - loaded at the first Tab
+
+        if magic == "%slurm":
+            parser = completing_parser("notebook", self._completer)
+        else:
+            parser = cell_parser(self._completer, script=magic == "%%sbatch")
+        return CompletionFinder(
+            parser, always_complete_options=False, print_suppressed=True, append_space=False
+        )
+
+    def _completer(self, of: str) -> Completer:
+        def values(prefix: str, **_: object) -> Iterable[str]:
+            if of in ("push", "path"):
+                return _paths(prefix, folders_only=of == "push")
+            head = prefix[: prefix.rfind(",") + 1]
+            return [f"{head}{name}" for name in self._names(of)]
+
+        return values
 
     def _names(self, of: str) -> Iterable[str]:
-        """Return the values of an option, or all jobs, …; () if the values cannot be listed."""
+        """Return the values of an option or argument; () if unknown."""
         match of:
             case "job":
                 return tuple(job.id for job in self._jobs.get() or ())
             case "lab":
-                labs = jobs_of(JobKind.LAB, self._jobs.get() or ())
-                return tuple(job.name for job in labs if not job.state.final)
+                return tuple(job.name for job in self._live(JobKind.LAB))
             case "cluster":
                 return tuple(cluster.name for cluster in self._clusters.get() or ())
             case "image":
@@ -93,15 +120,16 @@ class Completions:
                 return tuple(name for name in self._session.namespace if not name.startswith("_"))
             case "session":
                 owner = self._session.owner
-                return tuple(
-                    job.name if owner.has(job) else job.id
-                    for job in jobs_of(JobKind.SESSION, self._jobs.get() or ())
-                    if not job.state.final
-                )
+                found = self._live(JobKind.SESSION)
+                return tuple(job.name if owner.has(job) else job.id for job in found)
             case "partition" | "account" | "qos":
                 return self._of_cluster(of)
             case _:
                 return choices(of)
+
+    def _live(self, kind: JobKind) -> list[Job]:
+        jobs = self._jobs.get() or ()
+        return [job for job in jobs if job.kind is kind and not job.state.final]
 
     def _of_cluster(self, option: str) -> Sequence[str]:
         cluster = self._session.cluster
@@ -120,7 +148,8 @@ class Completions:
 
 
 class _Recent(Generic[_T]):
-    """An answer at most half a minute old; while asking takes long, an older one or None."""
+    """An answer, refreshed after half a minute; if a request is slow, the previous answer or
+    None."""
 
     def __init__(self, ask: Callable[[], _T]) -> None:
         self._ask = ask
@@ -147,33 +176,33 @@ class _Recent(Generic[_T]):
     def _work(self, done: threading.Event) -> None:
         try:
             self._answer, self._answered_s = self._ask(), time.monotonic()
-        except Exception as exc:  # noqa: BLE001 - a Tab has no place for a message
-            _log.debug("nothing to complete with: %s", exc)
+        except Exception as exc:  # noqa: BLE001 - completion cannot show errors
+            _log.debug("completion failed: %s", exc)
         finally:
             with self._lock:
                 self._asking = None
             done.set()
 
 
-def _paths(start: str, *, folders_only: bool) -> Iterable[tuple[str, str]]:
-    """Yield paths of this machine; leave out names with blanks, which would need quotes."""
+def _paths(start: str, *, folders_only: bool) -> Iterable[str]:
+    """Yield local paths, except names with blanks, which would need quotes."""
     parent, slash, name = start.rpartition("/")
     try:
         found = sorted(Path(parent + slash or ".").expanduser().iterdir())
-    except (OSError, RuntimeError):  # RuntimeError: a `~user` that is nobody
+    except (OSError, RuntimeError):  # RuntimeError: an unknown `~user`
         return
     for path in found:
         text = f"{parent}{slash}{path.name}"
         if path.name.split() != [path.name] or path.name.startswith(".") > name.startswith("."):
             continue
         if path.is_dir():
-            yield f"{text}/", "folder"
+            yield f"{text}/"
         elif not folders_only:
-            yield text, "file"
+            yield text
 
 
 def _ours(line: str, *, first_line: bool) -> list[str] | None:
-    """Return the words of a line of ours, the magic first; None: the line is not ours."""
+    """Return the words of one of our lines, the magic first; None: another line."""
     words = line.split()
     if not words or (line[:1].isspace() and words[0].startswith("%%")):
         return None

@@ -1,7 +1,7 @@
-"""Follows one job into the running cell: its card and its output, until it has ended.
+"""Follow a job in the running cell, with card and output, until it has ended.
 
-The one place where a cell waits. The waiting call runs in a thread, so that an interrupt arrives
-at once and leaves the client in peace. What an interrupt means is decided in `cell.py`.
+Cells wait only here. The waiting call runs in a thread, so that an interrupt arrives at once and
+does not disturb the client. `cell.py` decides what an interrupt does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.client.login import Attended
+from jupyter_slurm.client.login import InteractiveClient
 from jupyter_slurm.job import until_ready
 from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.replay import Replay
@@ -29,14 +29,14 @@ _WAIT_S = 20.0
 
 
 class CallThread:
-    """A thread that makes one blocking call after another for the cell that waits.
+    """A thread that makes blocking calls, one by one, for the waiting cell.
 
-    Calling it gives the call's value or raises what it raised; one that needs a login on `cluster`
-    gets it from the `person`, in the cell's own thread, and is made again. KeyboardInterrupt in
-    the waiting cell abandons the call, which still runs to its end.
+    It returns a call's value or raises its error. If a call needs a login on `cluster`, `person`
+    logs in from the cell's own thread, and the call is repeated. KeyboardInterrupt in the waiting
+    cell abandons the call, which still runs to its end.
     """
 
-    def __init__(self, person: Attended, cluster: str | None) -> None:
+    def __init__(self, person: InteractiveClient, cluster: str | None) -> None:
         self._person = person
         self._cluster = cluster
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -50,7 +50,7 @@ class CallThread:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let the thread end after its current call; do not wait for that."""
+        """End the thread after its current call, without waiting."""
         self._calls.put(None)
 
     def __call__(self, call: Callable[[], T]) -> T:
@@ -63,7 +63,7 @@ class CallThread:
         def work() -> None:
             try:
                 future.set_result(call())
-            except BaseException as exc:  # noqa: BLE001 - it is raised where it is waited for
+            except BaseException as exc:  # noqa: BLE001 - raised in the waiting thread
                 future.set_exception(exc)
 
         self._calls.put(work)
@@ -82,8 +82,8 @@ def wait_until_ready(
     stop: str,
     show: Callable[[LogChunk], None] = lambda _: None,
 ) -> None:
-    """Return once the card's job is ready or has ended. An interrupt raises KeyboardInterrupt,
-    which says that the job goes on and how to `stop` it."""
+    """Wait until the card's job is ready or has ended. An interrupt raises KeyboardInterrupt, which
+    reports that the job continues, and the command to `stop` it."""
     try:
         for chunk in until_ready(
             api, card.job, is_ready, lambda _: min(_WAIT_S, card.due_s()), worker
@@ -91,13 +91,13 @@ def wait_until_ready(
             card.update(chunk.job)
             show(chunk)
     except KeyboardInterrupt:
-        told = f"{title(card.job)} is {card.job.state.word} and goes on; `{stop}` ends it"
+        told = f"{title(card.job)} is {card.job.state.word} and continues; `{stop}` stops it"
         raise KeyboardInterrupt(told) from None
 
 
 class Following:
-    """The output of one job on its way into this cell. The cell can leave it and take it up again:
-    nothing is shown twice."""
+    """The output of a job in this cell. The cell can leave it and resume: nothing is shown
+    twice."""
 
     def __init__(self, api: Api, card: LiveCard, replay: Replay) -> None:
         self._api = api
@@ -106,8 +106,8 @@ class Following:
         self._cursor = ""
 
     def run(self, worker: CallThread, *, until_s: float = float("inf")) -> Job:
-        """Return the job once it is final and all its output has been shown, or as it was at
-        `until_s` (of `time.monotonic`)."""
+        """Return the job once it is final and all its output is shown, or its state at `until_s`
+        (of `time.monotonic`)."""
         while True:
             wait_s = max(0.0, min(_WAIT_S, self._card.due_s(), until_s - time.monotonic()))
             chunk = worker(
@@ -126,3 +126,15 @@ class Following:
                 return chunk.job
             if pause_s := self._replay.pause_s():
                 time.sleep(pause_s)
+
+
+class Detached(KeyboardInterrupt):
+    """An interrupt of a cell. It ends the cell and Run All, but not the job."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"KeyboardInterrupt: {self}"]
+
+
+def ways(job_id: str) -> str:
+    """Return the commands to attach to and stop a job."""
+    return f"attach with `%slurm attach {job_id}`, stop with `%slurm cancel {job_id}`"

@@ -70,7 +70,7 @@ function actions(row, send, asking) {
   );
   add("log");
   if (row.live && row.held) add("release");
-  if (row.live && !row.held && !row.where) add("hold");
+  if (row.live && !row.held && !row.nodes) add("hold");
   if (row.live) add("cancel", () => asking.set(row.id, `no ${row.id}`));
   return made;
 }
@@ -89,8 +89,8 @@ function line(row, send, asking) {
   return element(
     "tr", "",
     cell(row.name, [row.user], [row.name, row.id, row.user].filter(Boolean).join(" · ")),
-    cell(state, [row.note]),
-    cell(row.where, [row.partition]),
+    cell(state, [row.time, row.note]),
+    cell(row.nodes, [row.partition]),
     element("td", "", actions(row, send, asking))
   );
 }

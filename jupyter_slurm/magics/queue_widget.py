@@ -1,8 +1,7 @@
-"""The queue as a widget: `%slurm`. Python's half; the browser's is `queue_widget.js` and `.css`.
+"""The queue widget of `%slurm`: the Python half. The browser half is `queue_widget.js` and `.css`.
 
-It shows and steers through `Api` alone. A thread keeps it up to date, only while a browser says
-that it shows it. Callbacks may come in any thread (subshells of ipykernel 7) and print nothing:
-what they have to say goes into the widget.
+It uses only `Api`. A thread updates it while a browser reports that it is visible. Callbacks may
+run in any thread (subshells of ipykernel 7) and print nothing: messages go into the widget.
 """
 
 from __future__ import annotations
@@ -19,38 +18,37 @@ from traitlets import Bool, Dict, List, Unicode
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
+from jupyter_slurm.formatting import moment
 from jupyter_slurm.magics.open_log import OpenLog
-from jupyter_slurm.magics.table import Table
-from jupyter_slurm.readable import duration, joined, moment
-from jupyter_slurm.views.card import colour, headline, note, symbol
-from jupyter_slurm.views.transfer_card import progress_text
-from jupyter_slurm.wire import Job, JobState, QueueEntry, state_word
+from jupyter_slurm.views import rows
+from jupyter_slurm.views.table import Table
+from jupyter_slurm.wire import Job, JobState, Row
 
 _EVERYONE_EVERY_S = 10.0
 _MINE_EVERY_S = 15.0
-"""A change is shown at once; this long without one, the times in the rows are made true again."""
+"""Changes are shown at once; without any, times in the rows are refreshed after this long."""
 _SHOWN_FOR_S = 75.0
-"""A browser says every 30 s that it shows the widget; a closed tab says nothing."""
+"""A browser reports every 30 s that the widget is visible."""
 _MOST_ROWS = 500
 _RETRY_S = 10.0
 
-Row = dict[str, str | bool]
+Line = dict[str, str | bool]
 
 
 class QueueWidget(anywidget.AnyWidget):
-    """My jobs, or everybody's, with buttons: cancel, hold, release, logs."""
+    """My jobs, or everyone's, with buttons: cancel, hold, release, logs."""
 
     _esm = Path(__file__).with_name("queue_widget.js")
     _css = Path(__file__).with_name("queue_widget.css")
 
     words: Dict[str, str | list[str]] = Dict().tag(sync=True)
-    """The words that the browser's half shows."""
-    rows: List[Row] = List().tag(sync=True)
+    """The words for the browser half."""
+    rows: List[Line] = List().tag(sync=True)
     everyone = Bool(False).tag(sync=True)
     as_of = Unicode("").tag(sync=True)
-    """How true the rows are: since when, or why not."""
+    """The age of the rows, or the reason for no news."""
     message = Unicode("").tag(sync=True)
-    """What became of the last click; read out by screen readers, so nothing else goes here."""
+    """The outcome of the last click. Screen readers read it out, so nothing else goes here."""
     log = Unicode("").tag(sync=True)
     log_of = Unicode("").tag(sync=True)
 
@@ -64,31 +62,30 @@ class QueueWidget(anywidget.AnyWidget):
         self._rows_lock = threading.RLock()
         self._reads = count(1)
         self._shown_read = 0
-        """Which of them the rows are from; one that began before it comes too late."""
+        """The reading that the rows are from; an earlier one that finishes later is dropped."""
         self._thread: threading.Thread | None = None
         self._log: OpenLog | None = None
         self._log_lock = threading.RLock()
         self.on_msg(self._on_message)
         self.observe(self._on_switch, names="everyone")
         self.observe(self._on_log_of, names="log_of")
-        # ipykernel 7.4 sends a reply to the shell that last sent: a click waits for a busy cell.
-        # In its default subshell it is answered at once (ipykernel/comm/comm.py).
+        # ipykernel 7.4 sends replies to the shell that sent last, so a click would wait for a busy
+        # cell. In its default subshell it is answered at once (ipykernel/comm/comm.py).
         if hasattr(self.comm, "_reply_subshell_for"):
             self.comm._reply_subshell_for = lambda _data, default: default
         self._refresh()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """Return the widget, and the same rows for a front end without widgets."""
+        """Return the widget, and its rows for a front end without widgets."""
         found = super()._repr_mimebundle_(**kwargs)
         data, metadata = found if isinstance(found, tuple) else (found or {}, {})
         table = self.table()
         return {**data, "text/html": table._repr_html_(), "text/plain": table.text}, metadata
 
     def table(self) -> Table:
-        """Return the rows that the widget shows now."""
-        columns = ("id", "name", "user", "partition", "state", "where", "note")
-        values = tuple(tuple(str(row[column]) for column in columns) for row in self.rows)
-        return Table(tuple(map(str.capitalize, columns)), values, caption=self.as_of)
+        """Return the visible rows."""
+        values = tuple(tuple(str(row[name.lower()]) for name in rows.HEAD) for row in self.rows)
+        return Table(rows.HEAD, values, caption=self.as_of)
 
     def _on_message(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
         match content:
@@ -148,21 +145,17 @@ class QueueWidget(anywidget.AnyWidget):
             with self._rows_lock:
                 number, everyone = next(self._reads), self.everyone
             now_s = time.time()
-            if everyone:
-                entries = self._api.queue(self._cluster)
-                rows = [_row_of_entry(entry, now_s) for entry in entries[:_MOST_ROWS]]
-                more = len(entries) - len(rows)
-            else:
-                jobs = self._api.jobs(self._cluster)
-                rows = [_row_of_job(job, now_s) for job in jobs[:_MOST_ROWS]]
-                more = len(jobs) - len(rows)
+            found: list[Row]
+            found = [*(self._api.queue if everyone else self._api.jobs)(self._cluster)]
+            lines = [_line(row, now_s) for row in found[:_MOST_ROWS]]
+            more = len(found) - len(lines)
             at = f"as of {moment(now_s, now_s)}"
             if more:
                 at += f", and {more} more: %slurm queue, %slurm jobs"
             with self._rows_lock:
                 if number > self._shown_read:
                     self._shown_read = number
-                    self.rows, self.as_of = rows, at if rows else f"No jobs, {at}"
+                    self.rows, self.as_of = lines, at if lines else f"No jobs, {at}"
 
         return self._try(read, "as_of")
 
@@ -170,11 +163,11 @@ class QueueWidget(anywidget.AnyWidget):
         call: Callable[[str], Job] = getattr(self._api, verb)
         job = call(job_id)
         self._refresh()
-        asked = " and asked to end" if verb == "cancel" and not job.state.final else ""
+        asked = " with cancellation requested" if verb == "cancel" and not job.state.final else ""
         self.message = f"Job {job.name} ({job.id}) is {job.state.word}{asked}."
 
     def _open_log(self, job_id: str) -> None:
-        """Open the end of the job's log; `%slurm attach` brings the whole log into a cell."""
+        """Open the end of the job's log; `%slurm attach` shows the whole log in a cell."""
         self._close_log()
         self._log = OpenLog(self._api, job_id, self._show_log, self._is_watched)
         self.message = ""
@@ -189,8 +182,7 @@ class QueueWidget(anywidget.AnyWidget):
                 self.log, self.log_of = log.text, log.title
 
     def _on_log_of(self, _change: object) -> None:
-        """Close the log once the browser has closed its panel, which it does by emptying the
-        title."""
+        """Close the log after the browser has closed its panel, which empties the title."""
         if not self.log_of:
             self._close_log()
 
@@ -200,24 +192,24 @@ class QueueWidget(anywidget.AnyWidget):
                 self._log.close()
 
     def _try(self, call: Callable[[], None], told: str) -> bool:
-        """Make the call; return False, with the reason in the trait `told`, if it did not work."""
+        """Make the call; return False, with the error in the trait `told`, if it failed."""
         try:
             call()
-        except LoginNeededError as exc:  # nobody is asked from here: no cell runs
+        except LoginNeededError as exc:  # without a running cell there is no prompt
             cluster = f" {self._cluster}" if self._cluster else ""
             self.set_trait(told, f"{exc.message} Log in: %slurm login{cluster}")
             return False
         except JupyterSlurmError as exc:
             self.set_trait(told, str(exc))
             return False
-        except Exception as exc:  # noqa: BLE001 - in a thread nobody else would hear of it
+        except Exception as exc:  # noqa: BLE001 - otherwise lost in the thread
             self.set_trait(told, f"Unexpected: {exc!r}")
             return False
         return True
 
 
 def _words() -> dict[str, str | list[str]]:
-    """Return the words by what they stand on; of a button its label and its name."""
+    """Return the words by their place; for a button its label and name."""
     return {
         "everyone": "Everybody's jobs",
         "jobs": "Jobs",
@@ -234,53 +226,13 @@ def _words() -> dict[str, str | list[str]]:
     }
 
 
-def _row_of_job(job: Job, now_s: float) -> Row:
+def _line(row: Row, now_s: float) -> Line:
+    cells = dict(zip(map(str.lower, rows.HEAD), rows.cells(row, now_s), strict=True))
     return {
-        "id": job.id,
-        "name": job.name,
-        "user": "",
-        "partition": job.partition or "",
-        "state": f"{symbol(job.state)} {headline(job, now_s)}",
-        "where": ", ".join(job.nodes),
-        "note": _note(job, now_s),
-        "colour": colour(job.state),
-        "live": not job.state.final,
-        "held": job.state is JobState.PENDING and "Held" in (job.reason or ""),
-        "ours": True,
-    }
-
-
-def _note(job: Job, now_s: float) -> str:
-    """Return why nothing newer is known, or else why the job waits or how it ended."""
-    if job.transfer is not None:
-        return f"Pushing: {progress_text(job.transfer, now_s)}"
-    if job.problem is not None and not job.state.final:
-        needs_login = job.problem.code == LoginNeededError.code
-        how = f"Log in: %slurm login {job.cluster}" if needs_login else None
-        return joined(job.problem.message, how)
-    return "" if job.state is JobState.COMPLETED else note(job)
-
-
-def _row_of_entry(entry: QueueEntry, now_s: float) -> Row:
-    waits = entry.why or entry.reason or ""
-    if entry.start_estimate_s is not None:
-        at = moment(entry.start_estimate_s, now_s)
-        waits += f" Starts about {at}."
-    told = state_word(entry.state)
-    if entry.elapsed_s:
-        told = f"{told} for {duration(entry.elapsed_s)}"
-    state = JobState.__members__.get(entry.state)
-    sign = f"{symbol(state)} " if state else ""
-    return {
-        "id": entry.id or entry.slurm_id,
-        "name": entry.name.removesuffix(f".{entry.id}"),
-        "user": entry.user,
-        "partition": entry.partition,
-        "state": sign + told,
-        "where": entry.nodes or "",
-        "note": waits.strip() if not entry.nodes else "",
-        "colour": colour(state) if state else "",
-        "live": True,
-        "held": "Held" in (entry.reason or ""),
-        "ours": entry.id is not None,
+        **cells,
+        "id": row.id or row.slurm_id or "",
+        "colour": rows.row_colour(row),
+        "live": not rows.state_of(row).final,
+        "held": row.state == JobState.PENDING and "Held" in (row.reason or ""),
+        "ours": row.id is not None,
     }

@@ -1,8 +1,7 @@
-"""What a job wrote -> outputs of this cell, no more of them than a notebook can bear.
+"""Publish a job's output in this cell, within a notebook's limits.
 
-The only place that publishes a job's outputs. It asks nobody for them (`follow.py` does) and knows
-no job but by its id. Limits, and why: the Jupyter server drops output above 1000 messages/s or
-1 MB/s, averaged over 3 s (ServerApp's iopub limits), and a notebook file holds all it has shown.
+The Jupyter server drops output above 1000 messages/s or 1 MB/s, averaged over 3 s (ServerApp's
+iopub limits), and a notebook file stores all output.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 
+from jupyter_slurm.formatting import Coloured
 from jupyter_slurm.magics.frontend import change, clear, flush, in_place, show
-from jupyter_slurm.readable import Coloured
 from jupyter_slurm.views.trusted_output import stricter, trusted_as
 from jupyter_slurm.wire import (
     ClearOutput,
@@ -40,7 +39,7 @@ _TAIL_COLUMNS = 300
 
 
 class Pace:
-    """The pace at which more may be published: two buckets, of messages and of bytes."""
+    """The rate limit for publishing: two buckets, of messages and of bytes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -65,13 +64,12 @@ class Pace:
 
 
 class Replay:
-    """The output of one job, shown chunk by chunk; above `limit_bytes` of text only the last lines,
-    in place.
+    """The output of a job, shown chunk by chunk; above `limit_bytes` of text only the last lines,
+    updated in place.
 
-    Output is trusted as far as both `show_as` and the cluster's profile say. The replay calls
-    `on_clear` when the job cleared the cell, to show again what is not the job's. `error` is the
-    cell's exception once it was seen: the caller that follows the job raises it instead of printing
-    it.
+    The stricter of `show_as` and the cluster's profile applies. `on_clear` is called after the job
+    cleared the cell, to show again what is not the job's. `error` is the cell's exception, which
+    the caller raises instead of printing it.
     """
 
     def __init__(
@@ -91,12 +89,11 @@ class Replay:
 
     @property
     def budget_bytes(self) -> int:
-        """Return how much stream text is worth asking for next, in bytes."""
+        """Return the bytes of stream text to request next."""
         return _TAIL_BYTES if self._tail else max(1, min(self._left_bytes, _MOST_BYTES))
 
     def pause_s(self) -> float:
-        """Return how many seconds to wait before showing the next chunk; output gathers at the
-        agent meanwhile."""
+        """Return the seconds to wait before the next chunk; the agent buffers output meanwhile."""
         return 1.0 if self._tail else self._pace.pause_s()
 
     def show(self, chunk: LogChunk) -> None:
@@ -135,10 +132,10 @@ class Replay:
     def _stream(self, output: Stream) -> None:
         if self._clear_first:
             self._clear_now(wait=True)
-        # A lone surrogate cannot be encoded on its way to the front end.
+        # A lone surrogate cannot be sent to the front end.
         data = output.text.encode("utf-8", "replace")
         if output.name != self._stream_name:
-            flush()  # each of the two streams gathers text of its own: this one comes after that
+            flush()  # each stream has its own buffer: keep their order
             self._stream_name = output.name
         if self._tail is None:
             head = data[: self._left_bytes].decode("utf-8", "ignore")
@@ -169,13 +166,13 @@ class Replay:
                 show(output.data, output.metadata)
 
     def _id(self, display_id: str) -> str:
-        """Return an id of this job's own: two jobs, or a job and this kernel, may use the same
-        id."""
+        """Return a display ID for this job only: another job or this kernel may use the same
+        one."""
         return f"slurm-{self.job_id}-{display_id}"
 
 
 class _Tail:
-    """The last lines of a log that is too long for a notebook, in one display that changes."""
+    """The last lines of a log that is too long for a notebook, in one updated display."""
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id
@@ -197,8 +194,8 @@ class _Tail:
 
     def show(self) -> None:
         head = (
-            f"… {self._more_bytes / 1e6:.1f} MB more. These are the last lines. "
-            f"`%slurm logs {self._job_id} --to FILE` saves the whole log."
+            f"… {self._more_bytes / 1e6:.1f} MB more. These are the last lines. Save the whole "
+            f"log with `%slurm logs {self._job_id} --to FILE`."
         )
         lines = [*self._lines, _last_of_overwritten(self._partial)]
         text = "\n".join([head, *lines]).encode("utf-8", "replace").decode()
@@ -208,13 +205,13 @@ class _Tail:
 
 
 def _last_of_overwritten(line: str) -> str:
-    """Return what a terminal would show of a line with carriage returns in it."""
+    """Return the visible part of a line with carriage returns."""
     return line.rstrip("\r").rpartition("\r")[2][:_TAIL_COLUMNS]
 
 
 def condense(outputs: Iterable[Output]) -> list[Output]:
-    """Return the same picture in fewer messages: leave out what is cleared at once, join text that
-    follows text of the same stream, keep the last of several updates of one display."""
+    """Return equivalent outputs in fewer messages: drop output that is cleared at once, join text
+    of the same stream, keep the last of several updates of one display."""
     kept: list[Output] = []
     updates: dict[str, int] = {}
     for output in _joined(outputs):

@@ -1,7 +1,4 @@
-"""Tables that read well in a notebook and in a terminal: `Table`, and what a Slurm command said.
-
-Pure: no Api, no IPython. Slurm's text becomes a table only where that needs no guessing.
-"""
+"""PURE: the output of Slurm's own commands, parsed as a table if that is unambiguous."""
 
 from __future__ import annotations
 
@@ -11,68 +8,15 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from jupyter_slurm.readable import padded, visible, width
+from jupyter_slurm.formatting import visible
+from jupyter_slurm.views.table import Table
 
-_CELL = "text-align:left;vertical-align:top;padding:2px 8px"
-_SENTENCE = 32
-"""Characters from which on a cell may wrap."""
 _NO_HEADER = re.compile(r"-[A-Za-z]*h.*|--no-?header")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Table:
-    """Rows of text under named columns."""
-
-    columns: tuple[str, ...]
-    values: tuple[tuple[str, ...], ...]
-    caption: str = ""
-
-    @property
-    def rows(self) -> list[dict[str, str]]:
-        return [dict(zip(self.columns, row, strict=True)) for row in self.values]
-
-    @property
-    def text(self) -> str:
-        lines = [tuple(map(visible, line)) for line in (self.columns, *self.values)]
-        widths = [max(width(line[column]) for line in lines) for column in range(len(self.columns))]
-        told = ["  ".join(map(padded, line, widths)).rstrip() for line in lines]
-        return "\n".join([*told, *([self.caption] if self.caption else [])])
-
-    def to_pandas(self) -> Any:
-        """Return a DataFrame of text. ImportError: pandas is not installed."""
-        import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415
-
-        return pd.DataFrame(self.rows, columns=list(self.columns))
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        style = f"{_CELL};white-space:pre"
-        head = "".join(f'<th style="{style}">{escape(name)}</th>' for name in self.columns)
-        body = "".join("<tr>" + "".join(map(_html, row)) + "</tr>" for row in self.values)
-        caption = (
-            f'<div style="white-space:pre-line">{escape(self.caption)}</div>'
-            if self.caption
-            else ""
-        )
-        return (
-            '<table style="border-collapse:collapse;color:inherit"><thead>'
-            f'<tr style="border-bottom:1px solid currentColor">{head}</tr></thead>'
-            f"<tbody>{body}</tbody></table>{caption}"
-        )
-
-
-def _html(cell: str) -> str:
-    """Return the cell as HTML: sentences may wrap; ids, names and numbers keep their blanks and
-    stay in one line."""
-    wrap = "pre-wrap;min-width:16em" if len(cell) > _SENTENCE else "pre"
-    return f'<td style="{_CELL};white-space:{wrap}">{escape(cell)}</td>'
-
-
-@dataclass(frozen=True, slots=True, repr=False)
 class SlurmText:
-    """The output of a Slurm command: `text` as printed, `table` if it is one for certain."""
+    """The output of a Slurm command: `text` as printed, and `table` if unambiguous."""
 
     text: str
     table: Table | None
@@ -86,7 +30,7 @@ class SlurmText:
         """Return a DataFrame of text. ValueError: the text is not a table."""
         if self.table is None:
             raise ValueError(
-                "This output may not be a table: ask for one with a separator, e.g. `%sacct -P` "
+                "This output may not be a table. Use a separator, e.g. `%sacct -P` "
                 "or `%squeue -o '%i|%j|%T'`."
             )
         return self.table.to_pandas()
@@ -101,7 +45,7 @@ class SlurmText:
 
 
 def read(argv: Sequence[str], text: str) -> SlurmText:
-    """Read the output of `argv` as a table, as far as that is possible without a guess."""
+    """Parse the output of `argv` as a table, without guessing."""
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines or any(_NO_HEADER.fullmatch(word) for word in argv[1:]):
         return SlurmText(text, None)
@@ -116,13 +60,13 @@ def _by_separator(lines: list[str]) -> list[list[str]] | None:
     rows = [line.split("|") for line in lines]
     if len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
         return None
-    if all(row[-1] == "" for row in rows):  # --parsable ends each line with one
+    if all(row[-1] == "" for row in rows):  # --parsable adds one to each line
         rows = [row[:-1] for row in rows]
     return [[cell.strip() for cell in row] for row in rows]
 
 
 def _by_rule(lines: list[str]) -> list[list[str]] | None:
-    """Split sacct, sacctmgr, sshare: the second line rules off each column with dashes."""
+    """Split sacct, sacctmgr, sshare: the second line underlines each column with dashes."""
     if len(lines) < 2 or not re.fullmatch(r"-+( +-+)+ *", lines[1]):
         return None
     spans = [match.span() for match in re.finditer(r"-+", lines[1])]
@@ -132,8 +76,8 @@ def _by_rule(lines: list[str]) -> list[list[str]] | None:
 def _by_blanks(lines: list[str]) -> list[list[str]] | None:
     """Split squeue, sinfo, sprio: columns of fixed width with a blank between them.
 
-    The columns are the stretches between positions that are blank in every line. Blanks in a value
-    can only make more stretches than the header has words, and then this is not a table.
+    Columns are ranges between positions that are blank in every line. Blanks in values can only add
+    ranges beyond the header's words, and then this is not a table.
     """
     names = lines[0].split()
     if len(names) < 2 or lines[0] != lines[0].upper():
@@ -147,7 +91,7 @@ def _by_blanks(lines: list[str]) -> list[list[str]] | None:
 
 
 def _cut(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
-    """Cut a line into cells; the last column runs to the line's end, since its values may be longer
-    than its rule."""
+    """Cut a line into cells; the last column extends to the end of the line, since values may be
+    longer than the dashes."""
     *most, (last, _) = spans
     return [*(line[start:end].strip() for start, end in most), line[last:].strip()]

@@ -1,14 +1,13 @@
-"""The ways to a job's dashboards, Ray's, Dask's and TensorBoard, for this user alone.
+"""Proxies to a job's dashboards (Ray, Dask, TensorBoard), for this user alone.
 
     python3 -uB dashboards.py JOBDIR ATTEMPT PARENT
 
-Runs on the first node, in the image, beside the cell and no longer than it; Python 3.6 and later,
-standard library and TensorBoard only. Each dashboard has a door, as a lab has (lab_door.py), and
-`dashboards.N.json` says where that is, or why there is none. TensorBoard runs in this program and
-listens nowhere: it gets the connections that the door lets in. Where Ray's and Dask's are, the
-engine's program says in `engine.N.json`: at a port of the node's own loopback, or at a Unix socket.
-Everybody on the node can connect to a port: Ray's dashboard asks for a token, and Dask's has a
-socket (launch_dask_dashboard.py).
+Runs on the first node, in the image, and ends with PARENT, which runs the user's code. Python 3.6
+and later, standard library and TensorBoard only. Each dashboard has a socket proxy, like a lab
+(socket_proxy.py). `dashboards.N.json` names those that work, and explains why others do not.
+TensorBoard runs in this program and has no port: the proxy hands it connections. `engine.N.json`
+gives the port of Ray's dashboard, which requires a token, and the Unix socket of Dask's
+(launch_dask_dashboard.py): any user of the node can connect to a port.
 """
 
 import contextlib
@@ -26,87 +25,84 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
 
-import lab_door
 import runner
+import socket_proxy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Callable, Dict, List, Union  # noqa: F401 - in comments
+    from typing import Any, Callable, Dict, List, Union
 
 LOOK_S = 0.1
 ANSWER_S = 60.0
-"""How long the dashboard of an engine that runs may take to answer."""
+"""Seconds for the dashboard of a running engine to answer."""
 QUIET_S = 60.0
 PR_SET_PDEATHSIG = 1
 TITLES = {"ray": "Ray", "dask": "Dask", "tensorboard": "TensorBoard"}
 BROUGHT_BY = {"ray": "ray[default]", "dask": "bokeh"}
-"""The packages that bring an engine its dashboard, as pip names them."""
+"""The packages of pip that contain an engine's dashboard."""
 
 
-class NoDashboard(Exception):  # noqa: N818 - no error: the job goes on
-    """There is no such dashboard; says why, and what to do."""
+class NoDashboard(Exception):  # noqa: N818 - the job continues
+    """The dashboard is missing. The message says why, and what to do."""
 
 
-class Told(object):
-    """The file that says which dashboards there are."""
+class StatusFile:
+    """The file `dashboards.N.json`."""
 
-    def __init__(self, path):
-        # type: (str) -> None
+    def __init__(self, path: str) -> None:
         self.path = path
         self.lock = threading.Lock()
-        self.known = {}  # type: Dict[str, Any]
+        self.dashboards: "Dict[str, Any]" = {}
 
-    def __call__(self, name, **more):
-        # type: (str, **Any) -> None
+    def __call__(self, name: str, **more: "Any") -> None:
         with self.lock:
-            self.known[name] = more
-            with contextlib.suppress(OSError):  # no room: the runner says so
-                runner.put(self.path, json.dumps(self.known).encode("ascii"))
+            self.dashboards[name] = more
+            with contextlib.suppress(OSError):  # disk full: the runner reports it
+                runner.put(self.path, json.dumps(self.dashboards).encode("ascii"))
 
 
-def lead(name, plan, folder, attempt, told):
-    # type: (str, Dict[str, Any], str, str, Told) -> None
-    """Open the door of one dashboard once that is there, and keep it."""
+def serve(name: str, plan: "Dict[str, Any]", folder: str, attempt: str, report: StatusFile) -> None:
+    """Wait for one dashboard, and serve its proxy."""
     token = ""
     try:
         if name == "tensorboard":
-            reach = tensorboard(plan["logdir"])
+            connect = tensorboard(plan["logdir"])
         else:
-            reach = of_engine(name, os.path.join(folder, "engine.%s.json" % attempt))
+            connect = of_engine(name, os.path.join(folder, "engine.%s.json" % attempt))
             token = token_of_ray() if name == "ray" else ""
-        # The agent names it in the same way.
-        door = lab_door.Door("jslurm-%s-%s" % (plan["id"], name), reach, lambda: None)
+        # The agent uses the same name.
+        proxy = socket_proxy.SocketProxy("jslurm-%s-%s" % (plan["id"], name), connect, lambda: None)
     except NoDashboard as why:
-        told(name, problem=str(why))
+        report(name, problem=str(why))
         return
     except OSError as error:
-        told(name, problem="There is no way to %s: %s." % (TITLES[name], error))
+        report(name, problem="Cannot forward %s: %s." % (TITLES[name], error))
         return
-    told(name, token=token)
+    report(name, token=token)
     never, _ = os.pipe()
     while True:
-        door.step(never, QUIET_S)
+        proxy.step(never, QUIET_S)
 
 
 # --- the dashboards ---
 
 
-def of_engine(name, path):
-    # type: (str, str) -> Callable[[], socket.socket]
-    """Return what connects to the engine's dashboard, once that answers. Raise NoDashboard."""
-    missing = "%s has no dashboard here. Install %s into the image: it brings one." % (
+def of_engine(name: str, path: str) -> "Callable[[], socket.socket]":
+    """Wait for the engine's dashboard, and return a function that connects to it. Raise
+    NoDashboard."""
+    missing = "%s has no dashboard. Install %s into the image." % (
         TITLES[name],
         BROUGHT_BY[name],
     )
     if name == "ray" and not all(importlib.util.find_spec(one) for one in needs_of_ray()):
-        raise NoDashboard(missing)  # Ray says so itself, but first it takes its time to start
+        raise NoDashboard(missing)  # Ray would report it only after it has started
     while not os.path.exists(path):
         time.sleep(LOOK_S)
     with open(path, encoding="utf-8") as file:
         at = json.load(file).get("dashboard")
     if at is None:
         raise NoDashboard(missing)
-    reach = functools.partial(connected, at)
+    reach = functools.partial(connect_to, at)
     deadline_s = time.monotonic() + ANSWER_S
     while True:
         try:
@@ -119,10 +115,9 @@ def of_engine(name, path):
             return reach
 
 
-def needs_of_ray():
-    # type: () -> List[str]
-    """Return the packages without which this Ray starts no dashboard, as its own file lists them:
-    they differ between releases."""
+def needs_of_ray() -> "List[str]":
+    """Return the packages that this Ray's dashboard needs. They differ between releases, and a file
+    of Ray's lists them."""
     spec = importlib.util.find_spec("ray")
     for place in (spec and spec.submodule_search_locations) or []:
         with contextlib.suppress(OSError):
@@ -132,17 +127,15 @@ def needs_of_ray():
     return []
 
 
-def connected(at):
-    # type: (Union[int, str]) -> socket.socket
-    """Return a connection to a port of this node, or to the path of a Unix socket."""
+def connect_to(at: "Union[int, str]") -> socket.socket:
+    """Connect to a port of this node, or to the path of a Unix socket."""
     if isinstance(at, int):
-        return socket.create_connection(("127.0.0.1", at), lab_door.CONNECT_S)
-    return lab_door.at_path(at)
+        return socket.create_connection(("127.0.0.1", at), socket_proxy.CONNECT_S)
+    return socket_proxy.connect_path(at)
 
 
-def token_of_ray():
-    # type: () -> str
-    """Return the token that Ray's dashboard asks for; the job's Ray has it in a file."""
+def token_of_ray() -> str:
+    """Return the token of Ray's dashboard. The job's Ray reads it from the same file."""
     path = os.environ.get("RAY_AUTH_TOKEN_PATH", "")
     if os.environ.get("RAY_AUTH_MODE") != "token" or not path:
         return ""
@@ -150,47 +143,43 @@ def token_of_ray():
         return file.read().strip()
 
 
-def tensorboard(logdir):
-    # type: (str) -> Callable[[], socket.socket]
-    """Start TensorBoard in this program and return what connects to it. Raise NoDashboard."""
-    # TensorFlow, where there is one, would take the memory of all GPUs.
+def tensorboard(logdir: str) -> "Callable[[], socket.socket]":
+    """Start TensorBoard in this program. Return a function that connects to it. Raise
+    NoDashboard."""
+    # TensorFlow would take the memory of all GPUs.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     try:
         from tensorboard import default, program  # noqa: PLC0415
         from werkzeug import serving  # noqa: PLC0415
 
         class Handler(serving.WSGIRequestHandler):  # type: ignore[misc,unused-ignore]
-            protocol_version = "HTTP/1.1"  # a connection takes more than one request
+            protocol_version = "HTTP/1.1"  # several requests for each connection
 
-            def log(self, type, message, *args):  # noqa: A002 - so it is called there
-                # type: (str, str, *object) -> None
+            def log(self, type: str, message: str, *args: object) -> None:  # noqa: A002 - werkzeug's name
                 pass
 
         class Server(program.TensorBoardServer):  # type: ignore[misc,unused-ignore]
-            """Serves what it is given, and listens nowhere."""
+            """A server without a port."""
 
-            def __init__(self, wsgi_app, flags):
-                # type: (Any, Any) -> None
+            def __init__(self, wsgi_app: "Any", flags: "Any") -> None:
                 made = serving.ThreadedWSGIServer("127.0.0.1", 0, wsgi_app, Handler)
-                made.socket.close()  # before anything was accepted there
+                made.socket.close()  # before it accepts a connection
                 made.daemon_threads = True
                 servers.append(made)
 
-            def serve_forever(self):
-                # type: () -> None
+            def serve_forever(self) -> None:
                 pass
 
-            def get_url(self):
-                # type: () -> str
+            def get_url(self) -> str:
                 return ""
 
-        servers = []  # type: List[Any]
+        servers: "List[Any]" = []
         board = program.TensorBoard(default.get_plugins(), server_class=Server)
         argv = ["", "--logdir", os.path.expanduser(logdir)]
         try:
-            # Else another program of its own reads the logs, at a port that is open to everybody.
+            # Without this option, a second program reads the logs, at a port open to all users.
             board.configure(argv, load_fast="false")
-        except ValueError:  # it is older than that
+        except ValueError:  # an older release
             board.configure(argv)
         board.launch()
     except (Exception, SystemExit) as error:
@@ -198,8 +187,7 @@ def tensorboard(logdir):
         why = "%s: %s" % (type(error).__name__, error)
         raise NoDashboard("TensorBoard does not start with %s: %s." % (python, why)) from None
 
-    def reach():
-        # type: () -> socket.socket
+    def reach() -> socket.socket:
         ours, theirs = socket.socketpair()
         servers[0].process_request(theirs, ("127.0.0.1", 0))
         return ours
@@ -207,22 +195,21 @@ def tensorboard(logdir):
     return reach
 
 
-def main(argv):
-    # type: (List[str]) -> int
+def main(argv: "List[str]") -> int:
     folder, attempt = os.path.abspath(argv[1]), argv[2]
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != int(argv[3]):
         return 0  # the cell has ended already
     with open(os.path.join(folder, "dashboards.json"), encoding="utf-8") as file:
         plan = json.load(file)
-    told = Told(os.path.join(folder, "dashboards.%s.json" % attempt))
-    ways = [
-        threading.Thread(target=lead, args=(name, plan, folder, attempt, told), daemon=True)
+    report = StatusFile(os.path.join(folder, "dashboards.%s.json" % attempt))
+    threads = [
+        threading.Thread(target=serve, args=(name, plan, folder, attempt, report), daemon=True)
         for name in plan["names"]
     ]
-    for one in ways:
+    for one in threads:
         one.start()
-    for one in ways:  # until it is killed, or where there is none
+    for one in threads:  # until it is killed, unless no dashboard works
         one.join()
     return 0
 

@@ -1,15 +1,11 @@
-"""Frames over one line, and a check of who is at its other end: for all programs on the node that
-talk to us.
+"""Frames over a stream, and a check that the peer of a Unix socket belongs to this user.
 
-Sent as text, Python 3.6 and later, standard library only; nothing here knows what the frames mean.
-The other end has the same in wire/framing.py.
+Runs on the cluster, Python 3.6 and later, standard library only. wire/framing.py is the other end.
+A frame is its kind (a letter), the size of its body, and the body.
 
-A frame is its kind (a letter) and the size of its body, then the body.
-
-Between srun and its step a stream goes through TCP in pieces of 1,000 bytes, and after a piece
-nothing more is sent until it is acknowledged: after 40 ms, or with what is sent in the other
-direction (Slurm does not set TCP_NODELAY; measured with 22.05). So an end that has received part of
-a frame answers at once (ALIVE).
+srun sends a step's stream in pieces of 1,000 bytes, and waits after each piece until it is
+acknowledged: 40 ms, or until data goes the other way (Slurm does not set TCP_NODELAY; measured with
+22.05). So an end that has received part of a frame answers at once with ALIVE.
 """
 
 import os
@@ -19,27 +15,27 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
-    from typing import List, Optional, Tuple  # noqa: F401 - in comments
+    from typing import List, Optional, Tuple
 
 HEAD = struct.Struct(">cI")
 ALIVE = b"A"  # both ways: no body
-CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
+CREDENTIALS = struct.Struct("3i")
+"""pid, uid and gid: struct ucred of unix(7)."""
 READ_BYTES, WRITE_BYTES = 1 << 18, 1 << 16
 
 
-def frame(kind, *parts):
-    # type: (bytes, *bytes) -> bytes
+def frame(kind: bytes, *parts: bytes) -> bytes:
     return b"".join((HEAD.pack(kind, sum(map(len, parts))),) + parts)
 
 
-class Line(object):
-    """A line that carries frames from one descriptor to another, or both ways over `sock`. Reading
-    blocks only where `source` does; writing never does."""
+class Line:
+    """A stream of frames: read from `source`, written to `sink`. Reading blocks only if `source`
+    does; writing never blocks."""
 
-    def __init__(self, source, sink, sock=None, most=0xFFFFFFFF):
-        # type: (int, int, Optional[socket.socket], int) -> None
-        """Set up the line. `most` is the largest body in bytes; a peer that announces more is not
-        one of our programs."""
+    def __init__(
+        self, source: int, sink: int, sock: "Optional[socket.socket]" = None, most: int = 0xFFFFFFFF
+    ) -> None:
+        """`most`: the largest body in bytes. A peer that announces more is disconnected."""
         self.source = source
         self.sink = sink
         self.sock = sock
@@ -49,10 +45,8 @@ class Line(object):
         self.heard_s = self.said_s = time.monotonic()
         os.set_blocking(sink, False)
 
-    def receive(self):
-        # type: () -> Optional[List[Tuple[bytes, bytes]]]
-        """Return the complete frames, or None when the peer has gone or sent what none of our
-        programs sends."""
+    def receive(self) -> "Optional[List[Tuple[bytes, bytes]]]":
+        """Return the complete frames. None: the peer disconnected, or sent an invalid frame."""
         try:
             data = os.read(self.source, READ_BYTES)
         except BlockingIOError:
@@ -77,14 +71,12 @@ class Line(object):
             self.say(ALIVE)
         return found
 
-    def say(self, kind, *parts):
-        # type: (bytes, *bytes) -> None
+    def say(self, kind: bytes, *parts: bytes) -> None:
         self.said_s = time.monotonic()
         self.outbox += frame(kind, *parts)
 
-    def flush(self):
-        # type: () -> bool
-        """Write what the line takes, and tell whether the peer is still there."""
+    def flush(self) -> bool:
+        """Write what the stream accepts. Return False when the peer has disconnected."""
         try:
             while self.outbox:
                 del self.outbox[: os.write(self.sink, self.outbox[:WRITE_BYTES])]
@@ -94,52 +86,24 @@ class Line(object):
             return False
         return True
 
-    def close(self):
-        # type: () -> None
+    def close(self) -> None:
         self.flush()
         if self.sock is not None:
             self.sock.close()
 
 
-def read_frame(source):
-    # type: (int) -> Optional[Tuple[bytes, bytes]]
-    """Wait for the next frame and return it, without reading a byte more; None when the peer has
-    gone."""
-    head = read_exactly(source, HEAD.size)
-    if len(head) < HEAD.size:
-        return None
-    kind, size = HEAD.unpack(head)
-    body = read_exactly(source, size)
-    return (kind, body) if len(body) == size else None
-
-
-def read_exactly(source, size):
-    # type: (int, int) -> bytes
-    """Read `size` bytes, or fewer where the input ends."""
-    data = b""
-    while len(data) < size:
-        more = os.read(source, size - len(data))
-        if not more:
-            break
-        data += more
-    return data
-
-
-def is_ours(sock):
-    # type: (socket.socket) -> bool
-    """Tell whether this user's program is at the other end of a Unix socket. The name of an
-    abstract socket is not secret, and anybody may take it first or connect to it."""
+def is_ours(sock: socket.socket) -> bool:
+    """Return whether the peer of a Unix socket is a program of this user. The name of an abstract
+    socket is not secret: any user can bind it first, or connect to it."""
     told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     return bool(CREDENTIALS.unpack(told)[1] == os.getuid())
 
 
-def accepted(listener):
-    # type: (socket.socket) -> Optional[socket.socket]
-    """Return the next connection, or None when it came from another user (it is then closed) or
-    could not be accepted."""
+def accepted(listener: socket.socket) -> "Optional[socket.socket]":
+    """Accept a connection. None: it failed, or was from another user and closed."""
     try:
         sock, _ = listener.accept()
-    except OSError:  # hung up already, or this process has too many files open
+    except OSError:  # the client has left, or this process has too many open files
         return None
     if is_ours(sock):
         return sock

@@ -1,12 +1,11 @@
-"""A kernel on the node: runs the image's ipykernel, and carries its messages to the client.
+"""A kernel on the node: runs the image's ipykernel, and forwards its messages to the client.
 
     python3 -u kernel.py JOBDIR ATTEMPT
 
-Runs on the cluster, Python 3.6 and later. Its settings are in `task.json`: `socket`, the name of
-the abstract socket to which clients connect (only this user's programs may), and `idle_s`. The
-client that came last has the kernel. With no client for `idle_s`, and nothing to compute, it ends.
-kernel_frames.py has the form of the messages, kernel_process.py the ipykernel.
-Exit code: 0 no client came for too long, 65 there is no ipykernel, 128 + n signal n ended it.
+Runs on the cluster, Python 3.6 and later. `task.json` has `socket`, the name of the abstract socket
+to which this user's clients connect, and `idle_s`. The last client to connect has the kernel. The
+kernel ends when it is idle and has had no client for `idle_s`.
+Exit code: 0 no client connected for `idle_s`, 65 ipykernel is missing, 128 + n signal n ended it.
 """
 
 import contextlib
@@ -26,51 +25,49 @@ import kernel_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional
 
-FAREWELL_S = 2.0
+FLUSH_S = 2.0
 MOST_DEATHS = 5
-"""How many deaths in a row, without a successful cell between them, before the kernel is not
-started again."""
-ENDED_TOO_S = 0.5
+"""Deaths in a row, without a finished cell between them, after which to give up."""
+ENDING_S = 0.5
 ACKNOWLEDGE_S = 1.0
 BATCH = 64
-"""How many messages of one channel are taken in a row."""
-IDLE = "jupyter-slurm: nobody has been connected to the kernel for {:.0f} s"
-GAVE_UP = "jupyter-slurm: the kernel dies as soon as it has begun"
+"""Messages to forward from one channel before the next."""
+IDLE = "jupyter-slurm: no client was connected to the kernel for {:.0f} s"
+GAVE_UP = "jupyter-slurm: the kernel dies as soon as it has started"
 
 
-class Holder(object):
-    """The holder of the kernel: it serves the client that uses it."""
+class KernelServer:
+    """The kernel and its connection to the client."""
 
-    def __init__(self, name, idle_s):
-        # type: (str, float) -> None
+    def __init__(self, name: str, idle_s: float) -> None:
         self.idle_s = idle_s
         self.process = kernel_process.KernelProcess()
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.listener.bind("\0" + name)
         self.listener.listen(8)
-        self.line = None  # type: Optional[frames.KernelLine]
-        self.coming = []  # type: List[frames.KernelLine]
+        self.line: "Optional[frames.KernelLine]" = None
+        self.pending: "List[frames.KernelLine]" = []
         self.client = ""
         self.boot = uuid.uuid4().hex
         self.got = 0
-        """The number of the last message that the client has sent."""
+        """The number of the client's last message."""
         self.told_got = 0
         self.kept = frames.Kept()
-        self.left_out = [0, 0]  # messages and bytes
+        self.dropped = [0, 0]
+        """Messages and bytes."""
         self.busy = False
-        self.alone_s = time.monotonic()
+        self.unused_since_s = time.monotonic()
         self.ended_by = 0
         self.deaths = 0
-        self.early = []  # type: List[Any]
-        """Messages for the kernel that wait until it listens."""
+        self.queued: "List[Any]" = []
+        """Messages for a kernel that does not listen yet."""
         self.replies = kernel_process.Replies()
         self.gather_s = 0.0
-        """When the first message that is not yet in the line began to wait; 0: none waits."""
-        self.is_seen = self.is_whole = False
-        """Whether the waiting messages show something, and whether they are complete, so that no
-        more is waited for."""
+        """Time since which the first message outside the outbox waits; 0: none waits."""
+        self.has_output = self.is_complete = False
+        """The waiting messages show something; no more will follow."""
         self.wake_in, self.wake_out = os.pipe()
         for descriptor in (self.wake_in, self.wake_out):
             os.set_blocking(descriptor, False)
@@ -79,90 +76,82 @@ class Holder(object):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self.end)
         for number in (signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(number, self.warn)
+            signal.signal(number, self.report_signal)
 
-    def end(self, number, *_):
-        # type: (int, *Any) -> None
+    def end(self, number: int, *_: "Any") -> None:
         self.ended_by = self.ended_by or number
 
-    def warn(self, number, *_):
-        # type: (int, *Any) -> None
-        """Tell the client which signal Slurm sent: this is what sbatch's `--signal` is for."""
+    def report_signal(self, number: int, *_: "Any") -> None:
+        """Report to the client which signal Slurm sent (`--signal`)."""
         self.tell({"event": "signal", "signal": signal.Signals(number).name})
 
-    def run(self):
-        # type: () -> int
+    def run(self) -> int:
         self.process.start()
         while not self.ended_by:
             self.wait()
-            self.look_at_the_kernel()
-            if self.look_at_the_clock():
+            self.check_kernel()
+            if self.check_timeouts():
                 break
         if self.ended_by:
             self.tell({"event": "ending", "signal": signal.Signals(self.ended_by).name})
-        self.take_leave()
+        self.flush_last()
         self.process.close()
         return 128 + self.ended_by if self.ended_by else 0
 
     # --- waiting ---
 
-    def wait(self):
-        # type: () -> None
-        """Wait until a message comes or something is due, then take the messages and hand them
-        on."""
+    def wait(self) -> None:
+        """Wait for messages or a timeout, then forward the messages."""
         self.sleep()
-        self.welcome()
-        for line in list(self.coming):
-            self.hear(line)
+        self.accept()
+        for line in list(self.pending):
+            self.receive_frames(line)
         if self.line is not None:
-            self.hear(self.line)
+            self.receive_frames(self.line)
         for channel in list(self.process.sockets):
-            self.take_messages(channel)
+            self.forward_messages(channel)
         for reply in self.replies.overdue():
             self.keep(frames.SHELL, reply)
         if self.line is not None:
             self.fill(self.line)
             if not self.line.flush():
-                self.part()
+                self.disconnect()
 
-    def fill(self, line):
-        # type: (frames.KernelLine) -> None
-        """Fill the line with messages that come together in one go. Where they are not complete,
-        ask the client for an answer (`receive`)."""
+    def fill(self, line: frames.KernelLine) -> None:
+        """Send messages that arrive together in one piece. If more follow, ask the client for an
+        answer (framing.py)."""
         now_s = time.monotonic()
         waits = line.sent + 1 < self.kept.next
         self.gather_s = (self.gather_s or now_s) if waits else 0.0
-        self.is_whole = self.is_whole and waits
-        due = self.is_whole or now_s - self.gather_s > frames.gather_s(self.is_seen)
+        self.is_complete = self.is_complete and waits
+        due = self.is_complete or now_s - self.gather_s > frames.gather_s(self.has_output)
         if waits and (due or line.outbox):
             line.fill(self.kept)
-            if not self.is_whole:
+            if not self.is_complete:
                 line.say(frames.ASK)
-            self.is_whole, self.is_seen, self.gather_s = False, False, 0.0
+            self.is_complete, self.has_output, self.gather_s = False, False, 0.0
         if self.got > self.told_got and (line.outbox or now_s - line.said_s > ACKNOWLEDGE_S):
             self.told_got = self.got
             line.say(frames.GOT, frames.NUMBER.pack(self.got))
 
-    def sleep(self):
-        # type: () -> None
+    def sleep(self) -> None:
         poller = select.poll()
         poller.register(self.wake_in, select.POLLIN)
         poller.register(self.listener.fileno(), select.POLLIN)
-        for line in self.coming:
+        for line in self.pending:
             poller.register(line.source, select.POLLIN)
         if self.line is not None:
             events = select.POLLIN | (select.POLLOUT if self.line.outbox else 0)
             poller.register(self.line.source, events)
         for sock in self.process.sockets.values():
             poller.register(sock.fd, select.POLLIN)
-        # ZMQ's descriptors report a change once: ask for the messages that are there already.
+        # ZMQ's descriptors report a change once, so ask for messages that are there already.
         there = any(self.process.waiting(channel) for channel in self.process.sockets)
         poller.poll(0 if there else int(self.pause_s() * 1000))
         with contextlib.suppress(BlockingIOError):
             os.read(self.wake_in, 4096)
 
-    def pause_s(self):
-        # type: () -> float
+    def pause_s(self) -> float:
         if self.gather_s:
             return frames.GATHER_S
         if self.replies.held or not self.process.ready:
@@ -171,64 +160,59 @@ class Holder(object):
             return ACKNOWLEDGE_S
         if self.line is not None:
             return min(frames.ALIVE_S / 4, 5.0)
-        return min(5.0, max(0.01, self.alone_s + self.idle_s - time.monotonic()))
+        return min(5.0, max(0.01, self.unused_since_s + self.idle_s - time.monotonic()))
 
-    def look_at_the_clock(self):
-        # type: () -> bool
-        """Tell whether no client has come for too long. Close the line when the client is
-        silent."""
+    def check_timeouts(self) -> bool:
+        """Return whether the idle time is over. Disconnect a silent client."""
         now_s = time.monotonic()
         line = self.line
         if line is not None:
             if now_s - line.heard_s > frames.SILENCE_S:
-                self.part()
+                self.disconnect()
             elif now_s - line.said_s > frames.ALIVE_S:
                 line.say(framing.ALIVE)
         if self.line is not None or self.busy:
-            self.alone_s = now_s
-        if now_s - self.alone_s < self.idle_s:
+            self.unused_since_s = now_s
+        if now_s - self.unused_since_s < self.idle_s:
             return False
         print(IDLE.format(self.idle_s))
         return True
 
     # --- the kernel ---
 
-    def take_messages(self, channel):
-        # type: (bytes) -> None
+    def forward_messages(self, channel: bytes) -> None:
         for _ in range(BATCH):
             if not self.process.waiting(channel):
                 return
             was_ready = self.process.ready
             parts = self.process.receive(channel)
             if self.process.ready and not was_ready:
-                self.begin_work()
+                self.on_ready()
             if parts is None:
                 continue
             if channel == frames.SHELL:
                 if self.replies.add(parts):
                     continue
-                self.is_whole = True
+                self.is_complete = True
             elif channel == frames.IOPUB:
                 self.replies.output_s = time.monotonic()
-                self.is_seen = self.is_seen or not parts[0].endswith(frames.QUIET)
+                self.has_output = self.has_output or not parts[0].endswith(frames.QUIET)
                 if parts[0].endswith(b"status"):
                     self.note_status(parts)
             elif channel == frames.STDIN:
-                self.is_whole = True
+                self.is_complete = True
             self.keep(channel, parts)
 
-    def note_status(self, parts):
-        # type: (List[bytes]) -> None
+    def note_status(self, parts: "List[bytes]") -> None:
         content = parts[parts.index(kernel_process.DELIMITER) + 5]
         self.busy = b'"busy"' in content
         if not self.busy:
             self.deaths = 0
             for reply in self.replies.of(parts):
-                self.is_whole = True
+                self.is_complete = True
                 self.keep(frames.SHELL, reply)
 
-    def keep(self, channel, parts):
-        # type: (bytes, List[bytes]) -> None
+    def keep(self, channel: bytes, parts: "List[bytes]") -> None:
         body = frames.pack_parts(channel, parts)
         is_output = channel == frames.IOPUB and not parts[0].endswith(b"status")
         if frames.is_too_large(body):
@@ -237,46 +221,43 @@ class Holder(object):
                 return
             body = frames.pack_parts(channel, kernel_process.refused(parts))
         if is_output and self.kept.full(len(body)):
-            self.left_out = [self.left_out[0] + 1, self.left_out[1] + len(body)]
+            self.dropped = [self.dropped[0] + 1, self.dropped[1] + len(body)]
             return
-        if self.left_out[0] and channel != frames.OURS:
-            count, size = self.left_out
-            self.left_out = [0, 0]
+        if self.dropped[0] and channel != frames.OURS:
+            count, size = self.dropped
+            self.dropped = [0, 0]
             self.tell({"event": "left out", "messages": count, "bytes": size})
         try:
             self.kept.add(body)
         except OSError:
-            self.left_out = [self.left_out[0] + 1, self.left_out[1] + len(body)]
+            self.dropped = [self.dropped[0] + 1, self.dropped[1] + len(body)]
 
-    def tell(self, event):
-        # type: (Dict[str, Any]) -> None
-        self.is_whole = True
+    def tell(self, event: "Dict[str, Any]") -> None:
+        self.is_complete = True
         self.keep(frames.OURS, [json.dumps(event).encode("ascii")])
 
-    def begin_work(self):
-        # type: () -> None
+    def on_ready(self) -> None:
         self.busy = False
         self.tell({"event": "ready", "count": self.process.count, "info": self.process.info})
-        early, self.early = self.early, []
-        for channel, parts in early:
+        queued, self.queued = self.queued, []
+        for channel, parts in queued:
             self.process.send(channel, parts)
 
-    def look_at_the_kernel(self):
-        # type: () -> None
+    def check_kernel(self) -> None:
         status = self.process.ended()
         if status is None:
             self.process.ask()
             return
-        for channel in list(self.process.sockets):  # its last words
-            self.take_messages(channel)
-        if status < 0 and self.is_ended_too():
+        for channel in list(self.process.sockets):  # its last messages
+            self.forward_messages(channel)
+        if status < 0 and self.is_ending():
             return
         self.busy = False
         self.deaths += 1
         again = self.deaths < MOST_DEATHS
         self.tell({"event": "died", "status": status, "again": again})
         self.process.stop()
-        self.early = []
+        self.queued = []
         self.replies.held.clear()
         if again:
             self.process.start()
@@ -284,52 +265,47 @@ class Holder(object):
             print(GAVE_UP)
             self.ended_by = signal.SIGABRT
 
-    def is_ended_too(self):
-        # type: () -> bool
-        """Tell whether Slurm is ending this process too: it signals the processes of a job one
-        after the other."""
-        give_up_s = time.monotonic() + ENDED_TOO_S
+    def is_ending(self) -> bool:
+        """Return whether Slurm ends this process, too. It signals a job's processes one by one."""
+        give_up_s = time.monotonic() + ENDING_S
         while not self.ended_by and time.monotonic() < give_up_s:
             time.sleep(0.02)
         return bool(self.ended_by)
 
-    # --- who uses it ---
+    # --- the client ---
 
-    def welcome(self):
-        # type: () -> None
+    def accept(self) -> None:
         while select.select([self.listener], [], [], 0)[0]:
             sock = framing.accepted(self.listener)
             if sock is None:
-                return  # the others get their turn in the next round
-            self.coming.append(frames.KernelLine(sock))
+                return  # the next round accepts the others
+            self.pending.append(frames.KernelLine(sock))
 
-    def hear(self, line):
-        # type: (frames.KernelLine) -> None
+    def receive_frames(self, line: frames.KernelLine) -> None:
         found = line.receive()
         if found is None:
             if line is self.line:
-                self.part()
+                self.disconnect()
             else:
-                self.coming.remove(line)
+                self.pending.remove(line)
                 line.close()
             return
         for kind, body in found:
             if kind == frames.BEGIN:
-                self.begin(line, json.loads(body.decode("utf-8")))
+                self.attach(line, json.loads(body.decode("utf-8")))
             elif line is not self.line:
                 continue
             elif kind == frames.GOT:
                 self.kept.forget(frames.NUMBER.unpack(body)[0])
             elif kind == frames.MESSAGE:
-                self.take(body)
+                self.handle_message(body)
 
-    def begin(self, line, told):
-        # type: (frames.KernelLine, Dict[str, Any]) -> None
-        if line in self.coming:
-            self.coming.remove(line)
+    def attach(self, line: frames.KernelLine, told: "Dict[str, Any]") -> None:
+        if line in self.pending:
+            self.pending.remove(line)
         if self.line is not None and self.line is not line:
             self.line.say(frames.TAKEN)
-            self.part()
+            self.disconnect()
         if told["client"] != self.client:
             self.client, self.got = told["client"], told["from"] - 1
             line.sent = self.kept.first - 1
@@ -337,7 +313,7 @@ class Holder(object):
             self.kept.forget(told["got"])
             line.sent = max(told["got"], self.kept.first - 1)
         self.line = line
-        self.is_whole = True
+        self.is_complete = True
         self.told_got = self.got
         info = self.process.info if self.process.ready else None
         welcome = {
@@ -351,52 +327,47 @@ class Holder(object):
         }
         line.say(frames.WELCOME, json.dumps(welcome).encode("ascii"))
 
-    def take(self, body):
-        # type: (bytes) -> None
+    def handle_message(self, body: bytes) -> None:
         (number,) = frames.NUMBER.unpack_from(body)
         if number != self.got + 1:
-            return  # it has come before
+            return  # sent twice
         self.got = number
         channel, parts = frames.unpack_parts(body[frames.NUMBER.size :])
         if channel == frames.OURS:
-            self.obey(json.loads(parts[0].decode("utf-8"))["command"])
+            self.run_command(json.loads(parts[0].decode("utf-8"))["command"])
         elif channel == frames.CONTROL or self.process.ready:
             self.process.send(channel, parts)
         else:
-            self.early.append((channel, parts))
+            self.queued.append((channel, parts))
 
-    def obey(self, command):
-        # type: (str) -> None
+    def run_command(self, command: str) -> None:
         if command == "interrupt":
             self.process.interrupt()
         elif command == "restart":
             self.process.stop()
-            self.busy, self.deaths, self.early = False, 0, []
+            self.busy, self.deaths, self.queued = False, 0, []
             self.replies.held.clear()
             self.tell({"event": "restarting"})
             self.process.start()
 
-    def part(self):
-        # type: () -> None
+    def disconnect(self) -> None:
         if self.line is not None:
             self.line.close()
             self.line = None
-            self.alone_s, self.gather_s = time.monotonic(), 0.0
+            self.unused_since_s, self.gather_s = time.monotonic(), 0.0
 
-    def take_leave(self):
-        # type: () -> None
-        """Give the last messages some time to reach the client."""
-        give_up_s = time.monotonic() + FAREWELL_S
+    def flush_last(self) -> None:
+        """Give the last messages time to reach the client."""
+        give_up_s = time.monotonic() + FLUSH_S
         while self.line is not None and time.monotonic() < give_up_s:
             self.line.fill(self.kept)
             if not self.line.flush() or not self.line.outbox:
-                self.part()
+                self.disconnect()
             else:
                 select.select([], [self.line.sink], [], 0.2)
 
 
-def main(argv):
-    # type: (List[str]) -> int
+def main(argv: "List[str]") -> int:
     with open(os.path.join(argv[1], "task.json"), encoding="utf-8") as file:
         task = json.load(file)
     lacking = kernel_process.missing()
@@ -404,13 +375,13 @@ def main(argv):
         where = "{} ({})".format(sys.executable, sys.version.split()[0])
         print("{}: {} lacks {}".format(kernel_process.NOT_THERE, where, ", ".join(lacking)))
         return kernel_process.NOT_THERE_EXIT
-    holder = Holder(task["socket"], float(task["idle_s"]))
+    server = KernelServer(task["socket"], float(task["idle_s"]))
     if not os.path.exists(os.path.join(argv[1], "dashboards.json")):
-        return holder.run()
+        return server.run()
     import runner_dashboards  # noqa: PLC0415 - few jobs have any
 
     end_dashboards = runner_dashboards.start(os.path.abspath(argv[1]), argv[2], [], print)
-    exit_code = holder.run()
+    exit_code = server.run()
     end_dashboards()
     return exit_code
 

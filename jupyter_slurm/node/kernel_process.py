@@ -1,8 +1,7 @@
-"""The ipykernel of a kernel's job: a child process, and this side's ends of its channels.
+"""The ipykernel process of a kernel's job, and the sockets of its channels.
 
-Sent as text, Python 3.6 and later. It imports nothing but the standard library and zmq, which every
-ipykernel brings. The channels are Unix sockets in a folder of this user's alone, so messages need
-no signature there.
+Runs on the cluster, Python 3.6 and later, standard library and zmq only. The channels are Unix
+sockets in a private folder, so messages need no signature.
 """
 
 import collections
@@ -22,7 +21,7 @@ import private_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional
 
 DELIMITER = b"<IDS|MSG>"
 NOT_THERE_EXIT = 65
@@ -31,54 +30,47 @@ NOT_THERE = "jupyter-slurm: this Python has no ipykernel"
 KILL_S = 3.0
 OUTPUT_S = 1.0
 ASK_S = 1.0
-"""How often to ask a starting kernel who it is: what it says before anybody listens is lost (PUB
-and SUB of ZMQ)."""
+"""Seconds between requests to a starting kernel. What it publishes before the subscription is lost
+(PUB and SUB of ZMQ)."""
 PORTS = {frames.SHELL: 1, frames.IOPUB: 2, frames.STDIN: 3, frames.CONTROL: 4}
 HEARTBEAT = 5
 PRIVATE = "jslurm-kernel-"
 LONGEST_PARENT = 78
-"""The longest parent folder: with the name behind it, the path of a socket has 107 bytes at most
-(unix(7))."""
+"""The longest parent folder: the path of a socket has at most 107 bytes (unix(7))."""
 
 
-def missing():
-    # type: () -> List[str]
+def missing() -> "List[str]":
     """Return the modules that a kernel needs and this Python lacks."""
     return [name for name in ("ipykernel", "zmq") if importlib.util.find_spec(name) is None]
 
 
-def parent_id(parts):
-    # type: (List[bytes]) -> str
-    """Return the id of the request that a message is about; "" when it is about none."""
+def parent_id(parts: "List[bytes]") -> str:
+    """Return the ID of the request to which a message belongs, or ""."""
     parent = json.loads(parts[parts.index(DELIMITER) + 3].decode("utf-8", "replace"))
     return str(parent.get("msg_id", ""))
 
 
-def refused(reply):
-    # type: (List[bytes]) -> List[bytes]
-    """Return the reply turned into an error, which is small: the client waits for a reply."""
-    error = {"status": "error", "ename": "TooLargeError", "execution_count": 0}  # type: Any
+def refused(reply: "List[bytes]") -> "List[bytes]":
+    """Return a small error in place of a reply: the client waits for one."""
+    error: "Any" = {"status": "error", "ename": "TooLargeError", "execution_count": 0}
     error.update(evalue="The reply was too large to be sent.", traceback=[])
     return reply[: reply.index(DELIMITER) + 5] + [json.dumps(error).encode("ascii")]
 
 
-class Replies(object):
-    """The replies held back until the output that they are about has passed. The output comes
-    another way, and clients wait only some seconds for it. It ends with `idle`, or when no more
-    comes."""
+class Replies:
+    """Replies held until their output has passed: clients wait only some seconds for output after a
+    reply. Output ends with `idle`, or when no more arrives."""
 
-    def __init__(self):
-        # type: () -> None
-        self.held = collections.OrderedDict()  # type: Any
-        """The replies by their request's id."""
+    def __init__(self) -> None:
+        self.held: "Any" = collections.OrderedDict()
+        """Replies by request ID."""
         self.output_s = 0.0
-        """When output last came."""
-        self.ended = collections.deque(maxlen=16)  # type: Any
-        """The requests whose output has ended before the reply came; the reply may come last."""
+        """Time of the last output."""
+        self.ended: "Any" = collections.deque(maxlen=16)
+        """Requests whose output ended before the reply arrived."""
 
-    def add(self, parts):
-        # type: (List[bytes]) -> bool
-        """Hold the reply and return True; return False if its output has already ended."""
+    def add(self, parts: "List[bytes]") -> bool:
+        """Hold the reply. Return False if its output has already ended."""
         request = parent_id(parts)
         if request in self.ended:
             self.ended.remove(request)
@@ -87,9 +79,8 @@ class Replies(object):
         self.output_s = time.monotonic()
         return True
 
-    def of(self, status):
-        # type: (List[bytes]) -> List[List[bytes]]
-        """Return the reply whose output ends with `status`, or [] while it has not come."""
+    def of(self, status: "List[bytes]") -> "List[List[bytes]]":
+        """Return the reply whose output ends with `status`; [] if it has not arrived."""
         request = parent_id(status)
         reply = self.held.pop(request, None)
         if reply is None:
@@ -97,8 +88,7 @@ class Replies(object):
             return []
         return [reply]
 
-    def overdue(self):
-        # type: () -> List[List[bytes]]
+    def overdue(self) -> "List[List[bytes]]":
         if not self.held or time.monotonic() - self.output_s < OUTPUT_S:
             return []
         found = list(self.held.values())
@@ -106,53 +96,52 @@ class Replies(object):
         return found
 
 
-class KernelProcess(object):
-    """The ipykernel process, started again where needed, each time with a folder and a session of
-    its own."""
+class KernelProcess:
+    """The ipykernel process. Each start has sockets of its own."""
 
-    def __init__(self):
-        # type: () -> None
+    def __init__(self) -> None:
         import zmq  # noqa: PLC0415 - `missing` reports its absence first
 
         self.zmq = zmq
         self.context = zmq.Context()
-        self.folder, self.lock = private_folder.made(PRIVATE, LONGEST_PARENT)
-        self.sockets = {}  # type: Dict[bytes, Any]
+        self.folder, self.lock = private_folder.make(PRIVATE, LONGEST_PARENT)
+        self.sockets: "Dict[bytes, Any]" = {}
         self.count = 0
-        self.child = None  # type: Optional[subprocess.Popen[bytes]]
-        self.info = None  # type: Optional[Dict[str, Any]]
-        """What the kernel says of itself; None: it has not begun to listen."""
+        self.child: "Optional[subprocess.Popen[bytes]]" = None
+        self.info: "Optional[Dict[str, Any]]" = None
+        """The kernel's `kernel_info_reply`; None: it does not listen yet."""
         self.heard = False
-        """Whether we hear the kernel on iopub, which takes its own time to connect."""
+        """A message has arrived on iopub, which connects later than shell."""
         self.asked_s = 0.0
         self.session = uuid.uuid4().hex
         # What the kernel starts may be other jobs.
         self.engine = os.environ.pop("JSLURM_ENGINE", None)
 
-    def start(self):
-        # type: () -> None
+    def start(self) -> None:
         self.count += 1
         self.info, self.heard, self.asked_s = None, False, 0.0
         path = os.path.join(self.folder, "k{}".format(self.count))
         told = {"transport": "ipc", "ip": path, "key": "", "signature_scheme": "hmac-sha256"}
         ports = {"shell": frames.SHELL, "iopub": frames.IOPUB, "stdin": frames.STDIN}
         ports["control"] = frames.CONTROL
-        known = dict(told, hb_port=HEARTBEAT)  # type: Dict[str, Any]
+        known: "Dict[str, Any]" = dict(told, hb_port=HEARTBEAT)
         for name, channel in ports.items():
             known[name + "_port"] = PORTS[channel]
         with open(path + ".json", "w") as file:
             json.dump(known, file)
         self._connect(path)
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "ipykernel_launcher", "-f", path + ".json"] + self._begins(),
+            [sys.executable, "-m", "ipykernel_launcher", "-f", path + ".json"]
+            + self._engine_option(),
             stdin=subprocess.DEVNULL,
-            env=dict(os.environ, JPY_PARENT_PID=str(os.getpid())),  # it ends when this process has
+            env=dict(
+                os.environ, JPY_PARENT_PID=str(os.getpid())
+            ),  # the kernel ends with this process
             start_new_session=True,
         )
 
-    def _begins(self):
-        # type: () -> List[str]
-        """Return the option by which the kernel begins with the job's engine in its namespace."""
+    def _engine_option(self) -> "List[str]":
+        """Return the option that puts the job's engine into the kernel's namespace."""
         if self.engine is None:
             return []
         lines = (
@@ -165,30 +154,27 @@ class KernelProcess(object):
         )
         return ["--IPKernelApp.code_to_run=" + "; ".join(lines)]
 
-    def _connect(self, path):
-        # type: (str) -> None
+    def _connect(self, path: str) -> None:
         for channel, port in PORTS.items():
             kind = self.zmq.SUB if channel == frames.IOPUB else self.zmq.DEALER
             sock = self.context.socket(kind)
             sock.linger = 0
-            sock.sndhwm = sock.rcvhwm = 0  # what there is too much of is left out elsewhere
+            sock.sndhwm = sock.rcvhwm = 0  # `kernel_frames.Kept` has the limit
             sock.setsockopt(self.zmq.RECONNECT_IVL, 20)
             if channel == frames.IOPUB:
                 sock.setsockopt(self.zmq.SUBSCRIBE, b"")
             else:
-                # The same on all: what the kernel asks on stdin goes to the asker on shell.
+                # The same on all: the kernel prompts the client of the shell request on stdin.
                 sock.setsockopt(self.zmq.IDENTITY, self.session.encode("ascii"))
             sock.connect("ipc://{}-{}".format(path, port))
             self.sockets[channel] = sock
 
     @property
-    def ready(self):
-        # type: () -> bool
+    def ready(self) -> bool:
         return self.info is not None and self.heard
 
-    def ask(self):
-        # type: () -> None
-        """Ask the kernel who it is, until it has answered and iopub has been heard."""
+    def ask(self) -> None:
+        """Send `kernel_info_request` until the kernel has answered and iopub works."""
         now_s = time.monotonic()
         if not self.ready and now_s - self.asked_s >= ASK_S and self.child is not None:
             self.asked_s = now_s
@@ -203,15 +189,13 @@ class KernelProcess(object):
             body = [json.dumps(header).encode("ascii"), b"{}", b"{}", b"{}"]
             self.sockets[frames.SHELL].send_multipart([DELIMITER, b""] + body)
 
-    def send(self, channel, parts):
-        # type: (bytes, List[bytes]) -> None
+    def send(self, channel: bytes, parts: "List[bytes]") -> None:
         self.sockets[channel].send_multipart(parts)
 
-    def receive(self, channel):
-        # type: (bytes) -> Optional[List[bytes]]
-        """Return a message for the client, or None when there is none or it was for this module."""
+    def receive(self, channel: bytes) -> "Optional[List[bytes]]":
+        """Return a message for the client; None if there is none, or this class handled it."""
         try:
-            parts = self.sockets[channel].recv_multipart(self.zmq.NOBLOCK)  # type: List[bytes]
+            parts: "List[bytes]" = self.sockets[channel].recv_multipart(self.zmq.NOBLOCK)
         except self.zmq.Again:
             return None
         if self.ready and channel != frames.SHELL:
@@ -226,30 +210,24 @@ class KernelProcess(object):
             self.info = json.loads(parts[at + 5].decode("utf-8", "replace"))
         return None
 
-    def waiting(self, channel):
-        # type: (bytes) -> bool
+    def waiting(self, channel: bytes) -> bool:
         return bool(self.sockets[channel].getsockopt(self.zmq.EVENTS) & self.zmq.POLLIN)
 
-    def interrupt(self):
-        # type: () -> None
+    def interrupt(self) -> None:
         self.signal(signal.SIGINT)
 
-    def signal(self, number):
-        # type: (int) -> None
-        """Send a signal to the kernel and to all that it has started, which is in its session's
-        group."""
+    def signal(self, number: int) -> None:
+        """Send a signal to the kernel's process group."""
         if self.child is not None:
-            with contextlib.suppress(OSError):  # there is nothing left of it
+            with contextlib.suppress(OSError):  # the group has ended
                 os.killpg(self.child.pid, number)
 
-    def ended(self):
-        # type: () -> Optional[int]
-        """Return how the kernel ended, as subprocess gives it, or None while it runs."""
+    def ended(self) -> "Optional[int]":
+        """Return the kernel's return code; None: it runs."""
         return None if self.child is None else self.child.poll()
 
-    def stop(self):
-        # type: () -> None
-        """Stop the kernel with all that it has started, and close its channels."""
+    def stop(self) -> None:
+        """Stop the kernel's process group, and close the channels."""
         if self.child is None:
             return
         self.signal(signal.SIGTERM)
@@ -262,8 +240,7 @@ class KernelProcess(object):
             sock.close()
         self.sockets.clear()
 
-    def close(self):
-        # type: () -> None
+    def close(self) -> None:
         self.stop()
         self.context.term()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,14 +1,13 @@
-"""A lab: JupyterLab of the image's Python as a job, on a Unix socket, and the door to it.
+"""A lab: the image's JupyterLab on a Unix socket, with a proxy that forwards to it.
 
     python3 -uB lab.py JOBDIR ATTEMPT
 
-Runs on the cluster, Python 3.6 and later, standard library only. The server has no port, so nobody
-has to choose one and nobody else can take it. It has a token that is derived from the job's key:
-whoever has the key can derive it too. The token lies in a file of the user's own, in no command
-line and no environment. The door (lab_door.py) lets in nobody but this user: the relay of the job
-(relay.py). The last line of `lab.N.jsonl` says how far the lab is.
-Exit code: 0 it was idle for too long or was shut down from inside, 65 there is no JupyterLab, 70 it
-ended as it started, 128 + n signal n ended it.
+Runs on the cluster, Python 3.6 and later, standard library only. The server has no port, so no
+other program can take it. Its token is derived from the job's key, and is passed in a private
+file, not in argv or the environment. Only this user's programs can connect to the proxy
+(socket_proxy.py). The last line of `lab.N.jsonl` gives the lab's state.
+Exit code: 0 it was idle or was shut down in the page, 65 JupyterLab is missing, 70 it failed at the
+start, 128 + n signal n ended it.
 """
 
 import contextlib
@@ -25,39 +24,51 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` leaves it out
-import lab_door
-import lab_page
 import private_folder
+import socket_proxy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Iterator, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, Iterator, List, Optional
 
     import lab_activity
 
 MISSING_EXIT = 65
-"""EX_DATAERR of sysexits.h, and the next two EX_UNAVAILABLE and EX_SOFTWARE: outcome/verdict.py."""
+"""EX_DATAERR of sysexits.h; the next are EX_SOFTWARE and EX_IOERR."""
 FAILED_EXIT = 70
 NO_ROOM_EXIT = 74
 PATIENCE_S = 4.0
-"""How long to wait for the server to end its kernels. Slurm kills what is left KillWait after its
-SIGTERM, which this assumes is five seconds at least (slurmd/req.c)."""
+"""Seconds for the server to end its kernels. Slurm sends SIGKILL after KillWait, which is at least
+five seconds (slurmd/req.c)."""
 LOOK_S = 0.1
 SOON_S = 0.01
 LOOK_SHARE = 0.02
-"""The share of the server's start-up time so far by which a look may be late."""
+"""The time between two looks at a starting server, as a share of its time so far."""
 PRIVATE = "jslurm-lab-"
 LONGEST_PARENT = 35
-"""The path of a socket has 107 bytes at most (unix(7)); the longest is that of a kernel, which
-jupyter_client calls PARENT/jslurm-lab-XXXXXXXX/r/kernel-UUID-ipc-N."""
+"""The path of a socket has at most 107 bytes (unix(7)). The longest is a kernel's, which
+jupyter_client names PARENT/jslurm-lab-XXXXXXXX/r/kernel-UUID-ipc-N."""
 ANY_PARENT = 4096
 """PATH_MAX (limits.h)."""
+EXTENSION = "jupyter-slurm-lab"
+SCRIPT = "lab_page.js"
+TEXTS = "lab_page.json"
+"""The translations of SCRIPT's texts."""
+PACKAGE = {
+    "name": EXTENSION,
+    "version": "1.0.0",
+    "description": "Shows which job this JupyterLab runs in",
+    "jupyterlab": {
+        "extension": True,
+        "_build": {"load": "static/" + SCRIPT, "extension": "./extension"},
+    },
+}
 
 CONFIG = """\
 # Written by jupyter-slurm for one job.
 import os
 import jupyterlab
-# Of its own: the notebooks of another JupyterLab's are not opened here with second kernels.
+# Its own: the notebooks of another JupyterLab must not open here with second kernels.
 c.LabApp.workspaces_dir = {workspaces!r}
 if int(jupyterlab.__version__.split(".")[0]) < 3:
     server = c.NotebookApp
@@ -75,16 +86,15 @@ if identity is server:
     server.password = ""
 else:
     c.PasswordIdentityProvider.hashed_password = ""
-# At a kernel's port everybody on the node could read what it publishes: only orders are signed.
+# Any user of the node could read a kernel's output at its port: only requests are signed.
 c.KernelManager.transport = "ipc"
 server.sock = {sock!r}
 server.sock_mode = "0600"
 server.base_url = {base_url!r}
 server.open_browser = False
 server.allow_root = True
-# Whoever is sent here by another name (DNS rebinding) is refused: here, and before, where the
-# lab's port is. That gives it a new name whenever it is opened, of which only the beginning is
-# known when this is written.
+# Requests with another Host header are refused (DNS rebinding), here and at the lab's port. Each
+# opening has its own name; only its beginning is known here.
 class Names(list):
     def __contains__(self, name):
         of_lab = name.startswith({host!r}) and name.endswith(".localhost")
@@ -97,13 +107,13 @@ server.tornado_settings = {{
 }}
 """
 BELOW_ANOTHER = """\
-# The Jupyter below whose address it is shown puts the token in; the page would send it there.
+# The Jupyter server that forwards requests adds the token. The page would send it to that server.
 shown["token"] = ""
 """
 
 
-class ProgressFile(object):
-    """The file that reports how far the lab is: lines of JSON, of which the last counts."""
+class ProgressFile:
+    """The file with the lab's states: lines of JSON. The last one counts."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -113,24 +123,24 @@ class ProgressFile(object):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         try:
             descriptor = os.open(self.path, flags, 0o600)
-        except OSError as error:  # the disk may be full for a while; it is reported in the end
-            complain("%s cannot be written: %s" % (self.path, error))
+        except OSError as error:  # the disk is full for a while
+            complain("cannot write %s: %s" % (self.path, error))
             return
         with contextlib.suppress(OSError), os.fdopen(descriptor, "wb") as file:
             file.write(json.dumps(line).encode("ascii") + b"\n")
 
 
 class Ended(Exception):
-    """The end of the lab: the exit code, and what the last line is to say."""
+    """The lab has ended, with this exit code and last state."""
 
     def __init__(self, exit_code: int, step: str) -> None:
-        super(Ended, self).__init__(step)
+        super().__init__(step)
         self.exit_code = exit_code
         self.step = step
 
 
-class Lab(object):
-    """One server, from the search for it to its end."""
+class Lab:
+    """The server, from start to end."""
 
     def __init__(self, folder: str, attempt: str) -> None:
         with open(os.path.join(folder, "task.json"), encoding="utf-8") as file:
@@ -141,7 +151,7 @@ class Lab(object):
         self.folder = folder
         self.attempt = attempt
         self.tell = ProgressFile(os.path.join(folder, "lab.%s.jsonl" % attempt))
-        self.server = None  # type: Optional[subprocess.Popen[bytes]]
+        self.server: "Optional[subprocess.Popen[bytes]]" = None
         self.signals, self.waker = os.pipe()
         for descriptor in (self.signals, self.waker):
             os.set_blocking(descriptor, False)
@@ -151,27 +161,27 @@ class Lab(object):
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
 
     def run(self, private: str, temporary: str) -> "Ended":
-        """Run the server until it ends, and return how. `private` holds sockets, so its path is
-        short; `temporary` lies where TMPDIR says."""
+        """Run the server until it ends. `private`: a folder for sockets, with a short path;
+        `temporary`: a folder in TMPDIR."""
         try:
             self.start(private, temporary)
-            self.wait_until_it_answers()
+            self.wait_until_ready()
             self.serve()
         except Ended as ended:
             return ended
         finally:
             self.stop(private, temporary)
-        raise AssertionError  # both only raise
+        raise AssertionError  # `serve` always raises
 
     # --- the server ---
 
     def start(self, private: str, temporary: str) -> None:
         command = own_command()
         if command is None:
-            complain("there is no JupyterLab for %s" % sys.executable)
+            complain("%s has no JupyterLab" % sys.executable)
             raise Ended(MISSING_EXIT, "missing")
         self.sock = os.path.join(private, "server")
-        self.page = lab_page.Page(private, self.folder, self.attempt, self.task)
+        self.page = Page(private, self.folder, self.attempt, self.task)
         self.page.write()
         config = os.path.join(private, "jupyter_lab_config.py")
         host = "lab-%s-" % self.task["id"]
@@ -188,40 +198,41 @@ class Lab(object):
         )
         put(config, text)
         env = dict(os.environ, JUPYTER_RUNTIME_DIR=os.path.join(private, "r"))
-        # What it or one of its extensions leaves there goes with it, also when it is killed.
+        # What the server leaves there is removed, even after a kill.
         env["TMPDIR"] = temporary
         for name in ("JUPYTER_TOKEN", "JUPYTER_TOKEN_FILE", "JUPYTER_PORT", "JUPYTER_PORT_RETRIES"):
             env.pop(name, None)
-        # In a session of its own: a Ctrl-C or a signal to the job's group is for this process.
+        # Its own session: a signal to the job's group is for this process.
         self.server = subprocess.Popen(
             command + ["--config=" + config],
             env=env,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        # The rest is done while it starts.
-        self.activity = self.made_activity()
-        reach = functools.partial(lab_door.at_path, self.sock)
-        self.door = lab_door.Door(self.task["door"], reach, self.activity.stir)
+        # The server starts meanwhile.
+        self.activity = self.make_activity()
+        connect = functools.partial(socket_proxy.connect_path, self.sock)
+        name = self.task["door"]
+        self.proxy = socket_proxy.SocketProxy(name, connect, self.activity.mark_used)
         self.tell("starting")
 
-    def wait_until_it_answers(self) -> None:
+    def wait_until_ready(self) -> None:
         began_s = time.monotonic()
         while not self.activity.server.answers():
-            self.was_told_to_end()
+            self.check_signals()
             if self.exit_code() is not None:
-                complain("JupyterLab ended as it started (%s)" % self.exit_code())
+                complain("JupyterLab failed at the start (exit code %s)" % self.exit_code())
                 raise Ended(FAILED_EXIT, "failed")
             waited_s = time.monotonic() - began_s
-            self.door.step(self.signals, min(LOOK_S, max(SOON_S, LOOK_SHARE * waited_s)))
+            self.proxy.step(self.signals, min(LOOK_S, max(SOON_S, LOOK_SHARE * waited_s)))
 
     def exit_code(self) -> "Optional[int]":
-        """Return the server's exit code, or None while it runs."""
+        """Return the server's exit code; None: it runs."""
         assert self.server is not None
         return self.server.poll()
 
-    def was_told_to_end(self) -> None:
-        """Raise Ended when a signal has told the lab to end."""
+    def check_signals(self) -> None:
+        """Raise Ended after a signal that ends the lab."""
         try:
             numbers = set(os.read(self.signals, 4096))
         except BlockingIOError:
@@ -229,8 +240,8 @@ class Lab(object):
         for number in sorted(numbers - {signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2}):
             raise Ended(128 + number, "told to end")
 
-    def made_activity(self) -> "lab_activity.Activity":
-        import lab_activity  # noqa: PLC0415 - takes its time, while JupyterLab starts
+    def make_activity(self) -> "lab_activity.Activity":
+        import lab_activity  # noqa: PLC0415 - slow, while JupyterLab starts
 
         server = lab_activity.Server(self.sock, self.token, self.task["base_url"])
         return lab_activity.Activity(
@@ -245,17 +256,17 @@ class Lab(object):
         self.tell("ready", python=python, idle_since_s=idle_since_s)
 
     def serve(self) -> None:
-        """Serve until the lab is over; raise Ended then."""
-        self.page.renew()  # before a browser loads it
+        """Serve until the lab ends. Raise Ended."""
+        self.page.renew()
         self.tell_ready(None)
-        self.activity.stir()  # it begins now
+        self.activity.mark_used()
         self.activity.start()
         while True:
-            self.door.step(self.signals, self.activity.pause_s)
-            self.was_told_to_end()
+            self.proxy.step(self.signals, self.activity.pause_s)
+            self.check_signals()
             exit_code = self.exit_code()
             if exit_code is not None:
-                complain("JupyterLab has ended (%d)" % exit_code)
+                complain("JupyterLab ended with exit code %d" % exit_code)
                 raise Ended(FAILED_EXIT if exit_code else 0, "died" if exit_code else "shut down")
             if self.activity.is_over():
                 raise Ended(0, "idle")
@@ -265,7 +276,7 @@ class Lab(object):
             return
         deadline_s = time.monotonic() + PATIENCE_S
         self.send(signal.SIGTERM)
-        # Before anything else: if this process is killed meanwhile, it removes nothing any more.
+        # First: this process may be killed while it waits.
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
         while self.exit_code() is None and time.monotonic() < deadline_s:
@@ -274,21 +285,70 @@ class Lab(object):
         self.server.wait()
 
     def send(self, number: int) -> None:
-        """Send a signal to the server and to what it has started in its own session."""
+        """Send a signal to the server's process group."""
         assert self.server is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.server.pid, number)
 
 
+class Page:
+    """The title and the bar of the lab's page. `folder`: the job's. The extension's files are in
+    `private`; nothing in the user's own JupyterLab changes. The bar needs JupyterLab 3 or later,
+    and reads `facts.json`."""
+
+    def __init__(self, private: str, folder: str, attempt: str, task: "Dict[str, Any]") -> None:
+        self.folder = folder
+        self.started = os.path.join(folder, "started.%s.json" % attempt)
+        self.extensions = os.path.join(private, "extensions")
+        self.workspaces = os.path.join(private, "workspaces")
+        self.static = os.path.join(self.extensions, EXTENSION, "static")
+        self.job = {
+            "id": task["id"],
+            "name": task["name"],
+            "node": os.environ.get("SLURMD_NODENAME") or os.uname().nodename,
+            "gpus": task["gpus"],
+        }
+        self.written: "Optional[Dict[str, Any]]" = None
+
+    @property
+    def title(self) -> str:
+        return " · ".join([self.job["name"], self.job["node"], "JupyterLab"])
+
+    def write(self) -> None:
+        """Write the extension. Raise OSError."""
+        os.makedirs(self.static, mode=0o700)
+        here = os.path.dirname(os.path.abspath(__file__))
+        for name in (SCRIPT, TEXTS):
+            shutil.copyfile(os.path.join(here, name), os.path.join(self.static, name))
+        put_json(os.path.join(self.extensions, EXTENSION, "package.json"), PACKAGE)
+        self.renew()
+
+    def renew(self) -> None:
+        """Write the facts if they have changed. The agent updates `limit` in the job's folder."""
+        facts = dict(self.job, end_s=self.end_s())
+        if facts != self.written:
+            with contextlib.suppress(OSError):  # the disk is full for a while, or the lab has ended
+                put_json(os.path.join(self.static, "facts.json"), facts)
+                self.written = facts
+
+    def end_s(self) -> "Optional[float]":
+        """Return when the time limit ends the job; None: not known yet."""
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            with open(self.started, encoding="utf-8") as file:
+                started_s = json.load(file)["time_s"]
+            with open(os.path.join(self.folder, "limit"), encoding="utf-8") as file:
+                return float(started_s + int(file.read()))
+        return None
+
+
 def token_of(key: bytes) -> str:
-    """Return the server's token. Whoever starts the lab has the key too, so the token need not
-    travel."""
+    """Derive the server's token. The agent has the key and does the same."""
     return hmac.new(key, b"lab", hashlib.sha256).hexdigest()
 
 
 def own_command() -> "Optional[List[str]]":
-    """Return the command that starts the image's JupyterLab, or None when it has none."""
-    import importlib.util  # noqa: PLC0415 - takes its time
+    """Return the command that starts the image's JupyterLab; None: it has none."""
+    import importlib.util  # noqa: PLC0415 - slow
 
     if importlib.util.find_spec("jupyterlab") is not None:
         return [sys.executable, "-m", "jupyterlab"]
@@ -302,6 +362,14 @@ def put(path: str, text: str) -> None:
         file.write(text)
 
 
+def put_json(path: str, value: "Any") -> None:
+    """Write a file atomically. Raise OSError."""
+    descriptor = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+    os.replace(path + ".new", path)
+
+
 def complain(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write("jupyter-slurm: %s\n" % text)
@@ -309,8 +377,8 @@ def complain(text: str) -> None:
 
 @contextlib.contextmanager
 def used_folder(longest_parent: int) -> "Iterator[str]":
-    """Make a folder for this lab alone, and remove it at the end."""
-    path, lock = private_folder.made(PRIVATE, longest_parent)
+    """Make a private folder, and remove it at the end."""
+    path, lock = private_folder.make(PRIVATE, longest_parent)
     try:
         yield path
     finally:
@@ -325,12 +393,12 @@ def main(argv: "List[str]") -> int:
             private = folders.enter_context(used_folder(LONGEST_PARENT))
             temporary = folders.enter_context(used_folder(ANY_PARENT))
         except OSError as error:
-            complain("the lab cannot be set up: %s" % error)
+            complain("cannot set up the lab: %s" % error)
             return NO_ROOM_EXIT
         try:
             ended = lab.run(private, temporary)
         except OSError as error:
-            complain("the lab cannot go on: %s" % error)
+            complain("the lab failed: %s" % error)
             is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             ended = Ended(NO_ROOM_EXIT if is_full else FAILED_EXIT, "failed")
     lab.tell(ended.step)

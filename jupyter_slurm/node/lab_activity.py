@@ -1,8 +1,8 @@
-"""Whether anybody still uses a lab: what its server says, and what is written through its door.
+"""Idle detection for a lab.
 
-Runs on the cluster, Python 3.6 and later, standard library only. An open page sends the server
-requests all day long: these are not a sign of a person, and neither is a kernel that has nothing to
-do. A kernel at work, output, a keystroke in a terminal, and a change to a file are.
+Runs on the cluster, Python 3.6 and later, standard library only. An open page sends requests all
+day, so a request is not activity. A busy kernel, output, a keystroke in a terminal and a changed
+file are.
 """
 
 import calendar
@@ -15,21 +15,21 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Callable, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Callable, Optional
 
 LONGEST_LOOK_S = 30.0
 SOON_S = 1.0
-"""How long after a sign of somebody it looks: what was asked for is done by then."""
+"""Seconds between a change and the next look, so that the server has handled it."""
 LOOKS = 10
-"""How many looks happen within the idle time."""
+"""Looks within the idle time."""
 ANSWER_S = 10.0
-TOLD_AFTER = 0.5
-"""The share of the idle time after which it is reported: before, nobody needs to know."""
+REPORT_SHARE = 0.5
+"""The share of the idle time after which to report that the lab is idle."""
 
 
 class ServerConnection(http.client.HTTPConnection):
     def __init__(self, path: str) -> None:
-        super(ServerConnection, self).__init__("localhost", timeout=ANSWER_S)
+        super().__init__("localhost", timeout=ANSWER_S)
         self.path = path
 
     def connect(self) -> None:
@@ -38,7 +38,7 @@ class ServerConnection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
-class Server(object):
+class Server:
     """Jupyter's REST API behind the socket `path`, below `base_url`."""
 
     def __init__(self, path: str, token: str, base_url: str) -> None:
@@ -47,7 +47,7 @@ class Server(object):
         self.headers = {"Authorization": "token " + token}
 
     def get(self, what: str) -> "Any":
-        """Return what the server answers, or None when it does not."""
+        """Return the answer; None: the server does not answer."""
         connection = ServerConnection(self.path)
         with contextlib.closing(connection):
             try:
@@ -63,53 +63,52 @@ class Server(object):
         return self.get("status") is not None
 
 
-class Activity(object):
-    """When somebody last did something in the lab. Once half of the idle time is over, `tell` is
-    called with the time since when the lab has been idle, and with None when it is in use again.
-    `beside` is called after each look."""
+class Activity:
+    """The time of the last activity. After half of the idle time, `report` is called with that
+    time, and with None when the lab is in use again. `after_look` is called after each look."""
 
     def __init__(
         self,
         server: Server,
         idle_s: float,
-        tell: "Callable[[Optional[float]], None]",
-        beside: "Callable[[], None]",
+        report: "Callable[[Optional[float]], None]",
+        after_look: "Callable[[], None]",
     ) -> None:
         self.server = server
         self.idle_s = idle_s
-        self.tell = tell
-        self.beside = beside
+        self.report = report
+        self.after_look = after_look
         self.last_s = time.time()
-        self.told = False
-        self.stirred = threading.Event()
+        self.is_reported = False
+        self.used = threading.Event()
         self.pause_s = min(LONGEST_LOOK_S, idle_s / LOOKS)
-        self.thread = threading.Thread(target=self.look_again_and_again)
+        self.thread = threading.Thread(target=self.keep_looking)
         self.thread.daemon = True
 
     def start(self) -> None:
         self.thread.start()
 
-    def stir(self) -> None:
-        """Record that somebody has done something now."""
+    def mark_used(self) -> None:
+        """Record activity now."""
         self.last_s = time.time()
-        self.stirred.set()
+        self.used.set()
 
     def is_over(self) -> bool:
-        """Tell whether nobody has done anything for too long; report a change through `tell`."""
+        """Return whether the idle time is over; report a change."""
         quiet_s = time.time() - self.last_s
-        idle = quiet_s >= self.idle_s * TOLD_AFTER
-        if idle != self.told:
-            self.told = idle
-            self.tell(round(self.last_s, 3) if idle else None)
+        idle = quiet_s >= self.idle_s * REPORT_SHARE
+        if idle != self.is_reported:
+            self.is_reported = idle
+            self.report(round(self.last_s, 3) if idle else None)
         return quiet_s >= self.idle_s
 
-    def look_again_and_again(self) -> None:
+    def keep_looking(self) -> None:
         while True:
-            if self.stirred.wait(self.pause_s):
+            if self.used.wait(self.pause_s):
                 time.sleep(SOON_S)
-                self.stirred.clear()
+                self.used.clear()
             self.look()
-            self.beside()
+            self.after_look()
 
     def look(self) -> None:
         for kind in ("kernels", "terminals"):
@@ -121,7 +120,7 @@ class Activity(object):
 
 
 def seconds(text: "Optional[str]") -> float:
-    """Return the time that `2026-01-31T12:00:00.123456Z` names, or 0 when there is none."""
+    """Parse `2026-01-31T12:00:00.123456Z`; return 0 for anything else."""
     try:
         return float(calendar.timegm(time.strptime((text or "")[:19], "%Y-%m-%dT%H:%M:%S")))
     except ValueError:

@@ -1,12 +1,12 @@
-// Shows in JupyterLab's own page which job it runs in: a colour, and in the top bar the job, its
-// node, its GPUs, the time that it has left, "More time" and "End". JupyterLab 3 and later load it
-// as they load any extension; written by hand, since the node has nothing that could build one.
+// A bar in JupyterLab's own page that names the job: its color, name, node, GPUs, the time left and
+// "End". JupyterLab 3 and later load this file like any extension. It is written by hand, because
+// the node has nothing to build one with.
 'use strict';
 (() => {
   const NAME = 'jupyter-slurm-lab';
   const LOOK_MS = 30_000;
   const SOON_S = 600;
-  /** Chosen by the job's id, so that labs side by side differ; white text is legible on each. */
+  /** The job's ID selects one. White text is legible on each. */
   const COLOURS = ['#a8326b', '#7b3fb5', '#00786f', '#a34a00', '#3f6b00', '#8a5a00', '#00688f'];
   const STYLE = `
     #jp-top-panel::after { content: ''; position: absolute; inset: 0 0 auto; height: 3px;
@@ -24,7 +24,7 @@
       cursor: pointer; }
     #${NAME} > button:hover { background: var(--jp-layout-color2); }
     #${NAME} > button:focus-visible { outline: 2px solid var(--jp-brand-color1); }
-    /* What is dropped or cut below is in titles. */
+    /* The tooltip has what is hidden or cut below. */
     @media (max-width: 1000px) {
       #${NAME} > .jslurm-gpus { display: none; }
     }
@@ -33,9 +33,7 @@
       #${NAME} > .jslurm-name, #${NAME} > button { padding: 0 5px; }
       #${NAME} > .jslurm-name { max-width: 8ch; }
       #${NAME} > .jslurm-node { display: none; }
-      #${NAME} > .jslurm-more { font-size: 0; }
-      .jslurm-more::before { font-size: var(--jp-ui-font-size1); content: '+'; }
-      /* The menus that do not fit are come to by scrolling, swiping and keys. */
+      /* Menus that do not fit are reached by scrolling, swiping and keys. */
       #jp-menu-panel { flex: 0 1 auto; min-width: 0; }
       #jp-MainMenu { overflow-x: auto; scrollbar-width: none; }
     }`;
@@ -49,18 +47,18 @@
     return (await get())();
   }
 
-  /** The header by which a server knows its own pages; a hub's wants it for all that they read. */
+  /** The header that marks requests of the server's own pages. A hub requires it to read files. */
   function ourPage() {
     const xsrf = /(?:^|; *)_xsrf=([^;]*)/.exec(document.cookie)?.[1];
     return xsrf === undefined ? {} : { 'X-XSRFToken': xsrf };
   }
 
-  /** Fetches a file that lies beside this one. */
+  /** Fetches a file from this file's folder. */
   function beside(name) {
     return fetch(new URL(name, script), { cache: 'no-store', headers: ourPage() });
   }
 
-  /** What lab_page.py has written, and the time by the node's clock. */
+  /** The facts that lab.py wrote, and the time by the node's clock. */
   async function facts() {
     const answer = await beside('facts.json');
     return { ...(await answer.json()), now_s: Date.parse(answer.headers.get('Date')) / 1000 };
@@ -125,18 +123,9 @@
       node.append(...Object.values(this.parts));
     }
 
-    /** Shows `told`, but the time limit as it was changed here, until the node knows of it. */
     tell(told) {
-      this.told = told;
-      const { end_s } = this.changed?.was === told.end_s ? this.changed : told;
-      this.show({ ...told, left_s: end_s === null ? null : Math.max(0, end_s - told.now_s) });
-    }
-
-    extend(job) {
-      if (job !== null && job.limit_s !== null) {
-        this.changed = { was: this.told.end_s, end_s: job.started_s + job.limit_s };
-        this.tell(this.told);
-      }
+      const { end_s, now_s } = told;
+      this.show({ ...told, left_s: end_s === null ? null : Math.max(0, end_s - now_s) });
     }
 
     show({ id, name, node, gpus, left_s }) {
@@ -168,51 +157,21 @@
     return node;
   }
 
-  /** JupyterLab's own command asks first, ends the server, and says that it has ended. */
+  /** Saves all documents, then runs JupyterLab's own command, which asks and ends the server. */
   function endButtons(app) {
     const command = 'filemenu:shutdown';
     if (!app.commands.hasCommand(command) || !app.commands.isVisible(command)) {
       return [];
     }
     const title = trans.__('Shut down JupyterLab, which ends the job');
-    return [button('end', trans.__('End'), title, () => void app.commands.execute(command))];
-  }
-
-  /**
-   * Only below the Jupyter that it was started from, which can ask Slurm. `tell` is told when the
-   * job ends from then on.
-   */
-  function timeButtons(tell) {
-    const [outer, below] = location.pathname.split('/jupyter-slurm/lab-proxy/');
-    if (below === undefined) {
-      return [];
-    }
-    const more = () => void moreTime(outer, below.split('/')[0]).then(tell);
-    const title = trans.__('Change the time limit of the job, where Slurm allows that');
-    return [button('more', trans.__('More time…'), title, more)];
-  }
-
-  /** Asks how much, and returns the job; null: it has the limit that it had. */
-  async function moreTime(outer, id) {
-    const { InputDialog, showErrorMessage } = await shared('@jupyterlab/apputils');
-    const title = trans.__('More time');
-    const label = trans.__('+1h: an hour more; 4h: four hours in all');
-    const asked = { title, label, text: '+1h' };
-    const { button, value } = await InputDialog.getText(asked);
-    if (!button.accept || !value) {
-      return null;
-    }
-    const answer = await fetch(`${outer}/jupyter-slurm/api/extend`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json', ...ourPage() },
-      body: JSON.stringify({ job_id: id, limit: value })
-    });
-    const job = await answer.json();
-    if (!answer.ok) {
-      await showErrorMessage(title, [job.message, job.hint].filter(Boolean).join(' '));
-      return null;
-    }
-    return job;
+    const save = 'docmanager:save-all';
+    const end = async () => {
+      if (app.commands.hasCommand(save)) {
+        await app.commands.execute(save).catch(() => undefined); // JupyterLab shows the error
+      }
+      await app.commands.execute(command);
+    };
+    return [button('end', trans.__('End'), title, () => void end())];
   }
 
   async function activate(app, translator) {
@@ -223,7 +182,7 @@
     const bar = new Bar(widget.node);
     const look = async () => {
       if (!document.hidden) {
-        // Of a lab that is out of reach the page says so itself.
+        // The page itself reports a lost connection.
         await facts().then(
           told => bar.tell(told),
           () => undefined
@@ -235,7 +194,7 @@
     document.addEventListener('visibilitychange', look);
     setInterval(look, LOOK_MS);
     app.restored.then(() => {
-      widget.node.append(...timeButtons(job => bar.extend(job)), ...endButtons(app));
+      widget.node.append(...endButtons(app));
     });
   }
 

@@ -1,14 +1,13 @@
-"""The launcher of a job on many nodes: has srun start the engine on all of them, once each node has
-reached the first one.
+"""The launcher of a job on many nodes.
 
     python3 -uBS launch.py JOBDIR ATTEMPT
 
 Runs on the first node, outside any image, Python 3.6 and later, standard library only; without
-`site`, which takes long to read from a home on NFS. srun starts launch_node.py: once on each node,
-or with MPI in each rank. The first one on each node connects to this program, by whichever of its
-addresses it reaches. When all have connected, world.N.json describes the nodes, and they start the
-engine's program in the image. The connections stay: a node that is gone closes its own.
-Exit code: that of the first rank that failed; 69 when the nodes could not begin.
+`site`, which is slow to read from a home on NFS. srun starts launch_node.py on each node, or with
+MPI in each rank. The first task on each node connects to this program, by any of its addresses.
+When all have connected, world.N.json describes the nodes, and they start the engine's program in
+the image. The connections stay open: a lost node closes its own.
+Exit code: that of the first rank that failed; 69 if the nodes could not start.
 """
 
 import hmac
@@ -32,58 +31,56 @@ import runner_ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional, Tuple
 
 JOIN_S = 45.0
-"""Time for all nodes to connect. With the end of the step it makes 60 s at most."""
+"""Time for all nodes to connect. With the end of the step it is 60 s at most."""
 HELLO_S = 5.0
 WORD_S = 5.0
 """Time for srun's reason after the first sign that the step cannot start."""
 REST_S = {"torchrun": 20.0, "mpi": 3.0}
-"""Time for the other ranks to end after one has failed. MPI's calls heed no signal."""
+"""Time for the other ranks to end after one has failed. MPI's calls ignore signals."""
 END_S, LOST_S = 10.0, 2.0
-"""Time for the step to end; and where a node is lost, which srun waits for."""
+"""Time for the step to end; after the loss of a node, for which srun waits."""
 SEEN_S, FAILED_S, HEARD_S = 60.0, 5.0, 1.0
-"""Time until files of other nodes appear here (nfs(5)): where all succeeded, where a rank may have
-failed before it wrote any, and where the reason is known."""
+"""Time until files of other nodes appear (nfs(5)): if all succeeded; if a rank may have failed
+before it wrote any; if the reason is known."""
 UNAVAILABLE = 69
 """EX_UNAVAILABLE of sysexits.h."""
 
 
 class LaunchError(Exception):
-    """The nodes cannot begin; says why, and what to do."""
+    """The nodes cannot start. The message says why, and what to do."""
 
 
-class Ended(Exception):  # noqa: N818 - its reason is told already
-    """The job ends before the user's code has begun, with this exit code."""
+class Ended(Exception):  # noqa: N818 - the reason is reported already
+    """The job ends before the user's code starts, with this exit code."""
 
 
-class Node(object):
-    """A node of the job, as its program (launch_node.py) describes it."""
+class Node:
+    """A node of the job, as launch_node.py describes it."""
 
-    def __init__(self, hello, sock):
-        # type: (Dict[str, Any], socket.socket) -> None
+    def __init__(self, hello: "Dict[str, Any]", sock: socket.socket) -> None:
         self.index = int(hello["index"])
         self.name = str(hello["name"])
         self.step_id = str(hello["step_id"])
         self.reached = str(hello["reached"])
-        """The launcher's address at which the node reached it."""
+        """The launcher's address on this connection."""
         self.address = str(hello["address"])
-        """Its own address on this connection."""
+        """The node's address on this connection."""
         self.cpus, self.gpus = int(hello["cpus"]), int(hello["gpus"])
         self.machine = str(hello["machine"])
         self.sock = sock
-        self.code = None  # type: Optional[int]
-        """The exit code of its program; None: it has not ended."""
+        self.code: "Optional[int]" = None
+        """The exit code of its program; None: it runs."""
         self.tail = ""
         self.is_lost = False
 
 
-class Launcher(object):
-    """The state of one launch. Threads put what happens into `news`."""
+class Launcher:
+    """The state of one launch. Threads put events into `events`."""
 
-    def __init__(self, job_dir, attempt):
-        # type: (str, str) -> None
+    def __init__(self, job_dir: str, attempt: str) -> None:
         self.job_dir = job_dir
         self.attempt = attempt
         with open(self.path("launch.json"), encoding="utf-8") as file:
@@ -92,8 +89,8 @@ class Launcher(object):
         self.is_ranked = bool(self.plan["is_ranked"])
         self.names = launch_step.expand(os.environ.get("SLURM_JOB_NODELIST", ""))
         self.mpi_types = [self.plan["mpi"]] if self.plan["mpi"] else list(self.plan["mpi_types"])
-        """The ways of MPI that are left to try."""
-        self.counts = []  # type: List[int]
+        """The types of `srun --mpi` left to try."""
+        self.counts: "List[int]" = []
         """Ranks on each node."""
         if self.plan["by_task"]:
             told = os.environ.get("SLURM_TASKS_PER_NODE", "1")
@@ -102,25 +99,23 @@ class Launcher(object):
             told = os.environ.get("SLURM_GPUS_ON_NODE", "")
             each = int(told) if told.isdigit() else launch_step.gpus()
             self.counts = [each or 1] * len(self.names)
-        self.nodes = {}  # type: Dict[int, Node]
-        self.news = queue.Queue()  # type: queue.Queue[Tuple[str, Any, Any]]
-        self.signalled = None  # type: Optional[int]
-        self.listener = None  # type: Optional[socket.socket]
-        self.step = None  # type: Optional[launch_step.Step]
-        self.first = None  # type: Optional[Node]
-        """The node that failed first."""
-        self.lost = []  # type: List[str]
-        """Nodes that were lost before the job was told to end."""
-        self.is_told_to_end = False
+        self.nodes: "Dict[int, Node]" = {}
+        self.events: "queue.Queue[Tuple[str, Any, Any]]" = queue.Queue()
+        self.signalled: "Optional[int]" = None
+        self.listener: "Optional[socket.socket]" = None
+        self.step: "Optional[launch_step.Step]" = None
+        self.first: "Optional[Node]" = None
+        """The first node that failed."""
+        self.lost: "List[str]" = []
+        """Nodes lost before a signal ended the job."""
+        self.is_ending = False
 
-    def path(self, name):
-        # type: (str) -> str
+    def path(self, name: str) -> str:
         return os.path.join(self.job_dir, name)
 
     # --- the nodes ---
 
-    def start(self):
-        # type: () -> None
+    def start(self) -> None:
         """Listen for the nodes, and start the step. Raise LaunchError."""
         self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.listener.bind(("", 0))
@@ -135,41 +130,39 @@ class Launcher(object):
             ) from None
         self.start_step()
 
-    def start_step(self):
-        # type: () -> None
-        """Start the step: a task for each rank of MPI, else one on each node."""
+    def start_step(self) -> None:
+        """Start the step: one task for each rank of MPI, or on each node."""
         counts = self.counts if self.engine == "mpi" else [1] * len(self.names)
         options = ["--nodes=%d" % len(counts), "--ntasks=%d" % sum(counts)]
         options.append("--ntasks-per-node=%d" % max(counts))
         if self.engine == "mpi":
             options += ["--distribution=block", "--overcommit"]
-            # By its default, mixed, and by tree Slurm's PMIx lets some ranks go on from MPI_Init
-            # while others are still in it, which ends those by SIGSEGV: with 22.05 and Open MPI 4.1
-            # on busy nodes 13 of 48 sessions of three ranks by tree, and none of 64 by ring.
+            # With the defaults "mixed" and "tree", Slurm's PMIx lets some ranks return from
+            # MPI_Init while others are in it, which then die of SIGSEGV (Slurm 22.05, Open MPI 4.1:
+            # 13 of 48 sessions by tree, none of 64 by ring).
             os.environ.setdefault("SLURM_PMIX_FENCE", "ring")
             options.append("--mpi=%s" % self.mpi_types.pop(0))
         else:
             options.append("--mpi=none")
         if self.plan["has_overlap"]:
-            options.append("--overlap")  # else other steps of the job would wait for the CPUs
+            options.append("--overlap")  # else other steps would wait for the CPUs
         if not self.plan["has_asked_for_gpus"]:
             options += launch_step.gpus_of_node()
         if not self.is_ranked:
-            options.append("--no-kill")  # else Slurm ends the whole step when it loses a node
+            options.append("--no-kill")  # else Slurm ends the step when it loses a node
         assert self.listener is not None
         folder = self.job_dir
         before, inside = [], []  # type: List[str], List[str]
         python = sys.executable or "python3"
-        if self.plan["step"] is not None:  # the step's tasks are in the container
+        if self.plan["step"] is not None:  # the container holds the step's tasks
             before, inside = self.plan["step"]["before"], self.plan["step"]["inside"]
             options += self.plan["step"]["options"]
             folder, python = self.plan["inside"], "python3"
         words = inside + [python, "-uBS", folder + "/launch_node.py", folder, self.attempt]
         words += [str(self.listener.getsockname()[1]), ",".join(self.addresses)]
-        self.step = launch_step.Step(options, words, self.news, before)
+        self.step = launch_step.Step(options, words, self.events, before)
 
-    def _accept(self, listener):
-        # type: (socket.socket) -> None
+    def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
                 sock, _ = listener.accept()
@@ -177,9 +170,8 @@ class Launcher(object):
                 return
             threading.Thread(target=self._hear, args=(sock,), daemon=True).start()
 
-    def _hear(self, sock):
-        # type: (socket.socket) -> None
-        """Read what one node sends until it is gone."""
+    def _hear(self, sock: socket.socket) -> None:
+        """Authenticate one node, and read its messages until it disconnects."""
         sock.settimeout(HELLO_S)
         file = sock.makefile("rb")
         hello = launch_network.receive(file) or {}
@@ -191,40 +183,38 @@ class Launcher(object):
         sock.settimeout(None)
         launch_network.keep_alive(sock)
         node = Node(hello, sock)
-        self.news.put(("joined", node, None))
+        self.events.put(("joined", node, None))
         message = launch_network.receive(file)
         while message is not None:
-            self.news.put(("said", node, message))
+            self.events.put(("said", node, message))
             message = launch_network.receive(file)
-        self.news.put(("gone", node, None))
+        self.events.put(("gone", node, None))
 
-    def next(self, until_s):
-        # type: (Optional[float]) -> Optional[Tuple[str, Any, Any]]
-        """Return what happens next; None: nothing until that time."""
+    def next(self, until_s: "Optional[float]") -> "Optional[Tuple[str, Any, Any]]":
+        """Return the next event; None: none until that time."""
         while True:
             if self.signalled:
                 number, self.signalled = self.signalled, None
                 return "signal", None, number
             left_s = 1.0 if until_s is None else min(1.0, until_s - time.monotonic())
             try:
-                return self.news.get(timeout=max(left_s, 0.001))
+                return self.events.get(timeout=max(left_s, 0.001))
             except queue.Empty:
                 if until_s is not None and time.monotonic() >= until_s:
                     return None
 
-    def join(self):
-        # type: () -> None
+    def join(self) -> None:
         """Wait until all nodes have connected. Raise LaunchError, Ended."""
         until_s, is_late = time.monotonic() + JOIN_S, True
         while len(self.nodes) < len(self.names) or self._lost():
-            late = ("late", None, None)  # type: Tuple[str, Any, Any]
+            late: "Tuple[str, Any, Any]" = ("late", None, None)
             what, node, more = self.next(until_s) or late
             if what == "joined":
                 self.nodes[node.index] = node
             elif what == "signal":
                 raise Ended(128 + more)
             elif what == "gone":
-                node.is_lost = True  # srun will say why
+                node.is_lost = True  # srun will print the reason
                 until_s, is_late = min(until_s, time.monotonic() + WORD_S), False
             elif what == "step" and self._can_start_again():
                 self.start_step()
@@ -235,25 +225,22 @@ class Launcher(object):
         if self.listener is not None:
             launch_network.close(self.listener)
 
-    def _lost(self):
-        # type: () -> List[str]
+    def _lost(self) -> "List[str]":
         return [node.name for node in self.nodes.values() if node.is_lost]
 
-    def _can_start_again(self):
-        # type: () -> bool
-        """Return whether srun lacks the library of this way of MPI, and another one is left."""
+    def _can_start_again(self) -> bool:
+        """Return whether srun lacks the library of this MPI type, and another type is left."""
         assert self.step is not None
         return bool(self.mpi_types) and any("MPI type" in words for words in self.step.words)
 
-    def _not_there(self, is_late):
-        # type: (bool) -> Exception
-        """Return the error for nodes that have not connected."""
+    def _not_there(self, is_late: bool) -> Exception:
+        """Return the exception for nodes that have not connected."""
         assert self.step is not None
         here = {node.name for node in self.nodes.values()}
         missing = [name for name in self.names if name not in here] or self._lost()
         if self.step.ours:
             return LaunchError(self.step.ours[0])
-        if self.step.of_containers:  # they are in the job's log, which the verdict explains
+        if self.step.of_containers:  # in the job's log, which the verdict explains
             if here:
                 runner.complain(alone(missing, 1))
             return Ended(1)
@@ -261,15 +248,14 @@ class Launcher(object):
         text %= (launch_step.named(missing), JOIN_S) if is_late else launch_step.named(missing)
         return LaunchError(" ".join([text] + self.step.said()))
 
-    def go(self):
-        # type: () -> None
+    def go(self) -> None:
         """Describe the nodes in world.N.json, and let them start the engine. Raise LaunchError."""
         nodes = [self.nodes[index] for index in sorted(self.nodes)]
         reached = sorted({node.reached for node in nodes[1:]}) or [nodes[0].reached]
         if len(reached) > 1:
             raise LaunchError(
-                "The nodes reach %s at different addresses: %s. Name the interface of a network "
-                "that all nodes share by `interface` in the cluster's profile."
+                "The nodes reach %s at different addresses: %s. Set `interface` in the cluster's "
+                "profile to the interface of a network that all nodes share."
                 % (self.names[0], ", ".join(reached))
             )
         nodes[0].address = reached[0]
@@ -293,8 +279,8 @@ class Launcher(object):
             "runner": self.plan["runner"],
             "mpi_types": self.plan["mpi_types"],
             "environment": launch_step.kept_from_steps(),
-            # Nodes that share a machine would take each other's memory: Open MPI names it after the
-            # host's name and the rank's number on its node.
+            # Open MPI names shared memory after the host and the rank's index on its node, so nodes
+            # on one machine would share it.
             "is_one_machine": len({node.machine for node in nodes}) < len(nodes),
         }
         runner.put(self.path("world.%s.json" % self.attempt), json.dumps(world).encode("ascii"))
@@ -304,12 +290,11 @@ class Launcher(object):
 
     # --- the run ---
 
-    def follow(self):
-        # type: () -> int
-        """Wait for the end; return the exit code of what failed first, or of the code that ran on
+    def follow(self) -> int:
+        """Wait for the end. Return the exit code of the first failure, or of the code that ran on
         the first node alone."""
         code, until_s = 0, None  # type: int, Optional[float]
-        of_step = None  # type: Optional[int]
+        of_step: "Optional[int]" = None
         nodes = self.nodes.values()
         while of_step is None or any(node.code is None and not node.is_lost for node in nodes):
             event = self.next(until_s)
@@ -318,7 +303,7 @@ class Launcher(object):
             what, node, more = event
             failed = 0
             if what == "signal":
-                self.is_told_to_end |= more in (signal.SIGTERM, signal.SIGINT)
+                self.is_ending |= more in (signal.SIGTERM, signal.SIGINT)
                 self.signal(more)
             elif what == "step":
                 of_step, until_s = more if more >= 0 else 128 - more, time.monotonic() + WORD_S
@@ -327,7 +312,7 @@ class Launcher(object):
             elif node is not None and self.nodes.get(node.index) is node:
                 failed = self._ended(what, node, more)
             if failed and not self.is_ranked and node.index:
-                self._tell_of_loss(node)
+                self._report_loss(node)
             elif failed and self.is_ranked and not code:
                 code, until_s = failed, self._end_others(node)
             first = self.nodes[0]
@@ -335,91 +320,84 @@ class Launcher(object):
                 return failed
         return code or of_step or 0
 
-    def _ended(self, what, node, more):
-        # type: (str, Any, Any) -> int
-        """Note that a node's program has ended, or that it is gone; return an exit code, or 0."""
+    def _ended(self, what: str, node: "Any", more: "Any") -> int:
+        """Record that a node's program ended, or that the node is lost. Return an exit code or
+        0."""
         if what == "said" and "ended" in more:
             node.code, node.tail = int(more["ended"]), str(more["tail"])
             return int(node.code)
         if what != "gone" or node.code is not None:
             return 0
         node.is_lost = True
-        if not self.is_told_to_end:  # else Slurm ends what is left
+        if not self.is_ending:
             self.lost.append(node.name)
-            runner.complain("%s is gone: Slurm or the network has lost this node." % node.name)
+            runner.complain("%s is gone: Slurm or the network lost it." % node.name)
         return UNAVAILABLE
 
-    def _end_others(self, node):
-        # type: (Optional[Node]) -> Optional[float]
-        """End the other ranks; return until when they have time for it. None: Slurm ends them."""
-        if self.is_told_to_end:
+    def _end_others(self, node: "Optional[Node]") -> "Optional[float]":
+        """End the other ranks, and return their deadline. None: Slurm ends them."""
+        if self.is_ending:
             return None
         self.first = node
         if node is None or self.engine == "mpi" or not self.has_begun(node.index):
-            time.sleep(runner_ranks.TOGETHER_S)  # theirs may be about to fail, too
+            time.sleep(runner_ranks.TOGETHER_S)  # others may fail for the same reason
         self.signal(signal.SIGTERM)
         return time.monotonic() + REST_S[self.engine]
 
-    def signal(self, number):
-        # type: (int) -> None
-        """Send a signal to the tasks of the step: srun itself would end it."""
+    def signal(self, number: int) -> None:
+        """Send a signal to the step's tasks. srun itself would end the step."""
         words = ["scancel", "--signal=%s" % signal.Signals(number).name[3:]]
         words.append("%s.%s" % (os.environ["SLURM_JOB_ID"], self.nodes[0].step_id))
-        null = subprocess.DEVNULL  # a job that is ending refuses it
+        null = subprocess.DEVNULL  # Slurm refuses it for a job that is ending
         subprocess.call(words, stdin=null, stdout=null, stderr=null)
 
-    def has_begun(self, index):
-        # type: (int) -> bool
-        """Tell whether the engine's program on a node, or the first of its ranks, has begun."""
-        os.listdir(self.job_dir)  # makes NFS ask
+    def has_begun(self, index: int) -> bool:
+        """Return whether the engine's program on a node, or its first rank, has started."""
+        os.listdir(self.job_dir)  # refreshes the NFS cache
         name = "torchrun.%s.%d" % (self.attempt, index)
         if self.engine == "mpi":
             before = sum(self.counts[:index])
             name = "output.%s.jsonl" % runner.of_rank(self.attempt, before or None)
         return os.path.exists(self.path(name))
 
-    def tell(self, told):
-        # type: (Dict[str, Any]) -> None
-        """Write a line for the agent, and for the code where an engine runs beside it."""
+    def tell(self, told: "Dict[str, Any]") -> None:
+        """Write a line for the agent, and for code with an engine."""
         with open(self.path("launch.%s.jsonl" % self.attempt), "ab", 0) as file:
             file.write(runner.to_line(told))
 
-    def _tell_of_loss(self, node):
-        # type: (Node) -> None
-        """Tell the code, which goes on without this node, and the verdict if the code fails."""
+    def _report_loss(self, node: Node) -> None:
+        """Report the loss to the code, which continues, and to the verdict, if the code fails."""
         self.tell({"said": launch_result.why(node)})
-        if not self.is_told_to_end:
-            # A line of its own: only the end of this file is read.
+        if not self.is_ending:
+            # A line of its own: the verdict reads only the end of this file.
             self.tell({"node": node.name, "was_lost": node.is_lost, "time_s": time.time()})
 
     # --- the end ---
 
-    def finish(self, code):
-        # type: (int) -> int
+    def finish(self, code: int) -> int:
         """Write the job's result and return its exit code."""
         if self.is_ranked:
             return self._of_ranks(code)
-        # The programs of the other nodes wait for this where they have been told to end.
+        # The programs of the other nodes wait for this after a signal.
         over = json.dumps({"over": True}).encode("ascii")
         runner.put(self.path("engine.%s.json" % self.attempt), over)
         event = self.next(time.monotonic())
-        while event is not None:  # the code may have noticed a lost node sooner than this program
+        while event is not None:  # the code may have noticed a lost node first
             if event[1] is not None and self._ended(*event):
-                self._tell_of_loss(event[1])
+                self._report_loss(event[1])
             event = self.next(time.monotonic())
         first = self.nodes[0]
         has_result = os.path.exists(self.path("result.%s.json" % self.attempt))
         is_ours = launch_step.OURS in first.tail
         if has_result or not self.plan["has_result"] or not (is_ours or first.is_lost):
-            return code  # else the image's tool has said why in the job's log
+            return code  # the job's log has the container tool's reason
         why = first.tail.strip().splitlines()[-1].partition(launch_step.OURS)[2] if is_ours else ""
         why = why or launch_result.why(first)
         launch_result.fail(self.job_dir, self.attempt, "LaunchError", why, code or 1)
         return code or 1
 
-    def _of_ranks(self, code):
-        # type: (int) -> int
-        """Make the job's result of those of the ranks, and return the job's exit code."""
+    def _of_ranks(self, code: int) -> int:
+        """Write the job's result, merged from those of the ranks. Return the exit code."""
         assert self.step is not None
         where = self._where(code) if code else None
         nodes = self.nodes.values()
@@ -440,15 +418,14 @@ class Launcher(object):
         statuses = {found[rank]["status"] for rank in found}
         has_no_cause = not found or (where and not statuses & {"error", "killed"})
         if code and has_no_cause and not is_told:
-            # The image's tool has said in the job's log why nothing began: the verdict reads that.
+            # The job's log has the container tool's reason, which the verdict reads.
             runner.complain(where or told or "The ranks ended with exit code %d." % code)
             return code
         made = launch_result.merge(self.job_dir, self.attempt, ranks, found, told, code)
         return int(made["exit_code"])
 
-    def _where(self, code):
-        # type: (int) -> Optional[str]
-        """Name the nodes where nothing began, if it did on all others; the verdict reads it."""
+    def _where(self, code: int) -> "Optional[str]":
+        """Name the nodes where nothing started, if it did on all others."""
         assert self.step is not None
         bad = {node.name for node in self.nodes.values() if node.code == code}
         bad |= set(self.step.bad) if self.engine == "mpi" else set()
@@ -457,9 +434,8 @@ class Launcher(object):
             return None
         return alone(sorted(bad), code)
 
-    def close(self):
-        # type: () -> None
-        """Let the nodes end what is left there, and end the step."""
+    def close(self) -> None:
+        """Disconnect the nodes, which end their programs, and end the step."""
         for node in self.nodes.values():
             launch_network.close(node.sock)
         if self.step is not None:
@@ -467,19 +443,16 @@ class Launcher(object):
             self.step.end(END_S if is_whole else LOST_S)
 
 
-def alone(names, code):
-    # type: (List[str], int) -> str
-    """Return a sentence that the verdict reads."""
+def alone(names: "List[str]", code: int) -> str:
+    """Return a sentence that the verdict parses."""
     return "On %s alone the program ended with exit code %d." % (launch_step.named(names), code)
 
 
-def main(argv):
-    # type: (List[str]) -> int
+def main(argv: "List[str]") -> int:
     job_dir, attempt = os.path.abspath(argv[1]), argv[2]
     launcher = Launcher(job_dir, attempt)
 
-    def note(number, _frame):
-        # type: (int, Any) -> None
+    def note(number: int, _frame: "Any") -> None:
         launcher.signalled = number
 
     for number in runner.FORWARDED:

@@ -1,15 +1,14 @@
-"""Dask on one node of a job, in the image: a worker, and on the first node the scheduler and the
-user's code, too.
+"""Dask on one node of a job, in the image: a worker; on the first node also the scheduler and the
+user's code.
 
     python3 -uB launch_dask.py JOBDIR ATTEMPT INDEX
     python3 -uB launch_dask.py scheduler|worker FILE OPTIONS
 
-Python 3.6 and later, standard library, dask and distributed only; launch_engine.py has the part in
-common with Ray. The second line is a program of Dask's itself: its own commands end when Slurm asks
-the processes of a step to, and the user's code may need the workers then. OPTIONS are those of its
-class, as JSON; the scheduler writes to FILE where it is, and the worker beside it waits for that.
-Dask checks by TLS alone who connects: all of the job's processes show the certificate `tls.pem`,
-which was made for this job, and accept no other.
+Python 3.6 and later, standard library, dask and distributed only. The second line runs one of
+Dask's programs: Dask's own commands would end at Slurm's SIGTERM, when the user's code may still
+need the workers. OPTIONS are those of its class, as JSON. The scheduler writes its address to FILE,
+and the worker on the same node waits for it. TLS authenticates all connections: the job's processes
+have the certificate `tls.pem`, made for this job, and accept no other.
 """
 
 import asyncio
@@ -26,11 +25,11 @@ import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, Optional
 
 CERTIFICATE, KEY = "tls.pem", "tls.key"
 LOOPBACK = "127.0.0.1:0"
-"""Where dashboards would listen (launch_dask_dashboard.py)."""
+"""The address of dashboards, which launch_dask_dashboard.py closes."""
 
 
 class Dask(launch_engine.Engine):
@@ -38,22 +37,19 @@ class Dask(launch_engine.Engine):
     module = "distributed"
     needs = "Dask"
 
-    def __init__(self, node):
-        # type: (launch_engine.Node) -> None
-        super(Dask, self).__init__(node)
+    def __init__(self, node: launch_engine.Node) -> None:
+        super().__init__(node)
         for name in (CERTIFICATE, KEY):
             if not os.path.exists(os.path.join(node.job_dir, name)):
                 raise launch_engine.EngineError("the job's folder has no %s for Dask" % name)
         self.file = os.path.join(node.folder, "scheduler.json")
 
     @classmethod
-    def flaw(cls):
-        # type: () -> Optional[str]
+    def flaw(cls) -> "Optional[str]":
         return None
 
-    def environment(self):
-        # type: () -> Dict[str, str]
-        """Return Dask's configuration, for the engine and for each `Client()` of the code's."""
+    def environment(self) -> "Dict[str, str]":
+        """Return Dask's configuration, for the engine and for `Client()` in the code."""
         certificate = os.path.join(self.node.job_dir, CERTIFICATE)
         key = os.path.join(self.node.job_dir, KEY)
         tls = "DASK_DISTRIBUTED__COMM__TLS__"
@@ -65,25 +61,21 @@ class Dask(launch_engine.Engine):
         env.setdefault("DASK_LOGGING__DISTRIBUTED", "warning")
         return env
 
-    def lead(self):
-        # type: () -> None
+    def lead(self) -> None:
         node = self.node
         self._run("scheduler", host=node.head, port=node.port, dashboard_address=LOOPBACK)
         self._run_worker()
 
-    def place(self):
-        # type: () -> Optional[Dict[str, Any]]
+    def place(self) -> "Optional[Dict[str, Any]]":
         if not os.path.exists(self.file):
             return None
         with open(self.file, encoding="utf-8") as file:
             return dict(json.load(file))
 
-    def join(self, told):
-        # type: (Dict[str, Any]) -> None
+    def join(self, told: "Dict[str, Any]") -> None:
         self._run_worker(scheduler_ip=told["address"])
 
-    def _run_worker(self, **more):
-        # type: (Any) -> None
+    def _run_worker(self, **more: "Any") -> None:
         self._run(
             "worker",
             host=self.node.address,
@@ -95,17 +87,15 @@ class Dask(launch_engine.Engine):
             **more,
         )
 
-    def _run(self, kind, **options):
-        # type: (str, Any) -> None
+    def _run(self, kind: str, **options: "Any") -> None:
         told = json.dumps(dict(options, protocol="tls"))
         argv = [sys.executable, "-uB", os.path.abspath(__file__), kind, self.file, told]
         env = self.environment_of_programs()
         env.pop("DASK_SCHEDULER_ADDRESS", None)
-        self.programs.append(launch_engine.Program(self.node.news, argv, env))
+        self.programs.append(launch_engine.Program(self.node.events, argv, env))
 
 
-async def scheduler(path, options):
-    # type: (str, Any) -> None
+async def scheduler(path: str, options: "Any") -> None:
     import launch_dask_dashboard  # noqa: PLC0415
     from distributed import Scheduler  # noqa: PLC0415 - not where the engine's programs are started
 
@@ -117,8 +107,7 @@ async def scheduler(path, options):
         await server.finished()
 
 
-async def worker(options):
-    # type: (Any) -> None
+async def worker(options: "Any") -> None:
     from distributed import Nanny  # noqa: PLC0415 - see `main`
 
     options["preload"] = [os.path.join(sys.path[0], "launch_dask_dashboard.py")]
@@ -126,9 +115,8 @@ async def worker(options):
         await server.finished()
 
 
-def main(argv):
-    # type: (Any) -> None
-    """Run a program of Dask's."""
+def main(argv: "Any") -> None:
+    """Run a scheduler or a worker."""
     for number in runner.FORWARDED:
         signal.signal(number, signal.SIG_IGN)
     path, options = argv[2], json.loads(argv[3])

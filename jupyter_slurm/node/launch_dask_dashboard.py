@@ -1,9 +1,8 @@
-"""Keeps the dashboards of Dask's scheduler and workers from the node's other users.
+"""A patch that closes the ports of Dask's dashboards in the process that imports it.
 
-Runs on the cluster, Python 3.6 and later, standard library and distributed only; also as a
-`preload` of a worker's. These dashboards ask nobody who they are, and everybody on the node can
-connect to a port. Once this is imported none listens at its port; the scheduler's gets a Unix
-socket instead, which dashboards.py leads to.
+Runs on the cluster, Python 3.6 and later, standard library and distributed only; in a worker as its
+`preload`. The dashboards authenticate nobody, and any user of the node can connect to a port. The
+scheduler's dashboard gets a Unix socket instead, which dashboards.py forwards.
 """
 
 from distributed.node import ServerNode
@@ -11,23 +10,20 @@ from tornado.netutil import bind_unix_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any  # noqa: F401 - in comments
+    from typing import Any
 
 
-def hide(start_http_server):
-    # type: (Any) -> None
-    def start_hidden(node, *args, **kwargs):
-        # type: (Any, *Any, **Any) -> None
+def hide(start_http_server: "Any") -> None:
+    def start_hidden(node: "Any", *args: "Any", **kwargs: "Any") -> None:
         start_http_server(node, *args, **kwargs)
-        # Nothing was accepted there: that is for the event loop, which has not had its turn.
+        # The port has accepted nothing yet: the event loop does that later.
         node.http_server.stop()
 
     ServerNode.start_http_server = start_hidden  # type: ignore[method-assign,unused-ignore]
 
 
-def listen(scheduler, path):
-    # type: (Any, str) -> None
-    """Have the scheduler's dashboard listen at a Unix socket, in a folder of the user's alone."""
+def listen(scheduler: "Any", path: str) -> None:
+    """Serve the scheduler's dashboard at a Unix socket in a private folder."""
     scheduler.http_server.add_sockets([bind_unix_socket(path, 0o600)])
 
 

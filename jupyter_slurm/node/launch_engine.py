@@ -1,13 +1,12 @@
-"""The common part of the programs of Ray and Dask (launch_ray.py, launch_dask.py), which start the
-engine on one node, and on the first one also the user's code.
+"""The common part of launch_ray.py and launch_dask.py, which start the engine on one node, and on
+the first node also the user's code.
 
 Runs on the cluster, in the image, Python 3.6 and later, standard library only. The first node
-writes to `engine.N.json` where the engine is; the other nodes and the code (runner_engine.py) read
-it there. Failures are lines of `launch.N.jsonl`: of the first node by this program, of the others
-by launch.py.
+writes the engine's address to `engine.N.json`, for the other nodes and the code (runner_engine.py).
+Failures are lines of `launch.N.jsonl`: this program reports those of the first node, launch.py the
+others.
 """
 
-import abc
 import contextlib
 import fcntl
 import hashlib
@@ -31,43 +30,44 @@ import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from types import FrameType  # noqa: F401 - in comments
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from types import FrameType
+    from typing import Any, Dict, List, Optional
 
 MISSING = 65
 """EX_DATAERR of sysexits.h: this Python does not have the engine."""
 FAILED = 70
 """EX_SOFTWARE of sysexits.h."""
 START_S = 120.0
-"""Timeout for the engine's start on the first node. A busy file system makes it take a minute."""
+"""Timeout for the engine's start on the first node. It takes a minute on a busy file system."""
 AFTER_ENGINE_S = 10.0
-"""Time for the code to go on after the engine has ended on the first node."""
+"""Time for the code to continue after the engine has ended on the first node."""
 KILL_AFTER_S = 30.0
-"""Time between SIGTERM and SIGKILL for the code; Slurm waits as long (slurm.conf(5), KillWait)."""
+"""Time between SIGTERM and SIGKILL for the code, as Slurm's KillWait (slurm.conf(5))."""
 GRACE_S = 2.0
-"""Time between SIGTERM and SIGKILL for the engine's programs, whose work is over."""
+"""Time between SIGTERM and SIGKILL for the engine's programs."""
 LEAVE_S = 20.0
-"""Time for which the engine stays on the other nodes once Slurm has told the job to end: the code
-may need it to save something. Slurm kills the rest after 30 s, or as its KillWait says."""
+"""Time for which the engine stays on the other nodes after Slurm's SIGTERM: the code may need it to
+save data. Slurm sends SIGKILL after KillWait (30 s)."""
 LOOK_S = 0.05
 OVER_S = 1.0
-"""Time until the word that the job is over, once the engine has ended here."""
+"""Time to learn that the job is over, after the engine has ended here."""
 LAST_WORDS_S = 0.3
 TAIL_LINES = 3
 PREFIX = "jse-"
 
 
 class EngineError(Exception):
-    """The engine cannot be started on this node; says why."""
+    """The engine cannot start on this node. The message says why."""
 
 
-class Program(object):
-    """A program of the engine. Its lines and its end are news."""
+class Program:
+    """A program of the engine. Its lines and its end are events."""
 
-    def __init__(self, news, words, env):
-        # type: (queue.Queue[Any], List[str], Dict[str, str]) -> None
-        self.tail = []  # type: List[str]
-        # Slurm asks all processes of a step to end, and the code may want to use the engine then.
+    def __init__(
+        self, events: "queue.Queue[Any]", words: "List[str]", env: "Dict[str, str]"
+    ) -> None:
+        self.tail: "List[str]" = []
+        # Slurm sends SIGTERM to all processes, and the code may still need the engine.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, runner.FORWARDED)
         self.process = subprocess.Popen(
             words,
@@ -77,38 +77,34 @@ class Program(object):
             env=env,
         )
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        reader = threading.Thread(target=self._read, args=(news,), daemon=True)
+        reader = threading.Thread(target=self._read, args=(events,), daemon=True)
         reader.start()
-        threading.Thread(target=self._wait, args=(news, reader), daemon=True).start()
+        threading.Thread(target=self._wait, args=(events, reader), daemon=True).start()
 
-    def end(self):
-        # type: () -> None
-        """Kill the program, and all below it."""
+    def end(self) -> None:
+        """Kill the program and its descendants."""
         if self.process.poll() is None:
             pid = self.process.pid
             launch_processes.kill([pid] + launch_processes.below(pid))
 
-    def _read(self, news):
-        # type: (queue.Queue[Any]) -> None
+    def _read(self, events: "queue.Queue[Any]") -> None:
         assert self.process.stdout is not None
         for data in self.process.stdout:
             line = data.decode("utf-8", "replace").rstrip()
             if line:
                 self.tail = (self.tail + [line])[-TAIL_LINES:]
-                news.put(("said", self, line))
+                events.put(("said", self, line))
 
-    def _wait(self, news, reader):
-        # type: (queue.Queue[Any], threading.Thread) -> None
+    def _wait(self, events: "queue.Queue[Any]", reader: threading.Thread) -> None:
         code = self.process.wait()
-        reader.join(LAST_WORDS_S)  # its children may hold the pipe, too
-        news.put(("ended", self, code))
+        reader.join(LAST_WORDS_S)  # its children may keep the pipe open
+        events.put(("ended", self, code))
 
 
-class Node(object):
-    """This node of the job, as all of the engine's programs on it need it."""
+class Node:
+    """This node of the job, and the user's code on it."""
 
-    def __init__(self, job_dir, attempt, index):
-        # type: (str, str, int) -> None
+    def __init__(self, job_dir: str, attempt: str, index: int) -> None:
         self.job_dir = job_dir
         self.attempt = attempt
         self.index = index
@@ -125,47 +121,44 @@ class Node(object):
         mib = own["memory_mib"]
         self.memory_bytes = None if mib is None else int(mib) << 20
         """None: the job has no limit on this node."""
-        self.news = queue.Queue()  # type: queue.Queue[Any]
-        self.code = None  # type: Optional[subprocess.Popen[bytes]]
+        self.events: "queue.Queue[Any]" = queue.Queue()
+        self.code: "Optional[subprocess.Popen[bytes]]" = None
         self.folder = ""
         self.lock = -1
-        self.until_s = None  # type: Optional[float]
-        """Until when the engine stays without the code's end; None: nothing has told it to end."""
+        self.until_s: "Optional[float]" = None
+        """Time at which the engine ends even if the code runs; None: no signal to end yet."""
 
-    def secret(self, purpose):
-        # type: (str) -> str
-        """Return a secret of this attempt that all its nodes can derive, for one purpose."""
+    def secret(self, purpose: str) -> str:
+        """Derive a secret of this attempt for one purpose, the same on all nodes."""
         with open(os.path.join(self.job_dir, "key"), "rb") as file:
             key = file.read().strip()
         text = "%s %s" % (purpose, self.attempt)
         return hmac.new(key, text.encode("ascii"), hashlib.sha256).hexdigest()
 
-    def make_folder(self):
-        # type: () -> None
-        """Make the engine's folder on this node, /tmp/jse-…: short, since the path of a socket has
-        107 bytes at most, and of the same name on all nodes, as Ray needs it. Raise EngineError
-        where it is another user's, or OSError."""
-        for name in os.listdir("/tmp"):  # what an earlier job left that was killed outright
+    def make_folder(self) -> None:
+        """Make the engine's folder, /tmp/jse-…: short, because the path of a socket has at most 107
+        bytes, and the same on all nodes, as Ray requires. Raise EngineError if another user has it,
+        or OSError."""
+        for name in os.listdir("/tmp"):  # of jobs that were killed
             if name.startswith(PREFIX):
                 with contextlib.suppress(OSError):
                     private_folder.remove_unless_used(os.path.join("/tmp", name))
         self.folder = os.path.join("/tmp", PREFIX + self.secret("folder")[:12])
         while True:
-            # Where several nodes are one machine they share it, and the last one removes it.
+            # Nodes on one machine share it, and the last one removes it.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self.folder, 0o700)
-            with contextlib.suppress(FileNotFoundError):  # another job takes it for left behind
+            with contextlib.suppress(FileNotFoundError):  # another job has just removed it
                 flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
                 self.lock = os.open(self.folder, flags)
                 if os.fstat(self.lock).st_uid != os.getuid():
-                    raise EngineError("%s on %s is another user's" % (self.folder, self.name))
+                    raise EngineError("%s on %s belongs to another user" % (self.folder, self.name))
                 fcntl.flock(self.lock, fcntl.LOCK_SH)
                 if os.path.isdir(self.folder):
                     return
                 os.close(self.lock)
 
-    def remove_folder(self):
-        # type: () -> None
+    def remove_folder(self) -> None:
         if self.lock < 0:
             return
         with contextlib.suppress(BlockingIOError):
@@ -173,20 +166,18 @@ class Node(object):
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self.lock)
 
-    def start_code(self, env):
-        # type: (Dict[str, str]) -> None
-        """Start the user's code at once: it imports the engine while that starts."""
+    def start_code(self, env: "Dict[str, str]") -> None:
+        """Start the user's code, which imports the engine meanwhile."""
         program = os.path.join(self.job_dir, self.runner)
         words = [sys.executable, "-uB", program, self.job_dir, self.attempt]
         env = dict(os.environ, JSLURM_ENGINE=self._state(), **env)
         code = self.code = subprocess.Popen(words, stdin=subprocess.DEVNULL, env=env)
-        news = self.news
-        wait = lambda: news.put(("ended", code, code.wait()))  # noqa: E731
+        events = self.events
+        wait = lambda: events.put(("ended", code, code.wait()))  # noqa: E731
         threading.Thread(target=wait, daemon=True).start()
 
-    def hand_on(self, number, _frame):
-        # type: (int, Optional[FrameType]) -> None
-        """Hand a signal on to the code, and end with that; on the other nodes end with the code."""
+    def hand_on(self, number: int, _frame: "Optional[FrameType]") -> None:
+        """Forward a signal to the code. On the other nodes, end when the code has ended."""
         if self.index == 0:
             if not self.signal_code(number) and number in (signal.SIGTERM, signal.SIGINT):
                 raise SystemExit(128 + number)
@@ -195,9 +186,8 @@ class Node(object):
             if self.is_over():
                 raise SystemExit(0)
 
-    def signal_code(self, number):
-        # type: (int) -> bool
-        """Send the code a signal; return False when it does not run."""
+    def signal_code(self, number: int) -> bool:
+        """Send the code a signal. Return False if it does not run."""
         if self.code is None or self.code.poll() is not None:
             return False
         self.code.send_signal(number)
@@ -205,34 +195,29 @@ class Node(object):
 
     # --- to the other nodes and to the code ---
 
-    def tell(self, told):
-        # type: (Dict[str, Any]) -> None
-        """Tell the other nodes and the code where the engine is."""
+    def tell(self, told: "Dict[str, Any]") -> None:
+        """Write the engine's address for the other nodes and the code."""
         runner.put(self._state(), json.dumps(told).encode("ascii"))
 
-    def told(self):
-        # type: () -> Dict[str, Any]
-        """Return what the first node tells of the engine; empty: nothing yet."""
+    def told(self) -> "Dict[str, Any]":
+        """Return what the first node has written of the engine; {}: nothing yet."""
         try:
-            os.listdir(self.job_dir)  # makes NFS ask
+            os.listdir(self.job_dir)  # refreshes the NFS cache
             with open(self._state(), encoding="utf-8") as file:
                 return dict(json.load(file))
         except (OSError, ValueError):
             return {}
 
-    def is_over(self):
-        # type: () -> bool
-        """Return whether the code has ended, or the engine has waited for that long enough."""
+    def is_over(self) -> bool:
+        """Return whether the code has ended, or the time for it is up."""
         is_late = self.until_s is not None and time.monotonic() > self.until_s
         return is_late or "over" in self.told()
 
-    def _state(self):
-        # type: () -> str
+    def _state(self) -> str:
         return os.path.join(self.job_dir, "engine.%s.json" % self.attempt)
 
-    def say(self, sentence):
-        # type: (str) -> None
-        """Tell the code and the job's log what has gone wrong on the first node."""
+    def say(self, sentence: str) -> None:
+        """Report a failure on the first node to the code and the job's log."""
         runner.complain(sentence)
         path = os.path.join(self.job_dir, "launch.%s.jsonl" % self.attempt)
         with contextlib.suppress(OSError), open(path, "ab", 0) as file:
@@ -241,78 +226,66 @@ class Node(object):
             file.write(runner.to_line(lost))
 
 
-class Engine(abc.ABC):
-    """One engine on one node. `programs`: those without which it does not work there."""
+class Engine:
+    """One engine on one node. `programs`: those that it cannot work without."""
 
     name = ""
     module = ""
-    """The Python module that has to be there."""
+    """The Python module that it needs."""
     needs = ""
 
-    def __init__(self, node):
-        # type: (Node) -> None
+    def __init__(self, node: Node) -> None:
         self.node = node
-        self.programs = []  # type: List[Program]
+        self.programs: "List[Program]" = []
 
     @classmethod
-    @abc.abstractmethod
-    def flaw(cls):
-        # type: () -> Optional[str]
-        """Return what is wrong with the engine that is there, or None. Imports nothing."""
+    def flaw(cls) -> "Optional[str]":
+        """Return a fault of the installed engine, or None. Import nothing."""
+        raise NotImplementedError
 
-    def environment(self):
-        # type: () -> Dict[str, str]
-        """Return the variables by which the code finds the engine."""
+    def environment(self) -> "Dict[str, str]":
+        """Return the variables that tell the code where the engine is."""
         return {}
 
-    def environment_of_programs(self):
-        # type: () -> Dict[str, str]
-        """Return all variables of the engine's own programs: what they leave in TMPDIR is removed
-        with their folder."""
+    def environment_of_programs(self) -> "Dict[str, str]":
+        """Return the environment of the engine's programs. Their TMPDIR is removed with the
+        folder."""
         return dict(os.environ, TMPDIR=self.node.folder, **self.environment())
 
-    @abc.abstractmethod
-    def lead(self):
-        # type: () -> None
+    def lead(self) -> None:
         """Start on the first node."""
 
-    def hear(self, line):  # noqa: B027 - a hook; most engines ignore the lines
-        # type: (str) -> None
-        """Take notice of a line that one of the programs has written."""
+    def hear(self, line: str) -> None:
+        """Handle a line of one of the programs."""
 
-    @abc.abstractmethod
-    def place(self):
-        # type: () -> Optional[Dict[str, Any]]
-        """Return what is told of the engine on the first node once it runs there; None before."""
+    def place(self) -> "Optional[Dict[str, Any]]":
+        """Return the engine's description once it runs on the first node; None before."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
-    def join(self, told):
-        # type: (Dict[str, Any]) -> None
-        """Start on another node, with what the first one tells."""
+    def join(self, told: "Dict[str, Any]") -> None:
+        """Start on another node, with the first one's description."""
+        raise NotImplementedError
 
-    def starts_again(self):
-        # type: () -> bool
-        """Start a second time after a program has ended, if that may help. Return False if not."""
+    def starts_again(self) -> bool:
+        """Start again after a program has ended, if that may help. Return False if not."""
         return False
 
-    def ended(self, program, code):
-        # type: (Program, int) -> str
-        """Return a sentence about a program that has ended by itself."""
+    def ended(self, program: Program, code: int) -> str:
+        """Explain that a program has ended."""
         how = "signal %d" % -code if code < 0 else "exit code %d" % code
-        text = "%s has ended on %s (%s)" % (self.name, self.node.name, how)
+        text = "%s ended on %s (%s)" % (self.name, self.node.name, how)
         return ": ".join([text] + ([" ".join(program.tail)] if program.tail else [])) + "."
 
 
-def first(node, engine):
-    # type: (Node, Engine) -> int
-    """Run the engine on the first node, and the code with it; return the code's exit code."""
+def first(node: Node, engine: Engine) -> int:
+    """Run the engine and the code on the first node. Return the code's exit code."""
     node.start_code(engine.environment())
     engine.lead()
-    told = None  # type: Optional[Dict[str, Any]]
+    told: "Optional[Dict[str, Any]]" = None
     until_s = time.monotonic() + START_S
     is_lost, order = False, signal.SIGTERM
     while True:
-        what, who, more = next_news(node, LOOK_S if told is None else 1.0)
+        what, who, more = next_event(node, LOOK_S if told is None else 1.0)
         if what == "ended" and who is node.code:
             node.tell({"over": True})
             return int(more) if more >= 0 else 128 - int(more)
@@ -334,16 +307,15 @@ def first(node, engine):
             until_s = time.monotonic() + KILL_AFTER_S
 
 
-def other(node, engine):
-    # type: (Node, Engine) -> int
-    """Work for the first node until this program is told to end; return its exit code."""
+def other(node: Node, engine: Engine) -> int:
+    """Run the engine on another node until a signal. Return the exit code."""
     while node.until_s is None or not node.is_over():
         is_quiet = bool(engine.programs) and node.until_s is None
-        what, who, more = next_news(node, 1.0 if is_quiet else LOOK_S)
+        what, who, more = next_event(node, 1.0 if is_quiet else LOOK_S)
         if what == "said":
             engine.hear(more)
         elif what == "ended" and who in engine.programs and not engine.starts_again():
-            # The first node's end reaches the engine here too, by a way of its own.
+            # The engine may have ended because the job is over.
             until_s = time.monotonic() + OVER_S
             while time.monotonic() < until_s:
                 if node.is_over():
@@ -357,18 +329,16 @@ def other(node, engine):
     return 0
 
 
-def next_news(node, timeout_s):
-    # type: (Node, float) -> Any
-    """Return what happens next, or ("", None, None) when nothing does."""
+def next_event(node: Node, timeout_s: float) -> "Any":
+    """Return the next event, or ("", None, None)."""
     try:
-        return node.news.get(timeout=timeout_s)
+        return node.events.get(timeout=timeout_s)
     except queue.Empty:
         return "", None, None
 
 
-def complaint(kind):
-    # type: (type[Engine]) -> Optional[str]
-    """Return why this Python cannot run the engine, or None. Imports nothing, which is quick."""
+def complaint(kind: "type[Engine]") -> "Optional[str]":
+    """Return why this Python cannot run the engine, or None. Import nothing, which is slow."""
     python = "Python %d.%d.%d" % sys.version_info[:3]
     flaw = kind.flaw()
     if importlib.util.find_spec(kind.module) is None:
@@ -379,15 +349,14 @@ def complaint(kind):
     return "--launch %s needs %s, and %s has %s." % told
 
 
-def main(argv, kind):
-    # type: (List[str], type[Engine]) -> int
+def main(argv: "List[str]", kind: "type[Engine]") -> int:
     sentence = complaint(kind)
     if sentence is not None:
         runner.complain(sentence)
         return MISSING
     launch_processes.adopt_orphans()
     node = Node(os.path.abspath(argv[1]), argv[2], int(argv[3]))
-    engine = None  # type: Optional[Engine]
+    engine: "Optional[Engine]" = None
 
     for number in runner.FORWARDED:
         signal.signal(number, node.hand_on)
@@ -409,9 +378,8 @@ def main(argv, kind):
         node.remove_folder()
 
 
-def run(argv, kind):
-    # type: (List[str], type[Engine]) -> None
-    """Run the program, and end without waiting for its threads, which may still read."""
+def run(argv: "List[str]", kind: "type[Engine]") -> None:
+    """Run the program, and exit without waiting for its threads."""
     code = main(argv, kind)
     sys.stderr.flush()
     os._exit(code)

@@ -1,5 +1,5 @@
-"""The network of a job on many nodes: addresses, free ports, and lines of JSON between the launcher
-(launch.py) and its program on each node (launch_node.py).
+"""The network of a job on many nodes: addresses, free ports, and messages between launch.py and
+launch_node.py.
 
 Runs on the cluster, Python 3.6 and later, standard library only.
 """
@@ -17,22 +17,20 @@ import struct
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional, Tuple
 
 MOST_BYTES = 1 << 20
-"""Limits the length of a line."""
+"""The longest message."""
 SIOCGIFCONF, SIOCGIFADDR = 0x8912, 0x8915
 IFREQ_BYTES = 40
 MOST_INTERFACES = 256
 LOWEST_PORT = 20000
-"""Ray's workers and many well-known services use ports below it."""
+"""Ray's workers and well-known services use ports below it."""
 
 
-def addresses(wanted):
-    # type: (Optional[str]) -> List[str]
-    """Return this machine's IPv4 addresses, loopback last: it serves jobs whose nodes are one
-    machine. `wanted`: the only interface to use; None: all. Raise OSError when it does not
-    exist."""
+def addresses(wanted: "Optional[str]") -> "List[str]":
+    """Return this machine's IPv4 addresses, loopback last, for jobs whose nodes are one machine.
+    `wanted`: an interface; None: all. Raise OSError if it does not exist."""
     if wanted:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             name = struct.pack("256s", wanted.encode()[:15])
@@ -41,9 +39,8 @@ def addresses(wanted):
     return sorted(found, key=lambda address: address.startswith("127."))
 
 
-def interfaces():
-    # type: () -> List[Tuple[str, str]]
-    """Return the name and the IPv4 address of each of this machine's network interfaces."""
+def interfaces() -> "List[Tuple[str, str]]":
+    """Return names and IPv4 addresses of this machine's network interfaces."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         # netdevice(7): a struct ifconf holds the size and the address of a buffer.
         memory = array.array("B", bytes(IFREQ_BYTES * MOST_INTERFACES))
@@ -57,24 +54,21 @@ def interfaces():
     ]
 
 
-def password(job_dir):
-    # type: (str) -> str
-    """Return a word by which the launcher knows the programs of its own job."""
+def password(job_dir: str) -> str:
+    """Return the password of the job's programs."""
     with open(os.path.join(job_dir, "key"), "rb") as file:
         return hmac.new(file.read().strip(), b"launch", hashlib.sha256).hexdigest()
 
 
-def machine():
-    # type: () -> str
-    """Return an ID that two programs share only if they use the same network."""
+def machine() -> str:
+    """Return an ID that programs share if they use the same network namespace."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip() + os.readlink("/proc/self/ns/net")
 
 
-def free_port():
-    # type: () -> int
-    """Return a free port below Linux's local range (ip(7)), from which the kernel gives ports to
-    outgoing connections: another program seldom takes it before the engine does."""
+def free_port() -> int:
+    """Return a free port below Linux's local range (ip(7)). The kernel uses that range for outgoing
+    connections, so another program could take such a port before the engine."""
     with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
         first = int(file.read().split()[0])
     ports = range(LOWEST_PORT, first if first > LOWEST_PORT else 1 << 16)
@@ -85,9 +79,8 @@ def free_port():
     raise OSError("no port is free")
 
 
-def keep_alive(sock):
-    # type: (socket.socket) -> None
-    """Notice within about 20 s that the other machine is gone."""
+def keep_alive(sock: socket.socket) -> None:
+    """Detect a lost machine within about 20 s."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
         option = getattr(socket, name, None)
@@ -95,9 +88,8 @@ def keep_alive(sock):
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def send(sock, message):
-    # type: (socket.socket, Dict[str, Any]) -> bool
-    """Send a line; return False when the connection is gone."""
+def send(sock: socket.socket, message: "Dict[str, Any]") -> bool:
+    """Send a message as a line of JSON. Return False if the connection is closed."""
     try:
         sock.sendall(json.dumps(message).encode("ascii") + b"\n")
     except OSError:
@@ -105,10 +97,8 @@ def send(sock, message):
     return True
 
 
-def receive(file):
-    # type: (Any) -> Optional[Dict[str, Any]]
-    """Wait for the next line and return it; None: the connection is gone, or that was no line of
-    ours."""
+def receive(file: "Any") -> "Optional[Dict[str, Any]]":
+    """Wait for the next message. None: the connection is closed, or the message is invalid."""
     try:
         found = json.loads(file.readline(MOST_BYTES).decode("ascii"))
     except (OSError, ValueError):
@@ -116,9 +106,8 @@ def receive(file):
     return found if isinstance(found, dict) else None
 
 
-def close(sock):
-    # type: (socket.socket) -> None
-    """Close a socket, and wake the thread that waits in `accept` or `recv`."""
+def close(sock: socket.socket) -> None:
+    """Close a socket, and wake a thread in `accept` or `recv`."""
     with contextlib.suppress(OSError):
         sock.shutdown(socket.SHUT_RDWR)
     sock.close()

@@ -1,12 +1,11 @@
-"""The program of a job on many nodes that srun starts on each of them, or in each rank of MPI.
+"""The program that srun starts on each node of a job, or in each rank of MPI.
 
     srun … python3 -uBS launch_node.py JOBDIR ATTEMPT PORT ADDRESS,ADDRESS…
 
 Runs outside any image, but with pyxis in the container of the step; Python 3.6 and later, standard
-library only. The first one on a node connects to the launcher (launch.py), waits until all nodes
-have done so, and starts the engine's program in the image (the script `engine`). It hands signals
-on, and ends what it has started when that connection ends. The other ranks of MPI on the node just
-become the runner.
+library only. The first task on a node connects to launch.py, waits for all nodes, and starts the
+engine's program in the image (the script `engine`). It forwards signals, and ends its processes
+when the connection closes. The other ranks of MPI on the node become the runner.
 """
 
 import contextlib
@@ -28,43 +27,41 @@ import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional, Tuple  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional, Tuple
 
 REACH_S = 15.0
-"""Time to reach the launcher, which listens before this program starts."""
+"""Time to connect to the launcher, which listens already."""
 TRY_S = 3.0
 SEEN_S = 60.0
-"""Time until a file that another node has written appears here (NFS)."""
+"""Time until a file of another node appears (NFS)."""
 MEASURE_AFTER_S = 1.0
-"""Delay of what measures the node: the program needs the CPUs first."""
+"""Delay of usage.py: the program needs the CPUs first."""
 GRACE_S = 5.0
 """Time between SIGTERM and SIGKILL for the programs."""
 TAIL_BYTES = 2000
 FAILED = 70
 """EX_SOFTWARE of sysexits.h."""
 FIREWALL = (
-    "Is there a firewall between the nodes? If they share another network, name its interface by "
-    "`interface` in the cluster's profile."
+    "Is there a firewall between the nodes? If they share another network, set `interface` in the "
+    "cluster's profile to its interface."
 )
 
 
-class Program(object):
+class Program:
     """The engine's program on this node."""
 
-    def __init__(self, job_dir, attempt):
-        # type: (str, str) -> None
+    def __init__(self, job_dir: str, attempt: str) -> None:
         self.job_dir = job_dir
         self.attempt = attempt
         self.index = int(os.environ.get("SLURM_NODEID", "0"))
         with open(os.path.join(job_dir, "launch.json"), encoding="utf-8") as file:
             self.plan = json.load(file)
-        self.process = None  # type: Optional[subprocess.Popen[bytes]]
-        self.usage = None  # type: Optional[subprocess.Popen[bytes]]
+        self.process: "Optional[subprocess.Popen[bytes]]" = None
+        self.usage: "Optional[subprocess.Popen[bytes]]" = None
         self.measures = threading.Timer(MEASURE_AFTER_S, self._measure)
         self.measures.daemon = True
 
-    def words(self):
-        # type: () -> List[str]
+    def words(self) -> "List[str]":
         """Return the command line."""
         inside = self.plan["inside"]
         if self.plan["engine"] == "mpi":
@@ -77,31 +74,28 @@ class Program(object):
             return words
         return ["/bin/bash", os.path.join(self.job_dir, "engine")] + words
 
-    def wait_for_world(self):
-        # type: () -> None
-        """Wait until the launcher's description of the nodes is there."""
+    def wait_for_world(self) -> None:
+        """Wait for the description of the nodes."""
         path = os.path.join(self.job_dir, "world.%s.json" % self.attempt)
         until_s = time.monotonic() + SEEN_S
         while not os.path.exists(path) and time.monotonic() < until_s:
-            os.listdir(self.job_dir)  # makes NFS ask
+            os.listdir(self.job_dir)  # refreshes the NFS cache
             time.sleep(0.05)
 
-    def become(self):
-        # type: () -> None
-        """Become the runner of a rank of MPI."""
+    def become(self) -> None:
+        """Exec the runner of a rank of MPI."""
         self.wait_for_world()
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
             signal.signal(number, signal.SIG_DFL)
         words = self.words()
         os.execvp(words[0], words)
 
-    def run(self):
-        # type: () -> Dict[str, Any]
-        """Run the program to its end, and return what the launcher has to know."""
+    def run(self) -> "Dict[str, Any]":
+        """Run the program, and return its end for the launcher."""
         self.wait_for_world()
         env = dict(os.environ)
         if self.plan["engine"] != "mpi":
-            # Each node's files and containers have names of their own.
+            # Part of the names of each node's files and containers.
             env["JSLURM_NODE"] = ".%d" % self.index if self.index else ""
         self.process = subprocess.Popen(
             self.words(),
@@ -116,12 +110,11 @@ class Program(object):
             tail = (tail + text)[-TAIL_BYTES:]
             os.write(2, text)
         code = self.process.wait()
-        told = {"ended": code if code >= 0 else 128 - code}  # type: Dict[str, Any]
+        told: "Dict[str, Any]" = {"ended": code if code >= 0 else 128 - code}
         return dict(told, tail=tail.decode("utf-8", "replace"))
 
-    def signal(self, number):
-        # type: (int) -> None
-        """Hand a signal on; where the container is still being made, once it is there."""
+    def signal(self, number: int) -> None:
+        """Forward a signal, if need be when the container has started."""
         if self.process is None or self.process.poll() is not None:
             return
         pid = self._pid_inside()
@@ -130,10 +123,9 @@ class Program(object):
         with contextlib.suppress(OSError):  # it has just ended
             os.kill(pid or self.process.pid, number)
 
-    def _signal_later(self, number):
-        # type: (int) -> None
+    def _signal_later(self, number: int) -> None:
         assert self.process is not None
-        pid = None  # type: Optional[int]
+        pid: "Optional[int]" = None
         while pid is None and self.process.poll() is None:
             time.sleep(0.1)
             pid = self._pid_inside()
@@ -141,26 +133,23 @@ class Program(object):
             with contextlib.suppress(OSError):
                 os.kill(pid, number)
 
-    def _pid_path(self):
-        # type: () -> str
-        """Return the file where the program in the image writes its process ID; "": the launched
-        process gets the signals."""
+    def _pid_path(self) -> str:
+        """Return the file with the process ID of the program in the image; "": the started process
+        gets signals."""
         path = str(self.plan["pid_file"] or "")
         if not path or self.plan["step"] is not None or self.plan["engine"] == "mpi":
             return ""
         name, ending = os.path.splitext(path)
         return name + (".%d" % self.index if self.index else "") + ending
 
-    def _pid_inside(self):
-        # type: () -> Optional[int]
+    def _pid_inside(self) -> "Optional[int]":
         try:
             with open(self._pid_path()) as file:
                 return int(file.read())
         except (OSError, ValueError):
             return None
 
-    def _measure(self):
-        # type: () -> None
+    def _measure(self) -> None:
         out = "usage.%s.%d.jsonl" % (self.attempt, self.index)
         self.usage = subprocess.Popen(
             [sys.executable, "-ISB", os.path.join(self.job_dir, "usage.py")]
@@ -170,9 +159,8 @@ class Program(object):
             stderr=subprocess.DEVNULL,
         )
 
-    def end(self):
-        # type: () -> None
-        """End all that was started here, and its orphans."""
+    def end(self) -> None:
+        """End all processes that this program has started, and their orphans."""
         self.measures.cancel()
         if self.usage is not None and self.usage.stdin is not None:
             self.usage.stdin.close()
@@ -180,11 +168,12 @@ class Program(object):
         launch_processes.end_below(GRACE_S)
 
 
-def reach(port, addresses, hello):
-    # type: (int, List[str], Dict[str, Any]) -> Tuple[socket.socket, Any]
-    """Return a connection to the launcher, and its reader. Exit when no address works."""
+def reach(
+    port: int, addresses: "List[str]", hello: "Dict[str, Any]"
+) -> "Tuple[socket.socket, Any]":
+    """Connect to the launcher. Return the socket and its reader. Exit if no address works."""
     until_s = time.monotonic() + REACH_S
-    failed = {}  # type: Dict[str, str]
+    failed: "Dict[str, str]" = {}
     while time.monotonic() < until_s:
         for address in addresses:
             try:
@@ -199,25 +188,23 @@ def reach(port, addresses, hello):
             if answer == {"job": os.environ.get("SLURM_JOB_ID")}:
                 sock.settimeout(None)
                 return sock, file
-            failed[address] = "another program answers there" if answer else "no answer"
+            failed[address] = "another program answers" if answer else "no answer"
             launch_network.close(sock)
         time.sleep(0.2)
-    # Loopback leads to the launcher only where the nodes are one machine.
-    far = {one: told for one, told in failed.items() if not one.startswith("127.")}
-    tried = "; ".join("at %s: %s" % one for one in (far or failed).items())
+    # Loopback reaches the launcher only if the nodes are one machine.
+    remote = {one: told for one, told in failed.items() if not one.startswith("127.")}
+    tried = "; ".join("at %s: %s" % one for one in (remote or failed).items())
     head = launch_step.expand(os.environ.get("SLURM_JOB_NODELIST", "")) or ["the first node"]
     runner.complain("%s cannot reach %s %s. %s" % (hello["name"], head[0], tried, FIREWALL))
     raise SystemExit(FAILED)
 
 
-def words_of(error):
-    # type: (Exception) -> str
+def words_of(error: Exception) -> str:
     told = getattr(error, "strerror", None) or str(error)
     return told[:1].lower() + told[1:]
 
 
-def main(argv):
-    # type: (List[str]) -> int
+def main(argv: "List[str]") -> int:
     job_dir, attempt, port, addresses = argv[1:5]
     program = Program(job_dir, attempt)
     if program.plan["engine"] == "mpi" and os.environ.get("SLURM_LOCALID", "0") != "0":
@@ -237,7 +224,7 @@ def main(argv):
     sock, file = reach(int(port), addresses.split(","), hello)
     launch_network.keep_alive(sock)
     if launch_network.receive(file) is None:
-        return 0  # the launcher has given up
+        return 0  # the launcher has ended
     launch_processes.adopt_orphans()
     if program.index:  # on the first node the batch script measures
         program.measures.start()
@@ -247,9 +234,8 @@ def main(argv):
     return 0
 
 
-def end_with(file, program):
-    # type: (Any, Program) -> None
-    """End the program, and this one, when the launcher has closed the connection."""
+def end_with(file: "Any", program: Program) -> None:
+    """End the program and this process when the launcher closes the connection."""
     launch_network.receive(file)
     program.end()
     os._exit(0)

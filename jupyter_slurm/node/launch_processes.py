@@ -1,5 +1,4 @@
-"""The processes below one of a job's own, orphans among them: under proctrack/linuxproc Slurm finds
-no process whose parent has ended.
+"""The descendants of a process, with orphans, which Slurm's proctrack/linuxproc does not find.
 
 Runs on the cluster, Python 3.6 and later, standard library only.
 """
@@ -11,24 +10,22 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Dict, List  # noqa: F401 - in comments
+    from typing import Dict, List
 
 PR_SET_CHILD_SUBREAPER = 36
 
 
-def adopt_orphans():
-    # type: () -> None
-    """Become the parent of processes below this one whose own parent ends."""
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose own parent ends."""
     with contextlib.suppress(OSError, AttributeError, ImportError):
         import ctypes  # noqa: PLC0415 - an image's Python may have been built without
 
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def parents():
-    # type: () -> Dict[int, int]
-    """Return the parent of each process that has not ended."""
-    found = {}  # type: Dict[int, int]
+def parents() -> "Dict[int, int]":
+    """Return the parents of all running processes."""
+    found: "Dict[int, int]" = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
@@ -41,15 +38,13 @@ def parents():
     return found
 
 
-def children():
-    # type: () -> List[int]
+def children() -> "List[int]":
     """Return the children of this process."""
     return [pid for pid, parent in parents().items() if parent == os.getpid()]
 
 
-def below(top):
-    # type: (int) -> List[int]
-    """Return the processes below this one."""
+def below(top: int) -> "List[int]":
+    """Return the descendants of `top`."""
     known = parents()
     found = []
     for pid in known:
@@ -61,10 +56,9 @@ def below(top):
     return found
 
 
-def kill(pids):
-    # type: (List[int]) -> None
-    """Kill processes, but not the trackers of Python's multiprocessing, which end with the others
-    and remove what these have left in /dev/shm."""
+def kill(pids: "List[int]") -> None:
+    """Kill processes, but not the trackers of Python's multiprocessing, which then clean up
+    /dev/shm and end."""
     for pid in pids:
         with contextlib.suppress(OSError):
             with open("/proc/%d/cmdline" % pid, "rb") as file:
@@ -73,9 +67,8 @@ def kill(pids):
                 os.kill(pid, signal.SIGKILL)
 
 
-def end_below(patience_s):
-    # type: (float) -> None
-    """End all processes below this one, also those that take longer than `patience_s`."""
+def end_below(patience_s: float) -> None:
+    """End all descendants of this process. Kill those that take longer than `patience_s`."""
     for pid in below(os.getpid()):
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGTERM)
@@ -88,9 +81,8 @@ def end_below(patience_s):
         wait_for_end(patience_s)
 
 
-def wait_for_end(patience_s):
-    # type: (float) -> bool
-    """Return whether all processes below this one end within that time."""
+def wait_for_end(patience_s: float) -> bool:
+    """Return whether all descendants end within that time."""
     until_s = time.monotonic() + patience_s
     while below(os.getpid()):
         if time.monotonic() > until_s:

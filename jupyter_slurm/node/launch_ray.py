@@ -2,10 +2,9 @@
 
     python3 -uB launch_ray.py JOBDIR ATTEMPT INDEX
 
-Python 3.6 and later, standard library and Ray only; launch_engine.py has the part in common with
-Dask. It calls `ray start`, as Ray's manual says for Slurm. Ray asks for a token since 2.52, which
-only this job's processes have: other users can connect to Ray's ports. All files lie in a folder of
-the job's, and no port is a fixed one, so that the job does not meet another Ray on the node.
+Python 3.6 and later, standard library and Ray only. It runs `ray start` as in Ray's manual for
+Slurm. Other users can connect to Ray's ports, so Ray requires a token (since 2.52) that only this
+job has. No file or port is shared with another Ray on the node.
 """
 
 import importlib.util
@@ -21,26 +20,25 @@ import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional
 
 OLDEST = (2, 52)
 """The first Ray that can ask for a token."""
 UP = "--block"
-"""Ray's last words before it waits for its end."""
+"""The end of Ray's last line at its start."""
 LATE = "timed out during startup"
-"""Ray's words where its programs take more than 30 s to start, which no option changes (its
-_private/node.py)."""
+"""Ray's message after 30 s of starting. No option changes the time (its _private/node.py)."""
 NOWHERE = "-1"
-"""A port at which Ray fails to listen, says so in its own log, and goes on."""
+"""A port at which Ray fails to listen and continues."""
 SHARE = 0.3
-"""Ray's own share of the memory for its object store; more would leave the code too little."""
+"""The object store's share of the memory. Ray's default would leave the code too little."""
 SMALLEST_BYTES = 80 << 20
 """The smallest object store that Ray accepts is 75 MiB."""
 OTHERS = (
     "RAY_ADDRESS RAY_API_SERVER_ADDRESS RAY_AUTH_TOKEN RAY_GCS_SERVER_PORT RAY_NODE_IP_ADDRESS "
     "RAY_NAMESPACE RAY_REDIS_ADDRESS RAY_JOB_ID"
 )
-"""Variables of the user's shell that may lead to another Ray, or bring another token."""
+"""Variables of the user's shell that may name another Ray or token."""
 
 
 class Ray(launch_engine.Engine):
@@ -51,18 +49,16 @@ class Ray(launch_engine.Engine):
     is_late = False
 
     @classmethod
-    def flaw(cls):
-        # type: () -> Optional[str]
+    def flaw(cls) -> "Optional[str]":
         spec = importlib.util.find_spec("ray")
         for place in list(spec.submodule_search_locations or []) if spec else []:
             found = version_in(os.path.join(place, "_version.py"))
             if found is not None and found < OLDEST:
-                return "Ray %d.%d, which knows no token" % found
+                return "Ray %d.%d, which has no tokens" % found
         return None
 
-    def environment(self):
-        # type: () -> Dict[str, str]
-        """Return what Ray and the code have to know; the token is in a file."""
+    def environment(self) -> "Dict[str, str]":
+        """Return the variables of Ray and of the code. The token is in a file."""
         path = os.path.join(self.node.folder, "token.%d" % self.node.index)
         if not os.path.exists(path):
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -73,65 +69,58 @@ class Ray(launch_engine.Engine):
             "RAY_TMPDIR": self.node.folder,
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_DISABLE_IMPORT_WARNING": "1",
-            # Ray gives its metrics to any client, without a token.
+            # Ray serves metrics without a token.
             "RAY_enable_metrics_collection": "0",
             "AUTOSCALER_METRIC_PORT": NOWHERE,
             "DASHBOARD_METRIC_PORT": NOWHERE,
         }
 
-    def lead(self):
-        # type: () -> None
+    def lead(self) -> None:
         self.dashboard = launch_network.free_port()
         words = ["--head", "--port=%d" % self.node.port]
         words += ["--dashboard-host=127.0.0.1", "--dashboard-port=%d" % self.dashboard]
-        if importlib.util.find_spec("grpc") is not None:  # else Ray opens no such port
+        if importlib.util.find_spec("grpc") is not None:  # else Ray does not open the port
             words.append("--ray-client-server-port=%d" % launch_network.free_port())
         self._start(words)
 
-    def hear(self, line):
-        # type: (str) -> None
+    def hear(self, line: str) -> None:
         self.is_up = self.is_up or line.endswith(UP)
         self.is_late = self.is_late or LATE in line
 
-    def starts_again(self):
-        # type: () -> bool
-        """Start once more where Ray has not waited for a slow file system: it is quicker then."""
+    def starts_again(self) -> bool:
+        """Start again if a slow file system made Ray time out: the second start is faster."""
         if not self.is_late or len(self.programs) > 1:
             return False
         self._start(self.own)
         return True
 
-    def place(self):
-        # type: () -> Optional[Dict[str, Any]]
+    def place(self) -> "Optional[Dict[str, Any]]":
         if not self.is_up:
             return None
         address = "%s:%d" % (self.node.head, self.node.port)
         return {"address": address, "dashboard": self.dashboard}
 
-    def join(self, told):
-        # type: (Dict[str, Any]) -> None
+    def join(self, told: "Dict[str, Any]") -> None:
         self._start(["--address=%s" % told["address"]])
 
-    def _start(self, own):
-        # type: (List[str]) -> None
-        """Run `ray start` with what all nodes have in common."""
+    def _start(self, own: "List[str]") -> None:
+        """Run `ray start` with the options of all nodes and `own`."""
         self.own = own
         node = self.node
         words = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
         words += ["--disable-usage-stats", "--log-color=false"]
         words += ["--node-name=" + node.name, "--node-ip-address=" + node.address]
         words += ["--num-cpus=%d" % node.cpus, "--num-gpus=%d" % node.gpus]
-        words += ["--dashboard-agent-listen-port=0"]  # else the same for every Ray
+        words += ["--dashboard-agent-listen-port=0"]  # the default is a fixed port
         words += ["--temp-dir=" + os.path.join(node.folder, "r%d" % node.index)]
         env = self.environment_of_programs()
         for name in OTHERS.split():
             env.pop(name, None)
         words += self._memory() + own
-        self.programs.append(launch_engine.Program(node.news, words, env))
+        self.programs.append(launch_engine.Program(node.events, words, env))
 
-    def _memory(self):
-        # type: () -> List[str]
-        """Return the options that keep Ray within the job's memory and the node's /dev/shm."""
+    def _memory(self) -> "List[str]":
+        """Return the options that keep Ray within the job's memory and /dev/shm."""
         limit = self.node.memory_bytes
         whole = limit or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         wanted = int(whole * SHARE)
@@ -149,9 +138,8 @@ class Ray(launch_engine.Engine):
         return words + ["--object-store-memory=%d" % store]
 
 
-def version_in(path):
-    # type: (str) -> Optional[tuple[int, int]]
-    """Return the version in Ray's own file, or None. Importing Ray would take seconds."""
+def version_in(path: str) -> "Optional[tuple[int, int]]":
+    """Read the version from Ray's file. Importing Ray would take seconds."""
     try:
         with open(path, encoding="utf-8") as file:
             found = re.search(r"^version = [\"']([0-9]+)\.([0-9]+)", file.read(), re.M)

@@ -1,7 +1,7 @@
-"""The results of all ranks of a job -> its result.
+"""The result of a job, merged from those of its ranks.
 
-Runs on the first node, Python 3.6 and later, standard library only. Each rank has signed its own
-`result.N.R.json`; the one that is made of them is signed with the same key. Results are data here.
+Runs on the first node, Python 3.6 and later, standard library only. The job's key signs each
+`result.N.R.json`, and the merged result. Results are data here.
 """
 
 import hmac
@@ -11,18 +11,16 @@ import time
 
 import launch_step
 import runner
-import runner_usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional, Sequence  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional, Sequence
 
     import launch  # noqa: F401
 
 
-def why(node):
-    # type: (launch.Node) -> str
-    """Return a sentence about a node whose program failed."""
+def why(node: "launch.Node") -> str:
+    """Explain the failure of a node's program."""
     if node.is_lost:
         return loss([node.name])
     lines = node.tail.strip().splitlines()
@@ -34,17 +32,23 @@ def why(node):
     return "%s: %s" % (told, words) if words else told + "."
 
 
-def loss(names):
-    # type: (Sequence[str]) -> str
-    """Say that these nodes were lost."""
+def loss(names: "Sequence[str]") -> str:
+    """Return a sentence about lost nodes."""
     were = "were" if len(names) > 1 else "was"
     return "%s %s lost while the job ran." % (launch_step.named(names), were)
 
 
-def fail(job_dir, attempt, name, sentence, code, ranks=0, behind=()):
-    # type: (str, str, str, str, int, int, Sequence[str]) -> Dict[str, Any]
-    """Write that the job's code could not run, as its output and its result; return that.
-    `behind`: lines that follow the sentence in the traceback."""
+def fail(
+    job_dir: str,
+    attempt: str,
+    name: str,
+    sentence: str,
+    code: int,
+    ranks: int = 0,
+    behind: "Sequence[str]" = (),
+) -> "Dict[str, Any]":
+    """Write the output and result of code that could not run. Return the result. `behind`: lines
+    after the sentence in the traceback."""
     now_s = time.time()
     lines = ["%s: %s" % (name, sentence)] + list(behind)
     record = {"type": "error", "ename": name, "evalue": sentence, "traceback": lines}
@@ -58,16 +62,21 @@ def fail(job_dir, attempt, name, sentence, code, ranks=0, behind=()):
     return result
 
 
-def merge(job_dir, attempt, ranks, found, lost, code):
-    # type: (str, str, int, Dict[int, Dict[str, Any]], Optional[str], int) -> Dict[str, Any]
-    """Write the result of the job: the first rank's where all went well, else that of the rank that
-    failed first. `found`: results by rank; `lost`: what is known of a failure that no rank has
-    told. Return that result."""
+def merge(
+    job_dir: str,
+    attempt: str,
+    ranks: int,
+    found: "Dict[int, Dict[str, Any]]",
+    lost: "Optional[str]",
+    code: int,
+) -> "Dict[str, Any]":
+    """Write and return the job's result: that of rank 0 if all succeeded, else of the first rank
+    that failed. `found`: results by rank; `lost`: a failure that no rank has reported."""
     failed = [rank for rank in sorted(found) if found[rank]["status"] in ("error", "killed")]
     stopped = [rank for rank in sorted(found) if found[rank]["status"] == "interrupted"]
     missing = [rank for rank in range(ranks) if rank not in found]
     if not failed and (missing or (code and not stopped)):
-        told = "Nothing is known of ranks %s." % listed(missing)
+        told = "Missing results of ranks: %s." % listed(missing)
         why = lost or (told if missing else "The ranks ended with exit code %d." % code)
         return fail(job_dir, attempt, "RankLost", why, code or 1, ranks)
     if failed:
@@ -82,26 +91,33 @@ def merge(job_dir, attempt, ranks, found, lost, code):
             result["gathered"] = gathered
     result["ranks"] = ranks
     result["peak_rss_mib"] = max(one["peak_rss_mib"] for one in found.values())
-    runner_usage.add_peak(result, job_dir, attempt)
+    runner.add_peak(result, job_dir, attempt)
     result["cpu_s"] = round(sum(one["cpu_s"] for one in found.values()), 3)
     signer = runner.Signer(os.path.join(job_dir, "key"))
     signer.write(os.path.join(job_dir, "result.%s.json" % attempt), result)
     return result
 
 
-def lose(job_dir, attempt, ranks, found, sentence, code):
-    # type: (str, str, int, Dict[int, Dict[str, Any]], str, int) -> Dict[str, Any]
-    """Write the result of a job that has lost a node, as `sentence` says: whatever signals have
-    ended its ranks, that is why. What a rank has raised stands behind it. Return that result."""
+def lose(
+    job_dir: str,
+    attempt: str,
+    ranks: int,
+    found: "Dict[int, Dict[str, Any]]",
+    sentence: str,
+    code: int,
+) -> "Dict[str, Any]":
+    """Write and return the result of a job that lost a node. `sentence` names the node. Errors of
+    ranks follow it; signals that ended ranks do not matter."""
     raised = [rank for rank in sorted(found) if found[rank]["status"] == "error"]
     behind = first_failure(ranks, found, raised)["traceback"] if raised else []
     return fail(job_dir, attempt, "RankLost", sentence, code or 1, ranks, behind)
 
 
-def first_failure(ranks, found, failed):
-    # type: (int, Dict[int, Dict[str, Any]], List[int]) -> Dict[str, Any]
-    """Return the result of the rank that was the first of these to fail, with the numbers of all
-    that failed in the same way."""
+def first_failure(
+    ranks: int, found: "Dict[int, Dict[str, Any]]", failed: "List[int]"
+) -> "Dict[str, Any]":
+    """Return the result of the first rank that failed, with the numbers of all that failed in the
+    same way."""
     first = min(failed, key=lambda rank: (found[rank]["ended_s"], rank))
     same = [rank for rank in failed if is_same(found[rank], found[first])]
     heading = "On rank%s %s of %d:" % ("" if len(same) == 1 else "s", listed(same), ranks)
@@ -109,17 +125,16 @@ def first_failure(ranks, found, failed):
     return dict(found[first], failed_ranks=listed(same), traceback=traceback)
 
 
-def is_same(one, other):
-    # type: (Dict[str, Any], Dict[str, Any]) -> bool
+def is_same(one: "Dict[str, Any]", other: "Dict[str, Any]") -> bool:
     return all(one[name] == other[name] for name in ("ename", "traceback", "signal"))
 
 
-def read_results(job_dir, attempt, ranks, patience_s):
-    # type: (str, str, int, float) -> Dict[int, Dict[str, Any]]
-    """Return the results that are signed with the job's key, by rank; wait for those that are not
-    seen yet."""
+def read_results(
+    job_dir: str, attempt: str, ranks: int, patience_s: float
+) -> "Dict[int, Dict[str, Any]]":
+    """Return the results with a valid signature, by rank. Wait for those that have not appeared."""
     signer = runner.Signer(os.path.join(job_dir, "key"))
-    found = {}  # type: Dict[int, Dict[str, Any]]
+    found: "Dict[int, Dict[str, Any]]" = {}
     deadline_s = time.monotonic() + patience_s
     while True:
         for rank in range(ranks):
@@ -130,12 +145,11 @@ def read_results(job_dir, attempt, ranks, patience_s):
                     found[rank] = result
         if len(found) == ranks or time.monotonic() > deadline_s:
             return found
-        os.listdir(job_dir)  # makes NFS ask
+        os.listdir(job_dir)  # refreshes the NFS cache
         time.sleep(0.1)
 
 
-def read_signed(path, signer):
-    # type: (str, runner.Signer) -> Optional[Dict[str, Any]]
+def read_signed(path: str, signer: runner.Signer) -> "Optional[Dict[str, Any]]":
     try:
         with open(path, "rb") as file:
             signature, _, body = file.read().partition(b"\n")
@@ -147,10 +161,9 @@ def read_signed(path, signer):
     return result if isinstance(result, dict) else None
 
 
-def listed(numbers):
-    # type: (List[int]) -> str
-    """Return `0-3,7` for those numbers, which are in order."""
-    runs = []  # type: List[List[int]]
+def listed(numbers: "List[int]") -> str:
+    """Format sorted numbers as `0-3,7`."""
+    runs: "List[List[int]]" = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:
             runs[-1][1] = number

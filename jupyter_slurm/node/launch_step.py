@@ -1,4 +1,4 @@
-"""The step of srun in which a job on many nodes runs, and the resources that Slurm gave the job.
+"""The srun step of a job on many nodes, and the resources of the job.
 
 Runs on the first node, Python 3.6 and later, standard library only.
 """
@@ -11,18 +11,18 @@ import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    import queue  # noqa: F401 - in comments
-    from typing import Any, Dict, List, Optional, Sequence  # noqa: F401 - in comments
+    import queue
+    from typing import Any, Dict, List, Optional, Sequence
 
 WORDS = 12
-"""The number of srun's own last lines to keep."""
+"""Lines of srun to keep."""
 OWN_WORDS = ("srun:", "slurmstepd")
 OURS = "jupyter-slurm: "
-"""Begins each line of our own programs."""
+"""The beginning of our programs' lines."""
 BAD_EXIT = re.compile(r"(\S+): tasks? [0-9,-]+: (?:Exited with exit code (\d+)|\S)")
-"""Recognizes the nodes on which tasks failed in srun's words."""
+"""srun's message about failed tasks, with their nodes."""
 OF_CONTAINERS = re.compile(r" pyxis: |'--container-| execve\(\): ")
-"""Recognizes srun's words about a container, which the verdict explains."""
+"""srun's messages about a container, which the verdict explains."""
 STEP_OPTIONS = (
     "--export=ALL",
     "--input=none",
@@ -31,34 +31,39 @@ STEP_OPTIONS = (
     "--wait=0",
     "--mem=0",
 )
-"""Slurm kills with SIGKILL, so the launcher ends the other tasks itself. Even steps that overlap
-wait for each other's memory unless they ask for none."""
+"""Slurm would end the other tasks with SIGKILL, so the launcher ends them itself. Overlapping steps
+wait for each other's memory unless they request none."""
 ASKED_BY_THE_JOB = (
     "NTASKS NPROCS NTASKS_PER_NODE TASKS_PER_NODE DISTRIBUTION CPUS_PER_TASK GPUS GPUS_PER_TASK "
     "TRES_PER_TASK MEM_PER_NODE MEM_PER_CPU MEM_PER_GPU"
 )
-"""Variables (SLURM_…) that srun takes for options: requests by task would divide the step in the
-same way. Slurm gives a step that asks for nothing all that the job has there."""
+"""SLURM_… variables that srun reads as options: requests for each task would divide the step. A
+step without requests gets all of the job's resources."""
 OF_THE_CODE = ("SLURM_CPUS_PER_TASK",)
-"""Those of them that the user's code has in any job, and that no step sets again."""
+"""Those that the user's code has in any job, and that srun does not set again."""
 
 
-class Step(object):
-    """A step of this job. Its end is news, and so is a task that failed."""
+class Step:
+    """A step of this job. Its end and its failed tasks are events."""
 
-    def __init__(self, options, program, news, before=()):
-        # type: (List[str], List[str], queue.Queue[Any], Sequence[str]) -> None
+    def __init__(
+        self,
+        options: "List[str]",
+        program: "List[str]",
+        events: "queue.Queue[Any]",
+        before: "Sequence[str]" = (),
+    ) -> None:
         """`before`: words before `srun`."""
         env = dict(os.environ)
         for name in ASKED_BY_THE_JOB.split():
             env.pop("SLURM_" + name, None)
-        self.words = []  # type: List[str]
-        self.bad = []  # type: List[str]
+        self.words: "List[str]" = []
+        self.bad: "List[str]" = []
         """Nodes on which a task failed."""
-        self.of_containers = []  # type: List[str]
-        self.ours = []  # type: List[str]
-        """Lines of our program on the nodes."""
-        # srun takes a signal for its process group as an order to end the step.
+        self.of_containers: "List[str]" = []
+        self.ours: "List[str]" = []
+        """Lines of launch_node.py."""
+        # A signal to its process group makes srun end the step.
         self.process = subprocess.Popen(
             list(before) + ["srun"] + list(STEP_OPTIONS) + options + program,
             env=env,
@@ -66,19 +71,17 @@ class Step(object):
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        threading.Thread(target=self._follow, args=(news,), daemon=True).start()
+        threading.Thread(target=self._follow, args=(events,), daemon=True).start()
 
-    def _follow(self, news):
-        # type: (queue.Queue[Any]) -> None
+    def _follow(self, events: "queue.Queue[Any]") -> None:
         assert self.process.stderr is not None
         with self.process.stderr as lines:
             for line in lines:
-                self._hear(line.decode("utf-8", "replace"), news)
-        news.put(("step", None, self.process.wait()))
+                self._hear(line.decode("utf-8", "replace"), events)
+        events.put(("step", None, self.process.wait()))
 
-    def _hear(self, text, news):
-        # type: (str, queue.Queue[Any]) -> None
-        """Take one line of srun's or of a task; pass on all but srun's own words."""
+    def _hear(self, text: str, events: "queue.Queue[Any]") -> None:
+        """Handle a line of srun or of a task. Print all but srun's own messages."""
         if text.startswith(OWN_WORDS) and OF_CONTAINERS.search(text):
             self.of_containers.append(text.strip())
         elif text.startswith(OWN_WORDS):
@@ -86,24 +89,22 @@ class Step(object):
             bad = BAD_EXIT.search(text)
             if bad:
                 self.bad += expand(bad.group(1))
-                news.put(("bad exit", None, int(bad.group(2) or 1)))
+                events.put(("bad exit", None, int(bad.group(2) or 1)))
             return
         elif text.startswith(OURS):
             self.ours = (self.ours + [text[len(OURS) :].strip()])[:WORDS]
         sys.stderr.write(text)
         sys.stderr.flush()
 
-    def said(self):
-        # type: () -> List[str]
-        """Return a sentence with the first error about a container, or else srun's last one that
-        is not about the end of a task; or nothing."""
+    def said(self) -> "List[str]":
+        """Return a sentence with the first error about a container, or srun's last other error that
+        is not about a failed task; [] if there is none."""
         errors = [one for one in self.words if one.startswith("srun: error:")]
         errors = [one for one in errors if not BAD_EXIT.search(one)]
         return ["Slurm said: %s" % one for one in self.of_containers[:1] or errors[-1:]]
 
-    def end(self, patience_s):
-        # type: (float) -> None
-        """Wait for the end of the step, then kill it, as srun does at SIGTERM."""
+    def end(self, patience_s: float) -> None:
+        """Wait for the end of the step, then make srun kill it."""
         for order in (self.process.terminate, self.process.kill):
             try:
                 self.process.wait(patience_s)
@@ -112,16 +113,14 @@ class Step(object):
                 patience_s = 5.0
 
 
-def kept_from_steps():
-    # type: () -> Dict[str, str]
-    """Return the variables of the job that its steps lack, for the user's code in them."""
+def kept_from_steps() -> "Dict[str, str]":
+    """Return the job's variables that its steps lack."""
     return {name: os.environ[name] for name in OF_THE_CODE if name in os.environ}
 
 
-def memory_mib(cpus, gpus):
-    # type: (int, int) -> Optional[int]
-    """Return the memory that the job has on a node with so many of its CPUs and GPUs, in MiB; None:
-    it has no limit there."""
+def memory_mib(cpus: int, gpus: int) -> "Optional[int]":
+    """Return the job's memory in MiB on a node where it has so many CPUs and GPUs; None: there is
+    no limit."""
     for name, count in (("NODE", 1), ("CPU", cpus), ("GPU", gpus)):
         asked = os.environ.get("SLURM_MEM_PER_" + name, "")
         if asked.isdigit() and int(asked) * count:
@@ -129,36 +128,32 @@ def memory_mib(cpus, gpus):
     return None
 
 
-def gpus():
-    # type: () -> int
-    """Count the GPUs that the job has on this node."""
+def gpus() -> int:
+    """Count the job's GPUs on this node."""
     told = os.environ.get("CUDA_VISIBLE_DEVICES") or os.environ.get("ROCR_VISIBLE_DEVICES") or ""
     return 0 if told in ("", "NoDevFiles") else len(told.split(","))
 
 
-def gpus_of_node():
-    # type: () -> List[str]
-    """Return the option by which a step gets the GPUs of each node where the job asked for none and
-    has them all the same: by `--exclusive`, or since the partition gives whole nodes. A step that
-    asks for nothing gets what the job asked for, which is none then (seen with 22.05)."""
+def gpus_of_node() -> "List[str]":
+    """Return the option that gives a step GPUs which the job has without a request: by
+    `--exclusive`, or in a partition of whole nodes. Without the option a step gets what the job
+    requested (seen with 22.05)."""
     count = os.environ.get("SLURM_GPUS_ON_NODE", "")
     return ["--gres=gpu:%s" % count] if count.isdigit() and int(count) else []
 
 
-def tasks_of(text, nodes):
-    # type: (str, int) -> List[int]
-    """Return the number of tasks of each node, from Slurm's `2(x3),1`."""
-    counts = []  # type: List[int]
+def tasks_of(text: str, nodes: int) -> "List[int]":
+    """Parse Slurm's tasks for each node, `2(x3),1`."""
+    counts: "List[int]" = []
     for part in text.split(","):
         count, _, times = part.rstrip(")").partition("(x")
         counts += [int(count)] * int(times or 1)
     return (counts + [1] * nodes)[:nodes]
 
 
-def expand(nodelist):
-    # type: (str) -> List[str]
-    """Return the names in Slurm's list of nodes, `n[1-3,07],login`, without `scontrol`."""
-    names = []  # type: List[str]
+def expand(nodelist: str) -> "List[str]":
+    """Expand Slurm's list of nodes, `n[1-3,07],login`, without `scontrol`."""
+    names: "List[str]" = []
     for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", nodelist):
         made = [""]
         for text, numbers in re.findall(r"([^\[\]]+)|\[([^\]]*)\]", part):
@@ -168,16 +163,14 @@ def expand(nodelist):
     return names
 
 
-def _run(run):
-    # type: (str) -> List[str]
+def _run(run: str) -> "List[str]":
     first, _, last = run.partition("-")
     if not last:
         return [first]
     return ["%0*d" % (len(first), number) for number in range(int(first), int(last) + 1)]
 
 
-def named(names):
-    # type: (Sequence[str]) -> str
-    """Return the names as a phrase, at most eight of them."""
+def named(names: "Sequence[str]") -> str:
+    """Return the names as a phrase, at most eight."""
     shown = ", ".join(names[:8]) + (" and %d more" % (len(names) - 8) if len(names) > 8 else "")
     return shown or "a node"

@@ -2,10 +2,9 @@
 
     python3 -uB launch_torchrun.py JOBDIR ATTEMPT INDEX
 
-Python 3.6 and later, standard library and PyTorch only. It calls the program `torchrun` with the
-options that its manual names, as `python -m torch.distributed.run` does. Ranks that are never
-started again meet at the first node's address, which torchrun calls a static rendezvous: by c10d it
-would find that address by the node's name (pytorch#73656), and unpickle what others can write.
+Python 3.6 and later, standard library and PyTorch only. It runs torchrun with the options of its
+manual. Ranks that are not restarted use a static rendezvous at the first node's address: c10d would
+look up that address by name (pytorch#73656), and unpickle data that other users can write.
 """
 
 import contextlib
@@ -23,19 +22,20 @@ import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List  # noqa: F401 - in comments
+    from typing import Any, Dict, List
 
 MISSING = 65
 """EX_DATAERR of sysexits.h."""
 STORE_S = 900
 
 
-def words_of(run, world, plan, folder, index):
-    # type: (Any, Dict[str, Any], Dict[str, Any], str, int) -> List[str]
-    """Return torchrun's options. `run`: its module."""
+def words_of(
+    run: "Any", world: "Dict[str, Any]", plan: "Dict[str, Any]", folder: str, index: int
+) -> "List[str]":
+    """Return torchrun's arguments. `run`: its module."""
     own, head = world["nodes"][index]["address"], world["nodes"][0]["address"]
     words = [
-        "--log_dir=%s" % folder,  # else a folder in /tmp, which stays
+        "--log_dir=%s" % folder,  # else a folder in /tmp, which remains
         "--nnodes=%d" % len(world["nodes"]),
         "--nproc_per_node=%d" % world["processes"][index],
         "--max_restarts=%d" % plan["max_restarts"],
@@ -53,42 +53,39 @@ def words_of(run, world, plan, folder, index):
     return words
 
 
-def hand_on(number, _frame):
-    # type: (int, Any) -> None
-    """Hand a signal on to the ranks, which torchrun would not."""
+def hand_on(number: int, _frame: "Any") -> None:
+    """Forward a signal to the ranks. torchrun does not."""
     for pid in launch_processes.children():
         with contextlib.suppress(OSError):
             os.kill(pid, number)
 
 
-def wait_for_ranks():
-    # type: () -> None
-    """Wait for ranks that save something: a second signal ends torchrun while the first has."""
+def wait_for_ranks() -> None:
+    """Wait for ranks that save data. torchrun does not wait after a second signal."""
     with contextlib.suppress(ChildProcessError):
         while True:
             os.wait()
 
 
-def main(argv):
-    # type: (List[str]) -> int
+def main(argv: "List[str]") -> int:
     job_dir, attempt, index = os.path.abspath(argv[1]), argv[2], int(argv[3])
     with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:
         world = json.load(file)
     with open(os.path.join(job_dir, "launch.json"), encoding="utf-8") as file:
         plan = json.load(file)
     folder = os.path.join(job_dir, "torchrun.%s.%d" % (attempt, index))
-    os.makedirs(folder, exist_ok=True)  # which also shows that this has begun (launch.py)
+    os.makedirs(folder, exist_ok=True)  # shows launch.py that this has started
     os.environ.update(world["environment"])
     node = world["nodes"][index]
     for name, address in launch_network.interfaces():
-        if address == node["address"]:  # else Gloo takes that of the node's name
+        if address == node["address"]:  # else Gloo looks up the node's name
             os.environ.setdefault("GLOO_SOCKET_IFNAME", name.partition(":")[0])
-    # One thread for each process and CPU: torchrun would warn and take 1.
+    # One thread for each CPU of a process. torchrun would warn and use 1.
     threads = max(1, node["cpus"] // world["processes"][index])
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
     level = os.environ.get("LOGLEVEL")
-    os.environ.setdefault("LOGLEVEL", "CRITICAL")  # the ranks tell themselves what has failed
+    os.environ.setdefault("LOGLEVEL", "CRITICAL")  # the ranks report failures
     try:
         from torch.distributed import run
         from torch.distributed.elastic.multiprocessing import (
@@ -108,10 +105,10 @@ def main(argv):
         del os.environ["LOGLEVEL"]
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     words = words_of(run, world, plan, folder, index)
-    if Std.from_str("0") is None:  # PyTorch before 2 with Python 3.11: it takes a map alone
+    if Std.from_str("0") is None:  # PyTorch 1 with Python 3.11 takes only a map
         words += ["--redirects=9:1", "--tee=9:1"]
     words += [os.path.join(job_dir, world["runner"]), job_dir, attempt, "torchrun"]
-    for number in (signal.SIGUSR1, signal.SIGUSR2):  # of the others torchrun makes an end
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # torchrun ends at the others
         signal.signal(number, hand_on)
     try:
         run.main(words)
@@ -128,7 +125,7 @@ def main(argv):
 if __name__ == "__main__":
     ended = main(sys.argv)
     for late in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(late, signal.SIG_IGN)  # else PyTorch raises an error; nothing is left to end
+        signal.signal(late, signal.SIG_IGN)  # else PyTorch raises an error
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(ended)  # no code of the user's ran here, and to tidy PyTorch up takes 0.2 s
+    os._exit(ended)  # no user code ran here, and PyTorch's clean-up takes 0.2 s

@@ -1,7 +1,7 @@
-"""A folder on the node for one user alone, for as long as somebody uses it.
+"""Private folders on the node, which lock while they are in use.
 
-Runs on the cluster, Python 3.6 and later, standard library only. A process that is killed outright
-(no memory left, a node that fails) removes nothing: the next one of this user's on the node does.
+Runs on the cluster, Python 3.6 and later, standard library only. A process that is killed leaves
+its folder behind. The user's next process on the node removes it.
 """
 
 import contextlib
@@ -12,15 +12,13 @@ import tempfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Tuple  # noqa: F401 - in comments
+    from typing import Tuple
 
 
-def made(prefix, longest_parent):
-    # type: (str, int) -> Tuple[str, int]
-    """Make a folder and return it with its lock, which marks it as used; remove those of the same
-    prefix that nobody uses. Make it below /tmp where the path of TMPDIR is longer than
-    `longest_parent`: the path of a socket has 107 bytes at most (unix(7)). Raise OSError when there
-    is no room."""
+def make(prefix: str, longest_parent: int) -> "Tuple[str, int]":
+    """Make a folder, and return it with the lock that marks it as used. Remove unused folders with
+    the same prefix. Use /tmp if the path of TMPDIR is longer than `longest_parent`: the path of a
+    socket has at most 107 bytes (unix(7)). Raise OSError."""
     parent = tempfile.gettempdir()
     if len(parent) > longest_parent:
         parent = "/tmp"
@@ -30,7 +28,7 @@ def made(prefix, longest_parent):
                 remove_unless_used(os.path.join(parent, name))
     while True:
         path = tempfile.mkdtemp(prefix=prefix, dir=parent)  # 0700
-        # Another process that starts may take it for one left behind, before it is locked.
+        # Before the lock, another process may take the folder for an unused one.
         try:
             lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -41,8 +39,7 @@ def made(prefix, longest_parent):
         os.close(lock)
 
 
-def remove_unless_used(path):
-    # type: (str) -> None
+def remove_unless_used(path: str) -> None:
     if os.lstat(path).st_uid != os.getuid() or not os.path.isdir(path):
         return
     lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

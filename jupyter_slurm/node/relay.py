@@ -1,26 +1,18 @@
-"""The far end of the relay: TCP connections from inside a job, over one stream.
+"""The remote end of the relay: connections from inside a job, over one stream.
 
-Runs on the node, Python 3.6 and later, standard library only. A line of Python (it is in the near
-end, transport/relay.py) reads it from standard input; it is written nowhere. It connects only to
-what the near end asks for, and ends with it, or when it has been silent for SILENCE_S.
+Runs on the node, Python 3.6 and later, standard library only. The local end (transport/relay.py)
+sends it over standard input; no file is written. It connects only where the local end asks, and
+ends with it, or after SILENCE_S without a frame.
 
-Srun's streams are slow: so it offers a port for the stream to go by, which the near end takes where
-it gets there, and says a secret that only the two know. Else the stream is standard input and
-output.
-
-The two ends exchange frames (framing.py). Each but ALIVE is about a connection, with whose number
-its body begins. The near end makes the numbers and uses none twice. A side may send WINDOW bytes of
-a connection, and as many more as CREDIT frames have allowed it since; so a slow reader holds up its
-own connection and nobody else's. The window holds what flows while a CREDIT takes its 40 ms
+The body of each frame but ALIVE begins with the number of a connection, which the local end
+chooses. A side may send WINDOW bytes of a connection, plus what CREDIT frames have allowed since,
+so a slow reader holds up only its own connection. WINDOW covers the 40 ms that a CREDIT may take
 (framing.py).
 """
 
-import binascii
 import collections
 import contextlib
-import hmac
 import os
-import select
 import selectors
 import socket
 import struct
@@ -33,56 +25,55 @@ import framing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing is not imported on the node
-    from typing import Deque, Dict, Optional, Tuple, Union  # noqa: F401 - in comments
+    from typing import Deque, Dict, Optional, Tuple, Union
 
 NUMBER = struct.Struct(">I")
-OPEN = b"O"  # near to far: "port host", "0 @abstract socket" or "0 /path of a socket", in UTF-8
+OPEN = b"O"
+"""From the local end: "PORT HOST", "0 @ABSTRACT-SOCKET" or "0 /PATH-OF-SOCKET", in UTF-8."""
 OPENED = b"K"
-REFUSED = b"R"  # why, in UTF-8
+REFUSED = b"R"
+"""With the reason, in UTF-8."""
 DATA = b"D"
-CREDIT = b"C"  # how many bytes more, as a NUMBER
-EOF = b"E"  # this direction has ended
-ABORT = b"X"  # both have, badly
+CREDIT = b"C"
+"""With a NUMBER of bytes."""
+EOF = b"E"
+"""This direction has ended."""
+ABORT = b"X"
+"""Both directions have ended by an error."""
 
 WINDOW = 2 * 1024 * 1024
 CHUNK = 32 * 1024
 OUTBOX_MOST = 256 * 1024
-"""Connections are read only while less than this waits for the near end."""
+"""Bytes in the outbox from which connections are not read."""
 CONNECT_S = 15.0
 SILENCE_S = 300.0
-OFFER_S = 60.0
-ANSWER_S = 5.0
-SECRET_BYTES = 16
-STAY = b"S"
-"""Said on standard input: the stream stays here."""
-DOOR = "@"
-"""What stands before the name of an abstract socket, in place of a host."""
+ABSTRACT = "@"
+"""Marks the name of an abstract socket in place of a host."""
 
 
-class Stream(object):
-    """A connection, once it is established."""
+class Stream:
+    """An established connection."""
 
-    def __init__(self, number, sock):
-        # type: (int, socket.socket) -> None
+    def __init__(self, number: int, sock: socket.socket) -> None:
         self.number = number
         self.sock = sock
         self.credit = WINDOW
         self.pending = bytearray()
-        self.written = 0  # since credit was last given
+        self.written = 0
+        """Bytes since the last CREDIT."""
         self.sent_eof = False
         self.got_eof = False
         self.shut = False
         self.mask = 0
 
 
-class Relay(object):
-    """All connections in one thread; only connecting, which may ask a name server, has its own."""
+class Relay:
+    """All connections, in one thread. Connecting may ask a name server and has its own threads."""
 
-    def __init__(self, source, sink):
-        # type: (int, int) -> None
+    def __init__(self, source: int, sink: int) -> None:
         self.line = framing.Line(source, sink)
-        self.streams = {}  # type: Dict[int, Optional[Stream]]
-        self.answers = collections.deque()  # type: Deque[Tuple[int, Union[socket.socket, str]]]
+        self.streams: "Dict[int, Optional[Stream]]" = {}
+        self.answers: "Deque[Tuple[int, Union[socket.socket, str]]]" = collections.deque()
         self.wake_in, self.wake_out = os.pipe()
         self.selector = selectors.DefaultSelector()
         self.selector.register(source, selectors.EVENT_READ)
@@ -90,10 +81,9 @@ class Relay(object):
         self.sink_waits = False
         os.set_blocking(self.wake_out, False)
 
-    def run(self):
-        # type: () -> None
-        """Relay until the near end has gone."""
-        self.line.say(framing.ALIVE)  # an answer to what it has said last (framing.py)
+    def run(self) -> None:
+        """Relay until the local end disconnects."""
+        self.line.say(framing.ALIVE)  # acknowledges what has arrived (framing.py)
         self.flush()
         while time.monotonic() - self.line.heard_s < SILENCE_S:
             for key, events in self.selector.select(SILENCE_S / 10):
@@ -111,8 +101,7 @@ class Relay(object):
             if not self.flush():
                 return
 
-    def take_frame(self, kind, body):
-        # type: (bytes, bytes) -> None
+    def take_frame(self, kind: bytes, body: bytes) -> None:
         if kind == framing.ALIVE:
             return
         (number,) = NUMBER.unpack_from(body)
@@ -140,14 +129,13 @@ class Relay(object):
             self.drop(stream)
         self.settle(stream)
 
-    def connect(self, number, target):
-        # type: (int, str) -> None
+    def connect(self, number: int, target: str) -> None:
         port, _, host = target.partition(" ")
         try:
-            if host.startswith(DOOR):
-                sock = at_door(host[len(DOOR) :])
+            if host.startswith(ABSTRACT):
+                sock = connect_abstract(host[len(ABSTRACT) :])
             elif host.startswith("/"):
-                sock = at_path(host)
+                sock = connect_unix(host)
             else:
                 sock = socket.create_connection((host, int(port)), CONNECT_S)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -155,11 +143,10 @@ class Relay(object):
             self.answers.append((number, sock))
         except (OSError, UnicodeError, OverflowError) as exc:
             self.answers.append((number, getattr(exc, "strerror", None) or str(exc)))
-        with contextlib.suppress(BlockingIOError):  # the pipe is full, so the relay wakes anyway
+        with contextlib.suppress(BlockingIOError):  # the pipe is full, and wakes the relay
             os.write(self.wake_out, b"!")
 
-    def take_answers(self):
-        # type: () -> None
+    def take_answers(self) -> None:
         while self.answers:
             number, answer = self.answers.popleft()
             if isinstance(answer, str):
@@ -172,16 +159,14 @@ class Relay(object):
                 self.send(OPENED, number)
                 self.settle(stream)
 
-    def serve(self, stream, events):
-        # type: (Stream, int) -> None
+    def serve(self, stream: Stream, events: int) -> None:
         if events & selectors.EVENT_WRITE:
             self.write(stream)
         if events & selectors.EVENT_READ and self.streams.get(stream.number) is stream:
             self.read(stream)
         self.settle(stream)
 
-    def read(self, stream):
-        # type: (Stream) -> None
+    def read(self, stream: Stream) -> None:
         try:
             data = stream.sock.recv(min(CHUNK, stream.credit))
         except BlockingIOError:
@@ -196,8 +181,7 @@ class Relay(object):
             stream.sent_eof = True
             self.send(EOF, stream.number)
 
-    def write(self, stream):
-        # type: (Stream) -> None
+    def write(self, stream: Stream) -> None:
         try:
             while stream.pending:
                 count = stream.sock.send(stream.pending[: 1 << 17])
@@ -215,25 +199,20 @@ class Relay(object):
             self.send(CREDIT, stream.number, NUMBER.pack(stream.written))
             stream.written = 0
 
-    def fail(self, stream):
-        # type: (Stream) -> None
+    def fail(self, stream: Stream) -> None:
         if self.streams.pop(stream.number, None) is stream:
             self.send(ABORT, stream.number)
             self.drop(stream)
 
-    def drop(self, stream):
-        # type: (Stream) -> None
-        """End the connection as a crash would: unwritten data is lost, and the peer sees a
-        reset."""
+    def drop(self, stream: Stream) -> None:
+        """Reset the connection. Unwritten data is lost."""
         with contextlib.suppress(OSError):
             stream.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.watch(stream, 0)
         stream.sock.close()
 
-    def settle(self, stream):
-        # type: (Stream) -> None
-        """Watch the connection for what can happen next, or remove it once both directions have
-        ended."""
+    def settle(self, stream: Stream) -> None:
+        """Watch the connection for the next event, or remove it if both directions have ended."""
         if self.streams.get(stream.number) is not stream:
             return
         if stream.sent_eof and stream.shut:
@@ -248,8 +227,7 @@ class Relay(object):
             mask |= selectors.EVENT_WRITE
         self.watch(stream, mask)
 
-    def watch(self, stream, mask):
-        # type: (Stream, int) -> None
+    def watch(self, stream: Stream, mask: int) -> None:
         if mask == stream.mask:
             return
         if not mask:
@@ -260,13 +238,11 @@ class Relay(object):
             self.selector.modify(stream.sock, mask, stream)
         stream.mask = mask
 
-    def send(self, kind, number, body=b""):
-        # type: (bytes, int, bytes) -> None
+    def send(self, kind: bytes, number: int, body: bytes = b"") -> None:
         self.line.say(kind, NUMBER.pack(number), body)
 
-    def flush(self):
-        # type: () -> bool
-        """Write what the near end takes, and tell whether it is still there."""
+    def flush(self) -> bool:
+        """Write what the local end accepts. Return False when it has disconnected."""
         line = self.line
         was_full = len(line.outbox) >= OUTBOX_MOST
         if not line.flush():
@@ -284,67 +260,29 @@ class Relay(object):
         return True
 
 
-def at_door(name):
-    # type: (str) -> socket.socket
-    """Connect to the abstract socket called `name`. The name is not secret and anybody can take it
-    first: only a program of this user's is accepted."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.settimeout(CONNECT_S)
-    sock.connect("\0" + name)
+def connect_abstract(name: str) -> socket.socket:
+    """Connect to an abstract socket of this user. Any user can bind its name first."""
+    sock = connect_unix("\0" + name)
     if not framing.is_ours(sock):
         sock.close()
         raise OSError("another user's program has its name")
     return sock
 
 
-def at_path(path):
-    # type: (str) -> socket.socket
+def connect_unix(path: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(CONNECT_S)
     sock.connect(path)
     return sock
 
 
-def taken(listener, secret):
-    # type: (socket.socket, bytes) -> Optional[socket.socket]
-    """Wait for the near end and return the connection that it has made, or None when the stream is
-    to stay where it is."""
-    deadline_s = time.monotonic() + OFFER_S
-    while time.monotonic() < deadline_s:
-        found, _, _ = select.select([0, listener.fileno()], [], [], OFFER_S)
-        if 0 in found:
-            os.read(0, len(STAY))
-            return None
-        if listener.fileno() in found:
-            sock, _ = listener.accept()
-            sock.settimeout(ANSWER_S)
-            with contextlib.suppress(OSError):
-                if hmac.compare_digest(sock.recv(len(secret), socket.MSG_WAITALL), secret):
-                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    return sock
-            sock.close()
-    return None
-
-
-def main():
-    # type: () -> None
-    if os.isatty(1):  # `srun --unbuffered` gives a terminal, which would change what is written
+def main() -> None:
+    if os.isatty(1):  # `srun --unbuffered` gives a terminal, which would change the bytes
         tty.setraw(1)
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        listener.listen(8)
-        theirs, ours = (binascii.hexlify(os.urandom(SECRET_BYTES)) for _ in range(2))
-        offer = b"%d %s %s\n" % (listener.getsockname()[1], theirs, ours)
-        os.write(1, sys.argv[1].encode() + offer)
-        sock = taken(listener, theirs)
-    # The near end may go at any moment; a step that fails would show in the job's accounting.
+    os.write(1, sys.argv[1].encode())
+    # The local end may disconnect at any time. A failed step would show in the job's accounting.
     with contextlib.suppress(OSError):
-        if sock is None:
-            Relay(0, 1).run()
-        else:
-            sock.sendall(ours)
-            # The selector takes each descriptor once.
-            Relay(sock.fileno(), os.dup(sock.fileno())).run()
+        Relay(0, 1).run()
 
 
 if __name__ == "__main__":

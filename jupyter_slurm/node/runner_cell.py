@@ -1,10 +1,8 @@
-"""Runs the cell: the process that the supervisor (`runner.py`) forked, from its start to its end.
+"""The process of a cell, which the supervisor (`runner.py`) has forked.
 
-Runs on the cluster, Python 3.6 and later, standard library only. A plain Python cell is run by
-`compile` and `exec` here; IPython is brought in (`runner_ipython.py`) when the cell is written in
-its language, when something imports it, and to format a traceback: it takes 0.3 s to import.
-What is shown goes through `runner_display.py`, variables through `runner_values.py` and
-`runner_data.py`.
+Runs on the cluster, Python 3.6 and later, standard library only. A plain Python cell needs no
+IPython, whose import takes 0.3 s. `runner_ipython.py` loads it if the cell uses its syntax, if code
+imports it, and to format a traceback.
 """
 
 import _ast
@@ -25,36 +23,36 @@ import runner_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, Callable, Dict, List, Optional, Tuple  # noqa: F401 - in comments
+    from typing import Any, Callable, Dict, List, Optional, Tuple
 
 AWAIT = getattr(_ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
-"""Python 3.8; without it a cell that awaits at its top level is a SyntaxError."""
+"""Top-level await, from Python 3.8 on."""
 CO_COROUTINE = 0x80
 OURS = tuple(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), name) for name in ("runner", "session")
 )
-"""How the names of the runner's own files begin, in tracebacks."""
-DRIVER = "jupyter-slurm driver.py"
-"""The name that `headless.py` gives to `driver.py`."""
+"""The beginnings of our own files' names in tracebacks."""
+RUN_FILE = "jupyter-slurm run_file.py"
+"""The name that `headless.py` gives to `run_file.py`."""
 FUTURE_FLAGS = 0x1FF0000
 IPYTHON_LINE = re.compile(r"^\s*(?:[!%]|\w[\w., ]*=\s*[!%]|\?)|\?\s*$")
 
 
-class NoIPython(Exception):  # noqa: N818 - shown to people under this name
-    """The cell is written for IPython, which is not there."""
+class NoIPython(Exception):  # noqa: N818 - users see this name
+    """The cell needs IPython, which is not installed."""
 
 
 class VariableError(Exception):
-    """Variables that the job sends in cannot be read."""
+    """The variables of --in cannot be read."""
 
 
 class Finder:
-    """A finder of the runner's own files, which notices when certain modules are first imported."""
+    """A finder of our own modules, with hooks on the first import of others."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.before = {}  # type: Dict[str, Callable[[], None]]
-        self.after = {}  # type: Dict[str, Callable[[], None]]
+        self.before: "Dict[str, Callable[[], None]]" = {}
+        self.after: "Dict[str, Callable[[], None]]" = {}
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
         if name.startswith("runner_"):
@@ -85,7 +83,7 @@ class Finder:
 
 
 class Cell:
-    """A cell's code, its namespace (a real `__main__`), and how it is run."""
+    """A cell's code and its namespace, a real `__main__`."""
 
     def __init__(self, source: str, name: str, publisher: runner_display.Publisher) -> None:
         self.source = source
@@ -94,18 +92,18 @@ class Cell:
         self.module = types.ModuleType("__main__")
         self.namespace = self.module.__dict__
         self.namespace["__builtins__"] = builtins
-        self.rank = None  # type: Optional[int]
-        """Which of many, where a launcher runs the cell in all of them."""
-        self.check_world = None  # type: Optional[Callable[[], None]]
-        """The function that raises an error where they have not found each other; called once."""
-        self.run_async = None  # type: Optional[Callable[[Any], Any]]
-        """The function that runs a coroutine, where the event loop is to outlive the cell."""
+        self.rank: "Optional[int]" = None
+        """The rank of this process, if there are many."""
+        self.check_world: "Optional[Callable[[], None]]" = None
+        """Checks once that the ranks have found each other."""
+        self.run_async: "Optional[Callable[[Any], Any]]" = None
+        """Runs a coroutine in an event loop that outlives the cell."""
 
     def take_rank(self, job_dir: str, attempt: str, rank: "Optional[int]") -> None:
-        """Be this one of the ranks of a job; None: it has none."""
+        """Make this process a rank; None: there are no ranks."""
         if rank is None:
             return
-        import runner_ranks  # noqa: PLC0415 - only where there are some
+        import runner_ranks  # noqa: PLC0415 - few jobs have any
 
         self.rank = rank
         self.check_world = lambda: runner_ranks.check(job_dir, attempt, self.publisher)
@@ -129,7 +127,7 @@ class Cell:
                 self.publisher.result(bundle)
 
     def _parse(self) -> "Any":
-        """Return the syntax tree; IPython translates what is not plain Python."""
+        """Return the syntax tree. IPython translates its own syntax."""
         try:
             return self._tree()
         except SyntaxError:
@@ -151,14 +149,14 @@ class Cell:
         for number, line in enumerate(self.source.splitlines(), 1):
             if IPYTHON_LINE.search(line):
                 raise NoIPython(
-                    "line %d (%s) is written for IPython, and the cell's Python has none: "
-                    "write it in plain Python (subprocess.run for a command), or take a Python "
-                    "with IPython" % (number, line.strip())
+                    "line %d (%s) needs IPython, which the cell's Python does not have: write it "
+                    "in plain Python (subprocess.run for a command), or use a Python with IPython"
+                    % (number, line.strip())
                 )
 
     def _evaluate(self, codes: "List[types.CodeType]") -> "Any":
-        """Run the codes one after the other, in one event loop where one of them awaits; return the
-        last value."""
+        """Run the code objects in order, in one event loop if one of them awaits. Return the last
+        value."""
         if any(code.co_flags & CO_COROUTINE for code in codes):
             import asyncio  # noqa: PLC0415 - 40 ms, for cells that await
 
@@ -178,7 +176,7 @@ class Cell:
         return value
 
     def _quiet(self) -> bool:
-        """Tell whether the cell ends with a semicolon: then its value is not shown."""
+        """Return whether the cell ends with a semicolon, which hides its value."""
         if ";" not in self.source:
             return False
         import tokenize  # noqa: PLC0415 - 5 ms
@@ -188,15 +186,15 @@ class Cell:
         return [token.string for token in tokens if token.type not in skipped][-1] == ";"
 
     def cache_lines(self) -> None:
-        """Let tracebacks and `inspect.getsource` find the source under the cell's name."""
+        """Make the source known to tracebacks and `inspect.getsource`."""
         linecache = sys.modules.get("linecache")
         if linecache is not None:
-            # As Python counts lines: not at form feeds and the like, where splitlines() cuts too.
+            # Python's line ends: splitlines() would also split at form feeds.
             lines = io.StringIO(self.source, None).readlines()
             linecache.cache[self.name] = (len(self.source), None, lines, self.name)
 
     def render(self, error: BaseException) -> "List[str]":
-        """Return the traceback as lines, from the cell's first frame on; IPython's where there is
+        """Return the lines of the traceback from the cell's first frame on, by IPython if there is
         one."""
         trace = self.trace(error)
         if import_ipython() and self.publisher.shell is not None:
@@ -219,7 +217,7 @@ class Cell:
         return trace
 
     def finish(self) -> None:
-        """Do what comes after the last line: show the figures that were not shown."""
+        """Show the figures that are left after the last line."""
         shell = self.publisher.shell
         if shell is not None:
             shell.events.trigger("post_execute")
@@ -228,11 +226,11 @@ class Cell:
 
 
 def hide_ours(error: BaseException) -> bool:
-    """Take the runner's frames out of the tracebacks of `error` and of the errors before it; where
-    `driver.py` ran the code, also all frames that led there. Return whether `driver.py` ran it."""
+    """Remove our frames from the tracebacks of `error` and of its causes; if `run_file.py` ran the
+    code, also all frames before it. Return whether it did."""
     driven = False
-    known = []  # type: List[Any]
-    left = [error]  # type: List[Any]
+    known: "List[Any]" = []
+    left: "List[Any]" = [error]
     while left:
         one = left.pop()
         if one is None or any(one is other for other in known):
@@ -242,7 +240,7 @@ def hide_ours(error: BaseException) -> bool:
         trace = one.__traceback__
         while trace is not None:
             frames.append(trace)
-            if file_of(trace) == DRIVER:
+            if file_of(trace) == RUN_FILE:
                 frames, driven = [], True
             trace = trace.tb_next
         frames = [frame for frame in frames if not file_of(frame).startswith(OURS)]
@@ -259,7 +257,7 @@ def file_of(trace: "Any") -> str:
 
 
 def import_ipython() -> bool:
-    """Import IPython, on which the finder sets up a shell; return False where there is none."""
+    """Import IPython; the finder then sets up a shell. Return False if it is not installed."""
     try:
         import IPython  # noqa: F401, PLC0415
     except ImportError:
@@ -268,7 +266,7 @@ def import_ipython() -> bool:
 
 
 def ipython_version() -> "Optional[str]":
-    """Return IPython's version, read from its release file: importing IPython would take 0.3 s."""
+    """Read IPython's version from its release file. The import would take 0.3 s."""
     spec = importlib.machinery.PathFinder.find_spec("IPython")
     if spec is None or not spec.origin:
         return None
@@ -281,7 +279,7 @@ def ipython_version() -> "Optional[str]":
 
 
 def watch_imports(finder: Finder, cell: Cell) -> None:
-    """Set up what goes with IPython, matplotlib and linecache when these are imported."""
+    """Add hooks to the import of IPython, matplotlib and linecache."""
 
     def start_shell() -> None:
         import runner_ipython  # noqa: PLC0415 - imports IPython
@@ -289,13 +287,13 @@ def watch_imports(finder: Finder, cell: Cell) -> None:
         try:
             cell.publisher.shell = runner_ipython.start(cell.publisher, cell.module, cell.name)
         except Exception as error:
-            print("jupyter-slurm: IPython cannot be set up: %r" % error, file=sys.stderr)
+            print("jupyter-slurm: cannot set up IPython: %r" % error, file=sys.stderr)
 
     def choose_backend() -> None:
         parameters = sys.modules["matplotlib"].rcParams
         chosen = dict.get(parameters, "backend")
         inherited = os.environ.get("MPLBACKEND", "").lower()
-        # An image's Agg means that it has no screen, not that figures are not wanted.
+        # Images set Agg because they have no screen, not to hide figures.
         if not isinstance(chosen, str) or chosen.lower() == inherited:
             parameters["backend"] = "module://runner_figures"
 
@@ -307,7 +305,7 @@ def watch_imports(finder: Finder, cell: Cell) -> None:
 
 
 def load_inputs(job_dir: str, cell: Cell) -> None:
-    """Load the variables that the job sends in."""
+    """Load the variables of --in."""
     inputs = os.path.join(job_dir, "inputs.vars")
     if os.path.exists(inputs):
         import runner_values  # noqa: PLC0415 - 5 ms
@@ -325,11 +323,11 @@ def run_cell(
     cell: Cell,
     interrupts: runner_process.Interrupts,
 ) -> "Dict[str, Any]":
-    """Run the cell with its variables and outputs; return the `end` record, from which the
-    supervisor makes the result."""
-    error = None  # type: Optional[BaseException]
-    lines = []  # type: List[str]
-    end = {"type": "end", "status": "ok", "ename": None, "evalue": None}  # type: Dict[str, Any]
+    """Run the cell with its variables. Return the `end` record, from which the supervisor makes the
+    result."""
+    error: "Optional[BaseException]" = None
+    lines: "List[str]" = []
+    end: "Dict[str, Any]" = {"type": "end", "status": "ok", "ename": None, "evalue": None}
     end["variables"] = None
     try:
         try:
@@ -337,10 +335,10 @@ def run_cell(
             if cell.check_world is not None:
                 check, cell.check_world = cell.check_world, None
                 check()
-            # A session's process enters it with its first cell. What it starts may be other jobs.
+            # A session connects with its first cell. Its child processes may be other jobs.
             engine = os.environ.pop("JSLURM_ENGINE", None)
             if engine is not None:
-                import runner_engine  # noqa: PLC0415 - only where there is one
+                import runner_engine  # noqa: PLC0415 - few jobs have one
 
                 runner_engine.enter(engine, cell.namespace)
             load_inputs(job_dir, cell)
@@ -368,7 +366,7 @@ def run_cell(
 
 
 def run_in_parent(cell: Cell) -> None:
-    """Run the cell. A process that it forked does not return: it ends as a Python program does."""
+    """Run the cell. End a process that the cell forked as a Python program ends."""
     pid, forked = os.getpid(), None  # type: int, Optional[BaseException]
     try:
         cell.run()
@@ -381,14 +379,14 @@ def run_in_parent(cell: Cell) -> None:
 
 
 def _report(cell: Cell, error: BaseException) -> "List[str]":
-    """Show an error in the output; return the lines of its traceback."""
-    if type(error).__module__.startswith("runner_"):  # ours: the sentence says it all
+    """Show an error in the output. Return the lines of its traceback."""
+    if type(error).__module__.startswith("runner_"):  # ours: the message is enough
         lines = ["%s: %s" % (type(error).__name__, error)]
-    elif isinstance(error, SystemExit):  # it was meant to end here: nothing has to be traced
+    elif isinstance(error, SystemExit):  # intended: no traceback
         lines = ["SystemExit: %s" % text_of(error)]
     else:
         lines = cell.render(error)
-    if cell.rank != 0:  # launch.py writes there what has failed first, with its ranks
+    if cell.rank != 0:  # launch.py writes the first failure there
         cell.publisher.error(name_of(error), text_of(error), lines)
     return lines
 
@@ -407,7 +405,7 @@ def text_of(error: BaseException) -> str:
 
 
 def _stored(task: "Dict[str, Any]", job_dir: str, attempt: str, cell: Cell) -> "Dict[str, Any]":
-    """Store what is to come back; return what the `end` record tells of it."""
+    """Store the variables of --out and --gather. Return the fields of the `end` record."""
     told = {}
     if task.get("names_out") and not cell.rank:
         told["variables"] = _store(task, "names_out", job_dir, "vars." + attempt, cell)
@@ -425,7 +423,7 @@ def _store(
     names, path = task[which], os.path.join(job_dir, file_name)
     there = [name for name in names if name in cell.namespace]
     failed = {name: "the cell did not set it" for name in names if name not in there}
-    told = {"file": None, "bytes": 0, "hmac": None, "names": []}  # type: Dict[str, Any]
+    told: "Dict[str, Any]" = {"file": None, "bytes": 0, "hmac": None, "names": []}
     told["failed"] = failed
     write = runner_values.write
     if task.get("out_format") == "data":
@@ -439,7 +437,7 @@ def _store(
             told["hmac"] = runner_values.sign(path + ".partial", file.read().strip())
         os.replace(path + ".partial", path)
     except OSError as error:
-        failed.update(dict.fromkeys(there, "it could not be written: %s" % error))
+        failed.update(dict.fromkeys(there, "it cannot be written: %s" % error))
         with contextlib.suppress(OSError):
             os.unlink(path + ".partial")
     else:
@@ -449,8 +447,7 @@ def _store(
 
 
 def open_process(pipes: "List[int]", interrupts: "Any") -> runner_display.Publisher:
-    """Make the writing ends stdout, stderr and events of this process, and report which process it
-    is."""
+    """Make the pipes this process's stdout, stderr and events, and send the `hello` record."""
     turns = runner_process.open_streams(pipes)
     publisher = runner_display.Publisher(pipes[2], turns.wait, interrupts)
     publisher.send(
@@ -468,7 +465,7 @@ def open_process(pipes: "List[int]", interrupts: "Any") -> runner_display.Publis
 
 
 def read_cell(job_dir: str) -> "Tuple[Dict[str, Any], str]":
-    """Return the task and the source."""
+    """Read the task and the source."""
     with open(os.path.join(job_dir, "task.json"), encoding="utf-8") as file:
         task = json.load(file)
     with open(os.path.join(job_dir, "cell.py"), encoding="utf-8", newline="") as file:
@@ -476,7 +473,7 @@ def read_cell(job_dir: str) -> "Tuple[Dict[str, Any], str]":
 
 
 def make_main(cell: Cell) -> None:
-    """Make the process look to the cell like an interpreter of its own."""
+    """Make the process look like an interpreter of the cell's own."""
     builtins.display = runner_display.make_display(cell.publisher)  # type: ignore[attr-defined]
     folder = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [""] + [part for part in sys.path if part != folder]
@@ -486,14 +483,14 @@ def make_main(cell: Cell) -> None:
 
 
 def run(job_dir: str, attempt: str, pipes: "List[int]", rank: "Optional[int]" = None) -> int:
-    """Run the cell's process from its start to its end, and return its exit code."""
+    """Run the cell, and return the exit code."""
     interrupts = runner_process.Interrupts()
     publisher = open_process(pipes, interrupts)
     task, source = read_cell(job_dir)
     cell = Cell(source, task["cell_name"], publisher)
     cell.take_rank(job_dir, attempt, rank)
     make_main(cell)
-    interrupts.hold()  # until there is somebody to tell how it ended
+    interrupts.hold()  # until `run_cell` can report an interrupt
     interrupts.install()
     publisher.send(run_cell(task, job_dir, attempt, cell, interrupts))
     interrupts.restore()

@@ -1,6 +1,7 @@
-"""Starts the program of the job's dashboards (dashboards.py) beside the user's code, and ends it.
+"""The start of the job's dashboards (dashboards.py), in the process that runs the user's code.
 
-Runs on the cluster, Python 3.6 and later, standard library only; only in jobs that have any.
+Runs on the cluster, Python 3.6 and later, standard library only. It is a module of its own so that
+the user's code can import a module named `dashboards`.
 """
 
 import importlib.util
@@ -11,16 +12,17 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Callable, List  # noqa: F401 - in comments
+    from typing import Callable, List
 
 END_S = 2.0
 
 
-def start(job_dir, attempt, engine, tell):
-    # type: (str, str, List[str], Callable[[str], None]) -> Callable[[], None]
-    """Start it where this process runs the code, or is the first rank on the first node; return
-    what ends it. `engine`: what of argv says how the ranks began; `tell`: takes a line for the
-    code's reader."""
+def start(
+    job_dir: str, attempt: str, engine: "List[str]", tell: "Callable[[str], None]"
+) -> "Callable[[], None]":
+    """Start dashboards.py if this process is the only one, or the first rank on the first node.
+    Return a function that ends it. `engine`: the arguments that name the launcher; `tell`: a
+    function that shows the user a line."""
     if not is_first(engine):
         return lambda: None
     with open(os.path.join(job_dir, "dashboards.json"), encoding="utf-8") as file:
@@ -34,19 +36,17 @@ def start(job_dir, attempt, engine, tell):
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # what is sent to the cell's group is not for it
+        start_new_session=True,  # signals to the cell's group must not reach it
     )
 
-    def end():
-        # type: () -> None
-        process.kill()  # it keeps nothing that has to be put away
+    def end() -> None:
+        process.kill()  # it leaves nothing to clean up
         process.wait(END_S)
 
     return end
 
 
-def is_first(engine):
-    # type: (List[str]) -> bool
+def is_first(engine: "List[str]") -> bool:
     if engine == ["torchrun"]:
         return os.environ.get("SLURM_NODEID", "0") == "0" and os.environ["LOCAL_RANK"] == "0"
     return engine != ["mpi"] or os.environ["SLURM_PROCID"] == "0"

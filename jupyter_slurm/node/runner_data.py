@@ -1,9 +1,8 @@
-"""Variables to and from a file as data alone, never a pickle: on the node, and on this side too.
+"""Variables in a file as data, without a pickle; also used on this machine.
 
-Sent as text, Python 3.6 and later, standard library only; NumPy, pandas, Polars and pyarrow where
-the variables are of theirs. The file is a zip, not compressed. `values.json` has each variable by
-its name. There null, booleans, numbers (NaN and Infinity among them), texts and lists stand for
-themselves; an object has one key, which says what its value stands for:
+Python 3.6 and later, standard library only; NumPy, pandas, Polars and pyarrow for their own values.
+The file is an uncompressed zip. `values.json` has each variable by name. null, booleans, numbers
+(also NaN and Infinity), strings and lists stand for themselves. An object has one key, its type:
 
     {"dict": [[KEY, VALUE], …]}   {"tuple": [VALUE, …]}, and "set" and "frozenset"
     {"bytes": BASE64}, "bytearray"   {"complex": [REAL, IMAGINARY]}   {"scalar": [DTYPE, BASE64]}
@@ -19,25 +18,25 @@ import zipfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, Callable, Dict, Iterable, List, Tuple  # noqa: F401 - in comments
+    from typing import Any, Callable, Dict, Iterable, List, Tuple
 
 VALUES = "values.json"
 MOST_TEXT_BYTES = 256 << 20
-"""The most bytes of `values.json`."""
+"""The largest `values.json`."""
 SAFE_ARROW = 15
-"""From this release of pyarrow on, a file cannot name a pickle that is to be read with it."""
-REMEDY = "Bring back numbers, texts, lists, dicts, NumPy arrays or frames"
+"""The first release of pyarrow that reads no pickle from a file."""
+REMEDY = "Return numbers, texts, lists, dicts, NumPy arrays or frames"
 
 
 class NotData(Exception):  # noqa: N818 - it is raised and caught here
-    """A value is not data; the message says which."""
+    """A value is not data. The message names it."""
 
 
 # --- writing ----------------------------------------------------------------------------------
 
 
 def write(path: str, names: "Iterable[str]", namespace: "Dict[str, Any]") -> "Dict[str, str]":
-    """Write those of the variables that are data; return why the others are not, by name. Raise
+    """Write the variables that are data. Return the reasons of the others, by name. Raise
     OSError."""
     failed, texts = {}, []
     left_bytes = MOST_TEXT_BYTES
@@ -68,16 +67,16 @@ def _check_length(text: str, left_bytes: int) -> None:
 def _explain(error: Exception) -> str:
     if isinstance(error, NotData):
         return str(error)
-    return "it cannot travel as data: %s: %s. %s" % (type(error).__name__, error, REMEDY)
+    return "it cannot be stored as data: %s: %s. %s" % (type(error).__name__, error, REMEDY)
 
 
 class Packer:
-    """Makes the tree of one variable; `members` are the files beside it, each with what writes
+    """The tree of one variable. `members`: its other files, each with the function that writes
     it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.members = []  # type: List[Tuple[str, Callable[[Any], None]]]
+        self.members: "List[Tuple[str, Callable[[Any], None]]]" = []
 
     def tree(self, value: "Any") -> "Any":
         kind = type(value)
@@ -97,7 +96,7 @@ class Packer:
         return self._packed(value, "%s.%s" % (package, kind.__name__))
 
     def _packed(self, value: "Any", kind: str) -> "Any":
-        numpy = sys.modules.get("numpy")  # type: Any
+        numpy: "Any" = sys.modules.get("numpy")
         if kind == "numpy.ndarray" and not value.dtype.hasobject:
             write_array = numpy.lib.format.write_array
             write_to = lambda file: write_array(file, value, allow_pickle=False)  # noqa: E731
@@ -106,7 +105,7 @@ class Packer:
             return {"scalar": [value.dtype.str, _base64(value.tobytes())]}
         if kind not in ("pandas.DataFrame", "pandas.Series", "polars.DataFrame", "pyarrow.Table"):
             raise NotData(
-                "it is or holds a %s.%s, which cannot travel as data. %s"
+                "it is or contains a %s.%s, which is not data. %s"
                 % (type(value).__module__, type(value).__qualname__, REMEDY)
             )
         table = _table(value, kind)
@@ -124,7 +123,7 @@ def _base64(data: "Any") -> str:
 
 
 def _table(value: "Any", kind: str) -> "Any":
-    """Return a frame as Arrow's table."""
+    """Return a frame as an Arrow table."""
     pyarrow = _pyarrow()
     if kind == "pandas.DataFrame":
         return pyarrow.Table.from_pandas(value)
@@ -151,7 +150,7 @@ def _pyarrow() -> "Any":
         pyarrow = None
     if pyarrow is None or int(pyarrow.__version__.partition(".")[0]) < SAFE_ARROW:
         raise NotData(
-            "a frame needs pyarrow %d or later to travel as data. Install it for %s, or bring back "
+            "a frame needs pyarrow %d or later to be stored as data. Install it for %s, or return "
             "the columns as arrays" % (SAFE_ARROW, sys.executable)
         )
     return pyarrow
@@ -161,8 +160,8 @@ def _pyarrow() -> "Any":
 
 
 def read(path: str, names: "Iterable[str]") -> "Tuple[Dict[str, Any], Dict[str, str]]":
-    """Return the variables of a file that `names` has, and for those that cannot be read why not.
-    Raise ValueError, KeyError or zipfile.BadZipFile where the file is not a whole one."""
+    """Return the variables of a file in `names`, and the reasons of those that cannot be read, by
+    name. Raise ValueError, KeyError or zipfile.BadZipFile if the file is incomplete."""
     values, failed = {}, {}
     with zipfile.ZipFile(path) as archive:
         infos = archive.infolist()
@@ -173,7 +172,7 @@ def read(path: str, names: "Iterable[str]") -> "Tuple[Dict[str, Any], Dict[str, 
         trees = json.loads(archive.read(VALUES).decode("ascii"))
         for name in names:
             if name not in trees:
-                failed[name] = "the file does not hold it"
+                failed[name] = "the file does not contain it"
                 continue
             try:
                 values[name] = _value(trees[name], archive)
@@ -200,7 +199,7 @@ def _value(tree: "Any", archive: zipfile.ZipFile) -> "Any":
     if kind == "dict":
         return {_value(key, archive): _value(part, archive) for key, part in content}
     if kind in ("tuple", "set", "frozenset"):
-        made = {"tuple": tuple, "set": set, "frozenset": frozenset}[kind]  # type: Any
+        made: "Any" = {"tuple": tuple, "set": set, "frozenset": frozenset}[kind]
         return made(_value(part, archive) for part in content)
     if kind in ("bytes", "bytearray"):
         data = base64.b64decode(content)
@@ -233,4 +232,4 @@ def _frame(kind: str, data: bytes) -> "Any":
     if kind == "pandas.Series":
         series = frame.iloc[:, 0]
         return series if table.schema.metadata.get(b"named") == b"1" else series.rename(None)
-    raise ValueError("%r stands for nothing" % kind)
+    raise ValueError("unknown type %r" % kind)

@@ -1,7 +1,7 @@
-"""What a cell shows: records on the event pipe, MIME bundles of values, `display()`; no running.
+"""A cell's displays: records on the event pipe, MIME bundles of values, `display()`.
 
-Runs on the cluster, Python 3.6 and later, standard library only. IPython's formatters are used
-once IPython is there (`Publisher.shell`); until then the `_repr_*_` methods and `pprint`.
+Runs on the cluster, Python 3.6 and later, standard library only. Values are formatted by IPython
+once it is imported (`Publisher.shell`), and before that by `_repr_*_` methods and `pprint`.
 """
 
 import binascii
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # typing costs milliseconds of every job
     Bundle = Tuple[Dict[str, Any], Dict[str, Any]]
 
 MAX_ITEMS = 1000
-"""A longer container is cut in its text form, as IPython cuts it."""
+"""The most items of a container in its text form, as in IPython."""
 MIME_METHODS = (
     ("text/html", "_repr_html_"),
     ("text/markdown", "_repr_markdown_"),
@@ -33,11 +33,8 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 class Publisher:
-    """A writer of records to the event pipe, one line of JSON each.
-
-    `wait_turn` waits until what was written to the other pipes has been read; `shield` is held
-    while a line is being written, so that no signal leaves half of one.
-    """
+    """A writer of records to the event pipe, one line of JSON each. `wait_turn` waits until the
+    other pipes are empty. `shield` delays signals while a line is written."""
 
     def __init__(
         self, descriptor: int, wait_turn: "Callable[[int], None]", shield: "ContextManager[None]"
@@ -45,14 +42,14 @@ class Publisher:
         self.descriptor = descriptor
         self.wait_turn = wait_turn
         self.shield = shield
-        self.shell = None  # type: Any
+        self.shell: "Any" = None
         self.lock = threading.RLock()
         self.pid = os.getpid()
 
     def send(self, record: "Dict[str, Any]") -> None:
         """Write a record. In a process that the cell forked, print its text instead."""
         if os.getpid() != self.pid:
-            # Whole lines are only certain from one process; a forked one prints no whole records.
+            # Lines of several processes could mix.
             text = record.get("data", {}).get("text/plain")
             if text is not None:
                 print(text)
@@ -85,7 +82,7 @@ class Publisher:
         self.send({"type": "error", "ename": ename, "evalue": evalue, "traceback": lines})
 
     def bundle(self, value: "Any") -> "Bundle":
-        """Return all the representations of a value; empty where the value has displayed itself."""
+        """Return the representations of a value; none if the value has displayed itself."""
         if self.shell is not None:
             data, metadata = self.shell.display_formatter.format(value)
             return data, metadata
@@ -97,8 +94,7 @@ class Publisher:
 
 
 def to_json(record: "Dict[str, Any]") -> bytes:
-    """Return one line of ASCII, whatever the record holds: what JSON cannot express becomes
-    text."""
+    """Return one line of ASCII. What JSON cannot express becomes text."""
     try:
         text = json.dumps(record, allow_nan=False, default=_plain)
     except (ValueError, TypeError):  # NaN, a cycle, keys that are not text
@@ -107,8 +103,7 @@ def to_json(record: "Dict[str, Any]") -> bytes:
 
 
 def _plain(value: "Any") -> "Any":
-    """Convert what json cannot write: bytes to base64, numpy's values to Python's, the rest to
-    text."""
+    """Convert bytes to base64, NumPy's values to Python's, and anything else to text."""
     if isinstance(value, bytes):
         return binascii.b2a_base64(value, newline=False).decode("ascii")
     tolist = getattr(value, "tolist", None)
@@ -130,19 +125,16 @@ def _tamed(value: "Any", depth: int) -> "Any":
 
 
 def _sendable(data: "Dict[str, Any]") -> "Dict[str, Any]":
-    """Return the bundle without the live view of a widget, whose other half is not where the output
-    is shown."""
+    """Return the bundle without the view of a widget, whose model the front end does not have."""
     return {mime: value for mime, value in data.items() if mime != WIDGET_VIEW}
 
 
-# --- representations, where there is no IPython -------------------------------------------------
+# --- representations without IPython ------------------------------------------------------------
 
 
 def _method(value: "Any", name: str) -> "Any":
-    """Return a value's representation method, or None; a class itself has none, only its instances.
-
-    Objects that answer to every name (mocks, proxies) are recognised by a name that nobody defines.
-    """
+    """Return a value's representation method, or None. Classes have none. Mocks and proxies, which
+    have every attribute, are detected by a name that no class defines."""
     if isinstance(value, type):
         return None
     try:
@@ -155,8 +147,8 @@ def _method(value: "Any", name: str) -> "Any":
 
 
 def _bundle(value: "Any") -> "Bundle":
-    data = {"text/plain": as_text(value)}  # type: Dict[str, Any]
-    metadata = {}  # type: Dict[str, Any]
+    data: "Dict[str, Any]" = {"text/plain": as_text(value)}
+    metadata: "Dict[str, Any]" = {}
     figure = _figure_png(value)
     if figure is not None:
         data["image/png"] = figure
@@ -177,8 +169,7 @@ def _bundle(value: "Any") -> "Bundle":
 
 
 def _call(method: "Any") -> "Any":
-    """Return what a representation method gives. A method that fails is shown on stderr, and raises
-    nothing."""
+    """Call a representation method. Print its error to stderr, and return None."""
     if not method:
         return None
     try:
@@ -202,8 +193,8 @@ def _figure_png(value: "Any") -> "Optional[bytes]":
 
 
 def as_text(value: "Any") -> str:
-    """Return the text form: `repr`, with containers broken into lines by `pprint` and cut after
-    1000 items."""
+    """Return the text form: `repr`, with containers formatted by `pprint` and cut after 1,000
+    items."""
     if type(value) not in (list, tuple, dict, set, frozenset):
         return _safe_repr(value)
     cut = len(value) > MAX_ITEMS
@@ -235,7 +226,7 @@ def _safe_repr(value: "Any") -> str:
 
 
 class DisplayHandle:
-    """The handle that `display(…, display_id=…)` returns: it replaces what was shown."""
+    """The result of `display(…, display_id=…)`, which replaces what was shown."""
 
     def __init__(self, publisher: Publisher, display_id: str) -> None:
         self.display_id = display_id

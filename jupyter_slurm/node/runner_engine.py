@@ -1,8 +1,7 @@
-"""Ray or Dask, made ready for the user's code: `ray`, or `client` and `distributed`.
+"""The connection of the user's code to Ray or Dask: `ray`, or `client` and `distributed`.
 
 Runs on the cluster, in the code's process, Python 3.6 and later, standard library and the image's
-engine only. The engine is started beside this process (launch_engine.py); two files tell where it
-is, and what becomes of it.
+engine only. launch_engine.py starts the engine beside this process.
 """
 
 import contextlib
@@ -18,39 +17,35 @@ import warnings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, Iterator, List, Set  # noqa: F401 - in comments
+    from typing import Any, Dict, Iterator, List, Set
 
 JOIN_S = 120.0
-"""How long the nodes have to join once the engine runs on the first one."""
+"""Seconds for all nodes to join after the engine has started on the first one."""
 LOOK_S = 0.05
 WATCH_S = 0.5
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class EngineError(Exception):
-    """The engine is not there, or not on all nodes."""
+    """The engine does not run, or not on all nodes."""
 
 
-class State(object):
-    """What is told of the engine: where it is in `engine.N.json`, what becomes of it in lines of
-    `launch.N.jsonl`."""
+class State:
+    """The state of the engine: its address in `engine.N.json`, its failures in `launch.N.jsonl`."""
 
-    def __init__(self, path):
-        # type: (str) -> None
+    def __init__(self, path: str) -> None:
         self.path = path
         self.attempt = os.path.basename(path).split(".")[1]
         self.news = self.beside("launch.%s.jsonl")
         self.read_bytes = 0
         self.was_whole = False
-        """Whether all nodes have joined once; whoever comes later takes those that are left."""
+        """All nodes have joined once. Later connections use those that are left."""
 
-    def beside(self, name):
-        # type: (str) -> str
+    def beside(self, name: str) -> str:
         return os.path.join(os.path.dirname(self.path), name % self.attempt)
 
-    def look(self):
-        # type: () -> List[str]
-        """Return the sentences that are new."""
+    def look(self) -> "List[str]":
+        """Return the new sentences."""
         try:
             with open(self.news, "rb") as file:
                 file.seek(self.read_bytes)
@@ -63,17 +58,14 @@ class State(object):
         self.was_whole = self.was_whole or any("joined" in one for one in told)
         return [one["said"] for one in told if "said" in one]
 
-    def check(self):
-        # type: () -> None
-        """Raise EngineError for what has gone wrong before all nodes had joined."""
+    def check(self) -> None:
+        """Raise EngineError after a failure before all nodes have joined."""
         said = self.look()
         if said and not self.was_whole:
             raise EngineError(" ".join(said))
 
-    def wait(self):
-        # type: () -> Dict[str, Any]
-        """Return where the engine is, once it is there. Its program gives up some time; this one
-        does not."""
+    def wait(self) -> "Dict[str, Any]":
+        """Wait for the engine, and return its description. launch_engine.py has the timeout."""
         while True:
             self.check()
             if os.path.exists(self.path):
@@ -81,16 +73,14 @@ class State(object):
                     return dict(json.load(file))
             time.sleep(LOOK_S)
 
-    def joined(self):
-        # type: () -> None
-        """Tell that all nodes have joined."""
+    def joined(self) -> None:
+        """Record that all nodes have joined."""
         with open(self.news, "ab", 0) as file:
             file.write(b'{"joined": true}\n')
 
 
-def enter(path, namespace):
-    # type: (str, Dict[str, Any]) -> None
-    """Put the engine of which `path` tells into the code's namespace when all nodes have joined.
+def enter(path: str, namespace: "Dict[str, Any]") -> None:
+    """Wait for all nodes, and put the engine into the code's namespace. `path`: of `engine.N.json`.
     Raise EngineError."""
     state = State(path)
     with open(state.beside("world.%s.json"), encoding="utf-8") as file:
@@ -105,14 +95,13 @@ def enter(path, namespace):
 
 
 @contextlib.contextmanager
-def own_signals():
-    # type: () -> Iterator[None]
-    """Keep our handlers of signals: `ray.init` has one of its own for SIGTERM, which makes an exit
-    of what is an interrupt."""
+def own_signals() -> "Iterator[None]":
+    """Keep our signal handlers: that of `ray.init` would exit at SIGTERM instead of
+    interrupting."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handlers = {}  # type: Dict[int, Any]
+    handlers: "Dict[int, Any]" = {}
     for number in SIGNALS:
         handlers[number] = signal.getsignal(number)
     try:
@@ -123,13 +112,12 @@ def own_signals():
                 signal.signal(changed, handler)
 
 
-def all_joined(state, world, name, joined):
-    # type: (State, Dict[str, Any], str, Any) -> None
-    """Wait until `joined()` has the names of all nodes. Raise EngineError: names the missing."""
+def all_joined(state: State, world: "Dict[str, Any]", name: str, joined: "Any") -> None:
+    """Wait until `joined()` has the names of all nodes. Raise EngineError."""
     wanted = [node["name"] for node in world["nodes"]]
     deadline_s = time.monotonic() + JOIN_S
     while True:
-        here = joined()  # type: Set[str]
+        here: "Set[str]" = joined()
         missing = [one for one in wanted if one not in here]
         if here and state.was_whole:
             return
@@ -140,27 +128,25 @@ def all_joined(state, world, name, joined):
         if time.monotonic() > deadline_s:
             have = "have" if len(missing) > 1 else "has"
             told = (", ".join(missing), have, name, JOIN_S, len(here), len(wanted))
-            raise EngineError("%s %s not joined %s within %d s: %d of %d nodes are there." % told)
+            raise EngineError("%s %s not joined %s within %d s (%d of %d nodes)." % told)
         time.sleep(LOOK_S)
 
 
-def watch(state):
-    # type: (State) -> None
-    """Say on stderr what becomes of the engine while the code runs."""
+def watch(state: State) -> None:
+    """Print the engine's failures to stderr while the code runs."""
     while True:
         for sentence in state.look():
             sys.stderr.write("jupyter-slurm: %s %s\n" % (time.strftime("%H:%M:%S"), sentence))
         time.sleep(WATCH_S)
 
 
-def connect_ray(state, world):
-    # type: (State, Dict[str, Any]) -> Any
+def connect_ray(state: State, world: "Dict[str, Any]") -> "Any":
     import ray  # noqa: PLC0415 - while it starts on the nodes
 
     told = state.wait()
     os.environ["RAY_ADDRESS"] = told["address"]
     init = ray.init
-    # As `ray start` recommends it: Ray's guess may be another network's.
+    # Ray could guess an address of another network.
     known = {"_node_ip_address": told["address"].rpartition(":")[0].strip("[]")}
     known["logging_level"] = logging.WARNING
     with warnings.catch_warnings():
@@ -169,10 +155,9 @@ def connect_ray(state, world):
     ours = [True]
 
     @functools.wraps(init)
-    def init_again(*args, **kwargs):
-        # type: (Any, Any) -> Any
-        """Let code that begins with a `ray.init(…)` of its own have it, instead of an error. In a
-        session, whatever begins so later finds the connection of the first."""
+    def init_again(*args: "Any", **kwargs: "Any") -> "Any":
+        """Accept the code's own `ray.init(…)` instead of raising an error. In a session, later
+        calls keep the connection of the first."""
         with own_signals():
             if ours:
                 ours.clear()
@@ -190,18 +175,16 @@ def connect_ray(state, world):
     return ray
 
 
-def connect_dask(state, world):
-    # type: (State, Dict[str, Any]) -> Any
+def connect_dask(state: State, world: "Dict[str, Any]") -> "Any":
     import dask  # noqa: PLC0415 - while it starts on the nodes
     import distributed  # noqa: PLC0415
 
     told = state.wait()
     os.environ["DASK_SCHEDULER_ADDRESS"] = told["address"]
-    dask.config.set({"scheduler-address": told["address"]})  # that of a Client() of the code's
+    dask.config.set({"scheduler-address": told["address"]})  # for Client() in the code
     client = distributed.Client(told["address"], timeout=JOIN_S)
 
-    def joined():
-        # type: () -> Set[str]
+    def joined() -> "Set[str]":
         try:
             found = client.scheduler_info(n_workers=-1)
         except TypeError:  # Dask before 2025, which lists all

@@ -1,7 +1,7 @@
-"""A matplotlib backend that shows figures in the cell's output, and nothing else.
+"""A matplotlib backend that shows figures in the cell's output.
 
-Runs on the cluster; imported only after matplotlib has been. Figures are shown at `plt.show()`, and
-those that are left at the end of the cell are shown then; what has been shown is closed.
+Runs on the cluster; imported after matplotlib. Figures are shown and closed at `plt.show()` and at
+the end of the cell.
 """
 
 import builtins
@@ -18,7 +18,7 @@ __all__ = ["FigureCanvas", "png", "show"]
 
 
 def show(*_args: "Any", **_options: "Any") -> None:
-    """Show all open figures, in the order of their numbers, and close them."""
+    """Show all open figures in order, and close them."""
     display = builtins.display  # type: ignore[attr-defined]
     try:
         for manager in Gcf.get_all_fig_managers():
@@ -28,7 +28,7 @@ def show(*_args: "Any", **_options: "Any") -> None:
 
 
 def png(figure: "Any") -> bytes:
-    """Return the figure as a notebook shows it: cut to what is drawn, in its own colours."""
+    """Return the figure as in a notebook: cropped, in its own colors."""
     if figure.canvas is None or not hasattr(figure.canvas, "print_png"):
         FigureCanvas(figure)
     stream = io.BytesIO()

@@ -1,7 +1,7 @@
-"""An IPython shell without a kernel, for a cell that needs one; imported only after IPython.
+"""An IPython shell without a kernel; imported after IPython.
 
-Runs on the cluster, with IPython 7 and later. It translates magics, formats values and tracebacks
-and takes what `IPython.display` shows; the cell itself is run by `runner_cell.py`.
+Runs on the cluster, with IPython 7 and later. It translates magics, formats values and tracebacks,
+and receives displays. `runner_cell.py` runs the cell.
 """
 
 import atexit
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Publisher(DisplayPublisher):
-    """The publisher to which `IPython.display` sends what it shows."""
+    """The publisher of `IPython.display`."""
 
     def publish(  # type: ignore[override,unused-ignore]
         self,
@@ -38,16 +38,16 @@ class Publisher(DisplayPublisher):
     ) -> None:
         kind = "update_display_data" if update else "display_data"
         display_id = (transient or {}).get("display_id")
-        shell = self.shell  # type: Any
+        shell: "Any" = self.shell
         shell.publisher.display((data, metadata or {}), display_id, kind)
 
     def clear_output(self, wait: bool = False) -> None:
-        shell = self.shell  # type: Any
+        shell: "Any" = self.shell
         shell.publisher.clear(wait)
 
 
 class ResultHook(DisplayHook):
-    """The hook for the values of code that a magic runs (`%%time`)."""
+    """The display hook for code that a magic runs (`%%time`)."""
 
     def write_output_prompt(self) -> None:
         """Do nothing: there are no prompts."""
@@ -55,7 +55,7 @@ class ResultHook(DisplayHook):
     def write_format_data(
         self, format_dict: "Dict[str, Any]", md_dict: "Optional[Dict[str, Any]]" = None
     ) -> None:
-        shell = self.shell  # type: Any
+        shell: "Any" = self.shell
         shell.publisher.result((format_dict, md_dict or {}))
 
     def finish_displayhook(self) -> None:
@@ -69,8 +69,7 @@ class Shell(InteractiveShell):
     displayhook_class = Type(ResultHook)
 
     def init_virtualenv(self) -> None:
-        """Do nothing: the job's environment is set up already, and the shell must not change
-        sys.path."""
+        """Do nothing: the shell must not change sys.path."""
 
     def enable_gui(self, gui: "Any" = None) -> None:
         """Do nothing: there is no screen."""
@@ -85,13 +84,11 @@ class Shell(InteractiveShell):
             self.publisher.error(etype.__name__, str(evalue), stb)
 
     def show_usage_error(self, exc: "Any") -> None:
-        """Show that a magic does not exist or was used wrongly, in one sentence that says it
-        all."""
+        """Show an unknown or misused magic in one sentence."""
         self._showtraceback(type(exc), exc, ["UsageError: %s" % exc])
 
     def render(self, etype: "Any", evalue: "Any", trace: "Any") -> "List[str]":
-        """Return the lines of a traceback, coloured; [] where IPython has shown the error
-        itself."""
+        """Return the lines of a colored traceback; []: IPython has shown the error."""
         self.rendering = []
         try:
             self.showtraceback((etype, evalue, trace), tb_offset=0)
@@ -99,33 +96,33 @@ class Shell(InteractiveShell):
         finally:
             self.rendering = None
 
-    rendering = None  # type: Optional[List[str]]
-    publisher = None  # type: Any
+    rendering: "Optional[List[str]]" = None
+    publisher: "Any" = None
 
 
 def start(
     publisher: "runner_display.Publisher", module: "types.ModuleType", cell_name: str
 ) -> "Any":
-    """Set up the shell of this process, bound to the cell's namespace."""
-    # Plotly knows ipykernel's shell alone, and sends any other one 4 MB of HTML with each figure.
+    """Create the shell of this process with the cell's namespace."""
+    # Plotly sends shells other than ipykernel's 4 MB of HTML with each figure.
     os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype")
     folder = tempfile.mkdtemp(prefix="ipython-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     config = Config()
     config.HistoryManager.enabled = False
-    profiles = ProfileDir  # type: Any
-    shell = Shell.instance(
+    profiles: "Any" = ProfileDir
+    shell: "Any" = Shell.instance(
         config=config,
         user_module=module,
         ipython_dir=folder,
         profile_dir=profiles.create_profile_dir(folder),
-    )  # type: Any
+    )
     shell.publisher = publisher
     label = cell_name.rpartition(" ")[0] + " "
     shell.compile.format_code_name = lambda file: (
         (label.strip(), file[len(label) :]) if file.startswith(label) else None
     )
-    for ours in ("exit", "quit"):  # the shell's own end a session; Python's raise SystemExit
+    for ours in ("exit", "quit"):  # IPython's end the shell; Python's raise SystemExit
         module.__dict__.pop(ours, None)
     shell.display_formatter.formatters["image/png"].for_type_by_name(
         "matplotlib.figure", "Figure", _figure_png

@@ -1,7 +1,6 @@
-"""The process that runs a cell: its output in order, Slurm's signals as an interrupt, and the end
-of a process that the cell forked.
+"""The process of a cell: output in order, signals as an interrupt, and the end of forked processes.
 
-Runs on the cluster, Python 3.6 and later, standard library only. Knows nothing of cells.
+Runs on the cluster, Python 3.6 and later, standard library only.
 """
 
 import contextlib
@@ -18,24 +17,22 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, Callable, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Callable, List, Optional
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 TURN_S = 1.0
-"""How long to wait for the supervisor to read the other pipes. It does so at once where it has a
-CPU; the order is not worth a longer wait."""
+"""Seconds to wait for the supervisor to read the other pipes. The order is not worth a longer
+wait."""
 
 
 class Interrupts:
-    """A handler that turns the signals of Slurm into one KeyboardInterrupt in the main thread.
-
-    `first` is the number of the signal that did it. Later ones are ignored: they would break the
-    `except KeyboardInterrupt:` in which the cell saves what it has. As a context manager it is a
-    shield: what arrives inside is raised at its end.
-    """
+    """A handler that turns Slurm's first signal into a KeyboardInterrupt in the main thread.
+    `first` is its number. Later signals are ignored: they would break an `except
+    KeyboardInterrupt:` in which the cell saves data. As a context manager it delays signals until
+    its end."""
 
     def __init__(self) -> None:
-        self.first = None  # type: Optional[int]
+        self.first: "Optional[int]" = None
         self.armed = True
         self.shields = 0
         self.pending = False
@@ -45,8 +42,8 @@ class Interrupts:
             signal.signal(number, self._handle)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD,))
         self._unblock()
-        # A process that the cell forks ends on SIGTERM as it always did (multiprocessing relies
-        # on that), also on one that comes at once; Python 3.6 cannot arrange that.
+        # multiprocessing relies on SIGTERM to end a forked process, even right after the fork.
+        # Python 3.6 has no hook for it.
         register = getattr(os, "register_at_fork", None)
         if register is not None:
             register(
@@ -60,16 +57,16 @@ class Interrupts:
         self.first, self.pending, self.armed = None, False, True
 
     def hold(self) -> None:
-        """Keep what arrives until `release`."""
+        """Delay signals until `release`."""
         self.shields += 1
 
     def release(self) -> None:
-        """Raise what has arrived since `hold`, if that was called."""
+        """Raise a signal that has arrived since `hold`."""
         if self.shields:
             self.__exit__()
 
     def restore(self) -> None:
-        """Let signals end the process again: the cell is done, and has reported so."""
+        """Let signals end the process again after the cell."""
         for number in SIGNALS:
             if signal.getsignal(number) == self._handle:
                 signal.signal(number, signal.SIG_DFL)
@@ -106,14 +103,14 @@ class Interrupts:
                 raise KeyboardInterrupt
 
 
-# --- its end ------------------------------------------------------------------------------------
+# --- the end ------------------------------------------------------------------------------------
 
 
 def end_forked(
     error: "Optional[BaseException]", trace_of: "Callable[[BaseException], Any]"
 ) -> None:
-    """End a process that the cell forked, with Python's exit code. Its exit handlers do not run:
-    they would remove the parent's temporary folders and end the parent's workers."""
+    """End a process that the cell forked, with Python's exit code. Exit handlers do not run: they
+    would remove the parent's temporary folders and end its workers."""
     code = 0
     try:
         if isinstance(error, SystemExit):
@@ -136,8 +133,7 @@ def end_forked(
 
 
 def exit_code(error: BaseException) -> int:
-    """Return the exit code that Python ends with after this error; never 0, but a number's lowest
-    byte."""
+    """Return Python's exit code after this error; never 0."""
     code = error.code if isinstance(error, SystemExit) else 1
     return code & 0xFF or 1 if isinstance(code, int) else 1
 
@@ -146,17 +142,15 @@ def exit_code(error: BaseException) -> int:
 
 
 class Turns:
-    """A guard that keeps stdout, stderr and events in the order in which they were written.
-
-    They are three pipes: before writing to one, wait until the supervisor has emptied the others.
-    """
+    """A guard of the order of stdout, stderr and events, which are three pipes: before writing to
+    one, wait until the supervisor has emptied the others."""
 
     def __init__(self, pipes: "List[int]") -> None:
         self.pipes = pipes
 
     def wait(self, descriptor: int = -1) -> None:
-        """Wait for the pipes besides `descriptor` (1 and 2 are those of stdout and stderr)."""
-        deadline_s = None  # type: Optional[float]
+        """Wait for the other pipes (1 and 2 are stdout and stderr)."""
+        deadline_s: "Optional[float]" = None
         for at, pipe in enumerate(self.pipes):
             while descriptor not in (at + 1, pipe) and self._filled(pipe):
                 now_s = time.monotonic()
@@ -173,14 +167,13 @@ class Turns:
             return False
 
     def audit(self, event: str, _arguments: "Any") -> None:
-        """Wait for the pipes before another program starts, so that its output comes after what was
-        written earlier."""
+        """Wait for the pipes before another program starts."""
         if event in ("subprocess.Popen", "os.system", "os.posix_spawn"):
             self.wait()
 
 
 class Pipe(io.RawIOBase):
-    """The raw end of sys.stdout or sys.stderr: it writes everything, in its turn."""
+    """The raw stream of sys.stdout or sys.stderr."""
 
     def __init__(self, descriptor: int, turns: Turns) -> None:
         super().__init__()
@@ -203,7 +196,7 @@ class Pipe(io.RawIOBase):
 
 
 def open_streams(pipes: "List[int]") -> Turns:
-    """Make the pipes this process's stdout and stderr, for Python, C and subprocesses alike."""
+    """Make the pipes stdout and stderr of Python, C code and subprocesses."""
     turns = Turns(pipes)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, descriptor in ((nothing, 0), (pipes[0], 1), (pipes[1], 2)):
@@ -221,7 +214,7 @@ def open_streams(pipes: "List[int]") -> Turns:
         stream.mode = "w"  # type: ignore[misc,unused-ignore]
         setattr(sys, name, stream)
         setattr(sys, "__%s__" % name, stream)
-    faulthandler.enable(2, all_threads=True)  # where a crash happened is said on stderr
+    faulthandler.enable(2, all_threads=True)  # a crash prints its traceback
     add_hook = getattr(sys, "addaudithook", None)  # Python 3.8
     if add_hook is not None:
         add_hook(turns.audit)

@@ -1,15 +1,14 @@
-"""Variables to and from a file, each pickled on its own: on the node, and on this side too.
+"""Variables in a file, each pickled on its own; also used on this machine.
 
-Sent as text, Python 3.6 and later, standard library and cloudpickle only. The file has the pickle
-of each variable and behind it its large buffers, at multiples of 64 bytes; the last line is the
-index, JSON:
+Python 3.6 and later, standard library and cloudpickle only. The file has the pickle of each
+variable, followed by its large buffers at multiples of 64 bytes. The last line is the index, JSON:
 
     {"python": "3.11.2", "protocol": 5, "versions": {"numpy": "2.1.0"},
      "variables": {"x": {"pickle": [0, 150], "buffers": [[192, 80000000]], "code": false}}}
 
-A place is [offset, bytes]; `code` says that the pickle holds functions or classes by value, which
-only the same Python (3.11) can read. So an array is written from its memory and read as a view of a
-private mapping of the file.
+A place is [offset, bytes]. `code`: the pickle has functions or classes by value, which only the
+same Python (3.11) can read. An array is written from its memory, and read as a view of a private
+mapping of the file.
 """
 
 import collections
@@ -26,23 +25,23 @@ if TYPE_CHECKING:  # typing costs milliseconds of every job
 
 ALIGN_BYTES = 64
 LARGE_BYTES = 1 << 16
-"""The size from which a buffer lies behind the pickle instead of in it."""
+"""The size from which a buffer is outside the pickle."""
 PIECE_BYTES = 1 << 20
 MOST_WRITTEN_BYTES = 1 << 30
-"""One call of write() takes at most 2 GiB."""
+"""write() takes at most 2 GiB."""
 PROTOCOL = min(5, pickle.HIGHEST_PROTOCOL)
 
 
 class Unreadable(Exception):  # noqa: N818 - it is raised and caught here
-    """A pickle must not be read here; the message says why."""
+    """The pickle cannot be read with this Python. The message says why."""
 
 
 # --- writing ----------------------------------------------------------------------------------
 
 
 def write(path: str, names: "Iterable[str]", namespace: "Dict[str, Any]") -> "Dict[str, str]":
-    """Write those of the variables that can be pickled; return why the others cannot, by name.
-    Raise OSError where even the index cannot be written. Readers wait for another name."""
+    """Write the variables. Return the reasons of those that cannot be pickled, by name. Raise
+    OSError."""
     failed, written = {}, {}
     by_value = _ByValue()
     file = File(path)
@@ -67,7 +66,7 @@ def write(path: str, names: "Iterable[str]", namespace: "Dict[str, Any]") -> "Di
 
 
 class File:
-    """A new file, private, which is written from its start to its end."""
+    """A new private file, written from start to end."""
 
     def __init__(self, path: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
@@ -84,13 +83,13 @@ class File:
         return done
 
     def cut(self, size_bytes: int) -> None:
-        """Take away what follows the first `size_bytes`."""
+        """Truncate the file."""
         os.ftruncate(self.descriptor, size_bytes)
         self.size_bytes = os.lseek(self.descriptor, size_bytes, os.SEEK_SET)
 
 
 def _dump(value: "Any", file: File, by_value: "_ByValue") -> "Dict[str, Any]":
-    """Write one variable; return what the index says of it."""
+    """Write one variable. Return its entry in the index."""
     start = file.size_bytes
     seen_before = len(by_value.seen)
     buffers = None
@@ -112,8 +111,8 @@ def _dump(value: "Any", file: File, by_value: "_ByValue") -> "Dict[str, Any]":
 
 
 def _pickle(pickler: "Any", value: "Any", file: File) -> "List[memoryview]":
-    """Write the pickle; return the buffers that belong behind it."""
-    buffers = []  # type: List[memoryview]
+    """Write the pickle. Return the buffers outside of it."""
+    buffers: "List[memoryview]" = []
 
     def keep(buffer: "Any") -> bool:
         view = buffer.raw()
@@ -127,8 +126,8 @@ def _pickle(pickler: "Any", value: "Any", file: File) -> "List[memoryview]":
 
 
 class _Portable(pickle.Pickler):
-    """Refuses what the cell or notebook defines: a reference to `__main__` means something else in
-    another process."""
+    """A pickler that rejects what the cell or notebook defines: `__main__` differs in another
+    process."""
 
     def reducer_override(self, value: "Any") -> "Any":
         if getattr(value, "__module__", None) == "__main__":
@@ -137,12 +136,12 @@ class _Portable(pickle.Pickler):
 
 
 class _ByValue:
-    """cloudpickle's pickler, imported when it is first needed. `seen` gets the code that it writes.
-    Without cloudpickle (Python 3.6 or 3.7 without one of its own) it is Python's pickler."""
+    """cloudpickle's pickler, imported on first use; Python's if there is none (Python 3.6, 3.7).
+    `seen` has the code objects that it has written."""
 
     def __init__(self) -> None:
-        self.seen = []  # type: List[Any]
-        self.pickler = None  # type: Any
+        self.seen: "List[Any]" = []
+        self.pickler: "Any" = None
 
     def __call__(self, file: File, **options: "Any") -> "Any":
         if self.pickler is None:
@@ -162,7 +161,7 @@ class _ByValue:
 
 
 def find_cloudpickle() -> "Optional[Any]":
-    """Return cloudpickle: the module in use, else the one sent along, else the image's, or None."""
+    """Return the imported cloudpickle, the one sent with the job, the image's, or None."""
     if "cloudpickle" not in sys.modules:
         archive = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cloudpickle.zip")
         sent = sys.version_info >= (3, 8) and os.path.exists(archive)
@@ -179,7 +178,7 @@ def find_cloudpickle() -> "Optional[Any]":
 
 
 def versions() -> "Dict[str, str]":
-    """Return the versions of the packages that are imported."""
+    """Return the versions of the imported packages."""
     found = {}
     for name, module in list(sys.modules.items()):
         version = getattr(module, "__dict__", {}).get("__version__")
@@ -213,17 +212,17 @@ def sign(path: str, key: bytes) -> str:
 def read(
     path: str, names: "Optional[Sequence[str]]" = None
 ) -> "Tuple[Dict[str, Any], Dict[str, str]]":
-    """Return the variables of a file, or those of `names` alone, and for those that cannot be read
-    why not. Raise ValueError where the file is not a whole one."""
+    """Return the variables of a file, and the reasons of those that cannot be read, by name.
+    `names`: those to read; None: all. Raise ValueError if the file is incomplete."""
     values, failed = {}, {}
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         index = read_index(mapped)
         found = index["variables"]
         for name in found if names is None else names:
-            modules = set()  # type: Set[str]
+            modules: "Set[str]" = set()
             if name not in found:
-                failed[name] = "the file does not hold it"
+                failed[name] = "the file does not contain it"
                 continue
             try:
                 values[name] = _load(file, memoryview(mapped), index, found[name], modules)
@@ -233,7 +232,7 @@ def read(
 
 
 def read_index(mapped: "mmap.mmap") -> "Dict[str, Any]":
-    """Return the index of a mapped file. Raise ValueError where it has none."""
+    """Return the index of a mapped file. Raise ValueError."""
     start = mapped.rfind(b"\n", 0, len(mapped) - 1) + 1
     index = json.loads(mapped[start:].decode("ascii"))
     if not isinstance(index, dict) or "variables" not in index:
@@ -260,7 +259,7 @@ def _load(
             % (theirs, ours)
         )
     buffers = [whole[at : at + size_bytes] for at, size_bytes in entry["buffers"]]
-    options = {"buffers": buffers} if buffers else {}  # type: Dict[str, Any]
+    options: "Dict[str, Any]" = {"buffers": buffers} if buffers else {}
     file.seek(entry["pickle"][0])
     unpickler = _Unpickler(file, **options)
     unpickler.modules = modules
@@ -268,12 +267,12 @@ def _load(
 
 
 class _Unpickler(pickle.Unpickler):
-    modules = set()  # type: Set[str]
-    """The packages that the pickle has named so far."""
+    modules: "Set[str]" = set()
+    """The packages that the pickle has named."""
 
     def find_class(self, module: str, name: str) -> "Any":
-        """Find a class as usual. NumPy 2 has renamed inner modules; cloudpickle may have been sent
-        along; what `__main__` has is another's."""
+        """Find a class, also in NumPy's renamed modules and in the cloudpickle of the job.
+        `__main__` is another program here."""
         self.modules.add(module.partition(".")[0])
         if module == "__main__":
             raise Unreadable(
@@ -296,7 +295,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _explain(error: Exception, theirs: "Dict[str, str]", modules: "Iterable[str]") -> str:
-    """Return why a variable cannot be read here: a module that is missing, versions that differ."""
+    """Explain why a variable cannot be read: a missing module, or different versions."""
     if isinstance(error, Unreadable):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and error.name:

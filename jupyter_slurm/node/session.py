@@ -1,12 +1,11 @@
-"""A session: a job that runs cells as they come, in one process that keeps what they set.
+"""A session: a job that runs cells on request, in one process that keeps their variables.
 
     python3 -u session.py JOBDIR ATTEMPT
 
 Runs on the cluster, Python 3.6 and later, standard library only. Its requests are the lines of
-`cells/requests`, which only ever grows: `run ID`, `cancel ID`, `kill ID`. The cell ID lies in
-`cells/ID`, under the names that it would have in a job of its own, and its output, result and exit
-are left there. This process runs no code of the user's: `session_worker.py` does, in a process that
-is replaced when it dies. `session_ranks.py` is the same in each of many ranks.
+`cells/requests`, which only grows: `run ID`, `cancel ID`, `kill ID`. The folder `cells/ID` has the
+files that the cell would have in a job of its own. `session_worker.py` runs the user's code, in a
+process that is replaced when it dies. `session_ranks.py` is a session in many ranks.
 Exit code: 0 the session was idle for too long, 128 + n signal n ended it.
 """
 
@@ -28,20 +27,18 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Callable, Deque, Dict, List, Optional, Set, Tuple  # noqa: F401 - in comments
 
 LOOKS_PER_QUIET_TIME = 100
-"""Where no poke can arrive, a request is seen after at most 1 % of the time since the last one."""
+"""Without a poke, a request is read after at most 1 % of the time since the last one."""
 SHORTEST_TICK_S, LONGEST_TICK_S = 0.02, 0.5
 INSIST_S = 0.2
-"""How often a cell is told to end: it may not have begun to listen. A cell that has been told
-ignores it."""
+"""Seconds between signals to a cell that must end: it may not handle signals yet."""
 PATIENCE_S = 5.0
-"""How long to wait for a process that has nothing more to do, and does not end."""
-LOST = "what the session's cells had set is lost"
+"""Seconds for a process to end after its last cell."""
+LOST = "the session's variables are lost"
 KILLED = runner.FORWARDED[0]  # SIGTERM
 
 
 class Worker(runner.Supervisor):
-    """The process that runs the cells. What it writes goes to the cell that runs, or to the last
-    one that did."""
+    """The process that runs the cells. Its output belongs to the current or last cell."""
 
     def __init__(self, child: "List[int]", orders: int, wakeup: int, output: runner.Output) -> None:
         super().__init__(child[0], child[1:], wakeup, output)
@@ -49,7 +46,7 @@ class Worker(runner.Supervisor):
         self.orders = orders
         self.heard = set()  # type: Set[int]
         self.ready = False
-        """Whether it has said hello, which is also the session's first word."""
+        """It has written its first record."""
 
     @property
     def gone(self) -> bool:
@@ -67,11 +64,11 @@ class Worker(runner.Supervisor):
     def order(self, cell_id: str, output: runner.Output) -> None:
         self.end = None
         self._write_to(output)
-        with contextlib.suppress(BrokenPipeError):  # it has died this very moment
+        with contextlib.suppress(BrokenPipeError):  # it has just died
             os.write(self.orders, cell_id.encode("ascii") + b"\n")
 
     def drain(self) -> None:
-        """Read everything that the process has written, to the last byte."""
+        """Read all that the process has written."""
         deadline_s = time.monotonic() + runner.DRAIN_S
         while self._step(0) and self.gone and time.monotonic() < deadline_s:
             pass
@@ -83,7 +80,7 @@ class Worker(runner.Supervisor):
             os.kill(self.child, number)
 
     def close(self) -> None:
-        """End the process in good order if it can, and close its pipes."""
+        """Let the process end, or kill it, and close its pipes."""
         os.close(self.orders)
         for number in (None, signal.SIGTERM, signal.SIGKILL):
             if number is not None:
@@ -114,7 +111,7 @@ class Worker(runner.Supervisor):
 
 
 class Session:
-    """The requests of a session, the cell that runs, and when the session is over."""
+    """The requests of a session, the running cell, and the session's end."""
 
     def __init__(
         self,
@@ -124,8 +121,7 @@ class Session:
         rank: int = 0,
         requests: str = "requests",
     ) -> None:
-        """`engine`: what has started this rank, of many; `requests`: the file in `cells` that
-        names the cells to run."""
+        """`engine`: the launcher of this rank; `requests`: the file of requests in `cells`."""
         self.folder = folder
         self.attempt = attempt
         self.engine = engine
@@ -148,7 +144,7 @@ class Session:
         self.worker = self._start_worker()
 
     def run(self) -> "Dict[str, Any]":
-        """Run cells until the session is over, and return how it ended."""
+        """Run cells until the session ends, and return its result."""
         while not self._is_over():
             self.worker.step(self._tick_s())
             self._hear()
@@ -173,7 +169,7 @@ class Session:
         quiet_s = time.monotonic() - self.stirred_s
         return min(max(quiet_s / LOOKS_PER_QUIET_TIME, SHORTEST_TICK_S), LONGEST_TICK_S)
 
-    # --- what is wanted ---
+    # --- requests ---
 
     def _poked(self, _data: bytes) -> None:
         self.look_at_s = 0.0
@@ -202,16 +198,16 @@ class Session:
             self._leave_out(cell_id, signal.SIGINT)
         elif self.cell is not None and os.path.basename(self.cell.folder) == cell_id:
             self.cell.cancelled = True
-            if verb == "kill":  # it was cancelled, and yet it goes on
+            if verb == "kill":  # it was cancelled, and still runs
                 self.worker.kill(signal.SIGKILL)
 
     def _leave_out(self, cell_id: str, number: int) -> None:
-        """Report a cell that will not be run as ended by a signal."""
+        """Report a cell that has not started as ended by a signal."""
         if self._claim(cell_id):
             self._say(cell_id, 128 + number, signal.Signals(number).name[3:])
 
     def _hear(self) -> None:
-        """Handle signals: USR1 and USR2 go to the cell that runs, the others end the session."""
+        """Handle signals: USR1 and USR2 go to the running cell, the others end the session."""
         for number in self.worker.heard:
             if number in (signal.SIGTERM, signal.SIGINT):
                 self.ended_by = self.ended_by or number
@@ -221,7 +217,7 @@ class Session:
         while self.ended_by and self.waiting:
             self._leave_out(self.waiting.popleft(), KILLED)
 
-    # --- what runs ---
+    # --- the running cell ---
 
     def _advance(self) -> None:
         cell = self.cell
@@ -244,7 +240,7 @@ class Session:
         try:
             self.cell = session_files.Cell(self._folder(cell_id), self.rank)
         except OSError as error:
-            runner.complain("cell %s cannot be run: %s" % (cell_id, error))
+            runner.complain("cannot run cell %s: %s" % (cell_id, error))
             self._say(cell_id, runner.NO_ROOM_EXIT, "")
             return
         if self.worker.gone:
@@ -253,7 +249,7 @@ class Session:
         self.worker.order(cell_id, self.cell.output)
 
     def _replace_worker(self, cell: session_files.Cell) -> None:
-        text = "jupyter-slurm: the process of the session had ended: %s.\n" % LOST
+        text = "jupyter-slurm: the session's process ended: %s.\n" % LOST
         cell.output.write_text("stderr", text)
         self.worker.close()
         self.worker = self._start_worker()
@@ -266,25 +262,25 @@ class Session:
             usage = self.worker.usage
             result["peak_rss_mib"] = round(usage.ru_maxrss / 1024.0, 1)
             result["cpu_s"] = round(usage.ru_utime + usage.ru_stime, 3)
-            where = "with it" if self.engine is None else "in all ranks"
-            result["evalue"] += "; %s %s" % (LOST, where)
+            where = "" if self.engine is None else " in all ranks"
+            result["evalue"] += "; %s%s" % (LOST, where)
             if cell.cancelled:
                 result["interrupted_by"] = "SIGINT"
             error = {"type": "error", "ename": result["ename"], "evalue": result["evalue"]}
             result["traceback"] = ["%(ename)s: %(evalue)s" % error]
-            if self.engine is None or self.rank:  # else it is shown with all ranks that have failed
+            if self.engine is None or self.rank:  # `First` shows the failures of all ranks
                 cell.output.write(runner.to_line(dict(error, traceback=result["traceback"])))
         self.worker.end = None
         self._end(cell)
 
     def _end(self, cell: session_files.Cell) -> None:
-        """Tell how the cell has ended."""
+        """Write the cell's result and exit."""
         self.cell = None
         self.stirred_s = time.monotonic()
         try:
             cell.finish()
         except OSError as error:
-            runner.complain("the result of a cell cannot be written: %s" % error)
+            runner.complain("cannot write the result of a cell: %s" % error)
             self._say(os.path.basename(cell.folder), runner.NO_ROOM_EXIT, "")
 
     def _start_worker(self) -> Worker:
@@ -318,21 +314,21 @@ class Session:
         return os.path.join(self.folder, "cells", cell_id)
 
     def _claim(self, cell_id: str) -> bool:
-        """Claim a cell, once for each: a session that Slurm has restarted runs none again."""
+        """Claim a cell. A session that Slurm has restarted runs no cell again."""
         try:
             os.mkdir(os.path.join(self._folder(cell_id), "claim.0"), 0o700)
         except FileExistsError:
             if not os.path.exists(os.path.join(self._folder(cell_id), "exit.0.json")):
-                self._say(cell_id, 128 + KILLED, "TERM")  # it ended with the earlier session
+                self._say(cell_id, 128 + KILLED, "TERM")  # it ended with the session's last attempt
             return False
         except OSError as error:
-            runner.complain("cell %s cannot be taken: %s" % (cell_id, error))
+            runner.complain("cannot claim cell %s: %s" % (cell_id, error))
             self._say(cell_id, runner.NO_ROOM_EXIT, "")
             return False
         return True
 
     def write(self, started_s: float, result: "Dict[str, Any]") -> int:
-        """Write how the session has ended, and return its exit code."""
+        """Write the session's result, and return its exit code."""
         usage = self.worker.usage
         result.update(
             started_s=started_s,
@@ -340,12 +336,13 @@ class Session:
             peak_rss_mib=round(usage.ru_maxrss / 1024.0, 1) if usage else 0.0,
             cpu_s=round(usage.ru_utime + usage.ru_stime, 3) if usage else 0.0,
         )
-        runner.add_engine(result, self.folder, self.attempt)
+        if "JSLURM_ENGINE" in os.environ:
+            runner.add_peak(result, self.folder, self.attempt)
         name = runner.of_rank(self.attempt, None if self.engine is None else self.rank)
         try:
             self.signer.write(os.path.join(self.folder, "result.%s.json" % name), result)
         except OSError as error:
-            runner.complain("the session's result cannot be written: %s" % error)
+            runner.complain("cannot write the session's result: %s" % error)
             return runner.NO_ROOM_EXIT
         return int(result["exit_code"])
 
@@ -354,11 +351,10 @@ class Session:
             self.untold.append((cell_id, exit_code, caught))
 
     def _tell(self, cell_id: str, exit_code: int, caught: str) -> bool:
-        """Write the cell's exit, and tell whether nothing is left to write; the disk may be full
-        for a while."""
+        """Write the cell's exit. Return False to try again: the disk is full for a while."""
         try:
             session_files.put_exit(self._folder(cell_id), exit_code, caught)
-        except FileNotFoundError:  # forgotten
+        except FileNotFoundError:  # the user has forgotten the cell
             return True
         except OSError:
             return False
@@ -372,7 +368,7 @@ def main(argv: "List[str]", make: "Callable[[str, str], Session]" = Session) -> 
     try:
         session = make(folder, attempt)
     except OSError as error:
-        runner.complain("the session cannot be set up: %s" % error)
+        runner.complain("cannot set up the session: %s" % error)
         return runner.NO_ROOM_EXIT
     end_dashboards = runner.start_dashboards(folder, attempt, argv[3:], runner.complain)
     try:

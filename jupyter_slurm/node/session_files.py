@@ -1,7 +1,6 @@
-"""The files of a session and of its cells: requests, the poke, output, result, exit.
+"""The files of a session and of its cells.
 
-Runs on the cluster, Python 3.6 and later, standard library only. `session.py` has the order of
-events.
+Runs on the cluster, Python 3.6 and later, standard library only.
 """
 
 import contextlib
@@ -14,12 +13,12 @@ import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional
 
 
 class Requests:
-    """The lines of a file that grows. The file is opened anew for each look, since only that shows
-    what another machine wrote on NFS (nfs(5), close-to-open)."""
+    """The lines of a growing file. On NFS only opening the file again shows what another machine
+    has written (nfs(5), close-to-open)."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -38,19 +37,16 @@ class Requests:
 
 
 class Poke:
-    """A FIFO in the job's folder: whoever writes to it on this very machine is heard at once.
-
-    On any other machine nobody is behind it, and what is written is nothing to anybody.
-    """
+    """A FIFO in the job's folder, by which a process on this machine wakes the session at once."""
 
     def __init__(self, path: str) -> None:
-        self.descriptor = None  # type: Optional[int]
+        self.descriptor: "Optional[int]" = None
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(path, 0o600)
-            # Also for writing: without a writer it would be at its end all the time.
+            # Opened for writing too: a FIFO without a writer is always at its end.
             opened = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:  # a file system without such things
+        except OSError:  # the file system has no FIFOs
             return
         if stat.S_ISFIFO(os.fstat(opened).st_mode):
             self.descriptor = opened
@@ -61,15 +57,15 @@ def poke_path(folder: str, rank: int) -> str:
 
 
 def poke(path: str) -> None:
-    """Wake whoever is behind the FIFO, on this machine."""
-    with contextlib.suppress(OSError):  # nobody is
+    """Wake the process that reads the FIFO on this machine."""
+    with contextlib.suppress(OSError):  # there is none
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "wb", 0) as file:
             file.write(b".")
 
 
 class Cell:
-    """A cell's files. Its methods raise OSError when the files cannot be read or written."""
+    """A cell's files. The methods raise OSError."""
 
     def __init__(self, folder: str, rank: int = 0) -> None:
         self.folder = folder
@@ -78,8 +74,8 @@ class Cell:
         self.output = runner.Output(os.path.join(folder, "output.%s.jsonl" % of_rank))
         self.started_s = time.time()
         self.cancelled = False
-        self.result = None  # type: Optional[Dict[str, Any]]
-        """How it has ended here; None: it has not."""
+        self.result: "Optional[Dict[str, Any]]" = None
+        """The cell's result in this rank; None: it runs."""
         if rank:
             return
         began = {"slurm_id": os.environ.get("SLURM_JOB_ID", ""), "node": node()}
@@ -89,11 +85,11 @@ class Cell:
         )
 
     def finish(self) -> None:
-        """Write the result of a cell that has ended, and then its exit."""
+        """Write the cell's result, and then its exit."""
         put_exit_of(self.folder, self.write_result("0"))
 
     def write_result(self, name: str) -> "Dict[str, Any]":
-        """Write `result.NAME.json`, and return what is in it."""
+        """Write `result.NAME.json`, and return its content."""
         result = self.result
         assert result is not None
         result.update(
@@ -106,13 +102,13 @@ class Cell:
 
 
 def put_exit_of(folder: str, result: "Dict[str, Any]") -> None:
-    """Write how a cell ended that left this result."""
+    """Write the exit of a cell with this result."""
     caught = result["interrupted_by"] if result["status"] != "ok" else None
     put_exit(folder, result["exit_code"], (caught or "")[3:])
 
 
 def put_exit(folder: str, exit_code: int, caught: str) -> None:
-    """Write how a cell ended; `caught` is the signal that ended it, `INT`, or nothing."""
+    """Write the exit of a cell. `caught`: the signal that ended it, as `INT`, or ""."""
     said = {"exit_code": exit_code, "signal": caught, "time_s": time.time()}
     runner.put(os.path.join(folder, "exit.0.json"), runner.to_line(said))
 
@@ -127,7 +123,7 @@ def ended(
     evalue: "Optional[str]" = None,
     interrupted_by: "Optional[str]" = None,
 ) -> "Dict[str, Any]":
-    """Return how the session ended, as a result."""
+    """Return a result of the session."""
     return {
         "status": status,
         "ename": None,
@@ -142,6 +138,6 @@ def ended(
 
 
 def span(seconds: float) -> str:
-    """Format a time for people: `30 minutes`, `90 seconds`."""
+    """Format a time: `30 minutes`, `90 seconds`."""
     count, unit = (seconds, "second") if seconds % 60 else (seconds // 60, "minute")
     return "%g %s%s" % (count, unit, "" if count == 1 else "s")

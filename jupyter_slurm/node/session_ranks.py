@@ -1,15 +1,14 @@
-"""A session in many ranks: each of them runs every cell, and the first makes one result of all.
+"""A session in many ranks: each rank runs every cell, and rank 0 merges their results.
 
     python3 -u session_ranks.py JOBDIR ATTEMPT torchrun|mpi
 
 Runs on the cluster, in each rank, Python 3.6 and later, standard library only. Rank 0 reads the
-requests as any session does (session.py), and orders the others to do the same, by lines of
-`cells/orders.N` in the words of `cells/requests`, and `end`. Each rank R writes `output.0.R.jsonl`,
-but the first one `output.0.jsonl`, and `result.0.R.json`, of which the first makes the cell's
-result.
+requests like any session (session.py), and writes them for the other ranks to `cells/orders.N`,
+with `end` as the last one. Rank R writes `output.0.R.jsonl` (rank 0: `output.0.jsonl`) and
+`result.0.R.json`.
 
-A cell that fails in one rank is interrupted in the others, which would wait for that one. If that
-does not help, or the process of a rank dies, the session ends: half of one is of no use.
+If a cell fails in one rank, rank 0 interrupts the others, which would wait for it. If that does not
+help, or the process of a rank dies, the session ends.
 """
 
 import contextlib
@@ -27,22 +26,22 @@ import session_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
-    from typing import Any, Dict, List  # noqa: F401 - in comments
+    from typing import Any, Dict, List
 
 HEED_S = 30.0
-"""Time to react to an interrupt: many calls of PyTorch and MPI do not while they wait."""
+"""Time to react to an interrupt: many calls of PyTorch and MPI ignore it while they wait."""
 LAST_S = 5.0
 """Time that rank 0 waits for the others once a signal has ended the session."""
 SELDOM_S = 5.0
-"""How often a rank looks for orders that the first one on its node wakes."""
+"""Seconds between looks of a rank that the first rank on its node wakes."""
 PLACE_OF = {"torchrun": "LOCAL_RANK", "mpi": "SLURM_LOCALID"}
-"""The variables with a rank's number on its node."""
+"""The variables with a rank's index on its node."""
 WRONG_WORLD = 65
 """EX_DATAERR of sysexits.h."""
 
 
 class Rank(session.Session):
-    """The common part of the first rank and all others."""
+    """The common part of rank 0 and the others."""
 
     def __init__(
         self, folder: str, attempt: str, engine: str, rank: int, ranks: int, requests: str
@@ -51,11 +50,10 @@ class Rank(session.Session):
         super().__init__(folder, attempt, engine, rank, requests)
 
     def _replace_worker(self, cell: session_files.Cell) -> None:
-        """Leave the cell to fail in this rank: the others have a process that begun together with
-        the one that died."""
+        """Do nothing: a new process could not join those of the other ranks."""
 
     def _wake_others(self) -> None:
-        """Wake the others on this machine."""
+        """Wake the other ranks on this machine."""
         for rank in range(1, self.ranks):
             if rank != self.rank:
                 session_files.poke(session_files.poke_path(self.folder, rank))
@@ -70,12 +68,12 @@ class First(Rank):
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         self.orders = os.open(path, flags, 0o600)
         self.found = {}  # type: Dict[int, Dict[str, Any]]
-        """How the cell ended, by rank."""
+        """Results of the cell by rank."""
         self.urged = ""
-        """The last order to the ranks that still run the cell: `cancel`, `kill` or `end`."""
+        """The last order to end the cell: `cancel`, `kill` or `end`."""
         self.give_up_at_s = 0.0
         self.lost = ""
-        """Why the session cannot go on."""
+        """The reason why the session must end."""
         super().__init__(folder, attempt, engine, rank, ranks, "requests")
 
     def run(self) -> "Dict[str, Any]":
@@ -114,7 +112,7 @@ class First(Rank):
         try:
             cell.write_result("0.0")
         except OSError as error:
-            runner.complain("the result of the first rank cannot be written: %s" % error)
+            runner.complain("cannot write the result of rank 0: %s" % error)
         self.look_at_s = 0.0
 
     def _look(self) -> None:
@@ -124,7 +122,7 @@ class First(Rank):
             self._gather(self.cell)
 
     def _gather(self, cell: session_files.Cell) -> None:
-        """Read how the cell ended in other ranks, and see to it that it ends in all."""
+        """Read the results of other ranks, and make the cell end in all of them."""
         there = set(os.listdir(cell.folder))
         for rank in range(1, self.ranks):
             name = "result.0.%d.json" % rank
@@ -143,7 +141,7 @@ class First(Rank):
             self._hasten(cell, now_s)
 
     def _hasten(self, cell: session_files.Cell, now_s: float) -> None:
-        """Have the cell end in the ranks that wait for one in which it has failed."""
+        """End the cell in the ranks that wait for a failed one."""
         if not self.give_up_at_s:
             self.give_up_at_s = now_s + runner_ranks.TOGETHER_S
         elif now_s > self.give_up_at_s and self.urged != "kill":
@@ -159,14 +157,14 @@ class First(Rank):
         if verb == "kill":
             left = [rank for rank in range(self.ranks) if rank not in self.found]
             if left:
-                told = "jupyter-slurm: rank%s %s had to be killed.\n"
+                told = "jupyter-slurm: killed rank%s %s.\n"
                 told %= "" if len(left) == 1 else "s", launch_result.listed(left)
                 cell.output.write_text("stderr", told)
             self.worker.kill(signal.SIGKILL)
         self._order(verb, os.path.basename(cell.folder))
 
     def _tell_all(self, cell: session_files.Cell) -> None:
-        """Make the cell's result of those of all ranks, and its exit."""
+        """Write the cell's result, merged from those of all ranks, and its exit."""
         self.cell = None
         self.stirred_s = time.monotonic()
         if self._has_died():
@@ -178,16 +176,16 @@ class First(Rank):
         try:
             if len(self.found) == self.ranks:
                 result = launch_result.merge(cell.folder, "0", self.ranks, self.found, None, 0)
-            else:  # the session is ended from outside, which says more than they could
+            else:  # a signal ends the session, which explains the cell's end
                 result = cell.write_result("0")
             session_files.put_exit_of(cell.folder, result)
         except OSError as error:
-            runner.complain("the result of a cell cannot be written: %s" % error)
+            runner.complain("cannot write the result of a cell: %s" % error)
             self._say(os.path.basename(cell.folder), runner.NO_ROOM_EXIT, "")
 
 
 class Other(Rank):
-    """Any other rank, which follows the orders of the first."""
+    """Any other rank, which follows the orders of rank 0."""
 
     def __init__(self, folder: str, attempt: str, engine: str, rank: int, ranks: int) -> None:
         self.is_told_to_end = False
@@ -216,7 +214,7 @@ class Other(Rank):
         try:
             cell.write_result(runner.of_rank("0", self.rank))
         except OSError as error:
-            runner.complain("the result of a rank cannot be written: %s" % error)
+            runner.complain("cannot write the result of a rank: %s" % error)
             self._say(os.path.basename(cell.folder), runner.NO_ROOM_EXIT, "")
         session_files.poke(session_files.poke_path(self.folder, 0))
 
@@ -228,14 +226,14 @@ class Other(Rank):
         self._end(cell)
 
     def _claim(self, cell_id: str) -> bool:
-        return True  # the first one has
+        return True  # rank 0 has claimed it
 
     def _say(self, cell_id: str, exit_code: int, caught: str) -> None:
-        raise SystemExit(exit_code)  # the first one would wait for this one
+        raise SystemExit(exit_code)  # else rank 0 would wait for this rank
 
 
 def orders_of(attempt: str) -> str:
-    """Return the name of the file with the orders."""
+    """Return the name of the file of orders."""
     return "orders.%s" % attempt
 
 

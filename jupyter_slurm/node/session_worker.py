@@ -1,7 +1,7 @@
-"""The process of a session that runs its cells, one after the other, and keeps what they set.
+"""The process of a session that runs its cells one by one, and keeps their variables.
 
 Runs on the cluster, Python 3.6 and later, standard library only. `session.py` forks it and names
-each cell on a pipe; how one is run is `runner_cell.py`'s.
+each cell on a pipe. `runner_cell.py` runs the cell.
 """
 
 import os
@@ -14,18 +14,17 @@ import runner_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional
 
 
 class EventLoop:
-    """One event loop for all cells, so that one cell can await what another has opened."""
+    """One event loop for all cells: a cell can await what another cell has opened."""
 
     def __init__(self) -> None:
-        self.loop = None  # type: Any
+        self.loop: "Any" = None
 
     def run(self, coroutine: "Any") -> "Any":
-        """Run the coroutine and return its value. An interrupt ends it, and leaves the loop to the
-        next cell."""
+        """Run the coroutine, and return its value. An interrupt ends it, but not the loop."""
         import asyncio  # noqa: PLC0415 - 40 ms, for cells that await
 
         if self.loop is None:
@@ -62,8 +61,8 @@ def live(
     attempt: str,
     rank: "Optional[int]" = None,
 ) -> int:
-    """Run cells until `orders` ends; this is the whole life of the process. `pipes`: for stdout,
-    stderr, events; `rank`: which of many this one is."""
+    """Run cells until `orders` ends. `pipes`: for stdout, stderr and events; `rank`: of this
+    process, if there are many."""
     interrupts = runner_process.Interrupts()
     interrupts.armed = False
     publisher = runner_cell.open_process(pipes, interrupts)
@@ -72,7 +71,7 @@ def live(
     runner_cell.make_main(cell)
     events = EventLoop()
     cell.run_async = events.run
-    import linecache  # noqa: F401, PLC0415 - so that it knows every cell from the first one on
+    import linecache  # noqa: F401, PLC0415 - so that it knows every cell
 
     interrupts.install()
     with os.fdopen(orders, encoding="ascii") as ids:
@@ -87,13 +86,13 @@ def live(
 def run_one(
     folder: str, cell: runner_cell.Cell, interrupts: runner_process.Interrupts
 ) -> "Dict[str, Any]":
-    """Run the cell in `folder`, with what the cells before it have set; return its `end` record."""
+    """Run the cell in `folder`, and return its `end` record."""
     before = used()
     try:
         task, cell.source = runner_cell.read_cell(folder)
     except (OSError, ValueError) as error:
         task = {}
-        cell.source = "raise RuntimeError(%r)" % ("the cell cannot be read: %s" % error)
+        cell.source = "raise RuntimeError(%r)" % ("cannot read the cell: %s" % error)
     cell.name = task.get("cell_name", "slurm cell")
     cell.cache_lines()
     find_user_packages()
@@ -106,8 +105,8 @@ def run_one(
 
 
 def find_user_packages() -> None:
-    """Have imports look into the folder of `pip install --user`: Python does so only if the folder
-    was there when it began, and the session may have installed the first packages."""
+    """Make packages of `pip install --user` importable. Python does so at its start, if the folder
+    exists; a cell may have made it."""
     if site.ENABLE_USER_SITE:
         folder = site.getusersitepackages()
         if folder not in sys.path and os.path.isdir(folder):
@@ -115,7 +114,7 @@ def find_user_packages() -> None:
 
 
 def used() -> "Dict[str, float]":
-    """Return what this process, and those that it has waited for, have used until now."""
+    """Return the usage of this process and its children so far."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return {
         "cpu_s": sum(usage.ru_utime + usage.ru_stime for usage in usages),

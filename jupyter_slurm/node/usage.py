@@ -1,11 +1,10 @@
-"""What a job uses on one of its nodes, a line every few seconds, measured beside the program.
+"""Samples of what a job uses on one of its nodes, taken beside the program.
 
-    usage.py FILE PID    FILE: usage.N.jsonl on the first node, usage.N.K.jsonl on another; PID: of
-                         what runs the job there, with which our input ends
+    usage.py FILE PID
 
-Writes that file and nothing else, and ends with that process. Python 3.6, standard library. It
-should cost less than a hundredth of a core: the cost of a sample decides when the next may be
-taken.
+Runs on the cluster, Python 3.6 and later, standard library only. FILE is usage.N.jsonl on the first
+node, and usage.N.K.jsonl on node K. PID is the process that runs the job there. This program ends
+when that process does, which closes its standard input.
 """
 
 import json
@@ -19,23 +18,17 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List, Optional, Set, Tuple  # noqa: F401 - in comments
+    from typing import Any, Dict, List, Optional, Set, Tuple
 
 EVERY_S = ((60.0, 2.0), (3600.0, 10.0))
-"""How often to take a sample: up to this age of the job, one in so many seconds."""
+"""Ages of the job, and the seconds between samples up to them."""
 LATER_S = 60.0
 LATER_PART = 1 / 300.0
-"""Later one in so many seconds, and for an old job one in this part of its age: even a month makes
-only about 2,000 lines."""
-LARGEST_SHARE = 0.005
-"""The largest share of a core that looking may take."""
-YOUNG_S = 60.0
+"""Later, the seconds between samples, or this part of the job's age: a month makes 2,000 lines."""
 GPUS_WAIT_S = 10.0
 GPUS_TRIES = 3
 
 TICKS = os.sysconf("SC_CLK_TCK")
-CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""The clock that a process's start is given by; Python has a name for it since 3.7."""
 PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 1048576.0
 
 
@@ -54,9 +47,7 @@ def main() -> None:
 def follow(path: str, node: str, meter: "Meter", gpus: "Gpus") -> None:
     began_s = time.monotonic()
     meter.look()
-    rest_s = pause_s(0.0, 0.0)
-    while not ended_within(rest_s):
-        before_s = own_cpu_s()
+    while not ended_within(pause_s(time.monotonic() - began_s)):
         cpus, memory_mib = meter.look()
         line = {
             "time_s": round(time.time(), 2),
@@ -66,32 +57,24 @@ def follow(path: str, node: str, meter: "Meter", gpus: "Gpus") -> None:
             "gpus": gpus.look(),
         }
         append(path, json.dumps(line))
-        rest_s = pause_s(time.monotonic() - began_s, own_cpu_s() - before_s)
 
 
-def pause_s(age_s: float, cost_s: float) -> float:
-    """Return the time until the next sample of a job of that age, when the last one has cost so
-    much."""
-    every_s = max(LATER_S, age_s * LATER_PART)
-    for until_s, often_s in reversed(EVERY_S):
+def pause_s(age_s: float) -> float:
+    """Return the time until the next sample of a job of that age."""
+    for until_s, every_s in EVERY_S:
         if age_s < until_s:
-            every_s = often_s
-    return max(every_s, cost_s / LARGEST_SHARE)
+            return every_s
+    return max(LATER_S, age_s * LATER_PART)
 
 
 def ended_within(rest_s: float) -> bool:
-    """Tell whether the script ends within `rest_s`: our input ends with it."""
+    """Return whether the job's process ends within `rest_s`: standard input ends with it."""
     ready, _, _ = select.select([0], [], [], rest_s)
     return bool(ready)
 
 
-def own_cpu_s() -> float:
-    """Return the CPU time of this process and of the programs that it has run."""
-    return sum(os.times()[:4])
-
-
 def append(path: str, line: str) -> None:
-    """Append a line to a file. A full disk loses a sample; the next begins on a line of its own."""
+    """Append a line to a file. A full disk loses a sample, but not the next one."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     except OSError:
@@ -107,7 +90,7 @@ def append(path: str, line: str) -> None:
 
 
 class Meter:
-    """The cores kept busy since the look before, and the memory in use now."""
+    """The cores busy since the last look, and the memory in use."""
 
     def __init__(self, processes: "Processes", cgroup: "Cgroup") -> None:
         self._processes = processes
@@ -116,14 +99,14 @@ class Meter:
         self._cpu_s = 0.0
 
     def look(self) -> "Tuple[float, float]":
-        """Return (cores, MiB). The job's cgroup knows best, but only about what is in it: an
-        engine's containers are not."""
+        """Return (cores, MiB): of the job's cgroup, plus processes outside of it (containers of a
+        container engine)."""
         inside, outside = self._processes.look()
         cpu_s, memory_mib = self._cgroup.cpu_s(), self._cgroup.memory_mib()
         cpu_s = outside.cpu_s + (inside.cpu_s if cpu_s is None else cpu_s)
         memory_mib = outside.memory_mib + (inside.memory_mib if memory_mib is None else memory_mib)
         now_s = time.monotonic()
-        # A process that is gone, and whose parent was not in the job, is missing in the sum.
+        # The sum can fall: it misses ended processes whose parent was not in the job.
         used_s = max(0.0, cpu_s - self._cpu_s)
         cores = used_s / max(now_s - self._time_s, 0.001)
         self._time_s, self._cpu_s = now_s, cpu_s
@@ -143,44 +126,38 @@ class Sum:
 
 
 class Stat:
-    """A line of /proc/PID/stat (proc(5)); the name in it may hold anything, a bracket too."""
+    """A line of /proc/PID/stat (proc(5)). The name in it may contain brackets."""
 
     def __init__(self, line: bytes) -> None:
         words = line[line.rindex(b")") + 2 :].split()
         self.parent = int(words[1])
         self.group = int(words[2])
-        # Includes the children that it has waited for.
+        # With the children that it has waited for.
         self.cpu_s = sum(int(word) for word in words[11:15]) / float(TICKS)
         self.start = int(words[19])
         self.memory_mib = int(words[21]) * PAGE_MIB
 
 
 class Processes:
-    """The job's processes on this machine, whoever has started them.
-
-    They are the script's descendants, those of its process group, those that have the job's id in
-    their environment (steps of srun, containers of an engine), and the descendants of all these.
-    """
+    """The job's processes on this machine: the script's descendants, its process group, processes
+    with the job's ID in their environment (steps of srun, containers), and their descendants."""
 
     def __init__(
         self, script: int, job_id: str, name: "Optional[str]", node: "Optional[str]" = None
     ) -> None:
-        """Set up the search. `name` is the job's name in Slurm: a node may have jobs of two
-        clusters with the same id. `node` is Slurm's name of this node: a machine may be several
-        nodes of a job (`jupyter slurm up --nodes 2`)."""
+        """`name`: the job's name in Slurm, because a node may have jobs of two clusters with the
+        same ID; `node`: this node's name in Slurm, because a machine may be several nodes."""
         self._script = script
         self._marks = [b"\0SLURM_JOB_ID=" + job_id.encode() + b"\0"]
         if name:
             self._marks.append(b"\0SLURM_JOB_NAME=" + os.fsencode(name) + b"\0")
         self._node = None if node is None else os.fsencode(node)
         self._in_job = re.compile(b"/job_" + job_id.encode() + b"(/|$)", re.MULTILINE)
-        self._ours = {}  # type: Dict[int, Tuple[int, bool]]
-        """Process id -> its start, and whether it is outside of the job's cgroup."""
-        self._strangers = {}  # type: Dict[int, int]
-        """Process id -> its start: those whose environment was read in vain."""
+        self._ours: "Dict[int, Tuple[int, bool]]" = {}
+        """Start, and whether it is outside the job's cgroup, by process ID."""
 
     def look(self) -> "Tuple[Sum, Sum]":
-        """Return the sums of the processes in the job's cgroup, and of the others."""
+        """Return the sums of processes inside and outside the job's cgroup."""
         stats = self._stats()
         ours = self._members(stats)
         inside, outside = Sum(), Sum()
@@ -193,7 +170,6 @@ class Processes:
             kept[pid] = known
             (outside if known[1] else inside).add(stat)
         self._ours = kept
-        self._strangers = {pid: stats[pid].start for pid in stats if pid not in ours}
         return inside, outside
 
     def _stats(self) -> "Dict[int, Stat]":
@@ -211,10 +187,10 @@ class Processes:
         return found
 
     def _members(self, stats: "Dict[int, Stat]") -> "Set[int]":
-        children = {}  # type: Dict[int, List[int]]
+        children: "Dict[int, List[int]]" = {}
         for pid, stat in stats.items():
             children.setdefault(stat.parent, []).append(pid)
-        ours = set()  # type: Set[int]
+        ours: "Set[int]" = set()
         own = os.getpid()
 
         def take(pid: int) -> None:
@@ -230,17 +206,13 @@ class Processes:
             known = self._ours.get(pid)
             if (known and known[0] == stat.start) or stat.group == self._script:
                 take(pid)
-        for pid, stat in stats.items():
-            if pid not in ours and pid != own and self._is_named(pid, stat):
+        for pid in stats:
+            if pid not in ours and pid != own and self._is_named(pid):
                 take(pid)
         return ours
 
-    def _is_named(self, pid: int, stat: "Stat") -> bool:
-        """Tell whether the process's environment names the job. A young process may yet become
-        another program, with another environment."""
-        age_s = time.clock_gettime(CLOCK) - stat.start / float(TICKS)
-        if self._strangers.get(pid) == stat.start and age_s > YOUNG_S:
-            return False
+    def _is_named(self, pid: int) -> bool:
+        """Return whether the process's environment names the job."""
         try:
             environment = b"\0" + read("/proc/%d/environ" % pid)
         except OSError:
@@ -258,11 +230,10 @@ class Processes:
 
 
 class Cgroup:
-    """The job's cgroup on this machine, as Slurm makes it; nothing is known where there is none."""
+    """The job's cgroup on this machine, if Slurm has made one."""
 
     def __init__(self, folders: "Dict[str, str]") -> None:
-        """Set the folders: controller -> folder; "" is the one of version 2, which has all
-        controllers."""
+        """`folders`: by controller; "" is the folder of version 2, which has all controllers."""
         self._folders = folders
 
     @classmethod
@@ -286,15 +257,14 @@ class Cgroup:
         return cls(folders)
 
     def cpu_s(self) -> "Optional[float]":
-        """Return the CPU time used, or None where the cgroup does not count it."""
+        """Return the CPU time used; None: the cgroup does not count it."""
         if "cpuacct" in self._folders:
             return self._number("cpuacct", "cpuacct.usage", 1e9)
         stat = self._stat("", "cpu.stat")
         return stat["usage_usec"] / 1e6 if "usage_usec" in stat else None
 
     def memory_mib(self) -> "Optional[float]":
-        """Return the memory that programs hold, without what the system caches of files, or None
-        where the cgroup does not count it."""
+        """Return the memory in use without the page cache; None: the cgroup does not count it."""
         if "memory" in self._folders:
             stat = self._stat("memory", "memory.stat")
             names = ("total_rss", "total_shmem")
@@ -320,8 +290,7 @@ class Cgroup:
 
 
 class Gpus:
-    """The job's GPUs as nvidia-smi sees them; an nvidia-smi that keeps failing is not called for
-    ever."""
+    """The job's GPUs as nvidia-smi reports them. After some failures it is not called again."""
 
     def __init__(self, devices: str) -> None:
         self._devices = devices
@@ -363,9 +332,9 @@ class Gpus:
 
 
 def parse_gpu(line: str) -> "Optional[Dict[str, Any]]":
-    """Return a GPU's figures, or None when the line is not about one. A figure that the GPU does
-    not give ("[N/A]") is None: how busy a part of one (MIG) is, or how much memory is in use on one
-    without memory of its own (GB10: NordicHPC/sonar issue 460)."""
+    """Return a GPU's figures; None: the line is not about a GPU. A figure is None where nvidia-smi
+    prints "[N/A]": the utilisation of a MIG part, or memory on a GPU without its own (GB10:
+    NordicHPC/sonar issue 460)."""
     words = [word.strip() for word in line.rsplit(",", 3)]
     try:
         busy, used_mib, total_mib = (number(word) for word in words[1:])

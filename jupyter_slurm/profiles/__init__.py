@@ -1,1 +1,1 @@
-"""Reads and writes `clusters.toml`, and holds the templates of real clusters."""
+"""Profiles of clusters: `clusters.toml` and templates of known clusters."""

@@ -1,7 +1,5 @@
-"""PURE. A cluster as its profile describes it: the settings and their defaults.
-
-`reading.py` knows how files describe a cluster; `table.py` makes a setting's value of its type.
-"""
+"""PURE. The settings of a cluster's profile: types, defaults, descriptions. `reading.py` reads
+them."""
 
 from __future__ import annotations
 
@@ -14,8 +12,9 @@ from msgspec import Meta, Struct, field
 
 from jupyter_slurm.wire import JobSpec, OutFormat, Show
 
+CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 UP_ORIGIN = "jupyter slurm up"
-"""`origin` of the profiles that the private cluster writes."""
+"""`origin` of profiles of private clusters."""
 
 _DAY_S = 24 * 3600
 _TIME_LIMIT = re.compile(
@@ -25,7 +24,7 @@ _TIME_LIMIT = re.compile(
 SLURM_CONFS = (
     "/etc/slurm/slurm.conf",
     "/etc/slurm-llnl/slurm.conf",
-    "/run/slurm/conf/slurm.conf",  # of a configless site, kept there by slurmd or sackd
+    "/run/slurm/conf/slurm.conf",  # written by slurmd or sackd on configless sites
 )
 
 Seconds = Annotated[float, Meta(gt=0)]
@@ -33,22 +32,21 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a job's files have to be, as the cluster's own guide would tell its users."""
+    """Folders for a job's files, by the cluster's guide."""
 
     scratch: str = ""
-    """A folder of the nodes' own, or a fast one that they share, e.g. "/output/{user}"; `$NAME` is
-    a variable of the node's environment."""
+    """Local or fast shared folder of the nodes, e.g. "/output/{user}"; `$NAME` is a variable of the
+    node's environment."""
     stage: bool = False
-    """Whether a job that has a folder of its own runs in a copy of it in `scratch`. The copy is
-    made when the job starts; what has changed is copied back when it ends, and the copy is
-    removed."""
+    """Run jobs that have their own folder in a copy of it in `scratch`. Changes are copied back
+    when the job ends."""
     reserve_s: Annotated[int, Meta(ge=0, le=65535)] = 60
-    """How long before its time limit such a job is ended, so that its files can be copied back. 0:
+    """Seconds before the time limit at which such a job is stopped to copy its files back. 0:
     within Slurm's KillWait."""
     purge_days: Count = 0
-    """How many days after its last change the site erases a file in `scratch`; 0: it does not."""
+    """Days without changes after which the site erases a file in `scratch`; 0: never."""
     hidden: tuple[str, ...] = ()
-    """Folders of the login machine that the nodes do not see, e.g. "/prj"."""
+    """Folders of the login node that other nodes do not see, e.g. "/prj"."""
 
     def __post_init__(self) -> None:
         if self.stage and not self.scratch.startswith(("/", "$")):
@@ -59,8 +57,8 @@ class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("`hidden` takes folders from / on")
 
     def erased_s(self, path: str, changed_s: float) -> float | None:
-        """Return when the site erases `path`, if nobody changes it after `changed_s`; None: it does
-        not, as far as the profile says."""
+        """Return when the site erases `path`, unless it changes after `changed_s`; None: never, by
+        the profile."""
         scratch = re.escape(self.scratch.rstrip("/")).replace(re.escape("{user}"), "[^/]+")
         if not self.purge_days or not re.match(rf"{scratch}(?:/|\Z)", path):
             return None
@@ -68,22 +66,22 @@ class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PartitionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the profile says of a partition, or of a part of it. Slurm is asked for the rest."""
+    """Limits of a partition, as far as Slurm does not report them."""
 
     limit: str = ""
-    """The longest time limit, as `--time` takes it."""
+    """Maximum time limit, written as for `--time`."""
     nodes: Count = 0
-    """The most that a job can have. In all of these counts 0 means "not set"."""
+    """Maximum per job. In all of these counts 0 means "not set"."""
     cpus: Count = 0
     memory_mib: Count = 0
     gpus: Count = 0
-    """These three are per node."""
+    """GPUs, CPUs and memory are per node."""
     gpu: str = ""
-    """The GPUs' model, as shown to people."""
+    """Model of the GPUs, for display."""
     cost: Annotated[float, Meta(ge=0)] | None = None
-    """The price of a node for an hour, in the profile's `cost_unit`."""
+    """Price of a node per hour, in `cost_unit`."""
     exclusive: bool = False
-    """Whether a job gets whole nodes and is charged for them."""
+    """Jobs get whole nodes and are charged for them."""
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -92,7 +90,7 @@ class PartitionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One cluster: how to reach it, and the defaults for what a job leaves out."""
+    """The settings of one cluster: connection and defaults of jobs."""
 
     name: str
     host: str | None = None
@@ -100,103 +98,97 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     user: str | None = None
     port: Annotated[int, Meta(ge=1, le=65535)] | None = None
     jump: tuple[str, ...] = ()
-    """Hosts to pass through, `[user@]host[:port]`, the outermost first. For these three, empty
-    means what `~/.ssh/config` says."""
+    """Jump hosts, `[user@]host[:port]`, the outermost first. User, port and jump default to
+    `~/.ssh/config`."""
     runtime: str = "none"
     """The container tool; "none": jobs run on the node itself."""
     job_root: str = "~/.jupyter-slurm/jobs"
-    """Where job dirs are made; the login machine and the nodes must both see it."""
+    """Parent of the jobs' folders, on a file system shared by login node and nodes."""
     storage: Storage = Storage()
     python: str = "python3"
     """The interpreter on the node, for runtime "none"."""
     path: tuple[str, ...] = ()
-    """Folders put in front of PATH for Slurm's commands."""
+    """Folders prepended to PATH for Slurm's commands."""
     env: dict[str, str] = field(default_factory=dict)
     """Environment of Slurm's commands, e.g. SLURM_CONF."""
     images: dict[str, str] = field(default_factory=dict)
-    """Alias -> reference."""
+    """Image references by alias."""
     image_dirs: tuple[str, ...] = ()
     """The site's folders of images."""
     image_dir: str = ""
-    """Our own folder, where images are made; the login machine and the nodes must both see it. "":
-    `images` beside `job_root`."""
+    """Folder for images that users build or pull, on a shared file system. "": `images` beside
+    `job_root`."""
     idle_s: Seconds = 3600.0
-    """How long a lab may go unused, or a kernel's job with no client connected and nothing to
-    compute, before it ends: a guest does not sit on a GPU. `--idle` overrides it."""
+    """Seconds after which an unused lab, or an idle kernel's job without a client, ends. `--idle`
+    overrides it."""
     lab_same_origin: bool = False
-    """Whether labs and dashboards are shown below the address of a Jupyter that runs elsewhere than
-    the browser (JupyterHub, Binder). A page shown there has the powers of that Jupyter session, and
-    so has whoever controls the cluster's machines."""
+    """Show labs and dashboards below the URL of a Jupyter server on another machine than the
+    browser (JupyterHub, Binder). Such a page, and so anyone who controls the cluster, has the
+    powers of that Jupyter session."""
     show: Show = "full"
-    """What a notebook shows of a job's HTML and JavaScript. "full": the same as for a cell that
-    runs here, so it can do in Jupyter whatever you can, and so can whoever controls the cluster's
-    machines or the image. "sandboxed": in a frame that sees nothing of the page and reaches no
-    network. "text": only text and pictures (PNG, JPEG). The last two leave out widgets and other
-    active types."""
+    """The display of a job's HTML and JavaScript in notebooks. "full": as from a local cell, with
+    the power to do in Jupyter whatever you can; so can anyone who controls the cluster or the
+    image. "sandboxed": in a frame without access to the page and the network. "text": only text and
+    pictures (PNG, JPEG). The last two omit widgets and other active types."""
     out_format: OutFormat = "auto"
-    """How variables come back from cells: pickled ("auto"), or as JSON and arrays without pickles
-    ("data"). A pickle can run any code on this machine, and whoever controls the cluster's machines
-    or the image can put one in the place of any variable. `--out-format` overrides it."""
+    """Format of variables from cells: pickles ("auto"), or JSON and arrays ("data"). A pickle can
+    run any code on this machine, and anyone who controls the cluster or the image can replace a
+    variable by one. `--out-format` overrides it."""
     build_on: Literal["job", "login"] = "job"
-    """Where images are made: in a job, or on the login machine itself, where the site allows that
-    or the nodes cannot reach a registry."""
+    """Build images in a job, or on the login node if the site allows it or the nodes cannot reach a
+    registry."""
     modules: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
-    """Folders that every image sees, written as for `--mount`: `SRC[:DST[:ro]]`."""
+    """Folders mounted in every image, written as for `--mount`: `SRC[:DST[:ro]]`."""
     login_shell: bool = True
-    """Whether the job script begins by reading the user's login profile, which is where sites set
-    up `module` and PATH."""
+    """Read the user's login profile first in the job script, since sites set up `module` and PATH
+    there."""
     setup: str = ""
-    """Shell lines that the job script runs first, on the node."""
+    """Shell lines that the job script runs first."""
     defaults: dict[str, str] = field(default_factory=dict)
-    """sbatch's long options, and ours (`image`, `runtime`), used where a job does not set them; a
-    flag's value is ""."""
+    """Defaults of sbatch's long options and ours (`image`, `runtime`); a flag's value is ""."""
     job_env: dict[str, str] = field(default_factory=dict)
-    """Environment of the job's own program."""
+    """Environment of the job's program."""
     partitions: dict[str, PartitionLimits] = field(default_factory=dict)
-    by_template: frozenset[tuple[str, str]] = frozenset()
-    """(Partition, setting) pairs that come from the template and may be out of date; "" stands for
-    the partition of `qos` and `accounts`. Not a setting itself."""
     cost_unit: str = ""
-    """What the site charges in, e.g. "UA"."""
+    """Unit of the site's prices, e.g. "UA"."""
     qos: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
-    """The QOS and accounts that exist, as far as they are known."""
+    """QOS and accounts to offer if Slurm has no accounting."""
     interface: str = ""
-    """The network interface of the nodes that a job on many of them uses, `ib0`; "": whichever
-    reaches the other nodes."""
+    """Network interface of the nodes for jobs on many nodes, e.g. `ib0`; "": any that reaches the
+    other nodes."""
     poll_s: Seconds = 10.0
     command_timeout_s: Seconds = 60.0
     submit_timeout_s: Seconds = 180.0
-    """sbatch tries again by itself for two minutes (src/sbatch/sbatch.c)."""
+    """Time limit of sbatch, which itself retries for two minutes (src/sbatch/sbatch.c)."""
     lookup_gap_s: Annotated[float, Meta(ge=0)] = 15.0
-    """Between two look-ups that find nothing, before a submission is repeated."""
+    """Seconds between two look-ups before a submission is repeated."""
     lost_after_s: Annotated[float, Meta(ge=0)] = 60.0
-    """How long a job may be absent from every listing."""
+    """Seconds that a job may be missing from every listing."""
     exit_grace_s: Annotated[float, Meta(ge=0)] = 90.0
-    """How late a job's files may be seen (NFS caches attributes for up to 60 s, nfs(5))."""
+    """Seconds to wait for a job's files (NFS caches attributes for up to 60 s, nfs(5))."""
     allow_commands: bool = True
-    """Whether `%squeue`, `%scontrol` … may be run as typed."""
+    """Let users run `%squeue`, `%scontrol` … as typed."""
     hint: str = ""
-    """What to tell the user when the cluster cannot be reached, e.g. "Is the VPN on?"."""
+    """Hint if the cluster cannot be reached, e.g. "Is the VPN on?"."""
     template: str = ""
-    """The template of this package that lies under this profile; "": none."""
+    """Name of the template below this profile; "": none."""
     vars: dict[str, str] = field(default_factory=dict)
-    """What fills in the template's texts, besides `user`."""
+    """Values for the template's placeholders, besides `user`."""
     origin: str = ""
-    """The file that defines it, or how it was found."""
+    """The file that defines the cluster, or another source."""
 
     def misses(self, slurm_conf: str) -> bool:
-        """Tell whether Slurm's commands would use another configuration than `slurm_conf`, which
-        this profile does not mention."""
+        """Return whether Slurm's commands would use another configuration than `slurm_conf`."""
         if self.host is not None or "SLURM_CONF" in self.env:
             return False
         ours = next((Path(one) for one in SLURM_CONFS if Path(one).is_file()), None)
         return ours is None or ours.resolve() != Path(slurm_conf).resolve()
 
     def for_job(self, spec: JobSpec) -> ClusterProfile:
-        """Return the profile as it holds for `spec`: a job that does not go to Slurm gets none of
-        sbatch's defaults, and no copy of its files on a node."""
+        """Return the settings that apply to `spec`: a job on the login node has no defaults of
+        sbatch and no copy of its files on a node."""
         if not spec.on_login:
             return self
         return msgspec.structs.replace(self, defaults={}, mounts=(), storage=Storage())

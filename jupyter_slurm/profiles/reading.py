@@ -1,15 +1,13 @@
-"""Clusters as their files describe them: `clusters.toml` and `clusters.d/*.toml` -> ClusterProfile.
+"""Read profiles from `clusters.toml` and `clusters.d/*.toml`, and choose the default.
 
-Reads and checks these files and chooses the default; nothing here talks to a cluster or writes.
-A folder's `clusters.toml` has one table per cluster (and, on top, `default = "name"`); each file in
-`clusters.d` is one cluster with its settings at top level, named after the file. Later files win:
-a cluster that is defined twice is what the last of them says, whole.
+`clusters.toml` has one table per cluster, and `default = "name"` at the top. Each file in
+`clusters.d` is one cluster, named after the file, with its settings at top level. The last
+definition of a cluster replaces earlier ones.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,35 +18,33 @@ import msgspec
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import ConfigError, NotFoundError
-from jupyter_slurm.profiles.profile import SLURM_CONFS, UP_ORIGIN, ClusterProfile
+from jupyter_slurm.profiles.profile import CLUSTER_NAME, SLURM_CONFS, UP_ORIGIN, ClusterProfile
 from jupyter_slurm.profiles.table import TableReading, did_you_mean
 from jupyter_slurm.profiles.templates import laid_over
 from jupyter_slurm.profiles.toml_file import TomlFile, tables_of
 
-_CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _NO_CLUSTER = "No cluster yet."
 _NO_CLUSTER_HINT = (
-    "`jupyter slurm up` starts one on this machine, for trying things out; where Slurm's "
-    "configuration is in /etc/slurm nothing needs to be set; where `sbatch` works by SLURM_CONF, "
-    "`jupyter slurm clusters add here --host '' --env SLURM_CONF=\"$SLURM_CONF\"` does it, and "
-    "where it has its configuration from the network, `jupyter slurm clusters add here --host ''`; "
-    "other clusters are described in {file}."
+    "Start one on this machine with `jupyter slurm up`, or add one. A Slurm configuration in "
+    "/etc/slurm needs nothing. For one from SLURM_CONF: `jupyter slurm clusters add here --host '' "
+    '--env SLURM_CONF="$SLURM_CONF"`. For one from the network: `jupyter slurm clusters add here '
+    "--host ''`. For a remote cluster: `jupyter slurm clusters add NAME`. Or edit {file}."
 )
 
 
 @dataclass(frozen=True)
 class Profiles:
-    """The clusters known now, by name. Iterating gives the profiles, the default one first."""
+    """Clusters by name. Iteration yields the profiles, the default first."""
 
     clusters: Mapping[str, ClusterProfile]
     wanted: str | None = None
-    """The name that the environment or a file gives as the default."""
+    """Default cluster named by the environment or a file."""
     wanted_by: str = ""
-    """Who named the default: for the message when that cluster does not exist."""
+    """The place of the default cluster's name, for error messages."""
     broken: Mapping[str, ConfigError] = field(default_factory=dict)
-    """Clusters whose description cannot be used, and why."""
+    """Errors of clusters with invalid profiles."""
     unread: ConfigError | None = None
-    """Why the rest of a file could not be read: it may name other clusters, and the default."""
+    """Error of a file that may name more clusters and the default."""
 
     def __len__(self) -> int:
         return len(self.clusters)
@@ -62,8 +58,7 @@ class Profiles:
 
     @property
     def default(self) -> ClusterProfile:
-        """Return the default cluster, for a job that names none. Raise ConfigError when the default
-        is not clear."""
+        """Return the default cluster. ConfigError: there is none."""
         if self.wanted is None and self.unread is not None:
             raise _another(self.unread)
         name = self._default_name()
@@ -78,15 +73,12 @@ class Profiles:
         if not self.clusters:
             raise ConfigError(_NO_CLUSTER, hint=self._known())
         raise ConfigError(
-            "There are several clusters and none is the default: "
-            f"{', '.join([*self.clusters, *self.broken])}.",
-            hint='Say which with --cluster, or write `default = "NAME"` at the top of '
-            f"{_user_file()}.",
+            f"Several clusters and no default: {', '.join([*self.clusters, *self.broken])}.",
+            hint=f'Use --cluster, or write `default = "NAME"` at the top of {_user_file()}.',
         )
 
     def get(self, name: str | None = None) -> ClusterProfile:
-        """Return the cluster called `name`, or the default for None. Raise ConfigError or
-        NotFoundError."""
+        """Return a cluster by name; None: the default. ConfigError, NotFoundError."""
         if name is None:
             return self.default
         if name in self.clusters:
@@ -95,7 +87,7 @@ class Profiles:
         if error is not None:
             raise _another(error)
         raise NotFoundError(
-            f"There is no cluster `{name}`{did_you_mean(name, self.clusters)}",
+            f"Unknown cluster `{name}`{did_you_mean(name, self.clusters)}",
             hint=self._known(),
             option="cluster",
         )
@@ -117,16 +109,14 @@ class Profiles:
 
 
 class ProfileFiles:
-    """The user's cluster files, read again when one of them has changed. Safe to use from several
-    threads."""
+    """The user's cluster files, read again after a change. Thread-safe."""
 
     def __init__(self) -> None:
         self._cached: tuple[object, Profiles] | None = None
         self._folders = places.config_dirs()
 
     def load(self) -> Profiles:
-        """Return what the files say now. An error in one of them is raised when that part is
-        needed."""
+        """Return the current profiles. Errors are raised when the invalid part is used."""
         files = _files(self._folders)
         environ = (os.environ.get("JUPYTER_SLURM_CLUSTER"), os.environ.get("SLURM_CONF"))
         signature = (environ, tuple((path, _version(path)) for path, _ in files))
@@ -139,7 +129,7 @@ class ProfileFiles:
 
 
 def load_profiles() -> Profiles:
-    """Read every cluster that this user's files describe, afresh; see `ProfileFiles.load`."""
+    """Read the user's profiles; see `ProfileFiles.load`."""
     return ProfileFiles().load()
 
 
@@ -157,9 +147,8 @@ def _load(files: list[tuple[Path, bool]]) -> Profiles:
 
 
 class _Reading:
-    """The content of the files, added one after the other. An error in one cluster's description
-    concerns that cluster only: an earlier file's description of it no longer counts, and the others
-    stay as they are."""
+    """The profiles of the files read so far. An error in a cluster's table concerns that cluster
+    only, and replaces its earlier definition."""
 
     def __init__(self) -> None:
         self._clusters: dict[str, ClusterProfile] = {}
@@ -214,18 +203,18 @@ class _Reading:
         self._broken[name] = error
 
     def _lose(self, error: ConfigError) -> None:
-        """Record that the file's default is unknown."""
+        """Note that the default is unknown."""
         self._wanted = (None, "")
         self._unread = error
 
 
 def _another(error: ConfigError) -> ConfigError:
-    """Copy the error for another thread, which then has its own traceback."""
+    """Copy the error, so that each thread has its own traceback."""
     return ConfigError(error.message, hint=error.hint, detail=error.detail)
 
 
 def _here() -> list[ClusterProfile]:
-    """Return the cluster of this machine, or [] unless Slurm is installed and configured here."""
+    """Return this machine's cluster; [] if Slurm is not installed and configured here."""
     named = os.environ.get("SLURM_CONF")
     conf = next((one for one in (named, *SLURM_CONFS) if one and Path(one).is_file()), None)
     sbatch = shutil.which("sbatch")
@@ -241,23 +230,18 @@ def _here() -> list[ClusterProfile]:
 def _profile(
     file: TomlFile, name: str, table: dict[str, Any], where: tuple[str, ...]
 ) -> ClusterProfile:
-    """Return the cluster that `table` describes; `where` is the table's place in `file`."""
-    if not _CLUSTER_NAME.fullmatch(name):
+    """Return the profile in `table`; `where`: the table's keys in `file`."""
+    if not CLUSTER_NAME.fullmatch(name):
         file.fail(
-            where, f"{name!r} cannot be a cluster's name.", "Letters, digits, `.`, `_` and `-` can."
+            where,
+            f"{name!r} is not a valid name of a cluster.",
+            "Use letters, digits, `.`, `_` and `-`.",
         )
     reading = TableReading(file, where)
     below = reading.template(table)
     types = {one.name: one.type for one in msgspec.structs.fields(ClusterProfile)}
-    values = reading.settings(laid_over(below, table), {**types, "name": None, "by_template": None})
+    values = reading.settings(laid_over(below, table), {**types, "name": None})
     values["host"] = values.get("host") or None
-    own = table.get("partitions", {})
-    values["by_template"] = frozenset(
-        (partition, key)
-        for partition, settings in below.get("partitions", {}).items()
-        for key in settings
-        if key not in own.get(partition, {})
-    ) | {("", key) for key in ("qos", "accounts") if key in below and key not in table}
     return ClusterProfile(**{"origin": str(file.path), **values, "name": name})
 
 
@@ -265,8 +249,7 @@ def _profile(
 
 
 def _files(folders: list[Path]) -> list[tuple[Path, bool]]:
-    """Return the files that exist, in the order in which they count, and whether each describes one
-    cluster."""
+    """Return the existing files, later ones taking precedence, and whether each is one cluster."""
     files: list[tuple[Path, bool]] = []
     for folder in folders:
         if _may_be_there(folder / "clusters.toml"):
@@ -278,7 +261,7 @@ def _files(folders: list[Path]) -> list[tuple[Path, bool]]:
 def _may_be_there(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # reading the file reports what is wrong
+    except OSError:  # reading the file reports the error
         return True
 
 

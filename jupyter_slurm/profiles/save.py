@@ -1,28 +1,24 @@
-"""Profiles on their way into files: settings -> TOML -> `clusters.d/NAME.toml`, and the default.
+"""Write profiles to `clusters.d/NAME.toml`, and the default to `clusters.toml`.
 
-Writes among the user's own files only, whole and 0600; what it did not write it leaves as it was.
-What the files mean is in `profiles`.
+Files are the user's own, written whole and 0600.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import ConfigError, RequestError
-from jupyter_slurm.profiles.profile import UP_ORIGIN
+from jupyter_slurm.profiles.profile import CLUSTER_NAME, UP_ORIGIN
 from jupyter_slurm.profiles.reading import load_profiles
 
 Setting = str | int | bool | Sequence[str] | Mapping[str, str]
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-
 
 def toml_text(settings: Mapping[str, Setting]) -> str:
-    """Write the settings that are not empty as TOML. An empty host is also written over a
-    template's: it means this machine."""
+    """Return the settings that are not empty as TOML. Over a template also an empty host, which
+    means this machine."""
     import tomlkit  # noqa: PLC0415 - 20 ms, for few commands
 
     over_template = "template" in settings
@@ -36,30 +32,29 @@ def toml_text(settings: Mapping[str, Setting]) -> str:
 
 
 def profile_path(name: str) -> Path:
-    """Return the user's file for the cluster `name`, whether or not it exists. Raise RequestError
-    for an invalid name."""
-    if not _NAME.fullmatch(name):
+    """Return the path of the profile `name`. RequestError: invalid name."""
+    if not CLUSTER_NAME.fullmatch(name):
         raise RequestError(
-            f"{name!r} cannot be a cluster's name.",
-            hint="Letters, digits, `.`, `_` and `-` can; it begins with a letter or a digit.",
+            f"{name!r} is not a valid name of a cluster.",
+            hint="Use letters, digits, `.`, `_` and `-`, and start with a letter or digit.",
         )
     return places.user_config_dir() / "clusters.d" / f"{name}.toml"
 
 
 def check_new(name: str) -> None:
-    """Raise RequestError when a cluster of this name already exists."""
+    """Raise RequestError if the cluster exists."""
     path = profile_path(name)
     known = load_profiles()
     if path.exists() or (name in known and known.get(name).origin == str(_main_file())):
         origin = known.get(name).origin if name in known else str(path)
         raise RequestError(
-            f"There is a cluster `{name}` already, in {origin}.",
-            hint=f"`jupyter slurm clusters remove {name}` removes it; or choose another name.",
+            f"Cluster `{name}` exists already, in {origin}.",
+            hint=f"Remove it with `jupyter slurm clusters remove {name}`, or choose another name.",
         )
 
 
 def write_profile(name: str, settings: Mapping[str, Setting]) -> Path:
-    """Write `settings` to the file of the cluster `name`, and return its path."""
+    """Write a profile and return its path."""
     path = profile_path(name)
     places.private_dir(path.parent)
     places.write_private(path, toml_text(settings))
@@ -67,14 +62,13 @@ def write_profile(name: str, settings: Mapping[str, Setting]) -> Path:
 
 
 def remove_profile(name: str) -> Path:
-    """Remove the file of the cluster `name`. Raise NotFoundError, or RequestError when the cluster
-    has no file that is ours."""
+    """Remove a profile. NotFoundError; RequestError: the cluster is defined in another file."""
     path = profile_path(name)
     profile = load_profiles().get(name)
     if profile.origin == UP_ORIGIN:
         raise RequestError(
             f"`{name}` is the private cluster of this machine.",
-            hint=f"`jupyter slurm down --purge --name {name}` removes it.",
+            hint=f"Remove it with `jupyter slurm down --purge --name {name}`.",
         )
     if not path.exists():
         raise RequestError(
@@ -86,8 +80,8 @@ def remove_profile(name: str) -> Path:
 
 
 def set_default(name: str) -> Path:
-    """Make `name` the default cluster, in the user's `clusters.toml`, whose other lines stay. Raise
-    NotFoundError or ConfigError."""
+    """Make `name` the default in the user's `clusters.toml`, whose other lines stay. NotFoundError,
+    ConfigError."""
     import tomlkit  # noqa: PLC0415 - 20 ms, for few commands
 
     load_profiles().get(name)

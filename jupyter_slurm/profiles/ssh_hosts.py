@@ -1,4 +1,4 @@
-"""The hosts that the user's SSH configuration names, to choose from. Nothing is connected here."""
+"""Host names in the user's SSH configuration."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _DEEPEST = 8
-"""How deep files include files; ssh itself stops at 16 (READCONF_MAX_DEPTH in readconf.c)."""
+"""Maximum depth of includes; ssh stops at 16 (READCONF_MAX_DEPTH in readconf.c)."""
 
 
 def ssh_hosts() -> list[str]:
-    """Return the names that stand for one host each, in the file's order; [] without the file or
-    without an `ssh` that can resolve them."""
+    """Return the names without wildcards in the file's order; [] without the file or `ssh`."""
     if not shutil.which("ssh"):
         return []
-    # Connections look there too: transport/ssh/route.py.
+    # As in transport/ssh/route.py.
     file = os.environ.get("JUPYTER_SLURM_SSH_CONFIG") or Path.home() / ".ssh" / "config"
     return list(dict.fromkeys(_hosts(Path(file), 0)))
 
@@ -30,7 +29,7 @@ def _hosts(file: Path, depth: int) -> Iterator[str]:
     for line in lines:
         try:
             keyword, *words = shlex.split(line.replace("=", " ", 1), comments=True) or [""]
-        except ValueError:  # a quote is open; ssh would refuse the file
+        except ValueError:  # an open quote; ssh would refuse the file
             continue
         if keyword.lower() == "host":
             yield from (word for word in words if not set(word) & set("*?!"))

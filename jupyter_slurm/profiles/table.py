@@ -1,7 +1,6 @@
-"""One cluster's table -> the values of its settings, each converted and checked by its type.
+"""Convert a cluster's TOML table to settings by the types of `ClusterProfile`.
 
-Knows TOML's types, Slurm's texts and the templates; which settings there are is in `profiles`.
-Every refusal is a ConfigError that names file, line and key.
+Errors are ConfigErrors that name file, line and key.
 """
 
 from __future__ import annotations
@@ -30,14 +29,13 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class TableReading:
-    """A reader of the table at `where` in `file`; () is the whole file."""
+    """A reader of the table at `where` in `file`; (): the whole file."""
 
     file: TomlFile
     where: tuple[str, ...]
 
     def settings(self, table: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings in `table`. `types` has every setting's type, or None for a name that
-        is not a setting."""
+        """Return the settings in `table`. `types`: type by setting; None: not a setting."""
         known = [name for name, kind in types.items() if kind is not None]
         values = {}
         for key, value in table.items():
@@ -55,16 +53,15 @@ class TableReading:
         return values
 
     def template(self, table: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings of the template that `table` names, filled in; {} when it names
-        none."""
+        """Return the settings of the template that `table` names; {}: none."""
         name = table.get("template")
         given = table.get("vars", {})
         if not isinstance(name, str) or not isinstance(given, dict):
-            return {}  # `settings` reports the wrong type
+            return {}  # `settings` reports the type error
         if name not in templates.names():
             guess = did_you_mean(name, templates.names())
             hint = f"Templates: {', '.join(templates.names())}."
-            self._fail(("template",), f"There is no template `{name}`{guess}", hint)
+            self._fail(("template",), f"No template `{name}`{guess}", hint)
         template = templates.read(name)
         for key in given:
             if key not in template.variables():
@@ -97,19 +94,19 @@ class TableReading:
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """Return the end of a sentence about a word that is not among `names`."""
+    """Return the end of a sentence about a word that is not in `names`."""
     near = nearest(word, names)
     return f"; did you mean `{near}`?" if near else "."
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """Return the one of the names that may be meant; "": none is near enough."""
+    """Return the most similar name, or ""."""
     return next(iter(difflib.get_close_matches(word, list(names), n=1)), "")
 
 
 def _as_text(key: str, value: Any) -> Any:
-    """Convert a setting of another TOML type to the text that Slurm and the shell take: `true` is a
-    flag, `false` sets nothing, and TOML reads an unquoted 01:30:00 as a time of day."""
+    """Convert TOML values to text for Slurm and the shell: `true` is a flag, `false` is dropped,
+    and an unquoted 01:30:00 is a time of day in TOML."""
     if key == "partitions" and isinstance(value, dict) and "limit" in value:
         return {**value, "limit": _as_text("env", {"limit": value["limit"]})["limit"]}
     if key not in ("defaults", "env", "job_env") or not isinstance(value, dict):
@@ -128,10 +125,9 @@ def _as_text(key: str, value: Any) -> Any:
 
 
 def _in_words(key: str, error: str) -> str:
-    """Return msgspec's message with the user's words for types, and without the path into our
-    structures."""
+    """Reword msgspec's message for users."""
     text, _, path = error.partition(" - at ")
-    if text.startswith("`"):  # one of our own sentences
+    if text.startswith("`"):  # one of our own messages
         return f"`{key}`: {text}"
     if unknown := re.fullmatch(r"Object contains unknown field (`.*`)", text):
         return f"`{key}` has no setting {unknown[1]}"

@@ -1,7 +1,5 @@
-"""One TOML file of the user's: read, found trustworthy, and with the line of each key for messages.
-
-Knows nothing of clusters or settings; every refusal is a ConfigError that names the file.
-"""
+"""A TOML file with the line of each key for messages. Errors are ConfigErrors that name the
+file."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _TABLE = re.compile(
 
 @dataclass(frozen=True)
 class TomlFile:
-    """A file's content, and the line (from 1) of each table and key in it."""
+    """The content of a file, and the line (from 1) of each table and key."""
 
     path: Path
     content: dict[str, Any]
@@ -32,24 +30,26 @@ class TomlFile:
 
     @classmethod
     def read(cls, path: Path) -> TomlFile:
-        """Read the file at `path`. Raise ConfigError when it is unreadable, malformed, or open to
-        others."""
+        """Read a file. ConfigError: unreadable, malformed, or writable by others."""
         try:
             _check_owner(path)
             text = path.read_text(encoding="utf-8")
             return cls(path, tomllib.loads(text), _key_lines(text))
         except OSError as exc:
-            raise ConfigError(f"{path} cannot be read: {exc.strerror}.") from exc
+            raise ConfigError(f"Cannot read {path}: {exc.strerror}.") from exc
         except UnicodeDecodeError as exc:
             raise ConfigError(f"{path} is not UTF-8 text (byte {exc.start}).") from exc
-        except (ValueError, RecursionError) as exc:  # not every malformed text is a TOMLDecodeError
+        except (
+            ValueError,
+            RecursionError,
+        ) as exc:  # not only TOMLDecodeError
             raise ConfigError(
                 f"{path} is not valid TOML: {exc}.",
-                hint="Text needs quotes, and a line is `key = value` or `[table]`.",
+                hint="Quote text. A line is `key = value` or `[table]`.",
             ) from exc
 
     def place(self, *keys: str) -> str:
-        """Return `FILE, line N` for the innermost of `keys` that has a line of its own."""
+        """Return `FILE, line N` of the innermost of `keys` that has a line."""
         for size in range(len(keys), 0, -1):
             if keys[:size] in self.lines:
                 return f"{self.path}, line {self.lines[keys[:size]]}"
@@ -61,8 +61,7 @@ class TomlFile:
 
 
 def tables_of(path: Path) -> list[str]:
-    """Return the tables that the file at `path` seems to have, although it is not valid TOML; []
-    when that is unknown."""
+    """Guess the tables of a file that is not valid TOML."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -71,11 +70,8 @@ def tables_of(path: Path) -> list[str]:
 
 
 def _key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the line (from 1) of each table and key.
-
-    Good enough for messages: tomllib has parsed the whole before but tells no positions, so its
-    answers for single lines are used.
-    """
+    """Return the line (from 1) of each table and key. tomllib reports no positions, so parse single
+    lines, which is good enough for messages."""
     found: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     quotes = 0
@@ -101,14 +97,13 @@ def _key_lines(text: str) -> dict[tuple[str, ...], int]:
 
 
 def _check_owner(path: Path) -> None:
-    """Raise ConfigError when somebody else could have written the file, since it names programs to
-    run."""
+    """Raise ConfigError if others may have written the file, since it names programs to run."""
     info = path.stat()
     uid = os.getuid()
     if info.st_uid not in (0, uid):
         raise ConfigError(
             f"{path} belongs to another user (uid {info.st_uid}) and is not trusted.",
-            hint="Make a copy that is yours, and remove this one.",
+            hint="Replace it by your own copy.",
         )
     is_open = info.st_mode & stat.S_IWOTH
     if info.st_mode & stat.S_IWGRP and not _is_private_group(info.st_gid, uid):
@@ -121,8 +116,7 @@ def _check_owner(path: Path) -> None:
 
 
 def _is_private_group(gid: int, uid: int) -> bool:
-    """Tell whether the group is its user's alone: it then has that user's name (the custom of Linux
-    distributions)."""
+    """Return whether the group has its user's name, and so, by custom, no other member."""
     try:
         return grp.getgrgid(gid).gr_name == pwd.getpwuid(uid).pw_name
     except KeyError:

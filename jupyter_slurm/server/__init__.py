@@ -1,5 +1,5 @@
-"""The Jupyter server's part: check permissions, then relay to the agent. It knows nothing of jobs.
+"""The Jupyter server extension: it checks permissions and relays calls to the agent.
 
-Handlers share one process and one event loop with everybody's notebooks and kernels: nothing here
-blocks, and nothing starts before a client asks for something.
+Handlers share the server's event loop: nothing here blocks, and nothing starts before the first
+request.
 """

@@ -1,4 +1,4 @@
-"""The common part of all routes: permissions, no caching on the way, and the form of errors."""
+"""The base of all routes: permissions, no caching, form of errors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from jupyter_slurm.server.calls import RESOURCE, Right, Rule
 from jupyter_slurm.wire import Problem
 
 _OURS = ("same-origin", "none")
-"""A page of this server, and a user by the address bar (Fetch Metadata, W3C)."""
+"""Requests of this server's pages and from the address bar (Fetch Metadata, W3C)."""
 
 
 class Guarded(JupyterHandler):
-    """The base that comes first among a handler's bases."""
+    """The first base class of every handler."""
 
     auth_resource = RESOURCE
 
@@ -28,27 +28,27 @@ class Guarded(JupyterHandler):
         self.set_header("Cache-Control", "no-store")
 
     async def permit(self, rule: Rule) -> None:
-        """Raise 403 unless this server's authorizer allows the user all that the rule needs."""
+        """Raise 403 unless the server's authorizer grants all rights of the rule."""
         for right in rule.rights:
             if not await self.may(right):
                 what = "" if right.resource == RESOURCE else f" {right.resource}"
-                raise HTTPError(403, f"You may not {right.action}{what} here.")
+                raise HTTPError(403, f"This server does not let you {right.action}{what}.")
 
     def check_page(self) -> None:
-        """Raise 403 if a page from elsewhere may have made the browser ask this with its cookie:
-        Jupyter allows that for requests that change nothing, but a GET here costs Slurm's commands.
+        """Raise 403 if a foreign page may have sent the request with the browser's cookie. Jupyter
+        allows that for GET, but here a GET runs Slurm's commands.
 
-        No page can change these headers of a browser. A browser without them (an old one, or one
-        that reaches this server without TLS) has to show the origin.
+        Pages cannot change these headers. An old browser, or one without TLS, lacks them and must
+        send the XSRF token.
         """
-        if self.asked_by_our_page() or self.settings.get("disable_check_xsrf", False):
+        if self.is_from_our_page() or self.settings.get("disable_check_xsrf", False):
             return
         if "X-Xsrftoken" not in self.request.headers:
-            raise HTTPError(403, "A page that is not this server's may not ask this.")
+            raise HTTPError(403, "This request is for pages of this server only.")
         self.check_xsrf_cookie()
 
-    def asked_by_our_page(self) -> bool:
-        """Tell whether the browser says that a page of this server asks, or a person."""
+    def is_from_our_page(self) -> bool:
+        """Return whether the browser marks the request as one of our pages' or the user's."""
         return self.request.headers.get("Sec-Fetch-Site") in _OURS or bool(self.check_referer())
 
     async def may(self, right: Right) -> bool:
@@ -58,7 +58,7 @@ class Guarded(JupyterHandler):
         return bool(await ensure_async(allowed))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Answer every error with a Problem, also those of the server itself."""
+        """Answer every error with a Problem, also Jupyter's own."""
         error = kwargs.get("exc_info", (None, None, None))[1]
         if isinstance(error, JupyterSlurmError):
             self.set_status(error.status)
@@ -79,5 +79,5 @@ def _message(status: int, error: BaseException | None) -> str:
     if isinstance(error, HTTPError) and error.log_message and status < 500:
         return error.log_message % error.args
     if status >= 500:
-        return "This failed inside the Jupyter server, whose log says more."
+        return "Internal error. See the Jupyter server's log."
     return f"{responses.get(status, 'Refused')}."

@@ -1,7 +1,6 @@
-"""One table of the calls: the rights that each needs, and the HTTP methods. `api.py` says what the
-calls do.
+"""The table of calls and routes with the rights and HTTP methods of each.
 
-The server does not serve a call that is not in the table: adding one needs thought.
+The server serves only calls in this table.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from jupyter_slurm.jobs.kinds import KINDS
 from jupyter_slurm.wire import JobKind
 
 Action = Literal["read", "write", "execute"]
-"""Jupyter's own words, by which an authorizer decides."""
+"""Jupyter's actions for authorizers."""
 
 RESOURCE = "jupyter_slurm"
-"""The resource that an authorizer is asked about."""
+"""The resource name for authorizers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """One question to the authorizer."""
+    """An action on a resource, which the authorizer allows or not."""
 
     action: Action
     resource: str = RESOURCE
@@ -36,25 +35,25 @@ class Right:
 @dataclass(frozen=True, slots=True)
 class Rule:
     rights: tuple[Right, ...]
-    """The rights; the user needs all."""
+    """The required rights."""
     get: bool = False
-    """Whether GET may ask for it: such a call changes nothing and has scalars as arguments."""
+    """GET is allowed: the call only reads and has scalar arguments."""
 
 
 _READ, _WRITE, EXECUTE = Right("read"), Right("write"), Right("execute")
 RULES: Mapping[str, Rule] = MappingProxyType(
     dict.fromkeys(
         "clusters cluster_info connections tunnels jobs job details history images queue status "
-        "priorities spending describe doctor result transfer action".split(),
+        "priorities spending describe doctor result transfer".split(),
         Rule((_READ,), get=True),
     )
     | dict.fromkeys(
-        "changes queue_changes node_changes logs usage why".split(),
+        "changes node_changes logs usage why".split(),
         Rule((_READ,)),
     )
     | dict.fromkeys(
-        "connect answer disconnect close_tunnel stop_transfer adopt delivered cancel hold "
-        "release requeue steer_many stop_action forget_action extend forget remove_image".split(),
+        "connect answer disconnect close_tunnel stop_transfer delivered cancel hold "
+        "release requeue control_jobs extend forget remove_image".split(),
         Rule((_WRITE,)),
     )
     | dict.fromkeys(
@@ -64,17 +63,16 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         Rule((EXECUTE,)),
     )
 )
-"""The agent's calls. `execute` covers the calls that give the powers of the user's account
-somewhere: programs of the caller's choice, any file, the network there. A cluster may be this
-machine, or share its homes, and we cannot know that, so it makes no difference; nor does a path of
-this machine in the server's folder, since the other end of such a call is a path on the cluster.
-Nor does it matter that `preview` and `attachable` change nothing: a job names folders, images and
-files of variables, and the answer reveals which of these exist, and how large they are."""
+"""The agent's calls. `execute` is needed for calls with the full power of the user's account: any
+program, file or network access, on any cluster, since a cluster may be this machine or share its
+homes. A local path inside the server's root makes no difference, as the other end of the call is on
+the cluster. `preview` and `attachable` need it too: a job names folders, images and files, and the
+answer reveals whether they exist and how large they are."""
 
 OWN: Mapping[str, Rule] = MappingProxyType(
     dict.fromkeys("kernels kernel_meant spec".split(), Rule((_READ,)))
-    | dict.fromkeys("logfile openapi.json".split(), Rule((_READ,), get=True))
     | {
+        "logfile": Rule((_READ,), get=True),
         "watch": Rule((_READ,), get=True),
         "lab": Rule((_READ,), get=True),
         "spec of a file": Rule((_READ, Right("read", "contents"))),
@@ -98,16 +96,16 @@ OWN: Mapping[str, Rule] = MappingProxyType(
         "agent": Rule((EXECUTE,)),
     }
 )
-"""The server's own routes. `lab` is the page that waits for a lab, `lab_entry` the login of a
-browser (a POST to that page's address), `lab-proxy` a lab below the server's address;
-`dashboard…` the same of a dashboard."""
+"""The server's own routes. `lab` is the page that waits for a lab, `lab_entry` the browser's login
+(a POST to the same address), `lab-proxy` a lab below the server's address; `dashboard…`
+likewise."""
 
-WATCHED = frozenset("changes queue_changes node_changes logs usage".split())
-"""The calls that wait for news after a cursor; the WebSocket serves them."""
+WATCHED = frozenset("changes node_changes logs usage".split())
+"""Calls with cursors, which the WebSocket serves."""
 
 
 def packed_query(name: str, arguments: Mapping[str, str]) -> bytes:
-    """Return the body of a call with the arguments of an address. RequestError."""
+    """Return the body of a call with the arguments of a URL. RequestError."""
     call = calls()[name]
     try:
         given = msgspec.convert(arguments, type=call.arguments, strict=False)
@@ -117,24 +115,24 @@ def packed_query(name: str, arguments: Mapping[str, str]) -> bytes:
 
 
 def with_caller(name: str, body: bytes, caller: str) -> bytes:
-    """Add `caller` to the body if the call takes one and the body names none."""
+    """Add `caller` to the body if the call has one and the body does not."""
     if not asks_for_caller(calls()[name]):
         return body
     try:
         given = msgspec.json.decode(body or b"{}", type=dict[str, msgspec.Raw])
     except NOT_JSON:
-        return body  # the agent reports what is wrong with it
+        return body  # the agent reports the error
     return msgspec.json.encode({"caller": caller, **given})
 
 
 def with_jupyter(body: bytes, base_url: str) -> bytes:
-    """Return the body of `submit`; if the job is a lab, ask to show it below `base_url`."""
+    """Return the body of `submit`; a lab is shown below `base_url`."""
     try:
         given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         spec = msgspec.json.decode(given["spec"], type=dict[str, msgspec.Raw])
         kind = msgspec.json.decode(spec["kind"], type=JobKind)
     except (*NOT_JSON, KeyError):
-        return body  # a cell, or a body in which the agent reports what is wrong
+        return body  # a cell, or an invalid body, which the agent reports
     if not KINDS[kind].is_web_server:
         return body
     spec["jupyter_base_url"] = msgspec.Raw(msgspec.json.encode(base_url))
@@ -150,7 +148,7 @@ class _Waits(msgspec.Struct):
 
 
 def wait_s(body: bytes) -> float:
-    """Return how long the answer to this body may wait for news."""
+    """Return the `wait_s` of a body."""
     try:
         asked_s = msgspec.json.decode(body or b"{}", type=_Waits).wait_s
     except NOT_JSON:

@@ -1,4 +1,4 @@
-"""The extension's life in a Jupyter server: its routes, the environment of its kernels, its end."""
+"""The extension of a Jupyter server: routes, environment of kernels, shutdown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tornado.web import RequestHandler
 from jupyter_slurm import client
 from jupyter_slurm.agent.place import SOCKET_VARIABLE, socket_path
 from jupyter_slurm.errors import ConfigError
-from jupyter_slurm.server.events import SCHEMA, JobStates
+from jupyter_slurm.server.events import SCHEMA, JobStates, NotebookRenames
 from jupyter_slurm.server.feed import Feed
 from jupyter_slurm.server.handlers import AgentHandler, CallHandler, NoSuchRoute
 from jupyter_slurm.server.kernels import (
@@ -25,7 +25,6 @@ from jupyter_slurm.server.kernels import (
 from jupyter_slurm.server.labs import DashboardHandler, LabHandler, NoProxyHandler
 from jupyter_slurm.server.new_cluster import NewClusterHandler, NewClusters
 from jupyter_slurm.server.own import (
-    DocumentHandler,
     ExecutedHandler,
     LogHandler,
     NotebookHandler,
@@ -34,7 +33,6 @@ from jupyter_slurm.server.own import (
 )
 from jupyter_slurm.server.private_cluster import PrivateCluster, UpHandler
 from jupyter_slurm.server.relay import Relay
-from jupyter_slurm.server.renames import Renames
 from jupyter_slurm.server.terminals import TerminalHandler
 from jupyter_slurm.server.watch import Client, WatchHandler
 from jupyter_slurm.views.card import CARDS_VARIABLE
@@ -59,7 +57,6 @@ ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     (r"/jupyter-slurm/api/up", UpHandler),
     (r"/jupyter-slurm/api/(cluster_(?:ways|begin|found|keep|drop))", NewClusterHandler),
     (r"/jupyter-slurm/api/logfile", LogHandler),
-    (r"/jupyter-slurm/api/openapi\.json", DocumentHandler),
     (r"/jupyter-slurm/api/([a-z_]+)", CallHandler),
     (r"/jupyter-slurm/agent/v1/([a-z_]+)", AgentHandler),
     (r"/jupyter-slurm/lab/([a-z2-7]{8})", LabHandler),
@@ -71,25 +68,24 @@ ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
     ),
     (r"/jupyter-slurm/.*", NoSuchRoute),
 )
-"""All routes, below the server's base URL."""
+"""Routes below the server's base URL."""
 
 
 class SlurmApp(ExtensionApp):
-    """The agent, for the pages and the kernels of this server. It is started by the first of them
-    that asks for something."""
+    """Serves the agent to pages and kernels. The first request starts the agent."""
 
     name = "jupyter_slurm"
 
     def initialize_settings(self) -> None:
         assert self.serverapp is not None
-        self._tell_kernels()
+        self._set_environment()
         logger = self.serverapp.event_logger
         assert logger is not None
         logger.register_event_schema(SCHEMA)
         states = JobStates(lambda data: logger.emit(schema_id=JobStates.SCHEMA_ID, data=data))
         self.relay = Relay(client.connect_here)
-        renames = Renames(self.serverapp.contents_manager, self.relay)
-        logger.add_listener(schema_id=Renames.SCHEMA_ID, listener=renames.hear)
+        renames = NotebookRenames(self.serverapp.contents_manager, self.relay)
+        logger.add_listener(schema_id=NotebookRenames.SCHEMA_ID, listener=renames.hear)
         self.feed = Feed(self.relay.ask, self.relay.caller, states.see)
         self.clients: set[Client] = set()
         self.new_clusters = NewClusters()
@@ -106,23 +102,23 @@ class SlurmApp(ExtensionApp):
         )
 
     async def stop_extension(self) -> None:
-        """Close what the server holds: jobs go on, and so does the agent."""
+        """Close connections; jobs and agent continue."""
         if not hasattr(self, "feed"):
-            return  # the server ended before it had begun
+            return  # the server stopped before it was initialized
         for page in list(self.clients):
             page.close()
         self.new_clusters.close()
         self.feed.close()
         self.relay.close()
 
-    def _tell_kernels(self) -> None:
-        """Tell kernels whether pages show jobs themselves, and where the agent is: a kernel
-        inherits this process's environment, and may have folders of its own. Keep an agent's path
-        that this server has already, if it can be on this host."""
+    def _set_environment(self) -> None:
+        """Set environment variables for kernels: whether pages update cards, and the agent's
+        socket, since a kernel's folders may differ. Keep a socket's path that this server
+        inherited, if it is on this host."""
         folders = map(Path, jupyter_path("labextensions"))
         if any((folder / "jupyter-slurm" / "package.json").is_file() for folder in folders):
             os.environ[CARDS_VARIABLE] = "live"
         try:
             os.environ[SOCKET_VARIABLE] = os.fspath(socket_path())
         except (OSError, ConfigError) as exc:
-            self.log.warning("jupyter-slurm: the agent's folder cannot be made: %s", exc)
+            self.log.warning("jupyter-slurm: cannot create the agent's folder: %s", exc)

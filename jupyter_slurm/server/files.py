@@ -1,7 +1,6 @@
-"""Jobs made from this server's files: a line and a text, a notebook or script; its output as a
-file. `headless.py` makes them jobs; `own.py` checks permissions.
+"""Jobs from files of this server, and their output as files.
 
-The server's own contents manager reads and writes files, with its rules and hooks.
+The server's contents manager reads and writes the files, with its rules and hooks.
 """
 
 from __future__ import annotations
@@ -18,12 +17,13 @@ from tornado.web import HTTPError
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands import headless, line
-from jupyter_slurm.commands.arguments import job_spec, named, read_arguments
+from jupyter_slurm.commands.arguments import job_spec, read_arguments, starting
 from jupyter_slurm.commands.braces import expand
+from jupyter_slurm.commands.line import with_local_context
 from jupyter_slurm.commands.notebooks import Executed, executed_name
 from jupyter_slurm.errors import CodeError, RequestError
-from jupyter_slurm.job import log_pages, placed
-from jupyter_slurm.jobs.kinds import KINDS, kind_for, kind_of
+from jupyter_slurm.job import log_pages
+from jupyter_slurm.jobs.kinds import KINDS, kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.wire import (
     ErrorOutput,
@@ -38,84 +38,84 @@ from jupyter_slurm.wire import (
 
 
 class LineWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What becomes a JobSpec: a text, or a file of this server's."""
+    """A `%%slurm` line with code or a file."""
 
     line: str
     code: str = ""
     path: str | None = None
-    """The file whose text is run in the place of `code`; relative to the contents' root."""
+    """File to run instead of `code`, relative to the contents' root."""
     kind: JobKind | None = None
     notebook: str | None = None
-    """Whose cell it is; relative to the contents' root."""
+    """Notebook of the cell, relative to the contents' root."""
     id: str | None = None
-    """The job's; None: a new one."""
+    """The job's ID; None: a new one."""
 
 
 class FileWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file that becomes a job."""
+    """A file to submit as a job."""
 
     path: str
-    """Relative to the contents' root."""
+    """The path, relative to the contents' root."""
     line: str = ""
     id: str | None = None
-    """The job's: a client that asks again with the same one gets the same job. None: a new one."""
+    """The job's ID, so that a repeated request is the same job; None: a new one."""
 
 
 class JobWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A job whose executed notebook is wanted."""
+    """A job whose executed notebook is requested."""
 
     job_id: str
 
 
 class Written(msgspec.Struct, frozen=True):
-    """Where it is now."""
+    """The path of the written file."""
 
     path: str
 
 
 class Folders:
-    """The contents' root on this machine."""
+    """Local paths of the server's contents."""
 
     def __init__(self, contents: ContentsManager, *, pushes: bool = True) -> None:
-        """Serve `contents`. `pushes`: whether the user may name any folder of this machine."""
+        """`pushes`: the user may name any local folder."""
         self.contents = contents
         self._pushes = pushes
 
     @property
     def root(self) -> Path:
-        """Return the folder of the contents. RequestError: they are not files of this machine."""
+        """Return the contents' root. RequestError: they are not local files."""
         if not isinstance(self.contents, FileManagerMixin):
             raise RequestError(
-                "The files of this Jupyter server are not on its own disk, so jobs cannot be made "
-                "of them here.",
+                "The files of this Jupyter server are not on its own disk, so they cannot be run "
+                "as jobs.",
                 hint="Run the cells with `%%slurm`.",
             )
         return Path(str(self.contents.root_dir)).absolute()
 
     def local(self, path: str) -> Path:
-        """Return the path on this machine. RequestError: it leads out of the root."""
+        """Return the local path. RequestError: outside of the root."""
         parts = [part for part in path.split("/") if part]
         if ".." in parts:
-            raise RequestError(f"{path} leads out of the folder that this server shows.")
+            raise RequestError(f"{path} is outside of the server's root folder.")
         return self.root.joinpath(*parts)
 
     def shown(self, path: str) -> str:
-        """Return the contents' name of the file. RequestError: they do not have it."""
+        """Return the file's path in the contents. RequestError: outside of the root."""
         try:
             return Path(path).relative_to(self.root).as_posix()
         except ValueError as exc:
             raise RequestError(
-                f"{path} is not in the folder that this server shows.",
-                hint=f"It is {self.root}.",
+                f"{path} is outside of the server's root folder.",
+                hint=f"The root folder is {self.root}.",
             ) from exc
 
     def placed(self, spec: JobSpec, folder: Path) -> JobSpec:
-        """Return the job made in `folder`. NotFoundError: there is nothing to push. HTTPError: the
-        user may not push, nor learn by this which folders exist."""
+        """Return the spec for `folder`. NotFoundError: no folder to push. HTTPError: the user may
+        not push, and so may not find out which folders exist."""
         if spec.push is not None and not self._pushes:
-            raise HTTPError(403, "You may not execute here, which `--push` needs.")
+            raise HTTPError(403, "`--push` needs permission to execute on this server.")
         cluster = spec.cluster or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
-        return placed(msgspec.structs.replace(spec, cluster=cluster), folder)
+        return with_local_context(msgspec.structs.replace(spec, cluster=cluster), folder)
 
     async def text(self, path: str) -> str:
         """Return a file's content. HTTPError: the file is missing, hidden, or not text."""
@@ -131,21 +131,19 @@ class Folders:
 
 
 def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
-    """The job that a `%%slurm` line and a cell's text ask for. RequestError, NotFoundError."""
+    """Return the job of a `%%slurm` line and a cell's text. RequestError, NotFoundError."""
     notebook = None if wish.notebook is None else folders.local(wish.notebook)
     words = _words(wish.line)
     called = None if notebook is None else os.fspath(notebook)
     job_id = wish.id or new_id()
-    # A notebook's cell runs as a cell, whatever is in its text.
+    # A notebook's cell runs as a cell, whatever its text.
     by_text = headless.by_text if notebook is None else line.by_text
     made = None if wish.kind is None else KINDS[wish.kind].spec
     spec: JobSpec
-    if made is not None and (command := kind_for(made).command):
-        _, spec = job_spec(
-            made, read_arguments(named(command), words), job_id=job_id, notebook=called
-        )
+    if made is not None and (command := starting(made)):
+        _, spec = job_spec(made, read_arguments(command, words), job_id=job_id, notebook=called)
     else:
-        # The options that only a cell can use are useful only in a notebook's.
+        # Options for cells need a notebook.
         plain = notebook is None
         asked = headless.request(words) if plain else line.parse_with_arguments(words)
         request = headless.resolved(api, asked, called)
@@ -171,20 +169,18 @@ def file_spec(api: Api, folders: Folders, wish: FileWish, text: str) -> JobSpec:
 
 
 def file_job(api: Api, folders: Folders, wish: FileWish, text: str) -> Job:
-    """Submits the file, whose content is `text`. RequestError, SubmitError."""
+    """Submit the file with the content `text`. RequestError, SubmitError."""
     return api.submit(file_spec(api, folders, wish, text))
 
 
 def outlook(api: Api, spec: JobSpec) -> Preview:
-    """What would become of the job if it was submitted now, and when Slurm would start it."""
-    return api.preview(spec, estimate=True)
+    """Preview the job."""
+    return api.preview(spec)
 
 
 def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, Any]]:
-    """Where the executed copy of a job's notebook belongs, and what is in it.
-
-    RequestError: the job has not run a notebook of this server's.
-    """
+    """Return path and content of the executed copy of a job's notebook. RequestError: the job did
+    not run a notebook of this server."""
     job = api.job(job_id)
     copy = Executed()
     for chunk in log_pages(api, job_id):
@@ -192,29 +188,27 @@ def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, An
             copy.add(output, chunk.show)
     text = copy.text()
     if text is None or job.notebook is None:
-        raise RequestError(
-            f"Job {job_id} has not run a notebook.", hint="It may not have begun yet."
-        )
+        raise RequestError(f"Job {job_id} has no executed notebook.", hint="Wait for its start.")
     notebook = PurePosixPath(folders.shown(job.notebook))
     content: dict[str, Any] = msgspec.json.decode(text)
     return str(notebook.with_name(executed_name(job))), content
 
 
 def note_given(api: Api, job_id: str) -> None:
-    """Note that an ended job has given its executed notebook, its only result."""
+    """Note that the executed notebook, the job's only result, was delivered."""
     if api.job(job_id).state.final:
         api.delivered(job_id)
 
 
 class TextPages:
-    """All text that a job has written so far, page by page; each call of `next` may block."""
+    """The text of a job's output in pages; `next` may block."""
 
     def __init__(self, api: Api, job_id: str, task: int | None = None) -> None:
         self.job = api.job(job_id)
         self._pages = log_pages(api, job_id, task)
 
     def next(self) -> bytes | None:
-        """Return the next piece; None: there is no more."""
+        """Return the next page; None at the end."""
         chunk = next(self._pages, None)
         if chunk is None:
             return None
@@ -232,5 +226,5 @@ def _text(output: Output) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Split the line. There are no variables here: refuse a `{name}`, rather than send it."""
+    """Split the line. Reject a `{name}`: the server has no variables."""
     return expand(line.split(text), {})

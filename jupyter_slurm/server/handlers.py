@@ -1,4 +1,4 @@
-"""The routes that relay a call to the agent; `own.py` has the server's own."""
+"""Routes that relay a call to the agent; `own.py` has others."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tornado.httputil import HTTPServerRequest
 from tornado.web import HTTPError, authenticated
 
 from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, NOT_JSON, calls
+from jupyter_slurm.commands.line import HUB_VARIABLE
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
-from jupyter_slurm.job import HUB_VARIABLE
 from jupyter_slurm.server.access import Guarded
 from jupyter_slurm.server.calls import (
     OWN,
@@ -33,7 +33,7 @@ _State = TypeVar("_State")
 
 
 class Handler(Guarded, APIHandler):
-    """A route that calls the agent."""
+    """The base of routes that call the agent."""
 
     def initialize(self, relay: Relay) -> None:
         self.relay = relay
@@ -44,7 +44,7 @@ class Handler(Guarded, APIHandler):
         value: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        """Leave our own errors out of the log: they are answers."""
+        """Log no errors of ours, which are answers."""
         if not isinstance(value, JupyterSlurmError):
             super().log_exception(typ, value, tb)
 
@@ -63,8 +63,8 @@ class Handler(Guarded, APIHandler):
         self.finish(msgspec.json.encode(value))
 
     def query(self) -> dict[str, str]:
-        """Return the address's arguments, without two that do not belong to the call: the token,
-        and the number that JupyterLab adds against caches."""
+        """Return the URL's arguments without the token and the number that JupyterLab adds against
+        caches."""
         names = (name for name in self.request.query_arguments if not name.isdigit())
         return {
             name: self.get_query_argument(name, strip=False) for name in names if name != "token"
@@ -73,14 +73,14 @@ class Handler(Guarded, APIHandler):
     async def ask(self, name: str, body: bytes) -> AgentAnswer:
         if len(body) > MAX_BODY_BYTES:
             raise RequestError(
-                f"{name} would send {len(body) / 2**20:.0f} MiB, and the agent takes "
-                f"{MAX_BODY_BYTES / 2**20:.0f} MiB at most."
+                f"{name} would send {len(body) / 2**20:.0f} MiB; the agent accepts at most "
+                f"{MAX_BODY_BYTES / 2**20:.0f} MiB."
             )
         return await self.relay.ask(name, body, wait_s(body))
 
 
 class StatefulHandler(Handler, Generic[_State]):
-    """A route that uses an object of this server's beside the agent."""
+    """A route with state in this server."""
 
     def initialize(  # type: ignore[override]  # tornado passes the route's own arguments
         self, relay: Relay, state: _State
@@ -98,7 +98,7 @@ class CallHandler(Handler):
         self.check_page()
         await self.permit(rule)
         if not rule.get:
-            raise HTTPError(405, f"{name} is asked for by POST.")
+            raise HTTPError(405, f"{name} needs POST.")
         self.give(await self.ask(name, packed_query(name, self.query())))
 
     @authenticated
@@ -111,38 +111,37 @@ class CallHandler(Handler):
 
 
 class AgentHandler(Handler):
-    """`{base_url}jupyter-slurm/agent/v1/NAME`: the agent itself, for kernels that cannot see its
-    socket. Its users may run programs as this server's user, as its kernels may."""
+    """`{base_url}jupyter-slurm/agent/v1/NAME`: the agent, for kernels that do not see its socket.
+    Its users may execute programs as the server's user."""
 
     @authenticated
     async def post(self, name: str) -> None:
         await self.permit(OWN["agent"])
         if name not in calls():
-            raise HTTPError(404, f"There is no call {name}.")
+            raise HTTPError(404, f"Unknown call {name}.")
         self.give(await self.ask(name, self.request.body))
 
 
 class NoSuchRoute(Handler):
-    """The answer to everything else below `{base_url}jupyter-slurm/`."""
+    """The answer to any other path below `{base_url}jupyter-slurm/`."""
 
     @authenticated
     async def get(self) -> None:
-        raise HTTPError(404, "There is no such call.")
+        raise HTTPError(404, "Unknown call.")
 
     @authenticated
     async def post(self) -> None:
-        raise HTTPError(404, "There is no such call.")
+        raise HTTPError(404, "Unknown call.")
 
 
 def browser_is_elsewhere(request: HTTPServerRequest) -> bool:
-    """Tell whether the browser may be on another machine than this server, so that it cannot reach
-    our ports: below a hub, whose proxy is on this machine or not, or at another name than this
-    machine's own."""
+    """Return whether the browser may be on another machine and cannot reach our ports: the server
+    runs below a hub, or was not requested by this machine's own name."""
     return HUB_VARIABLE in os.environ or not _OWN_NAME.fullmatch(request.host_name)
 
 
 def _rule(name: str) -> Rule:
     rule = RULES.get(name)
     if rule is None:
-        raise HTTPError(404, f"There is no call {name}.")
+        raise HTTPError(404, f"Unknown call {name}.")
     return rule

@@ -1,7 +1,4 @@
-"""The routes of remote kernels: their kernelspecs, which lie on the machine of this server.
-
-`kernel/spec.py` makes and checks the kernelspecs.
-"""
+"""Routes for the kernelspecs of remote kernels on this server."""
 
 from __future__ import annotations
 
@@ -22,57 +19,56 @@ from jupyter_slurm.wire import RemoteKernel
 
 
 class KernelWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A kernel that is to be there."""
+    """A kernel to add."""
 
     line: str
-    """The words after `jupyter slurm kernel add`."""
+    """The arguments of `jupyter slurm kernel add`."""
 
 
 class KernelName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A kernel that is there."""
+    """An existing kernel."""
 
     name: str
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Nothing needs to be said."""
+    """No arguments."""
 
 
 class Kernels(msgspec.Struct, frozen=True):
-    """All of them, by name."""
+    """All remote kernels, by name."""
 
     kernels: list[RemoteKernel]
 
 
 def meant(api: Api, wish: KernelWish) -> RemoteKernel:
-    """The kernel that a line asks for; nothing is written. RequestError, NotFoundError."""
+    """Return the kernel that a line describes. RequestError, NotFoundError."""
     return spec.meant(read_arguments(KERNEL_ADD, words(wish.line)), api.clusters())
 
 
 def added(api: Api, wish: KernelWish) -> RemoteKernel:
-    """Writes its kernelspec, in the place of one of ours with its name. RequestError,
-    NotFoundError."""
+    """Write the kernelspec, replacing ours of the same name. RequestError, NotFoundError."""
     return spec.add(meant(api, wish))
 
 
 def listed() -> Kernels:
-    """The remote kernels that can be picked."""
+    """Return the remote kernels."""
     return Kernels(spec.listed())
 
 
 def removed(wish: KernelName) -> Kernels:
-    """Takes one out of the picker: those that are left. What runs goes on. NotFoundError."""
+    """Remove a kernelspec and return the others. Running kernels continue. NotFoundError."""
     spec.remove(wish.name)
     return Kernels(spec.listed())
 
 
 def words(text: str) -> list[str]:
-    """Split the line. There are no variables here: refuse a `{name}`, rather than keep it."""
+    """Split the line. Reject a `{name}`: the server has no variables."""
     return expand(line.split(text), {})
 
 
 class KernelsHandler(Handler):
-    """`POST kernels`: those that there are."""
+    """`POST kernels`: list the remote kernels."""
 
     @authenticated
     async def post(self) -> None:
@@ -82,8 +78,7 @@ class KernelsHandler(Handler):
 
 
 class MeantKernelHandler(Handler):
-    """`POST kernel_meant`: a line -> the kernel that it would make; a form asks while its user
-    types."""
+    """`POST kernel_meant`: preview the kernel of a line, as the user types."""
 
     @authenticated
     async def post(self) -> None:
@@ -93,7 +88,7 @@ class MeantKernelHandler(Handler):
 
 
 class AddKernelHandler(Handler):
-    """`POST kernel_add`: a line -> the kernel, which can be picked from now on."""
+    """`POST kernel_add`: add the kernel of a line."""
 
     @authenticated
     async def post(self) -> None:
@@ -103,15 +98,15 @@ class AddKernelHandler(Handler):
         if kernel.name not in await ensure_async(self.kernel_spec_manager.get_all_specs()):
             spec.remove(kernel.name)
             raise RequestError(
-                "This Jupyter does not take its kernels from its user's own folder, so none can "
-                "be made here.",
-                hint="It has them from a gateway, or allows some alone (`allowed_kernelspecs`).",
+                "This Jupyter server does not use kernels from your own folder, so a remote kernel "
+                "cannot be added.",
+                hint="It uses a gateway, or restricts kernels (`allowed_kernelspecs`).",
             )
         self.give_value(kernel)
 
 
 class RemoveKernelHandler(Handler):
-    """`POST kernel_remove`: a name -> the kernels that are left."""
+    """`POST kernel_remove`: remove a kernel and list the others."""
 
     @authenticated
     async def post(self) -> None:

@@ -1,10 +1,9 @@
 """Labs and dashboards below this server's own address: `{base_url}jupyter-slurm/lab-proxy/ID/…`,
 `{base_url}jupyter-slurm/dashboard-proxy/ID/NAME/…`.
 
-For browsers that are on another machine than this server (JupyterHub, Binder). Only the agent says
-where they are; no port and no host comes from an address. Their pages below this address have the
-powers of this session, so a cluster's profile has to allow that (`lab_same_origin`). Even so
-nothing of ours goes to them: no cookie, no token, no name of this server.
+For browsers on another machine than this server (JupyterHub, Binder). Ports and hosts come from the
+agent, never from the URL. Pages below this address have the powers of this session, so the
+cluster's profile must allow it (`lab_same_origin`). They get no cookie, token or name of ours.
 """
 
 from __future__ import annotations
@@ -28,26 +27,25 @@ _GOES_THERE = (
     "Accept Accept-Encoding Accept-Language Cache-Control Content-Type If-Match If-Modified-Since "
     "If-None-Match If-Range If-Unmodified-Since Pragma Range User-Agent X-Requested-With"
 ).split()
-"""Headers of a request that go to the lab. All others stay here: a proxy in front of this server
-may name its users in any of them."""
+"""Request headers that are forwarded to the lab. Others may name users, such as those of a proxy in
+front of this server."""
 _SECRETS = frozenset(("token", "_xsrf"))
-"""The arguments of an address that stay here."""
+"""URL arguments that are not forwarded."""
 _OF_A_LOGIN = "v1.token."
-"""The beginning of the names of a WebSocket's protocols that contain a Jupyter's token."""
+"""Prefix of WebSocket protocols that contain a Jupyter token."""
 _STAYS_THERE = (
     "accept-ch alt-svc clear-site-data nel proxy-authenticate report-to service-worker-allowed "
     "set-cookie strict-transport-security www-authenticate x-lighttpd-send-file x-sendfile"
 ).split()
-"""Headers of an answer that would affect more than the lab, or that a proxy in front of this server
-obeys."""
+"""Response headers that would affect more than the lab, or a proxy in front of this server."""
 _OBEYED_BY_PROXIES = "x-accel-"
-"""For nginx: e.g. to send other files in place of the answer."""
+"""Prefix of headers for nginx, e.g. to send other files instead of the answer."""
 _VISIT = ("navigate", "document")
 _STREAM = "text/event-stream"
 
 
 class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
-    """The proxy: a user of this server's labs may do in one whatever its own pages can."""
+    """The proxy to a lab."""
 
     entry: LabEntry
 
@@ -56,23 +54,23 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
     def initialize(self, relay: Relay) -> None:
         self.relay = relay
         self.absolute_url = True
-        """The lab's server has the same base URL, so its answers need no rewriting."""
+        """The proxy to a lab, which has the same base URL and needs no rewriting."""
 
     async def find(self, job_id: str) -> LabEntry:
-        """Ask the agent where it is; raise HTTPError if it may not be shown here."""
+        """Ask the agent for its address. HTTPError: it may not be shown here."""
         entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
         if entry.base_url == "/":
             raise HTTPError(403, SWITCHED_OFF)
         if not self.request.path.startswith(entry.base_url):
-            raise HTTPError(404, "This lab was asked for from a Jupyter with another address.")
+            raise HTTPError(404, "This lab was requested by a Jupyter server with another URL.")
         return entry
 
     def login(self) -> dict[str, str]:
-        """Return the header that its server lets in."""
+        """Return the header that logs in."""
         return {"Authorization": f"token {self.entry.token}"}
 
     def path_there(self) -> str:
-        """Return the path to ask its server for, unread."""
+        """Return the undecoded path on its server."""
         return self.request.path
 
     async def prepare(self) -> None:  # type: ignore[override]
@@ -80,12 +78,12 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         if self._finished:
             return  # redirected to the login
         if self.request.method in ("GET", "HEAD") and not self._is_visit():
-            self.check_page()  # the lab trusts us, and so does not check the origin itself
+            self.check_page()  # the lab trusts us and does not check the origin
         await self.permit(self.rule)
         self.entry = await self.find(self.path_args[0])
 
     def _is_visit(self) -> bool:
-        """Tell whether a user goes there, rather than another page's request; WebSockets check the
+        """Return whether a user navigates there, rather than a foreign page; WebSockets check the
         origin when they open."""
         headers = self.request.headers
         if headers.get("Upgrade", "").lower() == "websocket":
@@ -95,18 +93,18 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         return headers.get("Accept", "").startswith("text/html")
 
     def get_login_url(self) -> str:
-        """Send a page to the login, and refuse a WebSocket."""
+        """Redirect a page to the login and refuse a WebSocket."""
         if self.request.headers.get("Upgrade", "").lower() == "websocket":
             raise HTTPError(403)
         return str(super().get_login_url())
 
     def check_xsrf_cookie(self) -> None:
-        """Check as all our pages do: the lab has no cookie here, and trusts us."""
+        """Check the XSRF token as all our pages do, since the lab trusts us."""
         JupyterHandler.check_xsrf_cookie(self)
 
     @authenticated
     async def get(self, job_id: str, path: str) -> None:
-        """Pass on a page, or a WebSocket."""
+        """Forward a page or a WebSocket."""
         await ensure_async(super().get(job_id, path))
 
     @authenticated
@@ -117,22 +115,22 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
 
     async def proxy(self, job_id: str, path: str) -> None:
         if self.request.headers.get("Accept") == _STREAM:
-            # Such answers are handed on with all their headers.
-            raise HTTPError(406, "Events of a lab's server do not come through here.")
+            # These answers are forwarded with all headers.
+            raise HTTPError(406, "Events of a lab's server are not forwarded.")
         await super(LocalProxyHandler, self).proxy(_HOST, self.entry.port, path)
 
     async def open(self, job_id: str, path: str) -> None:
         await self.proxy_open(_HOST, self.entry.port, path)
 
     def proxy_request_headers(self) -> dict[str, str]:
-        """Return the headers, for WebSockets too, without an Origin, which was checked here."""
+        """Return the headers, also for WebSockets, without the Origin, which was checked here."""
         headers = self.request.headers
         kept = {name: headers[name] for name in _GOES_THERE if name in headers}
         host = self.entry.login_url.removeprefix("http://").partition("/")[0]
         return {**kept, "Host": host, **self.login()}
 
     def get_client_uri(self, protocol: str, host: str, port: int, proxied_path: str) -> str:
-        """Return the address as it came, unread, but without secrets."""
+        """Return the undecoded URL without secrets."""
         words = [
             word
             for word in self.request.query.split("&")
@@ -142,7 +140,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         return f"{protocol}://{host}:{port}{self.path_there()}{query}"
 
     def select_subprotocol(self, subprotocols: list[str]) -> str | None:
-        """Offer the lab the same protocols, but for those that carry a login."""
+        """Offer the lab the same protocols, except those that contain a login."""
         kept = [name for name in subprotocols if not name.startswith(_OF_A_LOGIN)]
         selected: str | None = super().select_subprotocol(kept)
         return selected
@@ -154,8 +152,8 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
 
 
 class DashboardProxyHandler(LabProxyHandler):
-    """Forward a request below `dashboard-proxy/ID/NAME/` to that dashboard, without the address
-    before it: a dashboard does not know the address, and its pages link by relative ones."""
+    """Forward a request below `dashboard-proxy/ID/NAME/` to that dashboard without this prefix: its
+    pages use relative links."""
 
     rule = OWN["dashboard-proxy"]
 
@@ -164,7 +162,7 @@ class DashboardProxyHandler(LabProxyHandler):
         asked = msgspec.convert(name, DashboardName)
         self.absolute_url = False
         self.proxy_base = f"jupyter-slurm/dashboard-proxy/{which}"
-        """The place that it redirects below."""
+        """Base of redirects."""
         entry = await self.relay.with_agent(lambda agent: agent.dashboard_entry(job_id, asked))
         if not entry.cookie:
             raise HTTPError(403, SWITCHED_OFF)
@@ -177,17 +175,17 @@ class DashboardProxyHandler(LabProxyHandler):
         return self.request.path.partition(f"/{self.proxy_base}")[2]
 
     def check_xsrf_cookie(self) -> None:
-        """Let a dashboard's own pages POST, which do not know our token."""
+        """Allow POST requests of a dashboard's pages, which do not know our token."""
         try:
             super().check_xsrf_cookie()
         except HTTPError:
-            if not self.asked_by_our_page():
+            if not self.is_from_our_page():
                 raise
 
 
 SWITCHED_OFF = (
-    "The profile of its cluster does not let it be shown below this Jupyter's address. "
-    "`lab_same_origin = true` there does, for dashboards and for labs that are started from then "
-    "on: whoever controls that cluster's machines can then do with this session of Jupyter what "
-    "you can."
+    "The profile of the cluster does not allow showing it below this Jupyter's URL. Set "
+    "`lab_same_origin = true` there to allow it for dashboards and for labs started later. Then "
+    "anyone who controls that cluster's machines can do with this Jupyter session whatever you "
+    "can."
 )

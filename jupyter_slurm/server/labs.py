@@ -1,9 +1,8 @@
-"""The waiting room of a lab or a dashboard: a page that shows how far the lab is, and enters it.
+"""The waiting page of a lab or dashboard, which shows progress and then logs in.
 
-The page uses the calls that every page may use; the JupyterLab that is open beside it translates
-its text. Only a POST returns the token, and the page passes it on by another POST: no address and
-no log has it. If the browser is on another machine, the page goes to what `lab_proxy.py` serves,
-and sees no token at all.
+The page uses the public calls, and the JupyterLab that opened it runs its commands. Only a POST
+returns the token, and the page sends it by another POST, so that no URL and no log contains it. A
+browser on another machine uses `lab_proxy.py` and gets no token.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from jupyter_slurm.wire.state import STATE_WORDS
 
 _PAGE = "lab_room.html"
 _WAIT_S = 20.0
-"""How long one request waits for a dashboard to answer."""
+"""Seconds that a request waits for a dashboard."""
 NO_PROXY = (
-    "Labs and dashboards are shown below this Jupyter's address by jupyter-server-proxy, which is "
-    "not installed beside this server: pip install 'jupyter-slurm[hub]'."
+    "Showing labs and dashboards below this Jupyter's URL needs jupyter-server-proxy in the "
+    "server's environment: pip install 'jupyter-slurm[hub]'."
 )
 
 
 class LabHandler(Handler):
-    """`GET lab/ID`: the page. `POST lab/ID`: the login of a browser -> LabEntry."""
+    """`GET lab/ID`: the page. `POST lab/ID`: the browser's login, a LabEntry."""
 
     nonce: str | None = None
-    """The nonce of the page's own script, if the answer is the page."""
+    """Nonce of the page's script, if the answer is the page."""
 
     @property
     def content_security_policy(self) -> str:
@@ -71,7 +70,7 @@ class LabHandler(Handler):
 
 
 class DashboardHandler(LabHandler):
-    """`GET dashboard/ID/NAME`: the page. `POST dashboard/ID/NAME`: the same for a dashboard."""
+    """`GET dashboard/ID/NAME` and `POST dashboard/ID/NAME`: as for labs."""
 
     @authenticated
     async def get(self, job_id: str, name: str) -> None:
@@ -95,7 +94,7 @@ class DashboardHandler(LabHandler):
 
 
 class NoProxyHandler(Handler):
-    """The handler in place of `lab_proxy.py` if jupyter-server-proxy is not installed."""
+    """The answer if jupyter-server-proxy is not installed."""
 
     @authenticated
     async def get(self, *_: str) -> None:

@@ -1,7 +1,7 @@
-"""The routes that add a cluster, as `jupyter slurm clusters add` does: write a profile with the way
-to it, look at what it has once the page has logged in, keep the whole profile or drop it.
+"""Routes that add a cluster, as `jupyter slurm clusters add` does.
 
-`commands/new_cluster.py` says what is proposed and written.
+They write a profile with the connection, describe the cluster after the login, and then keep or
+drop the profile.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from jupyter_slurm.wire import ClusterInfo
 
 
 class Template(msgspec.Struct, frozen=True):
-    """A cluster whose guide is known."""
+    """A template of a known cluster."""
 
     name: str
     about: str
     hint: str
-    """A sentence to read before logging in."""
+    """A note to read before the login."""
     ask: dict[str, str]
-    """Each setting that only the user knows -> the question for it."""
+    """Questions by setting, for what only the user knows."""
 
 
 class Ways(msgspec.Struct, frozen=True):
-    """The choices for a new cluster."""
+    """Choices for a new cluster."""
 
     hosts: list[str]
-    """The names in the user's SSH configuration."""
+    """Host names in the user's SSH configuration."""
     templates: list[Template]
 
 
 class Way(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A new cluster and the way to it: a host, or a template with answers to its questions."""
+    """A new cluster: a host, or a template with answers to its questions."""
 
     name: str
     host: str = ""
-    """`[user@]host[:port]`, or a name of ~/.ssh/config."""
+    """`[user@]host[:port]`, or a name in ~/.ssh/config."""
     user: str = ""
     jump: str = ""
-    """Gateways, the outermost first, with commas between."""
+    """Jump hosts, the outermost first, separated by commas."""
     path: str = ""
-    """The folder of Slurm's commands; "": they are on PATH."""
+    """Folder of Slurm's commands; "": PATH has them."""
     env: str = ""
-    """`NAME=VALUE` for these commands, one a line."""
+    """Lines of `NAME=VALUE` for these commands."""
     template: str = ""
     answers: dict[str, str] = {}
 
@@ -67,7 +67,7 @@ class Name(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """The findings on a cluster. The dialog proposes the first item of each list."""
+    """A description of the cluster. The dialog proposes the first item of each list."""
 
     info: ClusterInfo
     python: str | None
@@ -78,7 +78,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The settings beside the way; a template has its own."""
+    """Settings beside the connection; a template has its own."""
 
     name: str
     runtime: str = ""
@@ -88,13 +88,13 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewClusters:
-    """The clusters that pages are adding: their profiles name only the way."""
+    """Clusters that pages are adding, with profiles of only the connection."""
 
     def __init__(self) -> None:
         self._ways: dict[str, dict[str, Setting]] = {}
 
     def ways(self, api: Api, wish: Nothing) -> Ways:
-        """Return the hosts and templates that a new cluster can be made of."""
+        """Return hosts and templates for a new cluster."""
         del api, wish
         known = [templates.read(name) for name in templates.names()]
         return Ways(
@@ -106,18 +106,18 @@ class NewClusters:
         )
 
     def begin(self, api: Api, wish: Way) -> Name:
-        """Write a profile with the way to a new cluster, so that the page can log in. Take the
-        place of one that a page began and left. RequestError."""
+        """Write a profile with the connection, so that the page can log in. Replace an abandoned
+        one. RequestError."""
         way = _way(wish)
         if wish.name not in self._ways:
             save.check_new(wish.name)
         save.write_profile(wish.name, way)
         self._ways[wish.name] = way
-        api.clusters()  # tells all pages of it
+        api.clusters()  # updates all pages
         return Name(wish.name)
 
     def found(self, api: Api, wish: Name) -> Found:
-        """Return what the cluster has. ConfigError: it has no Slurm; LoginNeededError."""
+        """Describe the cluster. ConfigError: no Slurm; LoginNeededError."""
         found = api.describe(wish.name)
         new_cluster.check_slurm(found)
         self._ways[wish.name] = new_cluster.with_login_shell(self._way(wish.name), found)
@@ -144,15 +144,15 @@ class NewClusters:
     def drop(self, api: Api, wish: Name) -> Name:
         """Disconnect from the cluster and remove its profile. NotFoundError."""
         self._way(wish.name)
-        with suppress(JupyterSlurmError):  # there may be no connection
+        with suppress(JupyterSlurmError):  # not connected
             api.disconnect(wish.name)
         save.profile_path(wish.name).unlink(missing_ok=True)
         del self._ways[wish.name]
-        api.clusters()  # tells all pages of it
+        api.clusters()  # updates all pages
         return Name(wish.name)
 
     def close(self) -> None:
-        """Remove the profiles that no page can keep any more, since this server ends."""
+        """Remove unfinished profiles when the server ends."""
         for name in self._ways:
             save.profile_path(name).unlink(missing_ok=True)
         self._ways.clear()
@@ -170,7 +170,7 @@ def _way(wish: Way) -> dict[str, Setting]:
         commands = new_cluster.commands([wish.path.strip()], wish.env.splitlines())
         return new_cluster.way(wish.host, wish.user, jump=jump) | commands
     if wish.template not in templates.names():
-        raise NotFoundError(f"There is no template `{wish.template}`.")
+        raise NotFoundError(f"Unknown template `{wish.template}`.")
     return new_cluster.by_template(templates.read(wish.template), {}, wish.answers)
 
 
@@ -183,11 +183,11 @@ STEPS: Mapping[str, tuple[type[Any], Callable[[NewClusters, Api, Any], object]]]
         "cluster_drop": (Name, NewClusters.drop),
     }
 )
-"""Each route's name -> what it takes, and what it does."""
+"""Argument type and method by route."""
 
 
 class NewClusterHandler(StatefulHandler[NewClusters]):
-    """`POST cluster_STEP`: one step of adding a cluster."""
+    """`POST cluster_STEP`: a step of adding a cluster."""
 
     @authenticated
     async def post(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The server's own routes: jobs made from its files, a log as a file, the OpenAPI document."""
+"""Routes for jobs from the server's files, and a log as a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.server import files
 from jupyter_slurm.server.calls import EXECUTE, OWN
 from jupyter_slurm.server.handlers import Handler
-from jupyter_slurm.server.openapi import document
 from jupyter_slurm.wire import JobSpec
 
 
@@ -24,7 +23,7 @@ class _FileHandler(Handler):
 
 class _LineHandler(_FileHandler):
     async def spec_maker(self, name: str) -> Callable[[Api], JobSpec]:
-        """Return a function, which may block, that makes the job's spec from the body."""
+        """Return a function that makes the spec from the body and may block."""
         await self.permit(OWN[name])
         wish = self.wish(files.LineWish)
         pushes = await self.may(EXECUTE)
@@ -38,7 +37,7 @@ class _LineHandler(_FileHandler):
 
 
 class SpecHandler(_LineHandler):
-    """`POST spec`: a line and a text or file -> JobSpec."""
+    """`POST spec`: return the JobSpec of a line with a text or file."""
 
     @authenticated
     async def post(self) -> None:
@@ -46,7 +45,7 @@ class SpecHandler(_LineHandler):
 
 
 class OutlookHandler(_LineHandler):
-    """`POST outlook`: the same -> Preview, in one step: a form asks while its user types."""
+    """`POST outlook`: return the Preview of the same, as the user types."""
 
     @authenticated
     async def post(self) -> None:
@@ -55,7 +54,7 @@ class OutlookHandler(_LineHandler):
 
 
 class NotebookHandler(_FileHandler):
-    """`POST notebook`: a file of this server's -> Job."""
+    """`POST notebook`: submit a file and return the Job."""
 
     @authenticated
     async def post(self) -> None:
@@ -68,7 +67,7 @@ class NotebookHandler(_FileHandler):
 
 
 class ExecutedHandler(_FileHandler):
-    """`POST executed`: writes a job's executed notebook beside the notebook -> its path."""
+    """`POST executed`: save a job's executed notebook beside the notebook; return its path."""
 
     @authenticated
     async def post(self) -> None:
@@ -83,7 +82,7 @@ class ExecutedHandler(_FileHandler):
 
 
 class LogHandler(Handler):
-    """`GET logfile?job_id=…[&task=…]`: all of a job's output, or a task's, as a file to keep."""
+    """`GET logfile?job_id=…[&task=…]`: download the output of a job or task."""
 
     @authenticated
     async def get(self) -> None:
@@ -106,16 +105,6 @@ class LogHandler(Handler):
         except StreamClosedError:
             return
         except JupyterSlurmError:
-            self.detach().close()  # a normal end would mean that this was all
+            self.detach().close()  # a normal end would mean that the file is complete
             return
         self.finish(set_content_type="text/plain; charset=utf-8")
-
-
-class DocumentHandler(Handler):
-    """`GET openapi.json`"""
-
-    @authenticated
-    async def get(self) -> None:
-        self.check_page()
-        await self.permit(OWN["openapi.json"])
-        self.finish(document(self.base_url))

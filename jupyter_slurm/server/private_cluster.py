@@ -1,4 +1,4 @@
-"""The route that starts the private Slurm of this machine, as `jupyter slurm up` does."""
+"""The route that starts the private local Slurm, as `jupyter slurm up` does."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from jupyter_slurm.server.kernels import Nothing
 from jupyter_slurm.server.relay import in_thread
 
 _WAIT_S = 1.0
-"""How long an answer waits for the end: a page asks again, and shows meanwhile how far it is."""
+"""Seconds that an answer waits for the end; the page shows progress and asks again."""
 
 
 class Start(msgspec.Struct, frozen=True):
-    """How far the start is."""
+    """Progress of the start."""
 
     said: tuple[str, ...]
-    """The steps so far, the latest last."""
+    """Steps so far, the latest last."""
     done: bool
 
 
 class PrivateCluster:
-    """The private cluster, started once for all pages that ask for it at the same time."""
+    """The private cluster, started once for concurrent requests."""
 
     def __init__(self) -> None:
         self._said: list[str] = []
         self._start: asyncio.Future[LocalStatus] | None = None
 
     async def up(self) -> Start:
-        """Start the private Slurm of this machine, and tell how far it is: to be called again
-        until it is done, which is safe. ConfigError: packages are missing; LocalClusterError."""
+        """Start the private Slurm and return the progress; repeat until it is done. ConfigError:
+        packages are missing; LocalClusterError."""
         start = self._start
         if start is None or start.done():
             said: list[str] = []
@@ -50,7 +50,7 @@ class PrivateCluster:
 
 
 class UpHandler(StatefulHandler[PrivateCluster]):
-    """`POST up`: start the private cluster -> how far that is."""
+    """`POST up`: start the private cluster and return the progress."""
 
     @authenticated
     async def post(self) -> None:

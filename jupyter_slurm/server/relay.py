@@ -1,7 +1,6 @@
-"""The one way from the Jupyter server to the agent: blocking calls meet the event loop here.
+"""The Jupyter server's client of the agent, where blocking calls meet the event loop.
 
-Nothing here knows the callers or their calls. The first caller starts the agent; later the client
-itself finds or starts another one.
+The first call starts the agent.
 """
 
 from __future__ import annotations
@@ -23,12 +22,10 @@ from jupyter_slurm.wire import Problem
 
 _CALLS = 48
 _WAITS = 96
-"""The most requests at the agent at once: for answers, and for news. Those that wait for news
-cannot block the others, and the agent (256 threads) has room for other clients."""
+"""Maximum concurrent requests, without and with `wait_s`. Waiting requests do not block the others,
+and leave room for other clients of the agent (256 threads)."""
 
-_INTERNAL = Problem(
-    code="internal", message="This failed inside the Jupyter server, whose log says more."
-)
+_INTERNAL = Problem(code="internal", message="Internal error. See the Jupyter server's log.")
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
@@ -39,19 +36,19 @@ class AgentAnswer(NamedTuple):
 
 
 class Relay:
-    """The relay to the agent for everybody on this server."""
+    """The relay of all routes to the agent."""
 
     def __init__(self, connect: Callable[[], AgentClient]) -> None:
-        """Prepare to relay; `connect` returns the client, and may take long."""
+        """`connect` returns the client and may block."""
         self._connect = connect
         self._client: AgentClient | None = None
         self._calls = asyncio.Semaphore(_CALLS)
         self._waits = asyncio.Semaphore(_WAITS)
         self.caller = f"server-{secrets.token_hex(8)}"
-        """The caller of logins that begin here: the user of this server."""
+        """Caller of logins that start here."""
 
     async def ask(self, name: str, body: bytes, wait_s: float = 0.0) -> AgentAnswer:
-        """Return the agent's answer, unread; an error that prevents one is an answer too."""
+        """Return the agent's encoded answer, also for errors."""
 
         def work(agent: AgentClient) -> AgentAnswer:
             return AgentAnswer(*agent.relay(name, body, wait_s))
@@ -60,12 +57,12 @@ class Relay:
             return await self._with_agent(work, self._waits if wait_s else self._calls)
         except JupyterSlurmError as exc:
             return AgentAnswer(exc.status, body_of(exc))
-        except Exception:  # noqa: BLE001 - the caller must hear of it
-            _log.exception("jupyter-slurm: %s could not be asked for", name)
+        except Exception:  # noqa: BLE001 - reported to the caller
+            _log.exception("jupyter-slurm: %s failed", name)
             return AgentAnswer(500, msgspec.json.encode(_INTERNAL))
 
     async def with_agent(self, work: Callable[[AgentClient], _T]) -> _T:
-        """Call `work`, which may block, with the agent; return its result or raise its error."""
+        """Call `work`, which may block, with the agent."""
         return await self._with_agent(work, self._calls)
 
     def close(self) -> None:
@@ -75,12 +72,12 @@ class Relay:
     async def _with_agent(self, work: Callable[[AgentClient], _T], places: asyncio.Semaphore) -> _T:
         await places.acquire()
         future = in_thread(lambda: work(self._agent()))
-        # The place is free when the thread has ended, whether or not a caller still waits for it.
+        # Released when the thread ends, even if the caller has left.
         future.add_done_callback(lambda _: places.release())
         return await asyncio.shield(future)
 
     def _agent(self) -> AgentClient:
-        """Return the client, connecting without a lock, so that a slow agent delays nobody."""
+        """Return the client; connect without a lock, so that a slow agent delays no other call."""
         client = self._client
         if client is None:
             client = self._client = self._connect()
@@ -88,7 +85,7 @@ class Relay:
 
 
 def in_thread(work: Callable[[], _T]) -> asyncio.Future[_T]:
-    """Run `work` in a thread of its own; the end of the process does not wait for it."""
+    """Run `work` in a daemon thread."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_T] = loop.create_future()
 
@@ -97,13 +94,13 @@ def in_thread(work: Callable[[], _T]) -> asyncio.Future[_T]:
             settle(outcome)
 
     def tell(settle: Callable[[Any], None], outcome: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed: the server has ended
+        with suppress(RuntimeError):  # the loop is closed, the server has ended
             loop.call_soon_threadsafe(settle_once, settle, outcome)
 
     def run() -> None:
         try:
             outcome = work()
-        except Exception as exc:  # noqa: BLE001 - raised where it is waited for
+        except Exception as exc:  # noqa: BLE001 - raised in the waiting call
             tell(future.set_exception, exc)
         else:
             tell(future.set_result, outcome)

@@ -1,4 +1,4 @@
-"""A terminal in a running job, as one of this Jupyter server's own terminals."""
+"""A terminal in a running job, among the Jupyter server's own terminals."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from tornado.web import authenticated
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.commands.shell import ANY_SHELL
 from jupyter_slurm.errors import ConfigError
-from jupyter_slurm.readable import visible
+from jupyter_slurm.formatting import visible
 from jupyter_slurm.server.calls import OWN
 from jupyter_slurm.server.handlers import Handler
 
-# $1 the title of the tab, then the program. srun loses all later sizes where the size changes while
-# it starts (22.05: "pty: accept failure"), so the page's own size is waited for: a terminal begins
-# with 24 80. JupyterLab closes the tab with its program: what an exit code other than 0 comes from
-# is left to read.
+# $1 the title of the tab, then the program. If the size changes while srun starts, srun loses all
+# later sizes (22.05: "pty: accept failure"), so wait for the page's size: a terminal starts with
+# 24 80. JupyterLab closes the tab when the program ends, so keep it open after an error.
 _IN_TAB = r"""printf '\033]2;%s\007' "$1"; shift
 tries=20
 while [ "$(stty size)" = "24 80" ] && [ "$tries" -gt 0 ]; do sleep 0.1; tries=$((tries - 1)); done
@@ -34,8 +33,8 @@ class _Wish(msgspec.Struct):
 
 
 class TerminalHandler(Handler):
-    """`POST terminal`: a job, and perhaps one of its nodes -> the new terminal, as Jupyter's own
-    `POST api/terminals` returns it."""
+    """`POST terminal`: open a terminal in a job, on a node if given; answer as Jupyter's
+    `POST api/terminals`."""
 
     @authenticated
     async def post(self) -> None:

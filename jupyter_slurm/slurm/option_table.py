@@ -1,6 +1,6 @@
-"""The table of sbatch's options, 20.11 to 26.05: name, short form, kind of value, one line of help.
+"""Table of sbatch's options, 20.11 to 26.05: name, short form, kind of value, one line of help.
 
-Only data; `option_values` checks each kind, `options` reads lines.
+Only data; `options` reads and checks.
 Source: src/common/slurm_opt.c at the last tag of each release (`since` is the first that has the
 option, `until` the first that no longer has it) and sbatch(1).
 """
@@ -15,12 +15,11 @@ from .versions import SlurmVersion
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. `kind` is `flag` (no value) or the name of a check in `option_values`.
+    """One option. `kind`: `flag` has no value, `text` any; `options` checks the other kinds.
 
-    `value_optional`: `--name` alone is right too. `reserved`: why users may not give it here, None
-    for all others. `choices` are the words that `choice` and `choices` accept. `not_in_cell`: what
-    to do instead if only a batch script may have it. `of_steps`: it applies not to the job itself,
-    only to the steps that srun starts.
+    `value_optional`: `--name` alone is valid too. `reserved`: the reason why users may not use it,
+    or None. `choices`: the words for `choice` and `choices`. `not_in_cell`: a hint, if only a batch
+    script may have it.
     """
 
     name: str
@@ -33,7 +32,6 @@ class Option:
     choices: tuple[str, ...] = ()
     value_optional: bool = False
     not_in_cell: str | None = None
-    of_steps: bool = False
 
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
@@ -51,10 +49,10 @@ _25_05: Final = SlurmVersion(25, 5, 0)
 _25_11: Final = SlurmVersion(25, 11, 0)
 _26_05: Final = SlurmVersion(26, 5, 0)
 
-_ANSWER: Final = "sbatch's answer is read here, so its form cannot be changed."
+_ANSWER: Final = "sbatch's output is parsed, so its format is fixed."
 _NO_JOB: Final = "it makes sbatch print something instead of submitting a job."
 
-_OUTPUT: Final = "The output comes back into the cell, and the job's log has all of it."
+_OUTPUT: Final = "The output is shown in the cell, and the job's log has all of it."
 _CONTAINER: Final = "`--image NAME` runs the cell in a container."
 
 _GRES_FLAGS: Final = tuple(
@@ -69,7 +67,7 @@ _LIMITS: Final = tuple("ALL NONE AS CORE CPU DATA FSIZE MEMLOCK NOFILE NPROC RSS
 
 _TABLE: Final = (
     Option("account", "A", "text", "account that pays for the job"),
-    Option("acctg-freq", None, "text", "how often its use is sampled, in seconds (task=10)"),
+    Option("acctg-freq", None, "text", "sampling interval of its use, in seconds (task=10)"),
     Option(
         "array",
         "a",
@@ -80,9 +78,9 @@ _TABLE: Final = (
     Option("autocomplete", None, "text", "complete an option", _23_02, reserved=_NO_JOB),
     Option("batch", None, "text", "features of the node that runs the batch script"),
     Option("bb", None, "text", "burst buffer wanted"),
-    Option("bbf", None, "path", "file that describes the burst buffer wanted"),
-    Option("begin", "b", "begin", "start not before: 16:00, now+1hour, 2026-01-20T12:34"),
-    Option("chdir", "D", "path", "working folder on the node"),
+    Option("bbf", None, "text", "file that describes the burst buffer wanted"),
+    Option("begin", "b", "text", "earliest start: 16:00, now+1hour, 2026-01-20T12:34"),
+    Option("chdir", "D", "text", "working folder on the node"),
     Option("cluster-constraint", None, "text", "features of the federation's clusters"),
     Option(
         "clusters",
@@ -95,20 +93,20 @@ _TABLE: Final = (
     Option("consolidate-segments", None, "flag", "put segments side by side", _25_11),
     Option("constraint", "C", "text", "features that its nodes must have: a100&nvlink"),
     Option(
-        "container", None, "path", "OCI bundle in which it runs", _21_08, not_in_cell=_CONTAINER
+        "container", None, "text", "OCI bundle in which it runs", _21_08, not_in_cell=_CONTAINER
     ),
     Option("container-id", None, "text", "name of that container", _23_02, not_in_cell=_CONTAINER),
     Option(
         "container-type", None, "text", "runtime of that container", _26_05, not_in_cell=_CONTAINER
     ),
     Option("context", None, "text", "SELinux context", _21_08),
-    Option("contiguous", None, "flag", "nodes that are next to each other"),
+    Option("contiguous", None, "flag", "nodes next to each other"),
     Option("core-spec", "S", "number", "cores left to the system on each node"),
-    Option("cores-per-socket", None, "range", "cores that each socket must have"),
-    Option("cpu-freq", None, "text", "processor speed: low, high, performance, kHz", of_steps=True),
+    Option("cores-per-socket", None, "text", "cores that each socket must have"),
+    Option("cpu-freq", None, "text", "processor speed: low, high, performance, kHz"),
     Option("cpus-per-gpu", None, "count", "CPUs for each GPU"),
     Option("cpus-per-task", "c", "count", "CPUs for each task"),
-    Option("deadline", None, "begin", "give up if it cannot end by then"),
+    Option("deadline", None, "text", "remove it if it cannot end by then"),
     Option("delay-boot", None, "time", "how long it waits for nodes that need no reboot"),
     Option(
         "dependency",
@@ -121,10 +119,9 @@ _TABLE: Final = (
         "m",
         "text",
         "how tasks are laid out on nodes, sockets, cores",
-        of_steps=True,
     ),
-    Option("error", "e", "path", "file for its standard error", not_in_cell=_OUTPUT),
-    Option("exclude", "x", "nodelist", "nodes that it must not get"),
+    Option("error", "e", "text", "file for its standard error", not_in_cell=_OUTPUT),
+    Option("exclude", "x", "text", "nodes that it must not get"),
     Option(
         "exclusive",
         None,
@@ -143,9 +140,9 @@ _TABLE: Final = (
     Option(
         "export-file",
         None,
-        "path",
+        "text",
         "file of environment variables",
-        reserved="variables are handed to the job in a file of its own; give them one by one.",
+        reserved="variables are sent in a file of their own; use --env for each.",
     ),
     Option(
         "external",
@@ -156,7 +153,7 @@ _TABLE: Final = (
         reserved="a job without a script runs nothing.",
     ),
     Option("extra", None, "text", "free text for the site's own scheduling", _23_02),
-    Option("extra-node-info", "B", "geometry", "sockets[:cores[:threads]] of its nodes"),
+    Option("extra-node-info", "B", "text", "sockets[:cores[:threads]] of its nodes"),
     Option(
         "get-user-env",
         None,
@@ -172,13 +169,13 @@ _TABLE: Final = (
         "run as another group",
         reserved="only an administrator may run a job as another group.",
     ),
-    Option("gpu-bind", None, "text", "which tasks get which GPUs: single:1, none", of_steps=True),
-    Option("gpu-freq", None, "text", "GPU speed: low, high, memory=high", of_steps=True),
+    Option("gpu-bind", None, "text", "which tasks get which GPUs: single:1, none"),
+    Option("gpu-freq", None, "text", "GPU speed: low, high, memory=high"),
     Option("gpus", "G", "gpus", "GPUs for the job: 2, a100:2"),
     Option("gpus-per-node", None, "gpus", "GPUs on each node: 2, a100:2"),
     Option("gpus-per-socket", None, "gpus", "GPUs for each socket"),
     Option("gpus-per-task", None, "gpus", "GPUs for each task"),
-    Option("gres", None, "gres", "generic resources on each node: gpu:2, gpu:a100:2"),
+    Option("gres", None, "text", "generic resources on each node: gpu:2, gpu:a100:2"),
     Option("gres-flags", None, "choices", "how those are bound to CPUs", choices=_GRES_FLAGS),
     Option("help", "h", "flag", "print sbatch's help", reserved=_NO_JOB),
     Option(
@@ -194,12 +191,12 @@ _TABLE: Final = (
         None,
         "flag",
         "ignore #PBS lines",
-        not_in_cell="Leave it out: a cell has no #PBS lines.",
+        not_in_cell="Omit it: a cell has no #PBS lines.",
     ),
     Option(
         "input",
         "i",
-        "path",
+        "text",
         "file for its standard input",
         not_in_cell="Open the file in the cell, or send variables with `--in NAMES`.",
     ),
@@ -216,13 +213,13 @@ _TABLE: Final = (
     Option("mail-user", None, "text", "address for that mail"),
     Option("mcs-label", None, "text", "label of the multi-category security plugin"),
     Option("mem", None, "memory", "memory on each node: 64G (0: all of it)"),
-    Option("mem-bind", None, "text", "how tasks are bound to memory", of_steps=True),
+    Option("mem-bind", None, "text", "how tasks are bound to memory"),
     Option("mem-per-cpu", None, "memory", "memory for each CPU: 4G"),
     Option("mem-per-gpu", None, "memory", "memory for each GPU: 60G"),
     Option("mem-update", None, "text", "give back unused memory: PERCENT@TIME", _26_05),
     Option("mincpus", None, "count", "CPUs that each node must have"),
     Option("network", None, "text", "how the network is used"),
-    Option("nice", None, "signed", "lower its priority by so much", value_optional=True),
+    Option("nice", None, "text", "lower its priority by this number", value_optional=True),
     Option(
         "no-kill",
         "k",
@@ -232,9 +229,9 @@ _TABLE: Final = (
         value_optional=True,
     ),
     Option("no-requeue", None, "flag", "never put it back into the queue"),
-    Option("nodefile", "F", "path", "file with the names of the nodes wanted"),
-    Option("nodelist", "w", "nodelist", "nodes that it must get"),
-    Option("nodes", "N", "nodes", "number of nodes: 2, 2-4"),
+    Option("nodefile", "F", "text", "file with the names of the nodes wanted"),
+    Option("nodelist", "w", "text", "nodes that it must get"),
+    Option("nodes", "N", "text", "number of nodes: 2, 2-4"),
     Option("ntasks", "n", "count", "number of tasks"),
     Option("ntasks-per-core", None, "count", "tasks on each core, at most"),
     Option("ntasks-per-gpu", None, "count", "tasks for each GPU"),
@@ -254,30 +251,30 @@ _TABLE: Final = (
         "open-mode",
         None,
         "choice",
-        "append to the output file or start it anew",
+        "append to the output file or truncate it",
         choices=("append", "truncate"),
-        not_in_cell="The output comes back into the cell.",
+        not_in_cell="The output is shown in the cell.",
     ),
-    Option("output", "o", "path", "file for its output", not_in_cell=_OUTPUT),
-    Option("overcommit", "O", "flag", "let tasks share CPUs", of_steps=True),
+    Option("output", "o", "text", "file for its output", not_in_cell=_OUTPUT),
+    Option("overcommit", "O", "flag", "let tasks share CPUs"),
     Option("oversubscribe", "s", "flag", "let it share its nodes with other jobs"),
     Option("parsable", None, "flag", "print the job's id only", reserved=_ANSWER),
     Option("partition", "p", "text", "partition, or several with commas"),
     Option("power", None, "text", "power management (level)", until=_24_05),
     Option("prefer", None, "text", "features that its nodes should have", _22_05),
-    Option("priority", None, "priority", "priority; only an administrator may raise it"),
+    Option("priority", None, "text", "priority; only an administrator may raise it"),
     Option(
         "profile",
         None,
         "choices",
-        "what its use is recorded in detail of",
+        "resources whose use is recorded in detail",
         choices=("all", "none", "energy", "task", "lustre", "network", "filesystem"),
     ),
     Option(
         "propagate",
         None,
         "choices",
-        "limits of this shell that it gets too",
+        "limits of the shell to pass to the job",
         choices=_LIMITS,
         value_optional=True,
     ),
@@ -301,22 +298,21 @@ _TABLE: Final = (
         "network ports kept for it",
         _24_05,
         value_optional=True,
-        of_steps=True,
     ),
     Option("segment", None, "count", "nodes that must be close to each other", _24_05),
     Option("signal", None, "signal", "warn it before its end: USR1@120, B:TERM@60"),
-    Option("sockets-per-node", None, "range", "sockets that its nodes must have"),
+    Option("sockets-per-node", None, "text", "sockets that its nodes must have"),
     Option("spread-job", None, "flag", "spread it over as many nodes as possible"),
     Option("spread-segments", None, "flag", "spread its segments over blocks", _25_11),
     Option("stepmgr", None, "flag", "let its first node manage its steps", _24_05),
-    Option("switches", None, "switches", "leaf switches at most, and how long to wait: 1@30m"),
+    Option("switches", None, "text", "leaf switches at most, and how long to wait: 1@30m"),
     Option("test-only", None, "flag", "say when it would start", reserved=_NO_JOB),
     Option("thread-spec", None, "number", "threads left to the system on each node"),
-    Option("threads-per-core", None, "range", "threads of each core that it may use"),
+    Option("threads-per-core", None, "text", "threads of each core that it may use"),
     Option("time", "t", "time", "time limit: 30m, 2h, 1-12:00:00"),
     Option("time-min", None, "time", "shortest time limit that would do"),
     Option("tmp", None, "memory", "disk space for temporary files on each node"),
-    Option("tres-bind", None, "text", "which tasks get which resources", _23_11, of_steps=True),
+    Option("tres-bind", None, "text", "which tasks get which resources", _23_11),
     Option("tres-per-task", None, "text", "resources for each task: cpu=2,gres/gpu=1", _23_02),
     Option(
         "uid",
@@ -333,8 +329,8 @@ _TABLE: Final = (
         "wait",
         "W",
         "flag",
-        "wait for the job's end",
-        reserved="jobs are watched here, all of a cluster with one query.",
+        "wait until the job ends",
+        reserved="jupyter-slurm watches jobs itself.",
     ),
     Option(
         "wait-all-nodes", None, "choice", "start only when all nodes are ready", choices=("0", "1")
@@ -345,7 +341,7 @@ _TABLE: Final = (
         None,
         "text",
         "command line to run as the script",
-        reserved="the script is written here; put the command into the cell.",
+        reserved="the script is generated; put the command into the cell.",
     ),
 )
 
@@ -364,4 +360,4 @@ EXCLUSIVE: Final = (
     ("ntasks-per-gpu", "tres-per-task"),
     ("nodelist", "nodefile"),
 )
-"""Groups with one option at most (validate_options_*() in src/common/slurm_opt.c)."""
+"""Groups of mutually exclusive options (validate_options_*() in src/common/slurm_opt.c)."""

@@ -1,27 +1,22 @@
-"""scontrol: limits and charges of partitions, reservations of nodes. `sinfo` has what is free."""
+"""scontrol: settings of partitions, reservations of nodes. `sinfo` reports free resources."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
-from .fields import lines, optional, optional_int
+from .fields import lines, optional_int
 from .units import parse_duration_s, parse_epoch, parse_nodelist
 
 _KEY = re.compile(r"(?:^| )([A-Z][A-Za-z]*)=(\S*)")
 _EVERYBODY: Final = frozenset({"ALL", "(null)", "N/A", ""})
-_WEIGHT = re.compile(
-    r"([^=]+)=([0-9]{1,15}(?:\.[0-9]{0,15})?|\.[0-9]{1,15})([KMGTP]?)", re.IGNORECASE
-)
-_MIB: Final = MappingProxyType({"K": 2**-10, "M": 1, "G": 2**10, "T": 2**20, "P": 2**30})
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSettings:
-    """A partition as slurm.conf(5) sets it up. None: no limit, or none of its own."""
+    """A partition's settings in slurm.conf(5). None: no limit, or none of its own."""
 
     name: str
     limit_s: int | None
@@ -29,17 +24,13 @@ class PartitionSettings:
     max_nodes: int | None
     """The most nodes for one job."""
     exclusive: bool
-    """Whether every job gets whole nodes (OverSubscribe=EXCLUSIVE)."""
+    """Jobs get whole nodes (OverSubscribe=EXCLUSIVE)."""
     hidden: bool
     qos: tuple[str, ...]
     accounts: tuple[str, ...]
-    """The accounts that may use it; (): all may."""
-    own_qos: str | None
-    """The QOS whose limits apply to every job in it."""
+    """The accounts that may use it; (): all."""
     default: bool
     up: bool
-    weights: Mapping[str, float]
-    """TRESBillingWeights: TRES in small letters -> billing for one of it, of `mem` for a MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +60,14 @@ def parse_partitions(output: str | bytes) -> dict[str, PartitionSettings]:
 
 
 def parse_reservations(output: str | bytes) -> list[Reservation]:
-    """Parse the reservations of reservations_argv that have nodes, the earliest first."""
+    """Parse the reservations of reservations_argv that have nodes, earliest first."""
     found = (_reservation(fields) for fields in _records(output, "ReservationName"))
     return sorted((one for one in found if one and one.nodes), key=lambda one: one.start_s)
 
 
 def _records(output: str | bytes, first: str) -> list[dict[str, str]]:
     return [
-        dict(reversed(_KEY.findall(line)))  # the first counts: texts come after Slurm's words
+        dict(reversed(_KEY.findall(line)))  # the first counts: free texts follow Slurm's own fields
         for line in lines(output)
         if line.startswith(f"{first}=")
     ]
@@ -92,10 +83,8 @@ def _partition(fields: Mapping[str, str]) -> PartitionSettings:
         hidden=fields.get("Hidden") == "YES",
         qos=_names(fields.get("AllowQos", "")),
         accounts=_names(fields.get("AllowAccounts", "")),
-        own_qos=optional(fields.get("QoS", "")),
         default=fields.get("Default") == "YES",
         up=fields.get("State") == "UP",
-        weights=MappingProxyType(_weights(fields.get("TRESBillingWeights", ""))),
     )
 
 
@@ -118,19 +107,6 @@ def _reservation(fields: Mapping[str, str]) -> Reservation | None:
 
 def _names(text: str) -> tuple[str, ...]:
     return () if text in _EVERYBODY else tuple(text.split(","))
-
-
-def _weights(text: str) -> dict[str, float]:
-    """Parse `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`; a weight is for one of its unit, by default a MiB."""
-    weights = {}
-    for item in (optional(text) or "").split(","):
-        match = _WEIGHT.fullmatch(item.strip())
-        if match is None:
-            continue
-        name, weight, unit = match[1].lower(), float(match[2]), match[3].upper()
-        per = _MIB[unit or "M"] if name == "mem" else _MIB[unit] * 2**20 if unit else 1
-        weights[name] = weight / per
-    return weights
 
 
 def _whole_s(text: str) -> int | None:

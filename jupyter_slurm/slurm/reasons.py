@@ -1,26 +1,23 @@
-"""Explain in plain words why a job waits: every reason code of Slurm, and the free texts instead.
+"""Explain why jobs wait: every reason code of Slurm, and its free texts.
 
 `rejections` explains why sbatch refuses, `diagnosis` why a job failed. Slurm shows one reason at a
-time, which is not always the only one. Source: job_state_reason.c (job_reason_string() in
+time, which may not be the only one. Source: job_state_reason.c (job_reason_string() in
 slurm_protocol_defs.c up to 24.05) of 20.11 to 26.05; free texts: `state_desc` in src/slurmctld.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-from .limit_reasons import explain_limit
-from .reason_table import PREFIXES, REASONS, Meaning
-
-_EXIT_SIGNAL = re.compile(r"RaisedSignal:([0-9]+)")
+from typing import Final, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A reason in words: `sentence` is the fact, `advice` the remedy.
+    """A reason in plain words: `sentence` is the fact, `advice` the remedy.
 
-    `never_starts`: it will not start without a change, so offer to cancel. `known`: False where
-    the sentence is only Slurm's own text. `code`: Slurm's word, or the diagnosis' stable name.
-    `suggested`: what a job has written points to it, and no more.
+    `never_starts`: the job needs a change to start, so offer to cancel it. `known`: False if the
+    sentence is only Slurm's own text. `code`: Slurm's word, or the diagnosis' stable name.
+    `suggested`: only the job's own output points to it.
     """
 
     code: str
@@ -29,6 +26,245 @@ class Explanation:
     never_starts: bool = False
     known: bool = True
     suggested: bool = False
+
+
+class _Meaning(NamedTuple):
+    """`{job}`, `{partition}` and the like are filled in, with a blank before names."""
+
+    sentence: str
+    advice: str
+    never_starts: bool = False
+
+
+_WAIT: Final = "Wait; it starts by itself."
+_WAIT_FOR_JOBS: Final = "Wait for other jobs to end, or ask for less."
+_SUPPORT: Final = "Report it to the cluster's support, with the job ID ({job})."
+_LOOK: Final = "Look at the end of its output."
+_SHORTER: Final = "Submit it again with a shorter --time, or another --qos."
+_OTHER_PARTITION: Final = "Wait, or submit it to another partition."
+_YOURS: Final = "`sacctmgr show assoc user=$USER` lists yours."
+_LAUNCH: Final = _Meaning(
+    "A node could not start it, and Slurm holds it.",
+    "`scontrol release {job}` tries again; `--exclude` avoids a node.",
+)
+_NODES_OUT: Final = _Meaning(
+    "The nodes that could run it are down, drained or reserved.",
+    "Wait, or ask for another GPU type or feature; `sinfo -R` shows why the nodes are out.",
+)
+_NODE_OUT: Final = _Meaning(
+    "A node that it needs is down, drained or reserved.",
+    "Wait, or submit it again without --nodelist.",
+)
+_RESERVATION_GONE: Final = _Meaning(
+    "Its reservation was deleted or has ended.", "Submit it again without --reservation.", True
+)
+_HELD_AGAIN: Final = _Meaning(
+    "Slurm put it back into the queue and holds it.",
+    "Look at its output for the cause, then `scontrol release {job}`.",
+)
+_NO_REASON: Final = _Meaning("Slurm gives no reason.", _WAIT)
+_BURST_BUFFER: Final = _Meaning("An operation of the burst buffer failed.", _SUPPORT)
+
+_REASONS: Final[Mapping[str, _Meaning]] = {
+    "None": _Meaning("Slurm has not considered it yet.", "Wait a minute."),
+    "Priority": _Meaning(
+        "Other jobs are ahead of it in the queue.",
+        "A shorter time limit or fewer resources may let it start sooner. See its priority: "
+        "`%slurm why {job} --priority`.",
+    ),
+    "Resources": _Meaning(
+        "Next in line, waiting for resources.",
+        "Wait. Asking for less (--mem too, where the default is large) can help.",
+    ),
+    "Dependency": _Meaning(
+        "It waits for another job{dependency}.", "Wait until that job has ended."
+    ),
+    "DependencyNeverSatisfied": _Meaning(
+        "The job that it waits for{dependency} did not end as needed, so it will never start.",
+        "Cancel it, and submit it again without that dependency.",
+        True,
+    ),
+    "BeginTime": _Meaning(
+        "Its start time is in the future (after a requeue: about two minutes).",
+        "Wait, or `scontrol update JobId={job} StartTime=now`.",
+    ),
+    "JobHeldUser": _Meaning("On hold (by you).", "`scontrol release {job}` lets it go."),
+    "JobHeldAdmin": _Meaning(
+        "On hold (by an administrator, or by Slurm after a failed start).", _SUPPORT
+    ),
+    "JobHoldMaxRequeue": _Meaning(
+        "It was put back into the queue too many times and is now held.",
+        "Find out why it does not start (its output, the node), then submit it again.",
+        True,
+    ),
+    # Up to 22.05 also the reason of a job that was ended by a signal (later RaisedSignal).
+    "JobLaunchFailure": _LAUNCH,
+    "PartitionDown": _Meaning("The partition{partition} is closed for now.", _OTHER_PARTITION),
+    "PartitionInactive": _Meaning("The partition{partition} takes no jobs now.", _OTHER_PARTITION),
+    "PartitionTimeLimit": _Meaning(
+        "Its time limit is longer than the partition{partition} allows.",
+        "Submit it again with a shorter --time, or to another partition (`sinfo -o '%P %l'`).",
+        True,
+    ),
+    "PartitionNodeLimit": _Meaning(
+        "The partition{partition} cannot give this number of nodes now.",
+        "Change --nodes, use another partition, or wait if nodes of it are down.",
+    ),
+    "PartitionConfig": _Meaning(
+        "The partition{partition} does not accept jobs of this account, QOS or size.",
+        "Submit it to another partition, or with another --account or --qos.",
+    ),
+    "ReqNodeNotAvail": _NODE_OUT,
+    "Reservation": _Meaning("Its reservation has not begun.", _WAIT),
+    "ReservationDeleted": _RESERVATION_GONE,
+    "ReservationInvalid": _RESERVATION_GONE,
+    "BadConstraints": _Meaning(
+        "No node of the cluster has what it asks for.",
+        "Ask for another --constraint, GPU type or less memory per node; `sinfo -o '%P %f %G %m'`.",
+        True,
+    ),
+    "Constraints": _Meaning(
+        "No node that is up now has what it asks for.",
+        "Wait, or ask for another --constraint or GPU type.",
+    ),
+    "Licenses": _Meaning("A software license that it needs is in use.", _WAIT),
+    "MpiPortsBusy": _Meaning("All network ports kept for MPI are in use.", _WAIT),
+    "NvidiaImexChannels": _Meaning("All channels between GPUs of several nodes are in use.", _WAIT),
+    "BurstBufferResources": _Meaning("The burst buffer has no space left for it now.", _WAIT),
+    "BurstBufferStageIn": _Meaning("Its files are being copied into the burst buffer.", _WAIT),
+    "BurstBufferOperation": _BURST_BUFFER,
+    "AssociationJobLimit": _Meaning("Your account has reached its limit of jobs.", _WAIT_FOR_JOBS),
+    "AssociationResourceLimit": _Meaning(
+        "Your account has reached a limit of resources.", _WAIT_FOR_JOBS
+    ),
+    "AssociationTimeLimit": _Meaning(
+        "Its time limit is longer than your account allows.", _SHORTER, True
+    ),
+    "QOSJobLimit": _Meaning("The QOS{qos} has reached its limit of jobs.", _WAIT_FOR_JOBS),
+    "QOSResourceLimit": _Meaning("The QOS{qos} has reached a limit of resources.", _WAIT_FOR_JOBS),
+    "QOSTimeLimit": _Meaning("Its time limit is longer than the QOS{qos} allows.", _SHORTER, True),
+    "MaxMemPerLimit": _Meaning(
+        "It asks for more memory per CPU or node than one job may have.",
+        "Submit it again with less --mem.",
+        True,
+    ),
+    "AccountNotAllowed": _Meaning(
+        "The account{account} may not use the partition{partition}.",
+        "Submit it with another --account or to another partition.",
+        True,
+    ),
+    "QOSNotAllowed": _Meaning(
+        "The QOS{qos} may not be used by this account or in the partition{partition}.",
+        f"Submit it with another --qos; {_YOURS}",
+        True,
+    ),
+    "InvalidAccount": _Meaning(
+        "Its account does not exist or is no longer yours.",
+        f"Submit it with another --account; {_YOURS}",
+        True,
+    ),
+    "InvalidQOS": _Meaning(
+        "Its QOS does not exist or is no longer yours.",
+        f"Submit it with another --qos; {_YOURS}",
+        True,
+    ),
+    "AccountingPolicy": _Meaning(
+        "The site's accounting policy prevents it from starting.",
+        "Use another --account or --qos, or ask the cluster's support.",
+    ),
+    "QOSUsageThreshold": _Meaning(
+        "Your recent usage is above the threshold of the QOS{qos}.", "Wait, or use another --qos."
+    ),
+    "JobArrayTaskLimit": _Meaning(
+        "Its array already runs as many tasks as `%N` in --array allows.",
+        "Wait, or `scontrol update JobId={job} ArrayTaskThrottle=N`.",
+    ),
+    "Prolog": _Meaning("Its nodes are being prepared.", _WAIT),
+    "Cleaning": _Meaning("Slurm is cleaning up after its previous run.", _WAIT),
+    "DeadLine": _Meaning(
+        "It can no longer end before its --deadline.",
+        "Submit it again with a later --deadline or a shorter --time.",
+        True,
+    ),
+    "FedJobLock": _Meaning("Another cluster of the federation is about to start it.", _WAIT),
+    "SchedDefer": _Meaning("The scheduler starts jobs only in its regular cycles.", _WAIT),
+    "MaxPoweredUpNodes": _Meaning("The cluster may not power up more nodes now.", _WAIT),
+    "PowerNotAvail": _Meaning("The cluster's power limit is reached.", _WAIT),
+    "PowerReserved": _Meaning("The remaining power is reserved.", _WAIT),
+    "FrontEndDown": _Meaning("The machine that starts its processes is down.", _SUPPORT),
+    "BlockFreeAction": _Meaning("A block of nodes is being freed.", _WAIT),
+    "BlockMaxError": _Meaning("A block of nodes has an error.", _SUPPORT),
+    "InactiveLimit": _Meaning("Slurm ended it after it was idle for too long.", _LOOK),
+    "TimeLimit": _Meaning("Time limit reached.", "Ask for a longer --time."),
+    "NonZeroExitCode": _Meaning("It ended with an exit code other than 0.", _LOOK),
+    "OutOfMemory": _Meaning("Out of memory.", "Ask for more --mem."),
+    "RaisedSignal": _Meaning("Terminated by a signal.", _LOOK),
+    "NodeDown": _Meaning("A node of it went down.", "Submit it again."),
+    "SystemFailure": _Meaning("Slurm or a node of it failed.", _SUPPORT),
+    "InvalidReason": _NO_REASON,
+    "InvaildReason": _NO_REASON,  # as some releases spell it
+}
+"""Code -> its meaning, 20.11 to 26.05. `_LIMIT` matches those that name a limit."""
+
+OF_ANYBODY: Final[Mapping[str, str]] = {"JobHeldUser": "On hold (by its owner)."}
+"""Sentences that differ for other users' jobs."""
+
+_FREE_TEXTS: Final[tuple[tuple[str, _Meaning], ...]] = (
+    (
+        r"ReqNodeNotAvail, ?Reserved for maintenance",
+        _Meaning(
+            "It would still be running when a maintenance of the cluster begins.",
+            "Ask for a --time that ends before it (`scontrol show reservation`), or wait until it "
+            "is over.",
+        ),
+    ),
+    (r"ReqNodeNotAvail", _NODE_OUT),
+    (r"Nodes required for job are DOWN", _NODES_OUT),
+    (r"Reservation .* (was deleted|is invalid|has ended)", _RESERVATION_GONE),
+    (r"launch failed|launch failure", _LAUNCH),
+    (r"job requeued in (special|held)", _HELD_AGAIN),
+    (
+        r"Job is at or exceeds (QOS|association) .* (minutes|wall limit)",
+        _Meaning(
+            "The job would exceed the time budget of your account or QOS.",
+            "Ask for a shorter --time or less, or use another --account.",
+        ),
+    ),
+    (
+        r"RaisedSignal:53\b",
+        _Meaning(
+            "Its node could not open its output file or its working directory.",
+            "Choose a folder that exists, is writable and is mounted on the nodes.",
+        ),
+    ),
+    (r"[Bb]urst [Bb]uffer|burst_buffer/", _BURST_BUFFER),
+)
+"""Beginnings of free texts (regular expressions), the most specific first."""
+
+_EXIT_SIGNAL = re.compile(r"RaisedSignal:([0-9]+)")
+_LIMIT = re.compile(
+    r"(?P<owner>Assoc|QOS|)(?P<scope>Grp|Max|Min)"
+    r"(?P<resource>Cpu|CPU|Memory|Mem|Node|GRES|Billing|License|BB|Energy|SubmitJobs?|Jobs"
+    r"|WallDuration|Wall|Unknown)"
+    r"(?P<unit>RunMinutes|RunMins|MinutesPerJob|Minutes|PerJob|PerNode|NotSatisfied|)"
+    r"(?:PerUser|PerAccount)?(?:Limit)?"
+)
+"""Codes that name a limit (`QOSMaxGRESPerUser`): three quarters of Slurm's reasons."""
+_RESOURCES: Final[Mapping[str, str]] = {
+    "cpu": "CPUs",
+    "mem": "memory",
+    "node": "nodes",
+    "gres": "GPUs or other generic resources",
+    "billing": "billing units",
+    "license": "licenses",
+    "bb": "burst buffer space",
+    "submitjob": "jobs in the queue",
+    "submitjobs": "jobs in the queue",
+    "jobs": "running jobs",
+    "wall": "run time",
+    "wallduration": "run time",
+    "unknown": "a resource",
+}
 
 
 def explain(
@@ -40,9 +276,9 @@ def explain(
     account: str | None = None,
     dependency: str | None = None,
 ) -> Explanation:
-    """Explain a reason of squeue or scontrol; the other arguments make it more concrete.
+    """Explain a reason of squeue or scontrol; the other arguments make it more specific.
 
-    `dependency` is squeue's `%E`. Return an unknown reason as it is, with known=False.
+    `dependency` is squeue's `%E`. An unknown reason is returned unchanged, with known=False.
 
     >>> explain("Dependency", dependency="afterok:12").sentence
     'It waits for another job (afterok:12).'
@@ -66,20 +302,46 @@ def explain(
             found.never_starts,
         )
     if match := _EXIT_SIGNAL.match(text):
-        ended = f"It was ended by signal {match[1]}."
-        return Explanation(text, ended, "Look at the end of its output for the cause.")
+        return Explanation(text, f"Terminated by signal {match[1]}.", _LOOK)
     return Explanation(
         text,
         f"Slurm says: {text}." if text else "Slurm gives no reason.",
-        "Ask the cluster's support what it means, with the job's id.",
+        "Ask the cluster's support what it means, with the job ID.",
         known=False,
     )
 
 
-def _find(text: str) -> Meaning | None:
-    if meaning := REASONS.get(text or "None"):
+def _find(text: str) -> _Meaning | None:
+    if meaning := _REASONS.get(text or "None"):
         return meaning
-    for pattern, meaning in PREFIXES:
+    for pattern, meaning in _FREE_TEXTS:
         if re.match(pattern, text):
             return meaning
-    return explain_limit(text)
+    match = _LIMIT.fullmatch(text)
+    return None if match is None else _limit(match)
+
+
+def _limit(match: re.Match[str]) -> _Meaning:
+    resource = match["resource"].lower().removesuffix("ory")
+    thing = _RESOURCES.get(resource, resource)
+    owner = "your account" if match["owner"] == "Assoc" else "the QOS{qos}"
+    scope, unit = match["scope"], match["unit"]
+    if scope == "Min":
+        return _Meaning(
+            f"It asks for less {thing} than {owner} requires.",
+            "Submit it again and ask for more, or use another --qos.",
+            never_starts=True,
+        )
+    if scope == "Grp" and (unit == "Minutes" or resource == "wall"):
+        return _Meaning(
+            f"The budget of {owner} ({thing} over time) is used up.",
+            "Ask the project's manager for more, or use another --account.",
+            never_starts=True,
+        )
+    if scope == "Max" and unit in ("PerJob", "PerNode", "MinutesPerJob"):
+        return _Meaning(
+            f"It asks for more {thing} than {owner} allows per job.",
+            "Submit it again and ask for less or a shorter --time, or use another --qos.",
+            never_starts=True,
+        )
+    return _Meaning(f"The limit of {owner} on {thing} is reached.", _WAIT_FOR_JOBS)

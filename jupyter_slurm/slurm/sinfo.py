@@ -1,8 +1,8 @@
-"""sinfo: nodes and partitions, the argv and its parser from one table each."""
+"""sinfo: nodes, and reasons why some accept no jobs; argv and parser from one table each."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -15,7 +15,7 @@ from .fields import (
     record_format,
     split_records,
 )
-from .units import gpus_in_tres, parse_duration_s, parse_epoch
+from .units import gpus_in_tres, parse_epoch
 
 # -O is the only form that knows GresUsed; it pads and cuts each field to its width. A suffix to
 # the width is understood since 20.02 (parse_command_field in src/sinfo/opts.c).
@@ -34,20 +34,6 @@ _NODE_FIELDS: Final[Mapping[str, tuple[str, int]]] = MappingProxyType(
         "reason": ("Reason", 160),
     }
 )
-_PARTITION_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "name": "%P",
-        "availability": "%a",
-        "limit": "%l",
-        "default_time": "%L",
-        "nodes": "%F",
-        "cpus": "%C",
-        "cpus_per_node": "%c",
-        "memory": "%m",
-        "gres": "%G",
-        "nodelist": "%N",
-    }
-)
 _REASON_FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {"name": "%N", "since": "%H", "reason": "%E"}
 )
@@ -60,7 +46,7 @@ _LEADING_NUMBER = re.compile(r"[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class NodeReason:
-    """Slurm's or an administrator's reason why a node takes no jobs."""
+    """The reason of Slurm or an administrator why a node accepts no jobs."""
 
     name: str
     reason: str
@@ -69,11 +55,11 @@ class NodeReason:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node in one of its partitions (a node of two partitions has two rows).
+    """A node in one of its partitions (a node in two partitions has two rows).
 
-    `state` is Slurm's word in small letters (idle, mixed, allocated, drained …) without the `marks`
-    behind it. `cpu_load` is the load average. Texts of 160 characters may have
-    been cut; `gpus_used` is None where the site does not say.
+    `state` is Slurm's word in lower case (idle, mixed, allocated, drained …) without the `marks`
+    after it. `cpu_load` is the load average. Texts of 160 characters may be cut; `gpus_used` is
+    None if not reported.
     """
 
     name: str
@@ -94,38 +80,12 @@ class NodeRow:
 
     @property
     def takes_jobs(self) -> bool:
-        """Tell whether a job could begin on it, were there room; Slurm wakes a sleeping node."""
+        """Return whether a job could start on it, given room; Slurm wakes a sleeping node."""
         return self.state in _TAKE_JOBS and _NO_JOBS.isdisjoint(self.marks)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRow:
-    """A partition; numbers "per node" are the smallest where nodes differ. `limit_s` None: none.
-
-    `nodes_other` and `cpus_other` are neither allocated nor idle: down, drained, reserved.
-    """
-
-    name: str
-    is_default: bool
-    is_up: bool
-    limit_s: int | None
-    default_time_s: int | None
-    nodes: int
-    nodes_allocated: int
-    nodes_idle: int
-    nodes_other: int
-    cpus_allocated: int
-    cpus_idle: int
-    cpus_other: int
-    cpus_total: int
-    cpus_per_node: int | None
-    memory_per_node_mib: int | None
-    gres: str | None
-    nodelist: str | None
-
-
 def nodes_argv() -> list[str]:
-    """Ask for every node, once for each of its partitions."""
+    """Query every node, once per partition."""
     last = list(_NODE_FIELDS)[-1]
     columns = [
         f"{code}:{width}{RECORD_END if name == last else FIELD_END}"
@@ -135,12 +95,12 @@ def nodes_argv() -> list[str]:
 
 
 def reasons_argv(nodes: str) -> list[str]:
-    """Ask why nodes of a list (`n[1-3]`) take no jobs, and since when."""
+    """Query why nodes of a list (`n[1-3]`) accept no jobs, and since when."""
     return ["sinfo", "-h", "-N", "-n", nodes, "-o", record_format(_REASON_FIELDS)]
 
 
 def parse_reasons(output: str | bytes) -> list[NodeReason]:
-    """Parse the rows of reasons_argv, those with a reason."""
+    """Parse the rows of reasons_argv that have a reason."""
     found = (
         NodeReason(one["name"].strip(), one["reason"].strip(), parse_epoch(one["since"]))
         for one in split_records(output, tuple(_REASON_FIELDS))
@@ -148,24 +108,9 @@ def parse_reasons(output: str | bytes) -> list[NodeReason]:
     return [row for row in found if optional(row.reason)]
 
 
-def partitions_argv() -> list[str]:
-    """Ask for every partition, in one line or more (of nodes that differ)."""
-    return ["sinfo", "-h", "-o", record_format(_PARTITION_FIELDS)]
-
-
 def parse_nodes(output: str | bytes) -> list[NodeRow]:
     """Parse the rows of nodes_argv."""
     return [_node(record) for record in split_records(output, tuple(_NODE_FIELDS))]
-
-
-def parse_partitions(output: str | bytes) -> list[PartitionRow]:
-    """Parse one row for each partition of partitions_argv, in Slurm's order."""
-    rows: dict[str, PartitionRow] = {}
-    for record in split_records(output, tuple(_PARTITION_FIELDS)):
-        row = _partition(record)
-        known = rows.get(row.name)
-        rows[row.name] = row if known is None else _joined(known, row)
-    return list(rows.values())
 
 
 def _node(record: Mapping[str, str]) -> NodeRow:
@@ -192,48 +137,6 @@ def _node(record: Mapping[str, str]) -> NodeRow:
     )
 
 
-def _partition(field: Mapping[str, str]) -> PartitionRow:
-    nodes = _four(field["nodes"])
-    cpus = _four(field["cpus"])
-    return PartitionRow(
-        name=field["name"].removesuffix("*"),
-        is_default=field["name"].endswith("*"),
-        is_up=field["availability"].strip() == "up",
-        limit_s=_whole_s(field["limit"]),
-        default_time_s=_whole_s(field["default_time"]),
-        nodes=nodes[3],
-        nodes_allocated=nodes[0],
-        nodes_idle=nodes[1],
-        nodes_other=nodes[2],
-        cpus_allocated=cpus[0],
-        cpus_idle=cpus[1],
-        cpus_other=cpus[2],
-        cpus_total=cpus[3],
-        cpus_per_node=_leading_int(field["cpus_per_node"]),
-        memory_per_node_mib=_leading_int(field["memory"]),
-        gres=optional(field["gres"]),
-        nodelist=optional(field["nodelist"]),
-    )
-
-
-def _joined(one: PartitionRow, two: PartitionRow) -> PartitionRow:
-    return replace(
-        one,
-        nodes=one.nodes + two.nodes,
-        nodes_allocated=one.nodes_allocated + two.nodes_allocated,
-        nodes_idle=one.nodes_idle + two.nodes_idle,
-        nodes_other=one.nodes_other + two.nodes_other,
-        cpus_allocated=one.cpus_allocated + two.cpus_allocated,
-        cpus_idle=one.cpus_idle + two.cpus_idle,
-        cpus_other=one.cpus_other + two.cpus_other,
-        cpus_total=one.cpus_total + two.cpus_total,
-        cpus_per_node=_least(one.cpus_per_node, two.cpus_per_node),
-        memory_per_node_mib=_least(one.memory_per_node_mib, two.memory_per_node_mib),
-        gres=",".join(dict.fromkeys(text for text in (one.gres, two.gres) if text)) or None,
-        nodelist=",".join(text for text in (one.nodelist, two.nodelist) if text) or None,
-    )
-
-
 def _four(text: str) -> tuple[int, int, int, int]:
     """Parse `allocated/idle/other/total`."""
     parts = [part for word in text.split("/", 4) if (part := _leading_int(word)) is not None]
@@ -241,15 +144,6 @@ def _four(text: str) -> tuple[int, int, int, int]:
 
 
 def _leading_int(text: str) -> int | None:
-    """Parse `8`, or the 8 of `8+`, which is how sinfo prints the least of nodes that differ."""
+    """Parse `8`, or the 8 of `8+`, sinfo's form for the minimum of different nodes."""
     match = _LEADING_NUMBER.match(text.strip())
     return optional_int(match[0]) if match else None
-
-
-def _whole_s(text: str) -> int | None:
-    seconds = parse_duration_s(text)
-    return None if seconds is None else int(seconds)
-
-
-def _least(one: int | None, two: int | None) -> int | None:
-    return min((value for value in (one, two) if value is not None), default=None)

@@ -1,90 +1,63 @@
-"""Every job state and flag of Slurm: its long and short name, whether it is an end, its meaning.
+"""Slurm's job states and flags: long and short names, and terminal states.
 
-`reasons` explains why a job waits; `diagnosis` why it failed.
-Source: job_state_string() and job_state_string_compact() in src/common/slurm_protocol_defs.c; the
-same from 19.05 to 26.05, with EXPEDITING since 25.11. The flags come first, in the order in which
-Slurm prints them: a text tool shows the first flag that is set, and else the base state.
+`JobState.word` has the words for users. `reasons` explains why a job waits, `diagnosis` why it
+failed. Source: job_state_string() and job_state_string_compact() in
+src/common/slurm_protocol_defs.c; the same from 19.05 to 26.05, with EXPEDITING since 25.11. Flags
+come first, in the order in which Slurm prints them: a text tool shows the first flag that is set,
+or the base state.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-
-@dataclass(frozen=True, slots=True)
-class StateInfo:
-    """A state; `meaning` is a clause that follows "the job". The word for it is `JobState.word`."""
-
-    name: str
-    compact: str
-    terminal: bool
-    meaning: str
-    known: bool = True
-
-
-def _live(name: str, compact: str, meaning: str) -> StateInfo:
-    return StateInfo(name, compact, False, meaning)
-
-
-def _end(name: str, compact: str, meaning: str) -> StateInfo:
-    return StateInfo(name, compact, True, meaning)
-
-
-_TABLE: Final = (
-    _live("COMPLETING", "CG", "has ended, but its processes or the epilog still run"),
-    _live("STAGE_OUT", "SO", "is copying its results out of the burst buffer"),
-    _live("CONFIGURING", "CF", "has its nodes, and they are booting or being set up"),
-    _live("EXPEDITING", "", "was requeued and is to start again ahead of the others"),
-    _live("RESIZING", "RS", "is changing its size"),
-    _live("REQUEUED", "RQ", "was put back into the queue and starts from scratch"),
-    _live("REQUEUE_FED", "RF", "was put back into the queue of the federation"),
-    _live("REQUEUE_HOLD", "RH", "was put back into the queue and is held until released"),
-    _live("SPECIAL_EXIT", "SE", "ended with an exit code for which Slurm holds jobs"),
-    _live("STOPPED", "ST", "was stopped by a signal and keeps its nodes"),
-    _live("REVOKED", "RV", "was started by another cluster of the federation"),
-    _live("RESV_DEL_HOLD", "RD", "is held because its reservation was deleted"),
-    _live("SIGNALING", "SI", "is being sent a signal"),
-    _live("PENDING", "PD", "waits in the queue"),
-    _live("RUNNING", "R", "is running"),
-    _live("SUSPENDED", "S", "is suspended; its processes are kept"),
-    _end("COMPLETED", "CD", "ended with exit code 0"),
-    _end("CANCELLED", "CA", "was cancelled by its owner or an administrator"),
-    _end("FAILED", "F", "ended with an exit code other than 0, or by a signal"),
-    _end("TIMEOUT", "TO", "ran into its time limit"),
-    _end("NODE_FAIL", "NF", "ended because one of its nodes failed"),
-    _end("PREEMPTED", "PR", "had to make room for a job that goes before it"),
-    _end("BOOT_FAIL", "BF", "could not start because its node did not boot"),
-    _end("DEADLINE", "DL", "could no longer end before its --deadline"),
-    _end("OUT_OF_MEMORY", "OOM", "used more memory than it had asked for"),
+STATES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "COMPLETING": "CG",
+        "STAGE_OUT": "SO",
+        "CONFIGURING": "CF",
+        "EXPEDITING": "",
+        "RESIZING": "RS",
+        "REQUEUED": "RQ",
+        "REQUEUE_FED": "RF",
+        "REQUEUE_HOLD": "RH",
+        "SPECIAL_EXIT": "SE",
+        "STOPPED": "ST",
+        "REVOKED": "RV",
+        "RESV_DEL_HOLD": "RD",
+        "SIGNALING": "SI",
+        "PENDING": "PD",
+        "RUNNING": "R",
+        "SUSPENDED": "S",
+        "COMPLETED": "CD",
+        "CANCELLED": "CA",
+        "FAILED": "F",
+        "TIMEOUT": "TO",
+        "NODE_FAIL": "NF",
+        "PREEMPTED": "PR",
+        "BOOT_FAIL": "BF",
+        "DEADLINE": "DL",
+        "OUT_OF_MEMORY": "OOM",
+    }
 )
+"""Long name -> short name; the flags first, in the order of precedence."""
 
-STATES: Final[Mapping[str, StateInfo]] = MappingProxyType({info.name: info for info in _TABLE})
-"""Long name -> what it is; the flags first, in the order of precedence."""
-
-_COMPACT: Final = MappingProxyType({info.compact: info.name for info in _TABLE if info.compact})
+_ENDS: Final = frozenset(list(STATES)[list(STATES).index("COMPLETED") :])
+_COMPACT: Final = MappingProxyType({short: name for name, short in STATES.items() if short})
 _CANCELLED_BY = re.compile(r"CANCELLED by ([0-9]{1,10})(?![0-9])")
 
 
-def state_info(name: str) -> StateInfo:
-    """Return the data of a state. An unknown one is not an end, so that watching goes on."""
-    info = STATES.get(name)
-    if info is not None:
-        return info
-    return StateInfo(name, "", False, f"is in a state unknown here ({name})", False)
-
-
 def is_terminal(name: str) -> bool:
-    """Return True only for a known end. A job still COMPLETING has not ended: files may change."""
-    return state_info(name).terminal
+    """Return whether the state is a known end. A COMPLETING job has not ended: files may change."""
+    return name in _ENDS
 
 
 def parse_state(text: str) -> str:
-    """Return the long name for a state in the output of any of Slurm's tools.
+    """Return the long name of a state in the output of any Slurm tool.
 
-    This accepts long and compact names, `CANCELLED by 1000` and `CANCELLED+` (sacct, cut off). It
-    returns a word that no release has as it is, in capitals.
+    Accept long and short names, `CANCELLED by 1000` and `CANCELLED+` (cut off by sacct). Return an
+    unknown word in capitals.
 
     >>> parse_state("CANCELLED by 1000"), parse_state("OOM")
     ('CANCELLED', 'OUT_OF_MEMORY')
@@ -104,7 +77,7 @@ def parse_state(text: str) -> str:
 
 
 def cancelled_by(text: str) -> int | None:
-    """Return the uid in sacct's `CANCELLED by UID`; None if it names nobody.
+    """Return the uid in sacct's `CANCELLED by UID`, or None.
 
     >>> cancelled_by("CANCELLED by 1000"), cancelled_by("CANCELLED")
     (1000, None)

@@ -1,26 +1,29 @@
-"""Bytes to and from the machine where Slurm's commands run: one Protocol, a few verbs.
+"""The Protocol `Transport`: processes, files and sockets on the machine that has Slurm's commands.
 
-Knows processes and files, and nothing of Slurm, containers or jobs. Blocking and thread-safe.
-`local.py` is this machine, `ssh.py` one over SSH. Every verb raises `TransportError` when the way
-there fails: `LoginNeededError` when it was not even begun, `ConnectionLostError` when it broke off
-and what was asked for may have happened. What a program says of itself is in `Completed`.
+Knows nothing of Slurm, containers or jobs. Blocking and thread-safe. `local.py` is this machine,
+`ssh/transport.py` a machine over SSH. Each method raises `TransportError` when the connection
+fails: `LoginNeededError` if the operation was not started, `ConnectionLostError` if it may have
+happened. `Completed` has a program's own result.
 """
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, Protocol
 
-from jupyter_slurm.errors import FileAccessError
-from jupyter_slurm.transport import caps
-from jupyter_slurm.transport.connect_callbacks import Answered
+from jupyter_slurm.errors import FileAccessError, ForwardError, JupyterSlurmError
+from jupyter_slurm.transport import limits
+
+_log = logging.getLogger(__name__)
 
 
 class Completed(NamedTuple):
-    """A program that has ended: `returncode` is negative for a signal, as in `subprocess`."""
+    """The result of a program; `returncode` is negative for a signal, as in `subprocess`."""
 
     returncode: int
     stdout: bytes
@@ -28,8 +31,8 @@ class Completed(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A stretch of a file; `limit` None: to its end, which is not far (`caps.FILE_BYTES`). An
-    `offset` below 0 counts from the end."""
+    """A part of a file; `limit` None: up to the end, at most `limits.FILE_BYTES`. A negative
+    `offset` counts from the end."""
 
     path: PurePosixPath
     offset: int = 0
@@ -37,17 +40,50 @@ class Span(NamedTuple):
 
 
 class TimedOutError(Exception):
-    """A program did not end in time and was killed; what it had begun may have happened."""
+    """A program did not end in time and was killed; it may have done its work."""
 
 
-def not_private(folder: PurePosixPath, told: str) -> FileAccessError:
-    """Return `deliver`'s error for a folder open to others; `told`: as `ls -ldn`."""
+Answered = Callable[[JupyterSlurmError | None], None]
+"""Called once, from any thread; must not block. None: the socket is connected and has another
+owner; an error: the socket is still the caller's."""
+
+
+def connect_in_thread(connect: Callable[[], None], answered: Answered) -> None:
+    """Run `connect`, which blocks and raises errors, in a thread of its own."""
+
+    def run() -> None:
+        try:
+            connect()
+        except JupyterSlurmError as exc:
+            answered(exc)
+        except Exception as exc:  # noqa: BLE001 (the caller waits for an answer)
+            _log.exception("a connection failed")
+            answered(ForwardError(f"The connection failed: {exc}."))
+        else:
+            answered(None)
+
+    threading.Thread(target=run, name="connect", daemon=True).start()
+
+
+def wait_connected(connect: Callable[[Answered], None]) -> None:
+    """Return when the socket is connected; raise the error that `connect` was answered."""
+    answer: Future[JupyterSlurmError | None] = Future()
+    connect(answer.set_result)
+    error = answer.result()
+    if error is not None:
+        raise error
+
+
+def not_private(folder: PurePosixPath, listed: str) -> FileAccessError:
+    """Return `upload_and_run`'s error for a folder open to others; `listed`: its `ls -ldn`."""
     return FileAccessError(
-        f"The folder {folder} is not this user's alone, so nothing was put into it.",
-        hint="A job's folder holds its code and the key that its result is signed with. Where the "
-        "file system does not keep what `chmod 700` sets, set `job_root` of the cluster to a "
-        "folder on another; else somebody else has made this one.",
-        detail=told or None,
+        f"The folder {folder} is open to other users, so nothing was written to it.",
+        hint=(
+            "A job's folder contains its code and the key that signs its result. If the file "
+            "system ignores `chmod 700`, set the cluster's `job_root` to a folder on another "
+            "one. Else another user owns the folder."
+        ),
+        detail=listed or None,
     )
 
 
@@ -55,16 +91,16 @@ HANDED_ON = (
     *("LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY"),
     *("LC_NUMERIC", "LC_TIME", "SLURM_BITSTR_LEN", "SLURM_TIME_FORMAT"),
 )
-"""The variables of the user's own environment that sbatch hands on to a job. Programs whose output
-is parsed do not get them."""
+"""The variables of the user's environment that sbatch passes on to a job. Programs whose output is
+parsed do not get them."""
 
 
 class Transport(Protocol):
     def user(self) -> str:
-        """Return the login name there."""
+        """Return the login name."""
 
     def home(self) -> PurePosixPath:
-        """Return the home folder there."""
+        """Return the home folder."""
 
     def run(
         self,
@@ -73,13 +109,13 @@ class Transport(Protocol):
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         timeout_s: float = 60.0,
-        most_bytes: int = caps.OUTPUT_BYTES,
+        most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
         """Run `argv` with `env` added to a small clean environment. TimedOutError; TooMuchError: it
-        printed more than `most_bytes` and was ended; for other verbs `caps.py` says what is too
-        much."""
+        printed more than `most_bytes` and was killed. `limits.py` has the limits of the other
+        methods."""
 
-    def deliver(
+    def upload_and_run(
         self,
         folder: PurePosixPath,
         files: Mapping[str, bytes | Path],
@@ -87,40 +123,37 @@ class Transport(Protocol):
         *,
         timeout_s: float = 60.0,
     ) -> Completed:
-        """Make `folder` (0700) with `files` in it, then run `argv` there: one round trip.
+        """Create `folder` (0700) with `files` in it and run `argv` there, in one round trip.
 
-        A folder that is there is made 0700 as well. So are the two above it where they are not
-        there: an umask has no say in that, nor has an ACL that folders inherit.
-        Names may have one folder in them. Files are 0600, those that begin with `#!` 0700.
-        A `Path` is a local file, moved rather than copied where that can be; one that is gone
-        while its target is there was moved by an earlier call. `argv` also gets the variables
-        HANDED_ON of the user's own environment. TimedOutError. FileAccessError: the
-        files cannot be written (full disk, quota, permissions), or the folder is another user's or
-        cannot be made this one's alone; and `argv` was not run.
+        An existing folder is made 0700, too, as are the two above it if they are missing, whatever
+        the umask or an inherited ACL says. Names may contain one folder. Files are 0600, those that
+        begin with `#!` 0700. A `Path` is a local file and is moved if possible; a missing one whose
+        target exists was moved by an earlier call. `argv` also gets the variables HANDED_ON of the
+        user's environment. TimedOutError. FileAccessError: the files cannot be written (full disk,
+        quota, permissions) or the folder cannot be made private; `argv` did not run.
         """
 
     def grown(
         self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
     ) -> dict[PurePosixPath, int]:
-        """Return the files that are now longer than `sizes` says (0: the file is not there), with
-        their sizes. Wait up to `wait_s` for the first; `wake` ends the wait early."""
+        """Return the files that are now longer than `sizes` (0: missing), with their sizes. Wait up
+        to `wait_s` for the first; `wake` ends the wait early."""
 
     def read(self, path: PurePosixPath, offset: int = 0, limit: int | None = None) -> bytes | None:
-        """Return bytes from `offset` on, as in `Span`; b"" at the end; None: there is no such file.
-        FileAccessError: it is there and cannot be read; NotAFileError: a pipe, a device or a folder
-        is there."""
+        """Return bytes from `offset` on, as in `Span`; b"" at the end; None: no such file.
+        FileAccessError: it cannot be read; NotAFileError: it is a pipe, a device or a folder."""
 
     def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
         """Read several files as `read` does, in one round trip."""
 
     def fetch(self, path: PurePosixPath, most_bytes: int) -> Path:
-        """Return a local path with the content of `path`, without a copy where that can be.
-        FileAccessError: there is more of it, or too little room here."""
+        """Return a local path with the content of `path`, without a copy if possible.
+        FileAccessError: it is larger than `most_bytes`, or the local disk is full."""
 
     def exists(self, path: PurePosixPath) -> bool: ...
 
     def listing(self, folder: PurePosixPath) -> list[str]:
-        """Return the names in `folder` that are UTF-8; [] where there is no such folder."""
+        """Return the names in `folder` that are UTF-8; [] if there is no such folder."""
 
     def send(
         self,
@@ -129,9 +162,8 @@ class Transport(Protocol):
         *,
         stop: threading.Event | None = None,
     ) -> Completed:
-        """Run `argv` with a stream as its standard input, as long as that takes: a real file is
-        read from where it stands to its end. Several may run at once. `stop` ends it early, as a
-        ConnectionLostError."""
+        """Run `argv` with a stream as its standard input; a real file is read from its current
+        position. Several may run at once. `stop` ends it with ConnectionLostError."""
 
     def receive(
         self,
@@ -144,25 +176,24 @@ class Transport(Protocol):
         """Run `argv` with its standard output going to `sink`, a real file; `stdout` is b"". More
         than `most_bytes` is a TooMuchError."""
 
-    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
-        """Connect `sock` with `host:port` as that machine sees it, without waiting for it:
-        `answered` may be called before this returns. Once it stands, bytes flow both ways, each
-        with its own end, and `sock` is closed after both.
-        ForwardError, TransportError."""
+    def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+        """Connect `sock` with `host:port` as the machine sees it, and do not wait; `answered` may
+        be called before this returns. Once connected, bytes flow both ways, each direction ends by
+        itself, and `sock` is closed after both. ForwardError, TransportError."""
 
-    def converse(self, argv: Sequence[str]) -> socket.socket:
-        """Run `argv`, its standard input and output being the other end of the socket that this
-        returns; its standard error is lost. Closing the socket ends its input; what does not end
-        then within a few seconds is killed where that can be."""
+    def open_stream(self, argv: Sequence[str]) -> socket.socket:
+        """Run `argv` and return a socket connected to its standard input and output; its standard
+        error is dropped. Closing the socket ends its input; a program that does not end within a
+        few seconds is killed if possible."""
 
     def on_terminal(
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
     ) -> list[str]:
-        """Put `files` into `folder` as `deliver` does. Return the argv of a program of this machine
-        that runs `argv` there on the terminal that it is started in, and then removes the folder.
-        FileAccessError; ConfigError: this machine has no program for that."""
+        """Upload `files` to `folder` as `upload_and_run` does. Return the argv of a local program
+        that runs `argv` there on its own terminal and then removes the folder. FileAccessError;
+        ConfigError: this machine has no program for that."""
 
     def remove_tree(self, *paths: PurePosixPath) -> None:
-        """Remove files, and folders with all that is in them; what is not there is fine."""
+        """Remove files, and folders with their content; missing ones are ignored."""
 
     def close(self) -> None: ...

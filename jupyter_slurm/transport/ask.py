@@ -1,6 +1,6 @@
-"""What a login asks of a person, and nothing about how the question reaches them.
+"""Questions of a login, independent of how they reach the user.
 
-The opener of a connection passes an `Ask`; secrets go through it and are kept nowhere.
+The opener of a connection passes an `Ask`; answers are not stored.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class Prompt(NamedTuple):
     host: str
     """`user@host` of the hop that this is about."""
     text: str
-    """The host's own words, made fit to be shown; ours for a passphrase or a host key."""
+    """The host's own words, cleaned for display; ours for a passphrase or a host key."""
     instruction: str = ""
     refused: bool = False
-    """The answer before was not right: a host that only asks more says nothing against it."""
+    """The previous answer was wrong. Unknown if the host only asks again."""
 
     @property
     def names_a_key(self) -> bool:
-        """Tell whether a host asks in words for this machine alone. See wire.Question."""
+        """Return whether a host asks for a secret of this machine. See wire.Question."""
         by_host = self.kind in (QuestionKind.SECRET, QuestionKind.TEXT)
-        # The same letters in other widths and forms are the same to a person.
+        # Other widths and forms of letters look the same to the user.
         words = unicodedata.normalize("NFKC", f"{self.instruction}\n{self.text}")
         return by_host and _KEY.search(words) is not None
 
@@ -44,9 +44,9 @@ class Ask(Protocol):
         front end asks the user; LoginError: the user declined or did not answer in time."""
 
 
-def nobody(prompt: Prompt) -> str:
-    """Refuse to answer, for what happens by itself, e.g. coming back after a lost connection."""
+def no_prompt(prompt: Prompt) -> str:
+    """Refuse to answer: for automatic operations, such as a reconnect."""
     raise LoginNeededError(
-        f"{prompt.host} asks for an answer that only you can give.",
+        f"{prompt.host} asks a question that only you can answer.",
         hint="Log in: `%slurm login`.",
     )

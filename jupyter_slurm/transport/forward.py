@@ -1,12 +1,12 @@
-"""A port of this machine that leads elsewhere: its clients, and what becomes of them.
+"""A local port whose connections are forwarded.
 
-Where a connection goes, and over what, is the `Carry` that the port was opened with; its first
-bytes may decide whether it goes there at all (`Admit`). Nothing here knows of clusters or jobs; the
-openers know which ports there are.
+`Connect` decides the target. The callers (jobs/access) decide which ports to open; this module
+knows nothing of clusters and jobs.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import selectors
 import socket
@@ -16,7 +16,6 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from math import inf
 
 from jupyter_slurm.errors import (
     ForwardError,
@@ -26,88 +25,81 @@ from jupyter_slurm.errors import (
     LoginNeededError,
     TransportError,
 )
-from jupyter_slurm.transport.connect_callbacks import Answered
-from jupyter_slurm.transport.loopback import listeners
+from jupyter_slurm.transport import Answered
 from jupyter_slurm.transport.relay_streams import break_off
 from jupyter_slurm.wire import Problem
 
-Carry = Callable[[socket.socket, Answered], None]
-"""Connects a socket with what the port leads to, as `Transport.carry` does; what it raises is an
-answer too."""
-Admit = Callable[[bytes, int], bool]
-"""Looks at the first bytes of a connection, which nobody has taken yet, to the port of that number.
-True: it goes where the port leads; False: there are too few to tell. ForwardError: it does not."""
-TellClient = Callable[[socket.socket, JupyterSlurmError], None]
-"""Takes over the socket of a client that cannot be connected, and tells it; may take a while."""
+Connect = Callable[[socket.socket, Answered], None]
+"""Connects a socket with the target, as `Transport.connect` does; may raise its errors, too."""
 
 _PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
-_MOST_ARRIVALS = 512
-"""Connections that are being made at the same time; further ones are sent away."""
+_MOST_PENDING = 512
+"""Connections that are being made at the same time; further ones are refused."""
 _AT_ONCE = 128
-_MOST_TOLD = 64
-_MOST_AT_DOOR = 256
-"""Connections whose first bytes are waited for; one more, and the oldest is sent away. So a client
-that opens many and says nothing keeps nobody out."""
-_AT_DOOR_S = 30.0
-"""A browser opens connections before it knows what for."""
-_FIRST_BYTES = 1 << 15
+_BACKLOG = 128
+_PORT_TRIES = 64
+"""Ports to try: one that is free on one loopback may be taken on the other."""
+_NO_IPV6 = frozenset((errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL))
+_MOST_UNCHECKED = 256
+"""Connections whose first request is awaited. One more, and the oldest is closed, so that silent
+clients cannot keep others out."""
+_REQUEST_S = 30.0
+"""Seconds to wait for a request: browsers open connections in advance."""
+_HEAD_BYTES = 1 << 15
+_HEAD_END = b"\r\n\r\n"
 _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.005, 0.2
-"""Between looks at a connection that says too little: what is only looked at stays readable."""
+"""Pauses between looks at an incomplete request: data that is only peeked at stays readable."""
 _FINAL = (ForwardError, LoginNeededError, LoginError, HostKeyError)
-"""Waiting does not help: the target refuses, or a person has to do something."""
+"""Errors that no retry helps: the target refuses, or the user has to act."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
-class _Arrival:
+class _Pending:
     """A connection that is being made."""
 
     sock: socket.socket
     give_up_s: float
     again_s: float = 0.0
-    """When it is tried next; both by `time.monotonic()`."""
+    """Time of the next try; both by `time.monotonic()`."""
     pause_s: float = _FIRST_PAUSE_S
 
 
 class Forward:
-    """Listens on both loopbacks from the beginning until `close`, whatever becomes of the way
-    there.
+    """A port on both loopbacks, from the constructor until `close`.
 
-    One thread accepts and tries. `local_port` 0: any number that is free on both. `patience_s`: how
-    long a new connection waits for a way to the cluster that was lost. `tell`: what becomes of one
-    that cannot be made; None: it is broken off. `admit`: the clients to carry; None: all.
-    ForwardError: the port is taken.
+    One thread accepts and tries. `local_port` 0: any port that is free on both loopbacks.
+    `patience_s`: seconds that a new connection waits for a lost connection to the cluster. `host`:
+    forward only HTTP connections whose first request is for `host:PORT`. A connection that cannot
+    be made is reset. ForwardError: the port is taken.
     """
 
     def __init__(
         self,
-        carry: Carry,
+        connect: Connect,
         local_port: int = 0,
         *,
         patience_s: float = _PATIENCE_S,
-        tell: TellClient | None = None,
-        admit: Admit | None = None,
+        host: str | None = None,
     ) -> None:
-        self._carry = carry
-        self._tell = tell
-        self._admit = admit
+        self._connect = connect
+        self.host = host
         self._patience_s = patience_s
-        self._listeners = listeners(local_port)
+        self._listeners = _listeners(local_port)
         self.local_port: int = self._listeners[0].getsockname()[1]
         self.opened_s = time.time()
         self.problem: Problem | None = None
-        """Why the newest connection did not get through; None: it did, or there was none."""
+        """The reason why the latest connection failed, if it did."""
         self._lock = threading.Lock()
-        self._tried: set[_Arrival] = set()
-        """Whose sockets may be another's already."""
-        self._waiting: list[_Arrival] = []
-        """For their next try: all ours."""
-        self._carried: list[socket.socket] = []
-        self._told: set[socket.socket] = set()
-        self._at_door: dict[_Arrival, None] = {}
-        """In the order in which they came; the thread's own, until it ends."""
+        self._tried: set[_Pending] = set()
+        """Connections whose socket may already have another owner."""
+        self._waiting: list[_Pending] = []
+        """Connections that wait for their next try."""
+        self._forwarded: list[socket.socket] = []
+        self._unchecked: dict[socket.socket, None] = {}
+        """Connections whose first request is awaited, the oldest first."""
         self._closed = False
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
@@ -117,9 +109,9 @@ class Forward:
 
     @property
     def connections(self) -> int:
-        """Count the connections that stand."""
+        """Count the open connections."""
         with self._lock:
-            return len(self._standing())
+            return len(self._open())
 
     def close(self) -> None:
         """Break off every connection. The port is free when this returns."""
@@ -130,26 +122,26 @@ class Forward:
             self._wake()
         self._acceptor.join()
         with self._lock:
-            for arrival in [*self._at_door, *self._waiting]:
-                break_off(arrival.sock)
-            for sock in [*self._standing(), *(arrival.sock for arrival in self._tried)]:
+            for pending in self._waiting:
+                break_off(pending.sock)
+            for sock in [*self._open(), *(pending.sock for pending in self._tried)]:
                 _end(sock)
-            for sock in self._told:
-                _end(sock)
+            while self._unchecked:
+                _end(self._unchecked.popitem()[0])
         self._wake_in.close()
         self._wake_out.close()
 
-    def _standing(self) -> list[socket.socket]:
-        """Return the sockets of standing connections: those of ended ones are closed."""
-        self._carried = [sock for sock in self._carried if sock.fileno() != -1]
-        return self._carried
+    def _open(self) -> list[socket.socket]:
+        """Return the sockets of open connections; those of ended ones are closed."""
+        self._forwarded = [sock for sock in self._forwarded if sock.fileno() != -1]
+        return self._forwarded
 
     # --- in the thread ---
 
     def _run(self) -> None:
-        with selectors.DefaultSelector() as selector, ExitStack() as ours:
+        with selectors.DefaultSelector() as selector, ExitStack() as stack:
             for listener in self._listeners:
-                ours.enter_context(listener)
+                stack.enter_context(listener)
                 selector.register(listener, selectors.EVENT_READ, listener)
             selector.register(self._wake_in, selectors.EVENT_READ)
             pause_s: float | None = None
@@ -159,177 +151,184 @@ class Forward:
                     self._wake_in.recv(4096)
                 if self._closed:
                     return
-                for one in ready:
-                    if isinstance(one, _Arrival):
-                        self._look(selector, one)
-                    elif one is not None:
-                        self._take(selector, one)
-                pauses_s = [self._look_again(selector), self._try_again()]
-                pause_s = min((one for one in pauses_s if one is not None), default=None)
+                for listener in filter(None, ready):
+                    self._accept_all(listener)
+                pause_s = self._retry()
 
-    def _take(self, selector: selectors.BaseSelector, listener: socket.socket) -> None:
-        """Accept all clients that wait there."""
+    def _accept_all(self, listener: socket.socket) -> None:
         with self._lock:
-            self._standing()
+            self._open()
         try:
-            self._accept(selector, listener)
+            self._accept(listener)
         except OSError as exc:  # this process has too many files open, e.g.
-            self.problem = ForwardError(f"No connection is taken: {exc.strerror}.").problem()
+            self.problem = ForwardError(f"Cannot accept connections: {exc.strerror}.").problem()
             time.sleep(_FIRST_PAUSE_S)
 
-    def _accept(self, selector: selectors.BaseSelector, listener: socket.socket) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         for _ in range(_AT_ONCE):
             try:
                 sock, _ = listener.accept()
             except BlockingIOError:
                 return
-            with suppress(OSError):  # macOS: it has gone again
+            with suppress(OSError):  # macOS: it is already closed
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if self._admit is None:
-                self._enter(_Arrival(sock, time.monotonic() + self._patience_s))
-            else:
-                self._wait_at_door(selector, sock)
-
-    def _enter(self, arrival: _Arrival) -> None:
-        if len(self._tried) + len(self._waiting) < _MOST_ARRIVALS:
-            self._try(arrival)
-        else:
-            break_off(arrival.sock)
-
-    def _wait_at_door(self, selector: selectors.BaseSelector, sock: socket.socket) -> None:
-        if len(self._at_door) >= _MOST_AT_DOOR:
-            oldest = next(iter(self._at_door))
-            self._leave_door(selector, oldest)
-            break_off(oldest.sock)
-        arrival = _Arrival(sock, time.monotonic() + _AT_DOOR_S, inf, _FIRST_LOOK_S)
-        self._at_door[arrival] = None
-        selector.register(sock, selectors.EVENT_READ, arrival)
-
-    def _look(self, selector: selectors.BaseSelector, arrival: _Arrival) -> None:
-        """Look at what the client has said so far; nothing of that is taken."""
-        if self._admit is None or arrival not in self._at_door:
-            return
-        first, admitted = b"", False
-        try:
-            first = arrival.sock.recv(_FIRST_BYTES, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-            admitted = self._admit(first, self.local_port)
-        except BlockingIOError:
-            return
-        except ForwardError as exc:
-            self._leave_door(selector, arrival)
+            if self.host is None:
+                self._begin(sock)
+                continue
             with self._lock:
-                self._send_away(arrival.sock, exc)
-            return
-        except OSError:  # it has broken
-            pass
-        except Exception:  # noqa: BLE001 (the thread never dies silently)
-            _log.exception("who came to port %d could not be looked at", self.local_port)
-            first = b""
-        if not admitted and 0 < len(first) < _FIRST_BYTES:
-            self._rest(selector, arrival.sock)
-            arrival.again_s = time.monotonic() + arrival.pause_s
-            arrival.pause_s = min(2 * arrival.pause_s, _LONGEST_LOOK_S)
-            return
-        self._leave_door(selector, arrival)
-        if admitted:
-            self._enter(_Arrival(arrival.sock, time.monotonic() + self._patience_s))
+                if len(self._unchecked) >= _MOST_UNCHECKED:
+                    oldest = next(iter(self._unchecked))
+                    del self._unchecked[oldest]
+                    _end(oldest)
+                self._unchecked[sock] = None
+            threading.Thread(target=self._check, args=[sock], name="tunnel", daemon=True).start()
+
+    def _begin(self, sock: socket.socket) -> None:
+        if len(self._tried) + len(self._waiting) < _MOST_PENDING:
+            self._try(_Pending(sock, time.monotonic() + self._patience_s))
         else:
-            break_off(arrival.sock)
+            break_off(sock)
 
-    def _leave_door(self, selector: selectors.BaseSelector, arrival: _Arrival) -> None:
-        del self._at_door[arrival]
-        self._rest(selector, arrival.sock)
-
-    def _rest(self, selector: selectors.BaseSelector, sock: socket.socket) -> None:
-        with suppress(KeyError):  # it said too little, and waits for the next look
-            selector.unregister(sock)
-
-    def _look_again(self, selector: selectors.BaseSelector) -> float | None:
-        """Look at those that are due; return seconds until the next. None: nobody waits."""
-        now_s = time.monotonic()
-        for arrival in [one for one in self._at_door if one.again_s <= now_s]:
-            self._look(selector, arrival)
-        for arrival in [one for one in self._at_door if one.give_up_s <= now_s]:
-            self._leave_door(selector, arrival)
-            break_off(arrival.sock)
-        next_s = min((min(one.again_s, one.give_up_s) for one in self._at_door), default=None)
-        return None if next_s is None else max(0.0, next_s - now_s)
-
-    def _try_again(self) -> float | None:
-        """Try those that are due; return seconds until the next. None: nobody waits."""
+    def _retry(self) -> float | None:
+        """Try the connections that are due; return seconds until the next. None: none waits."""
         now_s = time.monotonic()
         with self._lock:
-            due = [arrival for arrival in self._waiting if arrival.again_s <= now_s]
-            self._waiting = [arrival for arrival in self._waiting if arrival.again_s > now_s]
-        for arrival in due:
-            self._try(arrival)
+            due = [pending for pending in self._waiting if pending.again_s <= now_s]
+            self._waiting = [pending for pending in self._waiting if pending.again_s > now_s]
+        for pending in due:
+            self._try(pending)
         with self._lock:
-            next_s = min((arrival.again_s for arrival in self._waiting), default=None)
+            next_s = min((pending.again_s for pending in self._waiting), default=None)
         return None if next_s is None else max(0.0, next_s - now_s)
-
-    def _try(self, arrival: _Arrival) -> None:
-        with self._lock:
-            self._tried.add(arrival)
-        try:
-            self._carry(arrival.sock, partial(self._answered, arrival))
-        except JupyterSlurmError as exc:
-            self._answered(arrival, exc)
-        except Exception as exc:  # noqa: BLE001 (the thread never dies silently)
-            _log.exception("a connection to port %d stumbled", self.local_port)
-            self._answered(arrival, ForwardError(f"The connection failed: {exc}."))
 
     # --- in any thread ---
 
-    def _answered(self, arrival: _Arrival, error: JupyterSlurmError | None) -> None:
+    def _check(self, sock: socket.socket) -> None:
+        """Forward a connection whose first request is for `host`; break off any other."""
+        pause_s, until_s = _FIRST_LOOK_S, time.monotonic() + _REQUEST_S
+        meant = False
+        with suppress(OSError):
+            sock.settimeout(_REQUEST_S)
+            while sock in self._unchecked and time.monotonic() < until_s:
+                head, end, _ = sock.recv(_HEAD_BYTES, socket.MSG_PEEK).partition(_HEAD_END)
+                if end or not head or len(head) == _HEAD_BYTES:
+                    meant = bool(end) and is_for(f"{self.host}:{self.local_port}", head)
+                    break
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
+            sock.settimeout(None)
+        with self._lock:
+            meant = meant and sock in self._unchecked
+            self._unchecked.pop(sock, None)
+        if meant:
+            self._begin(sock)
+        else:
+            break_off(sock)
+
+    def _try(self, pending: _Pending) -> None:
+        with self._lock:
+            self._tried.add(pending)
+        try:
+            self._connect(pending.sock, partial(self._answered, pending))
+        except JupyterSlurmError as exc:
+            self._answered(pending, exc)
+        except Exception as exc:  # noqa: BLE001 (the thread never dies silently)
+            _log.exception("a connection to port %d failed", self.local_port)
+            self._answered(pending, ForwardError(f"The connection failed: {exc}."))
+
+    def _answered(self, pending: _Pending, error: JupyterSlurmError | None) -> None:
         self.problem = None if error is None else error.problem()
         with self._lock:
-            self._tried.discard(arrival)
+            self._tried.discard(pending)
             if error is None:
-                self._carried.append(arrival.sock)
+                self._forwarded.append(pending.sock)
                 if self._closed:
-                    _end(arrival.sock)
-            elif self._closed:
-                break_off(arrival.sock)
-            elif not _may_pass(error, arrival):
-                self._send_away(arrival.sock, error)
+                    _end(pending.sock)
+            elif self._closed or not _may_pass(error, pending):
+                break_off(pending.sock)
             else:
-                arrival.again_s = time.monotonic() + arrival.pause_s
-                arrival.pause_s = min(2 * arrival.pause_s, _LONGEST_PAUSE_S)
-                self._waiting.append(arrival)
+                pending.again_s = time.monotonic() + pending.pause_s
+                pending.pause_s = min(2 * pending.pause_s, _LONGEST_PAUSE_S)
+                self._waiting.append(pending)
                 self._wake()
-
-    def _send_away(self, sock: socket.socket, error: JupyterSlurmError) -> None:
-        """Tell a client why it cannot be carried, or break off; the caller holds the lock."""
-        tell = self._tell
-        if tell is None or len(self._told) >= _MOST_TOLD:
-            break_off(sock)
-            return
-
-        def run() -> None:
-            try:
-                tell(sock, error)
-            except Exception:  # noqa: BLE001 (the thread never dies silently)
-                _log.exception("who came to port %d could not be told why", self.local_port)
-                break_off(sock)
-            finally:
-                with self._lock:
-                    self._told.discard(sock)
-
-        self._told.add(sock)
-        threading.Thread(target=run, name="told", daemon=True).start()
 
     def _wake(self) -> None:
         with suppress(BlockingIOError):  # full: it wakes anyway
             self._wake_out.send(b"!")
 
 
-def _may_pass(error: JupyterSlurmError, arrival: _Arrival) -> bool:
+def is_for(place: str, head: bytes) -> bool:
+    """Return whether the head of an HTTP request is unambiguously for `place` (`HOST:PORT`).
+
+    A browser uses a connection for one name and port only, so this holds for all later requests.
+    """
+    request, *lines = head.split(b"\r\n")
+    method, _, target = request.partition(b" ")
+    path, _, version = target.partition(b" ")
+    fields = [line.partition(b":") for line in lines]
+    hosts = [value.strip(b" \t").lower() for name, _, value in fields if name.lower() == b"host"]
+    return (
+        method.isalpha()
+        and path.startswith(b"/")
+        and version == b"HTTP/1.1"
+        and all(colon and name and name == name.strip() for name, colon, _ in fields)
+        and not any(byte in head.replace(b"\r\n", b"") for byte in b"\r\n\0")
+        and hosts == [place.encode()]
+    )
+
+
+def _listeners(port: int) -> list[socket.socket]:
+    """Return a listening socket for each loopback of this machine, all with the same port.
+
+    A browser tries ::1 and 127.0.0.1 for each name below localhost; another user may listen at an
+    address that we leave out. ForwardError: the port is taken on one of them.
+    """
+    for _ in range(1 if port else _PORT_TRIES):
+        first = _listener("127.0.0.1", port)
+        try:
+            second = _listener("::1", first.getsockname()[1])
+        except _NoLoopbackError:
+            return [first]
+        except ForwardError:
+            first.close()
+            if port:
+                raise
+        else:
+            return [first, second]
+    raise ForwardError(
+        f"Found no port that is free at both 127.0.0.1 and ::1 in {_PORT_TRIES} tries.",
+        hint="`ss -ltnp` shows the programs that listen.",
+    )
+
+
+class _NoLoopbackError(Exception):
+    """This machine has no such loopback."""
+
+
+def _listener(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        listener = socket.create_server((address, port), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as exc:
+        number = getattr(exc, "errno", None)
+        if family == socket.AF_INET6 and (number in _NO_IPV6 or not socket.has_ipv6):
+            raise _NoLoopbackError from exc
+        reason = getattr(exc, "strerror", None) or str(exc)
+        raise ForwardError(
+            f"Cannot use port {port} of this machine at {address}: {reason}.",
+            hint="Leave out the local port to use any free one. `ss -ltnp` shows who listens.",
+        ) from exc
+    listener.setblocking(False)
+    return listener
+
+
+def _may_pass(error: JupyterSlurmError, pending: _Pending) -> bool:
     if isinstance(error, _FINAL) or not isinstance(error, TransportError):
         return False
-    return time.monotonic() < arrival.give_up_s
+    return time.monotonic() < pending.give_up_s
 
 
 def _end(sock: socket.socket) -> None:
-    """End both directions; the thread that carries it sees that, and closes it."""
+    """End both directions; the thread that forwards it then closes it."""
     with suppress(OSError):  # it has just ended
         sock.shutdown(socket.SHUT_RDWR)

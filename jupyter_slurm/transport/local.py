@@ -21,13 +21,21 @@ from typing import BinaryIO
 
 from jupyter_slurm.errors import FileAccessError, ForwardError, TransportError
 from jupyter_slurm.places import make_private
-from jupyter_slurm.transport import HANDED_ON, Completed, Span, caps, local_program, not_private
-from jupyter_slurm.transport.connect_callbacks import Answered, call_back
-from jupyter_slurm.transport.on_terminal import ONLY_TERMINALS_VARIABLES, START, exports, script
+from jupyter_slurm.transport import (
+    HANDED_ON,
+    Answered,
+    Completed,
+    Span,
+    connect_in_thread,
+    limits,
+    local_program,
+    not_private,
+)
+from jupyter_slurm.transport.terminal_script import ONLY_TERMINALS_VARIABLES, START, exports, script
 
 _TICKS_PER_QUIET_TIME = 25
-"""A file is looked at 25 times in the time that has passed since something last happened: what
-happens is seen after at most 4 % of the time that one had to wait for it anyway."""
+"""A file is checked 25 times in the time since the last change, so a change is noticed after at
+most 4 % of that time."""
 _SHORTEST_TICK_S = 0.001
 _LONGEST_TICK_S = 0.25
 
@@ -35,12 +43,12 @@ _CONNECT_S = 30.0
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "KRB5CCNAME", "SSH_AUTH_SOCK", "TZ")
-"""The variables of our environment that programs there need. Slurm's own variables, tokens and
-passwords must not reach them: sbatch would hand them to the job."""
+"""The variables of our environment that programs need. Slurm's own variables, tokens and passwords
+must not reach them: sbatch would pass them on to the job."""
 
 
 class LocalTransport:
-    """`path` is put in front of PATH; `env` is added to what every program gets."""
+    """`path` precedes PATH; `env` is added to every program's environment."""
 
     def __init__(self, path: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
         account = pwd.getpwuid(os.getuid())
@@ -71,11 +79,11 @@ class LocalTransport:
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         timeout_s: float = 60.0,
-        most_bytes: int = caps.OUTPUT_BYTES,
+        most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
         return self._run(argv, None, env, stdin, timeout_s, most_bytes)
 
-    def deliver(
+    def upload_and_run(
         self,
         folder: PurePosixPath,
         files: Mapping[str, bytes | Path],
@@ -89,15 +97,17 @@ class LocalTransport:
             _require_private(target)
             for parent in {PurePosixPath(name).parent for name in files if "/" in name}:
                 (target / parent).mkdir(mode=0o700, exist_ok=True)
-            # On the way there each has a name of its own: another may do the same now.
+            # Each file gets a temporary name of its own: another call may write the same files.
             ending = f".{secrets.token_hex(4)}.partial"
             for name, content in files.items():
                 _place(f"{target}/{name}", content, ending)
         except OSError as exc:
             raise FileAccessError(
-                f"The job's files cannot be written to {target}: {exc.strerror or exc}.",
-                hint="Is the disk full, or over quota? `job_root` of the "
-                "cluster says where jobs live.",
+                f"Cannot write the job's files to {target}: {exc.strerror or exc}.",
+                hint=(
+                    "Check the disk space and your quota. The cluster's `job_root` sets "
+                    "where jobs live."
+                ),
             ) from exc
         own = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
         return self._run(argv, target, own | self._env, b"", timeout_s)
@@ -119,19 +129,19 @@ class LocalTransport:
         try:
             with open(path, "rb", opener=_without_waiting) as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    raise caps.no_file(path)
+                    raise limits.no_file(path)
                 # Further back than the beginning: from the beginning.
                 end = file.seek(0, os.SEEK_END) if offset < 0 else 0
                 file.seek(max(0, end + offset) if offset < 0 else offset)
-                data = file.read(caps.FILE_BYTES + 1 if limit is None else limit)
+                data = file.read(limits.FILE_BYTES + 1 if limit is None else limit)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except IsADirectoryError:
-            raise caps.no_file(path) from None
+            raise limits.no_file(path) from None
         except OSError as exc:
-            raise FileAccessError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
-        if limit is None and len(data) > caps.FILE_BYTES:
-            raise caps.too_large(path, caps.FILE_BYTES)
+            raise FileAccessError(f"Cannot read {path}: {exc.strerror or exc}.") from exc
+        if limit is None and len(data) > limits.FILE_BYTES:
+            raise limits.too_large(path, limits.FILE_BYTES)
         return data
 
     def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
@@ -174,10 +184,10 @@ class LocalTransport:
         end = os.lseek(file, 0, os.SEEK_CUR) + most_bytes
 
         def look() -> None:
-            """Check what the program, which writes to the file itself, has written so far."""
+            """Check the size of the file, which the program itself writes."""
             local_program.raise_if(stop)
             if os.lseek(file, 0, os.SEEK_CUR) > end:
-                raise caps.too_much_output(argv[0], "standard output", most_bytes)
+                raise limits.too_much_output(argv[0], "standard output", most_bytes)
 
         process = self._start(argv, None, None, stdin=none, stdout=file, stderr=pipe)
         completed = local_program.gather(process, argv[0], look=look)
@@ -185,21 +195,21 @@ class LocalTransport:
         sink.seek(os.lseek(file, 0, os.SEEK_CUR))
         return completed
 
-    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
-        call_back(lambda: _connect(sock, host, port), answered)
+    def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+        connect_in_thread(lambda: _connect(sock, host, port), answered)
 
-    def converse(self, argv: Sequence[str]) -> socket.socket:
+    def open_stream(self, argv: Sequence[str]) -> socket.socket:
         near, far = socket.socketpair()
         with near, far:
             process = self._start(argv, None, None, stdin=far.fileno(), stdout=far.fileno())
-            return local_program.Conversation(process, near)
+            return local_program.ProgramSocket(process, near)
 
     def on_terminal(
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
     ) -> list[str]:
         env = {name: value for name, value in self._env.items() if name != "TERM"}
         text = script(str(folder), argv, ONLY_TERMINALS_VARIABLES + exports(env))
-        self.deliver(folder, {**files, START: text}, ["true"])
+        self.upload_and_run(folder, {**files, START: text}, ["true"])
         return ["/bin/sh", f"{folder}/{START}"]
 
     def remove_tree(self, *paths: PurePosixPath) -> None:
@@ -218,7 +228,7 @@ class LocalTransport:
         env: Mapping[str, str] | None,
         stdin: bytes,
         timeout_s: float,
-        most_bytes: int = caps.OUTPUT_BYTES,
+        most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
         process = self._start(
             argv,
@@ -250,17 +260,17 @@ class LocalTransport:
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
-                # A group of its own: Ctrl-C in a terminal is not for it, and a time-out can end
-                # what it has started too.
+                # A process group of its own: Ctrl-C in a terminal does not reach it, and a timeout
+                # kills its children, too.
                 start_new_session=True,
             )
         except FileNotFoundError as exc:
             raise TransportError(
-                f"There is no program `{argv[0]}` on this machine.",
-                hint="`path` of the cluster's profile names the folders of Slurm's commands.",
+                f"Found no program `{argv[0]}` on this machine.",
+                hint="Set `path` in the cluster's profile to the folders of Slurm's commands.",
             ) from exc
         except OSError as exc:
-            raise TransportError(f"`{argv[0]}` cannot be run: {exc.strerror or exc}.") from exc
+            raise TransportError(f"Cannot run `{argv[0]}`: {exc.strerror or exc}.") from exc
 
 
 def _connect(sock: socket.socket, host: str, port: int) -> None:
@@ -268,7 +278,7 @@ def _connect(sock: socket.socket, host: str, port: int) -> None:
         there = socket.create_connection((host, port), _CONNECT_S)
     except (OSError, UnicodeError) as exc:  # UnicodeError: no name that a resolver could be asked
         words = getattr(exc, "strerror", None) or str(exc)
-        raise ForwardError(f"{host}:{port} cannot be reached from this machine: {words}.") from exc
+        raise ForwardError(f"Cannot reach {host}:{port} from this machine: {words}.") from exc
     there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     there.settimeout(None)
     sock.settimeout(None)
@@ -276,7 +286,7 @@ def _connect(sock: socket.socket, host: str, port: int) -> None:
 
 
 def _require_private(folder: Path) -> None:
-    """Raise FileAccessError where others could read or change the folder."""
+    """Raise FileAccessError if other users could read or change the folder."""
     found = folder.lstat()
     if found.st_uid == os.geteuid() and stat.S_ISDIR(found.st_mode):
         if found.st_mode & 0o077:
@@ -289,7 +299,8 @@ def _require_private(folder: Path) -> None:
 
 
 def _place(target: str, content: bytes | Path, ending: str) -> None:
-    """Put it there whole or not at all. Twenty files go with each cell: no Path, no buffer."""
+    """Write or move the file into place, complete or not at all. Each cell has twenty files: no
+    Path, no buffer."""
     partial = target + ending
     try:
         if isinstance(content, bytes):
@@ -313,7 +324,7 @@ def _place(target: str, content: bytes | Path, ending: str) -> None:
 
 
 def _is_text(name: str) -> bool:
-    """Tell whether a name is UTF-8: other bytes (surrogates) cannot be told or asked for."""
+    """Return whether a name is UTF-8: others (surrogates) can be neither shown nor requested."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -322,7 +333,7 @@ def _is_text(name: str) -> bool:
 
 
 def _without_waiting(name: str, flags: int) -> int:
-    """Open without waiting for a writer, as of a pipe."""
+    """Open without waiting for a writer, in case it is a pipe."""
     return os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
@@ -337,8 +348,8 @@ _PIECE_BYTES = 1 << 18
 
 
 def own_socket(name: str) -> socket.socket | None:
-    """Return a connection to the abstract socket of that name on this machine; None: there is none,
-    or another user has taken its name."""
+    """Return a connection to the abstract socket of that name on this machine; None: it does not
+    exist, or belongs to another user."""
     if sys.platform != "linux":
         return None
     sock = socket.socket(socket.AF_UNIX)
@@ -354,8 +365,8 @@ def own_socket(name: str) -> socket.socket | None:
 
 
 def splice(one: socket.socket, other: socket.socket) -> None:
-    """Take over both and return at once; what comes on either goes out on the other, and so does
-    its end. They are closed when both have ended, or when one has broken."""
+    """Take over both sockets and return at once. Bytes and the end of each direction pass from one
+    to the other. Both are closed when both directions have ended or one has failed."""
     there = threading.Thread(target=_copy, args=[one, other], name="splice there", daemon=True)
     back = threading.Thread(
         target=_copy_last, args=[other, one, there], name="splice back", daemon=True

@@ -1,7 +1,4 @@
-"""A program of this machine and its streams, for as long as that takes. Starts none itself.
-
-Its like over there is `shell/far_program.py`; what it is run with is for `local.py`.
-"""
+"""Streams of a running local program, which `local.py` starts."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from contextlib import suppress
 from typing import IO, BinaryIO, cast
 
 from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.transport import Completed, TimedOutError, caps
+from jupyter_slurm.transport import Completed, TimedOutError, limits
 
 _STOP_LOOK_S = 0.1
 _PIECE_BYTES = 1 << 20
@@ -26,7 +23,7 @@ _LONG_S = 3600.0
 _PIPE_BYTES = 1 << 16
 """The bytes that a pipe holds."""
 _END_S = 5.0
-"""Seconds that a program whose input has ended is given to end by itself."""
+"""Seconds that a program may take to end after its input has ended."""
 
 
 def gather(
@@ -35,13 +32,13 @@ def gather(
     stdin: bytes = b"",
     *,
     timeout_s: float = math.inf,
-    most_bytes: int = caps.OUTPUT_BYTES,
+    most_bytes: int = limits.OUTPUT_BYTES,
     look: Callable[[], None] | None = None,
 ) -> Completed:
-    """Give the process `stdin` and take in what it prints, to its end.
+    """Write `stdin` to the process and collect its output until it ends.
 
-    TimedOutError; TooMuchError: it printed more than is taken. Now and then `look` is called. What
-    that raises is raised, and whatever is raised, the program was killed.
+    TimedOutError; TooMuchError. Call `look` now and then. Any exception, also of `look`, kills the
+    program.
     """
     with process, selectors.DefaultSelector() as selector:
         pipes = _Pipes(process, program, memoryview(stdin), most_bytes, selector)
@@ -100,12 +97,12 @@ class _Pipes:
     def _take_out(self, pipe: IO[bytes]) -> None:
         self._take(pipe, self.out)
         if len(self.out) > self._most_bytes:
-            raise caps.too_much_output(self._program, "standard output", self._most_bytes)
+            raise limits.too_much_output(self._program, "standard output", self._most_bytes)
 
     def _take_err(self, pipe: IO[bytes]) -> None:
         self._take(pipe, self.err)
-        if len(self.err) > caps.ERRORS_BYTES:
-            raise caps.too_much_output(self._program, "standard error", caps.ERRORS_BYTES)
+        if len(self.err) > limits.ERRORS_BYTES:
+            raise limits.too_much_output(self._program, "standard error", limits.ERRORS_BYTES)
 
     def _take(self, pipe: IO[bytes], buffer: bytearray) -> None:
         data = os.read(pipe.fileno(), _PIPE_BYTES)
@@ -120,9 +117,10 @@ def feed(
     source: Iterable[bytes | memoryview] | BinaryIO,
     stop: threading.Event | None,
 ) -> Completed:
-    """Give the process `source` as its standard input, a pipe. What reading that raises is raised,
-    the program having been killed; ConnectionLostError, likewise, for `stop`; as `gather`."""
-    # Ours alone: `gather` would close it.
+    """Write `source` to the standard input of the process, a pipe, and collect its output as
+    `gather` does. An error of reading `source` kills the program, and so does `stop`
+    (ConnectionLostError)."""
+    # Not passed to `gather`, which would close it.
     stdin, process.stdin = process.stdin, None
     feeding = _StdinWriter(source, cast("IO[bytes]", stdin))
 
@@ -147,7 +145,7 @@ def raise_if(stop: threading.Event | None) -> None:
 
 
 class _StdinWriter:
-    """A source on its way to a program, in a thread."""
+    """Writes a source to a program's standard input, in a thread."""
 
     def __init__(self, source: Iterable[bytes | memoryview] | BinaryIO, stdin: IO[bytes]) -> None:
         self.error: Exception | None = None
@@ -162,7 +160,7 @@ class _StdinWriter:
                 for chunk in _chunks(self._source):
                     stdin.write(chunk)
         except BrokenPipeError:
-            pass  # it has ended without reading everything
+            pass  # it ended without reading everything
         except Exception as exc:  # noqa: BLE001 (it is raised by the sender)
             self.error = exc
 
@@ -175,8 +173,8 @@ def _chunks(
     return iter(source)
 
 
-class Conversation(socket.socket):
-    """One end of a program's standard streams; when it is closed, the program ends."""
+class ProgramSocket(socket.socket):
+    """One end of a program's standard streams; closing it ends the program."""
 
     def __init__(self, process: subprocess.Popen[bytes], near: socket.socket) -> None:
         super().__init__(fileno=near.detach())
@@ -191,7 +189,8 @@ class Conversation(socket.socket):
 
 
 def _see_off(process: subprocess.Popen[bytes]) -> None:
-    """End it by SIGTERM first: srun then ends its step, which would outlive a SIGKILL of it."""
+    """End it by SIGTERM first, so that srun ends its step; after SIGKILL of srun the step would run
+    on."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_S)

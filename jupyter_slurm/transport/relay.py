@@ -1,87 +1,114 @@
-"""The relay: TCP connections through one program over there.
+"""The relay: connections made by our program inside a job, node/relay.py.
 
-Starts that program when a connection is wanted and it does not run, and shares it out; its text is
-node/relay.py. What is made of the bytes is in relay_streams.py; its maker knows where the program
-runs, and how its node is reached.
+The program starts with the first connection and serves all later ones. Its text is sent through
+standard input and stored nowhere. relay_streams.py exchanges its frames.
 """
 
 from __future__ import annotations
 
+import secrets
 import socket
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from importlib import resources
 
 from jupyter_slurm.errors import ForwardError
-from jupyter_slurm.transport.node_program import Beside, Converse, begin
-from jupyter_slurm.transport.relay_streams import ConversationEndedError, Streams
+from jupyter_slurm.formatting import size
+from jupyter_slurm.transport import limits
+from jupyter_slurm.transport.relay_streams import Streams, StreamsEndedError
 
-_STAY = b"S"
-"""The stream stays on the program's standard input and output. node/relay.py has it too."""
-_SECRET_DIGITS = 32
-_OFFER_BYTES = 5 + 1 + _SECRET_DIGITS + 1 + _SECRET_DIGITS + 1
-_ANSWER_S = 2.0
+_START_S = 40.0
+"""Seconds until the program's first output: Slurm may be slow to create a step."""
+_LAST_WORDS = 2000
+_ABSTRACT = "@"
+"""Prefix of the name of an abstract socket, in place of a host; also in node/relay.py."""
 
-_DOOR = "@"
-"""Before the name of an abstract socket, in place of a host. node/relay.py has it too."""
+_PROGRAM = """mark=$1; shift
+exec 3>&1
+words=$("$@" 2>&1 >&3 3>&-)
+printf '\\n%s%s' "$mark" "$words"
+"""
+"""POSIX sh: run the rest, pass on its standard output, then print a mark and its standard error."""
+_PYTHON = """for python in "$1" python3 /usr/libexec/platform-python; do
+  command -v "$python" >/dev/null && shift && exec "$python" "$@"
+done
+echo "There is no Python on $(uname -n): neither $1 nor python3." >&2
+exit 127
+"""
+"""POSIX sh, run on the node: run the rest by the first Python that exists."""
+_LOADER = """import os
+text = b""
+while len(text) < {size}:
+    text += os.read(0, {size} - len(text)) or os._exit(0)
+exec(compile(text, "relay.py", "exec"))
+"""
+"""Python: read the program from standard input, and not a byte more, and run it."""
+_FRAMING = """import sys, types
+module = sys.modules["framing"] = types.ModuleType("framing")
+exec(compile({text!a}, "framing.py", "exec"), module.__dict__)
+"""
+"""Python in front of the program: provide the module that it imports."""
+
+OpenStream = Callable[[Sequence[str]], socket.socket]
+"""`Transport.open_stream`."""
+OnNode = Callable[[Sequence[str]], Sequence[str]]
+"""Adds the command that runs an argv on the node."""
 
 
-def at_door(name: str) -> tuple[str, int]:
-    """Return, as host and port of `Relay.carry`, the abstract Unix socket of that name on the node,
-    where it is this user's."""
-    return _DOOR + name, 0
+def abstract_socket(name: str) -> tuple[str, int]:
+    """Return the host and port by which `Relay.connect` reaches the abstract socket `name` of this
+    user on the node."""
+    return _ABSTRACT + name, 0
+
+
+def node_file(name: str) -> bytes:
+    """Return the text of a file of `node/`."""
+    return (resources.files("jupyter_slurm") / "node" / name).read_bytes()
 
 
 class NotListeningError(ForwardError):
-    """There is no such port or socket on the node, or not yet."""
+    """No program on the node listens at that port or socket, or not yet."""
 
 
 class Relay:
-    """`converse` is the transport's verb; `beside` puts a command in front of one that is to run
-    on the node; `python` is the interpreter there; `node` is its name; `reach` connects to a port
-    of it, or returns None where that is not to be."""
+    """The relay of one job. `open_stream` runs a command on the cluster and `on_node` makes one
+    that runs on the node; `python` is the interpreter there, and `node` its name for messages."""
 
-    def __init__(
-        self,
-        converse: Converse,
-        beside: Beside,
-        python: str,
-        node: str,
-        reach: Callable[[int], socket.socket | None],
-    ) -> None:
-        self._converse = converse
-        self._beside = beside
+    def __init__(self, open_stream: OpenStream, on_node: OnNode, python: str, node: str) -> None:
+        self._open_stream = open_stream
+        self._on_node = on_node
         self._python = python
         self._node = node
-        self._reach = reach
         self._lock = threading.Lock()
         self._start: Future[Streams] | None = None
         self._closed = False
 
-    def carry(self, sock: socket.socket, host: str, port: int) -> None:
-        """Carry from the node, as `Transport.carry`, but wait; a failure leaves `sock` as it was.
-        `host` may be the path of a Unix socket; `port` is then 0. NotListeningError;
-        ForwardError: the program does not run."""
+    def connect(self, sock: socket.socket, host: str, port: int) -> None:
+        """Connect `sock` from the node, as `Transport.connect` does, but wait; `host` may be the
+        path of a Unix socket, and `port` is then 0. A failure leaves `sock` to the caller.
+        NotListeningError; ForwardError: the relay does not run."""
         reason = ""
         for _ in range(2):
             streams = self._running()
             try:
                 return streams.open(sock, host, port)
-            except ConversationEndedError as exc:
-                reason = str(exc)  # or it had run idle, or was cut off: a new one may do
+            except StreamsEndedError as exc:
+                reason = str(exc)  # "": it was idle or lost its connection, so start another
             except ForwardError as exc:
                 raise NotListeningError(
-                    f"{host if host.startswith((_DOOR, '/')) else f'{host}:{port}'} cannot be "
+                    f"{host if host.startswith((_ABSTRACT, '/')) else f'{host}:{port}'} cannot be "
                     f"reached from {self._node}: {exc.message}.",
-                    hint="Does the program there listen already?",
+                    hint="Check that the program on the node listens.",
                 ) from exc
         if reason:
-            raise ForwardError(f"The relay in the job is not what was sent there: {reason}.")
+            raise ForwardError(f"The relay in the job sent invalid data: {reason}.")
         raise ForwardError("The relay in the job ended while it was connecting.")
 
     def start(self) -> None:
-        """Return when the program runs, so that later callers need not wait. ForwardError."""
+        """Start the program, if it does not run, and wait until it does. ForwardError."""
         self._running()
 
     def close(self) -> None:
@@ -93,7 +120,7 @@ class Relay:
             start.result().close()
 
     def _running(self) -> Streams:
-        """Return the streams that run or are being started; else start them."""
+        """Return the streams; start the program if no caller has."""
         with self._lock:
             if self._closed:
                 raise ForwardError("The tunnel is closed.")
@@ -113,43 +140,57 @@ class Relay:
         return start.result()
 
     def _started(self) -> Streams:
-        channel, after = begin(
-            self._converse, self._beside, self._python, ["framing.py", "relay.py"]
-        )
+        framing = node_file("framing.py").decode()
+        text = _FRAMING.format(text=framing).encode() + node_file("relay.py")
+        first, last = secrets.token_hex(16), secrets.token_hex(16)
+        loader = _LOADER.format(size=len(text))
+        program = ["/bin/sh", "-c", _PYTHON, "sh", self._python, "-I", "-S", "-c", loader, first]
+        argv = ["/bin/sh", "-c", _PROGRAM, "sh", last, *self._on_node(program)]
+        channel = self._open_stream(argv)
         try:
-            offer, after = _offer(channel, after)
-            line = self._by_port(*offer)
-            if line is not None:
-                return Streams(line, held=channel)
-            channel.sendall(_STAY)
-        except (OSError, ValueError) as exc:
+            channel.settimeout(_START_S)
+            with suppress(ConnectionError):  # it has ended already; its output has the reason
+                channel.sendall(text)
+            return Streams(channel, _after_first_word(channel, first.encode(), last.encode()))
+        except BaseException:
             channel.close()
-            raise ForwardError(f"The relay ended as it began: {exc}.") from exc
-        return Streams(channel, after)
-
-    def _by_port(self, port: int, ours: bytes, theirs: bytes) -> socket.socket | None:
-        """Return a connection to the program by the port that it offers; None: the port cannot be
-        reached, or belongs to somebody else by now."""
-        line = self._reach(port)
-        if line is None:
-            return None
-        line.settimeout(_ANSWER_S)
-        with suppress(OSError):
-            line.sendall(ours)
-            if line.recv(len(theirs), socket.MSG_WAITALL) == theirs:
-                return line
-        line.close()
-        return None
+            raise
 
 
-def _offer(channel: socket.socket, said: bytes) -> tuple[tuple[int, bytes, bytes], bytes]:
-    """Return the port that the program offers, what to say there and what it answers, and what came
-    behind that. ValueError, OSError."""
-    while b"\n" not in said and len(said) < _OFFER_BYTES:
-        more = channel.recv(1 << 16)
-        if not more:
-            raise ValueError("it hung up")
-        said += more
-    offer, _, after = said.partition(b"\n")
-    port, ours, theirs = offer.split(b" ")
-    return (int(port), ours, theirs), after
+def _after_first_word(channel: socket.socket, first: bytes, last: bytes) -> bytes:
+    """Skip a prolog's output and the program's first output; return what follows.
+
+    ForwardError: the program did not start (with the text after `last`), or the prolog prints too
+    much.
+    """
+    output = bytearray()
+    deadline_s = time.monotonic() + _START_S
+    # A reset is an end as well: the program has left its input unread.
+    with suppress(ConnectionError):
+        while data := _received(channel, deadline_s):
+            output += data
+            _, found, after = output.partition(first)
+            if found:
+                return bytes(after)
+            if len(output) > limits.WORDS_BYTES:
+                raise ForwardError(
+                    "Cannot start the relay on the cluster: more than "
+                    f"{size(limits.WORDS_BYTES)} of other output arrived first.",
+                    hint="Check if a prolog on the node prints endlessly.",
+                )
+    words = output.partition(last)[2].decode(errors="replace").strip()
+    raise ForwardError(
+        "Cannot start the relay on the cluster.",
+        hint="Check that the job still runs.",
+        detail=words[-_LAST_WORDS:] or None,
+    )
+
+
+def _received(channel: socket.socket, deadline_s: float) -> bytes:
+    channel.settimeout(max(0.1, deadline_s - time.monotonic()))
+    try:
+        return channel.recv(1 << 16)
+    except TimeoutError as exc:
+        raise ForwardError(
+            f"The relay on the cluster did not answer within {_START_S:g} s."
+        ) from exc

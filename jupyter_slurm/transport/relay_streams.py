@@ -1,7 +1,6 @@
-"""TCP connections as frames over one socket: what the relay's near end does once it stands.
+"""TCP connections as frames over one socket: our end of a running relay.
 
-One thread serves all of them. What the frames mean, and which side may send when, is told in
-node/relay.py.
+One thread serves all of them. node/relay.py explains the frames.
 """
 
 from __future__ import annotations
@@ -25,31 +24,30 @@ from jupyter_slurm.wire.framing import ALIVE, GarbledError, Inbox, frame
 
 _NUMBER = struct.Struct(">I")
 _KINDS = b"KRDCEX"
-"""The kinds of what the far end may say of a connection."""
+"""The kinds of frames that the relay may send about a connection."""
 _WINDOW = 2 * 1024 * 1024
 _CHUNK = 32 * 1024
 _OUTBOX_MOST = 256 * 1024
 _LONGEST_BODY = 2 * _NUMBER.size
 _LONGEST_OF = {b"D": _NUMBER.size + _CHUNK, b"R": _NUMBER.size + 4 * 1024}
-"""Bytes that the far end's frames hold at most; `_LONGEST_BODY` is for those of any other kind."""
+"""The most bytes of the relay's frames; `_LONGEST_BODY` is for all other kinds."""
 _MOST_STREAMS = 256
 _UNREAD_MOST = 64 * 1024 * 1024
-"""The most unread bytes of all streams together: a quarter of what their windows allow. The one
-that brings more is broken off."""
+"""The most unread bytes of all streams together: a quarter of what their windows allow. A stream
+that exceeds it is reset."""
 _UNREAD_NOTED = _WINDOW // 2
-"""A stream of which less waits is not the one."""
+"""A stream with fewer unread bytes does not cause the excess."""
 _OPEN_S = 20.0
-"""For one connection; the far end gives up sooner."""
+"""Seconds to wait for one connection; the relay gives up sooner."""
 _ALIVE_S = 60.0
-"""How often the far end hears that it is still wanted, as long as a connection is open."""
+"""Seconds between signs of life to the relay while a connection is open."""
 _JOIN_S = 5.0
 
 _log = logging.getLogger(__name__)
 
 
-class ConversationEndedError(Exception):
-    """The far end has gone, before or while a connection was asked for; with why, if this end
-    left."""
+class StreamsEndedError(Exception):
+    """The relay has ended, before or during a request; the reason, if we ended it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -60,7 +58,7 @@ class _RelayStream:
     credit: int = _WINDOW
     pending: bytearray = field(default_factory=bytearray)
     written: int = 0
-    """Bytes handed on since credit was last given."""
+    """Bytes written since credit was last given."""
     sent_eof: bool = False
     got_eof: bool = False
     shut: bool = False
@@ -68,14 +66,10 @@ class _RelayStream:
 
 
 class Streams:
-    """`channel` leads to a far end that has said its first word; `inbox` came right after it.
-    `held` is closed with it."""
+    """`channel` is the stream of a running node/relay.py; `inbox` was already read from it."""
 
-    def __init__(
-        self, channel: socket.socket, inbox: bytes = b"", held: socket.socket | None = None
-    ) -> None:
+    def __init__(self, channel: socket.socket, inbox: bytes = b"") -> None:
         self._channel = channel
-        self._held = held
         self._inbox = Inbox(_LONGEST_BODY, _LONGEST_OF, inbox)
         self._outbox = bytearray()
         self._streams: dict[int, _RelayStream] = {}
@@ -87,7 +81,7 @@ class Streams:
         self._ended = False
         self._closing = False
         self.reason = ""
-        """Why it was ended from here: what the far end said could not be."""
+        """The reason why we ended it: invalid data from the relay."""
         self._said_s = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._channel_mask = selectors.EVENT_READ
@@ -103,7 +97,7 @@ class Streams:
 
     def open(self, sock: socket.socket, host: str, port: int) -> None:
         """Return when `sock` is connected, and no longer the caller's. ForwardError,
-        ConversationEndedError: it still is."""
+        StreamsEndedError: it still is."""
         stream = _RelayStream(next(self._numbers), sock)
         self._post(lambda: self._begin(stream, f"{port} {host}".encode()))
         try:
@@ -115,15 +109,15 @@ class Streams:
             raise ForwardError(f"there was no answer within {_OPEN_S:g} s") from None
 
     def close(self) -> None:
-        """Break off every connection and let the far end go."""
-        with suppress(ConversationEndedError):
+        """Reset every connection and let the relay end."""
+        with suppress(StreamsEndedError):
             self._post(self._stop)
         self._thread.join(_JOIN_S)
 
     def _post(self, call: Callable[[], None]) -> None:
         with self._lock:
             if self._ended:
-                raise ConversationEndedError(self.reason)
+                raise StreamsEndedError(self.reason)
             self._posted.append(call)
             with suppress(BlockingIOError):
                 self._wake_out.send(b"!")
@@ -146,10 +140,10 @@ class Streams:
                 self._keep_alive()
                 self._flush()
         except OSError:
-            return  # the way to the far end has broken
+            return  # the stream has broken
         except GarbledError as exc:
             self.reason = str(exc)
-            _log.warning("the relay in a job was left: %s", exc)
+            _log.warning("closed the relay in a job: %s", exc)
         finally:
             self._end()
 
@@ -166,11 +160,10 @@ class Streams:
             if stream.opened.done() and not stream.opened.cancelled():
                 self._drop(stream)
             else:
-                _answer(stream, ConversationEndedError(self.reason))
+                _answer(stream, StreamsEndedError(self.reason))
         self._selector.close()
-        for sock in (self._channel, self._held, self._wake_in, self._wake_out):
-            if sock is not None:
-                sock.close()
+        for sock in (self._channel, self._wake_in, self._wake_out):
+            sock.close()
 
     def _begin(self, stream: _RelayStream, target: bytes) -> None:
         if len(self._streams) >= _MOST_STREAMS:
@@ -184,8 +177,8 @@ class Streams:
             self._send(b"X", stream.number)
 
     def _receive(self) -> bool:
-        """Take in what has come. False: the far end has gone, or its program is about to say its
-        last words. GarbledError."""
+        """Read and process frames. False: the relay has ended, or is about to print its last words.
+        GarbledError."""
         try:
             data = self._channel.recv(1 << 18)
         except BlockingIOError:
@@ -201,11 +194,11 @@ class Streams:
 
     def _take_frame(self, kind: bytes, body: bytes) -> None:
         if kind not in _KINDS or len(body) < _NUMBER.size:
-            raise GarbledError(f"it said {kind!r}, of {len(body)} bytes")
+            raise GarbledError(f"it sent a frame {kind!r} of {len(body)} bytes")
         stream = self._streams.get(_NUMBER.unpack_from(body)[0])
-        if stream is not None and not stream.opened.cancelled():  # which is about to go
+        if stream is not None and not stream.opened.cancelled():  # else it is about to go
             if (kind in b"KR") == stream.opened.done():
-                raise GarbledError("it spoke of a connection that it had not made")
+                raise GarbledError("it sent a frame for a connection that it had not opened")
             self._take(stream, kind, body[_NUMBER.size :])
 
     def _take(self, stream: _RelayStream, kind: bytes, body: bytes) -> None:
@@ -232,9 +225,9 @@ class Streams:
         self._settle(stream)
 
     def _is_too_much(self, stream: _RelayStream) -> bool:
-        """Tell whether too much is unread. GarbledError: more than the far end may send."""
+        """Return whether too much is unread. GarbledError: the stream exceeded its credit."""
         if len(stream.pending) > _WINDOW:
-            raise GarbledError("it sent more than it was allowed")
+            raise GarbledError("it sent more than its credit")
         return sum(len(one.pending) for one in self._streams.values()) > _UNREAD_MOST
 
     def _serve(self, stream: _RelayStream, events: int) -> None:
@@ -284,7 +277,7 @@ class Streams:
         break_off(stream.sock)
 
     def _settle(self, stream: _RelayStream) -> None:
-        """Wait for what can happen next, or let go of a connection that has had both ends."""
+        """Wait for the next event, or close a connection whose directions have both ended."""
         if stream.number not in self._streams:
             return
         if stream.sent_eof and stream.shut:
@@ -333,7 +326,7 @@ class Streams:
 
 
 def _answer(stream: _RelayStream, error: Exception | None) -> bool:
-    """Tell the thread that waits for the connection; False: it does not wait any more."""
+    """Answer the thread that waits for the connection; False: it no longer waits."""
     if not stream.opened.set_running_or_notify_cancel():
         return False
     if error is not None:
@@ -345,7 +338,7 @@ def _answer(stream: _RelayStream, error: Exception | None) -> bool:
 
 
 def break_off(sock: socket.socket) -> None:
-    """Close the socket as a crash would: whoever is at the other end sees a reset, not an end."""
+    """Close the socket as a crash would, so that the peer sees a reset."""
     with suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     sock.close()

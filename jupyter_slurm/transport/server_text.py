@@ -1,7 +1,7 @@
-"""A host's own words, made fit to be shown to a person: text in, text out, nothing else.
+"""Text from a host, cleaned for display.
 
-What a server sends before it has logged anybody in may be anything: escape sequences that repaint
-a terminal, characters that turn the reading direction, a megabyte of blanks.
+Before the login a server can send anything: escape sequences that repaint a terminal, characters
+that reverse the reading direction, a megabyte of blanks.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 import unicodedata
 
 _ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor (CSI)
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colors and cursor (CSI)
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # window title, links (OSC)
     r"|\x1b[ -/]*[0-~]"
 )
@@ -19,9 +19,9 @@ _MARK = " …"
 
 
 def shown(text: str | bytes, limit: int = 2000) -> str:
-    """At most `limit` characters of `text`, without control, bidi and other invisible ones.
+    """Return at most `limit` characters of `text`, without control, bidi and other invisible ones.
 
-    Newlines stay, at most one empty line in a row; blanks at the ends of lines go.
+    Newlines stay, at most one empty line in a row; trailing blanks are removed.
     """
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
@@ -34,5 +34,5 @@ def shown(text: str | bytes, limit: int = 2000) -> str:
 
 
 def shown_line(text: str | bytes, limit: int = 200) -> str:
-    """The same, on one line."""
+    """Return the same on one line."""
     return shown(" ".join(shown(text, 4 * limit).split()), limit)

@@ -1,43 +1,50 @@
-"""PURE: what a job would cost and meet (`--dry-run`): lines for a terminal, HTML for a notebook.
+"""PURE: `--dry-run` as lines for a terminal and HTML for a notebook.
 
-Everything that anybody typed is made harmless; the HTML has no colours of its own and no script.
+All text from users is escaped. The HTML has no colours of its own and no script.
 """
 
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Iterator
 from html import escape
 
-from jupyter_slurm.readable import duration, visible
+from jupyter_slurm.formatting import duration, moment, visible
 from jupyter_slurm.views.card import marked_up
-from jupyter_slurm.wire import Cost, Preview
+from jupyter_slurm.wire import Check, Cost, Preview
 
 MARKS = {True: "✔", False: "✖", None: "·"}
-"""Before a sentence of `Check`, by its `ok`."""
+"""The marks of checks, by `Check.ok`."""
 
 _PRE = "white-space:pre-wrap;overflow-wrap:anywhere;margin:2px 0 2px 1.5em"
 
 
 def preview_lines(preview: Preview) -> Iterator[str]:
-    """What it costs, what speaks against it, and what is free."""
+    """Yield the cost, Slurm's estimate of the start, and the checks."""
     if preview.cost is not None:
         yield cost_text(preview.cost)
+    if preview.start_estimate_s is not None:
+        yield _start(preview.start_estimate_s)
     for check in preview.checks:
-        yield f"{MARKS[check.ok]} {visible(check.sentence)}"
-        if check.hint:
-            yield f"    {visible(check.hint)}"
+        yield from map(visible, check_text(check).split("\n"))
     if preview.variables:
         yield visible(_variables(preview))
 
 
+def check_text(check: Check) -> str:
+    """Return a line for the check and one for its hint."""
+    hint = f"\n    {check.hint}" if check.hint else ""
+    return f"{MARKS[check.ok]} {check.sentence}{hint}"
+
+
 def preview_html(preview: Preview) -> str:
-    """Return the same, with script and sbatch's command line folded away below."""
+    """Return the preview as HTML, with script and sbatch command in a folded section."""
     told = "".join(f"<div>{line}</div>" for line in _html_lines(preview))
     files = ", ".join(preview.files)
     where = f"Cluster {preview.cluster}, job dir {preview.job_dir}. Files: {files}."
     script = f"$ {shlex.join(preview.sbatch)}\n\n{preview.script}"
-    summary = "<summary>What would be sent</summary>"
+    summary = "<summary>Script and sbatch command</summary>"
     return (
         f"{told}<details>{summary}<div>{escape(where)}</div>"
         f'<pre style="{_PRE}">{escape(script)}</pre></details>'
@@ -47,12 +54,18 @@ def preview_html(preview: Preview) -> str:
 def _html_lines(preview: Preview) -> Iterator[str]:
     if preview.cost is not None:
         yield f"<b>{escape(cost_text(preview.cost))}</b>"
+    if preview.start_estimate_s is not None:
+        yield escape(_start(preview.start_estimate_s))
     for check in preview.checks:
         told = marked_up(check.hint) if check.hint else ""
         hint = f'<br><span style="opacity:.75">{told}</span>' if told else ""
         yield f"{MARKS[check.ok]} {marked_up(check.sentence)}{hint}"
     if preview.variables:
         yield escape(_variables(preview))
+
+
+def _start(start_s: float) -> str:
+    return f"Slurm expects it to start at {moment(start_s, time.time())}."
 
 
 def _variables(preview: Preview) -> str:
@@ -66,9 +79,6 @@ def cost_text(cost: Cost) -> str:
     >>> cost_text(Cost(limit_s=3600, node_hours=1, cpu_hours=24, gpu_hours=2, units=36, unit="UA"))
     'Up to 36 UA in 1 h: 1 node-hour, 24 CPU-hours, 2 GPU-hours'
     """
-    charged = [] if cost.units is None else [f"{number(cost.units)} {cost.unit}".rstrip()]
-    if cost.billing_hours is not None:
-        charged.append(f"{number(cost.billing_hours)} billing-hours")
     used = []
     if cost.node_hours:
         used.append(_hours(cost.node_hours, "node"))
@@ -76,10 +86,12 @@ def cost_text(cost: Cost) -> str:
         used.append(_hours(cost.cpu_hours, "CPU"))
     if cost.gpu_hours:
         used.append(_hours(cost.gpu_hours, "GPU"))
-    amount = " or ".join(charged) if charged else ", ".join(used)
     each = f" for each of {cost.jobs:,} jobs" if cost.jobs > 1 else ""
-    most = f"Up to {amount} in {duration(cost.limit_s)}{each}"
-    return f"{most}: {', '.join(used)}" if charged else most
+    span = f"in {duration(cost.limit_s)}{each}"
+    if cost.units is None:
+        return f"Up to {', '.join(used)} {span}"
+    charged = f"{number(cost.units)} {cost.unit}".rstrip()
+    return f"Up to {charged} {span}: {', '.join(used)}"
 
 
 def _hours(value: float, of: str) -> str:
@@ -88,7 +100,7 @@ def _hours(value: float, of: str) -> str:
 
 
 def number(value: float) -> str:
-    """Write the number with as many digits as anybody wants to read.
+    """Return the number with at most two decimals.
 
     >>> number(36.0), number(0.25), number(12345.6)
     ('36', '0.25', '12,346')

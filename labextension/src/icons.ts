@@ -1,8 +1,17 @@
-// The icons of this extension: its own mark, and a sign for every state.
-import { LabIcon } from '@jupyterlab/ui-components';
+// The icons of this extension: its mark, its panels, the kinds of jobs, and a sign for every state.
+import {
+  codeIcon,
+  consoleIcon,
+  fileIcon,
+  folderIcon,
+  LabIcon,
+  pythonIcon,
+  runningIcon
+} from '@jupyterlab/ui-components';
 import { tone } from './format';
+import type { Job } from './wire';
 
-/** Four nodes, one of them at work. */
+/** Four nodes, one of them busy. */
 export const slurmIcon = new LabIcon({
   name: 'jupyter-slurm:slurm',
   svgstr: `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24">
@@ -11,13 +20,33 @@ export const slurmIcon = new LabIcon({
   </g></svg>`
 });
 
-/** Of the cards of the launcher. */
-export const jobIcon = onNode('job', 'M15.5 12h3v4h4v3h-4v4h-3v-4h-4v-3h4z');
-export const labIcon = onNode('lab', 'M11 12h12v9H11zm1.5 2.8v4.7h9v-4.7zM14 22.2h6v1.5h-6z');
-export const kernelIcon = onNode(
-  'kernel',
-  'M11.5 13.4l1.3-1.3 5.2 5.2-5.2 5.2-1.3-1.3 3.9-3.9zM17.5 21H23v1.8h-5.5z'
+export const nodesIcon = drawn(
+  'nodes',
+  'M3 3h18v5H3zm2 1.6v1.8h2V4.6zM3 9.5h18v5H3zm2 1.6v1.8h2v-1.8zM3 16h18v5H3zm2 1.6v1.8h2v-1.8z'
 );
+export const filesIcon = badged('files', folderIcon);
+export const jobIcon = drawn(
+  'job',
+  'M3 2h7v7H3zm1.6 1.6v3.8h3.8V3.6zM12 2h7v7h-7zM3 11h7v7H3zm1.6 1.6v3.8h3.8v-3.8zM15.5 12h3v4h4v3h-4v4h-3v-4h-4v-3h4z'
+);
+export const labIcon = drawn(
+  'lab',
+  'M3 2h7v7H3zm1.6 1.6v3.8h3.8V3.6zM12 2h7v7h-7zM3 11h7v7H3zm1.6 1.6v3.8h3.8v-3.8zM11 12h12v9H11zm1.5 2.8v4.7h9v-4.7zM14 22.2h6v1.5h-6z'
+);
+export const kernelIcon = badged('kernel', pythonIcon);
+
+const KIND_ICONS: Readonly<Record<Job['kind'], LabIcon>> = {
+  cell: codeIcon,
+  script: fileIcon,
+  program: consoleIcon,
+  session: runningIcon,
+  lab: labIcon,
+  kernel: kernelIcon
+};
+
+export function kindIcon({ kind }: Pick<Job, 'kind'>): LabIcon {
+  return KIND_ICONS[kind];
+}
 
 export const cancelIcon = drawn(
   'cancel',
@@ -48,12 +77,14 @@ export const disconnectIcon = drawn(
   'M18 8v5l-1 1.4L10.6 8H11V3h2v4h2V3h2v4a1 1 0 0 1 1 1zM4.4 3 3 4.4 7 8.4V13l3 4v4h4v-4l.6-.8 4.9 4.9 1.4-1.4z'
 );
 
-/** Three nodes, and in the place of the fourth what is new there. */
-function onNode(name: string, path: string): LabIcon {
-  return drawn(
-    name,
-    `M3 2h7v7H3zm1.6 1.6v3.8h3.8V3.6zM12 2h7v7h-7zM3 11h7v7H3zm1.6 1.6v3.8h3.8v-3.8z${path}`
-  );
+/** One of JupyterLab's icons with the mark of this extension in a corner. */
+function badged(name: string, { svgstr }: LabIcon): LabIcon {
+  const inner = svgstr.replace(/<svg([^>]*?) width="\d+"/, '<svg$1 width="20" height="18"');
+  return new LabIcon({
+    name: `jupyter-slurm:${name}`,
+    svgstr: `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24">${inner}
+  <path class="jp-icon-brand0" fill="#0d47a1" d="M13 13h5v5h-5zm6 0h5v5h-5zm-6 6h5v5h-5zm6 0h5v5h-5z"/></svg>`
+  });
 }
 
 function drawn(name: string, path: string): LabIcon {
@@ -66,7 +97,7 @@ function drawn(name: string, path: string): LabIcon {
 
 const PAUSED = '‖';
 
-/** A sign that is told apart without colour; the state's word stands beside it always. */
+/** A sign that differs without colour; a word always stands beside it. */
 export function stateSign(state: string, held = false): string {
   if (held) {
     return PAUSED;

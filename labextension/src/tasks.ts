@@ -1,10 +1,10 @@
-// How many tasks of an array an id of Slurm's stands for, and how those of one are. Pure.
+// Counts and states of array tasks, from Slurm's IDs. Pure.
 import { isFinal, stateWord, tone } from './format';
 import { numeral } from './language';
 import { trans } from './translation';
-import type { Job } from './wire';
+import type { Job, Row } from './wire';
 
-/** How many tasks a listed row stands for: `123_[1-4,7,9-15:2%2]` for nine. null: it was cut. */
+/** The number of tasks in a listed row: nine in `123_[1-4,7,9-15:2%2]`. null: truncated. */
 export function taskCount(slurmId: string): number | null {
   if (!slurmId.endsWith(']')) {
     return 1;
@@ -13,7 +13,7 @@ export function taskCount(slurmId: string): number | null {
   return match === null ? null : countOf(match[1] ?? '');
 }
 
-/** How many `1-4,7,9-15:2` are; null: it was cut. */
+/** The number of tasks in `1-4,7,9-15:2`; null: truncated. */
 export function countOf(text: string): number | null {
   let count = 0;
   for (const part of text.split(',')) {
@@ -33,10 +33,17 @@ function rangeOf(part: string): [first: number, last: number, step: number] | nu
   return range === null ? null : [first, Number(range[2] ?? first), Number(range[3] ?? 1)];
 }
 
-/** So many can be chosen from. */
+/** The index of a listed task; waiting ones, `12_[5-8]`, come last. */
+export function taskNumber({ slurm_id: slurmId }: Pick<Row, 'slurm_id'>): number {
+  const id = slurmId ?? '';
+  const number = parseInt(id.slice(id.indexOf('_') + 1), 10);
+  return Number.isNaN(number) ? Number.MAX_SAFE_INTEGER : number;
+}
+
+/** Maximum number of listed tasks. */
 const MOST = 2_000;
 
-/** The tasks of an array with their states, in the order of their indices: the first of many. */
+/** The tasks of an array with their states, by index, up to the maximum. */
 export function tasksOf({ tasks }: Pick<Job, 'tasks'>): [index: number, state: string][] {
   const found: [number, string][] = [];
   for (const [state, text] of Object.entries(tasks)) {
@@ -50,7 +57,7 @@ export function tasksOf({ tasks }: Pick<Job, 'tasks'>): [index: number, state: s
   return found.sort(([one], [other]) => one - other).slice(0, MOST);
 }
 
-/** The ranks of a job on many nodes, each in the job's own state: the first of many. */
+/** The ranks of a job on many nodes, each with the job's state, up to the maximum. */
 export function ranksOf({ state }: Pick<Job, 'state'>, ranks: number): [number, string][] {
   return Array.from({ length: Math.min(ranks, MOST) }, (_, rank) => [rank, state]);
 }
@@ -58,13 +65,13 @@ export function ranksOf({ state }: Pick<Job, 'state'>, ranks: number): [number, 
 interface Tally {
   all: number;
   ended: number;
-  /** Of the ended ones. */
+  /** The number of ended tasks. */
   done: number;
   failed: number;
 }
 
-/** How many tasks there are, have ended, and have ended how. */
-export function tally(tasks: Job['tasks']): Tally {
+/** The counts of tasks: all, ended, and by final state. */
+export function tally(tasks: Job['tasks'] = {}): Tally {
   const sum = { all: 0, ended: 0, done: 0, failed: 0 };
   for (const [state, some] of Object.entries(tasks)) {
     const count = countOf(some) ?? 0;
@@ -77,10 +84,10 @@ export function tally(tasks: Job['tasks']): Tally {
 }
 
 /**
- * How far an array is, in words: how many are done, how many are not, and of one which. [] for what
- * is none.
+ * The progress of an array in words: done tasks, and unfinished ones by state; a single one by its
+ * index. []: not an array.
  */
-export function progress({ tasks }: Pick<Job, 'tasks'>): string[] {
+export function progress({ tasks = {} }: Pick<Row, 'tasks'>): string[] {
   const states = Object.entries(tasks);
   const count = (some: string | undefined): number => (some ? (countOf(some) ?? 0) : 0);
   const total = states.reduce((sum, [, some]) => sum + count(some), 0);
@@ -99,7 +106,7 @@ export function progress({ tasks }: Pick<Job, 'tasks'>): string[] {
       ];
 }
 
-/** `2 failed`: in some languages the word is another one of several. */
+/** `2 failed`: in some languages the word has a plural. */
 export function counted(state: string, many: number): string {
   const count = numeral(many);
   switch (state) {

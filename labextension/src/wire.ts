@@ -1,8 +1,7 @@
 // What leaves a process, as jupyter_slurm/wire has it. Made by `npm run wire`; not edited by hand.
 
-export type ActionState = 'done' | 'failed' | 'running' | 'stopped';
 /**
- * Slurm's states under Slurm's names, and five of ours for what Slurm has no word for.
+ * Slurm's states under Slurm's names, and five of ours.
  */
 export type JobState =
   | 'BOOT_FAIL'
@@ -46,18 +45,15 @@ export type Output =
   Hello | Stream | DisplayData | UpdateDisplayData | ExecuteResult | ClearOutput | ErrorOutput;
 export type Job = CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
 export type JobSpec = CellSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec;
+export type Row = CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob | ListedJob;
 
 export interface Wire {
-  Action?: Action;
-  ActionState?: ActionState;
-  Refusal?: Refusal;
-  Problem?: Problem;
   AgentStatus?: AgentStatus;
   Check?: Check;
-  Association?: Association;
   Behind?: Behind;
   CellJob?: CellJob;
   JobState?: JobState;
+  Problem?: Problem;
   Usage?: Usage;
   Transfer?: Transfer;
   TransferState?: TransferState;
@@ -70,6 +66,8 @@ export interface Wire {
   LabJob?: LabJob;
   Lab?: Lab;
   LabStep?: LabStep;
+  ListedJob?: ListedJob;
+  QueueStatus?: QueueStatus;
   Connection?: Connection;
   ConnectionState?: ConnectionState;
   Question?: Question;
@@ -78,8 +76,6 @@ export interface Wire {
   Cluster?: Cluster;
   ClusterInfo?: ClusterInfo;
   Partition?: Partition;
-  Qos?: Qos;
-  InUse?: InUse;
   Reservation?: Reservation;
   CommandOutput?: CommandOutput;
   Cost?: Cost;
@@ -110,17 +106,13 @@ export interface Wire {
   JobKind?: JobKind;
   JobPriority?: JobPriority;
   LabEntry?: LabEntry;
-  Limits?: Limits;
   LogChunk?: LogChunk;
   Stream?: Stream;
   UpdateDisplayData?: UpdateDisplayData;
   Node?: Node;
   NodeChanges?: NodeChanges;
   Preview?: Preview;
-  Priorities?: Priorities;
-  QueueChanges?: QueueChanges;
-  QueueEntry?: QueueEntry;
-  Quota?: Quota;
+  Refusal?: Refusal;
   RemoteKernel?: RemoteKernel;
   Result?: Result;
   Spending?: Spending;
@@ -131,40 +123,7 @@ export interface Wire {
   Output?: Output;
   Job?: Job;
   JobSpec?: JobSpec;
-}
-/**
- * What is done to many jobs, each task of an array being one, and how far that is.
- */
-export interface Action {
-  id: string;
-  cluster: string;
-  verb: 'cancel' | 'hold' | 'release' | 'requeue';
-  state: ActionState;
-  jobs: number;
-  done: number;
-  refused: number;
-  refusals: Refusal[];
-  began_s: number;
-  ended_s: number | null;
-  problem: Problem | null;
-}
-/**
- * A job to which it could not be done.
- */
-export interface Refusal {
-  job: string;
-  why: string;
-}
-/**
- * An error on its way to a person: see `errors.py` for the codes.
- */
-export interface Problem {
-  code: string;
-  message: string;
-  hint: string | null;
-  detail: string | null;
-  transient: boolean;
-  option: string | null;
+  Row?: Row;
 }
 /**
  * `jupyter slurm status`.
@@ -187,7 +146,7 @@ export interface AgentStatus {
   checks: Check[];
 }
 /**
- * One sentence of `doctor`.
+ * One line of `doctor`.
  */
 export interface Check {
   ok: boolean | null;
@@ -196,32 +155,7 @@ export interface Check {
   option: string | null;
 }
 /**
- * This user with an account, or an account itself.
- */
-export interface Association {
-  limit_s: number | null;
-  per_job: {
-    [k: string]: number;
-  };
-  per_user: {
-    [k: string]: number;
-  };
-  in_all: {
-    [k: string]: number;
-  };
-  jobs_per_user: number | null;
-  jobs_in_all: number | null;
-  queued_per_user: number | null;
-  queued_in_all: number | null;
-  account: string;
-  whole: boolean;
-  partition: string | null;
-  qos: string[];
-  default_qos: string | null;
-  default: boolean;
-}
-/**
- * Files that a transfer has not taken along.
+ * Files that a transfer did not copy.
  */
 export interface Behind {
   count: number;
@@ -231,32 +165,39 @@ export interface Behind {
 }
 export interface CellJob {
   kind: 'cell';
-  id: string;
   cluster: string;
   name: string;
-  state: JobState;
-  revision: number;
   slurm_id: string | null;
-  restarts: number;
+  user: string | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  priority: number | null;
   reason: string | null;
   why: string | null;
+  nodes: string[];
+  node_count: number | null;
+  gpus: number;
+  gpu_load: number | null;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  id: string;
+  state: JobState;
+  revision: number;
+  restarts: number;
   advice: string | null;
   warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
   state_since_s: number;
-  submitted_s: number | null;
-  started_s: number | null;
-  ended_s: number | null;
   erased_s: number | null;
-  start_estimate_s: number | null;
-  limit_s: number | null;
-  partition: string | null;
-  account: string | null;
-  qos: string | null;
-  nodes: string[];
-  gpus: number;
   image: string | null;
   container_name: string | null;
   runtime: string;
@@ -264,9 +205,6 @@ export interface CellJob {
   signal: number | null;
   usage: Usage | null;
   cancel_requested_s: number | null;
-  tasks: {
-    [k: string]: string;
-  };
   no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
@@ -288,7 +226,18 @@ export interface CellJob {
   tensorboard: string | null;
 }
 /**
- * What a job used, against what it had; None where nobody measured.
+ * An error as a value; see `errors.py` for the codes.
+ */
+export interface Problem {
+  code: string;
+  message: string;
+  hint: string | null;
+  detail: string | null;
+  transient: boolean;
+  option: string | null;
+}
+/**
+ * Used and allocated resources; None: not measured.
  */
 export interface Usage {
   elapsed_s: number | null;
@@ -299,7 +248,7 @@ export interface Usage {
   gpus: number | null;
 }
 /**
- * Files on their way between this machine and a cluster.
+ * Files being copied between this machine and a cluster.
  */
 export interface Transfer {
   id: string;
@@ -364,44 +313,53 @@ export interface CellSpec {
   tensorboard: string | null;
 }
 /**
- * What is new of jobs, connections and actions since a cursor.
+ * Changes of jobs and connections since a cursor, each job once.
  */
 export interface Changes {
   cursor: string;
   whole: boolean;
   jobs: (CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob)[];
+  listed: ListedJob[];
+  listed_whole: string[];
   gone: string[];
+  queues: QueueStatus[];
   connections: Connection[] | null;
-  actions: Action[] | null;
 }
 export interface ProgramJob {
   kind: 'program';
-  id: string;
   cluster: string;
   name: string;
-  state: JobState;
-  revision: number;
   slurm_id: string | null;
-  restarts: number;
+  user: string | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  priority: number | null;
   reason: string | null;
   why: string | null;
+  nodes: string[];
+  node_count: number | null;
+  gpus: number;
+  gpu_load: number | null;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  id: string;
+  state: JobState;
+  revision: number;
+  restarts: number;
   advice: string | null;
   warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
   state_since_s: number;
-  submitted_s: number | null;
-  started_s: number | null;
-  ended_s: number | null;
   erased_s: number | null;
-  start_estimate_s: number | null;
-  limit_s: number | null;
-  partition: string | null;
-  account: string | null;
-  qos: string | null;
-  nodes: string[];
-  gpus: number;
   image: string | null;
   container_name: string | null;
   runtime: string;
@@ -409,9 +367,6 @@ export interface ProgramJob {
   signal: number | null;
   usage: Usage | null;
   cancel_requested_s: number | null;
-  tasks: {
-    [k: string]: string;
-  };
   no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
@@ -426,36 +381,43 @@ export interface ProgramJob {
   on_login: boolean;
 }
 /**
- * A batch script, or a job that was submitted elsewhere.
+ * A batch script, or a job of another tool.
  */
 export interface ScriptJob {
   kind: 'script';
-  id: string;
   cluster: string;
   name: string;
-  state: JobState;
-  revision: number;
   slurm_id: string | null;
-  restarts: number;
+  user: string | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  priority: number | null;
   reason: string | null;
   why: string | null;
+  nodes: string[];
+  node_count: number | null;
+  gpus: number;
+  gpu_load: number | null;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  id: string;
+  state: JobState;
+  revision: number;
+  restarts: number;
   advice: string | null;
   warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
   state_since_s: number;
-  submitted_s: number | null;
-  started_s: number | null;
-  ended_s: number | null;
   erased_s: number | null;
-  start_estimate_s: number | null;
-  limit_s: number | null;
-  partition: string | null;
-  account: string | null;
-  qos: string | null;
-  nodes: string[];
-  gpus: number;
   image: string | null;
   container_name: string | null;
   runtime: string;
@@ -463,9 +425,6 @@ export interface ScriptJob {
   signal: number | null;
   usage: Usage | null;
   cancel_requested_s: number | null;
-  tasks: {
-    [k: string]: string;
-  };
   no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
@@ -480,32 +439,39 @@ export interface ScriptJob {
 }
 export interface SessionJob {
   kind: 'session';
-  id: string;
   cluster: string;
   name: string;
-  state: JobState;
-  revision: number;
   slurm_id: string | null;
-  restarts: number;
+  user: string | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  priority: number | null;
   reason: string | null;
   why: string | null;
+  nodes: string[];
+  node_count: number | null;
+  gpus: number;
+  gpu_load: number | null;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  id: string;
+  state: JobState;
+  revision: number;
+  restarts: number;
   advice: string | null;
   warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
   state_since_s: number;
-  submitted_s: number | null;
-  started_s: number | null;
-  ended_s: number | null;
   erased_s: number | null;
-  start_estimate_s: number | null;
-  limit_s: number | null;
-  partition: string | null;
-  account: string | null;
-  qos: string | null;
-  nodes: string[];
-  gpus: number;
   image: string | null;
   container_name: string | null;
   runtime: string;
@@ -513,9 +479,6 @@ export interface SessionJob {
   signal: number | null;
   usage: Usage | null;
   cancel_requested_s: number | null;
-  tasks: {
-    [k: string]: string;
-  };
   no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
@@ -533,32 +496,39 @@ export interface SessionJob {
 }
 export interface KernelJob {
   kind: 'kernel';
-  id: string;
   cluster: string;
   name: string;
-  state: JobState;
-  revision: number;
   slurm_id: string | null;
-  restarts: number;
+  user: string | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  priority: number | null;
   reason: string | null;
   why: string | null;
+  nodes: string[];
+  node_count: number | null;
+  gpus: number;
+  gpu_load: number | null;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  id: string;
+  state: JobState;
+  revision: number;
+  restarts: number;
   advice: string | null;
   warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
   state_since_s: number;
-  submitted_s: number | null;
-  started_s: number | null;
-  ended_s: number | null;
   erased_s: number | null;
-  start_estimate_s: number | null;
-  limit_s: number | null;
-  partition: string | null;
-  account: string | null;
-  qos: string | null;
-  nodes: string[];
-  gpus: number;
   image: string | null;
   container_name: string | null;
   runtime: string;
@@ -566,9 +536,6 @@ export interface KernelJob {
   signal: number | null;
   usage: Usage | null;
   cancel_requested_s: number | null;
-  tasks: {
-    [k: string]: string;
-  };
   no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
@@ -585,32 +552,39 @@ export interface KernelJob {
 }
 export interface LabJob {
   kind: 'lab';
-  id: string;
   cluster: string;
   name: string;
-  state: JobState;
-  revision: number;
   slurm_id: string | null;
-  restarts: number;
+  user: string | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  priority: number | null;
   reason: string | null;
   why: string | null;
+  nodes: string[];
+  node_count: number | null;
+  gpus: number;
+  gpu_load: number | null;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  id: string;
+  state: JobState;
+  revision: number;
+  restarts: number;
   advice: string | null;
   warning: string | null;
   problem: Problem | null;
   problem_since_s: number | null;
   created_s: number;
   state_since_s: number;
-  submitted_s: number | null;
-  started_s: number | null;
-  ended_s: number | null;
   erased_s: number | null;
-  start_estimate_s: number | null;
-  limit_s: number | null;
-  partition: string | null;
-  account: string | null;
-  qos: string | null;
-  nodes: string[];
-  gpus: number;
   image: string | null;
   container_name: string | null;
   runtime: string;
@@ -618,9 +592,6 @@ export interface LabJob {
   signal: number | null;
   usage: Usage | null;
   cancel_requested_s: number | null;
-  tasks: {
-    [k: string]: string;
-  };
   no_requeue: string | null;
   inferred: boolean;
   delivered: boolean;
@@ -637,7 +608,7 @@ export interface LabJob {
   lab: Lab | null;
 }
 /**
- * Of a job of kind LAB that has not ended.
+ * The state of a lab that has not ended.
  */
 export interface Lab {
   url: string;
@@ -646,7 +617,48 @@ export interface Lab {
   step: LabStep;
 }
 /**
- * The way to a cluster, as it is.
+ * A job, or tasks of an array, without a record in the agent.
+ */
+export interface ListedJob {
+  kind: 'listed';
+  cluster: string;
+  name: string;
+  slurm_id?: string | null;
+  user?: string | null;
+  partition?: string | null;
+  account?: string | null;
+  qos?: string | null;
+  priority?: number | null;
+  reason?: string | null;
+  why?: string | null;
+  nodes?: string[];
+  node_count?: number | null;
+  gpus?: number;
+  gpu_load?: number | null;
+  submitted_s?: number | null;
+  started_s?: number | null;
+  ended_s?: number | null;
+  start_estimate_s?: number | null;
+  limit_s?: number | null;
+  tasks?: {
+    [k: string]: string;
+  };
+  id?: string | null;
+  state: string;
+  mine?: boolean;
+  array?: string | null;
+}
+/**
+ * The age of a queue listing.
+ */
+export interface QueueStatus {
+  cluster: string;
+  asked_s: number | null;
+  problem: Problem | null;
+  interval_s: number;
+}
+/**
+ * The state of the connection to a cluster.
  */
 export interface Connection {
   cluster: string;
@@ -658,7 +670,7 @@ export interface Connection {
   round_trip_s: number | null;
 }
 /**
- * What a login wants to know of a person; `Api.answer` takes the answer.
+ * A login question for the user, answered by `Api.answer`.
  */
 export interface Question {
   id: string;
@@ -675,7 +687,7 @@ export interface ClearOutput {
   wait: boolean;
 }
 /**
- * A cluster that the profiles name.
+ * A cluster in the profiles.
  */
 export interface Cluster {
   name: string;
@@ -687,7 +699,7 @@ export interface Cluster {
   problem: Problem | null;
 }
 /**
- * What a cluster offers, as its Slurm said at `asked_s`.
+ * A cluster's partitions, accounts, QOS and reservations at `asked_s`.
  */
 export interface ClusterInfo {
   name: string;
@@ -696,12 +708,7 @@ export interface ClusterInfo {
   accounting: boolean;
   accounts: string[];
   qos: string[];
-  qos_limits: Qos[];
-  associations: Association[];
-  in_use: InUse[];
   cost_unit: string;
-  enforced: string[];
-  max_tres: boolean;
   hidden: string[];
   reservations: Reservation[];
   asked_s: number;
@@ -729,50 +736,13 @@ export interface Partition {
   max_nodes: number | null;
   default_time_s: number | null;
   exclusive: boolean;
-  qos: string | null;
   allow_qos: string[];
   allow_accounts: string[];
-  billing: {
-    [k: string]: number;
-  };
   cost: number | null;
   about: string;
 }
-export interface Qos {
-  limit_s: number | null;
-  per_job: {
-    [k: string]: number;
-  };
-  per_user: {
-    [k: string]: number;
-  };
-  in_all: {
-    [k: string]: number;
-  };
-  jobs_per_user: number | null;
-  jobs_in_all: number | null;
-  queued_per_user: number | null;
-  queued_in_all: number | null;
-  name: string;
-  denies: boolean;
-  over_partition: boolean;
-  beyond: string[];
-}
 /**
- * What this user's jobs have, of one QOS, account and partition.
- */
-export interface InUse {
-  qos: string;
-  account: string;
-  partition: string;
-  jobs: number;
-  queued: number;
-  tres: {
-    [k: string]: number;
-  };
-}
-/**
- * Nodes that jobs cannot have for a time, but for those whom they are kept for.
+ * Nodes reserved for a time, for maintenance or for certain users.
  */
 export interface Reservation {
   name: string;
@@ -784,7 +754,7 @@ export interface Reservation {
   };
 }
 /**
- * A Slurm command's own words.
+ * The output of a Slurm command.
  */
 export interface CommandOutput {
   argv: string[];
@@ -793,7 +763,7 @@ export interface CommandOutput {
   stderr: string;
 }
 /**
- * What a job costs at most: when it runs for all of `limit_s`.
+ * The cost of a job that runs for all of `limit_s`.
  */
 export interface Cost {
   limit_s: number;
@@ -803,10 +773,9 @@ export interface Cost {
   gpu_hours: number;
   units: number | null;
   unit: string;
-  billing_hours: number | null;
 }
 /**
- * What a cluster has that a profile could name, as seen on its login machine.
+ * Tools, Python and folders on the login node, for a new profile.
  */
 export interface Description {
   name: string;
@@ -818,7 +787,7 @@ export interface Description {
   login_shell: boolean;
 }
 /**
- * A folder of the cluster that somebody may want to use.
+ * A folder of the cluster for the user's files.
  */
 export interface Folder {
   name: string;
@@ -839,7 +808,7 @@ export interface DisplayData {
   display_id: string | null;
 }
 /**
- * A job that the same cell has started before.
+ * An earlier job of the same cell.
  */
 export interface Earlier {
   job: CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
@@ -865,7 +834,7 @@ export interface FileContent {
   content: string;
 }
 /**
- * One, links followed.
+ * A file or folder. Links are followed.
  */
 export interface FileEntry {
   name: string;
@@ -875,14 +844,14 @@ export interface FileEntry {
   writable: boolean;
 }
 /**
- * A folder and what is in it, but for names that are no UTF-8.
+ * A folder and its entries, except names that are not UTF-8.
  */
 export interface FileListing {
   folder: FileEntry;
   entries: FileEntry[];
 }
 /**
- * The variables of one rank that `--gather` names; the fields are as in `Result`.
+ * The `--gather` variables of one rank; fields as in `Result`.
  */
 export interface Gathered {
   variables: string | null;
@@ -895,7 +864,8 @@ export interface GpuSample {
   memory_total_mib: number | null;
 }
 /**
- * The first record: who runs the cell. `ipython` is None where the image has none.
+ * The first record: the Python that runs the cell. `ipython` is None if the image has no
+ * IPython.
  */
 export interface Hello {
   type: 'hello';
@@ -928,7 +898,7 @@ export interface ImageRemoval {
   held_on: string[];
 }
 /**
- * What is asked for: an image built from a recipe, or pulled.
+ * A request to build or pull an image.
  */
 export interface ImageSpec {
   id: string;
@@ -946,7 +916,7 @@ export interface ImageSpec {
   notebook: string | null;
 }
 /**
- * All that can be said of a job, for somebody who looks at it alone.
+ * The details of one job.
  */
 export interface JobDetails {
   job: CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
@@ -965,7 +935,7 @@ export interface JobDetails {
   problem: Problem | null;
 }
 /**
- * Text that starts with `#!`, run as it is inside the image, or the image's own program.
+ * A script that starts with `#!`, run in the image, or the image's own program.
  */
 export interface ProgramSpec {
   kind: 'program';
@@ -999,7 +969,7 @@ export interface ProgramSpec {
   on_login: boolean;
 }
 /**
- * A batch script, handed to sbatch as written (%%sbatch).
+ * A batch script, passed to sbatch as written (%%sbatch).
  */
 export interface ScriptSpec {
   kind: 'script';
@@ -1032,7 +1002,7 @@ export interface ScriptSpec {
   arguments: string[];
 }
 /**
- * A process on the node that runs cells as they come.
+ * A process on the node that runs cells on request.
  */
 export interface SessionSpec {
   kind: 'session';
@@ -1066,7 +1036,7 @@ export interface SessionSpec {
   mpi: string | null;
 }
 /**
- * An ipykernel on the node, for a client here.
+ * An ipykernel on the node, for a local client.
  */
 export interface KernelSpec {
   kind: 'kernel';
@@ -1132,7 +1102,7 @@ export interface LabSpec {
   jupyter_base_url: string | null;
 }
 /**
- * Something that happened to a job.
+ * An event in the life of a job.
  */
 export interface JobEvent {
   time_s: number;
@@ -1140,7 +1110,7 @@ export interface JobEvent {
   text: string | null;
 }
 /**
- * A waiting job of this user's in one of its partitions; an array is one job.
+ * The priority of a waiting job in one of its partitions; an array is one job.
  */
 export interface JobPriority {
   slurm_id: string;
@@ -1151,13 +1121,11 @@ export interface JobPriority {
   given?: {
     [k: string]: number;
   };
-  id?: string | null;
-  name?: string | null;
 }
 /**
- * Sends a browser to a lab or a dashboard: by a POST of `token`, as `token` and as `password`,
- * to `login_url`. No address holds the token, and so no history, log or command line
- * does.
+ * The login of a browser to a lab: a POST of `token`, as `token` and as `password`, to
+ * `login_url`. No URL, history, log or command line holds the token. A dashboard opens by its
+ * `login_url` alone; Ray's then asks for `token`.
  */
 export interface LabEntry {
   login_url: string;
@@ -1167,28 +1135,7 @@ export interface LabEntry {
   cookie: string;
 }
 /**
- * What a QOS or an association allows; None, or not there: no limit.
- *
- * TRES (`cpu`, `gres/gpu`, `mem` in MiB …) -> how much of it; `jobs` run, `queued` ones may wait.
- */
-export interface Limits {
-  limit_s: number | null;
-  per_job: {
-    [k: string]: number;
-  };
-  per_user: {
-    [k: string]: number;
-  };
-  in_all: {
-    [k: string]: number;
-  };
-  jobs_per_user: number | null;
-  jobs_in_all: number | null;
-  queued_per_user: number | null;
-  queued_in_all: number | null;
-}
-/**
- * What came since `cursor` was last given back, and the job at that moment.
+ * The output after a cursor, and the job at that moment.
  */
 export interface LogChunk {
   job: CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
@@ -1236,7 +1183,7 @@ export interface Node {
   reason?: string | null;
 }
 /**
- * A cluster's nodes and partitions, whole, whenever something of them has changed.
+ * All nodes and partitions of a cluster, sent after any change.
  */
 export interface NodeChanges {
   cluster: string;
@@ -1249,7 +1196,7 @@ export interface NodeChanges {
   interval_s: number;
 }
 /**
- * What `submit` would send (`--dry-run`), and what would become of it.
+ * The preview of a submission (`--dry-run`).
  */
 export interface Preview {
   cluster: string;
@@ -1263,65 +1210,14 @@ export interface Preview {
   start_estimate_s: number | null;
 }
 /**
- * This user's waiting jobs, the highest priority first, and what is to be said of them.
+ * A job that Slurm did not change.
  */
-export interface Priorities {
-  jobs: JobPriority[];
-  said: string[];
+export interface Refusal {
+  job: string;
+  why: string;
 }
 /**
- * What a cluster's queue has come to since a cursor.
- */
-export interface QueueChanges {
-  cluster: string;
-  cursor: string;
-  whole: boolean;
-  entries: QueueEntry[];
-  gone: string[];
-  ended: QueueEntry[];
-  asked_s: number | null;
-  problem: Problem | null;
-  interval_s: number;
-}
-/**
- * A row of the cluster's queue; `id` is ours where the job is one of ours.
- */
-export interface QueueEntry {
-  slurm_id: string;
-  state: string;
-  name: string;
-  user: string;
-  partition: string;
-  array_id?: string | null;
-  account?: string | null;
-  qos?: string | null;
-  priority?: number | null;
-  reason?: string | null;
-  why?: string | null;
-  nodes?: string | null;
-  node_count?: number | null;
-  gpus?: number;
-  gpu_load?: number | null;
-  submitted_s?: number | null;
-  started_s?: number | null;
-  start_estimate_s?: number | null;
-  ended_s?: number | null;
-  elapsed_s?: number | null;
-  limit_s?: number | null;
-  id?: string | null;
-}
-/**
- * Limits how much of a resource an account may use in all.
- */
-export interface Quota {
-  account: string;
-  user: string;
-  tres: string;
-  limit_hours: number;
-  used_hours: number;
-}
-/**
- * One that is on disk, or that would be.
+ * A remote kernel, on disk or proposed.
  */
 export interface RemoteKernel {
   name: string;
@@ -1331,7 +1227,7 @@ export interface RemoteKernel {
   exists: boolean;
 }
 /**
- * How a cell ended, its signature checked.
+ * The outcome of a cell, with a valid signature.
  */
 export interface Result {
   job: CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
@@ -1353,12 +1249,10 @@ export interface Spending {
   asked_s: number;
   accounting: boolean;
   unit: string;
-  weighed: boolean;
   spent: Spent[];
-  quotas: Quota[];
 }
 /**
- * Counts what the jobs of an account have held, whether they used it or not.
+ * Resources allocated to an account's jobs, used or not.
  */
 export interface Spent {
   account: string;
@@ -1366,13 +1260,12 @@ export interface Spent {
   jobs: number;
   cpu_hours: number;
   gpu_hours: number;
-  billing_hours: number;
   units: number | null;
   unpriced: number;
 }
 /**
- * A port of this machine, on both loopbacks, that leads to `host:port` as the cluster sees it,
- * or to the Unix socket whose path `host` is; `port` is then 0.
+ * A local port, on both loopbacks, forwarded to `host:port` as the cluster sees it, or to the
+ * Unix socket with the path `host` (`port` is then 0).
  */
 export interface Tunnel {
   id: string;
@@ -1394,7 +1287,7 @@ export interface UsageChanges {
   problem: Problem | null;
 }
 /**
- * What a job used at a moment, on one of its nodes.
+ * Usage at a moment, on one node of a job.
  */
 export interface UsageSample {
   time_s: number;

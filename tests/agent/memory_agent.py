@@ -1,4 +1,4 @@
-"""An agent that any test can break: the real process around an Api that is kept in memory.
+"""An agent that tests can break: the real process around an Api in memory.
 
 Run as a program it is `python -m jupyter_slurm.agent` with that service. Some job ids and
 options make calls misbehave: see `MemoryService.job` and `submit`.
@@ -44,15 +44,15 @@ from jupyter_slurm.wire import (
     ImageSpec,
     Job,
     JobDetails,
+    JobPriority,
     JobSpec,
     JobState,
     LabEntry,
     LogChunk,
     Preview,
     ProgramSpec,
-    QueueEntry,
     Result,
-    ScriptSpec,
+    Row,
     Stream,
     Transfer,
     TransferState,
@@ -65,12 +65,12 @@ from tests.queue_side import QueueSide
 SCRIPT = Path(__file__)
 LIVE_VARIABLE = "JUPYTER_SLURM_TEST_LIVE"
 LABS_VARIABLE = "JUPYTER_SLURM_TEST_LABS"
-"""A file of JSON: what `lab_entry` says, by job id, and `dashboard_entry`, by ID/NAME."""
+"""A JSON file with the results of `lab_entry` by job ID, and of `dashboard_entry` by ID/NAME."""
 BROKEN_VARIABLE = "JUPYTER_SLURM_TEST_BROKEN"
 
 
 class MemoryService(FileSide, JobSide, QueueSide):
-    """Jobs that never leave this process: they run as soon as submitted, and print their code."""
+    """Jobs in this process, which run once submitted and print their code."""
 
     def __init__(self) -> None:
         if os.environ.get(BROKEN_VARIABLE):
@@ -81,9 +81,9 @@ class MemoryService(FileSide, JobSide, QueueSide):
         self._code: dict[str, str] = {}
         self._left: list[str] = []
 
-    # --- what the agent needs beside Api ---
+    # --- what the agent needs in addition to Api ---
     def kernel(self, job_id: str) -> socket.socket:
-        """Gives back what it is sent."""
+        """Return a socket that echoes."""
         if job_id == "nojob":
             raise NotFoundError("There is no job nojob.")
         near, far = socket.socketpair()
@@ -140,7 +140,7 @@ class MemoryService(FileSide, JobSide, QueueSide):
         return self.connect(cluster)
 
     def connections(self) -> list[Connection]:
-        """One for each caller whose process has gone, after the only cluster's."""
+        """Return the connection of the only cluster, and one for each disconnected caller."""
         return [self.connect(), *map(self.connect, self._left)]
 
     # --- tunnels ---
@@ -160,7 +160,7 @@ class MemoryService(FileSide, JobSide, QueueSide):
     def close_tunnel(self, tunnel_id: str) -> None:
         raise NotFoundError(f"There is no tunnel {tunnel_id}.")
 
-    # --- files: nothing is ever to be sent ---
+    # --- files: nothing is transferred ---
     def push(
         self,
         local: str,
@@ -207,18 +207,22 @@ class MemoryService(FileSide, JobSide, QueueSide):
                 )
             return self._jobs[spec.id]
 
+    def priorities(self, job_id: str) -> list[JobPriority]:
+        self.job(job_id)
+        return super().priorities(job_id)
+
     def details(self, job_id: str) -> JobDetails:
         job = self.job(job_id)
         return JobDetails(job=job, code=self._code[job.id])
 
-    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
+    def preview(self, spec: JobSpec) -> Preview:
         return Preview(
             cluster="here",
             script=spec.code,
             sbatch=("sbatch",),
             job_dir="~/j",
             files=(),
-            start_estimate_s=0.0 if estimate else None,
+            start_estimate_s=0.0,
         )
 
     def attachable(self, spec: JobSpec) -> Earlier | None:
@@ -238,15 +242,6 @@ class MemoryService(FileSide, JobSide, QueueSide):
         if job_id not in self._jobs:
             raise NotFoundError(f"There is no job {job_id!r} here.", hint="`%slurm jobs` lists.")
         return self._jobs[job_id]
-
-    def adopt(self, slurm_id: str, cluster: str | None = None) -> Job:
-        if slurm_id == "1000000":
-            raise NotFoundError(f"Slurm knows no job {slurm_id}.")
-        same = [job for job in self._jobs.values() if job.slurm_id == slurm_id]
-        if same:
-            return same[-1]
-        job = self.submit(ScriptSpec(id=f"adopted{slurm_id}", name="theirs", code=""))
-        return self.change(job.id, slurm_id=slurm_id)
 
     def logs(
         self,
@@ -284,7 +279,8 @@ class MemoryService(FileSide, JobSide, QueueSide):
         if LABS_VARIABLE in os.environ:
             return self._told(f"{job_id}/{name}")
         host = f"{name}-{self.job(job_id).id}.localhost"
-        return LabEntry(login_url=f"http://{host}:4001/jupyter-slurm-login", token="d" * 64)
+        token = "d" * 64 if name == "ray" else ""
+        return LabEntry(login_url=f"http://{host}:4001/", token=token)
 
     def _told(self, which: str) -> LabEntry:
         labs = Path(os.environ[LABS_VARIABLE])
@@ -320,17 +316,9 @@ class MemoryService(FileSide, JobSide, QueueSide):
         raise NotFoundError(f"There is no image {name!r}.")
 
     # --- the queue ---
-    def queue(self, cluster: str | None = None) -> list[QueueEntry]:
+    def queue(self, cluster: str | None = None) -> list[Row]:
         return [
-            QueueEntry(
-                slurm_id=str(job.slurm_id),
-                state=job.state,
-                name=job.name,
-                user="ada",
-                partition="all",
-                id=job.id,
-            )
-            for job in self.jobs(cluster)
+            msgspec.structs.replace(job, user="ada", partition="all") for job in self.jobs(cluster)
         ]
 
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
@@ -361,7 +349,7 @@ def _echo(sock: socket.socket) -> None:
 
 
 def _wait_at(gate: Path) -> None:
-    """Says that a call has come to the `gate`, and waits until the file `gate`.open is there."""
+    """Report a call at the `gate`, and wait until the file `gate`.open exists."""
     gate.touch()
     while not gate.with_suffix(".open").exists():
         time.sleep(0.01)

@@ -1,7 +1,7 @@
-"""2,000 hostile inputs, from a fixed seed, to each parser of what other users, jobs and hosts send.
+"""2,000 hostile inputs from a fixed seed for each parser of data from other users, jobs and hosts.
 
-A parser gives a value or raises an error of ours; it takes no more memory than it should; what it
-gives can be sent to the browser, and made visible. One job's input stops no other job's watcher.
+A parser returns a value or raises one of our errors, within a memory limit. Its values can be sent
+to the browser and shown. Input of one job does not affect others.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ import msgspec
 import pytest
 
 from jupyter_slurm.errors import FileAccessError, JupyterSlurmError, MalformedError
-from jupyter_slurm.foreign import check_json, read_json
+from jupyter_slurm.formatting import visible
 from jupyter_slurm.jobs.cluster import queue
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome import variables
 from jupyter_slurm.jobs.outcome.result import parse_exit, parse_records, parse_result, parse_started
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Store
 from jupyter_slurm.jobs.watching import usage
 from jupyter_slurm.jobs.watching.comparison import Comparison
-from jupyter_slurm.jobs.watching.queue_rows import entry_of, nodes_of, waits_for
+from jupyter_slurm.jobs.watching.listing import listed_job
+from jupyter_slurm.jobs.watching.queue_rows import nodes_of, waits_for
 from jupyter_slurm.jobs.watching.watcher import Watch
-from jupyter_slurm.kernel import node_messages
-from jupyter_slurm.readable import visible
+from jupyter_slurm.kernel import frames
 from jupyter_slurm.slurm import (
     sacct,
     scontrol,
@@ -46,18 +46,19 @@ from jupyter_slurm.slurm import (
     units,
 )
 from jupyter_slurm.transport import server_text
+from jupyter_slurm.untrusted_json import check_json, read_json
 from jupyter_slurm.wire import JobKind, JobState, Lab, LabStep
 from tests.attacks.hostile import spoilt
 from tests.jobs.crowd import listed
-from tests.jobs.records.test_book import record
+from tests.jobs.records.test_registry import record
 from tests.slurm.recorded import RELEASES, output
 
 COUNT = 2_000
 MOST_BYTES = 48 * 2**20
-"""Of memory for one input; the longest are a few hundred thousand bytes."""
+"""Memory limit for one input; the longest have a few hundred thousand bytes."""
 QUICK_S = 0.001
-"""Of processor time: no machine fills so much memory in it. Tracing each allocation takes three
-times as long as parsing, so only what was not so quick is parsed again with that."""
+"""Processor time in which no machine can fill that much memory. Tracing allocations triples the
+time, so only slower inputs are parsed again with it."""
 KEY = b"the job's key"
 
 Parser = Callable[[bytes], object]
@@ -68,14 +69,14 @@ def signed(body: bytes) -> bytes:
     return signature.encode() + b"\n" + body + b"\n"
 
 
-# --- the parsers, each as far as what it gives is shown or sent ---
+# --- the parsers, including the use of their values ---
 
 
 def rows_of_the_queue(data: bytes) -> object:
     rows = squeue.parse(data)
     for row in rows:
         with_nodes(row)
-    return [(entry_of(row, None, is_mine=False), waits_for(row)) for row in rows]
+    return [(listed_job(row, "here", mine=False), waits_for(row)) for row in rows]
 
 
 def with_nodes(row: squeue.QueueRow) -> tuple[str, ...]:
@@ -87,7 +88,7 @@ def with_nodes(row: squeue.QueueRow) -> tuple[str, ...]:
 
 def rows_of_accounting(data: bytes) -> object:
     rows = sacct.parse(data)
-    return sacct.summarise(rows), [queue._ended_entry(row, {}) for row in rows]
+    return sacct.summarise(rows), [queue._listed_job(row, "here") for row in rows]
 
 
 def lab(data: bytes) -> object:
@@ -112,7 +113,7 @@ def every(*parsers: Callable[[str], object]) -> Parser:
 
 
 def lines_of(name: str, most: int = 1, separator: bytes = b"\n") -> list[bytes]:
-    """The first and the last record that was recorded of each release."""
+    """Return the first and last recorded lines of each release."""
     samples = []
     for release in RELEASES:
         records = [text for text in output(release, name).split(separator) if text]
@@ -162,15 +163,15 @@ PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
     "lab.N.jsonl": (lab, [LAB, LAB + LAB]),
     "usage.N.jsonl": (usage.parse_samples, [USAGE]),
     "variables as data": (variables_as_data, [VALUES]),
-    "a kernel's events": (node_messages.event, [EVENT]),
+    "a kernel's events": (frames.event, [EVENT]),
     "a host's words": (server_text.shown, [b"Password for a@b:\n", b"Verification code: "]),
 }  # fmt: skip
 THEIR_ERRORS: Mapping[str, type[Exception]] = {"node lists": ValueError}
-"""By contract: people type node lists, too."""
+"""Errors by contract: users type node lists, too."""
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_no_input_raises_what_is_not_ours_or_takes_much_memory(name: str) -> None:
+def test_hostile_input_raises_only_our_errors_and_needs_little_memory(name: str) -> None:
     parser, samples = PARSERS[name]
     ours = (JupyterSlurmError, THEIR_ERRORS.get(name, JupyterSlurmError))
     for data in spoilt(name, samples, COUNT):
@@ -188,7 +189,7 @@ def test_no_input_raises_what_is_not_ours_or_takes_much_memory(name: str) -> Non
 
 
 def peak_bytes(parser: Parser, data: bytes, ours: tuple[type[Exception], ...]) -> int:
-    """The most memory that it takes."""
+    """Return the peak memory of a parse."""
     tracemalloc.start()
     try:
         with suppress(*ours):
@@ -226,16 +227,16 @@ def texts(value: object) -> Iterator[str]:
             pass
 
 
-# --- one job's input stops no other's watcher ---
+# --- input of one job does not affect others ---
 
 
 class Seat:
-    """A Book of two jobs, `bad` before `good`, and what watches them."""
+    """A JobRegistry of two jobs, `bad` before `good`, and their watcher."""
 
     def __init__(self, folder: Path) -> None:
-        self.book = Book(Store(folder))
+        self.registry = JobRegistry(Store(folder))
         for number, name in enumerate(("bad", "good")):
-            self.book.add(
+            self.registry.add(
                 record(
                     name,
                     slurm_id=str(1_000_000 + 2 * number),
@@ -252,22 +253,22 @@ class Seat:
                 profile=SimpleNamespace(lost_after_s=60.0, poll_s=0.01),
             ),
         )
-        self.watch = Watch(self.book, self.cluster)
+        self.watch = Watch(self.registry, self.cluster)
         self.files: dict[PurePosixPath, bytes | Exception] = {}
 
     def compare(self, rows: bytes) -> None:
         for number, name in ((0, "bad"), (2, "good")):
             rows = rows.replace(f"jslurm:job{number:05}".encode(), f"jslurm:{name}".encode())
-        jobs = [one.job for one in self.book.live("c")]
-        Comparison(self.book, self.cluster, self.watch).compare(jobs, squeue.parse(rows), 2.0)
+        jobs = [one.job for one in self.registry.live("c")]
+        Comparison(self.registry, self.cluster, self.watch).compare(jobs, squeue.parse(rows), 2.0)
 
-    # What `Watch` asks of a transport.
+    # The part of a transport that `Watch` uses.
 
     def user(self) -> str:
         return "me"
 
     def grown(self, sizes: Mapping[PurePosixPath, int], **_: object) -> dict[PurePosixPath, int]:
-        """All that there is at once, and one that was not asked for; then there is no more."""
+        """Return all files at once and an unrequested one, then none."""
         if all(sizes.get(path) for path in self.files):
             self.watch._stop.set()
             return {}
@@ -285,23 +286,21 @@ def seat(tmp_path: Path) -> Seat:
     return Seat(tmp_path)
 
 
-def test_a_row_that_cannot_be_read_is_that_jobs_problem(
-    seat: Seat, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_row_affects_only_its_job(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jupyter_slurm.jobs.watching.comparison.ask_allocation", lambda *_: None)
     good = listed(3)
     for hostile in (b"gpu[1-999999999]", b"n[[1]]", b"-oProxyCommand=id", b"n\x1b[31m"):
         seat.compare(good.replace(b"node000", hostile))
-        problem = seat.book.job("bad").problem
+        problem = seat.registry.job("bad").problem
         assert problem is not None
-        assert problem.message == "What the cluster says of this job cannot be read."
+        assert problem.message == "Cannot read the cluster's data about this job."
         assert problem.detail is not None
         assert problem.detail.isprintable()
-        now = seat.book.job("good")
+        now = seat.registry.job("good")
         assert (now.state, now.problem, now.nodes) == (JobState.RUNNING, None, ("node002",))
-        seat.book.change("good", state=JobState.PENDING, nodes=())
+        seat.registry.change("good", state=JobState.PENDING, nodes=())
     seat.compare(good)
-    assert seat.book.job("bad").problem is None
+    assert seat.registry.job("bad").problem is None
 
 
 @pytest.mark.parametrize(
@@ -312,20 +311,18 @@ def test_a_row_that_cannot_be_read_is_that_jobs_problem(
     ],
     ids=["nested", "folder"],
 )
-def test_a_file_that_cannot_be_read_is_that_jobs_problem(
-    seat: Seat, hostile: bytes | Exception
-) -> None:
+def test_unreadable_file_affects_only_its_job(seat: Seat, hostile: bytes | Exception) -> None:
     paths = [JobDir(PurePosixPath(f"/jobs/{name}")).started(0) for name in ("bad", "good")]
     seat.files = dict(zip(paths, (hostile, STARTED), strict=True))
     seat.watch._watch_files()
-    now = seat.book.job("good")
+    now = seat.registry.job("good")
     assert (now.state, now.problem, now.nodes) == (JobState.RUNNING, None, ("n1",))
-    bad = seat.book.job("bad")
+    bad = seat.registry.job("bad")
     assert bad.state is JobState.PENDING
     assert (bad.problem is not None) == isinstance(hostile, Exception)
 
 
-def test_nested_and_endless_json_breaks_a_cap_and_not_the_reader() -> None:
+def test_deep_and_long_json_is_rejected() -> None:
     for text in (
         b"[" * 100_000,
         b'{"a":' * 65 + b"1" + b"}" * 65,

@@ -1,10 +1,10 @@
-"""Thousands of jobs cancelled in one action, and by `scancel -u`.
+"""Thousands of jobs cancelled in one call, and by `scancel -u`.
 
     scripts/bench cancel [--jobs 5000] [--rounds 5]
 
-A real Slurm, and jobs that are held, each a submission of its own. Ours are recorded as jobs of
-this package and cancelled by `Api.steer_many`, until the action has ended: Slurm has then answered
-for all. What it takes until each record says how its job has ended is told beside it.
+A real Slurm with held jobs, each a separate submission. Ours are recorded as jobs of this package
+and cancelled by `Api.control_jobs`, which returns once Slurm has answered for all. The time until
+all records show the end is reported as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from statistics import median
 import pytest
 
 from jupyter_slurm.jobs.records.store import Record
-from jupyter_slurm.wire import Action, ActionState, JobKind, JobState
+from jupyter_slurm.wire import JobKind, JobState
 from tests.benchmarks.rounds import alternating, seconds
 from tests.benchmarks.table import HEAD, Row, show, spread
 from tests.cluster.plugin import SlurmCluster, running_cluster
@@ -54,7 +54,7 @@ def main() -> int:
         taken = alternating(ways, args.rounds)
         site.service.close()
     row = Row(
-        f"{args.jobs:,} jobs cancelled in one action",
+        f"{args.jobs:,} jobs cancelled in one call",
         median(taken["ours"]),
         "scancel -u",
         median(taken["scancel"]),
@@ -79,21 +79,19 @@ def by_us(site: Site, count: int, settled: list[float]) -> float:
             slurm_id=slurm_id,
             submitted_s=time.time(),
         )
-        site.service._book.add(Record(job=job, spec=None))
+        site.service._registry.add(Record(job=job, spec=None))
     began_s = time.perf_counter()
-    took_s = seconds(lambda: ended(site, site.service.steer_many("cancel", specs)))
+    took_s = seconds(lambda: cancelled(site, specs))
     for job_id in specs:
         assert site.wait(job_id).state is JobState.CANCELLED
     settled.append(time.perf_counter() - began_s)
     for job_id in specs:
-        site.service._book.remove(job_id)
+        site.service._registry.remove(job_id)
     return took_s
 
 
-def ended(site: Site, action: Action) -> None:
-    while action.state is ActionState.RUNNING:
-        action = site.service.action(action.id, wait_s=60.0)
-    assert (action.state, action.refused) == (ActionState.DONE, 0), action
+def cancelled(site: Site, job_ids: list[str]) -> None:
+    assert site.service.control_jobs("cancel", job_ids) == []
 
 
 def by_scancel(cluster: SlurmCluster, count: int) -> float:

@@ -1,4 +1,4 @@
-"""A process with one tunnel, as the agent has it: `tunnel_ours.py ALIAS PORT` prints its port."""
+"""A process with a tunnel like the agent's: `tunnel_ours.py ALIAS PORT` prints its port."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def main() -> None:
     connection = SshConnection(route(alias), name=alias)
     transport = SshTransport(connection)
     connection.open()
-    forward = Forward(lambda sock, answered: transport.carry(sock, "127.0.0.1", port, answered))
+    forward = Forward(lambda sock, answered: transport.connect(sock, "127.0.0.1", port, answered))
     print(forward.local_port, flush=True)
     threading.Event().wait()
 

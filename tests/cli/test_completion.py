@@ -1,17 +1,15 @@
-"""Tab in shells: real ones, which source what `jupyter slurm completion` prints."""
+"""Completion in real shells that source the output of `jupyter slurm completion`."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pexpect  # type: ignore[import-untyped]
 import pytest
-
-from jupyter_slurm.cli import main
 
 SHELLS = {"bash": ["--norc", "-i"], "zsh": ["-f", "-i"]}
 LINES = [
@@ -19,7 +17,7 @@ LINES = [
     ("jupyter-slurm ses", "session"),
     ("jupyter slurm session sta", "start"),
     ("jupyter slurm session start --idl", "--idle"),
-    ("jupyter slurm session start --comment --idle --cpus-per-t", "--cpus-per-task"),
+    ("jupyter slurm session start --comment x --cpus-per-t", "--cpus-per-task"),
     ("jupyter slurm submit a.py --on-interrupt can", "cancel"),
     ("jupyter slurm submit a.py --on-interrupt=can", "--on-interrupt=cancel"),
     ("jupyter slurm doctor far", "faraway"),
@@ -27,12 +25,12 @@ LINES = [
     ("jupyter slurm agent sto", "stop"),
     ("jupyter slurm submit it", "it.py"),
 ]
-"""What is typed, and the whole word that Tab makes of the last."""
+"""Typed lines, and the completed last word."""
 
 
 @pytest.fixture(autouse=True)
 def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One cluster, one file, no agent, and the program that is tested."""
+    """Set up one cluster, one file, no agent, and the tested program."""
     for name in ("CONFIG", "DATA", "RUNTIME"):
         monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / name.lower()))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
@@ -46,7 +44,7 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=SHELLS)
 def shell(request: pytest.FixtureRequest) -> Iterator[pexpect.spawn]:
-    """An interactive shell that knows our words."""
+    """Yield an interactive shell with our completion."""
     name = request.param
     env = {**os.environ, "TERM": "dumb", "PS1": "ready> ", "INPUTRC": "/dev/null"}
     child = pexpect.spawn(
@@ -73,28 +71,24 @@ def test_tab_completes_a_word_in_fish() -> None:
     assert found == [word for _, word in LINES]
 
 
-Completes = Callable[[str], list[str]]
+def completes(line: str, folder: Path) -> list[str]:
+    """Return the completions of the line's last word."""
+    found = folder / "found"
+    env = {
+        **os.environ,
+        "_ARGCOMPLETE": "1",
+        "_ARGCOMPLETE_STDOUT_FILENAME": str(found),
+        "COMP_LINE": line,
+        "COMP_POINT": str(len(line)),
+    }
+    subprocess.run([sys.executable, "-m", "jupyter_slurm"], env=env, check=True)
+    return [word.strip() for word in found.read_text().split("\v") if word]
 
 
-@pytest.fixture
-def completes(capsys: pytest.CaptureFixture[str]) -> Completes:
-    def completes(line: str) -> list[str]:
-        assert main(["completion", "zsh", line]) == 0
-        return capsys.readouterr().out.split()
-
-    return completes
-
-
-def test_what_may_follow_is_what_the_command_takes(completes: Completes) -> None:
-    assert completes("jupyter slurm tunnel --") == [
-        "--local-port",
-        "--close",
-        "--cluster",
-        "--json",
-    ]
-    assert completes("jupyter slurm session list --") == ["--json"]
-    assert completes("jupyter slurm session --") == ["--json"]
-    assert completes("jupyter slurm logs --task ") == []
-    assert completes("jupyter slurm nonsense ") == []
-    assert "--in" not in completes("jupyter slurm submit a.py --")
-    assert completes("jupyter slurm submit 'a b") == []
+def test_command_completes_its_own_options_and_names(tmp_path: Path) -> None:
+    options = ["--help", "--local-port", "--close", "--cluster", "--json"]
+    assert completes("jupyter-slurm tunnel --", tmp_path) == options
+    assert completes("jupyter-slurm session list --", tmp_path) == ["--help", "--json"]
+    assert completes("jupyter-slurm session --", tmp_path) == ["--help", "--json"]
+    assert completes("jupyter-slurm logs --task ", tmp_path) == []
+    assert "--in" not in completes("jupyter-slurm submit a.py --", tmp_path)

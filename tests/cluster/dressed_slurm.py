@@ -1,7 +1,6 @@
 """The Slurm of a dressed site (`dressed.py`): its files, and its daemons in the site's rooms.
 
-All of them run as root, so that jobs are their users' own; on this machine's loopback, on ports of
-their own.
+They run as root, so that jobs run as their users, on this machine's loopback and their own ports.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from pathlib import Path
 
 from jupyter_slurm.local_cluster import conf, software
 from jupyter_slurm.local_cluster.conf import Ports, Setting
-from jupyter_slurm.local_cluster.places import Places
+from jupyter_slurm.local_cluster.paths import Paths
 from jupyter_slurm.local_cluster.spec import LocalSpec
+from tests.cluster import accounting
 from tests.cluster.rooms import Room
 from tests.ssh.kept import Keeper, clean_environment
 from tests.ssh.sshd import free_port
@@ -35,26 +35,27 @@ class Shape:
     nodes: Mapping[str, str]
     lines: Sequence[str]
     accounting: Sequence[Sequence[str]] | None = None
-    """What sacctmgr(1) is to add beside the cluster; None: no accounting."""
+    """Entries for sacctmgr(1) besides the cluster; None: no accounting."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """What it has beside slurm.conf: names -> texts."""
+    """Other files beside slurm.conf: names -> texts."""
 
 
 def start_slurm(keeper: Keeper, folder: Path, shape: Shape, login: Room, inside: Room) -> None:
-    """Returns when every node is idle. `folder`: empty, and seen as /etc/slurm in the rooms."""
-    places = Places.of(folder)
-    assert places.base == folder, "the path is too long for Slurm"
+    """Start Slurm, and return when all nodes are idle. `folder`: empty, /etc/slurm in the rooms."""
+    paths = Paths.of(folder)
+    assert paths.base == folder, "the path is too long for Slurm"
     for name in ("gpu", "log", "run", "state"):
         (folder / name).mkdir(mode=0o755)
     for node in shape.nodes:
-        places.spool(node).mkdir(parents=True, mode=0o755)
-    places.munge_key.write_text(secrets.token_hex(512))
-    places.munge_key.chmod(0o400)
+        paths.spool(node).mkdir(parents=True, mode=0o755)
+    paths.munge_key.write_text(secrets.token_hex(512))
+    paths.munge_key.chmod(0o400)
     ports: set[int] = set()
     while len(ports) < 2 + len(shape.nodes):
         ports.add(free_port())
     slurmctld, slurmdbd, *slurmd = ports
-    slurm = _Slurm(shape, places, Ports(slurmctld, slurmdbd, tuple(slurmd)), keeper, login, inside)
+    own = Ports(slurmctld, tuple(slurmd))
+    slurm = _Slurm(shape, paths, own, slurmdbd, keeper, login, inside)
     slurm.write_conf()
     slurm.start()
 
@@ -62,25 +63,24 @@ def start_slurm(keeper: Keeper, folder: Path, shape: Shape, login: Room, inside:
 @dataclass(frozen=True)
 class _Slurm:
     shape: Shape
-    places: Places
+    paths: Paths
     ports: Ports
+    dbd_port: int
     keeper: Keeper
     login: Room
     inside: Room
 
     def write_conf(self) -> None:
-        found = software.installed(accounting=self.shape.accounting is not None)
+        found = software.installed()
         assert found is not None
-        folder = self.places.base
-        spec = LocalSpec(
-            name=self.shape.cluster,
-            nodes=len(self.shape.nodes),
-            accounting=self.shape.accounting is not None,
-        )
-        at = Setting(self.login.host, "root", self.places, self.ports, found.version)
+        folder = self.paths.base
+        with_dbd = self.shape.accounting is not None
+        spec = LocalSpec(name=self.shape.cluster, nodes=len(self.shape.nodes))
+        at = Setting(self.login.host, "root", self.paths, self.ports, found.version)
         usual = conf.slurm_conf(spec, at).splitlines()
         lines = [f"SlurmctldHost={self.login.host}(127.0.0.1)"]
         lines += [line for line in usual if not line.startswith(_REPLACED)]
+        lines += accounting.slurm_lines(self.paths, self.dbd_port) if with_dbd else []
         for (name, facts), port in zip(self.shape.nodes.items(), self.ports.slurmd, strict=True):
             where = f"NodeHostname={self.inside.host} NodeAddr=127.0.0.1 Port={port}"
             lines.append(f"NodeName={name} {where} {facts} State=UNKNOWN")
@@ -89,18 +89,19 @@ class _Slurm:
         _write(folder / "cgroup.conf", conf.cgroup_conf(found.version))
         for name, text in self.shape.files.items():
             _write(folder / name, text)
-        if self.shape.accounting is not None:
-            self.places.dbd_conf.write_text(conf.slurmdbd_conf(at))
-            self.places.dbd_conf.chmod(0o600)
+        if with_dbd:
+            text = accounting.slurmdbd_conf(self.paths, self.login.host, "root", self.dbd_port)
+            (folder / "slurmdbd.conf").write_text(text)
+            (folder / "slurmdbd.conf").chmod(0o600)
 
     def _gpus(self) -> list[str]:
         lines = []
         for name, facts in self.shape.nodes.items():
             if has := re.search(r"Gres=gpu:(\w+):(\d+)", facts):
                 for index in range(int(has[2])):
-                    if not self.places.gpu(index).is_symlink():
-                        self.places.gpu(index).symlink_to(os.devnull)
-                files = f"{self.places.gpu(0)}".removesuffix("0") + f"[0-{int(has[2]) - 1}]"
+                    if not self.paths.gpu(index).is_symlink():
+                        self.paths.gpu(index).symlink_to(os.devnull)
+                files = f"{self.paths.gpu(0)}".removesuffix("0") + f"[0-{int(has[2]) - 1}]"
                 lines.append(f"NodeName={name} Name=gpu Type={has[1]} File={files}")
         return lines
 
@@ -113,14 +114,14 @@ class _Slurm:
     def _start(self) -> None:
         munged = (
             *("munged", "--foreground", "--force"),
-            f"--key-file={self.places.munge_key}",
-            f"--socket={self.places.munge_socket}",
-            f"--pid-file={self.places.base}/run/munged.pid",
-            f"--log-file={self.places.log('munged')}",
-            f"--seed-file={self.places.base}/run/munged.seed",
+            f"--key-file={self.paths.munge_key}",
+            f"--socket={self.paths.munge_socket}",
+            f"--pid-file={self.paths.base}/run/munged.pid",
+            f"--log-file={self.paths.log('munged')}",
+            f"--seed-file={self.paths.base}/run/munged.seed",
         )
         self._daemon(self.login, *munged)
-        wait_until(self.places.munge_socket.exists, _PATIENCE_S)
+        wait_until(self.paths.munge_socket.exists, _PATIENCE_S)
         if self.shape.accounting is not None:
             self._start_accounting(self.shape.accounting)
         self._daemon(self.login, "slurmctld", "-D")
@@ -129,20 +130,9 @@ class _Slurm:
         wait_until(lambda: set(self._states()) == {"idle"}, _PATIENCE_S)
 
     def _start_accounting(self, entries: Sequence[Sequence[str]]) -> None:
-        place, socket = self.places.database, self.places.database_socket
-        # A mariadbd that starts removes the temporary tables of all others in its tmpdir.
-        own = ("--no-defaults", f"--datadir={place}", f"--tmpdir={place.parent}", "--user=root")
-        self.login.run(
-            "mariadb-install-db", *own, "--auth-root-authentication-method=socket", "--skip-test-db"
-        )
-        self._daemon(
-            self.login,
-            *("mariadbd", *own, f"--socket={socket}", "--skip-networking", "--skip-grant-tables"),
-            f"--pid-file={self.places.base}/run/mariadbd.pid",
-            "--innodb-buffer-pool-size=64M",
-            "--innodb-lock-wait-timeout=900",
-            "--innodb-flush-log-at-trx-commit=2",
-        )
+        socket = accounting.database_socket(self.paths)
+        self.login.run(*accounting.install_argv(self.paths, "root"))
+        self._daemon(self.login, *accounting.mariadbd_argv(self.paths, "root"))
         wait_until(socket.exists, _PATIENCE_S)
         self._daemon(self.login, "slurmdbd", "-D", MYSQL_UNIX_PORT=str(socket))
         sacctmgr = ("sacctmgr", "--immediate", "--quiet")
@@ -151,7 +141,7 @@ class _Slurm:
             self.login.run(*sacctmgr, *entry)
 
     def _daemon(self, room: Room, *argv: str, **environment: str) -> None:
-        log = self.places.base / "log" / f"{argv[0]}.words"
+        log = self.paths.base / "log" / f"{argv[0]}.words"
         self.keeper.start(room.argv(*argv), log, clean_environment() | environment)
 
     def _answers(self, *argv: str) -> bool:
@@ -162,7 +152,7 @@ class _Slurm:
         return True
 
     def _last_words(self) -> str:
-        files = sorted((self.places.base / "log").iterdir())
+        files = sorted((self.paths.base / "log").iterdir())
         return "\n".join(f"{file.name}:\n{file.read_text()[-8000:]}" for file in files)
 
     def _states(self) -> list[str]:
@@ -173,6 +163,6 @@ class _Slurm:
 
 
 def _write(path: Path, text: str) -> None:
-    """For everybody to read."""
+    """Write a file that all users can read."""
     path.write_text(text)
     path.chmod(0o644)

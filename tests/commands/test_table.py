@@ -1,18 +1,17 @@
-"""Every command of the table, in every place: the same words ask for the same."""
+"""Every command of the table, parsed in every place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_slurm.cli import parser
-from jupyter_slurm.commands.arguments import Arguments, find, of_job, read_arguments
+from jupyter_slurm.commands.arguments import find, of_job, read_arguments
 from jupyter_slurm.commands.command import Argument, Command, OurOption, Place, options_of, since
+from jupyter_slurm.commands.parsing import Arguments
 from jupyter_slurm.commands.submitting import CELL, IMAGE_CELL
 from jupyter_slurm.commands.table import SECTIONS
 from jupyter_slurm.errors import RequestError
@@ -23,10 +22,10 @@ PLACES: tuple[Place, ...] = ("terminal", "notebook")
 NAMES = sorted({*CELL.options, *OPTIONS, *(name for one in LEAVES for name in one.options)})
 TEXT = st.one_of(
     st.text("ab= \"$'é-", max_size=5),
-    st.sampled_from(["--", "-h", "-n4", "-f", "--help"]),
+    st.sampled_from(["-h", "-n4", "-f", "--help"]),
     st.sampled_from(NAMES).map("--{}".format),
     st.sampled_from(NAMES).map("--{}=x".format),
-)
+).filter(lambda text: text != "--")
 VALUES: dict[Callable[[str], Any], st.SearchStrategy[str]] = {
     str: TEXT,
     **{
@@ -37,23 +36,23 @@ VALUES: dict[Callable[[str], Any], st.SearchStrategy[str]] = {
     },
     since: st.sampled_from(["7d", "12h", "2026-01-31"]),
 }
-OTHERS = [["--partition", "debug"], ["-c", "2"], ["--exclusive"], ["--time=30m"]]
+OTHERS = [
+    (["--partition", "debug"], ("partition", "debug")),
+    (["-c", "2"], ("cpus-per-task", "2")),
+    (["--exclusive"], ("exclusive", None)),
+    (["--time=30m"], ("time", "30m")),
+]
 
 
-def in_terminal(command: Command, words: list[str]) -> Arguments:
-    found = cast("partial[int]", parser.parse([*command.words, *words]))
-    return cast("Arguments", found.args[-1])
-
-
-def in_notebook(command: Command, words: list[str]) -> Arguments:
-    found, behind = find([*command.words, *words], "notebook")
+def read(command: Command, words: list[str], place: Place) -> Arguments:
+    found, behind = find([*command.words, *words], place)
     assert found is command
-    return read_arguments(found, behind, "notebook")
+    return read_arguments(found, behind, place)
 
 
 @st.composite
 def asked_for(draw: st.DrawFn, command: Command, place: Place) -> tuple[list[str], dict[str, Any]]:
-    """Words for a command in any order, and what they are to give."""
+    """Generate words for a command in any order, and the expected values."""
     expected: dict[str, Any] = {}
     parts = [[part] for argument in command.arguments for part in draw(_given(argument, expected))]
     own = draw(st.permutations(list(options_of(command, place).items())))
@@ -62,14 +61,15 @@ def asked_for(draw: st.DrawFn, command: Command, place: Place) -> tuple[list[str
         if name not in expected and (option.required or draw(st.booleans())):
             options += draw(_option(name, option, expected))
     if command.of_job:
-        others = [*draw(st.permutations(OTHERS)), ["--comment", draw(TEXT.filter(bool))]]
-        expected["words"] = [word for one in others for word in one]
-        options = _mixed(draw, others, options)
+        text = draw(TEXT.filter(bool))
+        others = [*draw(st.permutations(OTHERS)), ([f"--comment={text}"], ("comment", text))]
+        expected["options"] = [option for _, option in others]
+        options = _mixed(draw, [words for words, _ in others], options)
     return [word for part in _mixed(draw, parts, options) for word in part], expected
 
 
 def _mixed(draw: st.DrawFn, ones: list[list[str]], others: list[list[str]]) -> list[list[str]]:
-    """Return both, each in its own order."""
+    """Return both lists mixed, each in its own order."""
     of_ones = [True] * len(ones) + [False] * len(others)
     left = (iter(others), iter(ones))
     return [next(left[turn]) for turn in draw(st.permutations(of_ones))]
@@ -99,16 +99,16 @@ def _option(
     values = draw(st.lists(VALUES[option.read], min_size=1, max_size=3))
     read = tuple(map(option.read, values))
     expected[field] = read if option.repeated else read[-1]
-    is_short = not dashed.startswith("--")
-    forms = [[dashed, "{}"]] if is_short else [[dashed, "{}"], [f"{dashed}={{}}"]]
+    joined = dashed if dashed.startswith("--") else f"--{name}"
     return [
-        [word.replace("{}", value) for word in draw(st.sampled_from(forms))] for value in values
+        [f"{joined}={value}"] if value.startswith("-") or draw(st.booleans()) else [dashed, value]
+        for value in values
     ]
 
 
 @settings(max_examples=300)
 @given(command=st.sampled_from(LEAVES), data=st.data())
-def test_any_value_of_any_option_in_any_order_asks_for_the_same(
+def test_options_are_parsed_equally_in_any_order_and_place(
     command: Command, data: st.DataObject
 ) -> None:
     for place in PLACES:
@@ -118,10 +118,10 @@ def test_any_value_of_any_option_in_any_order_asks_for_the_same(
         if command is IMAGE_CELL:
             args = read_arguments(command, words, place)
         else:
-            args = (in_terminal if place == "terminal" else in_notebook)(command, words)
+            args = read(command, words, place)
         assert {name: getattr(args, name) for name in expected} == expected
         if command.only is None and not place_of_its_own(command):
-            assert in_terminal(command, words) == in_notebook(command, words)
+            assert read(command, words, "terminal") == read(command, words, "notebook")
 
 
 def place_of_its_own(command: Command) -> bool:
@@ -132,18 +132,19 @@ def place_of_its_own(command: Command) -> bool:
     ("words", "said"),
     [
         ("logs", "Missing job ID."),
-        ("logs x y", "`y` is one word too many"),
-        ("logs x --task y", "a number, not `y`"),
-        ("logs x --task", "--task needs a value"),
+        ("logs x y", "`y` is an extra argument"),
+        ("logs x --task y", "`y` is not a number"),
+        ("logs x --task", "--task: expected one argument"),
         ("connections --cluster x", "has no option `--cluster`"),
-        ("lab extend", "needs --time"),
-        ("session start x", "Code goes below the line"),
-        ("session start --session", "belongs to a cell, not to a session"),
-        ("lab begin", "there is no such word"),
-        ("salloc --nodes 2", "`salloc` is Slurm's word for an allocation"),
+        ("lab extend", "required: --time"),
+        ("session start x", "Put code below the line"),
+        ("session start --session", "is for a cell, not for a session"),
+        ("lab begin", "Unknown command"),
+        ("push x --exclude=--", "cannot have the value"),
+        ("salloc --nodes 2", "`salloc` is not supported"),
     ],
 )
-def test_what_cannot_be_is_named(words: str, said: str) -> None:
+def test_invalid_words_are_named(words: str, said: str) -> None:
     with pytest.raises(RequestError, match=said):
         read_whole(words.split())
 
@@ -155,7 +156,7 @@ def read_whole(words: list[str]) -> None:
         of_job(command, args.words)
 
 
-def test_words_behind_two_dashes_are_no_options() -> None:
-    command, behind = find(["push", "--exclude", "--", "--", "--odd", "-f"], "notebook")
+def test_words_after_two_dashes_are_not_options() -> None:
+    command, behind = find(["push", "--exclude=-x", "--", "--odd", "-f"], "notebook")
     args = read_arguments(command, behind, "notebook")
-    assert (args.local, args.remote, args.exclude) == ("--odd", "-f", ("--",))
+    assert (args.local, args.remote, args.exclude) == ("--odd", "-f", ("-x",))

@@ -1,5 +1,5 @@
-"""enroot as text, and its script with a stand-in for the tool, which is nowhere packaged.
-`test_cells.py` runs cells with it in jobs of a real Slurm."""
+"""Command lines of enroot, and its script with a stand-in for the tool, which no distribution
+packages. `test_cells.py` runs cells with it in jobs of a real Slurm."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def box(small_image: Path, tmp_path: Path) -> Box:
 
 @pytest.fixture
 def run(enroot_standin: EnrootStandIn, tmp_path: Path) -> Run:
-    """A program in a job's script."""
+    """Run a program in a job's script."""
     programs = enroot_standin.folder / "bin"
     (programs / "squeue").write_text(SQUEUE)
     (programs / "squeue").chmod(0o755)
@@ -60,7 +60,7 @@ def run(enroot_standin: EnrootStandIn, tmp_path: Path) -> Run:
     return call
 
 
-def test_a_program_runs_in_a_container_of_its_own_which_is_gone_afterwards(
+def test_program_runs_in_its_own_container_which_is_removed(
     box: Box, run: Run, enroot_standin: EnrootStandIn
 ) -> None:
     done = run(box, "sh", "-c", "echo hi >/mnt/job/result; echo out; exit 42")
@@ -69,7 +69,7 @@ def test_a_program_runs_in_a_container_of_its_own_which_is_gone_afterwards(
     assert enroot_standin.containers() == []
 
 
-def test_of_the_nodes_environment_what_belongs_to_the_job_comes_inside(box: Box, run: Run) -> None:
+def test_environment_of_the_job_enters_the_container(box: Box, run: Run) -> None:
     host = {"SLURM_JOB_NAME": "a 'b'\n$c", "CUDA_VISIBLE_DEVICES": "0,1", "PYTHONPATH": "/x"}
     inside = run(box, "env", "-0", **host).stdout.split("\0")
     assert {f"{name}={host[name]}" for name in ("SLURM_JOB_NAME", "CUDA_VISIBLE_DEVICES")} <= set(
@@ -80,7 +80,7 @@ def test_of_the_nodes_environment_what_belongs_to_the_job_comes_inside(box: Box,
     assert "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" in inside
 
 
-def test_what_is_mounted_may_be_called_anything(box: Box, run: Run, tmp_path: Path) -> None:
+def test_mount_source_can_have_any_name(box: Box, run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "it's, $data \\ é"
     folder.mkdir()
     (folder / "file").write_text("there\n")
@@ -88,7 +88,7 @@ def test_what_is_mounted_may_be_called_anything(box: Box, run: Run, tmp_path: Pa
     assert run(there, "cat", "/mnt/in/file", "/srv/x/y/file").stdout == "there\nthere\n"
 
 
-def test_an_image_by_name_is_fetched_and_its_file_not_kept(
+def test_named_image_is_imported_and_its_file_removed(
     box: Box, run: Run, enroot_standin: EnrootStandIn, small_image: Path, tmp_path: Path
 ) -> None:
     enroot_standin.publish("nvcr.io#nvidia/pytorch:22.11-py3", small_image)
@@ -101,23 +101,7 @@ def test_an_image_by_name_is_fetched_and_its_file_not_kept(
     assert enroot_standin.containers() == []
 
 
-def test_a_container_that_is_kept_is_started_as_it_is_and_stays(
-    box: Box, run: Run, enroot_standin: EnrootStandIn, small_image: Path
-) -> None:
-    kept = replace(box, image="@myrepo")
-    assert "No such file or directory" in run(kept, "true").stderr
-    data = enroot_standin.folder / "data"
-    subprocess.run(
-        ["unsquashfs", "-no-progress", "-d", data / "myrepo", small_image],
-        stdout=subprocess.DEVNULL,
-        check=True,
-    )
-    run(kept, "touch", "/opt/installed")
-    assert run(kept, "ls", "/opt").stdout == "installed\n"
-    assert enroot_standin.containers() == ["myrepo"]
-
-
-def test_the_program_is_root_inside_where_that_is_asked_for(box: Box) -> None:
+def test_container_user_is_root_on_request(box: Box) -> None:
     words, as_root = (
         ENROOT.launch(["true"], replace(box, as_root=one)).argv for one in (False, True)
     )
@@ -130,13 +114,13 @@ def test_the_program_is_root_inside_where_that_is_asked_for(box: Box) -> None:
     [
         (
             "/gone.sqsh",
-            "no such image on this node: No such file or directory: /gone.sqsh.",
+            "No such file or directory: /gone.sqsh.",
             "path",
         ),
-        ("ubuntu:20.04", "cannot be reached from the node: curl: (6)", "--image FILE"),
+        ("ubuntu:20.04", "cannot reach the registry: curl: (6)", "mirror"),
     ],
 )
-def test_the_step_that_failed_is_told(
+def test_failed_step_is_explained(
     image: str, sentence: str, advice: str, box: Box, run: Run, enroot_standin: EnrootStandIn
 ) -> None:
     done = run(replace(box, image=image), "true")
@@ -148,7 +132,7 @@ def test_the_step_that_failed_is_told(
     assert enroot_standin.containers() == []
 
 
-def test_signals_are_for_the_program_itself(box: Box, run: Run) -> None:
+def test_program_has_a_process_id_file_for_signals(box: Box, run: Run) -> None:
     pid_file = ENROOT.launch(["true"], box).pid_file
     assert pid_file == f"{box.job_dir}/program.pid"
     code = 'read -r pid </mnt/job/program.pid; kill -TERM "$pid"; sleep 60'
@@ -156,9 +140,7 @@ def test_signals_are_for_the_program_itself(box: Box, run: Run) -> None:
     assert not Path(pid_file).exists()
 
 
-def test_what_a_killed_shell_has_made_is_removed_with_what_runs_in_it(
-    box: Box, enroot_standin: EnrootStandIn
-) -> None:
+def test_container_of_a_killed_shell_is_removed(box: Box, enroot_standin: EnrootStandIn) -> None:
     programs = enroot_standin.folder / "bin"
     (programs / "squeue").write_text(SQUEUE)
     (programs / "squeue").chmod(0o755)
@@ -174,13 +156,9 @@ def test_what_a_killed_shell_has_made_is_removed_with_what_runs_in_it(
     wait_until(lambda: enroot_standin.containers() == [], 60)
 
 
-def test_a_failure_of_the_program_is_not_enroots() -> None:
-    assert ENROOT.explain("Traceback\nFileNotFoundError: No such file or directory\n") is None
-
-
 @pytest.mark.parametrize(
     "mount", [Mount("/a", "/mnt/a b"), Mount("/a", "/mnt/job"), Mount("a", "/b")]
 )
-def test_mounts_that_enroot_cannot_do_are_refused(mount: Mount) -> None:
+def test_unsupported_mounts_are_rejected_by_enroot(mount: Mount) -> None:
     with pytest.raises(RequestError):
         ENROOT.launch(["true"], Box(job_dir="/j", image="/i", mounts=(mount,)))

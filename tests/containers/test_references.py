@@ -1,4 +1,4 @@
-"""One name for an image, however it is written."""
+"""Canonical names of images."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from jupyter_slurm.errors import RequestError
         (f"quay.io/a/b:1@sha256:{'a' * 64}", f"quay.io/a/b:1@sha256:{'a' * 64}"),
     ],
 )
-def test_names_are_made_whole(text: str, whole: str) -> None:
+def test_short_names_are_completed(text: str, whole: str) -> None:
     assert str(parse_reference(text)) == whole
     assert str(parse_reference(whole)) == whole
 
@@ -45,6 +45,6 @@ def test_names_are_made_whole(text: str, whole: str) -> None:
         "é",
     ],
 )
-def test_what_is_no_name_is_refused(text: str) -> None:
-    with pytest.raises(RequestError, match="not the name of an image"):
+def test_invalid_references_are_rejected(text: str) -> None:
+    with pytest.raises(RequestError, match="not an image name"):
         parse_reference(text)

@@ -1,4 +1,4 @@
-"""What `Transport` promises, of every Transport: this machine, and one over SSH."""
+"""The promises of `Transport`, for this machine and over SSH."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ from jupyter_slurm.errors import (
     TooMuchError,
     TransportError,
 )
-from jupyter_slurm.transport import Span, TimedOutError, Transport
-from jupyter_slurm.transport.connect_callbacks import wait_for
+from jupyter_slurm.transport import Span, TimedOutError, Transport, wait_connected
 from jupyter_slurm.transport.local import LocalTransport
-from jupyter_slurm.transport.ssh import chain
+from jupyter_slurm.transport.ssh import connection as ssh_connection
 from jupyter_slurm.transport.ssh.connection import SshConnection
 from jupyter_slurm.transport.ssh.route import Hop
 from jupyter_slurm.transport.ssh.transport import SshTransport
@@ -69,7 +68,7 @@ def transport(
     sshd: Sshd = request.getfixturevalue("sshd")
     hop = sshd.hop()
     if request.param == "paramiko":  # as on a machine without an `ssh`
-        monkeypatch.setattr(chain, "has_openssh", lambda: False)
+        monkeypatch.setattr(ssh_connection, "has_openssh", lambda: False)
         monkeypatch.setenv("HOME", str(sshd.client.folder))
         hop = Hop(sshd.host, sshd.host, sshd.port, sshd.user)
     connection = SshConnection([hop], name="far")
@@ -81,7 +80,7 @@ def transport(
 
 @pytest.fixture
 def there(transport: Transport, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A folder of the transport's user, which the test can see too."""
+    """Yield a folder of the transport's user that the test can also read."""
     if isinstance(transport, LocalTransport) or os.geteuid() != 0:
         yield tmp_path
         return
@@ -98,14 +97,14 @@ def far(path: Path) -> PurePosixPath:
 
 
 def write(path: Path, data: bytes) -> PurePosixPath:
-    """As the owner of the folder it is in, whoever runs the tests."""
+    """Write a file as the owner of its folder, regardless of the tests' user."""
     path.write_bytes(data)
     os.chown(path, path.parent.stat().st_uid, path.parent.stat().st_gid)
     return far(path)
 
 
 def sleepers(mark: str) -> list[psutil.Process]:
-    """Processes of this machine whose command line is `sleep MARK`."""
+    """Return this machine's processes with the command line `sleep MARK`."""
     return [
         one
         for one in psutil.process_iter(["cmdline", "status"])
@@ -114,14 +113,14 @@ def sleepers(mark: str) -> list[psutil.Process]:
 
 
 def a_mark() -> str:
-    """A time to sleep that no other test sleeps."""
+    """Return a sleep duration that no other test uses."""
     return f"600.{secrets.randbelow(10**9):09d}"
 
 
 # --- programs ---
 
 
-def test_every_word_arrives_as_it_was(transport: Transport) -> None:
+def test_every_word_arrives_unchanged(transport: Transport) -> None:
     for word in WORDS:
         done = transport.run(["sh", "-c", 'printf %s. "$1"; exit 0', "sh", word])
         assert done == (0, os.fsencode(word) + b".", b"")
@@ -129,7 +128,7 @@ def test_every_word_arrives_as_it_was(transport: Transport) -> None:
     assert done.stdout == b"".join(os.fsencode(word) + b"/" for word in WORDS)
 
 
-def test_environment_values_arrive_as_they_were_and_for_one_command_only(
+def test_environment_values_apply_to_one_command(
     transport: Transport,
 ) -> None:
     env = {f"_V{number}": word for number, word in enumerate(WORDS)}
@@ -146,24 +145,24 @@ def test_standard_input_arrives_byte_for_byte(transport: Transport) -> None:
         assert transport.run(["cat"], stdin=data) == (0, data, b"")
 
 
-def test_megabytes_on_both_streams_at_once(transport: Transport) -> None:
+def test_megabytes_arrive_on_both_streams_at_once(transport: Transport) -> None:
     script = "head -c 5000000 /dev/zero & head -c 6000000 /dev/zero >&2; wait"
     done = transport.run(["sh", "-c", script])
     assert (done.returncode, len(done.stdout), len(done.stderr)) == (0, 5_000_000, 6_000_000)
 
 
-def test_an_exit_code_is_the_programs_and_a_signal_a_negative_one(transport: Transport) -> None:
+def test_exit_code_is_returned_and_a_signal_is_negative(transport: Transport) -> None:
     for code in (0, 1, 127, 255):
         assert transport.run(["sh", "-c", f"exit {code}"]) == (code, b"", b"")
     assert transport.run(["sh", "-c", "kill -9 $$"]) == (-9, b"", b"")
 
 
-def test_a_program_that_is_not_there_is_named(transport: Transport) -> None:
+def test_missing_program_is_named(transport: Transport) -> None:
     with pytest.raises(TransportError, match="no program `/no/such program`"):
         transport.run(["/no/such program"])
 
 
-def test_a_time_out_kills_what_was_started(transport: Transport) -> None:
+def test_timeout_kills_the_process_group(transport: Transport) -> None:
     mark = a_mark()
     script = f"trap '' TERM; (trap '' TERM; sleep {mark}) & sleep {mark}"
     with pytest.raises(TimedOutError, match=r"`sh` did not end within 0\.3 s"):
@@ -175,9 +174,7 @@ def test_a_time_out_kills_what_was_started(transport: Transport) -> None:
 # --- delivery ---
 
 
-def test_a_folder_is_delivered_and_the_program_runs_in_it(
-    transport: Transport, there: Path
-) -> None:
+def test_folder_is_uploaded_and_the_program_runs_in_it(transport: Transport, there: Path) -> None:
     folder = there / "a root" / 'it\'s a "job"\n$HOME é'
     files: dict[str, bytes | Path] = {
         "plain": b"1",
@@ -188,7 +185,9 @@ def test_a_folder_is_delivered_and_the_program_runs_in_it(
         "n" * 200: b"long",
         "it's $é\n": b"odd",
     }
-    done = transport.deliver(far(folder), files, ["sh", "-c", "cat plain; ./script; pwd; umask"])
+    done = transport.upload_and_run(
+        far(folder), files, ["sh", "-c", "cat plain; ./script; pwd; umask"]
+    )
     assert done.stdout == b"1ran\n" + os.fsencode(folder) + b"\n0022\n"
     assert {str(path.relative_to(folder)) for path in folder.rglob("*")} == {*files, "in"}
     for name, content in files.items():
@@ -199,7 +198,7 @@ def test_a_folder_is_delivered_and_the_program_runs_in_it(
     assert stat.S_IMODE((folder / "in").stat().st_mode) == 0o700
 
 
-def test_a_local_file_is_moved_there_and_a_repetition_is_fine(
+def test_local_file_is_moved_and_repetition_works(
     transport: Transport, there: Path, tmp_path: Path
 ) -> None:
     big = tmp_path / "a variable"
@@ -208,19 +207,19 @@ def test_a_local_file_is_moved_there_and_a_repetition_is_fine(
     big.chmod(0o600)
     folder = far(there / "job")
     for _ in range(2):
-        done = transport.deliver(folder, {"in": big, "other": b"1"}, ["cat", "in"])
+        done = transport.upload_and_run(folder, {"in": big, "other": b"1"}, ["cat", "in"])
         assert done.stdout == data
         assert not big.exists()
     assert stat.S_IMODE((there / "job" / "in").stat().st_mode) == 0o600
 
 
-def test_a_place_that_cannot_be_written_is_named_and_nothing_is_run(
+def test_unwritable_folder_is_named_and_nothing_runs(
     transport: Transport, there: Path, tmp_path: Path
 ) -> None:
     upload = tmp_path / "upload"
     upload.write_bytes(b"x" * 3_000_000)
     with pytest.raises(FileAccessError, match="/proc/job"):
-        transport.deliver(
+        transport.upload_and_run(
             PurePosixPath("/proc/job"), {"a": b"1", "in": upload}, ["touch", str(there / "ran")]
         )
     assert upload.exists()
@@ -231,7 +230,7 @@ def test_a_place_that_cannot_be_written_is_named_and_nothing_is_run(
 # --- files ---
 
 
-def test_growth_is_seen_and_what_has_not_grown_is_not(transport: Transport, there: Path) -> None:
+def test_only_grown_files_are_returned(transport: Transport, there: Path) -> None:
     stays, shrinks = write(there / "stays", b"ab"), write(there / "shrinks", b"a")
     sizes = {stays: 2, shrinks: 5, far(there / "not there"): 0}
     for name in ("total", "two\nlines", "it's $x", "sub/x"):
@@ -246,13 +245,13 @@ def test_growth_is_seen_and_what_has_not_grown_is_not(transport: Transport, ther
         sizes[grows] = 3
 
 
-def test_a_wake_ends_the_wait_for_growth(transport: Transport, there: Path) -> None:
+def test_wake_ends_the_wait_for_growth(transport: Transport, there: Path) -> None:
     wake = threading.Event()
     threading.Timer(0.05, wake.set).start()
     assert transport.grown({far(there / "no"): 0}, wait_s=3600, wake=wake) == {}
 
 
-def test_reading_from_an_offset_from_the_end_and_past_it(transport: Transport, there: Path) -> None:
+def test_read_accepts_any_offset_and_length(transport: Transport, there: Path) -> None:
     path = write(there / "it's $f\n", b"0123456789")
     assert transport.read(path) == b"0123456789"
     assert transport.read(path, 1, 2) == b"12"
@@ -266,7 +265,7 @@ def test_reading_from_an_offset_from_the_end_and_past_it(transport: Transport, t
     assert transport.read(path, -99) == b"0123456789"
 
 
-def test_what_is_not_there_reads_as_none_and_what_cannot_be_read_is_named(
+def test_missing_file_reads_as_none_and_unreadable_one_is_named(
     transport: Transport, there: Path
 ) -> None:
     path = write(there / "no such file or so", b"x")
@@ -284,9 +283,7 @@ def test_several_files_are_read_together(transport: Transport, there: Path) -> N
     assert transport.read_many([]) == []
 
 
-def test_a_file_that_is_too_large_and_what_is_no_file_are_named_and_not_waited_for(
-    transport: Transport, there: Path
-) -> None:
+def test_too_large_files_and_pipes_are_refused(transport: Transport, there: Path) -> None:
     (there / "large").touch()
     os.truncate(there / "large", 1 << 40)
     os.mkfifo(there / "pipe")
@@ -301,13 +298,13 @@ def test_a_file_that_is_too_large_and_what_is_no_file_are_named_and_not_waited_f
     assert found == {far(there / "large"): 1 << 40}
 
 
-def test_a_program_that_prints_without_end_is_ended_and_named(transport: Transport) -> None:
+def test_program_that_prints_without_end_is_killed_and_named(transport: Transport) -> None:
     with pytest.raises(TooMuchError, match=r"`sh` printed more than .* standard output"):
         transport.run(["sh", "-c", "exec cat /dev/zero"])
     assert transport.run(["echo", "well"]).stdout == b"well\n"
 
 
-def test_names_that_are_no_utf8_are_not_listed(transport: Transport, there: Path) -> None:
+def test_names_that_are_not_utf8_are_not_listed(transport: Transport, there: Path) -> None:
     for name in ("b", "a", ".hidden", "..x", "é", "two\nlines", "*", "-n", " "):
         write(there / name, b"")
     write(there / os.fsdecode(b"\xff"), b"")
@@ -318,9 +315,9 @@ def test_names_that_are_no_utf8_are_not_listed(transport: Transport, there: Path
     )
 
 
-def test_a_tree_is_removed_and_one_that_is_gone_is_fine(transport: Transport, there: Path) -> None:
+def test_tree_is_removed_and_a_missing_one_ignored(transport: Transport, there: Path) -> None:
     folder = there / "-it's $x\n"
-    transport.deliver(far(folder), {"a/b": b"1"}, ["true"])
+    transport.upload_and_run(far(folder), {"a/b": b"1"}, ["true"])
     file = there / "a file's"
     file.touch()
     for _ in range(2):
@@ -332,7 +329,7 @@ def test_a_tree_is_removed_and_one_that_is_gone_is_fine(transport: Transport, th
 # --- streams ---
 
 
-def test_an_iterable_and_a_file_are_sent(transport: Transport, tmp_path: Path) -> None:
+def test_iterable_and_file_are_sent(transport: Transport, tmp_path: Path) -> None:
     pieces: list[bytes | memoryview] = [
         b"0123456789" * 10_000,
         memoryview(b"abc"),
@@ -348,9 +345,7 @@ def test_an_iterable_and_a_file_are_sent(transport: Transport, tmp_path: Path) -
     assert done == (3, whole[5:], b"e\n")
 
 
-def test_output_is_received_into_a_file_from_where_it_stands(
-    transport: Transport, tmp_path: Path
-) -> None:
+def test_output_is_received_at_the_files_position(transport: Transport, tmp_path: Path) -> None:
     with (tmp_path / "sink").open("wb") as sink:
         sink.write(b"head")
         script = "head -c 3000000 /dev/zero; head -c 4000000 /dev/zero >&2; exit 3"
@@ -360,7 +355,7 @@ def test_output_is_received_into_a_file_from_where_it_stands(
     assert (tmp_path / "sink").read_bytes() == b"head" + bytes(3_000_000) + b"tail"
 
 
-def test_a_stop_ends_a_stream_and_its_program(transport: Transport, tmp_path: Path) -> None:
+def test_stop_ends_a_stream_and_its_program(transport: Transport, tmp_path: Path) -> None:
     mark = a_mark()
     stop = threading.Event()
 
@@ -377,7 +372,7 @@ def test_a_stop_ends_a_stream_and_its_program(transport: Transport, tmp_path: Pa
     wait_until(lambda: not sleepers(mark))
 
 
-def test_streams_at_once_and_commands_beside_them(transport: Transport, tmp_path: Path) -> None:
+def test_streams_and_commands_run_in_parallel(transport: Transport, tmp_path: Path) -> None:
     def receive(number: int) -> int:
         with (tmp_path / f"sink{number}").open("wb") as sink:
             transport.receive(["head", "-c", "2000000", "/dev/zero"], sink, most_bytes=1 << 30)
@@ -392,8 +387,10 @@ def test_streams_at_once_and_commands_beside_them(transport: Transport, tmp_path
         assert [one.result().stdout for one in run] == [b"x\n"] * 20
 
 
-def test_a_conversation_has_an_end_in_each_direction(transport: Transport) -> None:
-    with transport.converse(["sh", "-c", 'read a; echo "<$a>"; cat; echo e >&2; echo end']) as near:
+def test_each_direction_of_a_stream_has_its_own_end(transport: Transport) -> None:
+    with transport.open_stream(
+        ["sh", "-c", 'read a; echo "<$a>"; cat; echo e >&2; echo end']
+    ) as near:
         near.settimeout(PATIENCE_S)
         near.sendall(b"it's $x\n")
         assert near.recv(100) == b"<it's $x>\n"
@@ -408,12 +405,12 @@ def test_a_conversation_has_an_end_in_each_direction(transport: Transport) -> No
         telling.join()
 
 
-def test_a_socket_is_carried_both_ways_each_with_its_own_end(transport: Transport) -> None:
+def test_each_direction_of_a_connection_has_its_own_end(transport: Transport) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         near, given = socket.socketpair()
         with near:
             near.settimeout(PATIENCE_S)
-            wait_for(partial(transport.carry, given, "127.0.0.1", server.getsockname()[1]))
+            wait_connected(partial(transport.connect, given, "127.0.0.1", server.getsockname()[1]))
             far_end, _ = server.accept()
             with far_end:
                 far_end.settimeout(PATIENCE_S)
@@ -425,16 +422,16 @@ def test_a_socket_is_carried_both_ways_each_with_its_own_end(transport: Transpor
                 assert _to_its_end(near) == b"answer"
 
 
-def test_a_port_that_nobody_listens_on_is_named_and_the_socket_is_as_it_was(
+def test_closed_port_is_named_and_the_socket_unchanged(
     transport: Transport,
 ) -> None:
     near, given = socket.socketpair()
     with near, given, socket.socket() as held:
         near.settimeout(PATIENCE_S)
-        held.bind(("127.0.0.1", 0))  # and it does not listen: nor can anybody else
+        held.bind(("127.0.0.1", 0))  # bound without listening, so nothing else can use it
         port = held.getsockname()[1]
         with pytest.raises(ForwardError, match=rf"127\.0\.0\.1:{port} "):
-            wait_for(partial(transport.carry, given, "127.0.0.1", port))
+            wait_connected(partial(transport.connect, given, "127.0.0.1", port))
         near.sendall(b"x")
         assert given.recv(1) == b"x"
 

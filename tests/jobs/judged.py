@@ -1,14 +1,9 @@
-"""Profiles, clusters and jobs for the tests of what is said before a job is sent.
-
-Whatever is said in them must be made of sentences that the browser's side can translate.
-"""
+"""Profiles, partitions and clusters for tests of previews and `info`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from jupyter_slurm.jobs.preflight.limits import Judge
-from jupyter_slurm.jobs.preflight.objection import Objection
 from jupyter_slurm.jobs.preflight.resources import Resources, resources_of
 from jupyter_slurm.profiles.profile import ClusterProfile, PartitionLimits
 from jupyter_slurm.slurm.options import parse_options
@@ -24,18 +19,6 @@ PROFILE = ClusterProfile(
     cost_unit="UA",
     origin="/etc/clusters.toml",
 )
-TEMPLATE = ClusterProfile(
-    name="sd",
-    partitions={"small": SMALL, "long": LONG},
-    qos=("normal", "1gpulong"),
-    by_template=frozenset(
-        {(name, key) for name in ("small", "long") for key in ("limit", "nodes", "cpus", "gpus")}
-        | {("small", "memory_mib"), ("", "qos")}
-    ),
-    origin="/etc/clusters.toml",
-)
-BARE = ClusterProfile(name="bare")
-ALL = ("requests", "partitions", "associations", "qos")
 NOW_S = 1_800_000_000.0
 
 
@@ -62,7 +45,6 @@ def cluster_info(*partitions: Partition, **changes: Any) -> ClusterInfo:
         "slurm_version": "22.05.8",
         "partitions": partitions or (partition("small", default=True),),
         "accounting": True,
-        "enforced": ALL,
         "asked_s": NOW_S,
     }
     return ClusterInfo(**{**settings, **changes})
@@ -70,14 +52,3 @@ def cluster_info(*partitions: Partition, **changes: Any) -> ClusterInfo:
 
 def job(words: str) -> Resources:
     return resources_of(parse_options(words.split()))
-
-
-def objections_to(
-    words: str, profile: ClusterProfile = PROFILE, info: ClusterInfo | None = None
-) -> list[Objection]:
-    return Judge(profile, info).objections(job(words))
-
-
-def only(found: list[Objection]) -> Objection:
-    assert len(found) == 1, found
-    return found[0]

@@ -1,4 +1,4 @@
-"""What accounting tells of jobs: the history, what they used, and what the controller forgot."""
+"""Accounting: history, usage, and jobs that the controller has forgotten."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jupyter_slurm.job import JobHandle
-from jupyter_slurm.wire import JobKind, JobState, QueueEntry, Usage
+from jupyter_slurm.wire import JobKind, JobState, ListedJob, Usage
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
 LONG = "import time; time.sleep(600)"
 
 
-def test_accounting_tells_the_history_what_was_used_and_what_the_controller_forgot(
+def test_accounting_provides_history_usage_and_forgotten_jobs(
     private_site: Callable[..., Site], tmp_path: Path
 ) -> None:
-    """On one cluster, since a database takes long to start."""
+    """One test and cluster, since a database starts slowly."""
     site = private_site(accounting=True, extra_conf=("MinJobAge=2",))
     history_is_what_has_ended_the_latest_first(site)
     a_script_has_used_so_much(site)
@@ -28,24 +28,23 @@ def history_is_what_has_ended_the_latest_first(site: Site) -> None:
     began_s = time.time()
     theirs = site.cluster.submit("--output=/dev/null", stdin="#!/bin/sh\nexit 3")
     array = site.cluster.submit("--output=/dev/null", "--array=1-2", stdin="#!/bin/sh\n")
-    ours = site.run("1")
+    site.run("1")
     running = site.service.submit(spec(LONG))
     site.wait(running.id, JobState.RUNNING)
     site.cluster.submit("--uid=nobody", "--output=/dev/null", "--chdir=/", stdin="#!/bin/sh\n")
-    found: list[QueueEntry] = []
+    found: list[ListedJob] = []
 
     def all_are_told() -> bool:
         nonlocal found
         found = site.service.history()
-        return len(found) >= 4
+        by_id = {row.slurm_id: row for row in found}
+        return theirs in by_id and array in by_id and by_id[array].tasks == {"COMPLETED": "1-2"}
 
     wait_until(all_are_told)
-    by_id = {entry.slurm_id: entry for entry in found}
-    assert set(by_id) == {theirs, f"{array}_1", f"{array}_2", ours.slurm_id}
-    assert (by_id[theirs].state, by_id[theirs].id) == ("FAILED", None)
-    assert by_id[ours.slurm_id or ""].id == ours.id
-    assert by_id[f"{array}_1"].array_id == array
-    ends = [entry.ended_s or 0.0 for entry in found]
+    assert {row.slurm_id for row in found} == {theirs, array}, "a job of ours has a row already"
+    by_id = {row.slurm_id: row for row in found}
+    assert (by_id[theirs].state, by_id[array].state) == ("FAILED", "COMPLETED")
+    ends = [row.ended_s or 0.0 for row in found]
     assert ends == sorted(ends, reverse=True)
     assert ends[-1] >= began_s - 1
     assert site.service.history(days=1e-9) == []
@@ -64,7 +63,7 @@ def a_script_has_used_so_much(site: Site) -> None:
 
 
 def what_the_controller_forgot_is_remembered(site: Site, tmp_path: Path) -> None:
-    """It knows the numbers of an array's tasks too, by which their files are named."""
+    """Also the IDs of an array's tasks, which are in the names of their files."""
     code = "#!/bin/sh\necho $SLURM_ARRAY_TASK_ID; [ $SLURM_ARRAY_TASK_ID = 1 ] || exit 3\n"
     code += f"until [ -e {tmp_path}/gate ]; do sleep 0.1; done"
     options = {"array": "1-3%1", "output": f"{tmp_path}/%j.txt"}

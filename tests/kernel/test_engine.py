@@ -1,4 +1,4 @@
-"""A kernel on the first of a job's nodes, with Dask on all of them."""
+"""A kernel on a job's first node, with Dask on all nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.kernel.conftest import PATIENCE_S, MakeHome
 NAMES = "print(sorted(client.run(lambda dask_worker: dask_worker.name).values()))"
 
 
-def test_a_kernel_begins_with_the_engine_of_its_job(
+def test_kernel_starts_with_the_engine_of_its_job(
     make_home: MakeHome, engines_python: Path
 ) -> None:
     home = make_home(python=str(engines_python))

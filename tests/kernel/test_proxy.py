@@ -1,4 +1,4 @@
-"""The proxy of a kernel, without a job: what it answers itself while the far kernel is up."""
+"""A kernel's proxy without a job: its own answers while the remote kernel is up."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.kernel import frames
-from jupyter_slurm.kernel.far import Far
 from jupyter_slurm.kernel.messages import Message, made
 from jupyter_slurm.kernel.proxy import Proxy
+from jupyter_slurm.kernel.stream import KernelStream
 
 NOBODY: Any = None
 
@@ -21,7 +21,7 @@ NOBODY: Any = None
 def proxy_and_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[tuple[Proxy, list[tuple[str, Message]]]]:
-    """A proxy whose kernel is up, and what its clients hear; a message may be of 100,000 bytes."""
+    """Yield a proxy whose kernel is up, and its clients' messages of at most 100,000 bytes."""
     monkeypatch.setattr(frames, "MESSAGE_MOST", 100_000)
     heard: list[tuple[str, Message]] = []
     channels: Any = SimpleNamespace(
@@ -29,12 +29,12 @@ def proxy_and_heard(
     )
     wakeup: Any = SimpleNamespace(fileno=lambda: 0)
     proxy = Proxy(channels, NOBODY, NOBODY, NOBODY, wakeup, "session", None)
-    with closing(Far(NOBODY, lambda: None)) as proxy._far:
+    with closing(KernelStream(NOBODY, lambda: None)) as proxy._stream:
         proxy._up = True
         yield proxy, heard
 
 
-def test_a_request_that_is_too_large_to_be_sent_is_answered_at_once(
+def test_too_large_request_is_answered_at_once(
     proxy_and_heard: tuple[Proxy, list[tuple[str, Message]]],
 ) -> None:
     proxy, heard = proxy_and_heard

@@ -1,4 +1,4 @@
-"""A kernel in a job, on a real Slurm: from the first cell to every kind of end."""
+"""A kernel in a job of a real Slurm: from the first cell to every kind of end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.ssh.waiting import wait_until
 
 
 def nothing_left(home: Home, job_id: str) -> None:
-    """No process of the job's folder, here where its node is."""
+    """Wait until no process of the job's folder is left on this machine, its node."""
     folder = home.api.job(job_id).job_dir
     wait_until(lambda: not [p for p in psutil.process_iter(["cmdline"]) if _of(p, folder)])
 
@@ -23,7 +23,7 @@ def _of(process: psutil.Process, folder: str) -> bool:
     return any(folder in word for word in process.info["cmdline"] or ())
 
 
-def test_cells_run_on_the_node_in_its_environment_ask_here_and_leave_nothing(home: Home) -> None:
+def test_cells_run_on_the_node_and_leave_nothing(home: Home) -> None:
     token = f"t{os.getpid()}x"
     home.add("--mem", "300M", "--env", "GREETING=good day", f"--env=TOKEN={token}")
     kernel = home.start()
@@ -54,13 +54,13 @@ def input_is_asked_here(kernel: RemoteKernel) -> None:
 
 def test_cells_wait_with_the_job_and_show_why(home: Home) -> None:
     home.add("--hold", "--mem", "300M")
-    kernel = home.start()  # is there while its job is not
+    kernel = home.start()  # available before its job runs
     first, second = kernel.start("print('first')"), kernel.start("print('second')")
     kernel.until_shown(first, "waiting")
     kernel.until_shown(first, "On hold")
     assert not kernel.shown(second)
     asked, answered_to = kernel.client.complete("pri"), None
-    while answered_to != asked:  # a client that waited long has asked more than once who it is
+    while answered_to != asked:  # a waiting client may have requested kernel info repeatedly
         answered_to = kernel.client.get_shell_msg(timeout=PATIENCE_S)["parent_header"]["msg_id"]
     home.api.release(kernel.job().id)
     answered = kernel.reply(first)
@@ -78,12 +78,12 @@ def test_cells_wait_with_the_job_and_show_why(home: Home) -> None:
     assert len(home.jobs()) == 1
 
 
-def test_a_cell_that_waits_is_interrupted_at_once_and_a_restart_keeps_the_job(home: Home) -> None:
+def test_waiting_cell_is_interrupted_and_restart_keeps_the_job(home: Home) -> None:
     home.add("--hold")
     kernel = home.start()
     first, second = kernel.start("1"), kernel.start("2")
     kernel.until_shown(first, "waiting")
-    # What was sent behind them is answered at once: both have arrived.
+    # A later request is answered at once, so both have arrived.
     kernel.reply(kernel.client.kernel_info())
     kernel.manager.interrupt_kernel()
     assert kernel.reply(first).content["ename"] == "KeyboardInterrupt"
@@ -96,7 +96,7 @@ def test_a_cell_that_waits_is_interrupted_at_once_and_a_restart_keeps_the_job(ho
     assert len(home.jobs()) == 1
 
 
-def test_scancel_is_told_and_only_a_restart_submits_again(home: Home) -> None:
+def test_scancel_is_reported_and_only_a_restart_resubmits(home: Home) -> None:
     home.add()
     kernel = home.start()
     request = kernel.start("print('on', flush=True)\nimport time; time.sleep(1000)")
@@ -117,9 +117,7 @@ def test_scancel_is_told_and_only_a_restart_submits_again(home: Home) -> None:
     assert len(home.jobs()) == 2
 
 
-def test_a_kernel_whose_proxy_was_killed_is_found_again_until_its_job_has_ended(
-    home: Home, tmp_path: Path
-) -> None:
+def test_kernel_survives_its_killed_proxy(home: Home, tmp_path: Path) -> None:
     home.add()
     kernel = home.start()
     kernel.value("import pathlib, time; kept = 42; print()")
@@ -140,7 +138,7 @@ def test_a_kernel_whose_proxy_was_killed_is_found_again_until_its_job_has_ended(
     assert len(home.jobs()) == 1, "another was submitted"
 
 
-def test_a_notebook_finds_its_kernel_after_jupyter_was_gone(home: Home) -> None:
+def test_notebook_finds_its_kernel_after_a_jupyter_restart(home: Home) -> None:
     home.add()
     kernel = home.start(JPY_SESSION_NAME="/a/notebook.ipynb")
     kernel.value("kept = 42; print()")
@@ -154,7 +152,7 @@ def test_a_notebook_finds_its_kernel_after_jupyter_was_gone(home: Home) -> None:
     assert len(home.jobs()) == 3
 
 
-def test_an_agent_that_is_killed_is_nothing_to_the_kernel_and_one_that_dies_goes_on_in_its_job(
+def test_kernel_survives_a_killed_agent_and_its_own_crash(
     home: Home,
 ) -> None:
     home.add()
@@ -172,7 +170,7 @@ def test_an_agent_that_is_killed_is_nothing_to_the_kernel_and_one_that_dies_goes
     assert len(home.jobs()) == 1
 
 
-def test_a_python_without_ipykernel_is_told_with_the_remedy(make_home: MakeHome) -> None:
+def test_missing_ipykernel_is_reported_with_a_remedy(make_home: MakeHome) -> None:
     home = make_home(python="/usr/bin/python3")
     home.add()
     reply = home.start().run("1")

@@ -1,8 +1,8 @@
-"""A small Api in memory, for tests of the front end alone; it says so: its cluster is `fake`.
+"""A small Api in memory for tests of front ends; its cluster is `fake`.
 
-Cells are run in a thread of this process: `print`, `display(data, display_id)`, `update`, `clear`
-write records, `linger()` waits until the job is cancelled or told to `finish`. Variables go through
-real files. What only a cluster can show is tested on a real one (test_real.py).
+Cells run in a thread of this process: `print`, `display(data, display_id)`, `update`, `clear`
+write records, `linger()` waits until the job is cancelled or told to `finish`. Variables use real
+files. test_real.py uses a real cluster.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from jupyter_slurm.errors import NotFoundError, SubmitError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
 from jupyter_slurm.wire import (
-    Action,
-    ActionVerb,
     AgentStatus,
     CellSpec,
     Check,
@@ -41,14 +39,17 @@ from jupyter_slurm.wire import (
     JobDetails,
     JobSpec,
     JobState,
+    JobVerb,
     LabEntry,
+    ListedJob,
     LogChunk,
     Output,
     Partition,
     Preview,
     ProgramSpec,
-    QueueEntry,
+    Refusal,
     Result,
+    Row,
     Show,
     Stream,
     UpdateDisplayData,
@@ -61,7 +62,7 @@ from tests.queue_side import QueueSide
 
 
 class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
-    """Satisfies `Api` as far as front ends use it; `calls` says what was called, in order."""
+    """The part of `Api` that front ends use; `calls` records the calls in order."""
 
     def __init__(self, folder: Path) -> None:
         FarSide.__init__(self)
@@ -104,10 +105,10 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         self._lingering: dict[str, threading.Event] = {}
         self._threads: list[threading.Thread] = []
 
-    # --- what a test does to it ---
+    # --- for tests ---
 
     def close(self) -> None:
-        """Every job ends."""
+        """End every job."""
         for lingering in self._lingering.values():
             lingering.set()
         for thread in self._threads:
@@ -126,7 +127,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
             assert self._changed.wait_for(lambda: what(self), timeout_s)
 
     def kill(self, job_id: str, state: JobState, why: str, advice: str | None = None) -> None:
-        """Slurm ends it: no result of its own."""
+        """End the job as Slurm would, without a result."""
         self._results[job_id] = Result(job=self._jobs[job_id], status="none")
         now_s = time.time()
         self.change(job_id, state=state, why=why, advice=advice, ended_s=now_s)
@@ -201,7 +202,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         job = self.job(job_id)
         return JobDetails(job=job, code=self.specs[job.id].code)
 
-    def preview(self, spec: JobSpec, estimate: bool = False) -> Preview:
+    def preview(self, spec: JobSpec) -> Preview:
         return Preview(
             cluster="fake",
             script=f"#!/bin/sh\n# {spec.name}",
@@ -209,13 +210,13 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
             job_dir="/jobs/x",
             files=("cell.py",),
             variables=("A", "B"),
-            cost=Cost(limit_s=3600, cpu_hours=1, gpu_hours=1, billing_hours=12, jobs=3),
+            cost=Cost(limit_s=3600, cpu_hours=1, gpu_hours=1, units=12, unit="UA", jobs=3),
             checks=(Check(ok=None, sentence="All is free.", hint="Now."),),
-            start_estimate_s=time.time() if estimate else None,
+            start_estimate_s=time.time(),
         )
 
     def attachable(self, spec: JobSpec) -> Earlier | None:
-        """It takes any of the same code for the same."""
+        """Return an earlier job with the same code."""
         for job in reversed(self._jobs.values()):
             same = (job.fingerprint, job.notebook) == (spec.fingerprint, spec.notebook)
             if same and job.state is not JobState.CANCELLED:
@@ -227,10 +228,6 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
             if job_id in (job.id, job.slurm_id):
                 return job
         raise NotFoundError(f"There is no job {job_id}.")
-
-    def adopt(self, slurm_id: str, cluster: str | None = None) -> Job:
-        self.far()
-        return self.job(slurm_id)
 
     def logs(
         self,
@@ -284,7 +281,8 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
 
     def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
         host = f"{name}-{self.job(job_id).id}.localhost"
-        return LabEntry(login_url=f"http://{host}:4001/jupyter-slurm-login", token="d" * 64)
+        token = "d" * 64 if name == "ray" else ""
+        return LabEntry(login_url=f"http://{host}:4001/", token=token)
 
     def cancel(self, job_id: str) -> Job:
         self.far()
@@ -294,15 +292,15 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         self.kill(job.id, JobState.CANCELLED, "It was cancelled by you.")
         return self.job(job.id)
 
-    def steer_many(
+    def control_jobs(
         self,
-        verb: ActionVerb,
+        verb: JobVerb,
         job_ids: list[str],
         slurm_ids: list[str] | None = None,
         cluster: str | None = None,
-    ) -> Action:
-        self.calls.append("steer_many")
-        return super().steer_many(verb, job_ids, slurm_ids, cluster)
+    ) -> list[Refusal]:
+        self.calls.append("control_jobs")
+        return super().control_jobs(verb, job_ids, slurm_ids, cluster)
 
     def requeue(self, job_id: str) -> Job:
         self.job(job_id)
@@ -317,10 +315,11 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         self.change(job.id, state=JobState.CANCELLED, ended_s=time.time())
         self.remove(job.id)
 
-    def queue(self, cluster: str | None = None) -> list[QueueEntry]:
+    def queue(self, cluster: str | None = None) -> list[Row]:
         self.far()
         return [
-            QueueEntry(
+            ListedJob(
+                cluster="fake",
                 slurm_id="900",
                 state="PENDING",
                 name="<b>their job</b>\x1b[31m",
@@ -363,7 +362,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         space: dict[str, Any] | None = None,
         error: ErrorOutput | None = None,
     ) -> None:
-        with self._changed:  # nobody forgets it meanwhile
+        with self._changed:  # it cannot be forgotten meanwhile
             if spec.id not in self._jobs or self._jobs[spec.id].state.final:
                 return
             names = _names_out(spec)
@@ -407,7 +406,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
 
 
 def within(outputs: list[Output], budget_bytes: int | None) -> tuple[list[Output], int]:
-    """The newest stream text that fits, all else; and how much was left out."""
+    """Return the newest stream text that fits, all other outputs, and the size of the rest."""
     left = float("inf") if budget_bytes is None else budget_bytes
     kept: list[Output] = []
     skipped_bytes = 0

@@ -1,4 +1,4 @@
-"""The ways to dashboards on the node; a small server stands in for Ray's dashboard."""
+"""Dashboards on the node, with a small server as Ray's dashboard."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 @contextmanager
 def ways(folder: Path, *names: str, **env: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The program, once it has told of all these; the job's id, and what it has told."""
+    """Run dashboards.py until it has reported all names. Yield the job's ID and the report."""
     job_id = secrets.token_hex(4)
     plan = {"id": job_id, "names": names, "logdir": "logs"}
     (folder / "dashboards.json").write_text(json.dumps(plan))
@@ -67,7 +67,7 @@ def answer(name: str, path: str) -> bytes:
         return b"".join(iter(lambda: sock.recv(65536), b"")).partition(b"\r\n\r\n")[2]
 
 
-def test_a_door_leads_to_rays_dashboard_and_its_token_is_told(folder: Path) -> None:
+def test_proxy_forwards_to_rays_dashboard(folder: Path) -> None:
     (folder / "token").write_text("s3cret\n")
     with HTTPServer(("127.0.0.1", 0), Dashboard) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -80,7 +80,7 @@ def test_a_door_leads_to_rays_dashboard_and_its_token_is_told(folder: Path) -> N
     assert (folder / "dashboards.0.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_engine_without_a_dashboard_says_what_brings_one(folder: Path) -> None:
+def test_missing_dashboard_names_the_package(folder: Path) -> None:
     (folder / "engine.0.json").write_text(json.dumps({"dashboard": None}))
     with ways(folder, "ray", "tensorboard") as (_, found):
         assert "Install ray[default] into the image" in found["ray"]["problem"]
@@ -97,7 +97,7 @@ def test_an_engine_without_a_dashboard_says_what_brings_one(folder: Path) -> Non
         (["mpi"], {"SLURM_PROCID": "3"}, False),
     ],
 )
-def test_of_many_ranks_one_on_the_first_node_starts_them(
+def test_only_the_first_rank_starts_dashboards(
     engine: list[str], env: dict[str, str], first: bool
 ) -> None:
     code = f"import sys; sys.path.insert(0, {str(NODE)!r}); import runner_dashboards as one; "

@@ -1,4 +1,4 @@
-"""The kernel of a job on this machine: its messages, lines that are cut, its end."""
+"""A job's kernel on this machine: messages, lost connections, its end."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ import psutil
 import pytest
 
 from jupyter_slurm.errors import TransportError
-from jupyter_slurm.kernel.far import Arrived, Far, Happened, Opened, Taken
 from jupyter_slurm.kernel.messages import UNSIGNED, Message, made
+from jupyter_slurm.kernel.stream import Arrived, Happened, KernelStream, Opened, Taken
 from tests.ssh.waiting import wait_until
 
 NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
@@ -31,7 +31,7 @@ BEGIN = b"B" + len(_FIRST).to_bytes(4, "big") + _FIRST
 
 
 class User:
-    """Who uses the kernel, by far.py."""
+    """A client of the kernel, using KernelStream."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -39,12 +39,12 @@ class User:
         self.line: socket.socket | None = None
         self.lines = 0
         self.closed = threading.Event()
-        """Set: no line is to be had."""
+        """Set: no connection is possible."""
         self.arrived: list[tuple[str, Message]] = []
         self.events: list[dict[str, Any]] = []
         self.opened: list[Opened] = []
         self.taken = False
-        self.far = Far(self.open_line, self.woken.set)
+        self.far = KernelStream(self.open_line, self.woken.set)
         self.far.start()
 
     def open_line(self) -> socket.socket:
@@ -74,10 +74,10 @@ class User:
                     message = UNSIGNED.message(news.parts)
                     assert message is not None
                     self.arrived.append((news.channel, message))
-                    self.far.passed_on(news)
+                    self.far.acknowledge(news)
                 elif isinstance(news, Happened):
                     self.events.append(msgspec.to_builtins(news.event))
-                    self.far.passed_on(news)
+                    self.far.acknowledge(news)
                 elif isinstance(news, Opened):
                     self.opened.append(news)
                 elif isinstance(news, Taken):
@@ -96,7 +96,7 @@ class User:
         return self.ask("execute_request", {"code": code, "allow_stdin": True})
 
     def answer(self, request: str) -> Message:
-        """The reply, once the kernel is idle again."""
+        """Return the reply once the kernel is idle again."""
 
         def found() -> list[Message]:
             return [m for c, m in self.arrived if c == "shell" and _parent(m) == request]
@@ -129,7 +129,7 @@ def _parent(message: Message) -> str:
 
 
 class Job:
-    """What a job's script runs."""
+    """A job's program."""
 
     def __init__(self, folder: Path, idle_s: float = 600.0, code: str | None = None) -> None:
         self.name = f"jslurm-test-{secrets.token_hex(8)}"
@@ -147,7 +147,7 @@ class Job:
         self.users: list[User] = []
 
     def user(self) -> User:
-        """Comes at the first try: the next would be much later."""
+        """Return a new client once the socket exists: a second attempt would come late."""
         wait_until(self.is_there, PATIENCE_S)
         self.users.append(User(self.name))
         return self.users[-1]
@@ -182,7 +182,7 @@ def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
         one.process.stdout.close()
 
 
-def test_a_cell_runs_and_its_messages_come_in_order(job: Callable[..., Job]) -> None:
+def test_messages_of_a_cell_arrive_in_order(job: Callable[..., Job]) -> None:
     user = job().user()
     request = user.execute("print('a'); print('b'); 6 * 7")
     reply = user.answer(request)
@@ -196,7 +196,7 @@ def test_a_cell_runs_and_its_messages_come_in_order(job: Callable[..., Job]) -> 
     assert info["language_info"]["name"] == "python"
 
 
-def test_what_is_asked_on_stdin_goes_to_who_asked(job: Callable[..., Job]) -> None:
+def test_input_request_reaches_the_requesting_client(job: Callable[..., Job]) -> None:
     user = job().user()
     request = user.execute("print('so ' + input('name? '))")
     user.until(lambda: [m for c, m in user.arrived if c == "stdin"])
@@ -208,12 +208,10 @@ def test_what_is_asked_on_stdin_goes_to_who_asked(job: Callable[..., Job]) -> No
     assert user.text(request) == "so it is\n"
 
 
-def test_a_line_that_is_cut_again_and_again_loses_nothing(
-    job: Callable[..., Job], tmp_path: Path
-) -> None:
+def test_repeated_disconnects_lose_no_message(job: Callable[..., Job], tmp_path: Path) -> None:
     user = job().user()
     user.answer(user.execute(f"import pathlib, sys, time\nfolder = {str(tmp_path)!r}"))
-    # It waits for each cut: a busy machine would hear of all of it before the first.
+    # The cell waits for each cut: on a busy machine, it would otherwise end before the first.
     request = user.execute(
         "for i in range(400):\n"
         "    print(i, 'x' * 5000); sys.stdout.flush(); time.sleep(.005)\n"
@@ -232,7 +230,7 @@ def test_a_line_that_is_cut_again_and_again_loses_nothing(
 
 
 def cut_until(user: User, request: str, cut: Path, done: Path) -> None:
-    """Leave the kernel alone once the cell runs; tell the cell so by `cut`, and wait for `done`."""
+    """Disconnect once the cell runs, create `cut` for the cell, and wait for `done`."""
     user.until_it_runs(request)
     user.closed.set()
     user.cut()
@@ -256,7 +254,7 @@ def test_output_while_disconnected_arrives_after_reconnecting(
     assert len(user.text(request)) == 20_000_001
 
 
-def test_more_than_can_be_kept_is_left_out_and_told(
+def test_output_beyond_the_limit_is_dropped_and_counted(
     job: Callable[..., Job], tmp_path: Path
 ) -> None:
     code = (
@@ -280,7 +278,7 @@ def test_more_than_can_be_kept_is_left_out_and_told(
     assert told["bytes"] > 1_000_000
 
 
-def test_a_cell_is_interrupted(job: Callable[..., Job]) -> None:
+def test_interrupt_raises_keyboard_interrupt(job: Callable[..., Job]) -> None:
     user = job().user()
     request = user.execute("print('on', flush=True)\nimport time; time.sleep(1000)")
     user.until(lambda: user.text(request))
@@ -288,7 +286,7 @@ def test_a_cell_is_interrupted(job: Callable[..., Job]) -> None:
     assert user.answer(request).content["ename"] == "KeyboardInterrupt"
 
 
-def test_it_is_restarted_in_the_same_job(job: Callable[..., Job]) -> None:
+def test_kernel_restarts_in_the_same_job(job: Callable[..., Job]) -> None:
     one = job()
     user = one.user()
     user.answer(user.execute("kept = 1"))
@@ -301,7 +299,7 @@ def test_it_is_restarted_in_the_same_job(job: Callable[..., Job]) -> None:
     assert not psutil.pid_exists(before)
 
 
-def test_a_kernel_that_dies_is_told_and_another_begins(job: Callable[..., Job]) -> None:
+def test_dead_kernel_is_reported_and_replaced(job: Callable[..., Job]) -> None:
     one = job()
     user = one.user()
     user.answer(user.execute("pass"))
@@ -310,7 +308,7 @@ def test_a_kernel_that_dies_is_told_and_another_begins(job: Callable[..., Job]) 
     assert user.answer(user.execute("1 + 1")).content["status"] == "ok"
 
 
-def test_second_client_takes_over(job: Callable[..., Job]) -> None:
+def test_second_client_replaces_the_first(job: Callable[..., Job]) -> None:
     one = job()
     first = one.user()
     first.answer(first.execute("kept = 42"))
@@ -335,7 +333,7 @@ def test_busy_kernel_is_not_ended_as_idle(job: Callable[..., Job], tmp_path: Pat
     assert one.end()[0] == 0
 
 
-def test_a_signal_ends_it_and_all_that_it_began(job: Callable[..., Job]) -> None:
+def test_signal_ends_the_kernel_and_its_children(job: Callable[..., Job]) -> None:
     one = job()
     user = one.user()
     user.answer(user.execute("import subprocess; child = subprocess.Popen(['sleep', '1000'])"))
@@ -347,7 +345,7 @@ def test_a_signal_ends_it_and_all_that_it_began(job: Callable[..., Job]) -> None
     assert not alive
 
 
-def test_a_python_without_ipykernel_says_so(tmp_path: Path) -> None:
+def test_missing_ipykernel_is_reported(tmp_path: Path) -> None:
     (tmp_path / "task.json").write_text('{"socket": "x", "idle_s": 1}')
     done = subprocess.run(
         [sys.executable, "-ISB", "-u", str(NODE / "kernel.py"), str(tmp_path), "0"],
@@ -362,7 +360,7 @@ def test_a_python_without_ipykernel_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="another user can be had by root only")
-def test_another_users_program_is_not_let_in(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_another_users_client_is_rejected(job: Callable[..., Job], tmp_path: Path) -> None:
     one = job()
     user = one.user()
     user.answer(user.execute("pass"))

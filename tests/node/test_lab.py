@@ -1,31 +1,37 @@
-"""The parts of a lab on the node: the door, who uses it, and JupyterLab beside an image."""
+"""Parts of a lab on the node: the proxy, idle detection, the page, and the configuration."""
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from jupyterlab_server.config import get_federated_extensions
 from traitlets.config import Config
 
 from jupyter_slurm.errors import ForwardError
 from jupyter_slurm.transport.local import LocalTransport
-from jupyter_slurm.transport.relay import Relay, at_door
-from tests.node.lab_doors import door, echoing
+from jupyter_slurm.transport.relay import Relay, abstract_socket
 from tests.transport.carrier import everything, sent
 
 NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)
-# There they find each other by their bare names.
+# On the node, these modules import each other by bare names.
 import lab  # noqa: E402
 import lab_activity  # noqa: E402
+import socket_proxy  # noqa: E402
 
 sys.path[:] = [path for path in sys.path if path != NODE]
 
@@ -39,7 +45,62 @@ sys.stdin.read()
 """
 
 
-def come(name: str) -> socket.socket:
+@contextmanager
+def echoing(path: Path) -> Iterator[None]:
+    """Run an echo server at that socket."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(8)
+        threading.Thread(target=_echo_all, args=(listener,), daemon=True).start()
+        yield
+
+
+def _echo_all(listener: socket.socket) -> None:
+    while True:
+        try:
+            sock, _ = listener.accept()
+        except OSError:
+            return
+        threading.Thread(target=_echo, args=(sock,), daemon=True).start()
+
+
+def _echo(sock: socket.socket) -> None:
+    with sock:
+        while data := sock.recv(1 << 16):
+            sock.sendall(data)
+
+
+@contextmanager
+def proxying(target: Path) -> Iterator[tuple[str, list[float]]]:
+    """Run a proxy to `target`; yield its name and the times of changes."""
+    name, changes = f"jslurm-test-{secrets.token_hex(8)}", list[float]()
+    wake_in, wake_out = os.pipe()
+    connect = partial(socket_proxy.connect_path, str(target))
+    proxy = socket_proxy.SocketProxy(name, connect, lambda: changes.append(time.monotonic()))
+    over = threading.Event()
+
+    def serve() -> None:
+        while not over.is_set():
+            proxy.step(wake_in, 10)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield name, changes
+    finally:
+        over.set()
+        os.write(wake_out, b"!")
+        thread.join()
+        for left in [key.data for key in proxy.selector.get_map().values()]:
+            if isinstance(left, socket_proxy.End) and left.mask:  # its client has just disconnected
+                proxy.drop(left)
+        proxy.selector.close()
+        proxy.listener.close()
+        os.close(wake_in)
+        os.close(wake_out)
+
+
+def connected(name: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(30)
     sock.connect(f"\0{name}")
@@ -53,26 +114,24 @@ def server(tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
-def test_a_change_is_a_sign_of_somebody_behind_other_requests_of_the_same_connection(
+def test_proxy_reports_a_change_after_other_requests_of_a_connection(
     server: Path,
 ) -> None:
-    with door(server) as (name, stirs), come(name) as sock:
+    with proxying(server) as (name, changes), connected(name) as sock:
         for data in (b"GET /api HTTP/1.1\r\n", b"PUT /api/contents/a.ipynb HTTP/1.1\r\n"):
-            assert not stirs
+            assert not changes
             sock.sendall(data)
             assert sock.recv(len(data), socket.MSG_WAITALL) == data
-        assert len(stirs) == 1
+        assert len(changes) == 1
 
 
-def test_relay_refuses_another_users_socket_of_a_doors_name(server: Path) -> None:
+def test_relay_rejects_another_users_socket(server: Path) -> None:
     if os.getuid() != 0:
         pytest.skip("to be two users takes root")
-    relay = Relay(
-        LocalTransport().converse, lambda argv: argv, sys.executable, "n1", lambda port: None
-    )
+    relay = Relay(LocalTransport().open_stream, lambda argv: argv, sys.executable, "n1")
     taken = f"jslurm-test-{secrets.token_hex(8)}"
     with (
-        door(server) as (name, _),
+        proxying(server) as (name, _),
         subprocess.Popen(
             ["/usr/bin/python3", "-c", _HOLD, taken],
             stdin=subprocess.PIPE,
@@ -84,21 +143,21 @@ def test_relay_refuses_another_users_socket_of_a_doors_name(server: Path) -> Non
         assert other.stdout.readline() == b"there\n"
         try:
             ours, theirs = socket.socketpair()
-            relay.carry(theirs, *at_door(name))
+            relay.connect(theirs, *abstract_socket(name))
             with ours, sent(ours, b"hello"):
                 assert everything(ours) == b"hello"
             ours, theirs = socket.socketpair()
             with ours, theirs, pytest.raises(ForwardError, match="another user's program"):
-                relay.carry(theirs, *at_door(taken))
+                relay.connect(theirs, *abstract_socket(taken))
             with ours, theirs, pytest.raises(ForwardError, match="Connection refused"):
-                relay.carry(theirs, *at_door(taken + "x"))
+                relay.connect(theirs, *abstract_socket(taken + "x"))
         finally:
             relay.close()
             other.communicate(b"")
 
 
 class Server(lab_activity.Server):
-    """Answers what it was told to."""
+    """A server with the answers `said`."""
 
     def __init__(self) -> None:
         self.said: dict[str, object] = {}
@@ -118,7 +177,7 @@ class Server(lab_activity.Server):
         ("terminals", {"name": "1"}, False),
     ],
 )
-def test_a_kernel_at_work_and_a_terminal_in_use_keep_a_lab(
+def test_busy_kernels_and_used_terminals_are_activity(
     kind: str, said: dict[str, str], used: bool
 ) -> None:
     now = time.strftime("%Y-%m-%dT%H:%M:%S.123456Z", time.gmtime())
@@ -131,7 +190,7 @@ def test_a_kernel_at_work_and_a_terminal_in_use_keep_a_lab(
     activity.look()
     assert activity.is_over() is not used
     assert told == ([] if used else [round(activity.last_s, 3)])
-    activity.stir()
+    activity.mark_used()
     assert not activity.is_over()
     assert told[1:] == ([] if used else [None])
 
@@ -145,10 +204,10 @@ def test_a_kernel_at_work_and_a_terminal_in_use_keep_a_lab(
         ("4.6.6", "2.21.1", "IdentityProvider"),
     ],
 )
-def test_the_token_lies_where_the_release_of_the_server_looks_for_it(
+def test_config_sets_the_token_of_each_release(
     monkeypatch: pytest.MonkeyPatch, jupyterlab: str, server: str | None, place: str
 ) -> None:
-    """The releases are fakes that have a version and no more."""
+    """The releases are fakes with only a version."""
     for name, version in (("jupyterlab", jupyterlab), ("jupyter_server", server)):
         fake = None if version is None else SimpleNamespace(__version__=version)
         monkeypatch.setitem(sys.modules, name, fake)
@@ -161,3 +220,48 @@ def test_the_token_lies_where_the_release_of_the_server_looks_for_it(
     assert shown["page_config_hook"](None, {"appName": "JupyterLab"}) == {"appName": page["title"]}
     assert {name for name in config if "token" in config[name]} == {place}
     assert config[place].token == "t0k"
+
+
+# --- the page ---
+Make = Callable[..., lab.Page]
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    monkeypatch.chdir(tmp_path)
+
+    def made(job_id: str, name: str = "fit", node: str = "n1") -> lab.Page:
+        monkeypatch.setenv("SLURMD_NODENAME", node)
+        folder, private = tmp_path / job_id, tmp_path / f"private-{job_id}"
+        folder.mkdir()
+        (folder / "started.0.json").write_text('{"slurm_id": "7", "time_s": 1000}')
+        task = {"id": job_id, "name": name, "gpus": 2}
+        page = lab.Page(str(private), str(folder), "0", task)
+        page.write()
+        return page
+
+    return made
+
+
+def facts(page: lab.Page) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(Path(page.static, "facts.json").read_text())
+    return told
+
+
+def test_page_names_the_job_and_its_time_limit(make: Make, tmp_path: Path) -> None:
+    page = make("abcdefgh", "fit · it's $2", "n7")
+    assert page.title == "fit · it's $2 · n7 · JupyterLab"
+    known = {"id": "abcdefgh", "name": "fit · it's $2", "node": "n7", "gpus": 2}
+    assert facts(page) == {**known, "end_s": None}
+    for limit_s in (3600, 7200):
+        (tmp_path / "abcdefgh" / "limit").write_text(f"{limit_s}\n")
+        page.renew()
+        assert facts(page) == {**known, "end_s": 1000 + limit_s}
+
+
+def test_jupyterlab_finds_the_extension(make: Make) -> None:
+    page = make("abcdefgh")
+    found = get_federated_extensions([page.extensions])[lab.EXTENSION]
+    build = found["jupyterlab"]["_build"]
+    script = Path(found["ext_path"], build["load"])
+    assert script.read_bytes() == Path(NODE, lab.SCRIPT).read_bytes()

@@ -1,4 +1,4 @@
-"""What the launcher of a job on many nodes reads and writes: names of nodes, results of ranks."""
+"""The launcher of a multi-node job: node lists, and results of ranks."""
 
 from __future__ import annotations
 
@@ -48,20 +48,18 @@ def results() -> Any:
         ("", []),
     ],
 )
-def test_names_of_nodes_are_read_without_scontrol(
-    steps: Any, listed: str, names: list[str]
-) -> None:
+def test_node_lists_are_expanded(steps: Any, listed: str, names: list[str]) -> None:
     assert steps.expand(listed) == names
 
 
-def test_ranks_are_listed_in_runs(results: Any) -> None:
+def test_rank_numbers_are_formatted_as_ranges(results: Any) -> None:
     assert results.listed([0, 1, 2, 5]) == "0-2,5"
     assert results.listed([7]) == "7"
     assert results.listed([]) == ""
 
 
 class Ranks:
-    """A job's folder with results of its ranks."""
+    """A job's folder with its ranks' results."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -119,7 +117,7 @@ def ranks(tmp_path: Path) -> Ranks:
     return Ranks(tmp_path)
 
 
-def test_the_first_ranks_result_is_the_jobs_where_all_went_well(ranks: Ranks) -> None:
+def test_job_has_the_result_of_rank_0_if_all_succeed(ranks: Ranks) -> None:
     for rank in range(3):
         ranks.put(rank)
     code, result = ranks.merged(3)
@@ -129,8 +127,8 @@ def test_the_first_ranks_result_is_the_jobs_where_all_went_well(ranks: Ranks) ->
     assert ranks.shown == []
 
 
-def test_the_peak_of_memory_is_that_of_a_node_where_it_was_measured(ranks: Ranks) -> None:
-    """Ranks share a node, and each knows of itself alone."""
+def test_peak_memory_is_the_highest_of_a_node(ranks: Ranks) -> None:
+    """Ranks share a node, and each measures only itself."""
     for rank in range(2):
         ranks.put(rank)
     (ranks.folder / "usage.0.jsonl").write_text('{"memory_mib": 15.5}\nhalf a l\n')
@@ -139,7 +137,7 @@ def test_the_peak_of_memory_is_that_of_a_node_where_it_was_measured(ranks: Ranks
     assert ranks.merged(2)[1].peak_rss_mib == 44.5
 
 
-def test_what_all_ranks_say_is_said_once_with_their_numbers(ranks: Ranks) -> None:
+def test_common_error_is_shown_once_with_its_ranks(ranks: Ranks) -> None:
     for rank in range(4):
         ranks.fail(rank, ended_s=3.0 - rank)
     code, result = ranks.merged(4)
@@ -148,7 +146,7 @@ def test_what_all_ranks_say_is_said_once_with_their_numbers(ranks: Ranks) -> Non
     assert shown["traceback"] == ["On ranks 0-3 of 4:", "ValueError: bad"]
 
 
-def test_the_rank_that_failed_first_explains_those_that_were_stopped(ranks: Ranks) -> None:
+def test_job_fails_with_the_first_failure(ranks: Ranks) -> None:
     ranks.put(0, status="interrupted", exit_code=143, ename="KeyboardInterrupt", evalue="")
     ranks.fail(1, ended_s=5.0, name="OSError")
     ranks.fail(2, ended_s=4.0)
@@ -157,7 +155,7 @@ def test_the_rank_that_failed_first_explains_those_that_were_stopped(ranks: Rank
     assert result.traceback[0] == "On rank 2 of 3:"
 
 
-def test_a_rank_that_left_no_result_is_told_of(ranks: Ranks) -> None:
+def test_missing_result_of_a_rank_is_an_error(ranks: Ranks) -> None:
     ranks.put(0)
     code, result = ranks.merged(2, "n2 was lost while the job ran.", 69)
     assert (code, result.status, result.ename) == (69, "error", "RankLost")
@@ -167,8 +165,8 @@ def test_a_rank_that_left_no_result_is_told_of(ranks: Ranks) -> None:
 LOST = "n2 was lost while the job ran."
 
 
-def test_the_node_that_was_lost_explains_the_ranks_that_were_stopped(ranks: Ranks) -> None:
-    """Its own ranks may still have told how they were ended."""
+def test_lost_node_fails_the_job(ranks: Ranks) -> None:
+    """Its own ranks may still have reported their end."""
     ranks.put(0, status="interrupted", exit_code=143, ename="KeyboardInterrupt", evalue="")
     ranks.put(1, status="killed", exit_code=137, ename="SIGKILL", evalue="ended", signal=9)
     code, result = ranks.ended_by(LOST, 2)
@@ -177,8 +175,8 @@ def test_the_node_that_was_lost_explains_the_ranks_that_were_stopped(ranks: Rank
     assert [one["evalue"] for one in ranks.shown] == [LOST]
 
 
-def test_a_result_without_the_jobs_signature_counts_for_nothing(ranks: Ranks) -> None:
+def test_result_with_a_wrong_signature_is_ignored(ranks: Ranks) -> None:
     ranks.put(0)
     ranks.put(1, key=b"another")
     code, result = ranks.merged(2)
-    assert (code, result.evalue) == (1, "Nothing is known of ranks 1.")
+    assert (code, result.evalue) == (1, "Missing results of ranks: 1.")

@@ -1,4 +1,4 @@
-"""The network of a job on many nodes: addresses, ports, and the launcher's listener."""
+"""The network of a multi-node job: addresses, ports, and the launcher's listener."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ with socket.create_server(("127.0.0.1", one)):
 """
 
 
-def test_ports_for_an_engine_are_free_and_none_of_those_that_linux_hands_out() -> None:
+def test_engine_ports_are_free_and_outside_the_local_range() -> None:
     local = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii")
     words = [sys.executable, "-c", TWO_PORTS]
     done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=True)
@@ -44,8 +44,8 @@ def network() -> Iterator[Any]:
 
 @pytest.fixture
 def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: Any) -> Any:
-    """A launcher of the job 7 on n1 that waits for its nodes."""
-    import launch  # noqa: PLC0415 - `network` has made it known
+    """Yield a launcher of job 7 on n1 that waits for its nodes."""
+    import launch  # noqa: PLC0415 - `network` has made it importable
 
     (tmp_path / "key").write_bytes(b"0" * 64)
     plan = dict.fromkeys(("is_ranked", "mpi", "by_task", "interface", "step"))
@@ -67,7 +67,7 @@ def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: Any) -> 
     launcher.step.end(0.1)
 
 
-def test_a_program_of_the_job_is_welcome(listening: Any, network: Any) -> None:
+def test_launcher_accepts_a_node_of_the_job(listening: Any, network: Any) -> None:
     hello = {"index": 0, "name": "n1", "step_id": "0", "reached": "127.0.0.1"}
     hello |= {"address": "127.0.0.1", "cpus": 2, "gpus": 0, "machine": "m"}
     password = network.password(listening.job_dir)
@@ -79,7 +79,7 @@ def test_a_program_of_the_job_is_welcome(listening: Any, network: Any) -> None:
 
 
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.0\r\n\r\n", b'{"password": "0"}\n'])
-def test_a_stranger_is_turned_away(listening: Any, said: bytes) -> None:
+def test_launcher_rejects_other_clients(listening: Any, said: bytes) -> None:
     with socket.create_connection(listening.listener.getsockname(), 10) as sock:
         sock.sendall(said)
         assert sock.recv(1) == b""

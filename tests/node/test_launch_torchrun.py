@@ -1,4 +1,4 @@
-"""The command line of torchrun on a node; PyTorch is not needed for it."""
+"""The command line of torchrun on a node, without PyTorch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORLD = {
 def words(
     monkeypatch: pytest.MonkeyPatch, max_restarts: int, index: int, **known: Any
 ) -> list[str]:
-    """`known`: options of this release."""
+    """Return torchrun's arguments. `known`: options of this release."""
     monkeypatch.syspath_prepend(str(NODE))
     import launch_torchrun  # noqa: PLC0415
 
@@ -28,7 +28,7 @@ def words(
     return list(launch_torchrun.words_of(run, WORLD, plan, "/logs", index))
 
 
-def test_ranks_meet_at_the_first_nodes_address_without_a_look_at_names(
+def test_torchrun_uses_a_static_rendezvous(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = words(monkeypatch, 0, 1)
@@ -37,7 +37,7 @@ def test_ranks_meet_at_the_first_nodes_address_without_a_look_at_names(
 
 
 @pytest.mark.parametrize(("index", "is_host"), [(0, "true"), (1, "false")])
-def test_ranks_that_are_started_again_meet_by_c10d(
+def test_torchrun_with_restarts_uses_c10d(
     monkeypatch: pytest.MonkeyPatch, index: int, is_host: str
 ) -> None:
     found = words(monkeypatch, 3, index, local_addr=None)

@@ -1,4 +1,4 @@
-"""The folders that labs and kernels have on a node: what was left behind goes with the next."""
+"""Private folders of labs and kernels on a node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)
-# There they find each other by their bare names.
+# On the node, these modules import each other by bare names.
 import private_folder  # noqa: E402
 
 sys.path[:] = [path for path in sys.path if path != NODE]
@@ -28,21 +28,19 @@ def locks() -> Iterator[list[int]]:
 
 
 def made(locks: list[int]) -> Path:
-    path, lock = private_folder.made(PREFIX, 1000)
+    path, lock = private_folder.make(PREFIX, 1000)
     locks.append(lock)
     return Path(path)
 
 
 @pytest.fixture(autouse=True)
 def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """For temporary files."""
+    """Return the folder for temporary files."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return tmp_path
 
 
-def test_what_is_left_behind_goes_and_what_is_used_or_of_others_stays(
-    parent: Path, locks: list[int]
-) -> None:
+def test_unused_folders_are_removed(parent: Path, locks: list[int]) -> None:
     first = made(locks)
     (parent / f"{PREFIX}left" / "runtime").mkdir(parents=True)
     (parent / "jslurm-other-left").mkdir()

@@ -1,4 +1,4 @@
-"""The supervisor: what a cell writes, in order and whole; how its process ends."""
+"""The supervisor: a cell's output, and its process's end."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def err(text: str) -> Stream:
 
 
 def wait_for(runner: Runner, process: subprocess.Popen[str], text: bytes) -> None:
-    """Return when the cell's output holds `text`."""
+    """Wait until the cell's output contains `text`."""
     output = runner.job_dir / "output.0.jsonl"
     while text not in (output.read_bytes() if output.exists() else b""):
         assert process.poll() is None
         time.sleep(0.005)
 
 
-def test_first_record_says_who_runs_the_cell(run: RunCell) -> None:
+def test_first_record_is_hello(run: RunCell) -> None:
     hello = run("pass").outputs[0]
     assert isinstance(hello, Hello)
     assert hello.python == sys.version_info[:3]
@@ -45,7 +45,7 @@ def test_first_record_says_who_runs_the_cell(run: RunCell) -> None:
     assert hello.time_s > 0
 
 
-def test_result_of_a_good_cell_is_signed_and_measured(run: RunCell) -> None:
+def test_result_is_signed_and_has_usage(run: RunCell) -> None:
     done = run("sum(i for i in range(100_000))")
     assert done.exit_code == 0
     assert done.stderr == ""
@@ -59,7 +59,7 @@ def test_result_of_a_good_cell_is_signed_and_measured(run: RunCell) -> None:
         parse_result((done.job_dir / "result.0.json").read_bytes(), b"another key")
 
 
-def test_what_the_runner_writes_is_for_its_owner_alone(run: RunCell) -> None:
+def test_files_of_the_runner_are_private(run: RunCell) -> None:
     job_dir = run("x = 1", names_out=["x"]).job_dir
     for name in ("output.0.jsonl", "result.0.json", "vars.0"):
         assert stat.S_IMODE((job_dir / name).stat().st_mode) == 0o600
@@ -101,22 +101,22 @@ def test_subprocesses_and_displays_keep_their_order(run: RunCell) -> None:
     assert done.shown == expected
 
 
-def test_output_of_c_code_is_kept(run: RunCell) -> None:
+def test_output_of_c_code_is_captured(run: RunCell) -> None:
     done = run("import ctypes\nc = ctypes.CDLL(None)\nc.puts(b'from c'); c.fflush(None);")
     assert done.text() == "from c\n"
 
 
-def test_each_record_has_the_time_when_it_was_written(run: RunCell) -> None:
+def test_records_have_their_time(run: RunCell) -> None:
     done = run("import sys, time\nprint(time.time())\nprint(time.time(), file=sys.stderr)")
     for name in ("stdout", "stderr"):
-        # On a busy machine a line may come in pieces.
+        # On a busy machine, a line may arrive in pieces.
         pieces = [one for one in done.outputs if isinstance(one, Stream) and one.name == name]
         assert pieces
         for piece in pieces:
             assert int(float(done.text(name))) <= piece.time_s <= time.time()
 
 
-def test_a_piece_of_a_line_is_shown_before_the_line_ends(runner: Runner) -> None:
+def test_incomplete_line_is_shown(runner: Runner) -> None:
     runner.prepare(
         "import time, pathlib\n"
         "print('epoch 1 ...', end='')\n"
@@ -137,14 +137,14 @@ def test_a_piece_of_a_line_is_shown_before_the_line_ends(runner: Runner) -> None
     "text",
     ["nul\0nul", "lone \udc80 surrogate \ud800", "\x1b[31mred\r\b", "日本語 🎉 é", "'\"\\$`\u2028"],
 )
-def test_difficult_text_survives(run: RunCell, text: str, python: tuple[str, ...]) -> None:
+def test_difficult_text_is_unchanged(run: RunCell, text: str, python: tuple[str, ...]) -> None:
     done = run(f"print({text!r}, end='')\n{text!r}", python=python)
-    # Half a pair is told as text where it is read (jobs/outcome/result.py).
+    # jobs/outcome/result.py decodes half a surrogate pair as text.
     assert done.text() == text.encode("utf-8", "backslashreplace").decode()
     assert done.value == {"text/plain": repr(text)}
 
 
-def test_bytes_that_are_no_utf8_are_replaced(run: RunCell) -> None:
+def test_invalid_utf8_is_replaced(run: RunCell) -> None:
     done = run(r"import sys; sys.stdout.buffer.write(b'a\xff\xfe\xc3'); print(end='')")
     assert done.text() == "a\ufffd\ufffd\ufffd"
 
@@ -152,7 +152,7 @@ def test_bytes_that_are_no_utf8_are_replaced(run: RunCell) -> None:
 # --- ends ---------------------------------------------------------------------------------------
 
 
-def test_segfault_is_told_with_what_was_written_before(run: RunCell) -> None:
+def test_segfault_keeps_earlier_output(run: RunCell) -> None:
     done = run("import ctypes\nprint('before')\nctypes.string_at(0)")
     assert done.exit_code == 128 + signal.SIGSEGV
     assert done.result.status == "killed"
@@ -165,19 +165,19 @@ def test_segfault_is_told_with_what_was_written_before(run: RunCell) -> None:
     assert "runner" not in done.text("stderr"), "frames of ours"
 
 
-def test_os_exit_0_is_no_success_either(run: RunCell) -> None:
+def test_os_exit_0_is_a_failure(run: RunCell) -> None:
     done = run("import os\nos._exit(0)")
     assert (done.exit_code, done.result.status) == (1, "killed")
 
 
-def test_kill_names_memory_as_the_likely_cause(run: RunCell) -> None:
+def test_sigkill_suggests_memory(run: RunCell) -> None:
     done = run("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
     assert done.exit_code == 128 + signal.SIGKILL
     assert done.result.signal == signal.SIGKILL
     assert "memory" in (done.result.evalue or "")
 
 
-def test_crash_after_the_cells_end_does_not_undo_it(run: RunCell) -> None:
+def test_crash_after_the_cell_keeps_its_result(run: RunCell) -> None:
     done = run("import atexit, os\natexit.register(os.abort)\nx = 1", names_out=["x"])
     assert (done.exit_code, done.result.status) == (0, "ok")
     assert done.variables() == {"x": 1}
@@ -197,9 +197,7 @@ def test_background_process_does_not_hold_up_the_end(run: RunCell) -> None:
         ("raise ValueError('bad')", 1, "ValueError: bad"),
     ],
 )
-def test_forked_child_that_falls_off_the_end_ends_as_in_python(
-    run: RunCell, child: str, status: int, shown: str
-) -> None:
+def test_forked_child_exits_as_in_python(run: RunCell, child: str, status: int, shown: str) -> None:
     done = run(
         "import os, sys\nwho = 'parent'\npid = os.fork()\n"
         f"if pid == 0:\n    who = 'child'\n    {child}\n"
@@ -215,7 +213,7 @@ def test_forked_child_that_falls_off_the_end_ends_as_in_python(
     assert printed.strip() or not shown
 
 
-def test_process_pools_daemons_and_children_of_threads_leave_the_result_alone(
+def test_child_processes_do_not_affect_the_result(
     run: RunCell,
 ) -> None:
     done = run(
@@ -266,7 +264,7 @@ except KeyboardInterrupt:
 
 
 def interrupt(runner: Runner, *numbers: int) -> subprocess.Popen[str]:
-    """Start the cell, and send signals to the supervisor once it has printed."""
+    """Start the cell, and signal the supervisor after the first output."""
     process = runner.start()
     wait_for(runner, process, b"ready")
     for number in numbers:
@@ -275,9 +273,7 @@ def interrupt(runner: Runner, *numbers: int) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_signal_that_the_cell_handles_lets_it_save_and_end_well(
-    runner: Runner, number: signal.Signals
-) -> None:
+def test_cell_can_handle_a_signal(runner: Runner, number: signal.Signals) -> None:
     runner.prepare(SAVES, names_out=["saved"])
     done = runner.finish(interrupt(runner, number))
     assert (done.exit_code, done.result.status) == (0, "ok")
@@ -287,9 +283,7 @@ def test_signal_that_the_cell_handles_lets_it_save_and_end_well(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_signal_that_nobody_handles_interrupts_the_cell(
-    runner: Runner, number: signal.Signals
-) -> None:
+def test_unhandled_signal_interrupts_the_cell(runner: Runner, number: signal.Signals) -> None:
     runner.prepare("import time\nprint('ready')\ntime.sleep(100)", names_out=["x"])
     done = runner.finish(interrupt(runner, number, number, number))
     assert done.exit_code == 128 + number
@@ -309,7 +303,7 @@ def test_signal_that_nobody_handles_interrupts_the_cell(
     ],
     ids=["await", "subprocess", "event", "display"],
 )
-def test_cell_is_interrupted_whatever_it_waits_for(runner: Runner, wait: str) -> None:
+def test_interrupt_reaches_a_blocked_cell(runner: Runner, wait: str) -> None:
     runner.prepare(wait)
     done = runner.finish(interrupt(runner, signal.SIGTERM))
     assert (done.exit_code, done.result.status) == (143, "interrupted")
@@ -319,7 +313,7 @@ def test_cell_is_interrupted_whatever_it_waits_for(runner: Runner, wait: str) ->
     assert shown == []
 
 
-def test_worker_processes_end_by_sigterm_as_ever(run: RunCell) -> None:
+def test_sigterm_ends_worker_processes(run: RunCell) -> None:
     done = run(
         "import multiprocessing, time\n"
         "worker = multiprocessing.get_context('fork').Process(target=time.sleep, args=(100,))\n"
@@ -334,20 +328,20 @@ def test_worker_processes_end_by_sigterm_as_ever(run: RunCell) -> None:
 
 
 def limited(bytes_: int) -> tuple[str, ...]:
-    """A Python whose files may not grow beyond `bytes_`: writing more fails, as on a full disk."""
+    """Return a Python whose files cannot exceed `bytes_`: writes then fail, as on a full disk."""
     return ("prlimit", f"--fsize={bytes_}", sys.executable, "-u")
 
 
-def test_output_that_finds_no_room_does_not_stop_the_cell(run: RunCell) -> None:
+def test_full_disk_does_not_stop_the_cell(run: RunCell) -> None:
     done = run("for _ in range(200): print('z' * 999)\nx = 5", python=limited(20_000))
     assert (done.exit_code, done.result.status) == (0, "ok")
-    assert "output cannot be written" in done.stderr
+    assert "cannot write output" in done.stderr
     lines = (done.job_dir / "output.0.jsonl").read_bytes().splitlines()
     assert all(json.loads(line) for line in lines)
     assert 0 < len(done.text()) < 200_000
 
 
-def test_folder_that_cannot_be_written_is_exit_code_74_and_the_cell_is_not_run(
+def test_unwritable_folder_is_exit_code_74(
     runner: Runner,
 ) -> None:
     runner.prepare("open('was-run', 'w')")
@@ -355,5 +349,5 @@ def test_folder_that_cannot_be_written_is_exit_code_74_and_the_cell_is_not_run(
     process = runner.start()
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 74
-    assert "the cell was not run" in stderr
+    assert "the cell did not run" in stderr
     assert not (runner.job_dir.parent / "was-run").exists()

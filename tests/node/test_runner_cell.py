@@ -51,22 +51,20 @@ def test_last_expression_is_shown(
 
 @BOTH
 @pytest.mark.parametrize("cell", ["x = 1", "None", "1; # quiet", ""])
-def test_what_shows_nothing_in_a_notebook_shows_nothing(
-    run: RunCell, cell: str, python: tuple[str, ...]
-) -> None:
+def test_hidden_values_are_not_shown(run: RunCell, cell: str, python: tuple[str, ...]) -> None:
     done = run(cell, python=python)
     assert (done.result.status, done.shown) == ("ok", [])
 
 
 @pytest.mark.parametrize("start", ["", WITH_IPYTHON], ids=["light", "ipython"])
-def test_table_comes_as_html_and_text(run: RunCell, start: str) -> None:
+def test_table_is_sent_as_html_and_text(run: RunCell, start: str) -> None:
     value = run(start + "import pandas\npandas.DataFrame({'a': [1, 2]})").value
     assert list(value) == ["text/plain", "text/html"]
     assert "<table" in str(value["text/html"])
 
 
 @BOTH
-def test_every_representation_of_a_value_is_taken(run: RunCell, python: tuple[str, ...]) -> None:
+def test_all_representations_of_a_value_are_sent(run: RunCell, python: tuple[str, ...]) -> None:
     done = run(
         "class Rich:\n"
         "    def __repr__(self): return 'rich'\n"
@@ -106,7 +104,7 @@ def test_displays_can_be_updated_and_cleared(run: RunCell, start: str) -> None:
     ]
 
 
-def test_ipython_display_works_as_soon_as_it_is_imported(run: RunCell) -> None:
+def test_ipython_display_works_after_its_import(run: RunCell) -> None:
     done = run(
         "display(1)\n"
         "from IPython.display import HTML, clear_output, display as show\n"
@@ -128,7 +126,7 @@ def test_ipython_display_works_as_soon_as_it_is_imported(run: RunCell) -> None:
 
 
 @pytest.mark.parametrize("start", ["", WITH_IPYTHON], ids=["light", "ipython"])
-def test_figures_are_shown_when_asked_and_at_the_end(run: RunCell, start: str) -> None:
+def test_figures_are_shown_on_demand_and_at_the_end(run: RunCell, start: str) -> None:
     done = run(
         start + "import matplotlib.pyplot as plt\n"
         "plt.plot([1, 2]); plt.show(); print('between')\n"
@@ -143,7 +141,7 @@ def test_figures_are_shown_when_asked_and_at_the_end(run: RunCell, start: str) -
     assert first.data["image/png"] != last.data["image/png"]
 
 
-def test_image_whose_backend_is_agg_shows_figures_all_the_same(run: RunCell) -> None:
+def test_figures_are_shown_with_the_agg_backend(run: RunCell) -> None:
     done = run("import matplotlib.pyplot as plt\nplt.plot([1]);", env={"MPLBACKEND": "agg"})
     assert len(done.displays) == 1
 
@@ -151,7 +149,7 @@ def test_image_whose_backend_is_agg_shows_figures_all_the_same(run: RunCell) -> 
 # --- IPython's language -------------------------------------------------------------------------
 
 
-def test_magics_and_commands_work_where_there_is_ipython(run: RunCell) -> None:
+def test_magics_and_commands_work_with_ipython(run: RunCell) -> None:
     done = run("files = !printf 'a\\nb'\n%time x = 1\n!echo {x}\nfiles, x")
     assert "CPU times" in done.text()
     assert done.text().endswith("1\r\n") or done.text().endswith("1\n")
@@ -164,13 +162,11 @@ def test_cell_magic_works(run: RunCell) -> None:
 
 
 @pytest.mark.parametrize("cell", ["!ls", "%%bash\nls"])
-def test_ipythons_language_without_ipython_is_refused_with_a_reason(
-    run: RunCell, cell: str
-) -> None:
+def test_ipython_syntax_needs_ipython(run: RunCell, cell: str) -> None:
     done = run(cell, python=BARE)
     assert done.exit_code == 1
     assert done.error.ename == done.result.ename == "NoIPython"
-    assert "take a Python with IPython" in done.error.evalue
+    assert "use a Python with IPython" in done.error.evalue
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -178,7 +174,7 @@ def test_ipythons_language_without_ipython_is_refused_with_a_reason(
 FAILING = "def inner():\n    return 1 / 0\n\ninner()"
 
 
-def test_traceback_shows_the_cell_in_colour_and_nothing_of_the_runner(run: RunCell) -> None:
+def test_traceback_is_colored_and_hides_the_runner(run: RunCell) -> None:
     done = run(FAILING)
     assert done.exit_code == 1
     assert (done.result.status, done.result.ename) == ("error", "ZeroDivisionError")
@@ -193,15 +189,13 @@ def test_traceback_shows_the_cell_in_colour_and_nothing_of_the_runner(run: RunCe
 
 
 @BOTH
-def test_of_a_file_that_is_run_only_its_own_frames_are_shown(
-    run: RunCell, python: tuple[str, ...]
-) -> None:
+def test_traceback_of_a_file_hides_runner_frames(run: RunCell, python: tuple[str, ...]) -> None:
     code = headless.of_python("def f():\n    return 1 / 0\nf()\n", "/x/bad.py", [])
     lines = run(code, python=python).error.traceback
     text = plain("\n".join(lines))
     assert "/x/bad.py" in text
     assert "return 1 / 0" in text
-    for ours in ("driver", "run()", "hidden", "slurm cell"):
+    for ours in ("run_file", "run()", "hidden", "slurm cell"):
         assert ours not in text
 
 
@@ -216,7 +210,7 @@ def test_traceback_without_ipython_shows_the_same(run: RunCell) -> None:
 
 
 @BOTH
-def test_output_before_an_error_comes_before_it(run: RunCell, python: tuple[str, ...]) -> None:
+def test_output_precedes_a_later_error(run: RunCell, python: tuple[str, ...]) -> None:
     done = run("print('first')\nraise ValueError('no: \\ud800')", python=python)
     assert [type(output).__name__ for output in done.shown] == ["Stream", "ErrorOutput"]
     assert done.error.evalue == r"no: \ud800"
@@ -233,7 +227,7 @@ def test_syntax_error_shows_the_line(run: RunCell, python: tuple[str, ...]) -> N
 
 
 @BOTH
-def test_exit_ends_the_cell_well(run: RunCell, python: tuple[str, ...]) -> None:
+def test_exit_without_a_code_succeeds(run: RunCell, python: tuple[str, ...]) -> None:
     done = run("x = 1\nraise SystemExit\nx = 2", names_out=["x"], python=python)
     assert (done.exit_code, done.result.status) == (0, "ok")
     assert done.variables() == {"x": 1}
@@ -248,7 +242,7 @@ def test_exit_ends_the_cell_well(run: RunCell, python: tuple[str, ...]) -> None:
         ("class Mine(SystemExit): pass\nraise Mine(256)", 1, "256"),
     ],
 )
-def test_exit_with_a_code_ends_the_job_with_it_and_has_no_traceback(
+def test_exit_code_of_the_cell_is_the_jobs(
     run: RunCell, cell: str, code: int, text: str, python: tuple[str, ...]
 ) -> None:
     done = run(f"import sys\n{cell}", python=python)
@@ -269,7 +263,7 @@ def test_usage_error_of_a_magic_is_an_error(run: RunCell) -> None:
 
 
 @BOTH
-def test_cell_is_main_and_finds_its_source(run: RunCell, python: tuple[str, ...]) -> None:
+def test_cell_is_main_and_has_its_source(run: RunCell, python: tuple[str, ...]) -> None:
     done = run(
         "import inspect, sys\n"
         "def f():\n    return 'source'\n"
@@ -282,7 +276,7 @@ def test_cell_is_main_and_finds_its_source(run: RunCell, python: tuple[str, ...]
 
 
 @BOTH
-def test_environment_and_folder_are_those_of_the_process(
+def test_cell_has_the_environment_and_folder_of_the_process(
     run: RunCell, python: tuple[str, ...], runner: Runner
 ) -> None:
     folder = runner.job_dir.parent / "wörk dir"
@@ -298,5 +292,5 @@ def test_environment_and_folder_are_those_of_the_process(
 
 
 @BOTH
-def test_nothing_can_be_typed_in(run: RunCell, python: tuple[str, ...]) -> None:
+def test_input_is_an_error(run: RunCell, python: tuple[str, ...]) -> None:
     assert run("input()", python=python).error.ename == "EOFError"

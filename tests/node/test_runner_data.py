@@ -1,4 +1,4 @@
-"""Variables as data: what comes back as it was, what is refused, and what a file cannot do."""
+"""Variables as data: round trips, rejected types, and hostile files."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from jupyter_slurm.jobs.outcome.variables import read_variables
 
 NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)
-import runner_data  # noqa: E402 - it is sent as text
+import runner_data  # noqa: E402 - sent as text
 
 sys.path.remove(NODE)
 
 
 def back(folder: Path, value: object) -> Any:
-    """As it comes back."""
+    """Return a value after a round trip."""
     path = folder / "vars.0"
     assert runner_data.write(str(path), ["x"], {"x": value}) == {}
     values, unread = read_variables(path, ["x"], "data")
@@ -73,9 +73,7 @@ ANY = st.recursive(
 
 
 @given(ANY)
-def test_a_value_comes_back_as_it_was(
-    tmp_path_factory: pytest.TempPathFactory, value: object
-) -> None:
+def test_plain_value_round_trips(tmp_path_factory: pytest.TempPathFactory, value: object) -> None:
     assert same(back(tmp_path_factory.getbasetemp(), value), value)
 
 
@@ -91,9 +89,9 @@ ARRAYS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:Stored array in format 3.0")  # the name of a field is not ASCII
+@pytest.mark.filterwarnings("ignore:Stored array in format 3.0")  # a field name is not ASCII
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype.str} {array.shape}")
-def test_an_array_comes_back_with_its_type_and_shape(tmp_path: Path, array: Any) -> None:
+def test_array_keeps_type_and_shape(tmp_path: Path, array: Any) -> None:
     found = back(tmp_path, {"its": [array, array]})["its"][1]
     assert (type(found), found.dtype, found.shape) == (np.ndarray, array.dtype, array.shape)
     assert found.tobytes() == array.tobytes()
@@ -104,7 +102,7 @@ def test_an_array_comes_back_with_its_type_and_shape(tmp_path: Path, array: Any)
     [np.float32("nan"), np.int8(-3), np.bool_(True), np.str_("é"), np.datetime64("2024-01-01")],
     ids=repr,
 )  # fmt: skip
-def test_a_scalar_of_numpys_comes_back_as_one(tmp_path: Path, scalar: Any) -> None:
+def test_numpy_scalar_keeps_its_type(tmp_path: Path, scalar: Any) -> None:
     found = back(tmp_path, scalar)
     assert (type(found), found.dtype) == (type(scalar), scalar.dtype)
     assert found.tobytes() == scalar.tobytes()
@@ -122,7 +120,7 @@ FRAME = pd.DataFrame(
 )
 
 
-def test_frames_come_back_with_their_types_and_labels(tmp_path: Path) -> None:
+def test_frames_keep_types_and_labels(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(back(tmp_path, FRAME), FRAME)
     for series in (FRAME["x"], FRAME["n"].rename(None), FRAME["text"].rename(3)):
         pd.testing.assert_series_equal(back(tmp_path, [series])[0], series)
@@ -151,25 +149,23 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("told", OTHERS)
-def test_what_is_not_data_is_refused_with_its_type(tmp_path: Path, told: str) -> None:
+def test_other_types_are_rejected(tmp_path: Path, told: str) -> None:
     why = refused(tmp_path, OTHERS[told])
     assert told in why
-    assert "Bring back" in why
+    assert "Return numbers" in why
 
 
-def test_a_frame_without_pyarrow_is_refused_with_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_frame_without_pyarrow_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert f"needs pyarrow 15 or later to travel as data. Install it for {sys.executable}" in (
+    assert f"needs pyarrow 15 or later to be stored as data. Install it for {sys.executable}" in (
         refused(tmp_path, FRAME)
     )
 
 
-# --- files that no cell of ours has written ---
+# --- files not written by our runner ---
 
 
-def test_an_array_of_objects_is_not_unpickled(tmp_path: Path) -> None:
+def test_array_of_objects_is_not_unpickled(tmp_path: Path) -> None:
     path = tmp_path / "vars.0"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("values.json", '{"x": {"array": "x.npy"}}')
@@ -179,7 +175,7 @@ def test_an_array_of_objects_is_not_unpickled(tmp_path: Path) -> None:
     assert (values, list(unread)) == ({}, ["x"])
 
 
-def test_a_compressed_file_is_refused(tmp_path: Path) -> None:
+def test_compressed_file_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "vars.0"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("values.json", "{}")

@@ -1,4 +1,4 @@
-"""Variables into a cell and back: the two ends, in two processes."""
+"""Variables into a cell and back, with both ends in separate processes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def failed(done: Run) -> dict[str, str]:
 
 
 @BOTH
-def test_values_go_in_and_come_back(run: RunCell, python: tuple[str, ...]) -> None:
+def test_values_round_trip(run: RunCell, python: tuple[str, ...]) -> None:
     values = {"n": 3, "text": "é\0\ud800", "nested": {"a": [1, (2.5, None)]}, "ä": b"\xff"}
     cell = "n += 1; nested['b'] = text; out = ä * 2"
     names = ["n", "nested", "out", "text"]
@@ -40,7 +40,7 @@ def test_values_go_in_and_come_back(run: RunCell, python: tuple[str, ...]) -> No
     assert failed(done) == {}
 
 
-def test_arrays_and_frames_go_in_and_come_back_and_may_be_written_to(run: RunCell) -> None:
+def test_arrays_and_frames_round_trip_and_are_writable(run: RunCell) -> None:
     array = np.arange(300_000, dtype=np.float64)
     fortran = np.asfortranarray(np.ones((300, 400), dtype=np.int16))
     frame = pd.DataFrame({"x": np.zeros(100_000), "s": ["a"] * 100_000})
@@ -57,11 +57,11 @@ def test_arrays_and_frames_go_in_and_come_back_and_may_be_written_to(run: RunCel
     assert np.array_equal(back["part"], back["array"][::2])
     pd.testing.assert_frame_equal(back["frame"], frame.assign(x=1.0))
     back["array"][:] = 0
-    assert array[0] == 0  # what the notebook has is as it was
+    assert array[0] == 0  # the notebook's own array is unchanged
 
 
 @BOTH
-def test_functions_of_the_notebook_go_in_by_value(run: RunCell, python: tuple[str, ...]) -> None:
+def test_functions_of_the_notebook_are_sent_by_value(run: RunCell, python: tuple[str, ...]) -> None:
     scope: dict[str, Any] = {"__name__": "__main__"}
     exec("factor = 3\ndef triple(x):\n    return factor * x", scope)
     values = {"triple": scope["triple"]}
@@ -70,7 +70,7 @@ def test_functions_of_the_notebook_go_in_by_value(run: RunCell, python: tuple[st
 
 
 @BOTH
-def test_functions_and_classes_of_the_cell_come_back_by_value(
+def test_functions_and_classes_of_the_cell_are_returned_by_value(
     run: RunCell, python: tuple[str, ...]
 ) -> None:
     done = run(
@@ -86,13 +86,11 @@ def test_functions_and_classes_of_the_cell_come_back_by_value(
     assert back["add"](1) == 2
 
 
-# --- what cannot travel ---
+# --- values that cannot be sent ---
 
 
 @BOTH
-def test_what_cannot_be_pickled_is_named_and_the_rest_comes_back(
-    run: RunCell, python: tuple[str, ...]
-) -> None:
+def test_unpicklable_variable_does_not_affect_others(run: RunCell, python: tuple[str, ...]) -> None:
     cell = "import threading\nlock, fine, gen = {'its': threading.Lock()}, 1, (x for x in [])"
     done = run(cell, names_out=["lock", "fine", "gen", "absent"], python=python)
     assert done.result.status == "ok"
@@ -103,13 +101,13 @@ def test_what_cannot_be_pickled_is_named_and_the_rest_comes_back(
     assert "generator" in failed(done)["gen"]
 
 
-def test_nothing_comes_back_from_a_cell_that_fails(run: RunCell) -> None:
+def test_failed_cell_returns_no_variables(run: RunCell) -> None:
     done = run("x = 1\n1 / 0", names_out=["x"])
     assert done.result.variables is None
     assert not (done.job_dir / "vars.0").exists()
 
 
-def test_where_there_is_no_room_what_is_small_comes_back(run: RunCell) -> None:
+def test_full_disk_loses_only_large_variables(run: RunCell) -> None:
     cell = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
     done = run(cell + "loss, text = 0.5, 'x' * (2 << 20)", names_out=["text", "loss"])
     assert done.variables() == {"loss": 0.5}
@@ -123,7 +121,7 @@ class DataError(Exception):
 """
 
 
-def test_a_variable_that_cannot_be_read_costs_none_of_the_others(run: RunCell) -> None:
+def test_unreadable_variable_does_not_affect_others(run: RunCell) -> None:
     done = run(f"{ERROR}acc = 0.93\nerr = DataError('x', 3)", names_out=["err", "acc"])
     values, unread = done.read_variables()
     assert values == {"acc": 0.93}
@@ -131,7 +129,7 @@ def test_a_variable_that_cannot_be_read_costs_none_of_the_others(run: RunCell) -
     assert "missing 1 required positional argument: 'line'" in unread["err"]
 
 
-def test_one_that_the_cell_cannot_read_is_named_before_the_cell_runs(run: RunCell) -> None:
+def test_unreadable_input_stops_the_cell(run: RunCell) -> None:
     scope: dict[str, Any] = {"__name__": "__main__"}
     exec(f"{ERROR}errors = [DataError('x', 3)]", scope)
     done = run("print(n)", names_in={"n": 1, "errors": scope["errors"]})
@@ -152,7 +150,7 @@ def module(folder: Path, version: str, arguments: str) -> None:
 
 @pytest.fixture
 def frame_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
-    """An object of a package that is on this side."""
+    """Yield an object of a package installed only on this side."""
     module(tmp_path / "here", "3.1.1", "a, b")
     monkeypatch.syspath_prepend(str(tmp_path / "here"))
     import frames_k3j9  # type: ignore[import-not-found] # noqa: PLC0415
@@ -161,9 +159,7 @@ def frame_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[obje
     del sys.modules["frames_k3j9"]
 
 
-def test_a_module_that_the_job_lacks_is_named_with_its_python(
-    run: RunCell, frame_here: object
-) -> None:
+def test_missing_module_is_named(run: RunCell, frame_here: object) -> None:
     done = run("print('not reached')", names_in={"df": frame_here}, cwd="/", python=BARE)
     assert done.error.evalue == (
         "df: it needs the module frames_k3j9, which is not installed here. "
@@ -172,7 +168,7 @@ def test_a_module_that_the_job_lacks_is_named_with_its_python(
     assert done.text() == ""
 
 
-def test_a_package_of_another_version_in_the_job_is_named_with_both(
+def test_different_package_versions_are_named(
     run: RunCell, tmp_path: Path, frame_here: object
 ) -> None:
     module(tmp_path / "there", "2.2.3", "a")
@@ -186,7 +182,7 @@ def test_a_package_of_another_version_in_the_job_is_named_with_both(
 
 
 def rewrite(path: Path, variables: dict[str, dict[str, object]], **changes: object) -> None:
-    """Write the index again, as another Python would have."""
+    """Rewrite the index as another Python would."""
     data = path.read_bytes()
     start = data.rindex(b"\n", 0, -1) + 1
     index = json.loads(data[start:]) | changes
@@ -195,7 +191,7 @@ def rewrite(path: Path, variables: dict[str, dict[str, object]], **changes: obje
     path.write_bytes(data[:start] + json.dumps(index).encode() + b"\n")
 
 
-def test_code_of_another_python_is_refused_with_both_versions(runner: Runner) -> None:
+def test_code_of_another_python_is_rejected(runner: Runner) -> None:
     runner.prepare("print('not reached')", names_in={"f": lambda: 1})
     rewrite(runner.job_dir / layout.INPUTS, {}, python="3.99.0")
     done = runner.finish(runner.start())
@@ -223,15 +219,15 @@ def test_arrays_of_numpy_1_and_2_are_read(tmp_path: Path, package: str) -> None:
     assert callable(values["x"])
 
 
-# --- as data ---
+# --- the format "data" ---
 
 
 @BOTH
-def test_data_comes_back_without_a_pickle(run: RunCell, python: tuple[str, ...]) -> None:
+def test_out_format_data_returns_no_pickle(run: RunCell, python: tuple[str, ...]) -> None:
     cell = "class Model: pass\nmodel, a, b = Model(), {'l': [0.5, float('inf')]}, (1, 'é', {None})"
     done = run(cell, names_out=["model", "a", "b", "c"], out_format="data", python=python)
     assert done.variables() == {"a": {"l": [0.5, float("inf")]}, "b": (1, "é", {None})}
     assert set(failed(done)) == {"model", "c"}
-    assert "__main__.Model, which cannot travel as data" in failed(done)["model"]
+    assert "__main__.Model, which is not data" in failed(done)["model"]
     with pytest.raises(pickle.UnpicklingError), done.variables_file.open("rb") as file:
         pickle.load(file)

@@ -1,4 +1,4 @@
-"""A session's program without Slurm: what it makes of the lines in its requests, and of signals."""
+"""A session's program without Slurm: requests and signals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEY = secrets.token_hex(32).encode()
 
 
 class Session:
-    """A session's folder, and its program where it was started."""
+    """A session's folder, and its program once started."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -61,7 +61,7 @@ class Session:
         return self.process
 
     def put(self, code: str) -> str:
-        """A cell's folder; nobody has asked for it to be run."""
+        """Write a cell's folder without requesting its run; return its ID."""
         self.count += 1
         cell_id = f"cell{self.count:04}"
         folder = self.cells / cell_id
@@ -123,7 +123,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("python", [FULL, BARE], ids=["full", "bare"])
-def test_cells_follow_each_other_in_one_process(session: Session, python: Sequence[str]) -> None:
+def test_session_keeps_variables_between_cells(session: Session, python: Sequence[str]) -> None:
     session.start(python=python)
     first = session.run("import os\npid = os.getpid()\nprint('hé')")
     assert (session.text(first), session.exit(first)) == ("hé\n", (0, None))
@@ -131,7 +131,7 @@ def test_cells_follow_each_other_in_one_process(session: Session, python: Sequen
     assert session.result(first).status == "ok"
 
 
-def test_a_cell_that_is_there_before_the_session_does_not_take_that_word(session: Session) -> None:
+def test_cell_submitted_before_the_session_gets_only_its_own_output(session: Session) -> None:
     cell_id = session.put("1")
     session.ask(f"\nrun {cell_id}\n", poke=False)
     session.start()
@@ -140,7 +140,7 @@ def test_a_cell_that_is_there_before_the_session_does_not_take_that_word(session
     assert [type(one) for one in session.shown(cell_id)] == [ExecuteResult]
 
 
-def test_a_folder_that_can_hold_no_fifo_does_as_well(session: Session) -> None:
+def test_session_works_without_a_fifo(session: Session) -> None:
     session.folder.mkdir()
     (session.folder / "poke").write_text("this is no FIFO")
     session.start()
@@ -149,7 +149,7 @@ def test_a_folder_that_can_hold_no_fifo_does_as_well(session: Session) -> None:
     session.wait(cell_id)
 
 
-def test_a_line_that_comes_twice_or_cut_off_runs_no_cell_twice(session: Session) -> None:
+def test_repeated_or_truncated_requests_run_no_cell_twice(session: Session) -> None:
     session.start()
     session.run("runs = []")
     cell_id = session.put("runs.append(1)")
@@ -159,7 +159,7 @@ def test_a_line_that_comes_twice_or_cut_off_runs_no_cell_twice(session: Session)
     assert session.values(session.run("len(runs)")) == ["1"]
 
 
-def test_a_session_that_was_put_back_into_the_queue_runs_no_cell_again(session: Session) -> None:
+def test_requeued_session_runs_no_cell_again(session: Session) -> None:
     session.start()
     done = session.run("1")
     cut = session.put("import time\ntime.sleep(600)")
@@ -175,7 +175,7 @@ def test_a_session_that_was_put_back_into_the_queue_runs_no_cell_again(session: 
     assert (session.exit(done), session.values(never)) == ((0, None), ["2"])
 
 
-def test_what_a_thread_writes_after_its_cell_is_kept_with_that_cell(session: Session) -> None:
+def test_output_of_a_thread_belongs_to_its_cell(session: Session) -> None:
     session.start()
     first = session.run(
         "import threading\ngo = threading.Event()\n"
@@ -185,7 +185,7 @@ def test_what_a_thread_writes_after_its_cell_is_kept_with_that_cell(session: Ses
     wait_until(lambda: "late\n" in session.text(first), PATIENCE_S)
 
 
-def test_a_cell_may_end_python_without_ending_the_session(session: Session) -> None:
+def test_sys_exit_does_not_end_the_session(session: Session) -> None:
     session.start()
     session.run("kept = 1")
     left = session.run("import sys\nsys.exit(3)")
@@ -208,7 +208,7 @@ def test_forked_child_runs_no_later_cell(session: Session, child: str) -> None:
     assert session.values(ended) == ["1" if child == "1 / 0" else "0"]
 
 
-def test_cells_await_in_one_event_loop_which_an_interrupt_leaves_to_the_next(
+def test_event_loop_survives_an_interrupt(
     session: Session,
 ) -> None:
     session.start()
@@ -227,7 +227,7 @@ def test_cells_await_in_one_event_loop_which_an_interrupt_leaves_to_the_next(
     assert session.values(session.run("await asyncio.sleep(0, 'again')")) == ["'again'"]
 
 
-def test_a_process_that_is_gone_between_two_cells_is_replaced(session: Session) -> None:
+def test_dead_process_is_replaced(session: Session) -> None:
     session.start()
     gate = session.folder / "gate"
     first = session.run(
@@ -242,10 +242,10 @@ def test_a_process_that_is_gone_between_two_cells_is_replaced(session: Session) 
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), PATIENCE_S)
     after = session.run("'pid' in globals()")
     assert session.values(after) == ["False"]
-    assert "what the session's cells had set is lost" in session.text(after)
+    assert "the session's variables are lost" in session.text(after)
 
 
-def test_a_signal_ends_the_cell_then_those_that_wait_then_the_session(session: Session) -> None:
+def test_signal_ends_running_and_waiting_cells_and_the_session(session: Session) -> None:
     process = session.start()
     running = session.put(
         "try:\n    import time\n    time.sleep(600)\nfinally:\n    print('saved')"
@@ -269,7 +269,7 @@ def test_idle_session_ends_with_a_reason(session: Session) -> None:
     assert (result.status, result.evalue) == ("ok", "It was idle for 1 second.")
 
 
-def test_the_files_of_a_session_are_its_owners_alone(session: Session) -> None:
+def test_files_of_a_session_are_private(session: Session) -> None:
     session.start()
     cell_id = session.run("1")
     for name in ("output.0.jsonl", "result.0.json", "exit.0.json", "started.0.json"):

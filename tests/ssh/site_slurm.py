@@ -1,4 +1,4 @@
-"""The Slurm of `site.py`: its files, and its daemons, each on a machine of its own."""
+"""The Slurm of `site.py`: its files, and its daemons, each on a separate machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from jupyter_slurm.local_cluster import conf, software
 from jupyter_slurm.local_cluster.conf import Ports, Setting
-from jupyter_slurm.local_cluster.places import Places
+from jupyter_slurm.local_cluster.paths import Paths
 from jupyter_slurm.local_cluster.spec import LocalSpec
 from tests.ssh.accounts import Account
 from tests.ssh.kept import Keeper
@@ -24,28 +24,27 @@ _OURS = ("SlurmctldHost", "CommunicationParameters", "NodeName", "DefMemPerCPU")
 
 
 def write_conf(folder: Path, account: Account, controller: str, nodes: Mapping[str, str]) -> Path:
-    """Makes Slurm's files in `folder`, which must not be there yet; the folder that is to be seen
-    as /etc/slurm. `controller` and `nodes`: name -> address, the controller's as "name(address)".
-    """
+    """Write Slurm's files in the new folder `folder`; return the folder to mount at /etc/slurm.
+    `controller` and `nodes`: name -> address, the controller's as "name(address)"."""
     folder.mkdir(mode=0o711)
-    places = Places.of(folder)
-    assert places.base == folder, "the path is too long for Slurm"
+    paths = Paths.of(folder)
+    assert paths.base == folder, "the path is too long for Slurm"
     for name in ("gpu", "log", "run", "spool", "state"):
         (folder / name).mkdir()
         shutil.chown(folder / name, account.name)
     for node in nodes:
-        places.spool(node).mkdir()
-        shutil.chown(places.spool(node), account.name)
+        paths.spool(node).mkdir()
+        shutil.chown(paths.spool(node), account.name)
     for index in range(_GPUS):
-        places.gpu(index).symlink_to(os.devnull)
-    places.munge_key.write_text(secrets.token_hex(512))
-    places.munge_key.chmod(0o400)
-    shutil.chown(places.munge_key, account.name)
-    shutil.chown(folder, account.name)  # munged makes its socket there
+        paths.gpu(index).symlink_to(os.devnull)
+    paths.munge_key.write_text(secrets.token_hex(512))
+    paths.munge_key.chmod(0o400)
+    shutil.chown(paths.munge_key, account.name)
+    shutil.chown(folder, account.name)  # for munged's socket
     spec = LocalSpec(name="site", gpus=_GPUS, cpus=8, memory_mib=16384)
     found = software.installed()
     assert found is not None
-    at = Setting(controller, account.name, places, Ports(6817, 6819, (SLURMD_PORT,)), found.version)
+    at = Setting(controller, account.name, paths, Ports(6817, (SLURMD_PORT,)), found.version)
     lines = [line for line in conf.slurm_conf(spec, at).splitlines() if not line.startswith(_OURS)]
     machines = [
         f"NodeName={node} NodeAddr={address} Port={SLURMD_PORT} CPUs={spec.cpus} "
@@ -56,27 +55,27 @@ def write_conf(folder: Path, account: Account, controller: str, nodes: Mapping[s
     etc.mkdir(mode=0o755)
     lines = [f"SlurmctldHost={controller}", *machines, "DefMemPerCPU=1024", *lines]
     (etc / "slurm.conf").write_text("\n".join(lines) + "\n")
-    gres = conf.gres_conf(spec, places).replace("NodeName=n1 ", f"NodeName={','.join(nodes)} ")
+    gres = conf.gres_conf(spec, paths).replace("NodeName=n1 ", f"NodeName={','.join(nodes)} ")
     (etc / "gres.conf").write_text(gres)
     (etc / "cgroup.conf").write_text(conf.cgroup_conf(found.version))
     return etc
 
 
 def start(keeper: Keeper, folder: Path, user: str, login: Machine, nodes: list[Machine]) -> None:
-    """Returns when every node answers."""
+    """Start the daemons, and wait until every node responds."""
     log = folder / "log" / "words"
-    places = Places.of(folder)
+    paths = Paths.of(folder)
     programs = software.programs()
     munged = (
         *(str(programs["munged"]), "--foreground", "--force"),
-        f"--key-file={places.munge_key}",
-        f"--socket={places.munge_socket}",
+        f"--key-file={paths.munge_key}",
+        f"--socket={paths.munge_socket}",
         f"--pid-file={folder}/run/munged.pid",
-        f"--log-file={places.log('munged')}",
+        f"--log-file={paths.log('munged')}",
         f"--seed-file={folder}/run/munged.seed",
     )
     keeper.start(login.argv(*munged, user=user), log)
-    wait_until(places.munge_socket.exists)
+    wait_until(paths.munge_socket.exists)
     keeper.start(login.argv(str(programs["slurmctld"]), "-D", user=user), log)
     for node in nodes:
         keeper.start(node.argv(str(programs["slurmd"]), "-D", user=user), log)

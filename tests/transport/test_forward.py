@@ -1,4 +1,4 @@
-"""A port of this machine that leads elsewhere."""
+"""Forwarded ports of this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from queue import SimpleQueue
 import pytest
 
 from jupyter_slurm.errors import ForwardError, LoginNeededError
-from jupyter_slurm.transport.connect_callbacks import Answered
+from jupyter_slurm.transport import Answered
 from jupyter_slurm.transport.forward import Forward
 from tests.ssh.sshd import free_port
 from tests.ssh.waiting import wait_until
@@ -37,7 +37,7 @@ def open_files() -> int:
 
 @pytest.fixture
 def nothing_left() -> Iterator[None]:
-    """No thread and no open file more than before."""
+    """Check that no thread and no open file is left."""
     gc.collect()
     threads, files = set(threading.enumerate()), open_files()
     yield
@@ -49,14 +49,14 @@ def nothing_left() -> Iterator[None]:
 
 @pytest.fixture
 def opened(nothing_left: None, carrier: Carrier) -> Iterator[Open]:
-    """`opened(port)`: a Forward to that port of this machine."""
+    """Return `opened(port)`, which opens a Forward to that port of this machine."""
     with ExitStack() as stack:
 
         def make(port: int, local_port: int = 0, patience_s: float = 20.0) -> Forward:
-            def carry(sock: socket.socket, answered: Answered) -> None:
-                carrier.carry(sock, "127.0.0.1", port, answered)
+            def connect(sock: socket.socket, answered: Answered) -> None:
+                carrier.connect(sock, "127.0.0.1", port, answered)
 
-            forward = Forward(carry, local_port, patience_s=patience_s)
+            forward = Forward(connect, local_port, patience_s=patience_s)
             stack.callback(forward.close)
             return forward
 
@@ -68,7 +68,7 @@ def connected(forward: Forward) -> socket.socket:
 
 
 def is_reset(forward: Forward) -> bool:
-    """Whether a new connection is, at once or while it is being made."""
+    """Return whether a new connection is reset, during connect or right after."""
     try:
         with connected(forward) as sock:
             return was_reset(sock)
@@ -84,12 +84,12 @@ def was_reset(sock: socket.socket) -> bool:
     return False
 
 
-def test_bytes_get_there_and_back(opened: Open) -> None:
+def test_bytes_pass_both_ways(opened: Open) -> None:
     with service(echo) as port, connected(opened(port)) as sock, sent(sock, MEGABYTE):
         assert everything(sock) == MEGABYTE
 
 
-def test_it_listens_for_this_machine_alone(opened: Open) -> None:
+def test_forward_listens_on_loopbacks_only(opened: Open) -> None:
     forward = opened(free_port())
     text = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
     listening = [line.split()[1] for line in text.splitlines() if line.split()[3] == "0A"]
@@ -98,14 +98,14 @@ def test_it_listens_for_this_machine_alone(opened: Open) -> None:
     assert ours == [f"{address}:{forward.local_port:04X}" for address in there]
 
 
-def test_port_that_is_taken_is_an_error_that_names_it(opened: Open) -> None:
+def test_taken_port_is_named(opened: Open) -> None:
     taken = opened(free_port()).local_port
-    words = f"Port {taken} of this machine cannot be used at 127.0.0.1: Address"
+    words = f"port {taken} of this machine at 127.0.0.1: Address"
     with pytest.raises(ForwardError, match=words):
         opened(free_port(), taken)
 
 
-def test_one_direction_may_end_before_the_other(opened: Open) -> None:
+def test_one_direction_can_end_before_the_other(opened: Open) -> None:
     def answer_at_the_end(sock: socket.socket) -> None:
         sock.sendall(hashlib.sha256(everything(sock)).digest())
 
@@ -113,12 +113,12 @@ def test_one_direction_may_end_before_the_other(opened: Open) -> None:
         assert everything(sock) == hashlib.sha256(MEGABYTE).digest()
 
 
-def test_target_that_refuses_breaks_the_connection_and_is_told(opened: Open) -> None:
+def test_refusing_target_resets_the_connection_and_is_reported(opened: Open) -> None:
     forward = opened(free_port())
     assert is_reset(forward)
     assert forward.problem is not None
     assert forward.problem.code == "forward"
-    assert "cannot be reached from this machine: Connection refused" in str(forward.problem.message)
+    assert "from this machine: Connection refused" in str(forward.problem.message)
     assert forward.connections == 0
 
 
@@ -140,21 +140,21 @@ def test_connection_waits_until_the_cluster_is_reachable_again(
 
 
 def test_connection_fails_at_once_when_a_login_is_needed(nothing_left: None) -> None:
-    def carry(sock: socket.socket, answered: Answered) -> None:
+    def connect(sock: socket.socket, answered: Answered) -> None:
         answered(LoginNeededError("A code is needed."))
 
-    forward = Forward(carry, patience_s=3600)
+    forward = Forward(connect, patience_s=3600)
     assert is_reset(forward)
     assert forward.problem is not None
     assert forward.problem.code == "login-needed"
     forward.close()
 
 
-def test_connection_that_is_slow_to_stand_holds_up_no_other(nothing_left: None) -> None:
+def test_slow_connection_delays_no_other(nothing_left: None) -> None:
     slow: SimpleQueue[Answered] = SimpleQueue()
     standing: list[socket.socket] = []
 
-    def carry(sock: socket.socket, answered: Answered) -> None:
+    def connect(sock: socket.socket, answered: Answered) -> None:
         if standing:
             sock.sendall(b"here")
             answered(None)
@@ -162,7 +162,7 @@ def test_connection_that_is_slow_to_stand_holds_up_no_other(nothing_left: None) 
             slow.put(answered)
         standing.append(sock)
 
-    forward = Forward(carry)
+    forward = Forward(connect)
     with connected(forward) as first:
         answered = slow.get(timeout=20)
         with connected(forward) as second:
@@ -173,7 +173,7 @@ def test_connection_that_is_slow_to_stand_holds_up_no_other(nothing_left: None) 
     standing[1].close()
 
 
-def test_closing_it_ends_its_connections_and_frees_the_port(opened: Open) -> None:
+def test_closing_ends_connections_and_frees_the_port(opened: Open) -> None:
     with service(echo) as port:
         forward = opened(port)
         with connected(forward) as sock:

@@ -24,13 +24,13 @@ def test_programs_get_a_clean_environment(
     assert b"\nEXTRA=1" in transport.run(["env"], env={"EXTRA": "1"}).stdout
 
 
-def test_a_folder_is_delivered_private_and_the_command_runs_in_it(
+def test_folder_is_private_and_the_command_runs_in_it(
     transport: LocalTransport, tmp_path: Path
 ) -> None:
     big = tmp_path / "big"
     big.write_bytes(b"x" * 1000)
     folder = PurePosixPath(tmp_path / "root" / 'it\'s "a" job')
-    done = transport.deliver(folder, {"a": b"1", "big": big}, ["sh", "-c", "cat a; ls"])
+    done = transport.upload_and_run(folder, {"a": b"1", "big": big}, ["sh", "-c", "cat a; ls"])
     assert done.stdout.split() == [b"1a", b"big"]
     assert not big.exists()
     assert stat.S_IMODE(Path(folder).stat().st_mode) == 0o700

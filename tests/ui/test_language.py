@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from jupyter_slurm.views.card import MIME
 from tests.cluster.plugin import SlurmCluster
 from tests.ui import apart
-from tests.ui.lab import Lab, adopt, running_lab
+from tests.ui.lab import Lab, running_lab, submit_script
 from tests.ui.looks import look
 
 cluster, lab_home = apart.cluster, apart.lab_home
@@ -23,7 +23,7 @@ cluster, lab_home = apart.cluster, apart.lab_home
 
 @pytest.fixture(scope="module")
 def lab(lab_home: tuple[Path, dict[str, str]], port_apart: int) -> Iterator[Lab]:
-    """One whose user has chosen Portuguese."""
+    """Run a JupyterLab in Portuguese."""
     home, env = lab_home
     chosen = home / "settings/@jupyterlab/translation-extension/plugin.jupyterlab-settings"
     chosen.parent.mkdir(parents=True)
@@ -32,11 +32,11 @@ def lab(lab_home: tuple[Path, dict[str, str]], port_apart: int) -> Iterator[Lab]
         yield started
 
 
-def test_jobs_are_told_of_in_portuguese(page: Page, lab: Lab, cluster: SlurmCluster) -> None:
-    slurm_id = cluster.run("sbatch", "--parsable", "-H", "--wrap", "sleep 600").stdout.strip()
+def test_labels_are_in_portuguese(page: Page, lab: Lab, cluster: SlurmCluster) -> None:
     page.goto(f"{lab.url}lab?token={lab.token}&reset")
     expect(page.get_by_role("button", name="Enviados daqui: nenhum job")).to_be_visible()
-    names = {"v": 1, "cluster": "local", "id": adopt(page, slurm_id)}
+    job_id, _ = submit_script(page, "fila", "#!/bin/sh\nsleep 600\n", hold="")
+    names = {"v": 1, "cluster": "local", "id": job_id}
     expect(
         page.get_by_role("button", name="Slurm: Enviados daqui: 1 job esperando")
     ).to_be_visible()

@@ -21,7 +21,7 @@ def opened(page: Page, lab: Lab) -> Page:
     return page
 
 
-def test_a_node_says_what_is_free_in_partition_picture_and_table(
+def test_nodes_view_shows_free_resources_in_partitions_map_and_table(
     cluster: SlurmCluster, page: Page, lab: Lab, request: pytest.FixtureRequest
 ) -> None:
     job = cluster.submit("--gres=gpu:1", "--wrap", "sleep 600")
@@ -32,13 +32,13 @@ def test_a_node_says_what_is_free_in_partition_picture_and_table(
     expect(partition).to_contain_text("1 node · 8 CPUs each · 2 GPUs")
     expect(page.get_by_role("img", name="n1: partly used")).to_be_visible()
     page.get_by_role("button", name="Table", exact=True).click()
-    row = page.get_by_role("grid", name="Nodes of local").get_by_role("row").nth(1)
+    row = page.get_by_role("grid", name="Nodes \N{EN DASH} local").get_by_role("row").nth(1)
     expect(row).to_contain_text("n1")
     expect(row).to_contain_text("partly used")
     page.get_by_label("Filter the nodes").fill("gpus>1")
     expect(row).to_have_count(0)
     page.get_by_label("Filter the nodes").fill("gpus=1 partition:short")
     expect(row).to_be_visible()
-    page.get_by_role("button", name="Picture", exact=True).click()
+    page.get_by_role("button", name="Map", exact=True).click()
     look(page, "nodes")
     cluster.run("scancel", job)

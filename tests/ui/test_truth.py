@@ -9,7 +9,7 @@ from tests.ui.four_views import beside_one_another
 from tests.ui.lab import Notebook
 
 
-def test_a_job_that_is_changed_in_a_terminal_changes_in_every_view(
+def test_job_changed_in_a_terminal_changes_in_every_view(
     opened: Callable[..., Notebook], cluster: SlurmCluster
 ) -> None:
     code = "import time\ntime.sleep(600)"
@@ -21,7 +21,7 @@ def test_a_job_that_is_changed_in_a_terminal_changes_in_every_view(
     cluster.run("scontrol", "release", job)
     views.all_say("running")
     cluster.run("scontrol", "update", f"JobId={job}", "TimeLimit=3:30:00")
-    views.all_say("3 h 30 min", brief=("3 h 2",), queue=("3 h 30",))  # 3 h 29 min left, and less
+    views.all_say("3 h 30 min", brief=("3 h 30",), queue=("3 h 30",))
     cluster.run("scontrol", "update", f"JobId={job}", "JobName=renamed")
     views.all_say("renamed")
     cluster.run("scontrol", "requeue", job)

@@ -1,1 +1,1 @@
-"""Opens ways into a running job: tunnels, terminals, sessions, labs."""
+"""Access to running jobs: tunnels, terminals, sessions, labs."""

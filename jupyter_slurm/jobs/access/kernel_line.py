@@ -1,6 +1,6 @@
-"""Streams of kernels in jobs: the abstract socket of node/kernel.py, handed over as a socket.
+"""The connection to a kernel in a job: the abstract socket of node/kernel.py, exposed as a socket.
 
-The frames are not looked at here.
+The frames are forwarded unread.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ import threading
 import time
 
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
-from jupyter_slurm.jobs.access.running import place_of
+from jupyter_slurm.jobs.access.node_routes import place_of
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import socket_name
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.transport.relay import NotListeningError
 from jupyter_slurm.wire.framing import frame
 
-_SAID = b"T"
-"""A sentence of ours for the client (node/kernel_frames.py)."""
+_TEXT = b"T"
+"""A message from the agent to the client (node/kernel_frames.py)."""
 _SETS_UP_S = 900.0
 """The longest setup of a job (modules, staging) before its kernel listens."""
 _PATIENCE_S = 2.0
 _PAUSE_S = 0.1
 
 
-def kernel_line(book: Book, tunnels: Tunnels, job_id: str) -> socket.socket:
-    """Return a socket for the frames of the job's kernel; closing it leaves the kernel.
+def kernel_line(registry: JobRegistry, tunnels: Tunnels, job_id: str) -> socket.socket:
+    """Return a socket for the frames of the job's kernel; closing it leaves the kernel running.
 
     NotFoundError; RequestError: the job has no kernel or does not run; ForwardError: its node
     cannot be reached.
     """
-    job = book.job(job_id)
+    job = registry.job(job_id)
     if not kind_of(job).listens:
         raise RequestError(f"Job {job.id} has no kernel.")
     place_of(job)
@@ -47,16 +47,16 @@ def kernel_line(book: Book, tunnels: Tunnels, job_id: str) -> socket.socket:
 
 
 def _connect(tunnels: Tunnels, job_id: str, name: str, sock: socket.socket) -> None:
-    """Connect `sock` as soon as the kernel listens; close it where that does not come to be."""
+    """Connect `sock` as soon as the kernel listens; close it if that fails."""
     began_s = time.monotonic()
-    told = False
-    while time.monotonic() - began_s < _SETS_UP_S and not _has_hung_up(sock):
+    noted = False
+    while time.monotonic() - began_s < _SETS_UP_S and not _is_closed(sock):
         try:
-            return tunnels.connect(job_id, name, sock)
+            return tunnels.connect_to_socket(job_id, name, sock)
         except NotListeningError:
-            if not told and time.monotonic() - began_s > _PATIENCE_S:
-                told = True
-                sock.sendall(frame(_SAID, b"The job is setting itself up."))
+            if not noted and time.monotonic() - began_s > _PATIENCE_S:
+                noted = True
+                sock.sendall(frame(_TEXT, b"The job is setting itself up."))
             time.sleep(_PAUSE_S)
         except JupyterSlurmError:
             break  # the client connects again and gets the error
@@ -64,7 +64,7 @@ def _connect(tunnels: Tunnels, job_id: str, name: str, sock: socket.socket) -> N
     return None
 
 
-def _has_hung_up(sock: socket.socket) -> bool:
+def _is_closed(sock: socket.socket) -> bool:
     poll = select.poll()
     poll.register(sock, 0)
     return bool(poll.poll(0))

@@ -1,13 +1,12 @@
-"""Labs: each one's port of this machine, for as long as its job lives, and the way in.
+"""Labs: a local port for each while its job lives, and the login.
 
-A lab is a job like any other, and submitted as one. Its port leads to the socket of
-node/lab.py, which accepts only this user.
+A lab is submitted like any other job. Its port forwards to the socket of node/lab.py, which accepts
+only this user.
 
-Everybody on this machine can connect to the port, and take its number while no agent runs. Then the
-open tabs send them their cookies, and they may leave a program in the browser (a service worker)
-that reads whatever is sent to that address later. So an address is never used again: each time its
-port is opened a lab gets a new name, which nobody can guess, and a client that does not use it gets
-no way to the lab, whatever else it knows.
+Every user of this machine can connect to the port, or bind the same number while no agent runs.
+Open tabs would then send that user cookies, and a service worker could remain in the browser and
+read later requests to the address. So no address is reused: a lab gets a new random host name
+whenever its port is opened, and the port forwards only requests for that name.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import hashlib
 import hmac
 import logging
 import secrets
-import socket
 import threading
 from contextlib import suppress
 from functools import partial
@@ -34,46 +32,44 @@ from jupyter_slurm.errors import (
     RequestError,
 )
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.access import lab_host
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.jobs.kinds.lab import door_name
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.kinds.lab import lab_socket_name
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.transport.forward import Forward
 from jupyter_slurm.wire import Job, JobState, Lab, LabEntry, LabStep
 
 _LOOK_S = 60.0
 _NAME_BYTES = 10
-"""Random ones, of a lab's name."""
+"""Random bytes in a lab's host name."""
 
 _log = logging.getLogger(__name__)
 
 
 class Labs:
-    """All of the agent's; `close` ends the ports, and the labs go on."""
+    """All labs of the agent. `close` closes the ports; the labs continue."""
 
-    def __init__(self, book: Book, tunnels: Tunnels, clusters: Clusters) -> None:
-        self._book = book
+    def __init__(self, registry: JobRegistry, tunnels: Tunnels, clusters: Clusters) -> None:
+        self._registry = registry
         self._tunnels = tunnels
         self._clusters = clusters
         self._lock = threading.Lock()
         self._ports: dict[str, Forward] = {}
         self._prepared: set[str] = set()
         self._limits: dict[str, int] = {}
-        """The time limits that labs have been told."""
+        """The time limits sent to labs."""
         self._closed = False
         self._thread: threading.Thread | None = None
 
     def remove_pages(self) -> None:
-        """Remove an earlier agent's pages: they hold tokens and addresses that no lab has now."""
+        """Remove the pages of an earlier agent: their tokens and addresses are no longer valid."""
         with suppress(OSError):
             for page in places.lab_pages():
                 page.unlink(missing_ok=True)
 
     def open(self, job: Job, base_url: str = "/") -> None:
-        """Open the port of a lab that has not ended: the one that it had, where that is free, under
-        a host name that was never used."""
+        """Open the port of a live lab under a new host name, at the earlier port if possible."""
         with self._lock:
             if self._closed or job.id in self._ports:
                 return
@@ -85,28 +81,28 @@ class Labs:
                 self._thread = thread
         url = f"http://{host}:{port.local_port}{base_url}"
         lab = Lab(url=url, port=port.local_port, base_url=base_url)
-        with self._book.alone():
-            now = self._book.job(job.id)
+        with self._registry.lock():
+            now = self._registry.job(job.id)
             if now.lab is not None:
                 lab = msgspec.structs.replace(lab, step=now.lab.step)
             if not now.state.final:  # it may have been withdrawn
-                self._book.change(job.id, lab=lab)
+                self._registry.change(job.id, lab=lab)
 
     def lab_entry(self, job_id: str) -> LabEntry:
         """Return the lab's login address and token. NotFoundError; RequestError: the job is not a
         lab, or the lab is not ready."""
-        job = self._book.job(job_id)
+        job = self._registry.job(job_id)
         if not kind_of(job).is_web_server:
-            raise RequestError(f"Job {job.id} is not a lab.", hint="`%slurm lab list` lists yours.")
-        key = self._book.store.key(job.id)
+            raise RequestError(f"Job {job.id} is not a lab.", hint="See `%slurm lab list`.")
+        key = self._registry.store.key(job.id)
         if job.state.final or job.lab is None or key is None:
-            raise RequestError(f"The lab {job.id} has ended: it is {job.state}.", hint=job.why)
+            raise RequestError(f"The lab {job.id} has ended ({job.state}).", hint=job.why)
         if job.lab.step is not LabStep.READY:
             raise RequestError(
                 f"The lab {job.id} is not ready: it is {job.lab.step}, its job {job.state}.",
-                hint=job.why or f"`%slurm lab open {job.id}` waits for it.",
+                hint=job.why or f"Wait for it with `%slurm lab open {job.id}`.",
             )
-        # As node/lab.py makes it.
+        # As in node/lab.py.
         token = hmac.new(key.strip(), b"lab", hashlib.sha256).hexdigest()
         lab = job.lab
         start = quote(f"{lab.base_url}lab", safe="")
@@ -127,9 +123,8 @@ class Labs:
     def _forward(self, job: Job, host: str) -> Forward:
         opened = partial(
             Forward,
-            self._tunnels.into(job.id, door_name(job.id)),
-            tell=partial(self._tell, job.id),
-            admit=partial(lab_host.is_meant, host),
+            self._tunnels.into(job.id, lab_socket_name(job.id)),
+            host=host,
         )
         if job.lab is not None:
             try:
@@ -138,18 +133,12 @@ class Labs:
                 _log.warning("the lab %s gets another port: %s", job.id, exc)
         return opened()
 
-    def _tell(self, job_id: str, sock: socket.socket, error: JupyterSlurmError) -> None:
-        if isinstance(error, lab_host.NotThisLabError):
-            lab_host.answer(sock, lab_host.MISDIRECTED, error.message, error.hint)
-        else:
-            lab_host.answer(sock, lab_host.UNAVAILABLE, *why_not(self._book.job(job_id), error))
-
     # --- in the thread ---
 
     def _keep(self) -> None:
         """Close the ports of labs that have ended; return after the last of them."""
-        while not self._book.closed:
-            stirs = self._book.stirs
+        while not self._registry.closed:
+            count = self._registry.change_count
             for job_id in self._over():
                 self._end(job_id)
             self._prepare_ways()
@@ -158,7 +147,7 @@ class Labs:
                 if not self._ports:
                     self._thread = None
                     return
-            self._book.wait(self._book.stirred_since(stirs), _LOOK_S)
+            self._registry.wait(self._registry.changed_since(count), _LOOK_S)
 
     def _over(self) -> list[str]:
         with self._lock:
@@ -166,16 +155,16 @@ class Labs:
         return [job_id for job_id in known if self._job(job_id) is None]
 
     def _job(self, job_id: str) -> Job | None:
-        """Return the job; None: it has ended, or was forgotten."""
+        """Return the job; None: ended or forgotten."""
         try:
-            job = self._book.job(job_id)
+            job = self._registry.job(job_id)
         except NotFoundError:
             return None
         return None if job.state.final else job
 
     def _prepare_ways(self) -> None:
-        """Make the way into a lab while its JupyterLab starts: a relay takes as long to start as a
-        step of Slurm's, and so nobody waits for it."""
+        """Start the relay while JupyterLab starts. A relay takes as long as a Slurm step to start,
+        so the user does not wait for both."""
         with self._lock:
             new = [job_id for job_id in self._ports if job_id not in self._prepared]
         for job_id in new:
@@ -184,20 +173,20 @@ class Labs:
                 continue
             if job.lab.step is LabStep.STARTING:
                 self._prepared.add(job_id)
-                name = f"way into {job_id}"
+                name = f"relay to {job_id}"
                 threading.Thread(
                     target=self._prepare, args=(job_id,), name=name, daemon=True
                 ).start()
 
     def _prepare(self, job_id: str) -> None:
         try:
-            self._tunnels.prepare(job_id, door_name(job_id))
+            self._tunnels.prepare(job_id, lab_socket_name(job_id))
         except JupyterSlurmError as exc:  # the first client opens it again, and gets the error
-            _log.info("the way into the lab %s does not stand yet: %s", job_id, exc)
+            _log.info("the relay to the lab %s has not started: %s", job_id, exc)
 
     def _tell_limits(self) -> None:
-        """Tell labs how long Slurm lets them run, which their pages show; what a node knows of
-        that differs by Slurm's release, and changes with `lab extend`."""
+        """Send labs their time limits for their pages. What a node knows of the limit differs
+        between Slurm releases, and `lab extend` changes it."""
         with self._lock:
             known = list(self._ports)
         for job_id in known:
@@ -216,9 +205,9 @@ class Labs:
     def _tell_limit(self, job: Job, limit_s: int) -> None:
         folder, files = PurePosixPath(job.job_dir), {layout.LIMIT: b"%d\n" % limit_s}
         try:
-            self._clusters.named(job.cluster).transport.deliver(folder, files, ["true"])
-        except JupyterSlurmError as exc:  # its page shows no time, or the last one
-            _log.info("the lab %s does not know its time limit: %s", job.id, exc)
+            self._clusters.named(job.cluster).transport.upload_and_run(folder, files, ["true"])
+        except JupyterSlurmError as exc:  # its page shows no time left, or the previous one
+            _log.info("cannot send the lab %s its time limit: %s", job.id, exc)
 
     def _end(self, job_id: str) -> None:
         with self._lock:
@@ -227,24 +216,15 @@ class Labs:
         self._limits.pop(job_id, None)
         if port is not None:
             port.close()
-            self._tunnels.let_go(job_id, door_name(job_id))
-        with suppress(ConfigError, OSError):  # what leads nowhere any more holds its token still
+            self._tunnels.let_go(job_id, lab_socket_name(job_id))
+        with suppress(ConfigError, OSError):  # it holds a token
             places.lab_page(job_id).unlink(missing_ok=True)
         with suppress(NotFoundError):
-            self._book.change(job_id, lab=None, idle_since_s=None)
-
-
-def why_not(job: Job, error: JupyterSlurmError) -> tuple[str | None, ...]:
-    """Return the sentences for a client that `error` keeps out of a lab."""
-    if job.state is JobState.RUNNING:
-        return error.message, error.hint, "The lab goes on running meanwhile."
-    ends = job.state.final or job.state is JobState.FINISHING
-    state = "has ended" if ends else "does not run"
-    return f"The lab {state}: it is {job.state}.", job.why, job.advice
+            self._registry.change(job_id, lab=None, idle_since_s=None)
 
 
 def new_host(job_id: str) -> str:
-    """Return a host name that was never used: cookies ignore ports, so servers under one name would
-    get each other's. Browsers take every name below localhost for this machine (RFC 6761), and each
-    for a site of its own."""
+    """Return a new host name. Cookies ignore ports, so servers with the same name would receive
+    each other's. Browsers resolve each name below localhost to this machine (RFC 6761), and treat
+    each as a separate site."""
     return f"lab-{job_id}-{secrets.token_hex(_NAME_BYTES)}.localhost"

@@ -1,7 +1,6 @@
-"""The routes to the node of one running job, or to Unix sockets of the login node, each made when
-needed.
+"""Routes to the node of a running job, or to Unix sockets of the login node.
 
-Which of them is tried when is `tunnels.py`'s business.
+Routes open on demand; `tunnels.py` chooses among them.
 """
 
 from __future__ import annotations
@@ -9,37 +8,48 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from contextlib import suppress
 from functools import partial
 from typing import Literal
 
-from jupyter_slurm.errors import ForwardError, JupyterSlurmError
+from jupyter_slurm.errors import ForwardError, RequestError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.slurm import srun
-from jupyter_slurm.transport.connect_callbacks import wait_for
+from jupyter_slurm.transport import wait_connected
 from jupyter_slurm.transport.local import own_socket, splice
-from jupyter_slurm.transport.relay import Relay, at_door
-
-_REACH_S = 1.0
+from jupyter_slurm.transport.relay import Relay, abstract_socket
+from jupyter_slurm.wire import Job, JobState
 
 Route = Literal["direct", "relay"]
-Verb = Callable[[socket.socket, str, int], None]
-"""As `Transport.carry`, but waits: it returns when the connection stands, and raises."""
+ConnectAndWait = Callable[[socket.socket, str, int], None]
+"""Connects as `Transport.connect`, but returns once connected, or raises."""
+_RUNNING = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
+"""An UNKNOWN job may still run: its cluster does not answer."""
+
+
+def place_of(job: Job) -> tuple[str, str]:
+    """Return Slurm's ID and the node where the job's script runs. RequestError: it does not run."""
+    if job.state.final or job.state is JobState.FINISHING:
+        raise RequestError(f"Job {job.id} has ended: it is {job.state}.")
+    if job.state not in _RUNNING or not job.nodes or job.slurm_id is None:
+        raise RequestError(
+            f"Job {job.id} does not run: it is {job.state}.",
+            hint=f"See the reason with `%slurm why {job.id}`.",
+        )
+    return job.slurm_id, job.nodes[0]
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether every machine means itself by `host`."""
+    """Return whether `host` means the local machine on every machine."""
     return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def is_path(host: str) -> bool:
-    """Tell whether it is the path of a Unix socket."""
+    """Return whether `host` is the path of a Unix socket."""
     return host.startswith("/")
 
 
 class NodeRoutes:
-    """`slurm_id` is the job's, `node` where its batch script runs. None: the login node."""
+    """Routes to `node`, where the batch script of job `slurm_id` runs. None: the login node."""
 
     def __init__(self, cluster: SlurmCluster, slurm_id: str | None, node: str) -> None:
         self.cluster = cluster
@@ -49,74 +59,58 @@ class NodeRoutes:
         self._relay: Relay | None = None
         self._closed = False
 
-    def verb(self, route: Route) -> Verb:
-        """Return the call that carries by `route`."""
-        return self._direct if route == "direct" else self._made_relay().carry
+    def by(self, route: Route) -> ConnectAndWait:
+        """Return the call that connects by `route`."""
+        return self._connect_directly if route == "direct" else self._started_relay().connect
 
-    def carry_to_door(self, sock: socket.socket, name: str) -> None:
-        """Connect `sock` with the abstract socket of that name on the node, and wait. ForwardError:
-        it is not there, or another user's."""
-        there = self._here(name)
-        if there is None:
-            self._made_relay().carry(sock, *at_door(name))
+    def connect_to_socket(self, sock: socket.socket, name: str) -> None:
+        """Connect `sock` to the abstract socket `name` on the node, and wait. ForwardError: no
+        such socket, or another user's."""
+        local = self._local_socket(name)
+        if local is None:
+            self._started_relay().connect(sock, *abstract_socket(name))
         else:
-            splice(sock, there)
+            splice(sock, local)
 
-    def prepare_door(self, name: str) -> None:
-        """Return once `carry_to_door` need not wait for the relay. ForwardError: it does not
-        start."""
-        there = self._here(name)
-        if there is None:
-            self._made_relay().start()
+    def prepare(self, name: str) -> None:
+        """Start the relay, unless `connect_to_socket` does not need it. ForwardError."""
+        local = self._local_socket(name)
+        if local is None:
+            self._started_relay().start()
         else:
-            there.close()
-
-    def _here(self, name: str) -> socket.socket | None:
-        """Return a connection to that socket where the node is this machine."""
-        return own_socket(name) if self.cluster.profile.host is None else None
-
-    def _made_relay(self) -> Relay:
-        with self._lock:
-            if self._closed:
-                raise ForwardError("The tunnel is closed.")
-            self._relay = self._relay or Relay(
-                self._converse, self._beside, self.cluster.profile.python, self.node, self._reach
-            )
-            return self._relay
-
-    def _reach(self, port: int) -> socket.socket | None:
-        """Return a connection to a port of the job's node; None: there is none soon, as where a
-        firewall drops what is sent there."""
-        if self.slurm_id is None:
-            return None
-        near, far = socket.socketpair()
-        answer: Future[JupyterSlurmError | None] = Future()
-        answer.add_done_callback(lambda one: far.close() if one.result() else None)
-        self.cluster.transport.carry(far, self.node, port, answer.set_result)
-        with suppress(TimeoutError):
-            if answer.result(_REACH_S) is None:
-                return near
-        near.close()
-        return None
+            local.close()
 
     def close(self) -> None:
-        """End what goes through the relay."""
+        """End the relay and its connections."""
         with self._lock:
             self._closed = True
             relay = self._relay
         if relay is not None:
             relay.close()
 
-    def _direct(self, sock: socket.socket, host: str, port: int) -> None:
+    def _local_socket(self, name: str) -> socket.socket | None:
+        """Return a connection to the socket if this machine is the node."""
+        return own_socket(name) if self.cluster.profile.host is None else None
+
+    def _started_relay(self) -> Relay:
+        with self._lock:
+            if self._closed:
+                raise ForwardError("The tunnel is closed.")
+            self._relay = self._relay or Relay(
+                self._open_stream, self._on_node, self.cluster.profile.python, self.node
+            )
+            return self._relay
+
+    def _connect_directly(self, sock: socket.socket, host: str, port: int) -> None:
         seen = self.node if is_loopback(host) else host
-        wait_for(partial(self.cluster.transport.carry, sock, seen, port))
+        wait_connected(partial(self.cluster.transport.connect, sock, seen, port))
 
-    def _converse(self, argv: Sequence[str]) -> socket.socket:
+    def _open_stream(self, argv: Sequence[str]) -> socket.socket:
         if self.slurm_id is None:
-            return self.cluster.transport.converse(argv)
-        return self.cluster.converse("srun", argv)
+            return self.cluster.transport.open_stream(argv)
+        return self.cluster.open_stream("srun", argv)
 
-    def _beside(self, argv: Sequence[str]) -> Sequence[str]:
+    def _on_node(self, argv: Sequence[str]) -> Sequence[str]:
         if self.slurm_id is None:
             return argv
         version = self.cluster.srun_version()

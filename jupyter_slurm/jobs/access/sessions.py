@@ -1,6 +1,6 @@
-"""Sessions as the Service sees them: a cell that is meant for one, and what a person does to it.
+"""Cells in sessions: new records, cancellation, forgetting.
 
-The session is a job like any other, a cell in it a record without an id of Slurm's.
+A session is a job like any other; a cell in it is a record without a Slurm ID.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import RANKED
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, without_content
 from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell
@@ -25,8 +25,8 @@ from jupyter_slurm.wire import CellSpec, Job
 
 
 class Sessions:
-    def __init__(self, book: Book, clusters: Clusters) -> None:
-        self._book = book
+    def __init__(self, registry: JobRegistry, clusters: Clusters) -> None:
+        self._registry = registry
         self._clusters = clusters
 
     def cluster(self, session_id: str) -> SlurmCluster:
@@ -34,11 +34,10 @@ class Sessions:
         return self._clusters.named(self._session(session_id).cluster)
 
     def completed(self, spec: CellSpec, profile: ClusterProfile) -> CellSpec:
-        """Return the cell with what the profile and its session say of it. RequestError."""
+        """Return the cell with the defaults of the profile and its session. RequestError."""
         if spec.launch is not None:
             raise RequestError(
-                "A session runs on the nodes that it was started on, so --launch is not for its "
-                "cells.",
+                "A session keeps the nodes it was started on, so its cells cannot use --launch.",
                 option="launch",
             )
         cell: CellSpec = kind_of(spec).completed(spec, profile)
@@ -67,21 +66,20 @@ class Sessions:
         return Record(job=job, spec=spec, asked=without_content(spec))
 
     def cancel(self, job: Job, *, again: bool) -> None:
-        """Interrupt the cell; `again`: end the process that runs it, with all that it holds."""
+        """Interrupt the cell; `again`: kill its process, which loses the session's variables."""
         if job.submitted_s is not None:
             cluster = self._clusters.named(job.cluster)
             ask(cluster, JobDir(PurePosixPath(job.job_dir)), "kill" if again else "cancel", job.id)
 
     def forget_cells(self, session_id: str) -> None:
-        """Remove the records of the session's cells: their folders go with the session's."""
-        for record in self._book.records():
+        """Remove the records of the session's cells: their folders are removed with the
+        session's."""
+        for record in self._registry.records():
             if record.job.session == session_id:
-                self._book.remove(record.job.id)
+                self._registry.remove(record.job.id)
 
     def _session(self, session_id: str) -> Job:
-        job = self._book.job(session_id)
-        if not kind_of(job).takes_cells:
-            raise RequestError(
-                f"Job {job.id} is not a session.", hint="`%slurm session list` lists yours."
-            )
+        job = self._registry.job(session_id)
+        if not kind_of(job).accepts_cells:
+            raise RequestError(f"Job {job.id} is not a session.", hint="See `%slurm session list`.")
         return job

@@ -1,7 +1,7 @@
-"""Shells on the user's own terminal: `srun --pty` in a new allocation, or in a running job.
+"""Shells on the user's own terminal: `srun --pty` in a new allocation or in a running job.
 
-The agent only prepares them. The front end runs what it gets, so that sizes, signals, colours and
-exit codes are srun's and OpenSSH's.
+The agent only prepares them. The front end runs the argv, so sizes, signals, colors and exit codes
+are those of srun and OpenSSH.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import msgspec
 from jupyter_slurm.containers.runtime import SWEEP
 from jupyter_slurm.errors import CommandError, RequestError
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.access.running import place_of
+from jupyter_slurm.jobs.access.node_routes import place_of
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission.prepare import prepare_shell
 from jupyter_slurm.jobs.submission.resolve import resolve, with_dependency
 from jupyter_slurm.jobs.submission.resolved import Resolved
@@ -32,15 +32,15 @@ _DEPENDENCY_WAIT_S = 20.0
 
 
 class Shells:
-    def __init__(self, book: Book, clusters: Clusters) -> None:
-        self._book = book
+    def __init__(self, registry: JobRegistry, clusters: Clusters) -> None:
+        self._registry = registry
         self._clusters = clusters
 
     def shell(self, spec: ProgramSpec) -> list[str]:
-        """Prepare a shell in an allocation of its own, as `Api.shell`."""
+        """As `Api.shell`: prepare a shell in its own allocation."""
         cluster = self._clusters.named(spec.cluster)
         cluster.check_configuration(spec.slurm_conf)
-        job = with_dependency(_resolved(spec, cluster), self._book, _DEPENDENCY_WAIT_S)
+        job = with_dependency(_resolved(spec, cluster), self._registry, _DEPENDENCY_WAIT_S)
         files, options = prepare_shell(job)
         folder = job.job_dir.path
         words = _swept(str(folder / layout.ENTER), *_program(spec.code))
@@ -48,14 +48,14 @@ class Shells:
         return cluster.on_terminal(folder, files, argv)
 
     def shell_in_job(self, job_id: str, code: str, node: str | None = None) -> list[str]:
-        """Prepare a shell in a running job, as `Api.shell_in_job`."""
-        job = self._book.job(job_id)
+        """As `Api.shell_in_job`."""
+        job = self._registry.job(job_id)
         if job.session is not None:
-            job = self._book.job(job.session)
+            job = self._registry.job(job.session)
         slurm_id, first = place_of(job)
         cluster = self._clusters.named(job.cluster)
         where = first if node is None else self._checked(job, node, cluster)
-        enter = () if kind_of(job).is_as_written else (f"{job.job_dir}/{layout.ENTER}",)
+        enter = () if kind_of(job).is_raw_script else (f"{job.job_dir}/{layout.ENTER}",)
         words = _swept(*enter, *_program(code))
         gpus = self._unasked_gpus(job, where, cluster)
         version = cluster.srun_version()
@@ -63,19 +63,19 @@ class Shells:
         return cluster.on_terminal(cluster.job_root() / new_id(), {}, argv)
 
     def _unasked_gpus(self, job: Job, node: str, cluster: SlurmCluster) -> int:
-        """Count the GPUs that the job has there without having asked for any."""
+        """Count the job's GPUs on the node if it requested none."""
         if job.gpus:
             return 0
-        with suppress(CommandError):  # it is a terminal without GPUs then
-            rows = ask_jobs(cluster, self._book.record(job.id))
+        with suppress(CommandError):  # the terminal then has no GPUs
+            rows = ask_jobs(cluster, self._registry.record(job.id))
             return max((row.unasked_gpus(node) for row in rows), default=0)
         return 0
 
     def _checked(self, job: Job, node: str, cluster: SlurmCluster) -> str:
-        """Return the node if the job runs there. RequestError names those where it does."""
+        """Return the node if the job runs there. RequestError names the job's nodes."""
         nodes = job.nodes
-        if node not in nodes:  # of one that has just begun only the first may be known yet
-            rows = ask_jobs(cluster, self._book.record(job.id))
+        if node not in nodes:  # just after the start only the first may be known
+            rows = ask_jobs(cluster, self._registry.record(job.id))
             with suppress(ValueError):
                 nodes = tuple(name for row in rows for name in parse_nodelist(row.nodelist or ""))
         if node not in nodes:
@@ -87,8 +87,8 @@ class Shells:
 
 
 def _resolved(spec: ProgramSpec, cluster: SlurmCluster) -> Resolved:
-    """Resolve the spec for a shell. On another machine it begins in the home, as after a login, or
-    in the scratch folder where nodes do not see the home: a job's folder would go with it."""
+    """Resolve the spec for a shell. A remote shell starts in the home, as after a login, or in the
+    scratch folder if nodes do not see the home: the job's folder is removed with the shell."""
     profile = cluster.profile
     if profile.host is not None and "chdir" not in {**profile.defaults, **spec.options}:
         scratch = profile.storage.scratch

@@ -1,12 +1,11 @@
-"""The tunnels that are open, and by which route each gets to its target.
+"""Open tunnels and their routes.
 
-Without a job: from the login machine. With one, the target is meant as the job's node sees it, and
-there are two routes: directly from the login machine, and by a relay that runs inside the job.
-Where one fails the other is tried, at each new connection.
+Without a job, the login node connects. With a job, the target is an address on the job's node, and
+there are two routes: directly from the login node, or through a relay inside the job. If one fails,
+each new connection tries the other.
 
-`localhost` is the node's own, to which only the relay leads. The same port of the node, seen
-from outside, may be another user's: there the direct route is the last. To a Unix socket only a
-relay leads, without a job one on the login node.
+`localhost` means the node's own, so the relay is tried first; from outside, the same port may
+belong to another user. Unix sockets need a relay, on the login node if there is no job.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ from jupyter_slurm import places
 from jupyter_slurm.errors import ForwardError, JupyterSlurmError, NotFoundError, RequestError
 from jupyter_slurm.jobs.access.node_routes import NodeRoutes, Route, is_loopback, is_path
 from jupyter_slurm.jobs.cluster.clusters import Clusters
-from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.transport.connect_callbacks import Answered, call_back
-from jupyter_slurm.transport.forward import Carry, Forward
+from jupyter_slurm.jobs.records.registry import JobRegistry
+from jupyter_slurm.transport import Answered, connect_in_thread
+from jupyter_slurm.transport.forward import Connect, Forward
 from jupyter_slurm.wire import Job, JobState, Problem, Tunnel
 
 _RUNS = frozenset(
     (JobState.RUNNING, JobState.UNKNOWN, JobState.SUSPENDED, JobState.STOPPED, JobState.SIGNALING)
 )
-"""An UNKNOWN job may well run: it is the cluster that does not answer."""
+"""An UNKNOWN job may still run: its cluster does not answer."""
 _NOT_FOUND = 2
 """The exit code of getent(1) when it finds nothing."""
 _TO_NODE: tuple[Route, ...] = ("direct", "relay")
 _TO_LOOPBACK: tuple[Route, ...] = ("relay", "direct")
 _TRUSTED = _TO_LOOPBACK
-"""Whose refusal tells most."""
+"""The order for reporting errors, the most precise first."""
 
 
 class _TunnelTarget(NamedTuple):
@@ -51,41 +50,41 @@ class _TunnelTarget(NamedTuple):
 
 
 _KeptTunnel = tuple[_TunnelTarget, int]
-"""With its local port."""
-_Door = tuple[str, str]
-"""The id of a job, and the name of an abstract socket on its node."""
+"""A target and its local port."""
+_NodeSocket = tuple[str, str]
+"""A job's ID, and the name of an abstract socket on its node."""
 
 
 class _Open:
-    """A tunnel, as it was opened."""
+    """An open tunnel."""
 
-    def __init__(self, room: Tunnels, target: _TunnelTarget, local_port: int) -> None:
+    def __init__(self, tunnels: Tunnels, target: _TunnelTarget, local_port: int) -> None:
         self.id = secrets.token_hex(4)
         self.target = target
-        self.route: Route = room.order(target)[0]
-        """The one that worked last, or else that is tried first."""
-        self.forward = Forward(partial(room.carry, self), local_port)
+        self.route: Route = tunnels.order(target)[0]
+        """The route that worked last, or the first to try."""
+        self.forward = Forward(partial(tunnels.connect, self), local_port)
 
 
 class Tunnels:
-    """All of the agent's. `close` ends them, and the next agent opens them again. The calls are
-    those of `Api`."""
+    """All tunnels of the agent. The next agent reopens them. The calls are those of `Api`."""
 
-    def __init__(self, book: Book, clusters: Clusters, folder: Path) -> None:
-        """`folder`: where the list of open tunnels is kept."""
-        self._book = book
+    def __init__(self, registry: JobRegistry, clusters: Clusters, folder: Path) -> None:
+        """`folder` holds the list of open tunnels."""
+        self._registry = registry
         self._clusters = clusters
         self._file = folder / "tunnels.json"
         self._lock = threading.Lock()
         self._open: dict[_TunnelTarget, _Open] = {}
         self._routes: dict[str, NodeRoutes] = {}
-        """By our job's id."""
+        """By our job ID."""
         self._login_nodes: dict[str, NodeRoutes] = {}
-        """By cluster: to Unix sockets of its login node."""
+        """By cluster; to Unix sockets of its login node."""
         self._worked: dict[tuple[str, bool], Route] = {}
-        """By cluster, and whether the target was the node's loopback."""
-        self._doors: set[_Door] = set()
-        """Those that `into` leads to."""
+        """The route that worked last, by cluster and by whether the target was a loopback
+        address."""
+        self._sockets: set[_NodeSocket] = set()
+        """The abstract sockets in use by `into` and `prepare`."""
         self._reopen()
 
     def forward(
@@ -96,9 +95,9 @@ class Tunnels:
         job_id: str | None = None,
         local_port: int = 0,
     ) -> Tunnel:
-        """Return a tunnel to `host:port`, opened if need be; `host` may be the path of a Unix
+        """Return a tunnel to `host:port`, opened if needed; `host` may be the path of a Unix
         socket, and `port` is then 0. ForwardError: the local port is taken, the job does not run,
-        or the login machine does not find the host."""
+        or the login node cannot resolve the host."""
         if is_path(host):
             valid = port == 0 and host.isprintable()
         else:
@@ -118,7 +117,7 @@ class Tunnels:
                 known = self._open[target] = _Open(self, target, local_port)
         if local_port not in (0, known.forward.local_port):
             raise ForwardError(
-                f"{host}:{port} is at port {known.forward.local_port} of this machine already.",
+                f"{host}:{port} is already forwarded to local port {known.forward.local_port}.",
                 hint=f"Use that one, or close tunnel {known.id} first.",
             )
         self._keep()
@@ -126,14 +125,14 @@ class Tunnels:
         return self._tunnel_of(known)
 
     def _reopen(self) -> None:
-        """Open the tunnels of an agent that has ended, at the ports that they had: for jobs that
-        have not ended, where the port is free."""
+        """Reopen the previous agent's tunnels at the same local ports, if their jobs have not ended
+        and the ports are free."""
         kept: list[_KeptTunnel] = []
-        with suppress(OSError, ValueError):  # there are none, or the file is damaged
+        with suppress(OSError, ValueError):  # missing or damaged
             kept = msgspec.json.decode(self._file.read_bytes(), type=list[_KeptTunnel])
         for target, local_port in kept:
             with suppress(ForwardError, NotFoundError):
-                if target.job_id is None or not self._book.job(target.job_id).state.final:
+                if target.job_id is None or not self._registry.job(target.job_id).state.final:
                     self._open[target] = _Open(self, target, local_port)
 
     def _keep(self) -> None:
@@ -141,31 +140,31 @@ class Tunnels:
             kept = [(one.target, one.forward.local_port) for one in self._open.values()]
             places.write_private(self._file, msgspec.json.encode(kept).decode())
 
-    def into(self, job_id: str, door: str) -> Carry:
-        """Return a `Carry` to the abstract socket `door` on the job's node, until `let_go`."""
+    def into(self, job_id: str, name: str) -> Connect:
+        """Return a `Connect` to the abstract socket `name` on the job's node, valid until
+        `let_go`."""
 
-        def carry(sock: socket.socket, answered: Answered) -> None:
-            call_back(lambda: self.connect(job_id, door, sock), answered)
+        def connect(sock: socket.socket, answered: Answered) -> None:
+            connect_in_thread(lambda: self.connect_to_socket(job_id, name, sock), answered)
 
         with self._lock:
-            self._doors.add((job_id, door))
-        return carry
+            self._sockets.add((job_id, name))
+        return connect
 
-    def connect(self, job_id: str, door: str, sock: socket.socket) -> None:
-        """Connect `sock` to the abstract socket `door` on the job's node, and wait.
+    def connect_to_socket(self, job_id: str, name: str, sock: socket.socket) -> None:
+        """Connect `sock` to the abstract socket `name` on the job's node, and wait.
         NotListeningError; ForwardError."""
-        self._node(self._running(job_id)).carry_to_door(sock, door)
+        self._node(self._running(job_id)).connect_to_socket(sock, name)
 
-    def prepare(self, job_id: str, door: str) -> None:
-        """Return once the way there stands, and keep it for as long as the job runs. ForwardError:
-        it cannot."""
+    def prepare(self, job_id: str, name: str) -> None:
+        """Start the relay to the job's node and keep it while the job runs. ForwardError."""
         with self._lock:
-            self._doors.add((job_id, door))
-        self._node(self._running(job_id)).prepare_door(door)
+            self._sockets.add((job_id, name))
+        self._node(self._running(job_id)).prepare(name)
 
-    def let_go(self, job_id: str, door: str) -> None:
+    def let_go(self, job_id: str, name: str) -> None:
         with self._lock:
-            self._doors.discard((job_id, door))
+            self._sockets.discard((job_id, name))
         self._tidy()
 
     def tunnels(self) -> list[Tunnel]:
@@ -174,11 +173,11 @@ class Tunnels:
         return [self._tunnel_of(one) for one in list(self._open.values())]
 
     def close_tunnel(self, tunnel_id: str) -> None:
-        """Close the tunnel. NotFoundError: no tunnel has this id."""
+        """Close the tunnel. NotFoundError: unknown ID."""
         with self._lock:
             found = next((one for one in self._open.values() if one.id == tunnel_id), None)
             if found is None:
-                raise NotFoundError(f"There is no tunnel {tunnel_id!r}.")
+                raise NotFoundError(f"Unknown tunnel {tunnel_id!r}.")
             del self._open[found.target]
         self._keep()
         found.forward.close()
@@ -187,13 +186,13 @@ class Tunnels:
     def close(self) -> None:
         with self._lock:
             gone, self._open = list(self._open.values()), {}
-            self._doors.clear()
+            self._sockets.clear()
         for one in gone:
             one.forward.close()
         self._tidy()
 
     def order(self, target: _TunnelTarget) -> tuple[Route, ...]:
-        """Return the routes to the target, the best first."""
+        """Return the routes to the target, best first."""
         if is_path(target.host):
             return ("relay",)
         if target.job_id is None:
@@ -203,25 +202,25 @@ class Tunnels:
         best = self._worked.get((target.cluster, loopback))
         return tuple(sorted(routes, key=lambda route: route != best))
 
-    def carry(self, tunnel: _Open, sock: socket.socket, answered: Answered) -> None:
-        """Connect `sock` by the first route that gets through; see `Carry`."""
+    def connect(self, tunnel: _Open, sock: socket.socket, answered: Answered) -> None:
+        """Connect `sock` by the first route that works; see `Connect`."""
         target = tunnel.target
         if target.job_id is None and is_path(target.host):
-            relay = self._login_node(target.cluster).verb("relay")
-            call_back(lambda: relay(sock, target.host, target.port), answered)
+            relay = self._login_node(target.cluster).by("relay")
+            connect_in_thread(lambda: relay(sock, target.host, target.port), answered)
         elif target.job_id is None:
             transport = self._clusters.named(target.cluster).transport
-            transport.carry(sock, target.host, target.port, answered)
+            transport.connect(sock, target.host, target.port, answered)
         else:
             job = self._running(target.job_id)
-            call_back(lambda: self._carry_into(job, tunnel, sock), answered)
+            connect_in_thread(lambda: self._connect_into_job(job, tunnel, sock), answered)
 
-    def _carry_into(self, job: Job, tunnel: _Open, sock: socket.socket) -> None:
+    def _connect_into_job(self, job: Job, tunnel: _Open, sock: socket.socket) -> None:
         target = tunnel.target
         failures: dict[Route, ForwardError] = {}
         for route in self.order(target):
             try:
-                self._node(job).verb(route)(sock, target.host, target.port)
+                self._node(job).by(route)(sock, target.host, target.port)
             except ForwardError as exc:
                 failures[route] = exc
                 continue
@@ -233,7 +232,7 @@ class Tunnels:
         raise _by_no_route(failures)
 
     def _check_host(self, target: _TunnelTarget) -> None:
-        """Raise ForwardError where the login machine finds no host of that name."""
+        """Raise ForwardError if the login node cannot resolve the host."""
         try:
             ipaddress.ip_address(target.host)
         except ValueError:
@@ -241,29 +240,29 @@ class Tunnels:
         else:
             return
         transport = self._clusters.named(target.cluster).transport
-        # Where there is no getent, the first connection finds out.
+        # Without getent, the first connection reports the error.
         done = transport.run(["sh", "-c", 'exec getent ahosts "$1"', "sh", target.host])
         if target.host.startswith("-") or done.returncode == _NOT_FOUND:
             raise ForwardError(
-                f"`{target.host}` is neither a job that is known here nor a host that the login "
-                f"machine of {target.cluster} finds.",
-                hint="`%slurm jobs` lists jobs; a host is named as the login machine knows it.",
+                f"`{target.host}` is neither a known job nor a host that the login node of "
+                f"{target.cluster} can resolve.",
+                hint="Use a job ID (see `%slurm jobs`), or the host's name on the login node.",
             )
 
     def _running(self, job_id: str) -> Job:
         """Return the job. NotFoundError; ForwardError: it does not run."""
-        job = self._book.job(job_id)
+        job = self._registry.job(job_id)
         if job.state.final or job.state is JobState.FINISHING:
             raise ForwardError(f"Job {job.id} has ended: it is {job.state}.")
         if job.state not in _RUNS or not job.nodes or job.slurm_id is None:
             raise ForwardError(
                 f"Job {job.id} does not run: it is {job.state}.",
-                hint="A tunnel into a job works as soon as the job runs.",
+                hint="Open the tunnel when the job runs.",
             )
         return job
 
     def _node(self, job: Job) -> NodeRoutes:
-        """Return the routes to the job's node, which may be another after a requeue."""
+        """Return the routes to the job's node, which a requeue may change."""
         cluster = self._clusters.named(job.cluster)
         assert job.slurm_id is not None
         with self._lock:
@@ -287,9 +286,9 @@ class Tunnels:
         return fresh
 
     def _tidy(self) -> None:
-        """Close the routes that no tunnel uses, or whose job does not run any more."""
+        """Close the routes of ended jobs and those without tunnels."""
         with self._lock:
-            wanted = {*(job_id for job_id, _ in self._doors)}
+            wanted = {*(job_id for job_id, _ in self._sockets)}
             wanted |= {target.job_id for target in self._open if target.job_id is not None}
             gone = [
                 job_id
@@ -304,7 +303,7 @@ class Tunnels:
             one.close()
 
     def _problem_of(self, job_id: str | None) -> Problem | None:
-        """Return why no connection into this job can be made now; None: one can."""
+        """Return the problem that prevents connections to this job, or None."""
         try:
             if job_id is not None:
                 self._running(job_id)
@@ -329,7 +328,7 @@ class Tunnels:
 
 
 def _by_no_route(failures: dict[Route, ForwardError]) -> ForwardError:
-    """Return the error of the route nearest to the target, with all errors as its detail."""
+    """Return the most precise error, with all errors as its detail."""
     first = next(failures[route] for route in _TRUSTED if route in failures)
     if len(failures) == 1:
         return first

@@ -1,19 +1,26 @@
-"""What a cluster has that a profile could name, for `clusters add`: tools, Python, folders.
-
-Looks, proposes nothing and changes nothing; Slurm itself is asked by `offers.cluster_info`. Two
-commands are all it costs.
-"""
+"""Find tools, Python and folders of a cluster for a new profile (`clusters add`)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from jupyter_slurm.containers import RUNTIMES
-from jupyter_slurm.jobs.cluster.probe import SHARED, Run, is_alone, probe
+from jupyter_slurm.jobs.cluster.doctor import (
+    LOGIN_FILES,
+    MODULES,
+    PYTHON,
+    SHARED,
+    TOOLS,
+    Row,
+    Run,
+    is_one_machine,
+    values,
+)
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm.fields import optional_int
 from jupyter_slurm.wire import Description, Folder
 
+_SBATCH = Row("sbatch", "command -v sbatch", ".")
 _FOLDERS = r"""
 user=$(id -un)
 say() {
@@ -34,23 +41,21 @@ for folder in /scratch /work /project /data /raid /output /prj; do
 done
 exit 0
 """
-"""Prints NAME, WRITABLE, FILE SYSTEM, FREE KIB, PATH; the path, which may hold anything, last."""
+"""Prints NAME, WRITABLE, FILE SYSTEM, FREE KIB, PATH. The path comes last, since it may contain
+anything."""
 
 
 def describe(profile: ClusterProfile, run: Run) -> Description:
-    """Describe the machine where Slurm's commands run. Raises what `run` raises."""
-    programs = sorted({name for tool in RUNTIMES.values() for name in tool.programs})
-    found = probe(profile, ["sbatch", *programs], run)
-    alone = is_alone(found, run)
+    """Describe the machine that runs Slurm's commands. Raises the errors of `run`."""
+    told = values(profile, run, (_SBATCH, TOOLS, MODULES, PYTHON, LOGIN_FILES))
+    alone = is_one_machine(profile, run)
     return Description(
         name=profile.name,
-        sbatch=found.facts.get("program", {}).get("sbatch") or None,
-        runtimes=tuple(
-            name for name, tool in RUNTIMES.items() if found.programs(tool.programs[:1])
-        ),
-        modules=bool(found.one("module")),
-        python=found.one("python") or None,
-        login_shell=not found.login_files_end,
+        sbatch=told[_SBATCH.name] or None,
+        runtimes=tuple(told[TOOLS.name].split()),
+        modules=bool(told[MODULES.name]),
+        python=told[PYTHON.name] or None,
+        login_shell=bool(re.search(LOGIN_FILES.expected, told[LOGIN_FILES.name])),
         folders=tuple(_folders(run(["sh", "-c", _FOLDERS]).stdout, alone)),
     )
 
@@ -71,7 +76,7 @@ def _folders(told: bytes, alone: bool) -> Sequence[Folder]:
                 writable=bool(writable),
                 file_system=kind or "unknown",
                 free_mib=kib // 1024 if (kib := optional_int(free)) is not None else None,
-                shared=True if alone or kind.startswith(SHARED) else None,
+                shared=True if alone or re.match(SHARED, kind) else None,
             ),
         )
     return list(folders.values())

@@ -1,7 +1,7 @@
-"""Single files of a cluster, looked at and changed by hand, as its login node sees them.
+"""Single files on a cluster: list, read, write, rename, remove.
 
-Folders that travel are transfers.py's. Everything is done by programs of that machine as its user,
-so its system decides on permissions; a path is a word of theirs and never part of a command.
+Programs of the login node run as the user, so its system checks permissions. A path is always an
+argument, never part of a command.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from jupyter_slurm.transport import Completed, Transport
 from jupyter_slurm.wire import FileContent, FileEntry, FileListing
 
 MOST_BYTES = 40_000_000
-"""The most of one file: it travels and is held whole, in base64, within what the agent takes."""
+"""The size limit of a file. It is sent in one piece, in base64, within the agent's request
+limit."""
 
 _TOLD = r"%Y\t%s\t%T@\t%f\0"
 _LOOK = ["(", "-writable", "-printf", "w", "-o", "-printf", "-", ")", "-printf", _TOLD]
-"""Words for find(1), which is GNU's wherever Slurm is."""
+"""Arguments of find(1); Slurm machines have GNU's."""
 _SIZE = re.compile(r"[0-9]{1,18}")
 _KINDS: dict[str, Literal["file", "folder"]] = {"f": "file", "d": "folder"}
 
@@ -40,10 +41,10 @@ if ! [ -e "$target" ]; then
 elif [ -O "$target" ]; then
   chmod --reference="$target" -- "$new" && mv -fT -- "$new" "$target"
 else
-  cat <"$new" >"$target"  # somebody else's, who is to keep it
+  cat <"$new" >"$target"  # another user's, who keeps it
 fi
 """
-"""sh: whole or not at all, where the name leads to, with the rights that it had."""
+"""sh: replace the target of the name atomically and keep its mode."""
 
 
 class Files:
@@ -51,8 +52,8 @@ class Files:
         self._clusters = clusters
 
     def list_folder(self, path: str, cluster: str | None = None) -> FileListing:
-        over_there = self._to(cluster)
-        told = _find(over_there, path, ["-maxdepth", "1"])
+        machine = self._to(cluster)
+        told = _find(machine, path, ["-maxdepth", "1"])
         folder, *entries = told
         if folder.kind != "folder":
             raise RequestError(f"{path} is not a folder.")
@@ -62,13 +63,13 @@ class Files:
         return _entry(self._to(cluster), path)
 
     def read_file(self, path: str, cluster: str | None = None) -> FileContent:
-        over_there = self._to(cluster)
-        entry = _entry(over_there, path)
+        machine = self._to(cluster)
+        entry = _entry(machine, path)
         if entry.kind != "file":
-            raise RequestError(f"{path} is not a file that can be read.")
+            raise RequestError(f"{path} is not a file.")
         content = None
         if entry.size_bytes <= MOST_BYTES:
-            content = over_there.read(_absolute(path), 0, MOST_BYTES + 1)
+            content = machine.read(_absolute(path), 0, MOST_BYTES + 1)
             if content is None:
                 raise _missing(path)
         if content is None or len(content) > MOST_BYTES:
@@ -78,33 +79,33 @@ class Files:
     def write_file(self, path: str, content: bytes, cluster: str | None = None) -> FileEntry:
         if len(content) > MOST_BYTES:
             raise _too_large(path, "push")
-        over_there = self._to(cluster)
+        machine = self._to(cluster)
         argv = ["/bin/sh", "-c", _WRITE, "sh", str(_absolute(path))]
         _done(
-            over_there.send(argv, [content]),
+            machine.send(argv, [content]),
             path,
             f"Cannot write {path} on the cluster.",
         )
-        return _entry(over_there, path)
+        return _entry(machine, path)
 
     def make_folder(self, path: str, cluster: str | None = None) -> FileEntry:
-        over_there = self._to(cluster)
+        machine = self._to(cluster)
         _done(
-            over_there.run(["mkdir", "--", str(_absolute(path))]),
+            machine.run(["mkdir", "--", str(_absolute(path))]),
             path,
             f"Cannot create {path} on the cluster.",
         )
-        return _entry(over_there, path)
+        return _entry(machine, path)
 
     def rename_file(self, path: str, to: str, cluster: str | None = None) -> FileEntry:
-        over_there = self._to(cluster)
+        machine = self._to(cluster)
         code = f'{_FREE}mv -nT -- "$1" "$2"'
         argv = ["/bin/sh", "-c", code, "sh", str(_absolute(path)), str(_absolute(to))]
-        done = over_there.run(argv)
+        done = machine.run(argv)
         if done.returncode == _TAKEN:
-            raise RequestError(f"{to} is there already.")
+            raise RequestError(f"{to} already exists.")
         _done(done, path, f"Cannot rename {path} on the cluster.")
-        return _entry(over_there, to)
+        return _entry(machine, to)
 
     def remove_file(self, path: str, cluster: str | None = None) -> None:
         code = 'if [ -d "$1" ] && ! [ -L "$1" ]; then rmdir -- "$1"; else rm -f -- "$1"; fi'
@@ -120,22 +121,22 @@ class Files:
 
 
 def _absolute(path: str) -> PurePosixPath:
-    """Return the path. RequestError: it is not absolute, or holds `..` or a NUL."""
+    """Return the path. RequestError: not absolute, or contains `..` or a NUL."""
     if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
         raise RequestError(f"{path!r} is not an absolute path.")
     return PurePosixPath(path)
 
 
-def _entry(over_there: Transport, path: str) -> FileEntry:
-    return _find(over_there, path, ["-maxdepth", "0"])[0]
+def _entry(machine: Transport, path: str) -> FileEntry:
+    return _find(machine, path, ["-maxdepth", "0"])[0]
 
 
-def _find(over_there: Transport, path: str, how: Sequence[str]) -> list[FileEntry]:
-    """Return `path`'s entry, then those of its content. NotFoundError, FileAccessError."""
-    done = over_there.run(["find", "-L", str(_absolute(path)), *how, *_LOOK])
+def _find(machine: Transport, path: str, how: Sequence[str]) -> list[FileEntry]:
+    """Return the entry of `path`, then those of its content. NotFoundError, FileAccessError."""
+    done = machine.run(["find", "-L", str(_absolute(path)), *how, *_LOOK])
     told = [_read(one) for one in done.stdout.split(b"\0")[:-1]]
     entries = [one for one in told if one is not None]
-    # What cannot be looked at in a folder is not shown, and no reason to show nothing.
+    # Unreadable entries of a folder are left out.
     if not entries or (done.returncode != 0 and len(entries) == 1):
         _done(done, path, f"Cannot read {path} on the cluster.")
         raise _missing(path)
@@ -143,10 +144,10 @@ def _find(over_there: Transport, path: str, how: Sequence[str]) -> list[FileEntr
 
 
 def _read(told: bytes) -> FileEntry | None:
-    """Return the entry; None: its name is not UTF-8, or find did not write this."""
+    """Return the entry; None: the name is not UTF-8, or find did not write this."""
     try:
         kind, size, modified, name = told[1:].decode().split("\t", 3)
-    except ValueError:  # that of UTF-8 too
+    except ValueError:  # including invalid UTF-8
         return None
     modified_s = optional_float(modified)
     if modified_s is None or not _SIZE.fullmatch(size):
@@ -170,11 +171,11 @@ def _done(done: Completed, path: str, refusal: str) -> None:
 
 
 def _missing(path: str) -> NotFoundError:
-    return NotFoundError(f"There is no {path} on the cluster.")
+    return NotFoundError(f"Found no {path} on the cluster.")
 
 
 def _too_large(path: str, verb: str) -> RequestError:
     return RequestError(
-        f"{path} is larger than {MOST_BYTES // 1000000} MB, which is too much for a browser.",
-        hint=f"`%slurm {verb}` takes files of any size.",
+        f"{path} is larger than {MOST_BYTES // 1000000} MB.",
+        hint=f"Use `%slurm {verb}` for larger files.",
     )

@@ -1,7 +1,7 @@
-"""The folder of this machine that goes with a recipe: what of it is pushed, and its digest.
+"""The local folder of a recipe.
 
-It is pushed with the job that makes the image, as `--push` pushes a folder. `.dockerignore` says
-what stays behind, and `.gitignore` nothing: a recipe often copies what git is not to keep.
+It is pushed with the build job like a `--push` folder, but with the patterns of `.dockerignore`: a
+recipe often copies files that `.gitignore` excludes.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_slurm.errors import FileAccessError, RequestError
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.formatting import size
 from jupyter_slurm.jobs.cluster.transfers import pushed_folder
-from jupyter_slurm.readable import size
 from jupyter_slurm.transport.files.ignore import ALWAYS, Exclusion, Patterns
 from jupyter_slurm.transport.files.manifest import Listing, scan
 
 _MOST_BYTES = 4 << 30
-"""Larger folders are refused: beside a notebook often lie data that would fill the quota there."""
+"""Larger folders are refused: the data beside a notebook would fill the quota on the cluster."""
 _IGNORE = ".dockerignore"
 
 
@@ -29,18 +29,17 @@ _IGNORE = ".dockerignore"
 class Files:
     folder: str
     exclude: tuple[str, ...]
-    """Patterns, as in .gitignore, of what is not pushed."""
+    """.gitignore patterns."""
     digest: str
-    """Equal for the same names with the same contents."""
+    """Changes with the name, size, time or `x` bit of any file."""
 
 
 def files_in(folder: str | None, notebook: str | None) -> Files:
-    """Look at the folder. The `notebook` in it stays behind: it changes whenever it is saved.
-    RequestError; NotFoundError; FileAccessError."""
+    """Read the folder, without `notebook`, which changes with every save. RequestError;
+    NotFoundError."""
     if folder is None:
         raise RequestError(
-            "The recipe copies files, but no folder has them.",
-            hint="Name the folder: ImageSpec(folder=…).",
+            "The recipe copies files, but no folder is given.", hint="Set ImageSpec(folder=…)."
         )
     top = pushed_folder(folder)
     exclude = ["!*", *(f"{name.decode()}/" for name in sorted(ALWAYS))]
@@ -51,17 +50,15 @@ def files_in(folder: str | None, notebook: str | None) -> Files:
     total = sum(entry.size_bytes for entry in found.entries.values() if entry.kind == "file")
     if total > _MOST_BYTES:
         raise RequestError(
-            f"{top} has {size(total)}, and an image takes at most {size(_MOST_BYTES)} along.",
-            hint="Name a folder with what the image needs, --push DIR, or leave the rest out in "
-            ".dockerignore.",
+            f"{top} has {size(total)}; an image takes at most {size(_MOST_BYTES)}.",
+            hint="Name a smaller folder (--push DIR), or exclude files in .dockerignore.",
         )
-    return Files(str(top), tuple(exclude), _digest(top, found))
+    return Files(str(top), tuple(exclude), _digest(found))
 
 
 def _dockerignore(file: Path) -> list[str]:
-    """Return the patterns of a .dockerignore as those of a .gitignore: they begin at the top and
-    mean a folder with all in it (`/**`), and one that takes a file back does so in a folder that is
-    left out, too."""
+    """Translate the patterns of a .dockerignore to .gitignore: they are anchored, a folder means
+    all of its content (`/**`), and `!` also includes files of an excluded folder."""
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -83,19 +80,10 @@ def _dockerignore(file: Path) -> list[str]:
     return patterns
 
 
-def _digest(top: Path, found: Listing) -> str:
+def _digest(found: Listing) -> str:
     whole = hashlib.sha256()
-    for name, entry in sorted(found.entries.items()):
-        content, runs = entry.link, False
-        if entry.kind == "file":
-            runs = bool(entry.mode & stat.S_IXUSR)
-            try:
-                with (top / os.fsdecode(name)).open("rb") as file:
-                    content = hashlib.file_digest(file, "sha256").digest()
-            except OSError as exc:
-                raise FileAccessError(
-                    f"{top / os.fsdecode(name)} cannot be read: {exc.strerror or exc}.",
-                    hint="Make it readable, or leave it out in .dockerignore.",
-                ) from exc
-        whole.update(repr((name, entry.kind, runs, content)).encode())
+    for name, one in sorted(found.entries.items()):
+        of_file = (one.size_bytes, one.mtime_ns, bool(one.mode & stat.S_IXUSR))
+        known = of_file if one.kind == "file" else one.link
+        whole.update(repr((name, one.kind, known)).encode())
     return whole.hexdigest()

@@ -1,8 +1,7 @@
-"""Images on a cluster: those there are, and how another one is made, by a job like any other.
+"""Images on a cluster: list, build, pull, remove.
 
-Knows no tool (`containers.making`) and no names of files (`image_store.py`). An image that is
-there already, made from the same recipe, is not made again; one that is being made is not made
-twice.
+A job builds an image with a script of `containers.builders`, unless the image exists from the same
+recipe or is being built.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 
 from jupyter_slurm.containers import image_folder
+from jupyter_slurm.containers.builders import BUILDERS, WITHIN_SLURM, Builder, builder_for
+from jupyter_slurm.containers.builders.script import NewImage, render
 from jupyter_slurm.containers.images import name_of
-from jupyter_slurm.containers.making import MAKERS, WITHIN_SLURM, Maker, maker_for
-from jupyter_slurm.containers.making.script import NewImage, render
 from jupyter_slurm.containers.recipe import read_recipe
 from jupyter_slurm.containers.references import Reference, parse_reference
 from jupyter_slurm.errors import NotFoundError, RequestError
@@ -24,7 +23,7 @@ from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.image_files import Files, files_in
 from jupyter_slurm.jobs.cluster.image_store import ImageStore
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.wire import (
     Image,
     ImageBuild,
@@ -38,14 +37,16 @@ from jupyter_slurm.wire import (
 
 
 class Images:
-    """These calls are those of `api.Api` with the same names."""
+    """The calls of `api.Api` with the same names."""
 
-    def __init__(self, book: Book, clusters: Clusters, submit: Callable[[JobSpec], Job]) -> None:
-        self._book = book
+    def __init__(
+        self, registry: JobRegistry, clusters: Clusters, submit: Callable[[JobSpec], Job]
+    ) -> None:
+        self._registry = registry
         self._clusters = clusters
         self._submit = submit
         self._making: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        """By cluster: two callers that ask for the same image at once get one job."""
+        """By cluster: concurrent requests for the same image share one job."""
 
     def images(self, cluster: str | None = None) -> list[Image]:
         known = self._clusters.named(cluster)
@@ -81,27 +82,27 @@ class Images:
         digest: str,
         base: str | None,
         files: Files | None,
-        text: Callable[[Maker, str], str],
+        text: Callable[[Builder, str], str],
     ) -> ImageBuild:
-        maker, store = maker_for(runtime), cluster.image_store()
-        record = store.record(name, maker.tool)
+        builder, store = builder_for(runtime), cluster.image_store()
+        record = store.record(name, builder.tool)
         if record is not None and record.digest == digest and not spec.again and store.has(record):
-            return ImageBuild(image=_image(store, maker.tool, record))
+            return ImageBuild(image=_image(store, builder.tool, record))
         version = image_folder.version(digest, spec.id if spec.again else None)
-        new = NewImage(str(store.path), name, maker.tool, digest, base, version, spec.again)
+        new = NewImage(str(store.path), name, builder.tool, digest, base, version, spec.again)
         image = Image(
             name=name,
             origin=ImageOrigin.PULLED if spec.recipe is None else ImageOrigin.BUILT,
             path=str(store.path / new.stem),
-            tool=maker.tool,
+            tool=builder.tool,
             base=base,
             digest=digest,
         )
         mark = f"image {cluster.name} {image.path}"
-        for one in self._book.live():
+        for one in self._registry.live():
             if one.job.fingerprint == mark:
                 return ImageBuild(image=image, job=one.job)
-        code = render(new, maker.suffixes, text(maker, version))
+        code = render(new, builder.suffixes, text(builder, version))
         on_login = cluster.profile.build_on == "login" and runtime not in WITHIN_SLURM
         job = _job(spec, cluster.name, name, code, mark, files, on_login=on_login)
         return ImageBuild(image=image, job=self._submit(job))
@@ -116,59 +117,67 @@ class Images:
         }
         if not found:
             raise NotFoundError(
-                f"There is no image {name!r} that was built or pulled here.",
-                hint="`%slurm image ls` lists them; those of the site cannot be removed.",
+                f"No image {name!r} was built or pulled here.",
+                hint="List images with `%slurm image ls`. Images of the site cannot be removed.",
             )
         nodes: set[str] = set()
         for tool, one in found:
-            suffixes = next(maker.suffixes for maker in MAKERS.values() if maker.tool == tool)
+            suffixes = next(
+                builder.suffixes for builder in BUILDERS.values() if builder.tool == tool
+            )
             nodes |= set(store.remove(one, tool, suffixes))
         return ImageRemoval(held_on=tuple(sorted(nodes)))
 
 
-_Plan = tuple[str, str, str | None, Files | None, Callable[[Maker, str], str]]
+_Plan = tuple[str, str, str | None, Files | None, Callable[[Builder, str], str]]
 
 
 def _built(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
-    """Return name, digest, base, the files that go with the recipe and the maker's text.
-    RequestError; NotFoundError: the base, or the folder of the files."""
-    maker = maker_for(runtime)
+    """Return name, digest, base, the recipe's files and the build script. RequestError;
+    NotFoundError: no base image or folder."""
+    builder = builder_for(runtime)
     image_folder.check_name(spec.name)
     pushes = spec.push is not None
-    recipe = read_recipe(spec.recipe or "", spec.base, maker.reads, runtime, pushes=pushes)
-    base = None if recipe.base is None else _base(recipe.base, cluster, runtime, maker)
-    maker.build(recipe, base, "0" * 12)  # refused here and now if it must be
+    recipe = read_recipe(spec.recipe or "", spec.base, builder.reads, runtime, pushes=pushes)
+    base = None if recipe.base is None else _base(recipe.base, cluster, runtime, builder)
+    builder.build(recipe, base, "0" * 12)  # rejects an invalid recipe now
     files = files_in(spec.push or spec.folder, spec.notebook) if recipe.has_files else None
     return (
         spec.name,
-        recipe.digest(base, maker.tool, files.digest if files else None),
+        recipe.digest(base, builder.tool, files.digest if files else None),
         recipe.base,
         files,
-        lambda maker, version: maker.build(recipe, base, version),
+        lambda builder, version: builder.build(recipe, base, version),
     )
 
 
 def _pulled(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
     if not spec.base:
-        raise RequestError("Which image is to be pulled?")
-    # As `--image` reads it: a name that the profile gives to another registry's image is that one.
+        raise RequestError("Name the image to pull.")
+    # As in `--image`: the profile may use the name for an image of another registry.
     reference = parse_reference(cluster.profile.images.get(spec.base, spec.base))
-    digest = image_folder.reference_digest(str(reference), maker_for(runtime).tool)
-    return str(reference), digest, None, None, lambda maker, version: maker.pull(reference, version)
+    digest = image_folder.reference_digest(str(reference), builder_for(runtime).tool)
+    return (
+        str(reference),
+        digest,
+        None,
+        None,
+        lambda builder, version: builder.pull(reference, version),
+    )
 
 
 def _of_the_site(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> Image | None:
-    """Return the site's own image of that name, which jobs would run in whatever is pulled."""
+    """Return the site's own image of that name, which jobs would prefer to a pulled one."""
     name = spec.base or ""
-    path = PurePosixPath(_base(name, cluster, runtime, maker_for(runtime))) if name else None
+    path = PurePosixPath(_base(name, cluster, runtime, builder_for(runtime))) if name else None
     if path is None or not path.is_absolute() or path.parent == cluster.image_store().path:
         return None
     return Image(name=name, origin=ImageOrigin.SITE, path=str(path))
 
 
-def _base(wanted: str, cluster: SlurmCluster, runtime: str, maker: Maker) -> str:
+def _base(wanted: str, cluster: SlurmCluster, runtime: str, builder: Builder) -> str:
     def fetched(reference: Reference) -> str | None:
-        return maker.named(reference)
+        return builder.named(reference)
 
     return cluster.find_image(wanted, runtime, fetched)
 
@@ -186,7 +195,7 @@ def _job(
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", name.rpartition("/")[2])[:48]
     options = {} if on_login else dict(spec.options)
     if files:
-        options.pop("chdir", None)  # the script begins where its files are
+        options.pop("chdir", None)  # the script starts in the folder of its files
     return ProgramSpec(
         id=spec.id,
         name=f"image-{label}",

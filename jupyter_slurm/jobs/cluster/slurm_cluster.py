@@ -1,6 +1,6 @@
-"""One cluster's Slurm commands: run with the right environment, counted, their failures named.
+"""Run and count one cluster's Slurm commands, and explain their failures.
 
-The only place where a Slurm command is run. What the commands mean is in `slurm/`.
+Slurm's commands run only here. `slurm/` has their argv and parsers.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from jupyter_slurm import containers
-from jupyter_slurm.containers.enroot_containers import EnrootContainers
 from jupyter_slurm.containers.image_folder import tool_of
 from jupyter_slurm.containers.images import find_image, name_of
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.errors import CommandError, ControllerError, RequestError
-from jupyter_slurm.jobs.cluster.image_store import ImageStore
-from jupyter_slurm.jobs.cluster.site_images import site_images
+from jupyter_slurm.jobs.cluster.image_store import ImageStore, site_images
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.fields import SLURM_ENV, sealed
@@ -38,19 +36,19 @@ _SECRET_BYTES = 8
 
 
 class ClusterAccess(NamedTuple):
-    """The transport to a cluster's machine, and the connection below it."""
+    """The transport to a cluster's machine, and its connection."""
 
     transport: Transport
     connection: SshConnection | None = None
-    """None: it is this machine."""
+    """None: this machine."""
 
     @classmethod
     def to(cls, profile: ClusterProfile, on_change: Callable[[], None]) -> Self:
-        """Return an access that opens nothing yet. It calls `on_change`, in any thread, whenever
-        the connection is opened, lost or closed. ConfigError: the ssh configuration."""
+        """Return an access without connecting. `on_change` is called, in any thread, whenever the
+        connection opens, drops or closes. ConfigError: invalid ssh configuration."""
         if profile.host is None:
             return cls(LocalTransport(path=profile.path, env=profile.env))
-        # Only users of a remote cluster pay for these imports.
+        # Imported only for remote clusters.
         from jupyter_slurm.transport.ssh.connection import SshConnection  # noqa: PLC0415
         from jupyter_slurm.transport.ssh.route import route  # noqa: PLC0415
         from jupyter_slurm.transport.ssh.transport import SshTransport  # noqa: PLC0415
@@ -60,7 +58,7 @@ class ClusterAccess(NamedTuple):
         return cls(SshTransport(connection, path=profile.path, env=profile.env), connection)
 
     def again(self, old: ClusterProfile, new: ClusterProfile) -> Self | None:
-        """Return this access, made for `old`, as `new` needs it; None: another has to be made."""
+        """Return this access for the profile `new`; None: it needs another one."""
         if _differ(old, new, "host", "user", "port", "jump", "hint"):
             return None
         if not _differ(old, new, "path", "env"):
@@ -79,7 +77,7 @@ class ClusterAccess(NamedTuple):
             self.connection.close()
 
     def leave(self) -> None:
-        """Close it, but leave a login that needed a person to the next agent."""
+        """Close the access, but keep a login that needed answers for the next agent."""
         self.transport.close()
         if self.connection is not None:
             self.connection.leave()
@@ -90,7 +88,7 @@ def _differ(old: ClusterProfile, new: ClusterProfile, *settings: str) -> bool:
 
 
 class SlurmCluster:
-    """A profile, the access to its machine, and how often each command was run there."""
+    """A profile, the access to its machine, and the number of runs of each command."""
 
     def __init__(self, profile: ClusterProfile, access: ClusterAccess) -> None:
         self.profile = profile
@@ -100,7 +98,7 @@ class SlurmCluster:
         self._lock = threading.Lock()
         self._srun_lock = threading.Lock()
         self._srun_said: dict[str, tuple[int, str]] = {}
-        """By option: by which connection srun was asked, and what it said."""
+        """By option: the connection, and srun's output on it."""
 
     @property
     def name(self) -> str:
@@ -112,20 +110,21 @@ class SlurmCluster:
         return home / root[2:] if root.startswith("~/") else PurePosixPath(root)
 
     def check_configuration(self, slurm_conf: str | None) -> None:
-        """Raise RequestError where sbatch, typed by the user, would go by another configuration
-        than ours. `slurm_conf`: SLURM_CONF where the user submits; None: it is not set there."""
+        """Raise RequestError if the user's sbatch would use another configuration than ours.
+        `slurm_conf`: SLURM_CONF of the submitting process; None: not set."""
         if slurm_conf is not None and self.profile.misses(slurm_conf):
             raise RequestError(
-                f"SLURM_CONF is {slurm_conf} where you submit, and the profile of {self.name} "
-                "says nothing of it: the job would not go where your sbatch goes.",
-                hint="Describe that cluster: `jupyter slurm clusters add NAME --host '' --env "
+                f"SLURM_CONF is {slurm_conf} here but not in the profile of {self.name}: the job "
+                "would go to another cluster than with your sbatch.",
+                hint="Add that cluster: `jupyter slurm clusters add NAME --host '' --env "
                 f"SLURM_CONF={shlex.quote(slurm_conf)}`.",
             )
 
     def find_image(
         self, image: str, runtime: str, fetched: Callable[[Reference], str | None]
     ) -> str:
-        """Return the path of an image of this cluster, or what `fetched` says. NotFoundError."""
+        """Return the path of an image on this cluster, or the result of `fetched`.
+        NotFoundError."""
         tool, known = tool_of(runtime), containers.runtime_named(runtime)
         return find_image(
             image,
@@ -141,15 +140,14 @@ class SlurmCluster:
                 *self.image_store().names(tool),
                 *(name_of(path.name) for path in self.site_images(runtime)),
             ],
-            has_containers=isinstance(known, EnrootContainers),
         )
 
     def site_images(self, runtime: str) -> list[PurePosixPath]:
-        """Return the paths of what the runtime can run in the profile's folders of images."""
+        """Return the paths of images for the runtime in the profile's image folders."""
         return site_images(self.transport, self.profile.image_dirs, runtime)
 
     def image_store(self) -> ImageStore:
-        """Return our own folder of images."""
+        """Return our own image folder."""
         beside = PurePosixPath(self.profile.job_root).parent / "images"
         return ImageStore(self.transport, self.profile.image_dir or str(beside))
 
@@ -160,9 +158,9 @@ class SlurmCluster:
     def run(
         self, argv: Sequence[str], timeout_s: float | None = None, stdin: bytes = b""
     ) -> Completed:
-        """Return the command's output, failed or not. ControllerError: it did not answer.
+        """Run a command and return its output, even if it failed. ControllerError: no answer.
 
-        The separators of its format are sealed on the way there, and plain again in what it said.
+        The separators of its format are protected by a secret (`sealed`), and plain in the output.
         """
         self._count(argv[0])
         limit_s = timeout_s or self.profile.command_timeout_s
@@ -174,7 +172,7 @@ class SlurmCluster:
         return done._replace(stdout=command.opened(done.stdout))
 
     def run_as_written(self, argv: Sequence[str]) -> Completed:
-        """Run as `run` does, but with times printed for people, as in a terminal."""
+        """As `run`, but with times for humans, as in a terminal."""
         self._count(argv[0])
         try:
             return self.transport.run(argv, timeout_s=self.profile.command_timeout_s)
@@ -182,57 +180,58 @@ class SlurmCluster:
             raise _silent(self.name, argv, str(exc)) from exc
 
     def ask(self, argv: Sequence[str]) -> bytes:
-        """Return the command's output. ControllerError: not known; CommandError: it refused."""
+        """Return the command's output. ControllerError: no answer; CommandError: it failed."""
         done = self.run(argv)
         if done.returncode == 0:
             return done.stdout
         words = done.stderr.decode(errors="replace").strip()
         rejection = explain_rejection(words)
         if rejection is not None and rejection.category == "transient":
-            raise ControllerError(rejection.sentence, hint=rejection.advice, detail=words)
+            raise ControllerError(
+                f"`{argv[0]}` failed on {self.name}: {rejection.text}", hint=rejection.hint
+            )
         if rejection is not None and rejection.category == "ambiguous":
             raise _silent(self.name, argv, words)
         raise CommandError(
             f"`{argv[0]}` failed on {self.name} (exit code {done.returncode}).",
             detail=words or None,
-            hint=rejection.advice if rejection is not None and rejection.known else None,
+            hint=rejection.hint if rejection is not None else None,
         )
 
     def deliver(
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
     ) -> Completed:
-        """Put a job's folder in place and run `argv`, which calls sbatch, in it.
+        """Create a job's folder with `files` and run `argv`, which calls sbatch, in it.
 
-        ControllerError: sbatch did not end in time; the job may have been taken.
+        ControllerError: sbatch did not end in time; Slurm may have accepted the job.
         """
         self._count("sbatch")
         limit_s = self.profile.submit_timeout_s
         try:
-            return self.transport.deliver(folder, files, argv, timeout_s=limit_s)
+            return self.transport.upload_and_run(folder, files, argv, timeout_s=limit_s)
         except TimedOutError as exc:
             raise _silent(self.name, ["sbatch"], str(exc)) from exc
 
-    def converse(self, program: str, argv: Sequence[str]) -> socket.socket:
-        """Converse as `Transport.converse` does; `program`: the Slurm command that `argv` runs."""
+    def open_stream(self, program: str, argv: Sequence[str]) -> socket.socket:
+        """Call `Transport.open_stream`; `program`: the Slurm command that `argv` runs."""
         self._count(program)
-        return self.transport.converse(argv)
+        return self.transport.open_stream(argv)
 
     def on_terminal(
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
     ) -> list[str]:
-        """Prepare `argv`, which calls srun, as `Transport.on_terminal` does."""
+        """Prepare `argv`, which calls srun, as `Transport.on_terminal`."""
         self._count("srun")
         return self.transport.on_terminal(folder, files, argv)
 
     def srun_version(self) -> SlurmVersion | None:
-        """Return srun's version, asked for once in each connection: what depends on it
-        (`slurm/srun.py`) changes only between releases years apart. None: it is not told now."""
+        """Return srun's version, cached per connection: its features (`slurm/srun.py`) rarely
+        change. None: unknown now."""
         said = self._srun("--version")
         return None if said is None else parse_version(said)
 
     def mpi_types(self) -> tuple[str, ...]:
-        """Return the ways in which ranks of MPI find each other here, best first; asked for once in
-        each connection. (): srun names none, or does not tell."""
+        """Return the MPI types of srun, best first, cached per connection. (): none, or unknown."""
         return srun.parse_mpi_types(self._srun("--mpi=list") or "")
 
     def _srun(self, option: str) -> str | None:
@@ -243,7 +242,7 @@ class SlurmCluster:
                 done = self.run(["srun", option])
                 if done.returncode != 0:
                     return None
-                said = done.stdout + done.stderr  # some releases list the types of MPI as errors
+                said = done.stdout + done.stderr  # some releases list MPI types on stderr
                 self._srun_said[option] = (now, said.decode(errors="replace"))
             return self._srun_said[option][1]
 
@@ -255,15 +254,15 @@ class SlurmCluster:
 def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
     return ControllerError(
         f"Slurm's controller on {name} does not answer `{argv[0]}`.",
-        hint="Nothing is lost, it is asked again. `scontrol ping` tells whether it is up.",
+        hint="Check it with `scontrol ping`; the agent retries.",
         detail=words or None,
     )
 
 
 def silent_sbatch(name: str, said: str) -> ControllerError:
-    """Return the error for an sbatch that was called and tries on."""
+    """Return the error for a running sbatch without an answer."""
     return ControllerError(
         f"The `sbatch` on {name} has not answered yet.",
-        hint="It tries for some minutes. `scontrol ping` tells whether the controller is up.",
+        hint="Check the controller with `scontrol ping`; sbatch retries for some minutes.",
         detail=said or None,
     )

@@ -1,8 +1,8 @@
-"""One file per kind of job, and the registry of all: adding a kind adds a file, and a line here."""
+"""The kinds of jobs: one file each, and this registry."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -13,7 +13,7 @@ from jupyter_slurm.jobs.kinds.lab import Lab
 from jupyter_slurm.jobs.kinds.program import Program
 from jupyter_slurm.jobs.kinds.script import Script
 from jupyter_slurm.jobs.kinds.session import Session
-from jupyter_slurm.wire import Job, JobKind, SpecT
+from jupyter_slurm.wire import JobKind, SpecT
 
 KINDS: Mapping[JobKind, Kind[Any]] = MappingProxyType(
     {
@@ -28,22 +28,17 @@ KINDS: Mapping[JobKind, Kind[Any]] = MappingProxyType(
 
 
 class _HasKind(Protocol):
-    """Has a kind, as `JobSpec` and `Job` do."""
+    """`JobSpec` or `Job`."""
 
     @property
     def kind(self) -> JobKind: ...
 
 
 def kind_of(job: _HasKind) -> Kind[Any]:
-    """Return what the job's kind decides."""
+    """Return the job's kind."""
     return KINDS[job.kind]
 
 
 def kind_for(spec: type[SpecT]) -> Kind[SpecT]:
-    """Return the kind of job whose spec is of that type."""
+    """Return the kind of jobs with that type of spec."""
     return next(kind for kind in KINDS.values() if kind.spec is spec)
-
-
-def jobs_of(kind: JobKind, jobs: Iterable[Job]) -> list[Job]:
-    """Return the jobs of that kind, in their order."""
-    return [job for job in jobs if job.kind is kind]

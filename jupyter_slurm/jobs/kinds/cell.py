@@ -1,4 +1,4 @@
-"""Say what a cell is: Python code, run once by node/runner.py. PURE."""
+"""Cells: Python code, run once by node/runner.py. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import msgspec
 from msgspec.structs import replace
 
 from jupyter_slurm.errors import MalformedError, RequestError
-from jupyter_slurm.foreign import Moment, read_json
+from jupyter_slurm.formatting import moment
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, RANKED, Files
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.readable import moment
 from jupyter_slurm.slurm.units import NODE_NAME
+from jupyter_slurm.untrusted_json import Moment, read_json
 from jupyter_slurm.wire import CellJob, CellSpec, DashboardName, Job
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Cell(ByPython[CellSpec]):
-    """A cell, in a job of its own or in a session."""
+    """A cell in a job of its own or in a session."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ class Cell(ByPython[CellSpec]):
     is_python = True
     runner = rank_runner = layout.RUNNER
     code_file = layout.CELL
-    has_records = True
+    uses_runner = True
     has_result = True
 
     def completed(self, spec: CellSpec, profile: ClusterProfile) -> CellSpec:
@@ -50,8 +50,7 @@ class Cell(ByPython[CellSpec]):
         _check_launch(spec)
         if spec.tensorboard is not None and spec.session is not None:
             raise RequestError(
-                "TensorBoard runs as long as its job, so --tensorboard is not for a cell of a "
-                "session.",
+                "A cell of a session cannot have --tensorboard.",
                 option="tensorboard",
             )
 
@@ -86,7 +85,7 @@ class Cell(ByPython[CellSpec]):
 
 
 class _Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that the engine goes on without: it was lost, or the engine has ended there."""
+    """A node that was lost, or on which the engine ended."""
 
     node: Annotated[str, msgspec.Meta(pattern=rf"\A{NODE_NAME}\Z")]
     was_lost: bool
@@ -100,37 +99,36 @@ def _losses(tail: bytes) -> Iterator[_Loss]:
 
 
 class _LaunchProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """What node/launch.py tells once all nodes are there."""
+    """The line of node/launch.py after all nodes have connected."""
 
     ranks: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 def _check_launch(spec: CellSpec) -> None:
-    """Raise RequestError for what only a job on many nodes can have, or not even that."""
+    """Check the options of a job on many nodes. RequestError."""
     if spec.names_gather and spec.launch not in RANKED:
         raise RequestError(
-            "--gather collects a variable of each rank, so it needs `--launch torchrun` or "
-            "`--launch mpi`.",
-            hint="" if spec.session is None else "Its session was started with neither.",
+            "--gather needs `--launch torchrun` or `--launch mpi`.",
+            hint="" if spec.session is None else "Start the session with one of them.",
             option="gather",
         )
     if both := sorted({*spec.names_gather} & {*spec.names_out}):
         raise RequestError(
-            f"{both[0]} is named by --out and by --gather.",
-            hint="--out brings that of rank 0 alone, --gather a list over all ranks.",
+            f"{both[0]} is in both --out and --gather.",
+            hint="--out returns the value of rank 0, --gather a list over all ranks.",
             option="gather",
         )
     if spec.max_restarts and spec.launch != "torchrun":
         raise RequestError(
-            "Only torchrun starts ranks again: `--max-restarts` needs `--launch torchrun`.",
+            "`--max-restarts` needs `--launch torchrun`.",
             option="max-restarts",
         )
     if spec.max_restarts < 0:
-        raise RequestError("--max-restarts is a number from 0 on.", option="max-restarts")
+        raise RequestError("--max-restarts must be 0 or more.", option="max-restarts")
 
 
 def task(spec: CellSpec) -> bytes:
-    """Return what the runner has to know besides the cell's text."""
+    """Return the runner's task."""
     return msgspec.json.encode(
         {
             "id": spec.id,
@@ -144,7 +142,7 @@ def task(spec: CellSpec) -> bytes:
 
 
 def own_files(spec: CellSpec) -> dict[str, bytes | Path]:
-    """Return what is of this cell alone, its key still empty."""
+    """Return the cell's own files, with an empty key."""
     files: dict[str, bytes | Path] = {
         layout.CELL: spec.code.encode(),
         layout.TASK: task(spec),
@@ -156,8 +154,8 @@ def own_files(spec: CellSpec) -> dict[str, bytes | Path]:
 
 
 def runner_files(*, variables: bool) -> dict[str, bytes]:
-    """Return node/runner.py with all that it imports."""
-    # Front ends read traits and send nothing; payload loads importlib.metadata, which is slow.
+    """Return node/runner.py and the modules that it imports."""
+    # Front ends only read traits, and payload's import of importlib.metadata is slow.
     from jupyter_slurm.jobs.submission import payload  # noqa: PLC0415
 
     files = dict(payload.needed_files(variables))

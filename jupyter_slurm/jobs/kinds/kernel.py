@@ -1,4 +1,4 @@
-"""Say what a kernel is: an ipykernel on the node, for a client here. PURE."""
+"""Kernels: an ipykernel on the node, for a client on this machine. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.formatting import duration
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import RANKED, Explained, Files, socket_name
-from jupyter_slurm.readable import duration
 from jupyter_slurm.wire import KernelJob, KernelSpec
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jupyter_slurm.profiles.profile import ClusterProfile
 
 _IDLE = re.compile(
-    r"^jupyter-slurm: nobody has been connected to the kernel for (?P<time_s>[0-9]{1,9}) s",
+    r"^jupyter-slurm: no client was connected to the kernel for (?P<time_s>[0-9]{1,9}) s",
     re.MULTILINE,
 )
 _NO_IPYKERNEL_EXIT = 65
@@ -29,8 +29,8 @@ _NO_IPYKERNEL = re.compile(
     r"^jupyter-slurm: this Python has no ipykernel: (?P<python>.+) lacks (?P<packages>.+)$",
     re.MULTILINE,
 )
-_DIES = re.compile(r"^jupyter-slurm: the kernel dies as soon as it has begun", re.MULTILINE)
-"""These match what `node/kernel.py` prints."""
+_DIES = re.compile(r"^jupyter-slurm: the kernel dies as soon as it has started", re.MULTILINE)
+"""Output lines of `node/kernel.py`."""
 
 
 class Kernel(ByPython[KernelSpec]):
@@ -38,19 +38,17 @@ class Kernel(ByPython[KernelSpec]):
 
     spec = KernelSpec
     job = KernelJob
-    command = "kernel add"
-    usual_name = "kernel"
-    idle_without = "in which nobody is connected"
+    idle_without = "without a connected client"
     runner = layout.KERNEL
     node_files = ("framing", "kernel", "private_folder")
     listens = True
-    ends_by_request = True
+    is_service = True
 
     def check(self, spec: KernelSpec) -> None:
         if spec.launch in RANKED:
             raise RequestError(
-                f"`--launch {spec.launch}` runs code in many ranks, and a kernel is one process.",
-                hint="Use it for a cell or a session. A kernel can have Ray or Dask.",
+                f"A kernel is one process, so it cannot have `--launch {spec.launch}`.",
+                hint="Use it for a cell or a session. A kernel can have ray or dask.",
                 option="launch",
             )
 
@@ -61,11 +59,11 @@ class Kernel(ByPython[KernelSpec]):
         task = {"socket": socket_name(spec.id), "idle_s": spec.idle_s}
         return {**super().files(spec, job), layout.TASK: msgspec.json.encode(task)}
 
-    def why_well(self, evidence: Evidence) -> str:
+    def success_reason(self, evidence: Evidence) -> str:
         idle = _IDLE.search(evidence.log_tail)
         if idle is None:
-            return super().why_well(evidence)
-        return f"No client was connected to its kernel for {duration(float(idle['time_s']))}."
+            return super().success_reason(evidence)
+        return f"Stopped after {duration(float(idle['time_s']))} without a connected client."
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
         found = super().missing(log_tail, exit_code, bare=bare)
@@ -79,12 +77,12 @@ class Kernel(ByPython[KernelSpec]):
             else:
                 why = f"The image's Python has no ipykernel: {python} lacks {packages}."
             return why, (
-                "Take an image that has it, build one (`%%slurm_image NAME --from IMAGE` with the "
-                "line `pip install ipykernel`), or load a module that has it (--module)."
+                "Use an image that has it, build one (`%%slurm_image NAME --from IMAGE` with "
+                "`pip install ipykernel`), or load a module that has it (--module)."
             )
         if _DIES.search(log_tail):
             return (
-                "Its kernel died again and again as soon as it had begun.",
-                "Its output says why.",
+                "The kernel died repeatedly at its start.",
+                "See the job's output.",
             )
         return None

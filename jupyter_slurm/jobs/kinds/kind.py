@@ -1,4 +1,4 @@
-"""Define what of a job its kind decides, and what holds where a kind says nothing itself. PURE."""
+"""The base of all kinds of jobs, with the defaults. Pure."""
 
 from __future__ import annotations
 
@@ -19,102 +19,98 @@ if TYPE_CHECKING:
     from jupyter_slurm.profiles.profile import ClusterProfile
 
 Files = Mapping[str, bytes | Path]
-"""Name in the job's folder -> content, or a local file to move there."""
+"""Contents, or local files to move, by name in the job's folder."""
 Explained = tuple[str, str]
-"""Why a job failed, and what to do."""
+"""The reason for a failure, and a hint."""
 RANKED = ("torchrun", "mpi")
-"""The engines that run the code in each of many ranks; with the others it runs once."""
+"""The launchers that run the code in each of many ranks."""
 PROGRESS_BYTES = 4096
-"""Limits what is read of the end of a progress file; its last line always fits."""
+"""Bytes to read from the end of a progress file."""
 
 
 _WITH_DASHBOARD: tuple[DashboardName, ...] = ("ray", "dask")
-"""The engines that have one."""
+"""The engines with a dashboard."""
 
 
+SUCCEEDED = "Succeeded."
 SHUT_DOWN = "Shut down."
-"""The end of a lab, a session or a kernel by its user, whichever way."""
+"""The end of a lab, a session or a kernel by its user."""
 
 
 class Kind(Generic[SpecT]):
-    """One kind of job, without any state. The defaults are those of a program that just runs."""
+    """One kind of job, without state. The defaults are those of a program."""
 
     __slots__ = ()
 
     spec: ClassVar[type[JobSpec]]
-    """The spec that asks for a job of this kind: `SpecT`."""
+    """The spec of such a job: `SpecT`."""
     job: ClassVar[type[Job]]
     """The struct of such a job."""
 
-    # --- its words ---
+    # --- words ---
     noun: ClassVar[str] = "job"
-    """Names a job of this kind in a sentence."""
-    command: ClassVar[str] = ""
-    """Names the command whose words ask for one; "": those of `%%slurm` do."""
-    usual_name: ClassVar[str] = "cell"
-    """Names a job of which neither its user nor its notebook says how it is called."""
+    """The name of such a job in sentences."""
     idle_without: ClassVar[str] = "without a cell"
-    """Completes `ends after 30 min …`, where a job ends when it is idle."""
+    """The rest of `ends after 30 min …`, for jobs with an idle time."""
 
-    # --- what its spec may hold ---
-    is_as_written: ClassVar[bool] = False
-    """It is handed to sbatch as its user wrote it, with no script and no file of ours: only Slurm
-    knows its name, start, output, usage and end."""
+    # --- the spec ---
+    is_raw_script: ClassVar[bool] = False
+    """Passed to sbatch unchanged, without our script: only Slurm knows its start, end and usage."""
     is_python: ClassVar[bool] = False
-    """Its code is Python, compiled before it is sent: variables travel, a session can run it."""
+    """Python code: checked before submission, may have variables and run in a session."""
     takes_arguments: ClassVar[bool] = False
-    """Words may follow its code, after `--`."""
+    """May have arguments after `--`."""
     starts_tasks: ClassVar[bool] = False
-    """The job's text may start tasks on other nodes. The GPUs of any other job must be on one."""
+    """May start tasks on other nodes. All GPUs of other jobs must be on one node."""
     makes_images: ClassVar[bool] = False
-    """Images are made by such jobs, also on the login machine; its log says where that failed."""
+    """Builds images, also on the login node."""
     is_in_home: ClassVar[bool] = False
-    """On another machine it runs in the home, for what is written in it is to stay."""
+    """Runs in the home on a remote cluster, because its files must remain."""
 
     identified_by: ClassVar[tuple[str, ...]] = ()
-    """Names what of its own in its spec makes it another job than the same cell's earlier one."""
+    """Spec fields that distinguish a job from an earlier one of the same cell."""
 
-    # --- what it is on the node ---
+    # --- on the node ---
     runner: ClassVar[str | None] = None
-    """Names our program that the image's Python runs as the one process; None: its code runs."""
+    """Our program that runs the code; None: the code is the program."""
     rank_runner: ClassVar[str | None] = None
-    """Names that program where a launcher starts it in each of many ranks; None: it cannot."""
+    """Our program in each of many ranks; None: not possible."""
     code_file: ClassVar[str | None] = None
-    """Names the file with the user's code, or None where the user writes none."""
+    """The file with the user's code; None: there is none."""
     node_files: ClassVar[tuple[str, ...]] = ()
-    """Names the files of node/ that it runs, or how their names begin."""
-    has_records: ClassVar[bool] = False
-    """node/runner.py runs its code: what that shows are records, its log is the tools' alone, and
-    signals interrupt it."""
+    """The files of node/, or the beginnings of their names."""
+    uses_runner: ClassVar[bool] = False
+    """Run by node/runner.py: it writes output records and handles interrupts."""
     listens: ClassVar[bool] = False
-    """It listens at the socket `socket_name` for a kernel's client."""
-    takes_cells: ClassVar[bool] = False
-    """Cells are sent to it while it runs; what happens to it happens to them."""
+    """Listens at the socket `socket_name` for a kernel client."""
+    accepts_cells: ClassVar[bool] = False
+    """Runs cells on request."""
     is_web_server: ClassVar[bool] = False
-    """Browsers go there: it gets a port on this machine, or an address below a hub's."""
+    """A web server: it gets a port on this machine, or a URL below a hub."""
 
-    # --- its end ---
+    # --- the end ---
     has_result: ClassVar[bool] = False
-    """It says itself whether it went well, and what it used; of others the exit code is all."""
-    ends_by_request: ClassVar[bool] = False
-    """It goes on until it is stopped, idle or out of time: nobody waits for an outcome."""
+    """Writes a result; other kinds have only an exit code."""
+    is_service: ClassVar[bool] = False
+    """Runs until it is stopped, idle or out of time."""
     at_end: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    """Fields of `job` that its end changes in the same moment."""
+    """Fields of `job` to set at the end."""
     failures: ClassVar[Mapping[int, Explained]] = MappingProxyType({})
-    """Its own exit codes, beside those of the script around it."""
+    """Its exit codes, in addition to the script's."""
 
     def check(self, spec: SpecT) -> None:
-        """Raise RequestError where a job of this kind could not be given `spec` unchanged."""
+        """Raise RequestError if `spec` is invalid."""
         if self.code_file == layout.PROGRAM and not spec.code.startswith("#!"):
-            raise RequestError("A program begins with `#!` and its interpreter, e.g. `#!/bin/sh`.")
+            raise RequestError(
+                "A program must begin with `#!` and its interpreter, e.g. `#!/bin/sh`."
+            )
 
     def completed(self, spec: SpecT, profile: ClusterProfile) -> SpecT:
-        """Return the spec with what the profile says of settings that it leaves open."""
+        """Return the spec with the profile's defaults."""
         return spec
 
     def recorded(self, spec: SpecT, **known: Any) -> Job:
-        """Return the job as it is first recorded: with what its spec says of it, which is
-        completed, and with what else is known of it."""
+        """Return the record of a new job. `spec` is completed; `known`: other fields."""
         both = {*self.spec.__struct_fields__} & {*self.job.__struct_fields__}
         now_s = time.time()
         told = {"state": JobState.SUBMITTING, "created_s": now_s, "state_since_s": now_s}
@@ -122,45 +118,44 @@ class Kind(Generic[SpecT]):
         return self.job(**{**told, **said, **known})
 
     def files(self, spec: SpecT, job: Resolved) -> Files:
-        """Return what lies in its folder beside what every job has there, its key still empty.
-        `spec` is the job's."""
-        # Front ends read traits and send nothing; payload loads importlib.metadata, which is slow.
+        """Return the files of this kind, with an empty key. `spec` is the job's."""
+        # Front ends only read traits, and payload's import of importlib.metadata is slow.
         from jupyter_slurm.jobs.submission.payload import node_files  # noqa: PLC0415
 
         code = {self.code_file: spec.code.encode()} if self.code_file else {}
         return code | {n: text for one in self.node_files for n, text in node_files(one).items()}
 
     def dashboards(self, job: SpecT | Job) -> tuple[DashboardName, ...]:
-        """Name the dashboards that such a job has while it runs."""
+        """Return the names of the job's dashboards."""
         return tuple(name for name in _WITH_DASHBOARD if name == job.launch)
 
     def progress_file(self, job: Job, folder: JobDir) -> PurePosixPath | None:
-        """Return the file in which it tells how far it is; None: it does not."""
+        """Return the file with the job's progress; None: there is none."""
         return None
 
     def progress(self, job: Job, tail: bytes) -> dict[str, Any]:
-        """Return what the end of that file says of a job that has not ended: fields of `Job`."""
+        """Return fields of a running `Job` from the end of that file."""
         return {}
 
-    def put_back(self, job: Job) -> dict[str, Any]:
-        """Return what the queue's having it again makes of it: fields of `Job`."""
+    def on_requeue(self, job: Job) -> dict[str, Any]:
+        """Return the fields to change when the job is requeued."""
         return {}
 
-    def why_well(self, evidence: Evidence) -> str:
-        """Say why it is over, of one that has ended well."""
-        return "It has ended well."
+    def success_reason(self, evidence: Evidence) -> str:
+        """Explain the end of a job that succeeded."""
+        return SUCCEEDED
 
     def cause(self, evidence: Evidence) -> str | None:
-        """Return the probable cause of the code's failure, as far as the job has told it. None: it
-        has told none."""
+        """Return the probable cause of the code's failure from the job's progress; None:
+        unknown."""
         return None
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
-        """Explain, by the end of its log, what the job did not find where it ran; None: that was
-        not it. `bare`: on the node, in no image."""
+        """Explain from the log what was missing on the node; None: another failure. `bare`: without
+        an image."""
         return None
 
 
 def socket_name(job_id: str) -> str:
-    """Name the socket where the kernel of a job listens."""
+    """Return the name of the kernel's abstract socket."""
     return f"jslurm-{job_id}"

@@ -1,4 +1,4 @@
-"""Say what a lab is: JupyterLab on the node, which node/lab.py runs and tells of. PURE."""
+"""Labs: JupyterLab on the node, started by node/lab.py. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import msgspec
 from msgspec.structs import replace
 
 from jupyter_slurm.errors import MalformedError, RequestError
-from jupyter_slurm.foreign import Moment, read_json
+from jupyter_slurm.formatting import duration
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, SHUT_DOWN, Files
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.readable import duration
+from jupyter_slurm.untrusted_json import Moment, read_json
 from jupyter_slurm.wire import Job, JobSpec, LabJob, LabSpec, LabStep
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 _STEPS = frozenset(step.value for step in LabStep)
 _BASE_URL = re.compile(r"/([A-Za-z0-9._~%!$&'()*+,;=:@-]+/)*")
-"""As RFC 3986 has the path of an address, from / to /."""
+"""A URL's path (RFC 3986) from / to /."""
 
 
 class _LabProgress(msgspec.Struct, frozen=True, kw_only=True):
     step: str
-    """That of `LabStep`, or how it has ended."""
+    """A value of `LabStep`, or the end."""
     python: tuple[int, int, int] | None = None
-    """The one that its kernels begin with."""
+    """The version of its kernels."""
     idle_since_s: Moment | None = None
 
 
@@ -43,51 +43,48 @@ class Lab(ByPython[LabSpec]):
     spec = LabSpec
     job = LabJob
     noun = "lab"
-    command = "lab start"
-    usual_name = "lab"
-    idle_without = "in which nobody uses it"
+    idle_without = "without use"
     is_in_home = True
     runner = layout.LAB
-    node_files = ("framing", "lab", "private_folder")
+    node_files = ("framing", "lab", "private_folder", "socket_proxy")
     is_web_server = True
-    ends_by_request = True
-    at_end = MappingProxyType({"lab": None})  # so that nobody sees one that is over and ready
+    is_service = True
+    at_end = MappingProxyType({"lab": None})
     failures = MappingProxyType(
         {
             65: (
-                "There is no JupyterLab for the lab to run.",
-                "Use an image that has one, build one (`%%slurm_image NAME --from IMAGE` with "
-                "`pip install jupyterlab`), or keep the notebook here and run its kernel there "
-                "(`jupyter slurm kernel add`).",
+                "No JupyterLab found.",
+                "Use an image that has it, build one (`%%slurm_image NAME --from IMAGE` with "
+                "`pip install jupyterlab`), or use a remote kernel (`jupyter slurm kernel add`).",
             ),
             70: (
-                "JupyterLab has failed.",
-                "What it said is in the job's output.",
+                "JupyterLab failed.",
+                "See the job's output.",
             ),
         }
     )
 
     def check(self, spec: LabSpec) -> None:
         if spec.idle_s is not None and spec.idle_s < 1:
-            raise RequestError("A lab cannot end as it begins: --idle is a time.")
+            raise RequestError("--idle must be at least one second.")
         base_url = spec.jupyter_base_url
         if base_url is not None and not _BASE_URL.fullmatch(base_url):
-            raise RequestError(f"{base_url!r} is not a base URL of a Jupyter server.")
+            raise RequestError(f"{base_url!r} is not the base URL of a Jupyter server.")
 
     def completed(self, spec: LabSpec, profile: ClusterProfile) -> LabSpec:
         return replace(
             spec,
             idle_s=spec.idle_s or int(profile.idle_s),
-            cwd=spec.cwd if profile.host is None else None,  # a folder of this machine
+            cwd=spec.cwd if profile.host is None else None,  # a local folder
             jupyter_base_url=spec.jupyter_base_url if profile.lab_same_origin else None,
         )
 
     def files(self, spec: LabSpec, job: Resolved) -> Files:
         task = {
             "id": spec.id,
-            "name": spec.name or self.usual_name,
+            "name": spec.name or "lab",
             "gpus": job.gpus,
-            "door": door_name(spec.id),
+            "door": lab_socket_name(spec.id),
             "base_url": lab_base_url(spec),
             "idle_s": spec.idle_s,
         }
@@ -106,7 +103,7 @@ class Lab(ByPython[LabSpec]):
             "idle_since_s": line.idle_since_s,
         }
 
-    def put_back(self, job: Job) -> dict[str, Any]:
+    def on_requeue(self, job: Job) -> dict[str, Any]:
         if job.lab is None:
             return {}
         return {
@@ -114,17 +111,17 @@ class Lab(ByPython[LabSpec]):
             "idle_since_s": None,
         }
 
-    def why_well(self, evidence: Evidence) -> str:
+    def success_reason(self, evidence: Evidence) -> str:
         line, idle_s = _last_line(evidence.progress), evidence.idle_s
         if line is None:
-            return super().why_well(evidence)
+            return super().success_reason(evidence)
         if line.step == "idle" and idle_s is not None:
-            return f"Nobody did anything in it for {duration(idle_s)}, so it has ended by itself."
+            return f"Stopped after {duration(idle_s)} without use."
         return SHUT_DOWN
 
 
 def _last_line(tail: bytes) -> _LabProgress | None:
-    """Return what the end of its file holds; None: it has no whole line yet."""
+    """Return the last complete line of the file; None: there is none."""
     for line in reversed(tail[: tail.rfind(b"\n") + 1].splitlines()):
         try:
             return read_json(line, _LabProgress, PROGRESS_BYTES)
@@ -134,13 +131,13 @@ def _last_line(tail: bytes) -> _LabProgress | None:
 
 
 def lab_base_url(spec: JobSpec | None) -> str:
-    """Return the base URL of its server; "/": it has a port of this machine to itself.
-    server/lab_proxy.py serves what is below the other."""
+    """Return the base URL of the lab's server; "/": the lab has its own port. server/lab_proxy.py
+    serves the other URLs."""
     if not isinstance(spec, LabSpec) or spec.jupyter_base_url is None:
         return "/"
     return f"{spec.jupyter_base_url}jupyter-slurm/lab-proxy/{spec.id}/"
 
 
-def door_name(job_id: str) -> str:
-    """Name the socket behind which a job's lab is."""
+def lab_socket_name(job_id: str) -> str:
+    """Return the name of the lab's abstract socket."""
     return f"jslurm-lab-{job_id}"

@@ -1,5 +1,4 @@
-"""Say what a program is: text with an interpreter of its own, or what an image itself names, run
-once in the image. PURE."""
+"""Programs: a script with an interpreter, or the image's own program. Pure."""
 
 from __future__ import annotations
 
@@ -27,16 +26,15 @@ class Program(Kind[ProgramSpec]):
 
     def check(self, spec: ProgramSpec) -> None:
         if "{attempt}" in spec.arguments:
-            raise RequestError("`{attempt}` cannot be an argument: it is filled in on the node.")
+            raise RequestError("`{attempt}` cannot be an argument: the node replaces it.")
         if spec.on_login and spec.image:
-            raise RequestError("On the login machine images are made, and nothing else is run.")
+            raise RequestError("The login node only builds images.")
         if spec.code or spec.on_login:
             super().check(spec)
         elif "chdir" in spec.options:
             raise RequestError(
-                "The program of the image begins in the folder that the image names, whatever "
-                "--chdir says.",
-                hint="`--mount .:/DIR` shows it the folder of the job.",
+                "The image's own program has its own working directory, so it cannot use --chdir.",
+                hint="Use `--mount .:/DIR` for access to the job's folder.",
                 option="chdir",
             )
 
@@ -44,7 +42,7 @@ class Program(Kind[ProgramSpec]):
         return super().files(spec, job) if spec.code else {}
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
-        # Front ends read traits and judge nothing; the container tools take time to load.
+        # Front ends only read traits, and the container tools are slow to import.
         from jupyter_slurm.containers.own_program import (  # noqa: PLC0415
             NONE_NAMED,
             NONE_NAMED_EXIT,
@@ -53,7 +51,7 @@ class Program(Kind[ProgramSpec]):
         if exit_code != NONE_NAMED_EXIT or NONE_NAMED not in log_tail:
             return None
         return (
-            "The image names no program of its own.",
-            "Name one in a cell or a file that begins with `#!`, or put it into the image: "
-            "ENTRYPOINT of a Dockerfile, %runscript of an Apptainer definition.",
+            "The image has no program of its own.",
+            "Use a cell or file that begins with `#!`, or add ENTRYPOINT (Dockerfile) or "
+            "%runscript (Apptainer definition) to the image.",
         )

@@ -1,4 +1,4 @@
-"""Say what a batch script is: handed to sbatch as its user wrote it, and Slurm's alone. PURE."""
+"""Batch scripts: passed to sbatch unchanged. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from jupyter_slurm.wire import ScriptJob, ScriptSpec
 
 
 class Script(Kind[ScriptSpec]):
-    """A batch script (`%%sbatch`), or a job that was submitted elsewhere."""
+    """A batch script (`%%sbatch`), or a job of another tool."""
 
     __slots__ = ()
 
     spec = ScriptSpec
     job = ScriptJob
     identified_by = ("arguments",)
-    is_as_written = True
+    is_raw_script = True
     takes_arguments = True
     starts_tasks = True
     code_file = layout.SCRIPT
@@ -24,17 +24,15 @@ class Script(Kind[ScriptSpec]):
     def check(self, spec: ScriptSpec) -> None:
         if spec.fetch and spec.push is None:
             raise RequestError(
-                "This batch script has no pushed folder, so `--fetch` has nothing to copy.",
-                hint="Add `--push DIR`, or fetch them yourself with `%slurm pull`.",
+                "`--fetch` needs `--push` in a batch script.",
+                hint="Add `--push DIR`, or use `%slurm pull`.",
             )
         if not spec.code.startswith("#!"):
-            raise RequestError(
-                "A batch script begins with `#!`, e.g. `#!/bin/bash`; Slurm refuses others."
-            )
+            raise RequestError("A batch script must begin with `#!`, e.g. `#!/bin/bash`.")
         if "\r\n" in spec.code:
             raise RequestError(
-                "The batch script has lines that end as in DOS (\\r\\n), which sbatch refuses.",
-                hint="Write it with plain newlines (\\n).",
+                "The batch script has DOS line ends (\\r\\n), which sbatch rejects.",
+                hint="Use Unix line ends (\\n).",
             )
         for option, given in (
             ("env", spec.env),
@@ -47,7 +45,7 @@ class Script(Kind[ScriptSpec]):
         ):
             if given:
                 raise RequestError(
-                    f"A batch script is handed to sbatch as it is, without --{option}.",
-                    hint="Do it in the script itself, or run a cell that begins with `#!`.",
+                    f"A batch script is passed to sbatch unchanged, so it cannot have --{option}.",
+                    hint="Do it in the script, or use a cell that begins with `#!`.",
                     option=option,
                 )

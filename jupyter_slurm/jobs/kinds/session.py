@@ -1,4 +1,4 @@
-"""Say what a session is: a process on the node that runs cells as they come. PURE."""
+"""Sessions: a process on the node that runs cells on request. Pure."""
 
 from __future__ import annotations
 
@@ -19,37 +19,33 @@ if TYPE_CHECKING:
 
 
 class Session(ByPython[SessionSpec]):
-    """A session, whose cells may have variables whenever they come."""
+    """A session. Its cells may have variables."""
 
     __slots__ = ()
 
     spec = SessionSpec
     job = SessionJob
     noun = "session"
-    command = "session start"
-    usual_name = "session"
     runner = layout.SESSION
     rank_runner = layout.SESSION_RANKS
     node_files = ("session.py", "session_files.py", "session_worker.py")
-    has_records = True
-    takes_cells = True
-    ends_by_request = True
+    uses_runner = True
+    accepts_cells = True
+    is_service = True
 
     def check(self, spec: SessionSpec) -> None:
         if spec.idle_s < 1:
-            raise RequestError(
-                "A session needs a time after which it ends when it is idle: --idle."
-            )
+            raise RequestError("--idle must be at least one second.")
 
     def files(self, spec: SessionSpec, job: Resolved) -> Files:
         own = {layout.CELL: b"", layout.TASK: task(spec), layout.KEY: b""}
         return {**own, **runner_files(variables=True), **super().files(spec, job)}
 
-    def why_well(self, evidence: Evidence) -> str:
+    def success_reason(self, evidence: Evidence) -> str:
         told = evidence.result.evalue if evidence.result else None
-        return told or super().why_well(evidence)
+        return told or super().success_reason(evidence)
 
 
 def task(spec: SessionSpec) -> bytes:
-    """Return what node/session.py has to know."""
+    """Return the task of node/session.py."""
     return msgspec.json.encode({"id": spec.id, "idle_s": spec.idle_s})

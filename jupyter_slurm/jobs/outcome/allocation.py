@@ -1,6 +1,6 @@
-"""Asks Slurm what it knows of one job: what it was given, where it writes, what it used.
+"""Ask Slurm about one job: its resources, output files and usage.
 
-An id that Slurm has meanwhile given to another job counts as unknown.
+An ID that Slurm has reused counts as unknown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from jupyter_slurm.errors import CommandError, ControllerError, TransportError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome import array_tasks
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.watching.queue_rows import is_accounted, is_requeued, is_same
 from jupyter_slurm.slurm import sacct, scontrol
@@ -24,22 +24,21 @@ from jupyter_slurm.wire import Usage
 @dataclass(frozen=True, slots=True)
 class Allocation:
     usage: Usage
-    """The job's resources, not their use."""
+    """The allocated resources, not their use."""
     gpus: int
     stdout: str | None
-    """The file of the batch script's output."""
+    """The output file of the batch script."""
     rows: tuple[ControlRow, ...] = ()
-    """An array has one for each task that has begun, and one for those that wait."""
+    """For an array, one per started task and one for the waiting tasks."""
     no_requeue: str | None = None
     """As `Job.no_requeue`."""
     stderr: str | None = None
-    """The file of its error output."""
+    """The file of its error output, if separate."""
 
 
 def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
-    """Return the controller's rows of this job, one for each task of an array. []: Slurm has
-    forgotten it, or given its id to another job. CommandError: Slurm gave no answer;
-    TransportError."""
+    """Return the controller's rows of this job, one per task of an array. []: Slurm has forgotten
+    it, or reused its ID. CommandError: no answer; TransportError."""
     slurm_id = record.job.slurm_id
     if slurm_id is None:
         return []
@@ -52,21 +51,23 @@ def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
     return [row for row in rows if is_same(record, row) or is_requeued(record, row)]
 
 
-def note_outputs(book: Book, job_id: str, stdout: str | None, stderr: str | None) -> None:
-    """Keep where a batch script writes, as far as Slurm tells it."""
-    record = book.record(job_id)
-    if not kind_of(record.job).is_as_written or stdout is None:
+def note_outputs(
+    registry: JobRegistry, job_id: str, stdout: str | None, stderr: str | None
+) -> None:
+    """Note the output files of a batch script, as far as Slurm reports them."""
+    record = registry.record(job_id)
+    if not kind_of(record.job).is_raw_script or stdout is None:
         return
     known = (stdout, None if stderr == stdout else stderr)
     if known != (record.stdout_path, record.stderr_path):
-        book.note(job_id, stdout_path=known[0], stderr_path=known[1])
+        registry.note(job_id, stdout_path=known[0], stderr_path=known[1])
 
 
-def note_paths(book: Book, job_id: str, rows: Sequence[ControlRow]) -> None:
-    """Keep where the tasks of an array write, as far as these rows tell it."""
+def note_paths(registry: JobRegistry, job_id: str, rows: Sequence[ControlRow]) -> None:
+    """Note the output files of array tasks, as far as these rows report them."""
     if not any(row.array_task_id for row in rows):
         return
-    record = book.record(job_id)
+    record = registry.record(job_id)
     where = array_tasks.pattern(rows) or record.task_stdout
     errors = array_tasks.pattern(rows, "StdErr") or record.task_stderr
     errors = None if errors == where else errors
@@ -78,26 +79,25 @@ def note_paths(book: Book, job_id: str, rows: Sequence[ControlRow]) -> None:
             if array_tasks.path(where, int(task), record.job.slurm_id or "", None) != path
         }
     if (where, errors, known) != (record.task_stdout, record.task_stderr, record.task_paths):
-        book.note(job_id, task_stdout=where, task_stderr=errors, task_paths=known)
+        registry.note(job_id, task_stdout=where, task_stderr=errors, task_paths=known)
 
 
 def known_path(record: Record, task: int) -> str | None:
-    """Return where that task of an array writes. None: Slurm has to be asked."""
+    """Return the output file of an array task; None: ask Slurm."""
     if (path := record.task_paths.get(str(task))) is not None or record.task_stdout is None:
         return path
     return array_tasks.path(record.task_stdout, task, record.job.slurm_id or "", None)
 
 
 def error_path(record: Record, task: int) -> str | None:
-    """Return where that task of an array writes errors. None: to its output file, or Slurm has not
-    told it."""
+    """Return the error file of an array task; None: its output file, or unknown."""
     if record.task_stderr is None:
         return None
     return array_tasks.path(record.task_stderr, task, record.job.slurm_id or "", None)
 
 
 def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
-    """Return what the job was given. None: Slurm does not tell it now."""
+    """Return the job's allocation; None: unknown now."""
     try:
         rows = ask_jobs(cluster, record)
     except (CommandError, TransportError):
@@ -111,7 +111,7 @@ def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
 
 
 def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:
-    """Return what accounting keeps of this job and its steps; CommandError: nothing is kept."""
+    """Return the accounting rows of the job and its steps. CommandError: no accounting."""
     slurm_id = record.job.slurm_id
     if slurm_id is None:
         return []
@@ -125,9 +125,9 @@ def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:
 
 
 def ask_usage(cluster: SlurmCluster, record: Record) -> Usage | None:
-    """Return what accounting knows of a job that has ended; None: nothing yet.
+    """Return the usage of a finished job from accounting; None: not there yet.
 
-    CommandError: there is no accounting, or it does not answer.
+    CommandError: no accounting, or no answer.
     """
     used = sacct.summarise(ask_accounting(cluster, record))
     if used is None or used.peak_memory_mib is None:

@@ -1,7 +1,7 @@
-"""PURE. Tells which state each task of an array is in, how it ended, and where it writes.
+"""States, ends and output files of array tasks. PURE.
 
-The agent keeps a state for each (`Job.tasks`) and one pattern for all paths, because Slurm forgets
-every task some minutes after its end.
+The agent stores each task's state (`Job.tasks`) and one pattern for all paths: Slurm forgets a task
+some minutes after its end.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from jupyter_slurm.readable import joined
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.slurm import scontrol, states
 from jupyter_slurm.slurm.scontrol import ControlRow
 from jupyter_slurm.slurm.units import format_array, indices
@@ -17,16 +17,16 @@ from jupyter_slurm.wire import JobState
 from jupyter_slurm.wire.state import state_word
 
 MOST = 100_000
-"""The most tasks of an array; of one with more only the whole is followed."""
+"""Larger arrays are only tracked as a whole."""
 UNSEEN = "UNKNOWN"
 _NAMED = 8
-"""Runs of tasks that a sentence names."""
+"""Runs of tasks to list in a sentence."""
 _NUMBERS = re.compile(r"([0-9]+)")
 
 
 def merged(known: Mapping[str, str], found: Iterable[tuple[str | None, str]]) -> dict[str, str]:
-    """Return `Job.tasks` after a listing that has told of these tasks (`3`, `5-8%2`, as Slurm
-    writes them) that they are in these states. One that has gone from it unseen is UNKNOWN."""
+    """Update `Job.tasks` from a listing of tasks (`3`, `5-8%2`, as Slurm writes them) and their
+    states. A task that is no longer listed and was never seen ended is UNKNOWN."""
     now: dict[int, str] = {}
     for text, state in found:
         for task in indices(text):
@@ -46,27 +46,27 @@ def merged(known: Mapping[str, str], found: Iterable[tuple[str | None, str]]) ->
 
 
 def state_of(tasks: Mapping[str, str], task: int) -> str | None:
-    """Return the state that the task is in; None: the array has no such task."""
+    """Return the task's state; None: no such task."""
     return next((state for state, text in tasks.items() if task in indices(text)), None)
 
 
 def have_run(tasks: Mapping[str, str]) -> bool:
-    """Tell whether a task has run to its end, so that the array has started."""
+    """Return whether a task has run to its end, so that the array has started."""
     return any(states.is_terminal(state) and state != "CANCELLED" for state in tasks)
 
 
 def every(tasks: Mapping[str, str]) -> str:
-    """Return the indices of all tasks, as Slurm writes them."""
+    """Return the indices of all tasks in Slurm's notation."""
     return format_array(task for text in tasks.values() for task in indices(text))
 
 
 def first(tasks: Mapping[str, str]) -> int | None:
-    """Return the lowest index; None: the job is not an array."""
+    """Return the lowest index; None: not an array."""
     return min((some[0] for some in map(indices, tasks.values()) if some), default=None)
 
 
 def paths(rows: Iterable[ControlRow]) -> dict[str, str]:
-    """Return where the tasks write that have begun, by their indices."""
+    """Return the output files of started tasks, by index."""
     return {
         row.array_task_id: row.stdout
         for row in rows
@@ -75,9 +75,8 @@ def paths(rows: Iterable[ControlRow]) -> dict[str, str]:
 
 
 def pattern(rows: Iterable[ControlRow], stream: str = "StdOut") -> str | None:
-    """Return the path of every task (`StdOut` or `StdErr`), `{}` in the place of its index
-    (`{:03}`: of three digits) and `{id}` in that of its own number in Slurm. None: these do not
-    tell which is which."""
+    """Return the path of every task (`StdOut` or `StdErr`), with `{}` for its index (`{:03}`: three
+    digits) and `{id}` for its own Slurm ID. None: ambiguous."""
     known: list[tuple[int, int, list[str]]] = []
     for row in rows:
         raw, task = scontrol.output_pattern(row.fields, stream), row.array_task_id or ""
@@ -105,7 +104,7 @@ def pattern(rows: Iterable[ControlRow], stream: str = "StdOut") -> str | None:
 
 
 def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | None:
-    """Return where the task writes, by `pattern`. None: that takes what is not known of it."""
+    """Return the task's output file by `pattern`; None: its Slurm ID is needed but unknown."""
     if "{id}" in pattern and own_id is None:
         return None
     values = {"a": str(task), "A": array_id, **({"j": own_id} if own_id else {})}
@@ -113,8 +112,8 @@ def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | No
 
 
 def failures(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -> str | None:
-    """Return how those tasks ended that did not end well: `Tasks 2, 5 failed: exit code 3.` None:
-    all ended well. `codes`: exit codes by index, as far as they are known."""
+    """Return a sentence on failed tasks: `Tasks 2, 5 failed: exit code 3.` None: all succeeded.
+    `codes`: known exit codes by index."""
     by_end: dict[tuple[str, int | None], list[int]] = {}
     for state, text in tasks.items():
         for task in indices(text):
@@ -131,7 +130,7 @@ def _ended(tasks: list[int], state: str, code: int | None) -> str:
     if state == JobState.FAILED:
         return f"{some} failed."
     if state == UNSEEN:
-        return f"{some} ended unobserved, and Slurm no longer knows how."
+        return f"{some} ended; outcome unknown."
     return f"{some}: {state_word(state)}."
 
 

@@ -1,7 +1,4 @@
-"""Finding out how a job ended: gathers the evidence that `verdict.py` judges.
-
-Files first, which cost the controller nothing; Slurm is asked only for what they cannot tell.
-"""
+"""Gather the evidence of a job's end for `verdict.py`: the job's files first, then Slurm."""
 
 from __future__ import annotations
 
@@ -22,6 +19,7 @@ from jupyter_slurm.errors import (
     SignatureError,
     TransportError,
 )
+from jupyter_slurm.formatting import visible
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES
@@ -43,37 +41,35 @@ from jupyter_slurm.jobs.outcome.verdict import (
     judge,
     measured,
 )
-from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.jobs.submission import on_login
+from jupyter_slurm.jobs.records.registry import JobRegistry
+from jupyter_slurm.jobs.submission import login_node
 from jupyter_slurm.jobs.watching.queue_rows import state_named
-from jupyter_slurm.readable import visible
 from jupyter_slurm.slurm import sinfo, states
 from jupyter_slurm.slurm.squeue import QueueRow
-from jupyter_slurm.transport import Span, caps
+from jupyter_slurm.transport import Span, limits
 from jupyter_slurm.wire import CellJob, Job, JobState, Usage
 
 _TAIL_BYTES = 8192
 _OF_PROLOG = frozenset((JobState.CANCELLED, JobState.FAILED))
 _PROLOG = re.compile(r"prolog|launch", re.IGNORECASE)
-"""In the reason of a node that Slurm drains (src/slurmd/slurmd/req.c, src/slurmctld/job_mgr.c)."""
+"""In the reason of a drained node (src/slurmd/slurmd/req.c, src/slurmctld/job_mgr.c)."""
 _SAME_MOMENT_S = 10.0
 _PAUSES_S = (0.25, 0.5, 1.0, 2.0, 3.0)
-"""Each asking is one more request to the controller, by which the others of a hundred jobs that end
-at once wait longer."""
+"""Pauses between requests to the controller, which serves all jobs that end at once."""
 
 
 class Ending:
-    """Settles one job's end; `run()` in a thread of its own."""
+    """Judges and records the end of one job; `run()` in a thread of its own."""
 
     def __init__(
         self,
-        book: Book,
+        registry: JobRegistry,
         cluster: SlurmCluster,
         job: Job,
         row: QueueRow | None,
         stop: threading.Event,
     ) -> None:
-        self._book = book
+        self._registry = registry
         self._cluster = cluster
         self._job = job
         self._row = row
@@ -82,7 +78,7 @@ class Ending:
         self._slurm_goes_on = False
 
     def run(self) -> bool:
-        """Find out how the job ended; False: it goes on after all (put back in the queue)."""
+        """Judge and record the job's end; False: it continues (requeued)."""
         evidence = self._files(slurm=None)
         verdict = ended_by_itself(evidence)
         if verdict is None:
@@ -98,14 +94,14 @@ class Ending:
             except _StoppedError:
                 return False
             evidence = self._files(slurm=slurm, session=session)
-            verdict = (on_login.judge if self._job.on_login else judge)(evidence)
+            verdict = (login_node.judge if self._job.on_login else judge)(evidence)
         self._record(verdict, evidence)
         return True
 
     def record_unstarted(self) -> None:
-        """Record the end of a job that never started (`is_unstarted`): nothing is read or asked,
-        since thousands may end so at once."""
-        job = self._book.job(self._job.id)
+        """Record the end of a job that never started (`is_unstarted`) without reading files or
+        asking Slurm: thousands may end so at once."""
+        job = self._registry.job(self._job.id)
         evidence = Evidence(
             kind=job.kind,
             runtime=job.runtime,
@@ -115,32 +111,33 @@ class Ending:
         self._record(judge(evidence), evidence)
 
     def _goes_to_its_end(self) -> bool:
-        """Mark it FINISHING; False: it has ended, as a cell that its session does not take."""
-        with self._book.alone():
-            if self._book.job(self._job.id).state.final:
+        """Mark the job FINISHING; False: it has already ended, e.g. a cell that its session
+        rejected."""
+        with self._registry.lock():
+            if self._registry.job(self._job.id).state.final:
                 return False
-            self._book.change(self._job.id, state=JobState.FINISHING)
+            self._registry.change(self._job.id, state=JobState.FINISHING)
         return True
 
     def _put_back(self, told: _GoesOnError) -> None:
-        with self._book.alone():
-            job = self._book.job(self._job.id)
-            if job.restarts >= told.restarts:  # its files may have told that it has begun again
-                self._book.change(job.id, state=told.state)
+        with self._registry.lock():
+            job = self._registry.job(self._job.id)
+            if job.restarts >= told.restarts:  # its files may have reported the restart
+                self._registry.change(job.id, state=told.state)
                 return
-            put_back = kind_of(job).put_back(job)
+            on_requeue = kind_of(job).on_requeue(job)
             changes = {"state": JobState.REQUEUED, "restarts": told.restarts, "nodes": ()}
-            self._book.change(job.id, **changes, **put_back)
+            self._registry.change(job.id, **changes, **on_requeue)
 
     # --- evidence ---
 
     def _files(self, slurm: SlurmVerdict | None, session: SessionEnd | None = None) -> Evidence:
         job, folder = self._job, self._dir
         facts = [
-            # Where one has more it is not whole, and so none.
-            Span(folder.exit(job.restarts), 0, caps.FILE_BYTES),
-            Span(folder.started(job.restarts), 0, caps.FILE_BYTES),
-            Span(folder.result(job.restarts), 0, caps.FILE_BYTES),
+            # A larger file is damaged and ignored.
+            Span(folder.exit(job.restarts), 0, limits.FILE_BYTES),
+            Span(folder.started(job.restarts), 0, limits.FILE_BYTES),
+            Span(folder.result(job.restarts), 0, limits.FILE_BYTES),
         ]
         progress = kind_of(job).progress_file(job, folder)
         if progress is not None:
@@ -149,9 +146,9 @@ class Ending:
         read = self._cluster.transport.read_many
         try:
             found = read([*facts, *tails])
-        except NotAFileError:  # the job has put something else there: it has told nothing by it
+        except NotAFileError:  # the job replaced a file: ignore that one
             found = [self._read(span) for span in [*facts, *tails]]
-        except FileAccessError:  # what can only hint at the cause may be missing
+        except FileAccessError:  # the log and slurm.out are optional
             found = [*read(facts), None, None]
         exit_bytes, started_bytes, result_bytes, *told, log, slurm_out = found
         started = parse_started(started_bytes) if started_bytes else None
@@ -168,26 +165,21 @@ class Ending:
             idle_s=job.idle_s,
             slurm_out=_text(slurm_out),
             unstarted_claim=started is None and exit_bytes is None and self._has_claimed(),
-            folder_gone=exit_bytes is None and self._folder_gone(),
+            folder_gone=exit_bytes is None and not self._cluster.transport.exists(self._dir.path),
             log_tail=_text(log),
             limit_passed=bool(
                 started and job.limit_s and time.time() > started.time_s + job.limit_s
             ),
-            cancel_requested=self._book.job(job.id).cancel_requested_s is not None,
+            cancel_requested=self._registry.job(job.id).cancel_requested_s is not None,
         )
 
     def _has_claimed(self) -> bool:
-        """Tell whether the job's own script has claimed the attempt; a session claims its cells."""
+        """Return whether the job's own script has claimed the attempt; a session claims its
+        cells."""
         job = self._job
-        if kind_of(job).is_as_written or job.session is not None:
+        if kind_of(job).is_raw_script or job.session is not None:
             return False
         return self._cluster.transport.exists(self._dir.claim(job.restarts))
-
-    def _folder_gone(self) -> bool:
-        """Tell whether the job's folder is gone; one submitted elsewhere never had any."""
-        if self._book.record(self._job.id).adopted:
-            return False
-        return not self._cluster.transport.exists(self._dir.path)
 
     def _read(self, span: Span) -> bytes | None:
         try:
@@ -196,13 +188,13 @@ class Ending:
             return None
 
     def _result(self, data: bytes | None) -> RunnerResult | None:
-        key = self._book.store.key(self._job.id)
+        key = self._registry.store.key(self._job.id)
         if not data or key is None:
             return None
         try:
             return parse_result(data, key)
         except (SignatureError, ValueError):
-            return None  # judged without it; a caller of `result` is told
+            return None  # judged without it; `result` raises
 
     def _end_of_its_session(self, evidence: Evidence) -> SessionEnd | None:
         """Return the session's end that ended this cell; None: no session, or another cause."""
@@ -210,12 +202,13 @@ class Ending:
         if session_id is None or (evidence.exit is not None and evidence.exit.signal != "TERM"):
             return None
         try:
-            self._book.wait(
-                lambda: self._book.job(session_id).state.final, self._cluster.profile.exit_grace_s
+            self._registry.wait(
+                lambda: self._registry.job(session_id).state.final,
+                self._cluster.profile.exit_grace_s,
             )
-            session = self._book.job(session_id)
+            session = self._registry.job(session_id)
         except NotFoundError:
-            return SessionEnd(state=JobState.LOST, why="Nothing is known of it any more.")
+            return SessionEnd(state=JobState.LOST, why="Its record is missing.")
         if not session.state.final:
             return None
         return SessionEnd(state=session.state, why=session.why or f"It is {session.state}.")
@@ -223,12 +216,12 @@ class Ending:
     # --- Slurm's word ---
 
     def _slurm_verdict(self, evidence: Evidence) -> SlurmVerdict | None:
-        """Return what Slurm says, waiting while it still cleans up; None: it has forgotten the job,
-        or goes on with one that has an exit file."""
+        """Return Slurm's verdict; wait while Slurm cleans up. None: Slurm has forgotten the job, or
+        still runs one that has an exit file."""
         deadline_s = time.monotonic() + self._cluster.profile.exit_grace_s
         pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
         if evidence.exit is not None and self._row is None and self._job.slurm_id is not None:
-            # The script has ended this moment: Slurm, asked now, would still be about it.
+            # The script has just ended; give Slurm a moment.
             self._pause(next(pauses))
         while True:
             try:
@@ -239,7 +232,7 @@ class Ending:
             except _NotYetError as exc:
                 if time.monotonic() > deadline_s:
                     listed = self._from_row()
-                    if listed is None and evidence.exit is None:  # nobody says that it has ended
+                    if listed is None and evidence.exit is None:  # no source reports its end
                         raise _GoesOnError(self._job.restarts, exc.state) from None
                     self._slurm_goes_on = listed is None
                     return listed
@@ -248,9 +241,9 @@ class Ending:
             self._pause(next(pauses))
 
     def _with_failed_node(self, slurm: SlurmVerdict, evidence: Evidence) -> SlurmVerdict:
-        """Return the verdict with the node whose Prolog failed for this job, at its end. Slurm then
-        cancels the job without a word; it has failed, with exit code 1, where the node had been
-        told to start it already."""
+        """Return the verdict with the node whose Prolog failed at the job's end. Slurm then cancels
+        the job without a reason; the state is FAILED with exit code 1 if the node was already
+        starting it."""
         unknown = slurm.cancelled_by is None and not evidence.cancel_requested
         if slurm.state not in _OF_PROLOG or not unknown or evidence.started is not None:
             return slurm
@@ -271,11 +264,11 @@ class Ending:
             raise _StoppedError
 
     def _ask_controller(self) -> SlurmVerdict | None:
-        """Return what the controller says; None: it has forgotten the job."""
+        """Return the controller's verdict; None: it has forgotten the job."""
         if self._job.slurm_id is None:
             return None
         try:
-            rows = ask_jobs(self._cluster, self._book.record(self._job.id))
+            rows = ask_jobs(self._cluster, self._registry.record(self._job.id))
         except ControllerError:
             raise
         except CommandError as exc:
@@ -283,8 +276,8 @@ class Ending:
         self._clear_trouble()
         if not rows:
             return self._from_row()
-        note_outputs(self._book, self._job.id, rows[0].stdout, rows[0].stderr)
-        note_paths(self._book, self._job.id, rows)
+        note_outputs(self._registry, self._job.id, rows[0].stdout, rows[0].stderr)
+        note_paths(self._registry, self._job.id, rows)
         tasks = self._note_tasks([(row.array_task_id, row.state) for row in rows])
         unfinished = [row for row in rows if not states.is_terminal(row.state)]
         if unfinished:
@@ -306,23 +299,23 @@ class Ending:
         return _with_tasks(of_all, tasks, codes)
 
     def _note_tasks(self, found: list[tuple[str | None, str]]) -> dict[str, str]:
-        """Keep and return, of an array, what has become of its tasks, told of now or before."""
-        with self._book.alone():
-            tasks = array_tasks.merged(self._book.job(self._job.id).tasks, found)
-            return self._book.change(self._job.id, tasks=tasks).tasks
+        """Update and return the states of an array's tasks."""
+        with self._registry.lock():
+            tasks = array_tasks.merged(self._registry.job(self._job.id).tasks, found)
+            return self._registry.change(self._job.id, tasks=tasks).tasks
 
     def _ask_accounting(self) -> SlurmVerdict | None:
-        """Return what accounting says; None: there is none, or it does not know the job either."""
+        """Return the verdict of accounting; None: no accounting, or unknown job."""
         if self._job.slurm_id is None:
             return None
         try:
-            known = ask_accounting(self._cluster, self._book.record(self._job.id))
+            known = ask_accounting(self._cluster, self._registry.record(self._job.id))
         except CommandError:
             return None
         rows = [row for row in known if row.step is None]
         if not rows:
             return None
-        # `-D`: the last of several records is the newest. Of an array each task has its own.
+        # `-D`: the last of several records is the newest. Each array task has its own.
         latest = {row.slurm_id: row for row in rows}.values()
         if not all(states.is_terminal(row.state) for row in latest):
             return None
@@ -352,21 +345,21 @@ class Ending:
     # --- what is kept ---
 
     def _record(self, verdict: Verdict, evidence: Evidence) -> None:
-        with self._book.alone():
-            job = self._book.job(self._job.id)
+        with self._registry.lock():
+            job = self._registry.job(self._job.id)
             if not job.state.final:
                 self._enter(job, verdict, evidence)
 
     def _enter(self, job: Job, verdict: Verdict, evidence: Evidence) -> None:
         started_s = evidence.started.time_s if evidence.started else job.started_s
         if evidence.slurm is not None and evidence.slurm.failed_node is not None:
-            started_s = None  # squeue says RUNNING while a node prepares for the job
+            started_s = None  # squeue shows RUNNING while a node prepares for the job
         ended_s = evidence.exit.time_s if evidence.exit else None
         if self._row is not None and ended_s is None:
             ended_s = self._row.end_s
         ended_s = ended_s or time.time()
         usage = _usage(job, evidence.result, started_s, ended_s)
-        self._book.change(
+        self._registry.change(
             job.id,
             state=verdict.state,
             why=measured(verdict.why, usage),
@@ -389,16 +382,15 @@ class Ending:
         )
 
     def _trouble(self, error: ControllerError | TransportError) -> None:
-        since_s = self._book.job(self._job.id).problem_since_s or time.time()
-        self._book.change(self._job.id, problem=error.problem(), problem_since_s=since_s)
+        since_s = self._registry.job(self._job.id).problem_since_s or time.time()
+        self._registry.change(self._job.id, problem=error.problem(), problem_since_s=since_s)
 
     def _clear_trouble(self) -> None:
-        self._book.change(self._job.id, problem=None, problem_since_s=None)
+        self._registry.change(self._job.id, problem=None, problem_since_s=None)
 
 
 def is_unstarted(job: Job, row: QueueRow) -> bool:
-    """Tell whether the job was cancelled while it waited, of which its files and the controller
-    know no more than its row."""
+    """Return whether the job was cancelled while waiting, so that its row has everything."""
     by_itself = job.session is None and not job.on_login and not job.tasks
     never_ran = job.started_s is None and job.restarts == 0 and row.nodelist is None
     return by_itself and never_ran and row.state == "CANCELLED" and row.array_job_id is None
@@ -407,8 +399,8 @@ def is_unstarted(job: Job, row: QueueRow) -> bool:
 def _with_tasks(
     last: SlurmVerdict, tasks: Mapping[str, str], codes: Mapping[str | None, int | None]
 ) -> SlurmVerdict:
-    """Return Slurm's verdict on an array, by all of its tasks: it may have forgotten some that have
-    failed, whose exit codes are unknown then."""
+    """Return Slurm's verdict on an array with all its tasks. Slurm may have forgotten some failed
+    ones, whose exit codes are then unknown."""
     if not tasks:
         return last
     state = last.state
@@ -416,7 +408,7 @@ def _with_tasks(
         bad = next((one for one in tasks if one not in ("COMPLETED", array_tasks.UNSEEN)), None)
         state = JobState(bad) if bad else JobState.LOST if array_tasks.UNSEEN in tasks else state
     exit_code = last.exit_code if state is last.state else None
-    # Slurm says who cancelled a task, as it does of any job.
+    # For tasks too, Slurm knows who cancelled them.
     all_cancelled = {"COMPLETED", "CANCELLED"}.issuperset(tasks)
     return replace(
         last,
@@ -431,7 +423,7 @@ def _text(data: bytes | None) -> str:
 
 
 class _NotYetError(Exception):
-    """Slurm is still ending the job, or has not begun to: it says `state`."""
+    """Slurm is still ending the job, or has not started to; it reports `state`."""
 
     def __init__(self, state: JobState) -> None:
         super().__init__(state)
@@ -439,12 +431,12 @@ class _NotYetError(Exception):
 
 
 class _StoppedError(Exception):
-    """The agent ends; the next one finds out."""
+    """The agent is stopping; the next one judges the job."""
 
 
 class _GoesOnError(Exception):
-    """It has not ended: Slurm says `state`, or that it has put it back into the queue, where
-    `restarts` is more than was known."""
+    """The job has not ended: Slurm reports `state`, or has requeued it, with a higher
+    `restarts`."""
 
     def __init__(self, restarts: int, state: JobState = JobState.RUNNING) -> None:
         super().__init__(restarts, state)
@@ -453,7 +445,7 @@ class _GoesOnError(Exception):
 
 
 def _ranks(job: Job, result: RunnerResult | None) -> dict[str, int]:
-    """Return how many ranks ran a cell on many nodes: it may have ended before anybody looked."""
+    """Return the number of ranks of a cell on many nodes."""
     if isinstance(job, CellJob) and job.launch and result:
         return {"ranks": result.ranks}
     return {}

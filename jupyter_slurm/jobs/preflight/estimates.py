@@ -1,7 +1,7 @@
-"""When Slurm would start a job that is not submitted: asked of it, and kept for some seconds.
+"""Slurm's estimates of start times before submission, cached for some seconds.
 
-A form asks while its user is still typing, and the answer costs the controller a plan of the whole
-queue: the same question is not put twice, nor two at once to one cluster.
+A form asks while its user types, and each answer makes the controller plan the whole queue. So
+equal requests share an answer, and each cluster gets one request at a time.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from dataclasses import dataclass
 from jupyter_slurm.errors import ControllerError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.submission.prepare import Submission
-from jupyter_slurm.readable import joined
 from jupyter_slurm.slurm import sbatch
-from jupyter_slurm.slurm.rejections import explain_rejection, message
+from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.wire import Check
 
 KEPT_S = 15.0
-_FAILURES = ("allocation failure: ", "Batch job submission failed: ")
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Slurm's estimate of a submission."""
+    """Slurm's answer to `sbatch --test-only`."""
 
     start_s: float | None = None
     checks: tuple[Check, ...] = ()
@@ -36,7 +34,7 @@ class _ClusterEstimates:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.kept: dict[tuple[str, ...], tuple[float, Outlook]] = {}
-        """With when it was said, on the monotonic clock."""
+        """Answers with their time on the monotonic clock."""
 
 
 class Estimates:
@@ -45,9 +43,9 @@ class Estimates:
         self._known: dict[str, _ClusterEstimates] = {}
 
     def ask(self, cluster: SlurmCluster, submission: Submission) -> Outlook:
-        """Return what `sbatch --test-only` says, cached. LoginNeededError, TransportError."""
+        """Return the answer of `sbatch --test-only`, cached. LoginNeededError, TransportError."""
         argv = sbatch.test_only_argv(submission.sbatch)
-        # Each time that it is asked for the job has another id, which says nothing.
+        # The job ID of each preview is new, but does not affect the answer.
         key = tuple(word.replace(submission.job.spec.id, "") for word in (*argv, submission.script))
         known = self._of(cluster.name)
         with known.lock:
@@ -55,7 +53,7 @@ class Estimates:
             known.kept = {k: v for k, v in known.kept.items() if now_s - v[0] < KEPT_S}
             if key not in known.kept:
                 outlook = _estimate(cluster, argv, submission.script)
-                # From the answer on: those who have waited for it meanwhile have it too.
+                # Timed from the answer, so that waiting callers get it too.
                 known.kept[key] = (time.monotonic(), outlook)
             return known.kept[key][1]
 
@@ -80,16 +78,12 @@ def _estimate(cluster: SlurmCluster, argv: list[str], script: str) -> Outlook:
 def _refused(words: str) -> Check:
     rejection = explain_rejection(words)
     if rejection is None:
-        return Check(ok=None, sentence="Slurm does not say when it would start.")
-    said = message(words)
-    for failure in _FAILURES:
-        said = said.replace(failure, "")
+        return Check(ok=None, sentence="No estimate of the start from Slurm.")
     if rejection.category != "definitive":
-        return Check(
-            ok=None,
-            sentence=f"Slurm does not say when it would start: {said}",
-        )
-    known = (rejection.sentence,) if rejection.known else ()
-    hint = joined(*known, rejection.advice)
-    sentence = f"Slurm would refuse it: {said}"
-    return Check(ok=False, sentence=sentence, hint=hint, option=rejection.option)
+        return Check(ok=None, sentence=f"No estimate of the start from Slurm: {rejection.text}")
+    return Check(
+        ok=False,
+        sentence=f"Slurm would refuse the job: {rejection.text}",
+        hint=rejection.hint,
+        option=rejection.option,
+    )

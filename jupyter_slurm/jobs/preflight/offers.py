@@ -1,67 +1,108 @@
-"""What a cluster offers: partitions, QOS, accounts, reservations; asked when a person wants it.
-
-What follows from it for a job is `limits.py`'s and `costs.py`'s; `preview.py` asks for it and
-decides how long to keep it.
-"""
+"""A cluster's partitions, accounts, QOS, nodes and reservations, read on a user's request only."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from jupyter_slurm.errors import CommandError
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
-from jupyter_slurm.slurm import partitions, sacctmgr, scontrol, sinfo, squeue, units
-from jupyter_slurm.wire import (
-    Association,
-    ClusterInfo,
-    InUse,
-    Node,
-    Partition,
-    Qos,
-    Reservation,
-)
+from jupyter_slurm.profiles.profile import ClusterProfile, PartitionLimits
+from jupyter_slurm.slurm import partitions, sacctmgr, scontrol, sinfo, units
+from jupyter_slurm.wire import ClusterInfo, Node, Partition, Reservation
 
 
 def cluster_info(cluster: SlurmCluster) -> ClusterInfo:
-    """Ask the controller four short questions; where there is accounting a fifth, and accounting
-    three (two where it enforces no limits)."""
+    """Return the cluster's info from four short requests to the controller and one to
+    accounting."""
     config = scontrol.parse_config(cluster.ask(scontrol.config_argv()))
     nodes = sinfo.parse_nodes(cluster.ask(sinfo.nodes_argv()))
     settings = partitions.parse_partitions(cluster.ask(partitions.partitions_argv()))
     kept = partitions.parse_reservations(cluster.ask(partitions.reservations_argv()))
-    enforced = _enforced(config)
     accounting = config.get("AccountingStorageType", "").endswith("slurmdbd")
-    argv = sacctmgr.associations_argv(cluster.transport.user())
-    mine = _associations(cluster, config, argv) if accounting else []
-    accounts = sorted({one.account for one in mine})
-    above = sacctmgr.accounts_argv(accounts) if accounts and "limits" in enforced else []
-    whole = _associations(cluster, config, above) if above else []
-    qos = {name for one in mine for name in one.qos}
-    theirs = {one.own_qos for one in settings.values() if one.own_qos}
-    # sinfo hides what is not for this user.
+    mine = _associations(cluster, config) if accounting else []
+    # sinfo omits partitions that are hidden from this user.
     shown = {node.partition for node in nodes}
     return ClusterInfo(
         name=cluster.name,
         slurm_version=config.get("SLURM_VERSION", ""),
         partitions=tuple(_partition(one, nodes) for name, one in settings.items() if name in shown),
         accounting=accounting,
-        accounts=tuple(accounts),
-        qos=tuple(sorted(qos)),
-        qos_limits=_qos(cluster, qos | theirs) if accounting else (),
-        associations=(
-            *(_association(one, whole=False) for one in mine),
-            *(_association(one, whole=True) for one in whole),
-        ),
-        in_use=_in_use(cluster) if accounting else (),
-        enforced=enforced,
-        max_tres="MAX_TRES" in config.get("PriorityFlags", ""),
+        accounts=tuple(sorted({one.account for one in mine})),
+        qos=tuple(sorted({name for one in mine for name in one.qos})),
         hidden=tuple(sorted(set(settings) - shown)),
         reservations=tuple(_reservation(one, nodes) for one in kept),
         asked_s=time.time(),
     )
+
+
+def priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
+    """Add prices from the profile, and its accounts and QOS if there is no accounting."""
+    found = []
+    for one in info.partitions:
+        told = profile.partitions.get(one.name, PartitionLimits())
+        found.append(
+            replace(
+                one,
+                exclusive=one.exclusive or told.exclusive,
+                cost=told.cost,
+                about=_about(told),
+            )
+        )
+    return replace(
+        info,
+        partitions=tuple(found),
+        accounts=info.accounts or profile.accounts,
+        qos=info.qos or profile.qos,
+        cost_unit=profile.cost_unit,
+    )
+
+
+def known_partitions(profile: ClusterProfile, info: ClusterInfo | None) -> dict[str, Partition]:
+    """Map name -> partition. `info` None: use the profile alone. The profile's partitions also
+    replace those that Slurm hides."""
+    named = {
+        name: _of_profile(name, told)
+        for name, told in profile.partitions.items()
+        if info is None or name in info.hidden
+    }
+    return named | {one.name: one for one in (info.partitions if info else ())}
+
+
+def partition(
+    profile: ClusterProfile, info: ClusterInfo | None, names: Sequence[str]
+) -> Partition | None:
+    """Return the first known one of these partitions, by default the default partition."""
+    known = known_partitions(profile, info)
+    wanted = names or [one.name for one in known.values() if one.default]
+    return next((known[name] for name in wanted if name in known), None)
+
+
+def _of_profile(name: str, told: PartitionLimits) -> Partition:
+    return Partition(
+        name=name,
+        default=False,
+        up=True,
+        limit_s=units.parse_time_s(told.limit) if told.limit else None,
+        nodes=0,
+        idle_nodes=0,
+        cpus=told.cpus or None,
+        memory_mib=told.memory_mib or None,
+        max_nodes=told.nodes or None,
+        gpus_per_node=told.gpus,
+        exclusive=told.exclusive,
+        cost=told.cost,
+        about=_about(told),
+    )
+
+
+def _about(told: PartitionLimits) -> str:
+    return joined(told.gpu, told.note, between="; ")
 
 
 class NodeList(NamedTuple):
@@ -71,7 +112,7 @@ class NodeList(NamedTuple):
 
 
 def nodes(cluster: SlurmCluster) -> NodeList:
-    """Return nodes and partitions as they are now, by three short questions to the controller."""
+    """Return the current nodes and partitions from three short requests to the controller."""
     rows = sinfo.parse_nodes(cluster.ask(sinfo.nodes_argv()))
     settings = partitions.parse_partitions(cluster.ask(partitions.partitions_argv()))
     kept = partitions.parse_reservations(cluster.ask(partitions.reservations_argv()))
@@ -84,7 +125,7 @@ def nodes(cluster: SlurmCluster) -> NodeList:
 
 
 def _nodes(rows: list[sinfo.NodeRow]) -> tuple[Node, ...]:
-    """Return one node for all its rows, which are one for each of its partitions."""
+    """Merge the rows of each node, one per partition."""
     by_name: dict[str, list[sinfo.NodeRow]] = {}
     for row in rows:
         by_name.setdefault(row.name, []).append(row)
@@ -131,16 +172,14 @@ def _partition(settings: partitions.PartitionSettings, nodes: list[sinfo.NodeRow
         default_time_s=settings.default_time_s,
         max_nodes=settings.max_nodes,
         exclusive=settings.exclusive,
-        qos=settings.own_qos,
         allow_qos=settings.qos,
         allow_accounts=settings.accounts,
-        billing=dict(settings.weights),
     )
 
 
 def gpus_by_type(nodes: Iterable[sinfo.NodeRow]) -> dict[str, tuple[int, int | None]]:
-    """Count GPUs as in `Partition.gpus_by_type`: None where a node does not tell what is used.
-    Those of a node that takes no jobs are not free."""
+    """Count GPUs as in `Partition.gpus_by_type`: None if a node does not report used ones. GPUs of
+    nodes that accept no jobs are not free."""
     found: dict[str, tuple[int, int | None]] = {}
     for node in nodes:
         used = units.gpus_by_type(node.gres_used or "")
@@ -168,100 +207,12 @@ def _reservation(row: partitions.Reservation, nodes: list[sinfo.NodeRow]) -> Res
     )
 
 
-def _enforced(config: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what is enforced by slurm.conf(5): AccountingStorageEnforce (`safe` and `limits`
-    include associations, `qos` does too); nothing certain with JobSubmitPlugins."""
-    if config.get("JobSubmitPlugins"):
-        return ()
-    words = config.get("AccountingStorageEnforce", "").replace("none", "").split(",")
-    enforced = ["requests"]
-    if any(words):
-        enforced.append("associations")
-    if "qos" in words or "all" in words:
-        enforced.append("qos")
-    if not {"limits", "safe", "all"}.isdisjoint(words):
-        enforced.append("limits")
-    return tuple(enforced)
-
-
-def _associations(
-    cluster: SlurmCluster, config: Mapping[str, str], argv: list[str]
-) -> list[sacctmgr.Association]:
-    """Return this cluster's own associations; [] where the site keeps them to itself."""
+def _associations(cluster: SlurmCluster, config: Mapping[str, str]) -> list[sacctmgr.Association]:
+    """Return this cluster's own associations; [] if the site hides them."""
     try:
+        argv = sacctmgr.associations_argv(cluster.transport.user())
         rows = sacctmgr.parse_associations(cluster.ask(argv))
     except CommandError:
         return []
     here = config.get("ClusterName")
     return [row for row in rows if here is None or row.cluster == here]
-
-
-def _association(row: sacctmgr.Association, *, whole: bool) -> Association:
-    return Association(
-        account=row.account,
-        whole=whole,
-        partition=row.partition,
-        qos=row.qos,
-        default_qos=row.default_qos,
-        default=row.default,
-        **_limits(row.allowed),
-    )
-
-
-def _limits(allowed: sacctmgr.Allowed) -> dict[str, Any]:
-    """Return the fields of `wire.Limits`."""
-    return {
-        "limit_s": allowed.limit_s,
-        "per_job": dict(allowed.tres_per_job),
-        "per_user": dict(allowed.tres_per_user),
-        "in_all": dict(allowed.tres_in_all),
-        "jobs_per_user": allowed.jobs_per_user,
-        "jobs_in_all": allowed.jobs_in_all,
-        "queued_per_user": allowed.queued_per_user,
-        "queued_in_all": allowed.queued_in_all,
-    }
-
-
-def _qos(cluster: SlurmCluster, names: Collection[str]) -> tuple[Qos, ...]:
-    try:
-        rows = sacctmgr.parse_qos(cluster.ask(sacctmgr.qos_argv())) if names else []
-    except CommandError:
-        return ()
-    return tuple(
-        Qos(
-            name=row.name,
-            denies=row.denies,
-            over_partition=row.over_partition,
-            beyond=row.beyond,
-            **_limits(row.allowed),
-        )
-        for row in rows
-        if row.name in names
-    )
-
-
-def _in_use(cluster: SlurmCluster) -> tuple[InUse, ...]:
-    """Sum up what is in use, by QOS, account and partition."""
-    try:
-        rows = squeue.parse_use(cluster.ask(squeue.use_argv(cluster.transport.user())))
-    except CommandError:
-        return ()
-    groups = {(row.qos, row.account, row.partition) for row in rows}
-    return tuple(_summed(group, rows) for group in sorted(groups))
-
-
-def _summed(group: tuple[str, str, str], rows: Iterable[squeue.UseRow]) -> InUse:
-    members = [row for row in rows if (row.qos, row.account, row.partition) == group]
-    tres: dict[str, float] = {}
-    for row in members:
-        for name, count in row.tres.items():
-            tres[name] = tres.get(name, 0) + count
-    qos, account, partition = group
-    return InUse(
-        qos=qos,
-        account=account,
-        partition=partition,
-        jobs=sum(row.running for row in members),
-        queued=len(members),
-        tres=tres,
-    )

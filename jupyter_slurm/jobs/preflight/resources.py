@@ -1,18 +1,16 @@
-"""sbatch's options -> what a job asks for, in numbers. PURE.
+"""PURE: the resources that sbatch options request, in numbers.
 
-Only what the options say for certain: what Slurm would choose (how many nodes `--gpus 8` is spread
-over) is left open.
+Only what the options fix. Slurm's own choices (the number of nodes for `--gpus 8`) stay open.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jupyter_slurm.slurm.units import (
-    gpus_by_type,
     gpus_in_tres,
     gpus_of_option,
     parse_array,
@@ -26,36 +24,28 @@ _ONE_NODE = 1
 @dataclass(frozen=True, slots=True)
 class Resources:
     partitions: tuple[str, ...] = ()
-    """Any of them would do; (): Slurm's default."""
-    qos: str | None = None
-    account: str | None = None
-    reservation: str | None = None
+    """Alternatives; (): Slurm's default."""
     limit_s: float | None = None
-    """math.inf: no limit; None: what the partition gives."""
+    """math.inf: no limit; None: the partition's default."""
     nodes: int = 1
-    """At least."""
+    """The minimum."""
     tasks: int = 1
-    """In all; not those that `--ntasks-per-gpu` multiplies."""
+    """On all nodes, without the factor of `--ntasks-per-gpu`."""
     cpus: int = 1
-    """In all."""
+    """On all nodes."""
     cpus_per_node: int = 1
     memory_per_node_mib: int | None = None
-    """None: what the site gives; 0: all there is."""
+    """None: the site's default; 0: all memory of the node."""
     gpus: int = 0
-    """In all."""
+    """On all nodes."""
     gpus_per_node: int = 0
-    """0: also where that is Slurm's to choose."""
-    gpu_types: tuple[str, ...] = ()
+    """0: none, or chosen by Slurm."""
     exclusive: bool = False
-    held: bool = False
-    """Slurm does not look whether it could run before it is released."""
     tasks_of_array: int = 1
-    inputs_mib: int = 0
-    """The size of the variables that go in: of their file, or of their objects."""
 
 
 def resources_of(options: Mapping[str, str]) -> Resources:
-    """Sum up options as `slurm.options.check_option` gives them."""
+    """Sum up options normalised by `slurm.options.check_option`."""
     nodes, is_open = _nodes(options)
     per_node = _tasks_per_node(options, nodes)
     cpus_per_task = _number(options.get("cpus-per-task"), 1)
@@ -68,9 +58,6 @@ def resources_of(options: Mapping[str, str]) -> Resources:
     tasks = _number(options.get("ntasks"), nodes * _number(options.get("ntasks-per-node"), 1))
     return Resources(
         partitions=tuple(filter(None, options.get("partition", "").split(","))),
-        qos=options.get("qos"),
-        account=options.get("account"),
-        reservation=options.get("reservation"),
         limit_s=_limit_s(options.get("time")),
         nodes=nodes,
         tasks=tasks,
@@ -79,15 +66,13 @@ def resources_of(options: Mapping[str, str]) -> Resources:
         memory_per_node_mib=_memory_mib(options, cpus_per_node, gpus_per_node),
         gpus=max(nodes * gpus_per_node, gpus_of_option(options.get("gpus", ""))),
         gpus_per_node=gpus_per_node,
-        gpu_types=tuple(dict.fromkeys(_gpu_types(options))),
         exclusive=options.get("exclusive") in ("", "exclusive"),
-        held="hold" in options,
         tasks_of_array=len(parse_array(options["array"])[0]) if options.get("array") else 1,
     )
 
 
 def _nodes(options: Mapping[str, str]) -> tuple[int, bool]:
-    """Return at least how many nodes there are, and whether no option says so."""
+    """Return the minimum number of nodes, and whether no option sets it."""
     if match := re.match(r"[0-9]+", options.get("nodes", "")):
         return int(match[0]), False
     tasks, per_node = options.get("ntasks"), options.get("ntasks-per-node")
@@ -97,7 +82,7 @@ def _nodes(options: Mapping[str, str]) -> tuple[int, bool]:
 
 
 def _tasks_per_node(options: Mapping[str, str], nodes: int) -> int:
-    """Return the tasks of the fullest node; where Slurm may spread them, one is certain."""
+    """Return the minimum number of tasks on the fullest node."""
     if "ntasks-per-node" in options:
         return _number(options["ntasks-per-node"], 1)
     if "nodes" not in options:
@@ -122,14 +107,6 @@ def _gpus_per_node(
     return 0
 
 
-def _gpu_types(options: Mapping[str, str]) -> Iterable[str]:
-    for name in ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task"):
-        for part in options.get(name, "").split(","):
-            yield from filter(None, gpus_by_type(f"gpu:{part}"))
-    for name in ("gres", "tres-per-task"):
-        yield from filter(None, gpus_by_type(options.get(name, "")))
-
-
 def _memory_mib(options: Mapping[str, str], cpus_per_node: int, gpus_per_node: int) -> int | None:
     if "mem" in options:
         return parse_memory_mib(options["mem"])
@@ -144,11 +121,11 @@ def _limit_s(text: str | None) -> float | None:
     if text is None:
         return None
     seconds = parse_time_s(text)
-    # 0 is "no limit" to Slurm, which is the partition's (sbatch(1), --time).
+    # For Slurm 0 means the partition's limit (sbatch(1), --time).
     return seconds or math.inf
 
 
 def _number(text: str | None, otherwise: int) -> int:
-    """Return a count, or the lower end of a range."""
+    """Return the number, or the lower end of a range."""
     match = re.match(r"[0-9]+", text or "")
     return int(match[0]) if match else otherwise

@@ -1,7 +1,4 @@
-"""Find what this user and their accounts have spent since a time, and what is left of a quota.
-
-Only a person's request runs this: one sacct and one sshare.
-"""
+"""Resources spent by this user and their accounts, from one sacct call."""
 
 from __future__ import annotations
 
@@ -9,59 +6,49 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 
-from jupyter_slurm.errors import CommandError, RequestError
+from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.preflight import costs
-from jupyter_slurm.jobs.preflight.partition_facts import KnownPartition, known_partitions
+from jupyter_slurm.jobs.preflight.offers import known_partitions
 from jupyter_slurm.jobs.preflight.resources import Resources
-from jupyter_slurm.slurm import sacct, sshare
+from jupyter_slurm.slurm import sacct
 from jupyter_slurm.slurm.sacct import SpentRow
-from jupyter_slurm.wire import ClusterInfo, Quota, Spending, Spent
+from jupyter_slurm.wire import ClusterInfo, Partition, Spending, Spent
 
 _USUAL_S = 30 * 86_400.0
 _LONGEST_S = 10 * 366 * 86_400.0
 
 
 def spending(cluster: SlurmCluster, info: ClusterInfo, since_s: float | None) -> Spending:
-    """Return what was spent; `since_s` None: in the last thirty days. RequestError."""
+    """Return the usage since `since_s`; None: the last thirty days. RequestError."""
     now_s = time.time()
     since_s = now_s - _USUAL_S if since_s is None else since_s
     if not now_s - _LONGEST_S <= since_s < now_s:
         raise RequestError(
-            "The use since that time cannot be asked for.",
-            hint="Name a day of the last ten years, as in `--since 2026-01-31`, or a time such as "
+            "Cannot report usage since that time.",
+            hint="Use a day of the last ten years, e.g. `--since 2026-01-31`, or a duration, e.g. "
             "`--since 7d`.",
         )
-    told = Spending(
-        cluster=cluster.name,
-        since_s=since_s,
-        asked_s=now_s,
-        accounting=info.accounting,
-        unit=cluster.profile.cost_unit,
-    )
-    if not info.accounting:
-        return told
     user = cluster.transport.user()
-    rows = sacct.parse_spent(cluster.ask(sacct.spent_argv(user, info.accounts, since_s)))
+    rows = []
+    if info.accounting:
+        rows = sacct.parse_spent(cluster.ask(sacct.spent_argv(user, info.accounts, since_s)))
     known = known_partitions(cluster.profile, info)
     return Spending(
         cluster=cluster.name,
         since_s=since_s,
         asked_s=now_s,
-        accounting=True,
+        accounting=info.accounting,
         unit=cluster.profile.cost_unit,
-        weighed=any(one.billing for one in info.partitions),
         spent=tuple(_of_accounts(rows, user, known)),
-        quotas=tuple(_quotas(cluster, user, info.accounts)),
     )
 
 
 def _of_accounts(
-    rows: Iterable[SpentRow], user: str, known: Mapping[str, KnownPartition]
+    rows: Iterable[SpentRow], user: str, known: Mapping[str, Partition]
 ) -> Iterator[Spent]:
-    """Yield for each account what the user has spent, and what all have, if there are others."""
+    """Yield the user's usage of each account, and all users' if there are others."""
     by_account: dict[str, list[SpentRow]] = defaultdict(list)
     for row in rows:
         if row.elapsed_s:
@@ -73,9 +60,7 @@ def _of_accounts(
             yield _sum(account, "", those, known)
 
 
-def _sum(
-    account: str, user: str, rows: list[SpentRow], known: Mapping[str, KnownPartition]
-) -> Spent:
+def _sum(account: str, user: str, rows: list[SpentRow], known: Mapping[str, Partition]) -> Spent:
     units = [_units(row, known.get(row.partition)) for row in rows]
     priced = [one for one in units if one is not None]
     return Spent(
@@ -84,7 +69,6 @@ def _sum(
         jobs=len(rows),
         cpu_hours=_hours(rows, "cpu"),
         gpu_hours=_hours(rows, "gres/gpu"),
-        billing_hours=_hours(rows, "billing"),
         units=sum(priced) if priced else None,
         unpriced=len(units) - len(priced) if priced else 0,
     )
@@ -94,8 +78,8 @@ def _hours(rows: Iterable[SpentRow], tres: str) -> float:
     return sum(row.elapsed_s / 3600 * row.tres.get(tres, 0) for row in rows)
 
 
-def _units(row: SpentRow, here: KnownPartition | None) -> float | None:
-    """Return the site's charge for a job as it ran; None: its partition has no price."""
+def _units(row: SpentRow, here: Partition | None) -> float | None:
+    """Return the site's charge for an ended job; None: its partition has no price."""
     if here is None:
         return None
     nodes = max(1, int(row.tres.get("node", 1)))
@@ -106,18 +90,3 @@ def _units(row: SpentRow, here: KnownPartition | None) -> float | None:
         memory_per_node_mib=math.ceil(row.tres.get("mem", 0) / nodes),
     )
     return costs.units(row.elapsed_s / 3600, job, here, whole=here.exclusive)
-
-
-def _quotas(cluster: SlurmCluster, user: str, accounts: tuple[str, ...]) -> Iterator[Quota]:
-    if not accounts:
-        return
-    with suppress(CommandError):  # the answer has what was spent all the same
-        for row in sshare.parse_quotas(cluster.ask(sshare.quotas_argv(accounts, user))):
-            for tres, minutes in row.limits.items():
-                yield Quota(
-                    account=row.account,
-                    user=row.user,
-                    tres=tres,
-                    limit_hours=minutes / 60,
-                    used_hours=row.used.get(tres, 0.0) / 60,
-                )

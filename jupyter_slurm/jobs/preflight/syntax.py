@@ -1,6 +1,7 @@
-"""PURE: code that this Python cannot compile, found before a job waits in the queue for it.
+"""PURE: syntax errors in a job's code, found before submission.
 
-The job's Python may be a newer one: what that might read is a warning, all else an error.
+The job's Python may be newer than this one. An error that new syntax could explain is only a
+warning.
 """
 
 from __future__ import annotations
@@ -25,28 +26,28 @@ _IN_EVERY_PYTHON = re.compile(
     "|Maybe you meant '=='|outside (async )?function|outside loop|not properly in loop"
     "|unterminated (triple-quoted )?string"
 )
-"""Messages of CPython 3.11 to 3.14 that no new syntax has led to."""
+"""Messages of CPython 3.11 to 3.14 that no newer syntax causes."""
 _NEWER_STRINGS = re.compile(r"\b(?:f|fr|rf|t|tr|rt)['\"]", re.IGNORECASE)
-"""Quotes and line ends in their braces are for Python 3.12 and later to understand."""
+"""Python 3.12 and later allow quotes and line ends in their braces."""
 _OF_IPYTHON = re.compile(r"^\s*[!%?,;/]|=\s*[!%]|\?\s*$", re.MULTILINE)
 _RAISES = "raises-exception"
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
-"""The Python that looks at the code."""
+"""The version of this Python."""
 THE_CODE = "the code"
-"""The file name of code that is in no file."""
+"""The file name of code that is not from a file."""
 
 
 def fault(
     source: str, name: str, translate: Callable[[str], str] | None = None
 ) -> SyntaxError | None:
-    """Return why `source` does not compile; `translate`: IPython's, if that is not Python."""
+    """Return the syntax error of `source`; `translate` converts IPython's syntax to Python."""
     try:
         _compile(source, name)
     except SyntaxError as plain:
         if translate is None:
             return plain
     except (ValueError, RecursionError, MemoryError):
-        return None  # the job will say it
+        return None  # the job reports it
     else:
         return None
     try:
@@ -59,7 +60,7 @@ def fault(
 
 
 def fault_of_cell(source: str, name: str) -> SyntaxError | None:
-    """Return why a cell does not compile, where there is no shell that knows its own magics."""
+    """Return the syntax error of a cell that no IPython shell has read."""
     error = fault(source, name)
     if error is None or _may_be_a_magic(source):
         return None
@@ -67,27 +68,28 @@ def fault_of_cell(source: str, name: str) -> SyntaxError | None:
 
 
 def fault_of_file(file: PurePath, source: str) -> SyntaxError | None:
-    """Return why a Python file or a notebook does not compile."""
+    """Return the syntax error of a Python file or a notebook."""
     if file.suffix == ".ipynb":
         return fault_of_notebook(source, _translate)
     return fault(source, str(file))
 
 
 def _translate(source: str) -> str:
-    from IPython.core.inputtransformer2 import TransformerManager  # noqa: PLC0415 - takes long
+    from IPython.core.inputtransformer2 import TransformerManager  # noqa: PLC0415 - slow
 
     return TransformerManager().transform_cell(source)
 
 
 def _may_be_a_magic(source: str) -> bool:
-    """Return whether it is one line like `pip install …`, which IPython takes without its %."""
+    """Return whether the code is a single line like `pip install …`, which IPython accepts without
+    %."""
     words = source.split()
     alone = len(source.strip().splitlines()) == 1 and words[0].isidentifier()
     return alone and not keyword.iskeyword(words[0]) and not hasattr(builtins, words[0])
 
 
 def fault_of_notebook(text: str, translate: Callable[[str], str]) -> SyntaxError | None:
-    """Return the first fault of a notebook's cells; one that is meant to raise may have it."""
+    """Return the first syntax error in a notebook's cells, except those tagged to raise."""
     for number, cell in enumerate(json.loads(text)["cells"], 1):
         if cell["cell_type"] == "code" and _RAISES not in cell.get("metadata", {}).get("tags", ()):
             found = fault("".join(cell["source"]), f"<notebook cell {number}>", translate)
@@ -99,8 +101,8 @@ def fault_of_notebook(text: str, translate: Callable[[str], str]) -> SyntaxError
 def check(
     error: SyntaxError, source: str, spec: JobSpec, api: Api, rendered: Sequence[str] = ()
 ) -> str:
-    """Raise CodeError, shown as `rendered`, or return a warning where the job's Python may be a
-    newer one, which understands the code."""
+    """Raise CodeError, shown as `rendered`, or return a warning if the job's Python may be newer
+    and accept the code."""
     shown = text(error)
     default = next((one.name for one in api.clusters() if one.default), None)
     jobs = api.jobs(spec.cluster or default)
@@ -115,27 +117,27 @@ def check(
 
 
 def sentence(error: SyntaxError) -> str:
-    """Return where the error is and what it is, in a line."""
+    """Return the error and its position in one line."""
     name = "the code" if error.filename == THE_CODE else error.filename
     return f"Line {error.lineno} of {name} is not valid Python: {error.msg}."
 
 
 def newer() -> str:
-    """Return why a job is submitted whose code has an error for the Python that is here."""
+    """Return the reason why the job is submitted despite the error."""
     return (
-        f"Python {HERE}, which runs here, does not understand this. The job is submitted, because "
+        f"Python {HERE} on this machine does not accept this code. The job is submitted, because "
         "its Python may be newer."
     )
 
 
 def text(error: SyntaxError) -> str:
-    """Return the error as Python shows it: file, line, caret and reason."""
+    """Return the error as Python prints it: file, line, caret and message."""
     return "".join(traceback.format_exception_only(error)).rstrip("\n")
 
 
 def is_certain(error: SyntaxError, source: str, spec: JobSpec, jobs: Iterable[Job]) -> bool:
-    """Return whether the job's Python cannot compile it either, as far as earlier jobs tell."""
-    told = [one.python[:2] for one in jobs if one.python is not None and is_alike(one, spec)]
+    """Return whether the job's Python cannot compile the code either, according to earlier jobs."""
+    told = [one.python[:2] for one in jobs if one.python is not None and _is_alike(one, spec)]
     if told and not spec.modules and max(told) <= sys.version_info[:2]:
         return True
     return _is_wrong_everywhere(error, source)
@@ -149,8 +151,8 @@ def _is_wrong_everywhere(error: SyntaxError, source: str) -> bool:
     return _IN_EVERY_PYTHON.search(error.msg) is not None
 
 
-def is_alike(job: Job, spec: JobSpec) -> bool:
-    """Tell whether an earlier job ran where this one is to run, so that it tells of its Python."""
+def _is_alike(job: Job, spec: JobSpec) -> bool:
+    """Return whether an earlier job ran in the same session, image and runtime."""
     if spec.session is not None:
         return spec.session in (job.id, job.session)
     return spec.image in (None, job.image) and spec.runtime in (None, job.runtime)
@@ -158,5 +160,5 @@ def is_alike(job: Job, spec: JobSpec) -> bool:
 
 def _compile(source: str, name: str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # where it runs they are shown
+        warnings.simplefilter("ignore")  # shown by the job
         compile(source, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)

@@ -1,1 +1,1 @@
-"""Keeps the records of jobs on this machine, and tells what has changed."""
+"""Records of jobs on this machine, and their changes."""

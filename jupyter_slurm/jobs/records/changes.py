@@ -1,68 +1,130 @@
-"""Tell what is new of jobs, connections and actions since a cursor: `Api.changes`.
+"""Changes of jobs and connections since a cursor: `Api.changes`.
 
-A cursor says up to which revision of the Book its holder knows, and by digests how the connections
-and the actions looked then; its holders are not kept here.
+A cursor holds the revision of the jobs, digests of connections and queue statuses, and per cluster
+the revision of the listed jobs. The agent keeps no list of clients.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.jobs.cluster.clusters import Clusters
-from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.wire import Action, Changes, Connection, ConnectionState
+from jupyter_slurm.jobs.records.change_log import Delta
+from jupyter_slurm.jobs.records.registry import JobRegistry
+from jupyter_slurm.wire import Changes, ConnectionState, Job, QueueStatus
 
 if TYPE_CHECKING:
-    from jupyter_slurm.jobs.actions import Actions
+    from jupyter_slurm.jobs.watching.listing import Listing
 
 _QUESTION_PAUSE_S = 1.0
-"""A question becomes another caller's when it has lain for long: nobody tells of that."""
+"""Seconds between checks while a login waits for an answer: after a while other callers may get its
+question, without a notification."""
 
 
 def changes(
-    book: Book,
+    registry: JobRegistry,
     clusters: Clusters,
-    actions: Actions,
     cursor: str = "",
     wait_s: float = 0.0,
     caller: str = "",
+    look: tuple[str, ...] = (),
+    everyone: bool = False,
 ) -> Changes:
-    """Return what `Api.changes` does."""
+    """As `Api.changes`."""
     deadline_s = time.monotonic() + wait_s
-    known, more = book.revisions.read(cursor)
-    known_digest, _, known_actions = more.partition(".")
-    while True:
-        stirs = (clusters.stirs, actions.stirs)
-        connections, all_actions = clusters.seen(caller), actions.listed()
-        # All but the round trip, which always differs.
-        digest = _digest([msgspec.structs.replace(one, round_trip_s=None) for one in connections])
-        digest_of_actions = _digest(all_actions)
-        revision, news = book.news(known)
-        left_s = deadline_s - time.monotonic()
-        is_other = (digest, digest_of_actions) != (known_digest, known_actions)
-        is_new = news.whole or news.values or news.gone or is_other
-        if is_new or left_s <= 0 or book.closed:
-            break
+    known, more = registry.cursors.read(cursor)
+    digests, _, tables = more.rpartition(".")
+    looked, unknown = _listings(clusters, look, everyone)
+    with ExitStack() as viewing:
+        for listing in looked:
+            viewing.enter_context(listing.view())
+        while True:
+            counts = (clusters.change_count, *(one.change_count for one in looked))
+            connections = clusters.seen(caller)
+            # Ignore the round trip, which always differs.
+            alike = [msgspec.structs.replace(one, round_trip_s=None) for one in connections]
+            queues = (*(one.status() for one in looked), *unknown)
+            ages = [(one.cluster, one.is_old, one.asked_s is None, one.problem) for one in looked]
+            current = (_digest(alike), _digest(ages))
+            with registry.lock():
+                revision, news = registry.changes_since(known)
+                of_tables = _read_tables(tables) if known is not None else {}
+                listed = [(one, one.table.since(of_tables.get(one.cluster))) for one in looked]
+            if everyone:
+                news = _unfinished(news, {one.cluster for one in looked})
+            left_s = deadline_s - time.monotonic()
+            is_new = (
+                any((news.whole, news.values, news.gone))
+                or any(any(rows) for _, rows in listed)
+                or ".".join(current) != digests
+            )
+            if is_new or left_s <= 0 or registry.closed or any(one.closed for one in looked):
+                break
 
-        def stirred(stirs: tuple[int, int] = stirs, revision: int = revision) -> bool:
-            return book.revision != revision or (clusters.stirs, actions.stirs) != stirs
+            def changed(counts: tuple[int, ...] = counts, revision: int = revision) -> bool:
+                if any(one.closed for one in looked):
+                    return True
+                now = (clusters.change_count, *(one.change_count for one in looked))
+                return registry.revision != revision or now != counts
 
-        asked = any(one.state is ConnectionState.ASKING for one in connections)
-        book.wait(stirred, min(left_s, _QUESTION_PAUSE_S) if asked else left_s)
+            asked = any(one.state is ConnectionState.ASKING for one in connections)
+            registry.wait(changed, min(left_s, _QUESTION_PAUSE_S) if asked else left_s)
+    known_digest = digests.partition(".")[0]
+    of_tables |= {one.cluster: revision for one in looked}
     return Changes(
-        cursor=book.revisions.cursor(revision, digest, digest_of_actions),
+        cursor=registry.cursors.cursor(revision, *current, _written_tables(of_tables)),
         whole=news.whole,
         jobs=news.values,
-        gone=news.gone,
-        connections=None if digest == known_digest else connections,
-        actions=None if digest_of_actions == known_actions else all_actions,
+        listed=tuple(row for _, rows in listed for row in rows.values),
+        listed_whole=tuple(one.cluster for one, rows in listed if rows.whole),
+        gone=(*news.gone, *(key for _, rows in listed for key in rows.gone)),
+        queues=queues,
+        connections=None if current[0] == known_digest else connections,
     )
 
 
-def _digest(values: Sequence[Connection] | Sequence[Action]) -> str:
+def _listings(
+    clusters: Clusters, look: tuple[str, ...], everyone: bool
+) -> tuple[list[Listing], list[QueueStatus]]:
+    """Return the listings of these clusters, and the status of unusable ones."""
+    found, unknown = [], []
+    for name in dict.fromkeys(look):
+        try:
+            queue = clusters.watch(clusters.named(name)).listing
+        except JupyterSlurmError as exc:
+            unknown.append(QueueStatus(cluster=name, problem=exc.problem(), interval_s=0.0))
+        else:
+            found.append(queue.everyone if everyone else queue.mine)
+    return found, unknown
+
+
+def _unfinished(news: Delta[Job], clusters: set[str]) -> Delta[Job]:
+    """Return the changes of the jobs in the queues of these clusters."""
+    there = [job for job in news.values if job.cluster in clusters and job.slurm_id is not None]
+    live = tuple(job for job in there if not job.state.final)
+    ended = () if news.whole else tuple(job.id for job in there if job.state.final)
+    return Delta(news.whole, live, (*news.gone, *ended))
+
+
+def _read_tables(text: str) -> dict[str, int]:
+    """Return the revision of the listed jobs, by cluster."""
+    try:
+        return msgspec.json.decode(urlsafe_b64decode(text), type=dict[str, int])
+    except (ValueError, msgspec.MsgspecError):
+        return {}
+
+
+def _written_tables(known: Mapping[str, int]) -> str:
+    return urlsafe_b64encode(msgspec.json.encode(dict(sorted(known.items())))).decode()
+
+
+def _digest(values: Sequence[object]) -> str:
     return hashlib.blake2b(msgspec.json.encode(values), digest_size=8).hexdigest()

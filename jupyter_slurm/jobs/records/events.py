@@ -1,7 +1,6 @@
-"""PURE: what has happened to a job: the events that there are in a change of it.
+"""PURE: the events in a job's life, derived from its changes.
 
-An event is what somebody would still want to be told a day later. That the way to a cluster was
-lost and came back is none, nor is what only we do (how a job has ended is being found out).
+Events are still of interest a day later. Lost connections and our own steps are not events.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.wire import Job, JobEvent, JobState
 
 MOST = 100
-"""The most events kept of a job. Beyond it, the oldest go first that only say why it waited."""
+"""The maximum number of events per job; the oldest reasons for waiting are dropped first."""
 _CLOCKS_DIFFER_S = 5.0
-"""By so much a node's clock may be behind; what it says is given in whole seconds besides."""
+"""Tolerance for a node's clock, which also reports whole seconds."""
 _WAITS = frozenset(
     {
         JobState.PENDING,
@@ -36,7 +35,7 @@ _PASSING = {
 def following(
     events: tuple[JobEvent, ...], old: Job | None, new: Job, now_s: float
 ) -> tuple[JobEvent, ...]:
-    """Return `events` and what the change from `old` (None: the job is new here) to `new` adds."""
+    """Return `events` and those of the change from `old` (None: a new job) to `new`."""
     for event in _found(events[-1] if events else None, old, new, now_s):
         latest_s = events[-1].time_s if events else 0.0
         events = _bounded((*events, _not_before(event, latest_s, now_s)))
@@ -44,7 +43,7 @@ def following(
 
 
 def _not_before(event: JobEvent, latest_s: float, now_s: float) -> JobEvent:
-    """Keep events in order: a node's clock need not be that of this machine."""
+    """Keep events in order: a node's clock may differ from ours."""
     time_s = event.time_s if event.time_s > latest_s - _CLOCKS_DIFFER_S else now_s
     return JobEvent(time_s=max(time_s, latest_s), state=event.state, text=event.text)
 
@@ -52,7 +51,7 @@ def _not_before(event: JobEvent, latest_s: float, now_s: float) -> JobEvent:
 def _bounded(events: tuple[JobEvent, ...]) -> tuple[JobEvent, ...]:
     if len(events) <= MOST:
         return events
-    # The first two are that it was asked for, and taken.
+    # The first two events are the submission and its acceptance.
     oldest = next((at for at, event in enumerate(events) if at > 1 and event.state in _WAITS), 2)
     return (*events[:oldest], *events[oldest + 1 :])
 
@@ -94,7 +93,7 @@ def _taken(old: Job | None, new: Job) -> str | None:
 
 
 def _has_begun(state: JobState, old: Job | None, new: Job) -> bool:
-    """Tell whether the job has begun; a short one may have ended before anybody looks."""
+    """Return whether the job has started; a short one may have ended already."""
     if state in _RUNS or new.started_s is None:
         return False
     if new.state.final:
@@ -113,9 +112,9 @@ def _cancel_text(old: Job | None, new: Job) -> str | None:
     before = old.cancel_requested_s if old is not None else None
     if (before is None) == (new.cancel_requested_s is None):
         return None
-    return "Cancellation requested." if before is None else "Could not be cancelled."
+    return "Cancellation requested." if before is None else "Cancellation failed."
 
 
 def _waits_for(job: Job) -> str | None:
-    """Return what tells one reason from another: the sentence may hold times and numbers, too."""
+    """Return a key of the reason; its sentence may contain times and numbers."""
     return job.reason or job.why

@@ -1,4 +1,4 @@
-"""Renames of notebooks and folders on this machine, kept so that jobs and kernels follow them."""
+"""Recent renames of local notebooks and folders, for their jobs and kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jupyter_slurm.wire import JobSpec
 
 _MOST = 1000
 _PATHS = ("notebook", "file", "cwd", "push", "fetch_to")
-"""The paths on this machine in a spec."""
+"""Spec fields that are local paths."""
 _SpecT = TypeVar("_SpecT", bound="JobSpec | None")
 
 
@@ -41,23 +41,23 @@ class Rename(msgspec.Struct, frozen=True):
 
 
 class Renames:
-    """The latest renames, on disk."""
+    """The latest renames, saved on disk."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "renames.json"
         self._renames: tuple[Rename, ...] = ()
-        with suppress(OSError, ValueError):  # there is none yet, or it is damaged
+        with suppress(OSError, ValueError):  # missing or damaged
             self._renames = msgspec.json.decode(self._path.read_bytes(), type=tuple[Rename, ...])
 
     def add(self, path: str, to: str) -> Rename:
-        """Keep a rename that was made just now."""
+        """Save a rename that has just happened."""
         rename = Rename(time.time(), path, to)
         self._renames = (*self._renames, rename)[-_MOST:]
         places.write_private(self._path, msgspec.json.encode(self._renames).decode())
         return rename
 
     def followed(self, path: str, since_s: float) -> str:
-        """Return the path now of what had `path` at `since_s`."""
+        """Return the current path of the file that had `path` at `since_s`."""
         for rename in self._renames:
             if rename.time_s >= since_s:
                 path = rename.followed(path)

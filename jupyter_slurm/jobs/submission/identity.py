@@ -1,7 +1,7 @@
-"""What a job gets, as digests: a cell that is run again attaches only to one that got the same.
+"""Digests of a job's inputs: a repeated cell attaches only to a job with equal inputs.
 
-The values of its variables are digested where they are (`JobSpec.inputs_digest`). Nothing of the
-cluster is asked here.
+The client digests the values of variables (`JobSpec.inputs_digest`). This module does not contact
+the cluster.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from jupyter_slurm.wire import CellSpec, Earlier, InputPart, Job, JobSpec, JobSt
 
 _IMAGE_FILE = "image file"
 _CLOCK_S = 2.0
-"""Tolerance when comparing start times of a process: Linux gives the boot time in whole seconds."""
+"""Tolerance for start times of a process: Linux reports the boot time in whole seconds."""
 
 
 def given(job: Resolved) -> dict[str, str]:
-    """Digest what a job gets, by what it is. The image's path is part of it, since an image that
-    was made anew lies elsewhere; `Resolved.site` may not know it."""
+    """Digest a job's inputs by name. The image's path is one of them, since a rebuilt image has a
+    new path; `Resolved.site` may not know it."""
     profile = job.profile
     of_cluster = [
         profile.name,
@@ -49,7 +49,7 @@ def given(job: Resolved) -> dict[str, str]:
 
 
 def given_in_session(spec: CellSpec) -> dict[str, str]:
-    """Digest what a cell of a session gets; the image and the node are the session's."""
+    """Digest the inputs of a session's cell; image and node are the session's."""
     return _given(spec, [spec.session])
 
 
@@ -70,8 +70,8 @@ def _given(spec: JobSpec, of_cluster: Sequence[object]) -> dict[str, str]:
 
 
 def moved(record: Record, rename: Rename) -> dict[str, object] | None:
-    """Let a record follow the rename of a notebook or folder. Return the changes of its job; None:
-    it has nothing to do with it."""
+    """Update a record after the rename of a notebook or folder. Return the changes of its job;
+    None: the rename does not concern it."""
     spec, asked = rename.spec(record.spec), rename.spec(record.asked)
     paths = {"notebook": record.job.notebook, "fetch_to": record.job.fetch_to}
     changes = {name: path and rename.followed(path) for name, path in paths.items()}
@@ -88,7 +88,7 @@ def _folder(spec: JobSpec) -> str:
 
 
 def differences(now: dict[str, str], then: dict[str, str]) -> tuple[InputPart, ...]:
-    """Return the parts that are not, or may not be, the same."""
+    """Return the names of inputs that differ or may differ."""
     parts: tuple[InputPart, ...] = ("options", "folder", "image", "in", "push")
     differ = [part for part in parts if now.get(part) != then.get(part)]
     files = now.get(_IMAGE_FILE), then.get(_IMAGE_FILE)
@@ -121,7 +121,7 @@ def earlier(
 
 
 def _other_kernel(record: Record, kernel: str | None) -> tuple[InputPart, ...]:
-    """Two kernels may run a notebook at the same time, and a job's result is for one of them."""
+    """Return whether `kernel` may attach: another running kernel waits for its own jobs."""
     submitted = record.asked and record.asked.kernel
     return ("kernel",) if submitted and submitted != kernel and _runs(submitted) else ()
 
@@ -136,23 +136,23 @@ def _runs(kernel: str) -> bool:
 
 
 def _has_open_end(job: Job) -> bool:
-    """Tell whether the job goes on, or nobody has had its outcome. One that was cancelled, by us or
-    by `scancel`, has none that anybody would come back to."""
+    """Return whether the job is running or its result undelivered. A cancelled job has no
+    result."""
     if job.cancel_requested_s is not None or job.state in (JobState.REJECTED, JobState.CANCELLED):
         return False
     return not (job.state.final and job.delivered)
 
 
 def _listing(spec: JobSpec, local: str) -> str:
-    """Digest the files that would be pushed: names, sizes and times. The notebook itself is left
-    out: it is saved again and again while its cells are the same."""
+    """Digest names, sizes and times of the files to push, without the notebook itself, which is
+    saved repeatedly with equal cells."""
     own = os.fsencode(Path(spec.notebook).name) if spec.notebook else None
     try:
         folder = pushed_folder(local)
         found = scan(os.fsencode(folder), Exclusion(spec.push_exclude))
-    except (FileAccessError, NotFoundError, RequestError):  # it is refused when it is pushed
+    except (FileAccessError, NotFoundError, RequestError):  # the push will refuse it
         return _unknown()
-    # The time of a folder is that of a file which may have been left out.
+    # A folder's time may come from an excluded file.
     lines = [
         (name, one.kind, one.mode, *((one.size_bytes, one.mtime_ns) if one.kind == "file" else ()))
         for name, one in found.entries.items()
@@ -163,7 +163,7 @@ def _listing(spec: JobSpec, local: str) -> str:
 
 
 def _unknown() -> str:
-    """Return a digest that equals no other."""
+    """Return a unique digest."""
     return MAYBE + secrets.token_hex(16)
 
 

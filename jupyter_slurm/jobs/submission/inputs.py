@@ -1,4 +1,4 @@
-"""A digest of the variables that go into a job: equal for equal values, as far as can be told."""
+"""Digest the variables of a job. Equal values have equal digests as far as possible."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ else:
     from jupyter_slurm.node import runner_values
 
 MAYBE = "?"
-"""Begins the digest of values of which equal ones may have another."""
+"""Prefix of a digest that may differ for equal values."""
 _WITHOUT_ORDER = (b"\x8f", b"\x91", b"cloudpickle")
-"""In a pickle: sets, whose order is another one in each process, and code, which names its file. In
-bytes that mean something else these only cost the time to look closer."""
+"""Opcodes of sets, whose order differs between processes, and of code, which names its file. A
+false match only costs time."""
 _OF_CODE = (
     "co_name co_qualname co_code co_consts co_names co_varnames co_freevars co_cellvars co_flags "
     "co_argcount co_posonlyargcount co_kwonlyargcount co_exceptiontable"
 ).split()
 _PIECE_BYTES = 1 << 20
 _OBJECT = b"\x93"
-"""STACK_GLOBAL: whatever is not made of plain values alone."""
+"""STACK_GLOBAL: anything but plain values."""
 
 
 def holds_code(path: Path) -> bool:
-    """Tell whether a file of variables holds code by value, which ties it to this Python."""
+    """Return whether a file of variables contains code by value, which ties it to this Python."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
         index = runner_values.read_index(whole)
     return any(one["code"] for one in index["variables"].values())
 
 
 def digest_inputs(path: Path, names: Sequence[str], namespace: Mapping[str, object]) -> str:
-    """Digest the values that were written to `path`: equal for equal plain values, and as far as
-    possible for sets and for code, also when another process has made them anew."""
+    """Digest the values written to `path`. Equal plain values have equal digests in any process;
+    sets and code as far as possible."""
     with path.open("rb") as file:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
             entries = runner_values.read_index(whole)["variables"].values()
@@ -70,11 +70,11 @@ def _digest_in_order(value: object) -> bytes:
 
 
 class _InOrder(cloudpickle.Pickler):  # type: ignore[misc]
-    """Pickles what is only to be digested: sets in an order, code without where it stood."""
+    """A pickler for digests: sets sorted, code without its position."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # What cloudpickle calls the classes of this process, at random.
+        # cloudpickle's random names of this process's classes.
         known = getattr(cloudpickle.cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_CLASS", {})
         self._class_names = frozenset(known.values())
 

@@ -1,12 +1,15 @@
-"""A job that is spread over nodes: what its launcher gets. PURE.
+"""PURE. The launcher of a job on many nodes.
 
-The batch script runs `node/launch.py` on the first node, outside any image, in place of the job's
-own program. That has srun start the engine on all nodes, in the image: by the script `engine`, or
-in the container of the step.
+The batch script runs `node/launch.py` on the first node, outside any image, instead of the job's
+program. The launcher has srun start the engine on all nodes in the image, by the script `engine` or
+in the step's container.
 """
 
 from __future__ import annotations
 
+import datetime
+import hashlib
+import hmac
 from pathlib import Path
 
 import msgspec
@@ -22,21 +25,21 @@ from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.wire import CellSpec, SessionSpec
 
 _TASKS = frozenset(("ntasks", "ntasks-per-node", "ntasks-per-gpu"))
-"""Options that say how many ranks there are; else there is one for each GPU."""
+"""Options that set the number of ranks; without them each GPU has one."""
 
 _GPUS = frozenset("gpus gres gpus-per-node gpus-per-socket gpus-per-task tres-per-task".split())
-"""Options that ask for GPUs, which each step has then without asking for them."""
+"""Options that request GPUs; a step then has them without requesting."""
 
-_RUNNERS = ("runner_ranks", "runner_engine", "runner_usage")
+_RUNNERS = ("runner_ranks", "runner_engine")
 
 
 def launch(job: Resolved) -> Launch:
-    """Return how the script starts the launcher. RequestError: MPI cannot work in the runtime."""
+    """Return how the script starts the launcher. RequestError: the runtime cannot run MPI."""
     if job.spec.launch == "mpi" and not job.runtime.has_mpi:
         raise RequestError(
-            f"`--launch mpi` does not work with {job.runtime.name}: in its containers MPI does "
-            "not find Slurm.",
-            hint="`--launch torchrun` does, and other runtimes can do both.",
+            f"`--launch mpi` does not work with {job.runtime.name}: MPI cannot reach Slurm from "
+            "its containers.",
+            hint="Use `--launch torchrun` or another runtime.",
             option="launch",
         )
     folder = str(job.job_dir.path)
@@ -45,8 +48,8 @@ def launch(job: Resolved) -> Launch:
 
 
 def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
-    """Return the launcher's files, but for the script `engine`. `in_image`: how a program starts
-    there; `inside`: where it sees the job's folder."""
+    """Return the launcher's files except `engine`. `in_image`: how to start a program in the image;
+    `inside`: the job's folder as seen there."""
     spec, runtime = job.spec, job.runtime
     program = job.kind.rank_runner if spec.launch in RANKED else job.kind.runner
     assert program is not None
@@ -54,7 +57,7 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
         "engine": spec.launch,
         "is_ranked": spec.launch in RANKED,
         "runner": program,
-        "has_result": job.kind.has_result or job.kind.takes_cells,
+        "has_result": job.kind.has_result or job.kind.accepts_cells,
         "inside": inside,
         "in_image": job.in_image,
         "step": runtime.step(box) if isinstance(runtime, HasSteps) else None,
@@ -74,3 +77,35 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
     if spec.launch == "dask":
         found |= {layout.CERTIFICATE: b"", layout.CERTIFICATE_KEY: b""}
     return found
+
+
+def dask_certificate(key: bytes) -> tuple[bytes, bytes]:
+    """Return a certificate and its private key, both PEM, derived from the job's key.
+
+    Dask authenticates by TLS alone, and an image need not have a tool that makes certificates. Only
+    processes that have this self-signed certificate accept it.
+    """
+    from cryptography import x509  # noqa: PLC0415 - 40 ms, for Dask only
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
+
+    secret = hmac.new(key, b"certificate", hashlib.sha256).digest()
+    private = ed25519.Ed25519PrivateKey.from_private_bytes(secret)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "jupyter-slurm job")])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(private.public_key())
+        .serial_number(1)
+        # Independent of nodes' clocks and of how long the job waits.
+        .not_valid_before(datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC))
+        .not_valid_after(datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(private, None)
+    )
+    return made.public_bytes(serialization.Encoding.PEM), private.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )

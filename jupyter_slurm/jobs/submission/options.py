@@ -1,4 +1,4 @@
-"""sbatch's options for a job: the profile's defaults, what the person said, and our own. PURE."""
+"""PURE. sbatch's options for a job: the profile's defaults, the user's and ours."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.slurm.units import gpus_in_tres, gpus_of_option
 from jupyter_slurm.wire import JobSpec
 
-_TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
-"""Before our id in a job's comment, by which a job is found again whose id was never heard."""
+_TOKEN = "jslurm:"  # noqa: S105 (a label, not a secret)
+"""Prefix of our ID in a job's comment, which finds a job whose Slurm ID was lost."""
 
 _FOR_GPUS = {"cpus-per-gpu": "cpus-per-task", "mem-per-gpu": "mem"}
-"""Defaults for jobs with GPUs alone -> the default that the other jobs get instead: sbatch refuses
-memory for each GPU where there is none."""
+"""Defaults for GPU jobs only -> the default of other jobs instead: sbatch refuses memory per GPU
+without GPUs."""
 _GPUS_OF_TASKS = frozenset({"gpus-per-socket", "gpus-per-task"})
 _TASKS = ("ntasks", "ntasks-per-node")
-"""Defaults that mean nothing where a launch says how many tasks there are."""
+"""Defaults that a launch replaces with its own number of tasks."""
 _OURS = frozenset({"image", "runtime"})
-"""Defaults of a profile that are not sbatch's."""
+"""Defaults of a profile that are not options of sbatch."""
 _ELSEWHERE = {
     "mount": '`mounts = ["/data:/data:ro"]` in the cluster\'s table gives every image a mount.',
     "module": '`modules = ["NAME"]` in the cluster\'s table loads a module for every job.',
@@ -36,10 +36,10 @@ _SAYS_NODES = frozenset("nodes nodelist nodefile ntasks ntasks-per-gpu spread-jo
 _SBATCH_ALONE = frozenset(
     "batch chdir kill-on-invalid-dep no-requeue requeue wait-all-nodes".split()
 )
-"""Options that say nothing about a shell. srun lacks all of them but `chdir`, which is for the
-folder of its files."""
+"""Options without meaning for a shell. srun lacks all but `chdir`, which is the folder of its
+files."""
 _INTERRUPTS = ("TERM", "INT", "USR1", "USR2")
-"""Signals that the runner turns into KeyboardInterrupt as they come."""
+"""Signals that the runner turns into KeyboardInterrupt."""
 
 
 def comment_token(job_id: str) -> str:
@@ -47,22 +47,22 @@ def comment_token(job_id: str) -> str:
 
 
 def has_token(comment: str) -> bool:
-    """Return whether the comment holds the token of any job of ours."""
+    """Return whether the comment contains a token of ours."""
     return _TOKEN in comment
 
 
 def slurm_name(spec: JobSpec) -> str:
-    """Return the job's name in Slurm, which holds our id: `squeue` and `sacct` find names."""
+    """Return the job's name in Slurm, with our ID: `squeue` and `sacct` find jobs by name."""
     return f"{spec.name}.{spec.id}"
 
 
 def merged_options(
     spec: JobSpec, profile: ClusterProfile, directives: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the profile's defaults under what the spec says, each checked by sbatch's own table.
+    """Return the spec's options over the profile's defaults, checked by sbatch's table.
 
-    No default changes what a batch script says itself (`directives`): sbatch puts its line above
-    both.
+    No default replaces an option of a batch script (`directives`), which the command line would
+    override.
     """
     _check_defaults(profile)
     ours = _OURS if spec.launch is None else {*_OURS, *_TASKS}
@@ -91,16 +91,16 @@ def merged_options(
 
 
 def _one_node(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the option for one node where GPUs are asked for and no number of nodes: Slurm may
-    spread --gpus over nodes as they are free, and the code would see a part."""
+    """Request one node for GPUs without a number of nodes: Slurm may spread --gpus over nodes, and
+    the code would see only some."""
     says = not options.keys().isdisjoint(_SAYS_NODES)
     return {"nodes": "1"} if not says and gpus_of_option(options.get("gpus", "")) else {}
 
 
 def _of_profile(profile: ClusterProfile, defaults: Mapping[str, str]) -> str:
-    """Name the defaults that the user has not typed and may not know of."""
+    """Return a sentence about the profile's defaults, which the user may not know."""
     told = ", ".join(f"`{name} = {value or 'true'}`" for name, value in defaults.items())
-    return f"The profile of {profile.name} sets {told}. An option that you give replaces it."
+    return f"The profile of {profile.name} sets {told}. Your own option replaces it."
 
 
 def _has_gpus(options: Mapping[str, str]) -> bool:
@@ -122,9 +122,8 @@ def _check_defaults(profile: ClusterProfile) -> None:
 def of_script(
     spec: JobSpec, job_dir: JobDir, options: Mapping[str, str], reserve_s: int
 ) -> tuple[dict[str, str], tuple[str, str] | None]:
-    """Return the options with which sbatch takes our script, and which signal the script hands on
-    as which, None: none. `reserve_s`: how long before its end it is told to bring its files back;
-    0: not."""
+    """Return sbatch's options for our script, and the signal that the script forwards, or None.
+    `reserve_s`: seconds before the time limit at which files are copied back; 0: never."""
     wanted = {name: value for name, value in options.items() if name != "chdir"}
     signal = _hand_on(spec, wanted)
     if reserve_s:
@@ -133,18 +132,18 @@ def of_script(
 
 
 def of_shell(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options with which srun allocates what a shell runs in."""
+    """Return srun's options for a shell's allocation."""
     wanted = {name: value for name, value in options.items() if name not in _SBATCH_ALONE}
     _refuse_of_scripts(wanted)
     return wanted | _one_node(wanted) | {"job-name": spec.name, "chdir": str(job_dir.path)}
 
 
 def _refuse_of_scripts(options: Mapping[str, str]) -> None:
-    """Raise RequestError for an option that only a batch script may have."""
+    """Raise RequestError for an option that only a batch script accepts."""
     for name in options:
         instead = sbatch_options.OPTIONS[name].not_in_cell
         if name == "job-name":
-            instead = "`--name NAME` says what the job is called."
+            instead = "`--name NAME` sets the job's name."
         if instead is not None:
             raise RequestError(f"`--{name}` cannot be used with a cell.", hint=instead, option=name)
 
@@ -159,26 +158,22 @@ def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[st
         "open-mode": "append",
     }
     if "requeue" not in options:
-        # A cell that appends to a file must not run twice unless its writer says that it may.
+        # A cell that appends to a file must not run twice unless the user allows it.
         ours["no-requeue"] = ""
     if spec.launch not in (None, *RANKED) and "no-kill" not in options:
-        # Slurm ends a job that loses a node (sbatch(1)); these engines go on with what is left.
+        # Slurm ends a job that loses a node (sbatch(1)); these engines continue on the others.
         ours["no-kill"] = ""
     return ours
 
 
 def comment(spec: JobSpec, given: str | None) -> str:
-    """Put the user's comment behind our token, which is a word by itself."""
-    comment = " ".join(filter(None, (comment_token(spec.id), given)))
-    try:
-        return sbatch_options.check_option("comment", comment)
-    except sbatch_options.OptionError as exc:
-        raise RequestError("The comment is too long.", hint=exc.message, option="comment") from exc
+    """Append the user's comment to our token, a separate word."""
+    return " ".join(filter(None, (comment_token(spec.id), given)))
 
 
 def _hand_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
-    """Rewrite `--signal` so that it reaches the batch script (`B:`), which hands it on: without
-    the `B:` only steps of srun get it (sbatch(1))."""
+    """Rewrite `--signal` so that it reaches the batch script (`B:`), which forwards it: without
+    `B:` only srun's steps get it (sbatch(1))."""
     value = options.get("signal")
     if not value:
         return None
@@ -187,18 +182,18 @@ def _hand_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
     if "B" not in flags:
         options["signal"] = f"{'R' if 'R' in flags else ''}B:{name}{at}{time}"
     name = name.removeprefix("SIG")
-    if kind_of(spec).has_records and name not in _INTERRUPTS:
+    if kind_of(spec).uses_runner and name not in _INTERRUPTS:
         return name, "USR1"
     return name, name
 
 
 def nodes_asked(options: Mapping[str, str]) -> int:
-    """Count the nodes that sbatch's options ask for at least."""
+    """Return the minimum number of nodes that the options request."""
     return _number(options, "nodes") or 1
 
 
 def gpus_asked(options: Mapping[str, str]) -> int:
-    """Count the GPUs that sbatch's options ask for in all; Slurm tells later what it has given."""
+    """Return the number of GPUs that the options request; Slurm reports later what it allocated."""
     if "gpus" in options:
         return gpus_of_option(options["gpus"])
     nodes = nodes_asked(options)
@@ -213,6 +208,6 @@ def gpus_asked(options: Mapping[str, str]) -> int:
 
 
 def _number(options: Mapping[str, str], name: str) -> int:
-    """Return the number that the option's value begins with; 0: none."""
+    """Return the leading number of the option's value, or 0."""
     digits = re.match(r"[0-9]+", options.get(name, ""))
     return int(digits[0]) if digits else 0

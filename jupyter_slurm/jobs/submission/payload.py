@@ -1,7 +1,4 @@
-"""Collect what travels with a job: files of node/, cloudpickle. PURE but for reading itself.
-
-The names of the files are in `layout.py`; what becomes of them is `node/runner.py`'s business.
-"""
+"""Collect the files of ours that a job needs: modules of node/ and cloudpickle."""
 
 from __future__ import annotations
 
@@ -18,22 +15,20 @@ from types import ModuleType
 from jupyter_slurm.errors import VariableError
 
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
-"""The same zip from the same files, whenever it is made."""
+"""Fixed file time, so that equal files give an equal zip."""
 _FOR_VARIABLES = frozenset(("runner_values.py", "runner_data.py"))
-"""Modules that only a cell with variables imports."""
-_FOR_SOME = frozenset(
-    ("runner_ranks.py", "runner_engine.py", "runner_usage.py", "runner_dashboards.py")
-)
-"""Modules that only a cell imports that a launcher runs on many nodes, or that has dashboards."""
+"""Modules for cells with variables only."""
+_FOR_SOME = frozenset(("runner_ranks.py", "runner_engine.py", "runner_dashboards.py"))
+"""Modules for cells on many nodes or with dashboards only."""
 
 
 def runner_files() -> Mapping[str, bytes]:
-    """Return the runner and its siblings, file name -> text, to lie side by side."""
+    """Return the text of the runner and its modules by file name."""
     return node_files("runner")
 
 
 def needed_files(variables: bool) -> Mapping[str, bytes]:
-    """Return the runner for a cell, `variables`: into which some go, or out of it."""
+    """Return the runner for a cell; `variables`: it has inputs or outputs."""
     return {
         name: text
         for name, text in runner_files().items()
@@ -43,7 +38,7 @@ def needed_files(variables: bool) -> Mapping[str, bytes]:
 
 @cache
 def node_files(beginning: str) -> Mapping[str, bytes]:
-    """Return the files of node/ whose names begin so: file name -> text."""
+    """Return the text of the files of node/ with this prefix, by file name."""
     folder = resources.files("jupyter_slurm") / "node"
     return {
         entry.name: entry.read_bytes()
@@ -54,7 +49,7 @@ def node_files(beginning: str) -> Mapping[str, bytes]:
 
 @cache
 def cloudpickle_zip() -> bytes:
-    """Return the cloudpickle installed here, with licence, as a zip that Python can import."""
+    """Return the local cloudpickle with its licence, as an importable zip."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(importlib.metadata.files("cloudpickle") or (), key=str):
@@ -68,12 +63,12 @@ def cloudpickle_zip() -> bytes:
 
 
 def check_names(names: Iterable[str], namespace: Mapping[str, object]) -> None:
-    """Raise VariableError for a word that cannot name a variable, or that names none here."""
+    """Raise VariableError for a name that is not a variable of the notebook."""
     for name in names:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise VariableError(
-                f"{name!r} is not the name of a variable.",
-                hint="Give names, separated by commas: --in data,labels",
+                f"{name!r} is not a variable name.",
+                hint="Separate names by commas: --in data,labels",
             )
         if name not in namespace:
             known = [one for one, value in namespace.items() if not isinstance(value, ModuleType)]
@@ -87,15 +82,15 @@ def check_names(names: Iterable[str], namespace: Mapping[str, object]) -> None:
 
 
 def check_python(by_value: bool, ours: tuple[int, int], theirs: tuple[int, int] | None) -> None:
-    """Raise VariableError where the variables hold code that the other Python cannot read.
+    """Raise VariableError if the variables contain code that the other Python cannot read.
 
-    `theirs` is None where it is not known yet; then the job itself finds out, and says so.
+    `theirs` None: unknown yet; the job itself checks then.
     """
     if by_value and theirs is not None and ours != theirs:
         raise VariableError(
-            "The variables hold functions or classes that this notebook defines, as Python "
-            f"{'{}.{}'.format(*ours)} writes them, and the cell runs in Python "
-            f"{'{}.{}'.format(*theirs)}, which cannot read them.",
+            "The variables contain functions or classes of this notebook, pickled by Python "
+            f"{'{}.{}'.format(*ours)}. The cell runs in Python {'{}.{}'.format(*theirs)}, which "
+            "cannot read them.",
             hint="Define them in the cell, import them from a module, or run it in Python "
             f"{'{}.{}'.format(*ours)}.",
         )

@@ -1,7 +1,6 @@
-"""A resolved job -> what is sent: the script, sbatch's command line, the folder's files. PURE.
+"""PURE. Turn a resolved job into a `Submission`: script, sbatch's command line and files.
 
-Everything that a runtime or a kind of job makes different comes together here, so that what would
-be submitted is a value one can look at (`--dry-run`).
+Runtime and kind of the job meet here, and the result is a value that `--dry-run` shows.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from jupyter_slurm.containers.runtime import launch_beside, launch_own
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds import cell
 from jupyter_slurm.jobs.kinds.kind import Files
-from jupyter_slurm.jobs.submission import certificate, launching, staging
+from jupyter_slurm.jobs.submission import launching, staging
 from jupyter_slurm.jobs.submission.checks import check_spec
 from jupyter_slurm.jobs.submission.options import comment, of_script, of_shell
 from jupyter_slurm.jobs.submission.payload import node_files
@@ -30,7 +29,7 @@ from jupyter_slurm.jobs.submission.script import (
     render_script,
 )
 from jupyter_slurm.slurm import sbatch, scontrol
-from jupyter_slurm.transport.node_program import node_file
+from jupyter_slurm.transport.relay import node_file
 from jupyter_slurm.wire import (
     CellSpec,
     DashboardName,
@@ -40,19 +39,19 @@ from jupyter_slurm.wire import (
 )
 
 _OWN = re.compile(r"%[0-9]{0,2}[jA]")
-"""A pattern in a path that is the job's ID."""
+"""The filename patterns for the job's ID."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Patterns of the files that a batch script writes, where the job's ID is in their names: such
-    a file is this job's, even where Slurm forgets the job before it has told them."""
+    """Filename patterns of a batch script's output that contain the job ID. Such a file belongs to
+    this job, even if Slurm forgets the job before reporting the paths."""
 
     stdout: str | None = None
     stderr: str | None = None
 
     def of(self, slurm_id: str) -> tuple[str | None, str | None]:
-        """Return the paths of the job. None: not known before Slurm tells it."""
+        """Return the paths for a job. None: only Slurm knows the path."""
         values = {"j": slurm_id, "A": slurm_id}
         known = [one and scontrol.fill_in(one, values) for one in (self.stdout, self.stderr)]
         return known[0], known[1]
@@ -64,23 +63,23 @@ class Submission:
     script: str
     sbatch: tuple[str, ...]
     files: Files
-    """The key, and what is made of it, is still empty (`with_key`)."""
+    """Files by name; the key and the files derived from it are empty (`with_key`)."""
     variables: tuple[str, ...] = ()
-    """Names of what it finds in its environment."""
+    """Names of the job's environment variables."""
     outputs: Outputs = field(default_factory=Outputs)
 
 
 def with_key(files: Files, key: bytes) -> Files:
-    """Return the files with the key that the job signs with, where its kind signs anything, and
-    with the certificate that is made of it, where its engine wants one."""
+    """Return the files with the job's signing key and the certificate derived from it, if its kind
+    and engine need them."""
     made = {layout.KEY: key}
     if layout.CERTIFICATE in files:
-        made[layout.CERTIFICATE], made[layout.CERTIFICATE_KEY] = certificate.of_key(key)
+        made[layout.CERTIFICATE], made[layout.CERTIFICATE_KEY] = launching.dask_certificate(key)
     return {name: made.get(name, content) for name, content in files.items()}
 
 
 def prepare(job: Resolved) -> Submission:
-    """Prepare the job. RequestError: names an option that a job of this kind cannot have."""
+    """Prepare the job. RequestError: names an option that this kind does not accept."""
     if isinstance(job.spec, ScriptSpec):
         return _batch_script(job, job.spec)
     chdir = job.options.get("chdir")
@@ -123,19 +122,19 @@ def prepare(job: Resolved) -> Submission:
 
 
 def _dashboards(spec: JobSpec, names: tuple[DashboardName, ...]) -> Files:
-    """Return node/dashboards.py with all that it needs, where the job has any dashboard."""
+    """Return node/dashboards.py and its modules if the job has a dashboard."""
     if not names:
         return {}
     logdir = spec.tensorboard if isinstance(spec, CellSpec) else None
     plan = {"id": spec.id, "names": names, "logdir": logdir}
-    ours = ("dashboards", "runner_dashboards", "framing", "lab_door")
+    ours = ("dashboards", "runner_dashboards", "framing", "socket_proxy")
     found = {name: text for one in ours for name, text in node_files(one).items()}
     return {**found, layout.DASHBOARDS: msgspec.json.encode(plan)}
 
 
 def prepare_shell(job: Resolved) -> tuple[Files, Mapping[str, str]]:
-    """Return the files of a shell in an allocation of its own, and srun's options. RequestError:
-    names an option that such a shell cannot have."""
+    """Return the files and srun's options of a shell in its own allocation. RequestError: names an
+    option that a shell does not accept."""
     options = of_shell(job.spec, job.job_dir, job.options)
     box, _ = _boxed(job, job.options.get("chdir"))
     beside = launch_beside(job.runtime, [], box)
@@ -155,17 +154,16 @@ def prepare_shell(job: Resolved) -> tuple[Files, Mapping[str, str]]:
 
 
 def prepare_session_cell(spec: CellSpec) -> Files:
-    """Return the files of a cell that a session runs, its key still empty. RequestError."""
+    """Return the files of a session's cell, with an empty key. RequestError."""
     check_spec(spec)
     return cell.own_files(spec)
 
 
 def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:
-    """Return the folder where the code runs, as the program sees it. None: the home.
+    """Return the working directory as the program sees it. None: the home.
 
-    `--chdir` is taken as it is; `own` is the job's own folder. The folder that the job was asked
-    for in is one of this machine: in an image the home has a path of its own, and of all other
-    folders nothing is seen.
+    `--chdir` is used unchanged; `own` is the job's own folder. The folder of the notebook is local:
+    an image mounts the home at its own path, and no other folder.
     """
     if chdir is None and job.runs_in_work:
         return own
@@ -177,7 +175,7 @@ def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:
 
 
 def _launch(job: Resolved, chdir: str | None) -> containers.Launch:
-    """Return how the script starts the program."""
+    """Return the program's start in the script."""
     spec, runtime, python = job.spec, job.runtime, job.profile.python
     box, inside = _boxed(job, chdir)
     argv = [f"{inside}/{layout.PROGRAM}"]
@@ -187,13 +185,13 @@ def _launch(job: Resolved, chdir: str | None) -> containers.Launch:
         argv += spec.arguments
     if job.kind.runner is not None:
         there = "python3" if runtime.takes_image else python
-        # -B: what was imported from the job's folder needs no __pycache__ there.
+        # -B: no __pycache__ in the job's folder.
         argv = [there, "-uB", f"{inside}/{job.kind.runner}", inside, "{attempt}"]
     return runtime.launch(argv, box)
 
 
 def _boxed(job: Resolved, chdir: str | None) -> tuple[containers.Box, str]:
-    """Return the box to give to the runtime, and the path where the program sees the job dir."""
+    """Return the runtime's box, and the job's folder as the program sees it."""
     box = containers.Box(
         job_dir=str(job.job_dir.path),
         image=job.site.image_file,
@@ -214,7 +212,7 @@ def _boxed(job: Resolved, chdir: str | None) -> tuple[containers.Box, str]:
 
 
 def _batch_script(job: Resolved, spec: ScriptSpec) -> Submission:
-    """Prepare a batch script: its own lines stay as they are."""
+    """Prepare a batch script, whose lines stay unchanged."""
     options, own = dict(job.options), job.directives
     options["comment"] = comment(spec, options.get("comment") or own.get("comment"))
     if not options.get("job-name") and not own.get("job-name"):

@@ -1,4 +1,4 @@
-"""Ask a cluster, and our own records, for what only they know of a job, and resolve it."""
+"""Resolve a job with facts of the cluster and of our records."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import msgspec
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission.resolved import (
     Resolved,
     Site,
     resolved,
     run_by,
 )
-from jupyter_slurm.slurm.option_values import with_slurm_ids
+from jupyter_slurm.slurm.options import with_slurm_ids
 from jupyter_slurm.slurm.versions import has_overlap
 from jupyter_slurm.wire import Job, JobSpec
 
@@ -24,8 +24,8 @@ _DEPENDENCY = "dependency"
 
 
 def resolve(spec: JobSpec, cluster: SlurmCluster, job_dir: JobDir | None = None) -> Resolved:
-    """Resolve a job of `cluster`; `job_dir`: its folder, where it is decided already. RequestError:
-    something in `spec` cannot be; NotFoundError: the cluster has no such image."""
+    """Resolve a job of `cluster`; `job_dir`: its folder if known. RequestError: `spec` is invalid;
+    NotFoundError: no such image."""
     profile = cluster.profile.for_job(spec)
     runtime, image = run_by(spec, profile)
     file = f"@{spec.container_name}" if spec.container_name else None
@@ -39,24 +39,22 @@ def resolve(spec: JobSpec, cluster: SlurmCluster, job_dir: JobDir | None = None)
 
 
 def _with_srun(site: Site, cluster: SlurmCluster, *, is_mpi: bool) -> Site:
-    """Ask srun once in a connection what each job on many nodes has to know before its steps can
-    start."""
+    """Ask srun, once per connection, for the facts that jobs on many nodes need."""
     version = cluster.srun_version()
     overlap = version is None or has_overlap(version)
     return replace(site, has_overlap=overlap, mpi_types=cluster.mpi_types() if is_mpi else ())
 
 
-def with_dependency(job: Resolved, book: Book, wait_s: float) -> Resolved:
-    """Return the job with Slurm's ids in place of ours in `--dependency`, a batch script's own
-    directive included. Wait up to `wait_s` for jobs that are being submitted. RequestError names
-    one that it cannot depend on."""
+def with_dependency(job: Resolved, registry: JobRegistry, wait_s: float) -> Resolved:
+    """Return the job with Slurm's IDs in place of ours in `--dependency` and its directive. Wait up
+    to `wait_s` for jobs that are being submitted. RequestError: names an invalid dependency."""
     asked, cluster = job.effective_options.get(_DEPENDENCY), job.profile.name
 
     def slurm_id(job_id: str) -> str:
-        book.wait(lambda: _is_settled(_job(book, job_id)), wait_s)
-        before = _job(book, job_id)
+        registry.wait(lambda: _is_settled(_job(registry, job_id)), wait_s)
+        before = _job(registry, job_id)
         if before.cluster != cluster:
-            raise _refused(job_id, f"it is on {before.cluster}, and this one goes to {cluster}.")
+            raise _refused(job_id, f"it is on {before.cluster}, not on {cluster}.")
         if before.slurm_id is None:
             raise _refused(job_id, "Slurm does not have it.")
         return before.slurm_id
@@ -69,24 +67,24 @@ def with_dependency(job: Resolved, book: Book, wait_s: float) -> Resolved:
 
 
 def _is_settled(job: Job) -> bool:
-    """Tell whether it is known if Slurm has the job; a cell of a session Slurm never has."""
+    """Return whether it is known if Slurm has the job, which a session's cell never is."""
     return job.slurm_id is not None or job.state.final or job.session is not None or job.on_login
 
 
-def _job(book: Book, job_id: str) -> Job:
+def _job(registry: JobRegistry, job_id: str) -> Job:
     try:
-        return book.job(job_id)
+        return registry.job(job_id)
     except JupyterSlurmError as exc:
         raise RequestError(
-            f"There is no job `{job_id}` here, so `--dependency` cannot wait for it.",
-            hint="`%slurm jobs` lists yours; any other is named by Slurm's number.",
+            f"`--dependency` names the unknown job `{job_id}`.",
+            hint="See `%slurm jobs`. Use Slurm's ID for other jobs.",
             option=_DEPENDENCY,
         ) from exc
 
 
 def _refused(job_id: str, why: str) -> RequestError:
     return RequestError(
-        f"`--dependency` cannot wait for the job {job_id}: {why}",
+        f"`--dependency` cannot name job {job_id}: {why}",
         hint="Name jobs that are in the queue of the same cluster.",
         option=_DEPENDENCY,
     )

@@ -1,7 +1,7 @@
-"""Resolve a job once: what was asked for, the profile and the cluster's word, as one value. PURE.
+"""PURE. Resolve a job once: merge spec, profile and facts of the cluster into one `Resolved`.
 
-Checks, limits, costs, preview, script, files and the call of sbatch take a `Resolved`, and look at
-neither the profile nor the options again. `resolve.py` asks the cluster for its part.
+Checks, costs, preview, script, files and the sbatch call take a `Resolved` and do not read profile
+or options again. `resolve.py` asks the cluster for its facts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from jupyter_slurm import containers
 from jupyter_slurm.containers.enroot_containers import EnrootContainers
-from jupyter_slurm.containers.mounts import Places, home_expanded, parse_mounts
+from jupyter_slurm.containers.mounts import MountRoots, home_expanded, parse_mounts
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import Kind
@@ -27,42 +27,42 @@ from jupyter_slurm.wire import JobSpec
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Holds what only the cluster's machine can tell."""
+    """Facts that only the cluster knows."""
 
     home: str
     job_dir: JobDir
     image_file: str | None = None
-    """The image's path, or the runtime's name of one that it fetches; None: no image."""
+    """Path of the image, or the runtime's name of an image to pull; None: no image."""
     has_overlap: bool = True
-    """Whether steps share CPUs only with `--overlap`; asked only for a job on many nodes."""
+    """Whether steps share CPUs only with `--overlap`; known only for jobs on many nodes."""
     mpi_types: tuple[str, ...] = ()
-    """The ways in which ranks of MPI find each other, best first; asked only for an MPI job."""
+    """MPI types of srun, best first; known only for MPI jobs."""
 
 
 UNASKED = Site("/", JobDir(PurePosixPath("/")))
-"""Stands in where nobody has asked the cluster: enough to digest a job."""
+"""The site before the cluster was asked; enough to digest a job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A job that can be submitted, with all that its profile and its cluster add to its spec."""
+    """A job ready to submit: the spec with the values of profile and cluster."""
 
     spec: JobSpec
     kind: Kind[Any]
     profile: ClusterProfile
-    """With only what applies to this job."""
+    """The settings that apply to this job."""
     site: Site
     options: Mapping[str, str]
-    """For sbatch's command line: the profile's defaults under the spec's own, without ours."""
+    """sbatch's options: the spec's over the profile's defaults, without ours."""
     directives: Mapping[str, str]
-    """A batch script's own `#SBATCH` options; empty for any other job."""
+    """`#SBATCH` options of a batch script; empty for other jobs."""
     runtime: containers.Runtime
     image: str | None
-    """As it was asked for, by the spec or by the profile's defaults."""
+    """As named by the spec or the profile's defaults."""
     mounts: tuple[containers.Mount, ...]
-    """The profile's mounts for every image, then the job's own."""
+    """The profile's mounts, then the job's."""
     mount_links: tuple[str, ...]
-    """Lines of sh for the node that make the links which some of them need."""
+    """Shell lines for the node that make links for some mounts."""
     environment: Mapping[str, str]
 
     @property
@@ -71,7 +71,7 @@ class Resolved:
 
     @property
     def effective_options(self) -> dict[str, str]:
-        """Return sbatch's options with a batch script's own, which its command line overrides."""
+        """Return the script's `#SBATCH` options, overridden by the command line's."""
         return {**self.directives, **self.options}
 
     @property
@@ -84,24 +84,23 @@ class Resolved:
 
     @property
     def in_image(self) -> bool:
-        """Tell whether its program sees the files of an image, and not those of the node. A batch
-        script runs on the node, and may start containers itself."""
-        return not self.kind.is_as_written and self.runtime.name != "none"
+        """Return whether the program runs in an image. A batch script runs on the node, and may
+        start containers itself."""
+        return not self.kind.is_raw_script and self.runtime.name != "none"
 
     @property
     def runs_in_work(self) -> bool:
-        """Tell whether the job gets a folder of its own. On this very machine one without --push
-        runs where its notebook is; a folder of this machine means nothing on another. A lab is in
-        the home there, for what is written in it is to stay."""
+        """Return whether the job has its own working directory. On this machine a job without
+        --push runs in the notebook's folder, which does not exist on a remote cluster. A lab runs
+        in the home, so that its files stay."""
         if self.spec.push is not None:
             return True
         return not self.kind.is_in_home and self.profile.host is not None
 
     @property
     def script_folder(self) -> str | None:
-        """Return the folder of a batch script: where it says, else what was pushed, else where
-        sbatch would run it, in the folder that it was written in, and on another machine in the
-        home."""
+        """Return the working directory of a batch script: its --chdir, else the pushed folder,
+        else on this machine the folder it was written in and on a remote cluster the home."""
         if said := self.effective_options.get("chdir"):
             return home_expanded(said, self.site.home)
         if self.spec.push is not None:
@@ -110,12 +109,12 @@ class Resolved:
 
     @property
     def is_staged(self) -> bool:
-        """Tell whether that folder is copied to the node; to many nodes it is not."""
+        """Return whether the folder is copied to the node; never for many nodes."""
         return self.profile.storage.stage and self.runs_in_work and self.spec.launch is None
 
     @property
     def works_in(self) -> str:
-        """Return the folder of the node in which the code runs."""
+        """Return the code's working directory on the node."""
         if chdir := self.options.get("chdir"):
             return home_expanded(chdir, self.site.home)
         if self.runs_in_work:
@@ -124,18 +123,18 @@ class Resolved:
 
     @property
     def folder(self) -> str:
-        """Return the folder with the user's files, also once the job has ended: what was copied to
-        the node is brought back."""
-        if self.kind.is_as_written:
+        """Return the folder of the user's files on the cluster, where a copy on the node ends up
+        too."""
+        if self.kind.is_raw_script:
             return self.script_folder or self.site.home
         there = self.works_in
         return str(self.job_dir.work) if there == str(self.job_dir.stage) else there
 
 
 def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
-    """Resolve a job. `profile`: with only what applies to it (`ClusterProfile.for_job`).
+    """Resolve a job. `profile`: the settings that apply to it (`ClusterProfile.for_job`).
 
-    RequestError: something in `spec` cannot be; it names the word."""
+    RequestError: names the invalid word of `spec`."""
     check_spec(spec)
     kind = kind_of(spec)
     spec = kind.completed(spec, profile)
@@ -143,11 +142,11 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
     _check_container(spec, runtime)
     if not runtime.takes_image and spec.image:
         raise RequestError(
-            f"The runtime {runtime.name} takes no image, but {spec.image!r} was asked for.",
+            f"The runtime {runtime.name} does not run images, but the job names {spec.image!r}.",
             hint="Leave out --image, or name a container runtime with --runtime.",
             option="image",
         )
-    directives = read_directives(spec.code) if kind.is_as_written else {}
+    directives = read_directives(spec.code) if kind.is_raw_script else {}
     mounts = (*(profile.mounts if runtime.takes_image else ()), *spec.mounts)
     job = Resolved(
         spec=spec,
@@ -162,11 +161,11 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
         mount_links=(),
         environment={**profile.job_env, **spec.env},
     )
-    places = Places(site.home, job.works_in, str(site.job_dir.path))
+    places = MountRoots(site.home, job.works_in, str(site.job_dir.path))
     found = parse_mounts(mounts, places)
     job = replace(job, mounts=found.mounts, mount_links=found.links)
     check_environment(job.environment)
-    if kind.is_as_written:
+    if kind.is_raw_script:
         _check_output(job)
     else:
         _check_places(job)
@@ -174,15 +173,14 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
 
 
 def image_of(spec: JobSpec, profile: ClusterProfile) -> str | None:
-    """Return the image as it was asked for, by the spec or by the profile's defaults."""
+    """Return the image that the spec or the profile's defaults name."""
     return spec.image or profile.defaults.get("image") or None
 
 
 def run_by(spec: JobSpec, profile: ClusterProfile) -> tuple[containers.Runtime, str | None]:
-    """Return the runtime and the image as it was asked for. RequestError: no runtime has that name.
+    """Return the runtime and the image that the job names. RequestError: unknown runtime.
 
-    A job without an image or a container runs on the node itself, whatever the cluster's container
-    tool."""
+    A job without image and container runs on the node itself."""
     image = image_of(spec, profile)
     contained = image or spec.container_name
     usual = profile.runtime if contained else "none"
@@ -191,24 +189,23 @@ def run_by(spec: JobSpec, profile: ClusterProfile) -> tuple[containers.Runtime, 
 
 
 def _check_container(spec: JobSpec, runtime: containers.Runtime) -> None:
-    """Raise RequestError for an option that the runtime cannot follow."""
+    """Raise RequestError for an option that the runtime does not support."""
     if spec.container_remap_root and not isinstance(runtime, EnrootContainers):
         raise RequestError(
             f"--container-remap-root needs pyxis or enroot, and the runtime is {runtime.name}.",
-            hint="What only root can install belongs into an image: `%%slurm_image` makes one.",
+            hint="Install as root in an image instead: `%%slurm_image` builds one.",
             option="container-remap-root",
         )
     if spec.container_name is not None and runtime.name != "pyxis":
         raise RequestError(
             f"--container-name needs pyxis, and the runtime is {runtime.name}.",
-            hint="Build an image with what the container would have: `%%slurm_image NAME --from "
-            "IMAGE`, then --image NAME.",
+            hint="Build an image instead: `%%slurm_image NAME --from IMAGE`, then --image NAME.",
             option="container-name",
         )
 
 
 def _check_places(job: Resolved) -> None:
-    """Raise RequestError where a file of the job lies where the nodes see nothing."""
+    """Raise RequestError if a file of the job is in a folder that the nodes do not see."""
     chdir = job.options.get("chdir")
     _check_seen(
         job.profile,
@@ -223,21 +220,20 @@ def _check_places(job: Resolved) -> None:
 
 
 def _check_output(job: Resolved) -> None:
-    """Raise RequestError where the nodes do not see the folder of a batch script's output file,
-    which Slurm opens before it runs the script."""
+    """Raise RequestError if the nodes do not see the folder of a batch script's output file, which
+    Slurm opens before it runs the script."""
     if job.effective_options.get("output", "").startswith("/"):
         return
     _check_seen(job.profile, [("The batch script's folder (--chdir)", job.script_folder)])
 
 
 def _check_seen(profile: ClusterProfile, places: Iterable[tuple[str, str | None]]) -> None:
-    """Check `places`, each the name of a path and the path, as `_check_places` does."""
+    """Check pairs of a path's name and the path."""
     for place, path in places:
         for hidden in profile.storage.hidden:
             if path is not None and PurePosixPath(path).is_relative_to(hidden):
                 raise RequestError(
-                    f"{place}, {path}, is in {hidden}, which the nodes of {profile.name} do not "
-                    "see.",
+                    f"{place} {path} is in {hidden}, which the nodes of {profile.name} do not see.",
                     hint="Name a folder that they see. `storage.hidden` and `job_root` are in the "
                     "cluster's profile.",
                 )

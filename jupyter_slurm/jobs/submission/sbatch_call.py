@@ -1,8 +1,7 @@
-"""How sbatch is called in a job's folder: once, its answer kept; as after a login. PURE: sh text.
+"""PURE. Shell text that calls sbatch in a job's folder once and keeps the answer.
 
-The author of a batch script knows what `sbatch` does when it is typed after logging in: Slurm hands
-on the environment that it finds (sbatch(1), --export), and with it what the login files have set,
-`module` among that. What to make of the answer is `submit.py`'s.
+For batch scripts sbatch runs as typed after a login: Slurm passes on the environment (sbatch(1),
+--export), with what the login files have set, such as `module`.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 _LOOKS = 400
-"""At 0.05 s: what a login is given to run what it is told."""
+"""Checks at 0.05 s before a login is given up."""
 _NO_LOGIN = 200
 
-# Runs in the job's folder, "$@" is sbatch's command line. The lock is held by sbatch itself too, so
-# that a second call waits for a first one whose caller has died; what sbatch said is kept.
+# Runs in the job's folder, "$@" is sbatch's command line. sbatch inherits the lock, so that a
+# second call waits for the first even if the first caller has died. sbatch's answer is kept.
 _CALL = """
 [ -s submitted ] && { cat submitted; exit 0; }
 exec 9>submit.lock
@@ -32,8 +31,8 @@ fi
 exit $rc
 """
 
-# Runs in a bash that the login shell has become. `-p`: functions that the login files have exported
-# go on to sbatch, and are not this shell's own; nor is $BASH_ENV read.
+# Runs in the bash that replaces the login shell. `-p`: exported functions reach sbatch without
+# being defined here, and $BASH_ENV is not read.
 _AFTER_LOGIN = f"""
 mask=$(umask)
 umask 077
@@ -55,10 +54,9 @@ unset "${{!JSLURM_@}}"
 echo "$?" >"$claim/rc"
 """
 
-# $1 names of the variables that the profile sets, $2 sbatch's words behind its name, quoted, $3
-# _AFTER_LOGIN, then sbatch's command line. Who makes the claim first calls sbatch, the other one
-# never will: a login that hangs, or ends without a word, is given up. The first try is a login as
-# with a terminal; some do other things then than to run what they are given.
+# $1 names of the profile's variables, $2 sbatch's arguments, quoted, $3 _AFTER_LOGIN, then sbatch's
+# command line. The process that makes the claim calls sbatch, and no other: a login that hangs or
+# exits is abandoned. The first try is an interactive login, which some login files hijack.
 _AS_TYPED = f"""
 ( JSLURM_NAMES=$1 JSLURM_WORDS=$2 JSLURM_AFTER=$3 JSLURM_DIR=$PWD
   JSLURM_PROGRAM=$(command -v "$4" || echo "$4")
@@ -95,13 +93,13 @@ shift 3
 
 
 def sbatch_call(argv: Sequence[str]) -> list[str]:
-    """Return what to run in the job's folder, to run `argv` in the environment that there is."""
+    """Return the command that runs `argv` in the job's folder and the current environment."""
     return ["sh", "-c", _CALL, "submit", *argv]
 
 
 def sbatch_call_as_typed(argv: Sequence[str], names: Iterable[str]) -> list[str]:
-    """Return the same with the environment of the user's login, but for the variables `names`,
-    which are the profile's. Where the login gives no shell, do as `sbatch_call`."""
+    """Return the command that runs `argv` in the environment of the user's login, except for the
+    profile's variables `names`. Without a login shell, do as `sbatch_call`."""
     kept = " ".join(name for name in names if name.isidentifier())
     words = (kept, shlex.join(argv[1:]), _AFTER_LOGIN, *argv)
     return ["sh", "-c", _AS_TYPED, "submit", *words]

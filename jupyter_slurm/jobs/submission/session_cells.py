@@ -1,8 +1,7 @@
-"""The sending of a cell to its session, and what is asked of a session besides.
+"""Send cells to their session, `node/session.py`.
 
-Whether a cell was sent is never in doubt for long: a session takes each id once, so it is simply
-sent again. What becomes of it is told by the same files as of any cell (`watcher.py`, `ending.py`);
-what the session does with it is `node/session.py`'s.
+A session accepts each ID once, so a cell is sent again when in doubt. Its files report output and
+end like those of any cell (`watcher.py`, `ending.py`).
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from jupyter_slurm.errors import (
     SubmitError,
     TransportError,
 )
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell, with_key
 from jupyter_slurm.jobs.submission.submit import Submitter
-from jupyter_slurm.readable import joined
 from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import CellSpec, Job, JobState
 
-# Runs in the cell's folder. A line that was cut off (full disk) must not swallow this one, so it
-# begins with a newline. Nobody may be behind the FIFO: opened both ways it takes what is written.
+# Runs in the cell's folder. The leading newline ends a truncated line (full disk). The FIFO may
+# have no reader: opened for reading and writing, it accepts the byte anyway.
 _ASK_SH = """
 umask 077
 printf '\\n%s %s\\n' "$1" "$2" >>../requests || exit
@@ -38,7 +37,7 @@ _TIMEOUT_S = 30.0
 
 
 def ask(cluster: SlurmCluster, folder: JobDir, verb: str, cell_id: str) -> None:
-    """Ask the session to read what is wanted of the cell in `folder`. TransportError."""
+    """Send a request for the cell in `folder` to its session. TransportError."""
     argv = ["sh", "-c", f'cd -- "$3" && {{ {_ASK_SH} }}', "ask", verb, cell_id, str(folder.path)]
     try:
         done = cluster.transport.run(argv, timeout_s=_TIMEOUT_S)
@@ -52,23 +51,23 @@ def ended(session: Job) -> SubmitError:
     why = f" {session.why}" if session.why else ""
     return SubmitError(
         f"The session {session.name} ({session.id}) has ended ({session.state.word}).{why}",
-        hint="`%slurm session start [OPTIONS]` starts another; what this one held is gone.",
+        hint="Start another with `%slurm session start [OPTIONS]`; its variables are lost.",
     )
 
 
 def _not_written(folder: JobDir, words: bytes) -> FileAccessError:
     return FileAccessError(
-        f"The session's folder {folder.path.parent} cannot be written.",
-        hint="Is the disk full, or over quota?",
+        f"Cannot write the session's folder {folder.path.parent}.",
+        hint="Check disk space and quota.",
         detail=words.decode(errors="replace").strip() or None,
     )
 
 
 class CellSubmitter(Submitter):
-    """The sending of one cell to its session, pursued until it is there."""
+    """The sending of one cell, retried until the session has it."""
 
     def _step(self) -> bool:
-        record = self._book.record(self._id)
+        record = self._registry.record(self._id)
         job, spec = record.job, record.spec
         if spec is not None and record.sbatch_calls == 0 and self._cancelled_meanwhile():
             return True
@@ -86,19 +85,19 @@ class CellSubmitter(Submitter):
         return True
 
     def _send(self, spec: CellSpec) -> bool:
-        """Send the cell; return False where it was withdrawn meanwhile."""
-        session = self._book.job(spec.session or "")
+        """Send the cell; return False if it was cancelled meanwhile."""
+        session = self._registry.job(spec.session or "")
         if session.state.final:
             raise ended(session)
-        files = with_key(prepare_session_cell(spec), self._book.store.new_key(self._id))
-        with self._book.alone():
-            record = self._book.record(self._id)
+        files = with_key(prepare_session_cell(spec), self._registry.store.new_key(self._id))
+        with self._registry.lock():
+            record = self._registry.record(self._id)
             if record.job.state.final:
                 return False
-            record.sbatch_calls += 1  # sent again, it is the same cell
+            record.sbatch_calls += 1  # sending again is safe
         argv = ["sh", "-c", _ASK_SH, "ask", "run", self._id]
         try:
-            done = self._cluster.transport.deliver(
+            done = self._cluster.transport.upload_and_run(
                 self._dir.path, files, argv, timeout_s=_TIMEOUT_S
             )
         except TimedOutError as exc:
@@ -113,41 +112,41 @@ class CellSubmitter(Submitter):
         return True
 
     def _sent(self) -> Job:
-        with self._book.alone():  # its files may tell at this moment that it has ended
-            record = self._book.record(self._id)
+        with self._registry.lock():  # its files may report its end meanwhile
+            record = self._registry.record(self._id)
             job = record.job
-            session = self._book.job(job.session or "")
-            record.spec, record.folder = None, self._book.record(session.id).folder
+            session = self._registry.job(job.session or "")
+            record.spec, record.folder = None, self._registry.record(session.id).folder
             changes: dict[str, object] = {"submitted_s": time.time()}
             if job.state is JobState.SUBMITTING:
                 changes |= {"state": JobState.PENDING, "problem": None, "problem_since_s": None}
                 changes["why"] = _waits_for(session, self._others(session))
             if session.idle_since_s is not None and not job.state.final:
-                self._book.change(session.id, idle_since_s=None)
-            return self._book.change(self._id, **changes)
+                self._registry.change(session.id, idle_since_s=None)
+            return self._registry.change(self._id, **changes)
 
     def _others(self, session: Job) -> bool:
-        live = self._book.live(session.cluster)
+        live = self._registry.live(session.cluster)
         return any(r.job.session == session.id and r.job.id != self._id for r in live)
 
 
 def _waits_for(session: Job, others: bool) -> str | None:
     if session.state is not JobState.RUNNING:
-        return joined("Its session does not run yet.", session.why)
-    return "It waits for the cells before it in its session." if others else None
+        return joined("The session is not running yet.", session.why)
+    return "Waiting for earlier cells of the session." if others else None
 
 
 def ends_s(session: Job) -> float | None:
-    """Return when the session's time is over; None: that is not known yet, or it has no end."""
+    """Return the end of the session's time limit; None: unknown or unlimited."""
     if session.started_s is None or session.limit_s is None:
         return None
     return session.started_s + session.limit_s
 
 
-def rests(book: Book, session_id: str) -> None:
-    """Note from when on the session is idle: a cell has ended, or the session has begun."""
-    with book.alone(), suppress(NotFoundError):  # it was forgotten
-        session = book.job(session_id)
-        has_cells = any(one.job.session == session.id for one in book.live(session.cluster))
+def rests(registry: JobRegistry, session_id: str) -> None:
+    """Note the start of the session's idle time: a cell has ended, or the session has started."""
+    with registry.lock(), suppress(NotFoundError):  # forgotten
+        session = registry.job(session_id)
+        has_cells = any(one.job.session == session.id for one in registry.live(session.cluster))
         if not has_cells and not session.state.final:
-            book.change(session.id, idle_since_s=time.time())
+            registry.change(session.id, idle_since_s=time.time())

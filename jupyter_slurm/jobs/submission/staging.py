@@ -1,8 +1,8 @@
-"""Where a job runs, and how its files get there and back: names and shell text. PURE: no I/O.
+"""PURE. The folders in which a job's files are copied: names and shell text.
 
-Three places: the mirror of a pushed folder, kept on the cluster so that only what differs travels;
-the job's own folder `work`, a copy of it; and, where the profile's `storage` says so, a copy of
-that on the node, of which the job's script brings back what has changed, however it ends.
+A pushed folder has a mirror on the cluster, so that only changes are sent. The job's own folder
+`work` is a copy of the mirror. If the profile's `storage` says so, the node has a copy of `work`,
+and the job's script copies changes back however the job ends.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from jupyter_slurm.profiles.profile import Storage
 from jupyter_slurm.slurm.units import parse_time_s
 
 INSIDE = "/mnt/work"
-"""The folder on the node, as a container sees it."""
+"""The folder on the node as a container sees it."""
 
 _RESERVES_IN_LIMIT = 5
-"""A time limit with room for fewer reserves gets none: Slurm may send a signal a minute early, and
-at once where the limit is shorter than the reserve (sbatch(1), --signal)."""
+"""Minimum time limit in reserves; a shorter limit gets none. Slurm may send a signal a minute
+early, and at once if the limit is shorter than the reserve (sbatch(1), --signal)."""
 
 
 # --- a snapshot of what is pushed -------------------------------------------------------------
 
 MIRROR_KEPT_DAYS = 30
-"""A mirror that no job was pushed from for so long is removed by the next push of any folder."""
+"""Days after which the next push removes an unused mirror."""
 
-# $1 the mirror, $2 the job's folder. A copy that is there is whole, and stays as it is.
-# Then one other mirror goes that was not used for more than $3 days: one, for somebody waits. Who
-# uses a mirror marks it under its lock before looking at it (`files.mirror`), so what is old under
-# its lock is nobody's; where nothing can be locked, all of them stay.
+# $1 the mirror, $2 the job's folder. An existing copy is complete and stays.
+# Then remove one other mirror that was unused for more than $3 days; only one, since the user
+# waits. A user of a mirror marks it under its lock first (`files.mirror`), so an old one is unused.
+# Without locks all mirrors stay.
 _SNAPSHOT_SH = """
 [ -d "$2/work" ] && exit 0
 (umask 077; mkdir -p -m 700 -- "${2%/*}" "$2") && [ -O "$2" ] && [ ! -L "$2" ] || exit 1
@@ -56,19 +56,19 @@ exit 0
 
 
 def mirror_of(job_dir: JobDir, host: str, folder: Path) -> PurePosixPath:
-    """Return where the cluster keeps its copy of this machine's `folder`, beside `job_root`."""
+    """Return the mirror of the local `folder`, beside `job_root`."""
     of = f"{host}\0{folder}"
     digest = hashlib.blake2b(of.encode(errors="surrogateescape"), digest_size=10)
     return job_dir.path.parent.parent / "pushed" / digest.hexdigest()
 
 
 def lock_of(mirror: str) -> str:
-    """Return the file that a program locks there while it changes a mirror, or takes it away."""
+    """Return the lock file of a mirror, held while it is changed or removed."""
     return f"{mirror}.lock"
 
 
 def snapshot_argv(mirror: PurePosixPath, job_dir: JobDir) -> list[str]:
-    """Return the command that copies the mirror into the job's folder, unless that is done."""
+    """Return the command that copies the mirror into the job's folder once."""
     words = [str(mirror), str(job_dir.path), str(MIRROR_KEPT_DAYS)]
     return ["sh", "-c", _SNAPSHOT_SH, "snapshot", *words]
 
@@ -77,9 +77,9 @@ def snapshot_argv(mirror: PurePosixPath, job_dir: JobDir) -> list[str]:
 
 _MAKE_WORK = 'mkdir -p -- "$job_dir/work" || {{ rc={no_room_exit}; exit $rc; }}'
 
-# The lock goes with its holder, also when that is killed outright; what is without one is removed.
-# Only this node's: file systems that nodes share keep locks to themselves. `tick` is waited for
-# since clocks of file systems are coarse: what changes from then on is newer than `stamp`.
+# The lock ends with its holder, even when killed; folders without one are removed, but only this
+# node's, since shared file systems may not share locks. File system clocks are coarse: after `tick`
+# every change is newer than `stamp`.
 _STAGE_IN = """
 no_stage() {{ echo "jupyter-slurm: $1" >&2; rc={setup_exit}; exit $rc; }}
 {check}
@@ -111,7 +111,7 @@ time_up() {{
 trap time_up USR2
 """
 
-# A signal for the job is noted, and what copies does not hear it.
+# Signals are noted, but do not interrupt the copying.
 _STAGE_OUT = """
   trap '' USR2
   if [ -e "$stage/stamp" ]; then
@@ -130,7 +130,7 @@ _STAGE_OUT = """
   rm -f -- "$job_dir/stage"
 """
 
-# Slurm is to be the one that says that the time was up.
+# Let Slurm report that the time limit was reached.
 _AWAIT_END = """
   if [ -n "$out_of_time" ]; then
     kill "$killer" 2>/dev/null
@@ -144,18 +144,18 @@ _AWAIT_END = """
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The part of the job's script that prepares the folder in which the job runs."""
+    """The part of the job's script that copies its files to the node and back."""
 
     before: str
-    """Shell text, before its program starts."""
+    """Shell text before the program starts."""
     after: str
-    """Shell text, when the program has ended, whatever ended it."""
+    """Shell text after the program has ended for any reason."""
     reserve_s: int
-    """How long before the time limit the program is ended, to bring its files back; 0: not."""
+    """Seconds before the time limit at which the program is stopped; 0: never."""
 
 
 def staged(job: Resolved) -> Staged:
-    """Return what the job's script does to stage the job's files."""
+    """Return the staging part of the job's script."""
     if not job.runs_in_work:
         return Staged("", "", 0)
     before = _MAKE_WORK.format(no_room_exit=NO_ROOM_EXIT)
@@ -174,8 +174,8 @@ def staged(job: Resolved) -> Staged:
 
 
 def _reserve_s(options: Mapping[str, str], reserve: int) -> int:
-    """Return the profile's reserve, and 0 for a job that has not the time for it, or asks for a
-    signal of its own: that brings its files back itself."""
+    """Return the profile's reserve; 0 for a job that is too short, or that requests a signal and so
+    copies its files back itself."""
     if options.get("signal"):
         return 0
     limit_s = parse_time_s(options["time"]) if options.get("time") else None
@@ -186,7 +186,7 @@ _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*
 
 
 def _scratch(storage: Storage) -> tuple[str, str]:
-    """Return shell text that checks the variables in `scratch`, and a word that is its value."""
+    """Return shell text that checks the variables in `scratch`, and a shell word for its value."""
     check, words, at = [], [], 0
     for found in _VARIABLE.finditer(storage.scratch):
         name = found[1] or found[2]

@@ -1,6 +1,6 @@
-"""What a listing of the queue makes of our jobs: why they wait, that they run, that they ended.
+"""Reconcile our jobs with a squeue listing: reasons for waiting, starts, ends.
 
-When the queue is listed is `watcher.py`'s; how a job ended is found out by `ending.py`.
+`watcher.py` decides when to list the queue; `ending.py` judges how a job ended.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.jobs.outcome.allocation import ask_allocation, ask_jobs, note_outputs, note_paths
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission.session_cells import ends_s
 from jupyter_slurm.jobs.watching.queue_rows import (
     gpus_of,
@@ -23,7 +23,7 @@ from jupyter_slurm.jobs.watching.queue_rows import (
     state_named,
     waits_for,
 )
-from jupyter_slurm.jobs.watching.unreadable import stumbling
+from jupyter_slurm.jobs.watching.unreadable import noting_errors
 from jupyter_slurm.slurm import states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.wire import Job, JobState
@@ -34,7 +34,7 @@ _IN_THE_QUEUE = frozenset(
 
 
 class Watcher(Protocol):
-    """The object that is told what was found; the methods of `watch.Watch`."""
+    """The receiver of the findings; the methods of `watch.Watch`."""
 
     def stirred(self) -> None: ...
 
@@ -46,74 +46,74 @@ class Watcher(Protocol):
 
 
 class Comparison:
-    def __init__(self, book: Book, cluster: SlurmCluster, watch: Watcher) -> None:
-        self._book = book
+    def __init__(self, registry: JobRegistry, cluster: SlurmCluster, watch: Watcher) -> None:
+        self._registry = registry
         self._cluster = cluster
         self._watch = watch
         self._absent_since_s: dict[str, float] = {}
 
     def compare(self, jobs: list[Job], rows: list[QueueRow], began_s: float) -> None:
-        """Compare `jobs`, all that live, with their `rows`, listed after `began_s`, when the jobs
-        were as given."""
+        """Compare `jobs`, all that live, with their `rows`. The listing began after `began_s`, when
+        `jobs` was read."""
         live = {job.id for job in jobs}
         self._absent_since_s = {j: s for j, s in self._absent_since_s.items() if j in live}
         by_id: dict[str, list[QueueRow]] = {}
         for row in rows:
             by_id.setdefault(row.whole_id, []).append(row)
         for job in jobs:
-            with stumbling(self._book, job.id):
+            with noting_errors(self._registry, job.id):
                 self._compare_one(job, by_id.get(job.slurm_id or ""), began_s)
 
     def _compare_one(self, old: Job, found: list[QueueRow] | None, began_s: float) -> None:
         ours = [row for row in found or () if self._is_same(old, row)]
         row = leading(ours) if ours else None
         nodes = _nodes(row, ours) if row is not None else ()
-        job = self._book.change(old.id, problem=None, problem_since_s=None)
+        job = self._registry.change(old.id, problem=None, problem_since_s=None)
         if row is not None:
             self._absent_since_s.pop(job.id, None)
-            # Saved with the changes that follow: a row that is new to us brings some.
-            self._book.record(job.id).slurm_submitted_s = row.submit_s
+            # Saved together with the next change; a new row always causes one.
+            self._registry.record(job.id).slurm_submitted_s = row.submit_s
+            self._registry.observe(job.id, priority=row.priority)
             if found and row.array_job_id is not None:
                 self._tasks_seen(job.id, found)
             self._row_seen(job, row, nodes, began_s)
         elif job.submitted_s is not None and began_s > job.submitted_s:
             self._row_missing(job)
-        if kind_of(job).takes_cells:
-            self._tell_its_cells(self._book.job(job.id))
+        if kind_of(job).accepts_cells:
+            self._tell_its_cells(self._registry.job(job.id))
 
     def _tasks_seen(self, job_id: str, found: list[QueueRow]) -> None:
         listed = [(one.array_task_id, one.state) for one in found]
-        with self._book.alone():  # how they end is found out meanwhile, and is newer
-            job = self._book.job(job_id)
+        with self._registry.lock():  # the end may be judged meanwhile, and is newer
+            job = self._registry.job(job_id)
             if not job.state.final and not self._watch.is_ending(job_id):
-                self._book.change(job_id, tasks=array_tasks.merged(job.tasks, listed))
+                self._registry.change(job_id, tasks=array_tasks.merged(job.tasks, listed))
 
     def _is_same(self, job: Job, row: QueueRow) -> bool:
-        record = self._book.record(job.id)
+        record = self._registry.record(job.id)
         if is_same(record, row):
             return True
-        # A requeue is a new time of submission, too; how often there was one only scontrol tells.
+        # A requeue is a new submission time, too; only scontrol reports the number of requeues.
         try:
             told = ask_jobs(self._cluster, record)
         except (CommandError, TransportError):
             return False
         if not told:
             return False
-        changes = {"submitted_s": told[0].submit_s} if record.adopted else {}
         record.slurm_submitted_s = told[0].submit_s
-        self._book.change(job.id, restarts=told[0].requeues, **changes)
+        self._registry.change(job.id, restarts=told[0].requeues)
         return True
 
     def _tell_its_cells(self, session: Job) -> None:
-        """Pass on to the session's cells what the queue says of it: it knows nothing of them."""
+        """Copy the session's state in the queue to its cells, which squeue does not list."""
         changes = {"problem": None, "problem_since_s": None, "session_ends_s": ends_s(session)}
-        with self._book.alone():  # why one that ends now was refused is its problem, and stays
-            for record in self._book.live(self._cluster.name):
+        with self._registry.lock():  # the problem of a cell that ends now stays
+            for record in self._registry.live(self._cluster.name):
                 if record.job.session == session.id:
-                    self._book.change(record.job.id, **changes)
+                    self._registry.change(record.job.id, **changes)
 
     def _row_missing(self, job: Job) -> None:
-        """Note that a listing lacks the job: for long enough, that means it has ended."""
+        """Note that a listing lacks the job; if that lasts, the job has ended."""
         now_s = time.monotonic()
         since_s = self._absent_since_s.setdefault(job.id, now_s)
         if now_s - since_s >= self._cluster.profile.lost_after_s:
@@ -131,63 +131,65 @@ class Comparison:
             and row.state in _IN_THE_QUEUE
             and (job.state_since_s > began_s)
         ):
-            return  # the listing is older than what the job's files said
+            return  # the listing is older than the job's files
         state = state_named(row.state)
         if (
             row.state in _IN_THE_QUEUE
             and "held" not in row.reason.lower()
-            and array_tasks.have_run(self._book.job(job.id).tasks)
+            and array_tasks.have_run(self._registry.job(job.id).tasks)
         ):
             state = JobState.RUNNING  # an array between two of its tasks
         if state is not job.state:
             self._watch.stirred()
         given = self._allocation(job) if row.state == JobState.RUNNING else {}
-        with self._book.alone():
-            now = self._book.job(job.id)
-            # The job's files may have said meanwhile that it runs, or runs again: then the row is
-            # old, and what it was given is not.
+        with self._registry.lock():
+            now = self._registry.job(job.id)
+            # The job's files may have reported a start or restart meanwhile. Then the row is
+            # outdated, but the allocation is not.
             changes = given
             if (now.state, now.restarts) == (job.state, job.restarts):
                 changes = _by_row(now, row, state, nodes) | given
             if not now.state.final:
-                self._book.change(job.id, **changes)
+                self._registry.change(job.id, **changes)
 
     def _allocation(self, job: Job) -> dict[str, object]:
-        """Ask once what Slurm gave the job; return fields of `Job`."""
+        """Ask once for the job's allocation; return fields of `Job`."""
         if job.usage is not None or job.slurm_id is None:
             return {}
-        given = ask_allocation(self._cluster, self._book.record(job.id))
+        given = ask_allocation(self._cluster, self._registry.record(job.id))
         if given is None:
             return {}
-        if kind_of(job).is_as_written:
-            note_outputs(self._book, job.id, given.stdout, given.stderr)
-            note_paths(self._book, job.id, given.rows)
+        if kind_of(job).is_raw_script:
+            note_outputs(self._registry, job.id, given.stdout, given.stderr)
+            note_paths(self._registry, job.id, given.rows)
             self._watch.files_changed()
         return {
             "usage": given.usage,
-            # A site whose AccountingStorageTRES has no GPUs says 0 of them.
+            # A site without GPUs in AccountingStorageTRES reports 0.
             "gpus": given.gpus or job.gpus,
             "no_requeue": given.no_requeue,
         }
 
 
 def _nodes(row: QueueRow, ours: list[QueueRow]) -> tuple[str, ...]:
-    """Return the nodes of the job: of all parts of a heterogeneous one."""
+    """Return the job's nodes; for a heterogeneous job, those of all parts."""
     parts = [row] if row.array_job_id is not None else ours
     return tuple(dict.fromkeys(node for part in parts for node in nodes_of(part)))
 
 
 def _by_row(job: Job, row: QueueRow, state: JobState, nodes: tuple[str, ...]) -> dict[str, object]:
-    """Return what the row says of a job that goes on: fields of `Job`."""
+    """Return fields of `Job` from the row of a live job."""
     changes: dict[str, object] = {
         "state": state,
-        # As it may have been renamed; our own names in Slurm end in the id (`slurm_name`).
+        # The job may have been renamed; our names in Slurm end in the ID (`slurm_name`).
         "name": (row.name or "").removesuffix(f".{job.id}") or job.name,
+        "user": row.user,
         "partition": row.partition,
         "account": row.account,
         "qos": row.qos,
         "limit_s": int(row.limit_s) if row.limit_s is not None else None,
         "gpus": gpus_of(row) or job.gpus,
+        "node_count": row.node_count,
     }
     if row.state == JobState.RUNNING:
         changes |= {
@@ -201,5 +203,5 @@ def _by_row(job: Job, row: QueueRow, state: JobState, nodes: tuple[str, ...]) ->
     else:
         changes |= waits_for(row)
         if row.state in _IN_THE_QUEUE:
-            changes |= {"nodes": (), **kind_of(job).put_back(job)}
+            changes |= {"nodes": (), **kind_of(job).on_requeue(job)}
     return changes

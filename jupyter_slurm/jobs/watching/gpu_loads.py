@@ -1,7 +1,7 @@
-"""The load of our running jobs' GPUs, for people who look at the queue.
+"""GPU loads of our running jobs, for viewers of the queue.
 
-Reads the last line of what each job measures (`node/usage.py`): all of them in one round trip, and
-twice a minute at most. No job's history: `usage.py` tells that to whoever looks at one job.
+Reads the last line of each job's measurements (`node/usage.py`), all in one round trip and at most
+twice a minute. `usage.py` has the history of a single job.
 """
 
 from __future__ import annotations
@@ -11,31 +11,31 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import MalformedError, TransportError
-from jupyter_slurm.foreign import read_json
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.transport import Span, Transport
+from jupyter_slurm.untrusted_json import read_json
 from jupyter_slurm.wire import Job, JobState, UsageSample
 
 _EVERY_S = 30.0
 _AFTER_ERROR_S = 300.0
 _MOST_FILES = 16
-"""The most files that are read: on a login machine each costs two short processes."""
+"""The number of files to read: on a login node each costs two short processes."""
 _LINE_BYTES = 8192
 _FRESH_S = 600.0
-"""Older samples are dropped. A job of many days writes one an hour."""
+"""Ignore older samples. A job of many days writes one per hour."""
 
 
 class GpuLoads:
-    """Holds the loads as last read. For one thread."""
+    """A cache of the loads. For one thread."""
 
     def __init__(self) -> None:
         self._known: Mapping[str, float] = {}
         self._due_s = float("-inf")
 
     def read(self, transport: Transport, jobs: Iterable[Job]) -> Mapping[str, float]:
-        """Map Slurm's id of each job that measures its GPUs to their mean load, 0 to 1. Within
-        half a minute return the same map again."""
+        """Map the ID of each job that measures its GPUs to their mean load, 0 to 1. Cached for half
+        a minute."""
         if time.monotonic() < self._due_s:
             return self._known
         spans = _spans(jobs)
@@ -45,25 +45,25 @@ class GpuLoads:
             self._known, self._due_s = {}, time.monotonic() + _AFTER_ERROR_S
             return self._known
         busy: dict[str, list[float]] = {}
-        for (slurm_id, _), content in zip(spans, contents, strict=True):
-            busy.setdefault(slurm_id, []).extend(_utilisations(content or b""))
+        for (job_id, _), content in zip(spans, contents, strict=True):
+            busy.setdefault(job_id, []).extend(_utilisations(content or b""))
         self._known = {one: round(sum(all_) / len(all_), 2) for one, all_ in busy.items() if all_}
         self._due_s = time.monotonic() + _EVERY_S
         return self._known
 
 
 def _spans(jobs: Iterable[Job]) -> list[tuple[str, Span]]:
-    """Return where the last samples of the jobs that measure GPUs lie, each with Slurm's id.
-    Arrays are left out: their tasks write no file of the array's."""
+    """Return the end of each measurement file, with the job's ID. Arrays are left out: their tasks
+    have no common file."""
     found = []
     for job in jobs:
-        measures = job.state is JobState.RUNNING and job.gpus and not kind_of(job).is_as_written
+        measures = job.state is JobState.RUNNING and job.gpus and not kind_of(job).is_raw_script
         if job.slurm_id is None or job.tasks or not measures:
             continue
         folder = JobDir(PurePosixPath(job.job_dir))
         for node in range(max(1, len(job.nodes))):
             path = folder.usage(job.restarts, node)
-            found.append((job.slurm_id, Span(path, -_LINE_BYTES, _LINE_BYTES)))
+            found.append((job.id, Span(path, -_LINE_BYTES, _LINE_BYTES)))
     return found[:_MOST_FILES]
 
 

@@ -1,231 +1,311 @@
-"""A cluster's queue as squeue last listed it, and what of it is new since a cursor.
+"""Queue rows without a record, from the last squeue listing.
 
-Asks nobody: `watcher.py` does, once for all that look and for itself, and hands the rows over here.
+A job with a record is its own row (`Job`), which `comparison.py` updates. All other jobs, and tasks
+of arrays, are rows here. `watcher.py` runs squeue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 import msgspec
 
-from jupyter_slurm.jobs.records.journal import Journal, News
+from jupyter_slurm.jobs.outcome import array_tasks
+from jupyter_slurm.jobs.records.change_log import ChangeLog, Delta
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record
-from jupyter_slurm.jobs.watching.on_demand import OnDemand
-from jupyter_slurm.jobs.watching.queue_rows import entry_of, the_same
-from jupyter_slurm.slurm import squeue, states
-from jupyter_slurm.slurm.squeue import RawRow
-from jupyter_slurm.slurm.units import parse_duration_s
-from jupyter_slurm.wire import Problem, QueueChanges, QueueEntry
+from jupyter_slurm.jobs.watching.on_demand import Viewers
+from jupyter_slurm.jobs.watching.queue_rows import gpus_of, leading, the_same
+from jupyter_slurm.slurm import reasons, squeue, states
+from jupyter_slurm.slurm.squeue import QueueRow, RawRow
+from jupyter_slurm.wire import Job, ListedJob, Problem, QueueStatus, Row
 
 _ENDED_KEPT = 300
 
 Ours = Mapping[str, Sequence[Record]]
-"""Slurm's id -> the jobs of ours that have had it, newest first."""
+"""What `JobRegistry.by_slurm_id` returns."""
 
 
-@dataclass(slots=True)
-class _Row:
-    raw: RawRow
-    entry: QueueEntry
-    revision: int
-    """When it last changed."""
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A listed job or array, and the keys of its rows."""
+
+    printed: tuple[str, ...]
     candidates: tuple[tuple[str, float | None], ...]
-    """Which jobs of ours it could have been, and when they were submitted."""
+    """The IDs and submission times of our jobs that may be this one."""
+    job_id: str | None
+    """The ID of our job."""
+    keys: tuple[str, ...]
+
+
+class Difference(NamedTuple):
+    """The changes made by a listing."""
+
+    jobs: dict[str, _Listed]
+    changed: list[ListedJob]
+    gone: list[str]
 
 
 class Table:
-    """Rows by Slurm's id, and those that were there. PURE; revisions are the caller's."""
+    """Rows by key. PURE. `compare` may run while another thread reads; `put` may not."""
 
-    def __init__(self) -> None:
-        self._rows = Journal[_Row](lambda row: row.revision)
-        self._ended: dict[str, tuple[int, QueueEntry]] = {}
-        """The user's other jobs, which squeue forgets soon: revision and entry, the latest seen
-        last."""
-        self._listed_ended: dict[str, str] = {}
-        """Slurm's id -> the text of the row, as last listed."""
-        self._loads: Mapping[str, float] = {}
+    def __init__(self, cluster: str, since: int = 0) -> None:
+        """`since`: the first revision."""
+        self._cluster = cluster
+        self._jobs: dict[str, _Listed] = {}
+        self._rows = ChangeLog[tuple[int, ListedJob]](lambda row: row[0])
+        self._rows.remembers_since = since
 
-    def update(
-        self,
-        listed: Iterable[RawRow],
-        ours: Ours,
-        revision: int,
-        user: str | None = None,
-    ) -> bool:
-        """Take over a new listing; return whether it differs from the one before.
-
-        `ours`: by Slurm's id, which another's job may have by now; `user` is whose they are, None
-        where all that are listed are theirs. `revision`: of what has changed with it.
-        """
-        before = set(self._rows)
-        changed = False
-        over: list[RawRow] = []
+    def compare(self, listed: Iterable[RawRow], ours: Ours, user: str | None = None) -> Difference:
+        """Compare with a new listing. `ours`: by Slurm's ID, which another user's job may have now.
+        `user`: the owner of our jobs; None: all listed jobs are the user's, and ended ones stay."""
+        by_id: dict[str, list[RawRow]] = {}
         for raw in listed:
-            if states.is_terminal(raw.state):
-                over.append(raw)
-                continue
-            before.discard(raw.slurm_id)
-            old = self._rows.get(raw.slurm_id)
-            own = user is None or raw.user == user
-            known = (ours.get(raw.slurm_id) or ours.get(raw.whole_id) or ()) if own else ()
+            by_id.setdefault(raw.whole_id, []).append(raw)
+        jobs: dict[str, _Listed] = {}
+        rows: dict[str, ListedJob] = {}
+        for whole_id, raws in by_id.items():
+            mine = user is None or raws[0].user == user
+            known = ours.get(whole_id, ()) if mine else ()
+            printed = tuple(raw.text for raw in raws)
             candidates = tuple((one.job.id, one.job.submitted_s) for one in known)
-            if old is not None and (old.raw.text, old.candidates) == (raw.text, candidates):
-                old.raw = raw
+            old = self._jobs.get(whole_id)
+            if old is not None and (old.printed, old.candidates) == (printed, candidates):
+                jobs[whole_id] = old
                 continue
-            row = squeue.read(raw)
-            job = the_same(row, known)
-            if old is not None and (old.raw.text, old.entry.id) == (raw.text, job and job.id):
-                old.raw, old.candidates = raw, candidates
-                continue
-            entry = entry_of(row, job, is_mine=own)
-            self._rows.put(raw.slurm_id, _Row(raw, entry, revision, candidates))
-            changed = True
-        for slurm_id in before:
-            self._rows.remove(slurm_id, revision)
-        changed |= user is None and self._take_ended(over, ours, revision)
-        return changed or bool(before)
+            if mine and not known:  # squeue may list a job before sbatch's answer arrives
+                known = ours.get("", ())
+            read = [squeue.read(raw) for raw in raws]
+            found = [job for row in read if (job := the_same(row, known)) is not None]
+            job = found[0] if found else None
+            if job is not None:
+                listed_row = partial(listed_job, cluster=self._cluster, mine=True, array=job)
+                tasks = [row for row in read if row.array_job_id and _lives(row)]
+                made = [listed_row(row) for row in tasks]
+            else:
+                made = self._others(read, mine=mine, keeps_ended=user is None)
+            rows |= {row.key: row for row in made}
+            keys = tuple(row.key for row in made)
+            jobs[whole_id] = _Listed(printed, candidates, job.id if job else None, keys)
+        changed = [row for key, row in rows.items() if self._known(key) != row]
+        listed_keys = {key for one in jobs.values() for key in one.keys}
+        unlisted = [key for key in self._rows if key not in listed_keys]
+        ended = [key for key in unlisted if self._stays(key, ours)] if user is None else []
+        kept = set(ended[-_ENDED_KEPT:])
+        return Difference(jobs, changed, [key for key in unlisted if key not in kept])
 
-    def _take_ended(self, over: list[RawRow], ours: Ours, revision: int) -> bool:
-        """Keep those of them that are not ours; return whether there are new ones."""
-        known, self._listed_ended = self._listed_ended, {one.slurm_id: one.text for one in over}
-        new = [one for one in over if known.get(one.slurm_id) != one.text]
-        changed = False
-        for raw in new[-_ENDED_KEPT:]:
-            row = squeue.read(raw)
-            if the_same(row, ours.get(raw.slurm_id) or ours.get(raw.whole_id) or ()) is None:
-                entry = entry_of(row, None, is_mine=True)
-                entry = msgspec.structs.replace(entry, ended_s=row.end_s)
-                self._ended.pop(raw.slurm_id, None)
-                self._ended[raw.slurm_id] = (revision, entry)
-                changed = True
-        while len(self._ended) > _ENDED_KEPT:
-            del self._ended[next(iter(self._ended))]
-        return changed
+    def _others(self, read: list[QueueRow], *, mine: bool, keeps_ended: bool) -> list[ListedJob]:
+        """Return the rows of a job or array without a record."""
+        rows = [listed_job(row, self._cluster, mine=mine) for row in read]
+        live = [row for row in rows if _lives(row)]
+        if read[0].array_job_id is None:
+            return rows if keeps_ended else live
+        if not (live or keeps_ended):
+            return []
+        whole = whole_array(rows, {})
+        before = self._known(whole.key)
+        if before is not None and before.submitted_s == whole.submitted_s:
+            whole = whole_array(rows, before.tasks)
+        return [whole, *(msgspec.structs.replace(row, array=whole.key) for row in live)]
 
-    def put_loads(self, loads: Mapping[str, float], revision: int) -> bool:
-        """Put the GPUs' loads into the rows of our jobs, by Slurm's id; return whether one has
-        changed."""
-        changed = False
-        for slurm_id in {*self._loads, *loads}:
-            row, load = self._rows.get(slurm_id), loads.get(slurm_id)
-            if row is not None and row.entry.id is not None and row.entry.gpu_load != load:
-                entry = msgspec.structs.replace(row.entry, gpu_load=load)
-                self._rows.put(slurm_id, replace(row, entry=entry, revision=revision))
-                changed = True
-        self._loads = loads
-        return changed
+    def _known(self, key: str) -> ListedJob | None:
+        found = self._rows.get(key)
+        return None if found is None else found[1]
 
-    def ended_since(self, revision: int) -> tuple[QueueEntry, ...]:
-        """Return the entries that have ended after `revision`."""
-        return tuple(entry for at, entry in self._ended.values() if at > revision)
+    def _stays(self, key: str, ours: Ours) -> bool:
+        """Return whether an unlisted job has ended and still has no record."""
+        row = self._rows[key][1]
+        records = ours.get(row.slurm_id or "", ())
+        submitted = [one.job.submitted_s for one in records]
+        return states.is_terminal(row.state) and row.submitted_s not in submitted
 
-    def since(self, revision: int | None) -> News[QueueEntry]:
-        """Return the entries that have changed after `revision`, and the ids that are gone."""
+    def put(self, difference: Difference, revision: int) -> None:
+        self._jobs, changed, gone = difference
+        for row in changed:
+            self._rows.put(row.key, (revision, row))
+        for key in gone:
+            self._rows.remove(key, revision)
+
+    def since(self, revision: int | None) -> Delta[ListedJob]:
+        """Return the rows that changed after `revision`, and removed keys."""
         whole, rows, gone = self._rows.since(revision)
-        return News(whole, tuple(_as_of_now(row) for row in rows), gone)
+        return Delta(whole, tuple(row for _, row in rows), gone)
 
 
-def _as_of_now(row: _Row) -> QueueEntry:
-    """Return the entry with its run time as of the last listing, which makes no change."""
-    elapsed_s = parse_duration_s(row.raw.elapsed)
-    if elapsed_s == row.entry.elapsed_s:
-        return row.entry
-    return msgspec.structs.replace(row.entry, elapsed_s=elapsed_s)
+def rows_of(listed: Iterable[RawRow], ours: Ours, user: str, cluster: str) -> list[Row]:
+    """Return a row per listed job, in that order."""
+    found = Table(cluster).compare(listed, ours, user)
+    others = {row.key: row for row in found.changed}
+    records = {one.job.id: one.job for some in ours.values() for one in some}
+    rows: list[Row] = []
+    for one in found.jobs.values():
+        if one.job_id is not None:
+            job = records[one.job_id]
+            rows.append(msgspec.structs.replace(job, user=job.user or user))
+        rows += [others[key] for key in one.keys if others[key].array is None]
+    return rows
+
+
+@lru_cache(maxsize=1024)
+def _why(reason: str, *, is_mine: bool) -> str:
+    """Explain the reason. Cached: many jobs of a listing wait for the same one."""
+    of_anybody = None if is_mine else reasons.OF_ANYBODY.get(reason)
+    return of_anybody or reasons.explain(reason).sentence
+
+
+def listed_job(row: QueueRow, cluster: str, *, mine: bool, array: Job | None = None) -> ListedJob:
+    """Return the row of a job without a record, or of tasks of `array`."""
+    array_id = None if array is None else array.id
+    waits = row.state == "PENDING" and row.reason not in (None, "", "None")
+    return ListedJob(
+        cluster=cluster,
+        slurm_id=row.slurm_id,
+        id=array_id,
+        array=array_id,
+        mine=mine,
+        name=row.name if array_id is None else row.name.removesuffix(f".{array_id}"),
+        state=row.state,
+        user=row.user,
+        partition=row.partition,
+        account=row.account,
+        qos=row.qos,
+        priority=row.priority,
+        reason=row.reason if waits else None,
+        why=_why(row.reason, is_mine=mine) if waits else None,
+        nodes=(row.nodelist,) if row.nodelist else (),
+        node_count=row.node_count,
+        gpus=gpus_of(row),
+        submitted_s=row.submit_s,
+        started_s=row.start_s if row.nodelist and not waits else None,
+        ended_s=row.end_s if states.is_terminal(row.state) else None,
+        start_estimate_s=row.start_s if waits else None,
+        limit_s=int(row.limit_s) if row.limit_s is not None else None,
+    )
+
+
+def whole_array(listed: Iterable[ListedJob], known: Mapping[str, str]) -> ListedJob:
+    """Return the row of an array without a record, from its listed tasks and the `known` states of
+    all (`Job.tasks`)."""
+    rows = list(listed)
+    first = leading(rows)
+    split = [(row.slurm_id or "").partition("_") for row in rows]
+    tasks = array_tasks.merged(
+        known, [(part[2], row.state) for part, row in zip(split, rows, strict=True)]
+    )
+    running = [row for row in rows if row.started_s is not None and row.ended_s is None]
+    state = first.state
+    if state == "PENDING" and "Held" not in (first.reason or "") and array_tasks.have_run(tasks):
+        state = "RUNNING"  # between two of its tasks
+    starts = [row.started_s for row in rows if row.started_s is not None]
+    ends = [row.ended_s for row in rows if row.ended_s is not None]
+    is_over = states.is_terminal(state)
+    return msgspec.structs.replace(
+        first,
+        slurm_id=split[0][0],
+        state=state,
+        tasks=tasks,
+        nodes=(),
+        node_count=sum(row.node_count or 0 for row in running) or None,
+        gpus=sum(row.gpus for row in running),
+        submitted_s=min((row.submitted_s or 0.0 for row in rows), default=None),
+        started_s=min(starts, default=None),
+        ended_s=max(ends, default=None) if is_over else None,
+    )
+
+
+def _lives(row: QueueRow | ListedJob) -> bool:
+    return not states.is_terminal(row.state)
+
+
+class Listing(Viewers):
+    """A table and its viewers, guarded by the JobRegistry's lock."""
+
+    def __init__(
+        self, registry: JobRegistry, cluster: str, poll_s: float, begin: Callable[[bool], None]
+    ) -> None:
+        super().__init__(poll_s)
+        self.cluster = cluster
+        self.table = Table(cluster, since=registry.revision)
+        self.change_count = 0
+        """The number of status changes."""
+        self.closed = False
+        self._registry = registry
+        self._begin = begin
+
+    def view(self) -> AbstractContextManager[None]:
+        """Count a viewer. Listing begins with the first."""
+        return self.viewing(lambda: self._begin(not self.due_s))
+
+    def status(self) -> QueueStatus:
+        return QueueStatus(
+            cluster=self.cluster,
+            asked_s=self.asked_s,
+            problem=self.problem,
+            interval_s=self.interval_s,
+        )
+
+    def answered(self, rows: Iterable[RawRow], ours: Ours, user: str | None) -> None:
+        difference = self.table.compare(rows, ours, user)
+        with self._registry.lock():
+            if difference.changed or difference.gone:
+                self.table.put(difference, self._registry.next_revision())
+            else:
+                self.table.put(difference, self._registry.revision)
+            self._note(None)
+
+    def failed(self, problem: Problem) -> None:
+        with self._registry.lock():
+            self._note(problem)
+
+    def close(self) -> None:
+        """Answer waiting calls: another listing replaces this one."""
+        with self._registry.lock():
+            self.closed = True
+            self._registry.notify()
+
+    def _note(self, problem: Problem | None) -> None:
+        if self.tried(problem):
+            self.change_count += 1
+            self._registry.notify()
 
 
 class ClusterQueue:
-    """The queue of one cluster, this user's jobs and everyone's. Thread-safe.
+    """The queue of one cluster: this user's jobs and everyone's.
 
-    `begin(now)` is called when somebody begins to look; `now`: what there is, is old.
+    `begin(now)` is called for the first viewer; `now`: the last listing is outdated.
     """
 
     def __init__(
-        self,
-        cluster: str,
-        poll_s: float,
-        begin: Callable[[bool], None],
-        closed: Callable[[], bool],
+        self, registry: JobRegistry, cluster: str, poll_s: float, begin: Callable[[bool], None]
     ) -> None:
-        self._cluster = cluster
-        self._begin = begin
-        self._mine, self._all = Table(), Table()
-        self._mine_shown, self._all_shown = OnDemand(poll_s, closed), OnDemand(poll_s, closed)
-
-    def changes(self, cursor: str, wait_s: float, everyone: bool) -> QueueChanges:
-        """Return what `Api.queue_changes` does."""
-        table = self._all if everyone else self._mine
-        shown = self._all_shown if everyone else self._mine_shown
-        with shown.look(cursor, wait_s, lambda: self._begin(not shown.due_s)) as known:
-            news = table.since(known)
-            return QueueChanges(
-                cluster=self._cluster,
-                cursor=shown.cursor,
-                whole=news.whole,
-                entries=news.values,
-                gone=news.gone,
-                ended=table.ended_since(0 if news.whole else known or 0),
-                asked_s=shown.asked_s,
-                problem=shown.problem,
-                interval_s=shown.interval_s,
-            )
-
-    def wake(self) -> None:
-        """Make waiting calls look whether they are over."""
-        for shown in self._both_shown:
-            shown.wake()
-
-    # --- for the one that asks ---
+        self.mine = Listing(registry, cluster, poll_s, begin)
+        self.everyone = Listing(registry, cluster, poll_s, begin)
 
     @property
-    def looked_at(self) -> bool:
-        return any(shown.looked_at for shown in self._both_shown)
-
-    @property
-    def everyone_looked_at(self) -> bool:
-        return self._all_shown.looked_at
+    def has_viewers(self) -> bool:
+        return self.mine.has_viewers or self.everyone.has_viewers
 
     @property
     def due_s(self) -> float:
-        """Seconds until squeue may be asked again for those who look."""
-        return min((shown.due_s for shown in self._both_shown if shown.looked_at), default=0.0)
+        """Seconds until squeue may run again for viewers."""
+        both = (self.mine, self.everyone)
+        return min((one.due_s for one in both if one.has_viewers), default=0.0)
 
-    @property
-    def _both_shown(self) -> tuple[OnDemand, OnDemand]:
-        return self._mine_shown, self._all_shown
-
-    def answered(
-        self,
-        rows: list[RawRow],
-        user: str,
-        ours: Ours,
-        loads: Mapping[str, float],
-        *,
-        everyone: bool,
-    ) -> None:
-        """Take what squeue has listed: this user's jobs, or everyone's. `ours`, `loads`: see
-        `Table`."""
-        mine = [row for row in rows if row.user == user] if everyone else rows
-        _put_up(self._mine_shown, self._mine, mine, ours, loads)
+    def answered(self, rows: list[RawRow], user: str, ours: Ours, *, everyone: bool) -> None:
+        """Update from a squeue listing of this user's or everyone's jobs. `ours`: see `Table`."""
+        self.mine.answered([row for row in rows if row.user == user], ours, None)
         if everyone:
-            _put_up(self._all_shown, self._all, rows, ours, loads, user)
+            self.everyone.answered(rows, ours, user)
 
     def failed(self, problem: Problem) -> None:
-        """Note that squeue has not answered."""
-        for shown in self._both_shown:
-            shown.failed(problem)
+        """Note that squeue failed."""
+        self.mine.failed(problem)
+        self.everyone.failed(problem)
 
-
-def _put_up(
-    shown: OnDemand,
-    table: Table,
-    rows: Iterable[RawRow],
-    ours: Ours,
-    loads: Mapping[str, float],
-    user: str | None = None,
-) -> None:
-    with shown.lock:
-        revision = shown.revisions.latest + 1
-        changed = table.update(rows, ours, revision, user)
-        shown.answered(changed=table.put_loads(loads, revision) or changed)
+    def close(self) -> None:
+        self.mine.close()
+        self.everyone.close()

@@ -1,8 +1,4 @@
-"""Where something is put up that a cluster is asked for only while somebody looks at it.
-
-Knows the clients that look, how far each knows and when to tell it; what it is, and how it is asked
-for, is others'.
-"""
+"""Values that are polled only while clients watch them."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from jupyter_slurm.jobs.records.journal import Revisions
+from jupyter_slurm.jobs.records.change_log import Cursors
 from jupyter_slurm.wire import Problem
 
 _OLD_IS_SHOWN_AFTER_S = 1.0
@@ -20,93 +16,117 @@ _BACK_OFF_DOUBLINGS = 16
 
 
 def backed_off_s(interval_s: float, errors: int) -> float:
-    """Return how long to leave alone a cluster that was asked in vain so often in a row."""
+    """Return the pause before polling again after a number of errors in a row."""
     doubled_s: float = interval_s * 2.0 ** min(errors, _BACK_OFF_DOUBLINGS)
     return min(doubled_s, _BACK_OFF_LONGEST_S)
 
 
-class OnDemand:
-    """`lock` guards what is put up. `interval_s`: how often it is asked for while somebody looks;
-    so long a client that has looked counts as looking, for between two looks there is a moment."""
+class Viewers:
+    """The number of clients that watch a value, polled every `interval_s` meanwhile. After a call a
+    client counts as a viewer for that long, since it needs a moment to call again."""
 
-    def __init__(self, interval_s: float, closed: Callable[[], bool]) -> None:
-        """Begin without an answer. `closed`: nobody is to wait any more."""
-        self.lock = threading.Condition()
-        self.revisions = Revisions()
-        self.asked_s: float | None = None
-        """When there was last an answer, in UTC epoch seconds."""
-        self.problem: Problem | None = None
-        """Why there was none since."""
+    def __init__(self, interval_s: float) -> None:
         self.interval_s = interval_s
-        self._closed = closed
+        self.asked_s: float | None = None
+        """The time of the last answer, in UTC epoch seconds."""
+        self.problem: Problem | None = None
+        """The reason for no answer since."""
         self._tried_s = float("-inf")
-        self._looking = 0
+        self._counting = threading.Lock()
+        self._viewing = 0
         self._left_s = float("-inf")
 
     @property
-    def cursor(self) -> str:
-        return self.revisions.cursor(self.revisions.latest)
-
-    @property
-    def looked_at(self) -> bool:
-        return self._looking > 0 or time.monotonic() - self._left_s < self.interval_s
+    def has_viewers(self) -> bool:
+        return self._viewing > 0 or time.monotonic() - self._left_s < self.interval_s
 
     @property
     def due_s(self) -> float:
-        """Seconds until it may be asked for again."""
+        """Seconds until the next poll is allowed."""
         return max(0.0, self._tried_s + self.interval_s - time.monotonic())
+
+    @property
+    def is_old(self) -> bool:
+        """Return whether the value is outdated because no client was watching."""
+        return time.monotonic() - self._tried_s > 2 * self.interval_s
+
+    @contextmanager
+    def viewing(self, begin: Callable[[], None]) -> Iterator[None]:
+        """Count a viewer; call `begin` for the first."""
+        with self._counting:
+            is_first = not self.has_viewers
+            self._viewing += 1
+        try:
+            if is_first:
+                begin()
+            yield
+        finally:
+            with self._counting:
+                # In this order: in between, a caller without the lock still finds a viewer.
+                self._left_s = time.monotonic()
+                self._viewing -= 1
+
+    def tried(self, problem: Problem | None) -> bool:
+        """Note an answer or the reason for none; return whether viewers see a difference."""
+        is_other = self.asked_s is None or problem != self.problem or self.is_old
+        self._tried_s, self.problem = time.monotonic(), problem
+        if problem is None:
+            self.asked_s = time.time()
+        return is_other
+
+
+class OnDemand(Viewers):
+    """A value polled while clients watch; `lock` guards it."""
+
+    def __init__(self, interval_s: float, closed: Callable[[], bool]) -> None:
+        """Start without an answer. `closed`: clients may no longer wait."""
+        super().__init__(interval_s)
+        self.lock = threading.Condition()
+        self.cursors = Cursors()
+        self._closed = closed
+
+    @property
+    def cursor(self) -> str:
+        return self.cursors.cursor(self.cursors.latest)
 
     # --- for those who look ---
 
     @contextmanager
     def look(self, cursor: str, wait_s: float, begin: Callable[[], None]) -> Iterator[int | None]:
-        """Wait up to `wait_s` for news after `cursor`, then hold the lock. Yield the revision that
-        the caller knows; None: nothing.
-
-        `begin` is called, with the lock, when nobody has looked before.
-        """
-        with self.lock:
-            was_looked_at = self.looked_at
-            self._looking += 1
-            try:
-                if not was_looked_at:
-                    begin()
-                known, _ = self.revisions.read(cursor)
-                self._wait(known, wait_s)
-                yield known
-            finally:
-                # In this order: in between, too, a caller without the lock sees somebody look.
-                self._left_s = time.monotonic()
-                self._looking -= 1
+        """Wait up to `wait_s` for changes after `cursor`, then hold the lock. Yield the revision
+        that the caller has; None: none. Call `begin` for the first viewer."""
+        with self.lock, self.viewing(begin):
+            known, _ = self.cursors.read(cursor)
+            self._wait(known, wait_s)
+            yield known
 
     def _wait(self, known: int | None, wait_s: float) -> None:
         now_s = time.monotonic()
-        # A client of an older cursor is told when it was asked anew, though nothing has changed.
+        # A client with an older cursor gets the new poll time, even without changes.
         is_old_known = known is not None and self._tried_s < now_s - 2 * self.interval_s
 
         def ready() -> bool:
             if self._closed():
                 return True
             if known is None or is_old_known:
-                # What is old is shown only if nothing newer comes at once.
+                # Return an outdated value only if no newer one arrives at once.
                 return self._tried_s > now_s - self.interval_s
-            return self.revisions.latest > known
+            return self.cursors.latest > known
 
         is_old_there = known is None and self._tried_s > float("-inf")
         self.lock.wait_for(ready, min(wait_s, _OLD_IS_SHOWN_AFTER_S) if is_old_there else wait_s)
 
     def wake(self) -> None:
-        """Make waiting calls look whether they are over."""
+        """Make waiting calls check their condition."""
         with self.lock:
             self.lock.notify_all()
 
     # --- for the one that asks ---
 
     def answered(self, *, changed: bool) -> None:
-        """Note an answer; `changed`: another than before, put up at the next revision."""
+        """Note an answer; `changed`: the value differs and has a new revision."""
         with self.lock:
             is_first = self.asked_s is None
-            self.asked_s = time.time()
             self._tell(changed or is_first, None)
 
     def failed(self, problem: Problem) -> None:
@@ -115,8 +135,7 @@ class OnDemand:
             self._tell(False, problem)
 
     def _tell(self, changed: bool, problem: Problem | None) -> None:
-        self._tried_s = time.monotonic()
         if changed or problem != self.problem:
-            self.problem = problem
-            self.revisions.latest += 1
+            self.cursors.latest += 1
+        self.tried(problem)
         self.lock.notify_all()

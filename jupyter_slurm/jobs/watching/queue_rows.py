@@ -1,20 +1,17 @@
-"""PURE: what the rows of the queue say of a job of ours, and what is shown of any."""
+"""PURE: match squeue rows with our jobs, and read them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from jupyter_slurm.foreign import unreadable
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.submission.options import comment_token, has_token
 from jupyter_slurm.slurm import reasons, states
-from jupyter_slurm.slurm.reason_table import OF_ANYBODY
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import gpus_in_tres, parse_nodelist
-from jupyter_slurm.wire import Job, JobState, QueueEntry
+from jupyter_slurm.untrusted_json import unreadable
+from jupyter_slurm.wire import Job, JobState
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.records.store import Record
@@ -23,57 +20,53 @@ if TYPE_CHECKING:
 
 _MOST_GPUS = 10**9
 _CLOCKS_DIFFER_S = 300.0
-"""By so much the controller's may be behind."""
-_SHOWN = tuple({*QueueRow._fields} & {*QueueEntry.__struct_fields__} - {"reason", "limit_s"})
-"""The fields that an entry takes as they are from its row, where they have the same name."""
-_shown = attrgetter(*_SHOWN)
+"""Seconds by which the controller's clock may lag."""
+_HasStateT = TypeVar("_HasStateT", bound="_HasState")
 
 
 def is_same(record: Record, row: QueueRow | ControlRow) -> bool:
-    """Return whether the row of the job's Slurm ID is that job: a controller that has lost its
-    state gives out its IDs again.
+    """Return whether a row with the job's Slurm ID is that job: a controller that has lost its
+    state reuses IDs.
 
-    The token identifies a job of ours. A job submitted elsewhere has none, and a site's job_submit
-    plugin may rewrite name and comment: then the second of the submission decides. A requeue
-    changes it (`_job_requeue_op` in src/slurmctld/job_mgr.c).
+    Our token identifies a job. Where a site's job_submit plugin has rewritten name and comment, the
+    submission time to the second decides. A requeue changes that time (`_job_requeue_op` in
+    src/slurmctld/job_mgr.c).
     """
-    if not record.adopted and bears_id(record.job.id, row):
+    if bears_id(record.job.id, row):
         return True
     return not has_token(row.comment or "") and _is_submission(record, row)
 
 
 def is_requeued(record: Record, row: ControlRow) -> bool:
-    """Return whether the row, which has another time of submission, is the job after a requeue. Its
-    files may have told of that before."""
+    """Return whether the row, with another submission time, is the job after a requeue, possibly
+    already known from the job's files."""
     job = record.job
     is_again = row.requeues > 0 and row.requeues >= job.restarts
     return is_again and row.name == job.name and not has_token(row.comment or "")
 
 
 def bears_id(job_id: str, row: QueueRow | ControlRow) -> bool:
-    """Return whether the row bears the token of the job that we have submitted under our id. A
-    plugin may have added to the comment, with or without a blank."""
+    """Return whether the row has the token of our job. A plugin may have appended to the comment,
+    with or without a blank."""
     comment, name = row.comment or "", row.name or ""
     return comment_token(job_id) in comment or name.endswith(f".{job_id}")
 
 
 def is_accounted(record: Record, row: AcctRow) -> bool:
-    """Return the same of a row of accounting, which has no comments."""
+    """Return whether a row of accounting, which has no comment, is the job."""
     job = record.job
     if _is_submission(record, row):
         return True
-    if record.adopted:
-        return False
-    if not kind_of(job).is_as_written:
+    if not kind_of(job).is_raw_script:
         return row.name.endswith(f".{job.id}")
     return row.name == job.name and (row.submit_s or 0.0) > job.created_s - _CLOCKS_DIFFER_S
 
 
 def _is_submission(record: Record, row: QueueRow | ControlRow | AcctRow) -> bool:
-    """Return whether Slurm took the row when it took the job. Before Slurm's time is known, any
-    time around the answer of sbatch will do: its ID was given out only then."""
+    """Return whether the row's submission time matches the job. While Slurm's time is unknown, any
+    time around sbatch's answer will do: its ID was new then."""
     job = record.job
-    known_s = job.submitted_s if record.adopted else record.slurm_submitted_s
+    known_s = record.slurm_submitted_s
     if known_s is not None or row.submit_s is None or job.submitted_s is None:
         return known_s is not None and row.submit_s == known_s
     earliest_s, latest_s = job.created_s - _CLOCKS_DIFFER_S, job.submitted_s + _CLOCKS_DIFFER_S
@@ -81,20 +74,25 @@ def _is_submission(record: Record, row: QueueRow | ControlRow | AcctRow) -> bool
 
 
 def the_same(row: QueueRow, candidates: Iterable[Record]) -> Job | None:
-    """Return the job of ours that the row is; `candidates`: those that have had its Slurm id."""
+    """Return the job of a queue row; `candidates`: those that have had its Slurm ID."""
     return next((record.job for record in candidates if is_same(record, row)), None)
 
 
 def the_accounted(row: AcctRow, candidates: Iterable[Record]) -> Job | None:
-    """Return the same for a row of accounting."""
+    """Return the job of an accounting row."""
     return next((record.job for record in candidates if is_accounted(record, row)), None)
 
 
-def leading(rows: list[QueueRow]) -> QueueRow:
-    """Choose of an array's tasks the one that says most of the whole: one that runs, else one that
-    waits, else one that went wrong."""
+class _HasState(Protocol):
+    @property
+    def state(self) -> str: ...
 
-    def rank(row: QueueRow) -> int:
+
+def leading(rows: Iterable[_HasStateT]) -> _HasStateT:
+    """Return the row that stands for a whole array: a running task, else a waiting one, else a
+    failed one."""
+
+    def rank(row: _HasStateT) -> int:
         if states.is_terminal(row.state):
             return 4 if row.state == "COMPLETED" else 3
         return {"RUNNING": 0, "PENDING": 2}.get(row.state, 1)
@@ -103,7 +101,7 @@ def leading(rows: list[QueueRow]) -> QueueRow:
 
 
 def nodes_of(row: QueueRow) -> tuple[str, ...]:
-    """Return the nodes that the job has. MalformedError: that is not a list of nodes."""
+    """Return the job's nodes. MalformedError: not a node list."""
     try:
         return tuple(parse_nodelist(row.nodelist or ""))
     except ValueError as exc:
@@ -111,7 +109,7 @@ def nodes_of(row: QueueRow) -> tuple[str, ...]:
 
 
 def gpus_of(row: QueueRow) -> int:
-    """Return the GPUs of all its nodes, as far as squeue tells them."""
+    """Return the GPUs on all nodes, as far as squeue reports them."""
     return min(gpus_in_tres(row.gres or "") * (row.node_count or 1), _MOST_GPUS)
 
 
@@ -140,34 +138,3 @@ def waits_for(row: QueueRow) -> dict[str, object]:
         "advice": said.advice,
         "start_estimate_s": row.start_s,
     }
-
-
-@lru_cache(maxsize=1024)
-def _why(reason: str, *, is_mine: bool) -> str:
-    """Explain the reason, cached: in a listing many jobs wait for the same."""
-    of_anybody = None if is_mine else OF_ANYBODY.get(reason)
-    return of_anybody or reasons.explain(reason).sentence
-
-
-def entry_of(row: QueueRow, job: Job | None, *, is_mine: bool) -> QueueEntry:
-    """Return the entry. `job`: the same one, where it is one of ours; `is_mine`: whether the row is
-    of this user.
-
-    squeue tells the GPUs of a node, not those that were asked for the whole job (`--gpus`): of
-    these only what we have sent ourselves is known.
-    """
-    waits = row.state == "PENDING" and row.reason not in (None, "", "None")
-    shown: dict[str, Any] = dict(zip(_SHOWN, _shown(row), strict=True))
-    return QueueEntry(
-        **shown,
-        array_id=row.array_job_id,
-        reason=row.reason if waits else None,
-        why=_why(row.reason, is_mine=is_mine) if waits else None,
-        nodes=row.nodelist,
-        gpus=gpus_of(row) or (job.gpus if job else 0),
-        submitted_s=row.submit_s,
-        started_s=row.start_s if row.nodelist and not waits else None,
-        start_estimate_s=row.start_s if waits else None,
-        limit_s=int(row.limit_s) if row.limit_s is not None else None,
-        id=job.id if job else None,
-    )

@@ -1,4 +1,4 @@
-"""Keeps what cannot be read of one job from the watcher of all: that job says so, no other."""
+"""Confine a job's unreadable data to that job's `problem`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from jupyter_slurm.errors import FileAccessError, JupyterSlurmError, NotFoundError, TransportError
-from jupyter_slurm.foreign import unreadable
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
+from jupyter_slurm.untrusted_json import unreadable
 
 _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def stumbling(book: Book, job_id: str) -> Iterator[None]:
-    """Put what goes wrong inside into the job's `problem`, but raise it where the way is lost,
-    which concerns every job. Pass over a job that was forgotten meanwhile."""
+def noting_errors(registry: JobRegistry, job_id: str) -> Iterator[None]:
+    """Turn an exception inside into the job's `problem`. Raise it if the connection dropped, which
+    concerns every job. Ignore it if the job was forgotten."""
     try:
         yield
     except NotFoundError:
@@ -25,16 +25,16 @@ def stumbling(book: Book, job_id: str) -> Iterator[None]:
     except JupyterSlurmError as exc:
         if isinstance(exc, TransportError) and not isinstance(exc, FileAccessError):
             raise
-        note_problem(book, job_id, exc)
+        note_problem(registry, job_id, exc)
     except Exception as exc:  # noqa: BLE001 (a watcher serves all jobs of a cluster)
-        _log.exception("what the cluster says of %s could not be read", job_id)
-        note_problem(book, job_id, unreadable(exc))
+        _log.exception("cannot read the cluster's data about %s", job_id)
+        note_problem(registry, job_id, unreadable(exc))
 
 
-def note_problem(book: Book, job_id: str, error: JupyterSlurmError) -> None:
-    """Make `error` the job's problem, with its first time; an ended job gets none."""
-    with book.alone(), suppress(NotFoundError):  # it was forgotten meanwhile
-        job = book.job(job_id)
+def note_problem(registry: JobRegistry, job_id: str, error: JupyterSlurmError) -> None:
+    """Set the job's problem and the time of its first occurrence; not for an ended job."""
+    with registry.lock(), suppress(NotFoundError):  # forgotten meanwhile
+        job = registry.job(job_id)
         if not job.state.final:
             since_s = job.problem_since_s or time.time()
-            book.change(job_id, problem=error.problem(), problem_since_s=since_s)
+            registry.change(job_id, problem=error.problem(), problem_since_s=since_s)

@@ -1,9 +1,8 @@
-"""Watching one cluster's live jobs: two threads, whatever the number of jobs and of watchers.
+"""Watch one cluster's live jobs with two threads, for any number of jobs and viewers.
 
-The files thread sees at once what jobs write: that they have started, output, that they have ended.
-The queue thread runs one `squeue` per interval for all jobs and for all who look at the queue
-(`listing.py`): it tells why jobs wait, and that one has ended which could not say so itself. With
-no live job and nobody looking, neither does anything.
+The files thread sees at once what jobs write: starts, output, ends. The queue thread runs one
+`squeue` per interval for all jobs and all viewers of the queue (`listing.py`). It finds reasons for
+waiting, and ends that the job could not report. Without live jobs and viewers both are idle.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from jupyter_slurm.errors import (
     NotFoundError,
     TransportError,
 )
-from jupyter_slurm.foreign import unreadable
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES
@@ -28,44 +26,45 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.allocation import ask_usage, error_path, known_path
 from jupyter_slurm.jobs.outcome.ending import Ending, is_unstarted
 from jupyter_slurm.jobs.outcome.result import parse_started
-from jupyter_slurm.jobs.records.book import Book
-from jupyter_slurm.jobs.submission import on_login
+from jupyter_slurm.jobs.records.registry import JobRegistry
+from jupyter_slurm.jobs.submission import login_node
 from jupyter_slurm.jobs.submission.session_cells import rests
 from jupyter_slurm.jobs.watching.comparison import Comparison
 from jupyter_slurm.jobs.watching.gpu_loads import GpuLoads
 from jupyter_slurm.jobs.watching.listing import ClusterQueue
 from jupyter_slurm.jobs.watching.nodes import Nodes
 from jupyter_slurm.jobs.watching.on_demand import backed_off_s
-from jupyter_slurm.jobs.watching.unreadable import note_problem, stumbling
+from jupyter_slurm.jobs.watching.unreadable import note_problem, noting_errors
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import indices
+from jupyter_slurm.untrusted_json import unreadable
 from jupyter_slurm.wire import Job, JobState
 
 _FILES_WAIT_S = 300.0
 _FIRST_LOOK_S = 1.0
 _JOIN_S = 5.0
 _MOST_TASKS = 50
-"""The most running tasks of an array whose files are watched; others' are read when asked."""
+"""The number of running array tasks whose files are watched; others are read on request."""
 _ACCOUNTING_PAUSES_S = (1.0, 4.0, 10.0)
-"""slurmdbd is told of a job's end some seconds later."""
+"""slurmdbd learns of a job's end some seconds later."""
 _YOUNG_S = 60.0
 _CALM_FACTOR = 3.0
-"""Jobs that nothing has happened to for a minute are asked after a third as often,"""
+"""Ask a third as often about jobs without news for a minute,"""
 _OLD_S = 3600.0
 _OLD_FACTOR = 10.0
-"""and after an hour a tenth as often."""
+"""and a tenth as often after an hour."""
 _REST_FACTOR = 3.0
-"""After a listing of everyone's jobs there is a rest of so many times as long as it took."""
+"""The pause after listing everyone's jobs, as a multiple of the time it took."""
 
 _log = logging.getLogger(__name__)
 
 
 class Watch:
-    """Starts its threads at the first `look()`."""
+    """The watch of one cluster. The first `look()` starts its threads."""
 
-    def __init__(self, book: Book, cluster: SlurmCluster) -> None:
-        self._book = book
+    def __init__(self, registry: JobRegistry, cluster: SlurmCluster) -> None:
+        self._registry = registry
         self._cluster = cluster
         self._stop = threading.Event()
         self._files_wake = threading.Event()
@@ -75,28 +74,28 @@ class Watch:
         self._threads: list[threading.Thread] = []
         self._ending: set[str] = set()
         self._stirred_s = time.monotonic()
-        self._comparison = Comparison(book, cluster, self)
+        self._comparison = Comparison(registry, cluster, self)
         self._gpu_loads = GpuLoads()
-        self.listing = ClusterQueue(cluster.name, cluster.profile.poll_s, self._show, self._closed)
+        self.listing = ClusterQueue(registry, cluster.name, cluster.profile.poll_s, self._show)
         self.nodes = Nodes(cluster, self._closed)
 
     def look(self) -> None:
-        """Look now: there is a new job, or a reason to ask Slurm."""
+        """Check now: there is a new job, or a reason to ask Slurm."""
         self.stirred()
         self._begin()
         self._files_wake.set()
         self._queue_wake.set()
 
     def stirred(self) -> None:
-        """Ask the queue more often for a while: something has happened to a job."""
+        """Ask the queue more often for a while after a change of a job."""
         self._stirred_s = time.monotonic()
 
     def files_changed(self) -> None:
-        """Watch other files than before."""
+        """Watch another set of files."""
         self._files_wake.set()
 
     def is_ending(self, job_id: str) -> bool:
-        """Tell whether it is being found out how this job ended."""
+        """Return whether the job's end is being judged."""
         return job_id in self._ending
 
     def _begin(self) -> None:
@@ -106,36 +105,35 @@ class Watch:
                 self._start(lambda: self._keep_at(self._watch_queue), "queue")
 
     def _closed(self) -> bool:
-        return self._book.closed or self._stop.is_set()
+        return self._registry.closed or self._stop.is_set()
 
     def _show(self, now: bool) -> None:
-        """Begin to list the queue for somebody who looks at it; `now`: ask at once."""
+        """List the queue for a new viewer; `now`: at once."""
         self._begin()
         if now:
             self._asked.set()
         self._queue_wake.set()
 
     def ask_now(self) -> None:
-        """Ask the queue within a fraction of a second: a user has asked, or has changed it."""
+        """Ask the queue within a fraction of a second, for a user's request or change."""
         self._asked.set()
         self.look()
 
     def way_opened(self) -> None:
-        """Look again after a reconnect: what was waited for may have happened meanwhile."""
+        """Check again after a reconnect: watched files may have changed meanwhile."""
         self._asked.set()
         self._files_wake.set()
         self._queue_wake.set()
         self.nodes.way_opened()
 
     def wake_waiters(self) -> None:
-        """Answer now all calls that wait for the queue or the nodes."""
-        self.listing.wake()
+        """Answer all calls that wait for nodes."""
         self.nodes.wake()
 
     def close(self) -> None:
         with self._lock:
             self._stop.set()
-        self.listing.wake()
+        self.listing.close()
         self.nodes.close()
         self._asked.set()
         self._files_wake.set()
@@ -151,12 +149,13 @@ class Watch:
         self._threads = [*(known for known in self._threads if known.is_alive()), thread]
 
     def _keep_at(self, work: Callable[[], None]) -> None:
-        """Run `work` again after each failure, and log it: else jobs would never end."""
+        """Run `work` again after each failure, and log it. A dead thread would miss the ends of
+        jobs."""
         while not self._stop.is_set():
             try:
                 work()
             except Exception:  # noqa: BLE001 (see above)
-                _log.exception("the watcher of %s stumbled", self._cluster.name)
+                _log.exception("internal error in the watcher of %s", self._cluster.name)
                 self._stop.wait(self._cluster.profile.poll_s)
 
     # --- files ---
@@ -167,23 +166,23 @@ class Watch:
         errors = 0
         while not self._stop.is_set():
             wanted = self._files_wanted()
-            on_login_ids = {job.id for job in on_login.begun(self._book, self._cluster)}
+            on_login_ids = {job.id for job in login_node.begun(self._registry, self._cluster)}
             sizes = {path: sizes.get(path, 0) for path in wanted}
             if not sizes:
                 self._files_wake.wait()
                 self._files_wake.clear()
                 continue
             try:
-                # One that is taken up is looked at, whenever its agent was woken for it.
+                # Check a new job on the login node once, whatever the wake-up was for.
                 due = bool(on_login_ids - looked)
                 found = self._cluster.transport.grown(
                     sizes, wait_s=0.0 if due else _FILES_WAIT_S, wake=self._files_wake
                 )
                 woken = self._files_wake.is_set()
-                if woken:  # else it may be just about to be
+                if woken:  # else the event may be about to be set
                     self._files_wake.clear()
                 for path, size in found.items():
-                    if path in wanted:  # the other end names them
+                    if path in wanted:  # the cluster sends the names
                         self._saw(path, *wanted[path])
                         sizes[path] = size
                 if woken or due or not found:
@@ -192,33 +191,34 @@ class Watch:
             except TransportError as exc:
                 errors += 1
                 looked = set()
-                self._silent([r.job for r in self._book.live(self._cluster.name)], exc)
+                self._silent([r.job for r in self._registry.live(self._cluster.name)], exc)
                 self._files_wake.wait(backed_off_s(self._cluster.profile.poll_s, errors))
                 self._files_wake.clear()
                 continue
             errors = 0
             if found:
-                self._book.nudge()
+                self._registry.notify()
 
     def _saw(
         self, path: PurePosixPath, job_id: str, seen: Callable[[str, PurePosixPath], None]
     ) -> None:
-        with stumbling(self._book, job_id):
+        with noting_errors(self._registry, job_id):
             seen(job_id, path)
 
     def _look_on_login(self) -> None:
-        """Look where files may not tell all: none has grown for long, or there is other news."""
-        for job in on_login.look(self._book, self._cluster):
+        """Check jobs whose files may not report everything: none has grown for long, or there is
+        other news."""
+        for job in login_node.look(self._registry, self._cluster):
             self.settle(job, None)
 
     def _files_wanted(
         self,
     ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]] = {}
-        for record in self._book.live(self._cluster.name):
+        for record in self._registry.live(self._cluster.name):
             job = record.job
             kind = kind_of(job)
-            if kind.is_as_written:
+            if kind.is_raw_script:
                 running = indices(job.tasks.get(JobState.RUNNING))
                 paths = [record.stdout_path, record.stderr_path]
                 for task in running[:_MOST_TASKS]:
@@ -244,7 +244,7 @@ class Watch:
     def _session_cell_files(
         self, job: Job, folder: JobDir
     ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
-        """Return a cell's files to watch. One whose session has ended writes no more."""
+        """Return the files of a cell to watch. None are written after the session's end."""
         if self._is_over(job.session or ""):
             self.settle(job, None)
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]
@@ -256,59 +256,59 @@ class Watch:
         return wanted
 
     def _is_over(self, job_id: str) -> bool:
-        """Tell whether the job has ended, or was forgotten."""
+        """Return whether the job has ended or was forgotten."""
         try:
-            return self._book.job(job_id).state.final
+            return self._registry.job(job_id).state.final
         except NotFoundError:
             return True
 
     def _output_grew(self, job_id: str, path: PurePosixPath) -> None:
-        """Do nothing: waiters are nudged for every growth."""
+        """Do nothing: waiting calls are woken for every growth."""
 
     def _progress_told(self, job_id: str, path: PurePosixPath) -> None:
         data = self._cluster.transport.read(path, -PROGRESS_BYTES) or b""
-        with self._book.alone():
-            job = self._book.job(job_id)
-            # It may have been put back since, and the next attempt has a file of its own.
+        with self._registry.lock():
+            job = self._registry.job(job_id)
+            # After a requeue, the next attempt has its own file.
             kind, folder = kind_of(job), JobDir(PurePosixPath(job.job_dir))
             is_its_own = path == kind.progress_file(job, folder)
             if is_its_own and not job.state.final:
-                self._book.change(job_id, **kind.progress(job, data))
+                self._registry.change(job_id, **kind.progress(job, data))
 
     def _started_again(self, job_id: str, path: PurePosixPath) -> None:
-        with self._book.alone():
-            job = self._book.job(job_id)
+        with self._registry.lock():
+            job = self._registry.job(job_id)
             restarts = job.restarts + 1
-            # Slurm may have told of this very restart since this file was waited for.
+            # Slurm may have reported this restart since the wait began.
             if path == JobDir(PurePosixPath(job.job_dir)).started(restarts):
-                put_back = kind_of(job).put_back(job)
-                self._book.change(job_id, restarts=restarts, nodes=(), **put_back)
+                on_requeue = kind_of(job).on_requeue(job)
+                self._registry.change(job_id, restarts=restarts, nodes=(), **on_requeue)
         self._started(job_id, path)
 
     def _started(self, job_id: str, path: PurePosixPath) -> None:
         started = parse_started(self._cluster.transport.read(path) or b"")
         if started is None:
             return
-        with self._book.alone():
-            job = self._book.job(job_id)
+        with self._registry.lock():
+            job = self._registry.job(job_id)
             folder = JobDir(PurePosixPath(job.job_dir))
             if job.state.final or path != folder.started(job.restarts):
                 return
-            # Slurm's word, where there is one: tunnels lead there, and the job wrote this itself.
+            # Prefer Slurm's node name: tunnels connect to it, and the job wrote this file itself.
             nodes = job.nodes or (started.node,)
             changes: dict[str, object] = {"started_s": started.time_s, "nodes": nodes}
-            if not job.on_login:  # why it waited; of one on a login machine only a look tells
+            if not job.on_login:  # the reason for waiting; on a login node only `look` reports it
                 changes |= {"reason": None, "why": None, "advice": None, "start_estimate_s": None}
             known = job.submitted_s is not None or job.session is not None
             if known and job.id not in self._ending:
                 changes["state"] = JobState.RUNNING
-            self._book.change(job_id, **changes)
-            if kind_of(job).takes_cells:
-                rests(self._book, job_id)
+            self._registry.change(job_id, **changes)
+            if kind_of(job).accepts_cells:
+                rests(self._registry, job_id)
 
     def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:
-        job = self._book.job(job_id)
-        # Found together with the file of a later start, it is the end of an earlier attempt.
+        job = self._registry.job(job_id)
+        # Found together with the file of a later start: the end of an earlier attempt.
         if path == JobDir(PurePosixPath(job.job_dir)).exit(job.restarts):
             self.settle(job, None)
 
@@ -317,17 +317,17 @@ class Watch:
     def _watch_queue(self) -> None:
         errors = 0
         while not self._stop.is_set():
-            waiting = [r.job for r in self._book.live(self._cluster.name) if r.job.slurm_id]
-            if not waiting and not self.listing.looked_at:
+            waiting = [r.job for r in self._registry.live(self._cluster.name) if r.job.slurm_id]
+            if not waiting and not self.listing.has_viewers:
                 self._queue_wake.wait()
                 self._queue_wake.clear()
-                # A job that is over by then has cost the controller nothing but its sbatch.
-                first_s = self.listing.due_s if self.listing.looked_at else _FIRST_LOOK_S
+                # A job that has ended by now cost the controller nothing but its sbatch.
+                first_s = self.listing.due_s if self.listing.has_viewers else _FIRST_LOOK_S
                 self._asked.wait(min(self._cluster.profile.poll_s, first_s))
                 self._asked.clear()
                 continue
             began_s, rest_s = time.time(), 0.0
-            everyone = self.listing.everyone_looked_at
+            everyone = self.listing.everyone.has_viewers
             try:
                 rows = self._list(waiting, everyone=everyone)
             except (CommandError, TransportError) as exc:
@@ -344,32 +344,33 @@ class Watch:
             self._pause(errors, rest_s)
 
     def _list(self, waiting: list[Job], *, everyone: bool) -> list[QueueRow]:
-        """Run the one squeue, for all who look; return the rows of these jobs."""
+        """Run one squeue for all viewers; return the rows of these jobs."""
         user = self._cluster.transport.user()
         argv = squeue.everyone_argv() if everyone else squeue.mine_argv(user)
-        looked_at = self.listing.looked_at
+        has_viewers = self.listing.has_viewers
         rows = squeue.split(self._cluster.ask(argv))
-        ours = self._book.by_slurm_id(self._cluster.name)
-        loads = self._gpu_loads.read(self._cluster.transport, waiting) if looked_at else {}
-        self.listing.answered(rows, user, ours, loads, everyone=everyone)
+        ours = self._registry.by_slurm_id(self._cluster.name)
+        loads = self._gpu_loads.read(self._cluster.transport, waiting) if has_viewers else {}
+        for job in waiting:
+            self._registry.observe(job.id, gpu_load=loads.get(job.id))
+        self.listing.answered(rows, user, ours, everyone=everyone)
         wanted = {job.slurm_id for job in waiting}
         own = (row for row in rows if row.user == user) if everyone else rows
         return [squeue.read(r) for r in own if r.slurm_id in wanted or r.whole_id in wanted]
 
     def _pause(self, errors: int, rest_s: float) -> None:
-        """Pause until the next squeue: as the profile says, longer when nothing happens."""
+        """Pause until the next squeue, as the profile says; longer without changes."""
         least_s = interval_s = max(self._cluster.profile.poll_s, rest_s)
         quiet_s = time.monotonic() - self._stirred_s
         if errors:
             interval_s = backed_off_s(self._cluster.profile.poll_s, errors)
-        elif self.listing.looked_at:
+        elif self.listing.has_viewers:
             pass
         elif quiet_s > _OLD_S:
             interval_s *= _OLD_FACTOR
         elif quiet_s > _YOUNG_S:
             interval_s *= _CALM_FACTOR
-        # However many jobs are submitted meanwhile: not sooner than the profile's interval, unless
-        # a person asks.
+        # Many new jobs must not shorten the profile's interval; a user's request may.
         if not self._asked.wait(least_s):
             self._queue_wake.wait(max(0.0, interval_s - least_s))
         self._asked.clear()
@@ -377,50 +378,50 @@ class Watch:
 
     def _silent(self, jobs: list[Job], error: JupyterSlurmError) -> None:
         for job in jobs:
-            note_problem(self._book, job.id, error)
+            note_problem(self._registry, job.id, error)
 
     # --- the end ---
 
     def settle(self, job: Job, row: QueueRow | None) -> None:
-        """Find out how `job` ended, in a thread of its own: it may take Slurm a while to say."""
+        """Judge the end of `job` in its own thread: Slurm may take a while to report it."""
         if row is not None and is_unstarted(job, row):
-            Ending(self._book, self._cluster, job, row, self._stop).record_unstarted()
+            Ending(self._registry, self._cluster, job, row, self._stop).record_unstarted()
             return
         with self._lock:
             if job.id in self._ending or self._stop.is_set():
                 return
-            if self._is_over(job.id):  # by now; `job` was read before
+            if self._is_over(job.id):  # `job` may be outdated
                 return
             self._ending.add(job.id)
             self._start(lambda: self._find_out(job, row), f"end of {job.id}")
 
     def _complete_usage(self, job: Job) -> None:
-        """Ask accounting, if there is any, what a job has used that does not measure it itself."""
+        """Ask accounting, if there is any, for the usage of a job that does not measure itself."""
         if kind_of(job).has_result or job.slurm_id is None or job.started_s is None:
             return
         for pause_s in _ACCOUNTING_PAUSES_S:
             if self._stop.wait(pause_s):
                 return
             try:
-                usage = ask_usage(self._cluster, self._book.record(job.id))
+                usage = ask_usage(self._cluster, self._registry.record(job.id))
             except (CommandError, TransportError):
                 return
             if usage is not None:
-                self._book.change(job.id, usage=usage)
+                self._registry.change(job.id, usage=usage)
                 return
 
     def _find_out(self, job: Job, row: QueueRow | None) -> None:
         try:
-            if Ending(self._book, self._cluster, job, row, self._stop).run():
+            if Ending(self._registry, self._cluster, job, row, self._stop).run():
                 if job.session is not None:
-                    rests(self._book, job.session)
-                self._complete_usage(self._book.job(job.id))
-        except TransportError as exc:  # the way there broke off; the end stays to be found out
+                    rests(self._registry, job.session)
+                self._complete_usage(self._registry.job(job.id))
+        except TransportError as exc:  # the connection dropped; judge the end later
             self._silent([job], exc)
             self._stop.wait(self._cluster.profile.poll_s)
-        except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
-            _log.exception("how %s ended could not be found out; it is tried again", job.id)
-            note_problem(self._book, job.id, unreadable(exc))
+        except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
+            _log.exception("judging the end of %s failed; it is tried again", job.id)
+            note_problem(self._registry, job.id, unreadable(exc))
             self._stop.wait(self._cluster.profile.poll_s)
         finally:
             self._ending.discard(job.id)

@@ -1,8 +1,7 @@
-"""Clusters whose guides are known, as profiles: `template = "NAME"` lays a table over one of them.
+"""Templates of known clusters: `template = "NAME"` puts a profile's table over one of them.
 
-Reads the files of this folder and fills in what they leave open; what their settings mean is in
-`profiles`. In each file, `about` is one line on the cluster, `[ask]` has a question for everything
-that only its user knows: a setting (`user`, `port`), or a name that stands in braces in its texts.
+In each file, `about` describes the cluster in a line, and `[ask]` has a question for each value
+that only the user knows: a setting (`user`, `port`) or a placeholder in braces.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ class Template:
     name: str
     about: str
     ask: Mapping[str, str]
-    """What only the user knows -> the question for it."""
+    """Questions by setting or placeholder."""
     settings: Mapping[str, Any]
 
     def variables(self) -> tuple[str, ...]:
-        """What is asked for and is no setting: a cluster's own table has it below `vars`."""
+        """Return the placeholders, which a profile sets below `vars`."""
         named = _OPEN.findall(str(self.settings))
         return tuple(name for name in self.ask if name in named and name != _USER)
 
     def filled(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """The settings with `{NAME}` filled in. KeyError: `values` has no such name.
+        """Return the settings with placeholders filled in. KeyError: a value is missing.
 
-        A `{user}` in `storage` stays where no user is known: the node fills it in.
+        Without a user, `{user}` in `storage` stays for the node to fill in.
         """
         on_node = {_USER: f"{{{_USER}}}", **values}
         return {
@@ -51,13 +50,13 @@ def names() -> list[str]:
 
 @lru_cache(maxsize=16)
 def read(name: str) -> Template:
-    """The template of that name, which is one of `names()`."""
+    """Return the template with this name, one of `names()`."""
     settings = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     return Template(name, settings.pop("about"), settings.pop("ask", {}), settings)
 
 
 def laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """`below` with what `above` says: tables key by key, anything else as a whole.
+    """Merge two tables: `above` over `below`, tables key by key.
 
     >>> laid_over({"a": {"x": 1, "y": 2}, "b": [1]}, {"a": {"x": 3}, "b": []})
     {'a': {'x': 3, 'y': 2}, 'b': []}

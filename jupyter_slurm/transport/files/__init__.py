@@ -1,7 +1,7 @@
-"""Folders and files made alike on two machines, over any Transport: `push` and `pull`.
+"""Push and pull: synchronize folders and files over any Transport.
 
-One round trip lists the far side; what differs in size or time goes over (`upload.py`,
-`download.py`), what only the receiving side has stays. Nothing of jobs or clusters is known here.
+One round trip lists the remote side; files that differ in size or time are sent (`upload.py`,
+`download.py`), and files that only the receiver has stay. Knows nothing of jobs or clusters.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError, TooMuchError
-from jupyter_slurm.transport import Completed, TimedOutError, Transport, caps
+from jupyter_slurm.transport import Completed, TimedOutError, Transport, limits
 from jupyter_slurm.transport.files.difference import Difference, difference, surplus
 from jupyter_slurm.transport.files.download import Download, DownloadFolder, is_safe_name
 from jupyter_slurm.transport.files.ignore import STATE, Exclusion, Patterns
@@ -43,13 +43,14 @@ __all__ = ["Progress", "TransferReport", "mirror", "pull", "push"]
 
 _TIMEOUT_S = 600.0
 _NAMED = 200
-"""So many names in a folder are asked for by name, so that what only the far side has (a million
-results, say) need not be listed."""
+"""The most names that are listed one by one, so that other files in the folder (a million results,
+say) need not be listed."""
 _NAMED_BYTES = 48 * 1024
 _LISTED_BYTES = 200
-"""Bytes of a listing for each file, as a rule half of that."""
+"""Bytes of a listing per file, usually half of that."""
 
-# $1 a file to lock, $2 the folder, which is there then and is of now; the rest: what looks at it.
+# $1 a file to lock, $2 the folder, which is created if missing and touched; the rest: the command
+# that lists it.
 _USED_SH = """
 lock=$1 top=$2; shift 2
 umask 077
@@ -77,9 +78,9 @@ def push(
 ) -> TransferReport:
     """Make the folder or file `remote` like `local`. A file pushed to a folder goes into it.
 
-    `exclude`: patterns beside those of .gitignore. NotFoundError, FileAccessError, RequestError;
-    ConnectionLostError, also when stopped: what has arrived stays, and the next push goes on from
-    there.
+    `exclude`: patterns in addition to .gitignore. NotFoundError, FileAccessError, RequestError;
+    ConnectionLostError, also when stopped: files that have arrived stay, and the next push
+    continues.
     """
     watcher = progress or Unwatched()
     outcome = TransferReport()
@@ -110,12 +111,12 @@ def mirror(
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> TransferReport:
-    """Push a folder as `push` does, after which `remote` holds nothing else; then run `then` there,
-    in the same round trip where that can be, unless something failed.
+    """Push a folder as `push` does and delete all other files in `remote`. Then run `then` there,
+    in the same round trip if possible, unless something failed.
 
-    `lock` is a file there that is held (flock(1), where there is one) while files are put in place
-    and while `then` runs. It is held too while `remote` gets the time of now, before it is looked
-    at: a holder of the lock that finds it old may remove it.
+    `lock` is a remote file, locked (flock(1), if available) while files are moved into place and
+    while `then` runs, and while `remote` is touched before it is listed. A holder of the lock may
+    remove a folder that it finds old.
     """
     watcher = progress or Unwatched()
     outcome = TransferReport()
@@ -140,7 +141,7 @@ def mirror(
     outcome.failed |= again
     if not done and not outcome.failed:
         ran = _run(transport, ["sh", "-c", _LOCKED_SH, "then", lock, *then])
-        succeeded(ran, f"The files in {remote} cannot be copied.")
+        succeeded(ran, f"Cannot copy the files in {remote}.")
     return outcome
 
 
@@ -157,9 +158,9 @@ def pull(
 ) -> TransferReport:
     """Make the folder or file `local` like `remote`. A file pulled to a folder goes into it.
 
-    `include`: only files that match one of these patterns; `since`: only what has changed after
-    this file over there was written. A .gitignore leaves nothing out here: what it names is often
-    just what one wants back. Errors as in `push`.
+    `include`: only files that match one of these patterns; `since`: only files that changed after
+    this remote file was written. .gitignore is not applied: results are often ignored files. Errors
+    as in `push`.
     """
     watcher = progress or Unwatched()
     outcome = TransferReport()
@@ -175,8 +176,8 @@ def pull(
                 break
     except OSError as exc:
         raise FileAccessError(
-            f"The files cannot be written to {local}: {exc.strerror or exc}.",
-            hint="Is the disk full, or over quota? May you write there?",
+            f"Cannot write the files to {local}: {exc.strerror or exc}.",
+            hint="Check the disk space, your quota and the permissions.",
         ) from exc
     outcome.failed |= again
     return outcome
@@ -185,11 +186,11 @@ def pull(
 @dataclass(frozen=True, slots=True)
 class _Sides:
     root: str
-    """The folder there."""
+    """The remote folder."""
     there: dict[bytes, ManifestEntry]
     wanted: Listing = field(default_factory=lambda: Listing("folder"))
     sources: dict[bytes, bytes] | bytes = b""
-    """The folder here, or the path here of a single file."""
+    """The local folder, or the local path of a single file."""
 
 
 # --- push -------------------------------------------------------------------------------------
@@ -205,10 +206,10 @@ def _sides_of_push(
         names = _few([name for name in wanted.entries if b"/" not in name])
         there = _list(transport, path, names, known=len(wanted.entries))
         if there.top not in (None, "folder"):
-            raise RequestError(f"{remote} is a file there, and {local} is a folder.")
+            raise RequestError(f"{remote} is a file on the cluster, but {local} is a folder.")
         return _Sides(path, there.entries, wanted, here)
     if not os.path.exists(here):  # noqa: PTH110 (bytes)
-        raise NotFoundError(f"There is no {local} on this machine.")
+        raise NotFoundError(f"Found no {local} on this machine.")
     name = here.rpartition(b"/")[2]
     there = _list(transport, path, [name])
     entries = there.entries
@@ -222,7 +223,7 @@ def _sides_of_push(
 
 
 def _few(names: Sequence[bytes]) -> Sequence[bytes]:
-    """Return the names where they are few enough to be told; else none, which stands for all."""
+    """Return the names if they are few enough to list one by one; else (), which means all."""
     return names if len(names) <= _NAMED and sum(map(len, names)) <= _NAMED_BYTES else ()
 
 
@@ -236,16 +237,16 @@ def _plan(progress: Progress, what: Difference, outcome: TransferReport) -> None
 
 
 def _sides_of_pull(transport: Transport, remote: str, local: Path, since: str) -> _Sides:
-    """Return both sides; `sources` is the folder here, or what a single file is called here."""
+    """Return both sides; `sources` is the local folder, or the local name of a single file."""
     path = absolute(transport, remote)
     listing = _list(transport, path, (), since)
     here = os.fsencode(local.expanduser())
     is_folder = os.path.isdir(here)  # noqa: PTH112 (bytes)
     if listing.top is None:
-        raise NotFoundError(f"There is no {remote} on the cluster.")
+        raise NotFoundError(f"Found no {remote} on the cluster.")
     if listing.top == "folder":
         if not is_folder and os.path.exists(here):  # noqa: PTH110 (bytes)
-            raise RequestError(f"{local} is a file, and {remote} is a folder.")
+            raise RequestError(f"{local} is a file, but {remote} is a folder.")
         return _Sides(path, listing.entries, listing, here)
     path, last = posixpath.split(path)
     name = os.fsencode(last)
@@ -259,7 +260,7 @@ def _chosen(
     include: Sequence[str],
     outcome: TransferReport,
 ) -> dict[bytes, ManifestEntry]:
-    """Return what is asked for, of names that may be used."""
+    """Return the requested entries with safe names."""
     exclusion = Exclusion(exclude)
     patterns = Patterns(include) if include else None
     behind: set[bytes] = set()
@@ -267,7 +268,7 @@ def _chosen(
     for name, entry in there.items():
         is_folder = entry.kind == "folder"
         if not is_safe_name(name) or name.partition(b"/")[0] == STATE:
-            outcome.failed[name] = "Its name leads out of the folder."
+            outcome.failed[name] = "Its name points outside the folder."
         elif name.rpartition(b"/")[0] in behind or exclusion.leaves_out(name, folder=is_folder):
             behind.add(name)
         elif patterns is None or (not is_folder and patterns.match(name, folder=False)):
@@ -283,7 +284,7 @@ def _bring(
     progress: Progress,
     stop: threading.Event | None,
 ) -> dict[bytes, str]:
-    """Make one pass; return what has to be looked at anew, and why."""
+    """Make one pass; return the files to look at again, with reasons."""
     if isinstance(sides.sources, bytes):
         root, names = sides.sources, {}
     else:
@@ -334,30 +335,30 @@ def _list(
     before: Sequence[str] = (),
     known: int = 0,
 ) -> Listing:
-    """List `path`. `before`: a command that runs the one that is put behind it. `known`: how many
-    files there may well be, since they are here. FileAccessError."""
-    most_files = caps.FILES + known
+    """List `path`. `before`: a command that runs the listing as its arguments. `known`: local
+    files, which are allowed in addition to the limit. FileAccessError."""
+    most_files = limits.FILES + known
     try:
-        most_bytes = caps.OUTPUT_BYTES + known * _LISTED_BYTES
+        most_bytes = limits.OUTPUT_BYTES + known * _LISTED_BYTES
         done = _run(transport, [*before, *listing_argv(path, names, since)], most_bytes)
-        succeeded(done, f"{path} cannot be read there.")
+        succeeded(done, f"Cannot read {path} on the cluster.")
         return parse_listing(done.stdout, done.stderr, most_files=most_files)
     except (TooManyError, TooMuchError) as exc:
         raise FileAccessError(
-            f"There are more than {most_files:,} files in {path}, or their names are too long, so "
-            "nothing was copied.",
-            hint="Copy the folders in it one after the other, or pack them there: `tar -cf`.",
+            f"{path} has more than {most_files:,} files, or their names are too long. Nothing "
+            "was copied.",
+            hint="Copy its subfolders one by one, or pack them on the cluster: `tar -cf`.",
             detail=str(exc) or None,
         ) from exc
     except ValueError as exc:
         words = done.stderr.decode(errors="backslashreplace")
-        raise FileAccessError(f"{path} cannot be listed there: {exc}.", detail=words) from exc
+        raise FileAccessError(f"Cannot list {path} on the cluster: {exc}.", detail=words) from exc
 
 
 def _run(
-    transport: Transport, argv: Sequence[str], most_bytes: int = caps.OUTPUT_BYTES
+    transport: Transport, argv: Sequence[str], most_bytes: int = limits.OUTPUT_BYTES
 ) -> Completed:
     try:
         return transport.run(argv, timeout_s=_TIMEOUT_S, most_bytes=most_bytes)
     except TimedOutError as exc:
-        raise FileAccessError(f"The files there do not answer: {exc}.") from exc
+        raise FileAccessError(f"The cluster's file system does not respond: {exc}.") from exc

@@ -1,4 +1,4 @@
-"""What has to travel so that two sides are alike, and what cannot. PURE: listings in, names out."""
+"""The differences between two listings. PURE."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ class Difference:
     """The changes to be sent."""
 
     gone: list[bytes] = field(default_factory=list)
-    """To be removed there, with all that is in it."""
+    """Remote names to remove, with their content."""
     folders: dict[bytes, ManifestEntry] = field(default_factory=dict)
-    """That are not there yet, outer ones first."""
+    """Missing folders, outer ones first."""
     links: list[tuple[bytes, ManifestEntry]] = field(default_factory=list)
     files: list[tuple[bytes, ManifestEntry]] = field(default_factory=list)
 
 
 def surplus(wanted: dict[bytes, ManifestEntry], there: dict[bytes, ManifestEntry]) -> list[bytes]:
-    """Take out of `there` what `wanted` lacks, or what only one of them has as a folder, with all
-    that is in it; return the topmost names."""
+    """Remove from `there` all that `wanted` lacks or has as another kind, and return the topmost
+    names."""
     tops: list[bytes] = []
     gone: set[bytes] = set()
     for name, entry in there.items():
@@ -40,9 +40,9 @@ def surplus(wanted: dict[bytes, ManifestEntry], there: dict[bytes, ManifestEntry
 def difference(
     wanted: Listing, there: dict[bytes, ManifestEntry], outcome: TransferReport
 ) -> Difference:
-    """Return what has to be sent; what cannot be goes into `outcome`."""
+    """Return the changes to send; add those that are impossible to `outcome`."""
     for name, why in wanted.unread.items():
-        outcome.failed[name] = f"It cannot be read: {why}."
+        outcome.failed[name] = f"Cannot read it: {why}."
     what = Difference()
     blocked: set[bytes] = set()
     equal = 0
@@ -69,7 +69,7 @@ def _is_conflict(
     if other is None or entry.kind == other.kind or "folder" not in (entry.kind, other.kind):
         return False
     outcome.failed[name] = (
-        f"It is a {entry.kind} on one side and a {other.kind} on the other: remove one of them."
+        f"It is a {entry.kind} on one side and a {other.kind} on the other. Remove one of them."
     )
     return True
 
@@ -78,15 +78,15 @@ def _travels(name: bytes, entry: ManifestEntry, outcome: TransferReport) -> bool
     if entry.kind == "other":
         outcome.left_out[name] = "It is neither a file nor a folder."
     elif entry.kind == "link" and not stays_inside(name, entry.link):
-        outcome.left_out[name] = f"It is a link that leads outside, to {shown(entry.link)}."
+        outcome.left_out[name] = f"It is a link to {shown(entry.link)}, outside the folder."
     else:
         return True
     return False
 
 
 def stays_inside(name: bytes, target: bytes) -> bool:
-    """Tell whether a link at `name` leads to somewhere in the folder, whatever other such links are
-    there: `..` may only stand first, where it starts from a real folder."""
+    """Return whether a link at `name` points inside the folder, given other such links: `..` is
+    only allowed at the start, where it begins at a real folder."""
     if not target or target.startswith(b"/"):
         return False
     parts = [part for part in target.split(b"/") if part not in (b"", b".")]

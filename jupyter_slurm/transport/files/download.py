@@ -1,8 +1,8 @@
-"""Files from there to here: what differs, as tar streams and parts, each file put in place whole.
+"""Download: files that differ, as tar streams and parts.
 
-The far side is not trusted. Only names that were asked for are taken, of plain files only; they are
-written into `.jupyter-slurm` and renamed to their place through descriptors of real folders below
-the target, never through a link. Links are made from the listing, those that stay inside.
+The remote side is not trusted. Only requested names of plain files are accepted. They are written
+into `.jupyter-slurm` and renamed through descriptors of real folders below the target, never
+through a link. Links are made from the listing if they point inside.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jupyter_slurm.errors import FileAccessError, TooMuchError
-from jupyter_slurm.readable import size
+from jupyter_slurm.formatting import size
 from jupyter_slurm.transport import Completed, Transport
 from jupyter_slurm.transport.files import ustar
 from jupyter_slurm.transport.files.ignore import STATE
@@ -33,10 +33,10 @@ from jupyter_slurm.transport.files.loads import (
     Progress,
     TransferReport,
     batches,
-    carry_out,
     check_stop,
     key_of,
     parts_of,
+    run_all,
     shown,
     succeeded,
 )
@@ -49,23 +49,23 @@ from jupyter_slurm.transport.files.manifest import (
 )
 
 _NAMES_BYTES = 48 * 1024
-"""Names go in the command, of which Linux takes 128 KiB in one word, quotes included."""
+"""Names are part of the command; Linux allows 128 KiB in one argument, quotes included."""
 _OPEN_FOLDERS = 64
 _MOST_BYTES = 1 << 50
-"""The largest file, where the disk does not tell what is free."""
+"""The largest file if the disk does not report its free space."""
 _MEMBER_BYTES = 8 * 1024
-"""The most bytes that tar adds to a file: its header, and those of a long name."""
+"""The most bytes that tar adds to a file: its header, and that of a long name."""
 
 _PART_SH = 'cd -- "$1" && exec dd if="./$2" bs=1048576 skip="$3" count="$4"'
 
 
 def is_safe_name(name: bytes) -> bool:
-    """Tell whether a name from the far side is one below the target."""
+    """Return whether a remote name is below the target."""
     return all(part not in (b"", b".", b"..") for part in name.split(b"/")) and b"\0" not in name
 
 
 class DownloadFolder:
-    """The folder here, written to without ever following a link below it."""
+    """The local folder, written without following links below it."""
 
     def __init__(self, root: bytes) -> None:
         self.root = root
@@ -77,17 +77,17 @@ class DownloadFolder:
             os.close(folder)
         self._folders.clear()
         for name in (STATE + b"/parts", STATE):
-            with suppress(OSError):  # parts of what has not arrived yet
+            with suppress(OSError):  # parts of incomplete files
                 os.rmdir(self.root + b"/" + name)  # noqa: PTH106 (bytes)
 
     def state(self, name: bytes = b"") -> bytes:
-        """Return the path of our own folder, or of one in it, made where it is missing."""
+        """Return the path of our own folder or of one in it, created if missing."""
         with self._lock:
             self._open(STATE + b"/" + name if name else STATE)
         return self.root + b"/" + STATE + (b"/" + name if name else b"")
 
     def place(self, arrived: bytes, name: bytes, entry: ManifestEntry) -> None:
-        """Move the file `arrived`, which is whole, to `name`. OSError."""
+        """Move the complete file `arrived` to `name`. OSError."""
         os.chmod(arrived, (entry.mode & 0o777) | 0o600)  # noqa: PTH101 (bytes)
         os.utime(arrived, ns=(entry.mtime_ns, entry.mtime_ns))
         with self._lock:
@@ -111,7 +111,7 @@ class DownloadFolder:
             self._open(name)
 
     def _open(self, name: bytes) -> int:
-        """Return a descriptor of a real folder, made where it is missing."""
+        """Return a descriptor of a real folder, created if missing."""
         known = self._folders.get(name)
         if known is not None:
             self._folders.move_to_end(name)
@@ -132,7 +132,7 @@ class DownloadFolder:
 
 
 class Download:
-    """One pass: what differs is brought. `again` is what has to be looked at anew, and why."""
+    """One pass over the files that differ. `again` has the files to look at again, with reasons."""
 
     def __init__(
         self,
@@ -153,14 +153,14 @@ class Download:
         self._stop = stop
         self._lock = threading.Lock()
         self._flowing: dict[int, int] = {}
-        """Descriptor that is being received into -> bytes told of it."""
+        """Descriptor being received into -> bytes reported."""
         self.again: dict[bytes, str] = {}
 
     def bring(self, files: Sequence[tuple[bytes, ManifestEntry]]) -> None:
         small = [one for one in files if one[1].size_bytes < BIG_BYTES]
         large = [one for one in files if one[1].size_bytes >= BIG_BYTES and self._fits(*one)]
         parts = [part for one in large for part in self._missing_parts(*one)]
-        carry_out(
+        run_all(
             [
                 *(partial(self._bring_archive, lot) for lot in batches(small, _NAMES_BYTES)),
                 *(partial(self._bring_part, part) for part in parts),
@@ -171,13 +171,13 @@ class Download:
             self._finish(large)
 
     def put(self, name: bytes, make: Callable[[], None]) -> bool:
-        """Run `make`; return whether it could do what it does here."""
+        """Run `make`; return whether the local file system allowed it."""
         try:
             make()
         except OSError as exc:
             why = exc.strerror or str(exc)
             with self._lock:
-                self._outcome.failed[name] = f"It cannot be written here: {why}."
+                self._outcome.failed[name] = f"Cannot write it on this machine: {why}."
             return False
         return True
 
@@ -195,22 +195,24 @@ class Download:
             try:
                 arrived = set(self._unpack(archive, believed))
             except ustar.DamagedError as exc:
-                succeeded(done, f"The files cannot be read in {self._root}.")
-                raise FileAccessError(f"The files of {self._root} came damaged: {exc}.") from exc
+                succeeded(done, f"Cannot read the files in {self._root}.")
+                raise FileAccessError(f"The files of {self._root} arrived damaged: {exc}.") from exc
         words = shown(done.stderr).strip()
         with self._lock:
             self.again |= dict.fromkeys(asked.keys() - believed.keys(), CHANGED)
             for name in believed.keys() - arrived - self._outcome.failed.keys():
-                self._outcome.failed[name] = f"It cannot be read there: {_line_of(name, words)}"
+                self._outcome.failed[name] = (
+                    f"Cannot read it on the cluster: {_line_of(name, words)}"
+                )
 
     def _unpack(self, archive: BinaryIO, asked: dict[bytes, ManifestEntry]) -> Iterator[bytes]:
-        """Put in place what was asked for, and yield its names."""
+        """Move requested files into place and yield their names."""
         temporary = self._target.state() + b"/" + secrets.token_hex(8).encode()
         seen: dict[bytes, ustar.Member] = {}
         for found in ustar.members(archive):
             name = found.name.removeprefix(b"./")
             entry = asked.get(name)
-            is_again = found.kind == ustar.HARD_LINK  # a second name of a file that has come
+            is_again = found.kind == ustar.HARD_LINK  # another name of a file already received
             member = seen.get(found.link.removeprefix(b"./"), found) if is_again else found
             if entry is None or member.kind != ustar.FILE:
                 continue
@@ -246,7 +248,7 @@ class Download:
         self._target.place(temporary, self._local_name(name), entry)
 
     def _still_same(self, asked: dict[bytes, ManifestEntry]) -> dict[bytes, ManifestEntry]:
-        """Return what is still as listed, as tar complained: it was not changed meanwhile."""
+        """Return the entries that are unchanged since the listing, after tar has complained."""
         now = self._list(list(asked))
         return {
             name: entry
@@ -256,11 +258,11 @@ class Download:
 
     def _list(self, names: Sequence[bytes]) -> Listing:
         done = self._transport.run(listing_argv(self._root, names))
-        succeeded(done, f"{self._root} cannot be listed.")
+        succeeded(done, f"Cannot list {self._root}.")
         try:
             return parse_listing(done.stdout)
         except ValueError as exc:
-            raise FileAccessError(f"{self._root} cannot be listed there: {exc}.") from exc
+            raise FileAccessError(f"Cannot list {self._root} on the cluster: {exc}.") from exc
 
     # --- large files ---
 
@@ -277,7 +279,7 @@ class Download:
         return missing
 
     def _fits(self, name: bytes, entry: ManifestEntry) -> bool:
-        """Tell whether there is room for it here."""
+        """Return whether the local disk has room for it."""
         disk = os.statvfs(self._target.root)
         free_bytes = disk.f_bavail * disk.f_frsize if disk.f_blocks else _MOST_BYTES
         with suppress(OSError):
@@ -286,7 +288,7 @@ class Download:
         if entry.size_bytes <= free_bytes:
             return True
         self._outcome.failed[name] = (
-            f"It has {size(entry.size_bytes)}, and {size(free_bytes)} are free here."
+            f"It has {size(entry.size_bytes)}, but this machine has only {size(free_bytes)} free."
         )
         return False
 
@@ -310,7 +312,7 @@ class Download:
             self.again[part.name] = said if done.returncode else CHANGED
 
     def _finish(self, files: Sequence[tuple[bytes, ManifestEntry]]) -> None:
-        """Put the large files in place whose parts have all arrived of one and the same file."""
+        """Move large files into place whose parts all arrived, of one version."""
         now = self._list([name for name, _ in files]).entries
         for name, entry in files:
             if name in self.again:
@@ -336,9 +338,8 @@ class Download:
             return self._transport.receive(argv, sink, most_bytes=most_bytes, stop=self._stop)
         except TooMuchError as exc:
             raise FileAccessError(
-                f"More came of the files in {self._root} than was listed of them, so they were "
-                "not taken.",
-                hint="Do they grow now? Copy them once nobody writes to them.",
+                f"The files in {self._root} are larger than listed, so they were not copied.",
+                hint="Copy them when no program writes to them.",
             ) from exc
         finally:
             self._tell()
@@ -360,9 +361,9 @@ def _most_archived(asked: dict[bytes, ManifestEntry]) -> int:
 
 
 def _line_of(name: bytes, words: str) -> str:
-    """Return what tar said of the file."""
+    """Return tar's complaint about the file."""
     about = [line for line in words.splitlines() if shown(name) in line]
-    return (about or words.splitlines() or ["tar said nothing"])[-1]
+    return (about or words.splitlines() or ["no message from tar"])[-1]
 
 
 def _remove(folder: Path) -> None:

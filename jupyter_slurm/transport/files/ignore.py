@@ -1,7 +1,7 @@
-"""Which files go along: patterns as in .gitignore. Knows names, and of files only .gitignore's own.
+"""Patterns of files to leave out, as in .gitignore. Reads no other files.
 
-The patterns' meaning is git's (gitignore(5)), by pathspec. Names are bytes, relative to the folder;
-those that are not UTF-8 are matched as Python shows them (`\\udcXX`).
+pathspec gives them git's meaning (gitignore(5)). Names are bytes, relative to the folder; those
+that are not UTF-8 are matched as Python shows them (`\\udcXX`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from jupyter_slurm.errors import RequestError
 
 STATE = b".jupyter-slurm"
-"""Our own folder in the top of one that is pushed or pulled: what is on its way."""
+"""Our folder at the top of a synchronized folder, for incomplete files."""
 ALWAYS = frozenset({b".git", b"__pycache__", b".ipynb_checkpoints"})
 """Folders left out unless a pattern such as `!.git/` takes them back."""
 
@@ -20,7 +20,7 @@ _FILE = b".gitignore"
 
 
 class Patterns:
-    """An ordered list of patterns; of those that match, the last one decides."""
+    """An ordered list of patterns; the last match decides."""
 
     def __init__(self, lines: Iterable[str], source: str = "") -> None:
         """Parse patterns; `source` names their file in a complaint. RequestError: not a pattern."""
@@ -39,26 +39,26 @@ class Patterns:
                 ) from exc
 
     def match(self, name: bytes, *, folder: bool) -> bool | None:
-        """Tell whether `name` is matched; None: no pattern says anything of it."""
+        """Return whether `name` matches; None: no pattern applies."""
         text = os.fsdecode(name)
         return self._spec.check_file(f"{text}/" if folder else text).include
 
 
 class Exclusion:
-    """What stays behind: what was asked for decides, then each folder's .gitignore, then `ALWAYS`.
+    """The excluded files: by the user's patterns, then each folder's .gitignore, then `ALWAYS`.
 
-    As with git, nothing below a folder that stays behind goes along: the walk does not enter.
+    As with git, an excluded folder is not entered.
     """
 
     def __init__(self, asked: Sequence[str] = ()) -> None:
-        """Exclude what `asked` matches. If that begins with `!*`, everything else goes along:
-        neither .gitignore files nor `ALWAYS` count."""
+        """Exclude what `asked` matches. If it begins with `!*`, include everything else: neither
+        .gitignore files nor `ALWAYS` count."""
         self._takes_all = list(asked[:1]) == ["!*"]
         self._asked = Patterns(asked[1:] if self._takes_all else asked) if asked else None
         self._of_folders: list[tuple[bytes, Patterns]] = []
 
     def enter(self, folder: bytes, path: bytes) -> None:
-        """Read the .gitignore of `folder` (b"": the top), which lies at `path`."""
+        """Read the .gitignore of `folder` (b"": the top) at `path`."""
         file = path + b"/" + _FILE
         try:
             with open(file, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123

@@ -1,7 +1,6 @@
-"""What sending and bringing files have in common: sizes, loads side by side, progress, outcome.
+"""Shared parts of upload and download: sizes, parallel loads, progress, the report.
 
-A load is what one channel carries: a batch of small files as one tar, or a part of a large file.
-Knows nothing of which way they go.
+A load is the content of one channel: a batch of small files as one tar, or a part of a large file.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from jupyter_slurm.transport.files.manifest import ManifestEntry
 
 MIB = 1 << 20
 BIG_BYTES = 64 * MIB
-"""From here on a file goes in parts, each of which is kept when the way there is lost."""
+"""From this size on a file is sent in parts; complete parts survive a lost connection."""
 PART_BYTES = 64 * MIB
 BATCH_BYTES = 64 * MIB
 AT_ONCE = 4
-"""sshd gives each channel a window of 2 MiB (OpenSSH), so that one channel carries 2 MiB a round
-trip: at 20 ms four are three times as fast, on this very machine as fast as one."""
+"""sshd gives each channel a window of 2 MiB (OpenSSH), so a channel transfers 2 MiB per round trip:
+at 20 ms four channels are three times as fast as one, on the same machine equally fast."""
 PASSES = 3
-"""How often files are looked at that change while they are read."""
+"""The number of passes for files that change while they are read."""
 
 CHANGED = "It changed while it was read."
 _TICK_S = 0.25
@@ -36,14 +35,15 @@ class Progress(Protocol):
     """Called from several threads."""
 
     def planned(self, files: int, size_bytes: int, same: int) -> None:
-        """Tell what differs, and how many files do not."""
+        """Report the number and size of the files that differ, and the number of those that do
+        not."""
 
     def moved(self, files: int, size_bytes: int) -> None:
-        """Tell how much more was moved than before."""
+        """Report how much was moved since the last call."""
 
 
 class Unwatched:
-    """A Progress that nobody looks at."""
+    """A Progress without a viewer."""
 
     def planned(self, files: int, size_bytes: int, same: int) -> None: ...
 
@@ -56,14 +56,14 @@ class TransferReport:
     size_bytes: int = 0
     same: int = 0
     failed: dict[bytes, str] = field(default_factory=dict)
-    """Files that have not arrived, and why: a file is there whole or not at all."""
+    """Files that did not arrive, with reasons: a file is complete or absent."""
     left_out: dict[bytes, str] = field(default_factory=dict)
-    """Files that are not meant to travel: links that lead outside, sockets."""
+    """Files that are not transferred: links to the outside, sockets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of a large file."""
+    """A part of a large file."""
 
     name: bytes
     entry: ManifestEntry
@@ -88,8 +88,8 @@ def parts_of(name: bytes, entry: ManifestEntry) -> list[Part]:
 
 
 def key_of(name: bytes, entry: ManifestEntry) -> str:
-    """Name the folder where a large file's parts gather: `NAME-VERSION`. A file that has changed
-    has another, so that parts of two versions never meet."""
+    """Name the folder for a large file's parts: `NAME-VERSION`. A changed file has another version,
+    so parts of two versions never mix."""
     version = f"{entry.size_bytes} {entry.mtime_ns}".encode()
     return f"{_digest(name)}-{_digest(version)}"
 
@@ -111,9 +111,9 @@ def batches(
         yield lot
 
 
-def carry_out(loads: Sequence[Callable[[], object]], tick: Callable[[], None]) -> None:
-    """Run the loads, several at once, and `tick` now and then. The first failure is raised once
-    those that run have ended; no further one is begun then."""
+def run_all(loads: Sequence[Callable[[], object]], tick: Callable[[], None]) -> None:
+    """Run the loads in parallel, and `tick` now and then. Raise the first failure once the running
+    loads have ended; start no more then."""
     if not loads:
         return
     with ThreadPoolExecutor(min(AT_ONCE, len(loads)), thread_name_prefix="files") as pool:
@@ -136,29 +136,30 @@ def check_stop(stop: threading.Event | None) -> None:
 
 
 def succeeded(done: Completed, sentence: str) -> Completed:
-    """Raise FileAccessError, which says the sentence, with the far side's own words."""
+    """Raise FileAccessError with the sentence and the program's own words, if it failed."""
     if done.returncode == 0:
         return done
     words = done.stderr.decode(errors="backslashreplace").strip()
     raise FileAccessError(
         sentence,
-        hint="Is the disk full, or over quota? May you write there?",
+        hint="Check the disk space, your quota and the permissions.",
         detail=words[-2000:] or None,
     )
 
 
 def absolute(transport: Transport, path: str) -> str:
-    """Return a path there, without a last slash: relative ones and `~/…` are from the home."""
+    """Return a remote path without a trailing slash; relative ones and `~/…` start at the home
+    folder."""
     if path.startswith("~") and path != "~" and not path.startswith("~/"):
-        raise RequestError(f"{path}: homes of others cannot be named so.", hint="Say /home/NAME/…")
+        raise RequestError(f"{path}: `~USER` is not supported.", hint="Say /home/NAME/…")
     if "\0" in path:
-        raise RequestError("There is a NUL character in a path.")
+        raise RequestError("A path contains a NUL character.")
     below = path.removeprefix("~").lstrip("/") if path.startswith("~") else path
     return str(transport.home() / below)
 
 
 def shown(name: bytes) -> str:
-    """Return a name as text that can be sent and printed, whatever its bytes."""
+    """Return a name as printable text."""
     return name.decode(errors="backslashreplace")
 
 

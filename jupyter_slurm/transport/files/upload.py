@@ -1,9 +1,9 @@
-"""Files from here to there: what differs, as tar streams and parts, each file put in place whole.
+"""Upload: files that differ, as tar streams and parts.
 
-On the far side a POSIX sh, tar, mv, dd, `head -c` and find are all there is. What arrives is
-unpacked in a folder of its own in `.jupyter-slurm`, beside the files that it replaces; the last
-member of each archive, `place.sh`, moves it where it belongs. So an archive that breaks off changes
-nothing, and a file that changed while it was read is not placed.
+The cluster needs a POSIX sh, tar, mv, dd, `head -c` and GNU find. An archive is unpacked in a
+folder of its own in `.jupyter-slurm`, on the same file system; its last member, `place.sh`, moves
+the files into place. So an archive that breaks off changes nothing, and a file that changed while
+it was read is not placed.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections import deque
-from collections.abc import Iterator, Sequence
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 
 from jupyter_slurm.transport import Completed, Transport
 from jupyter_slurm.transport.files import ustar
-from jupyter_slurm.transport.files.archive import Archive, Batch, is_still, member
 from jupyter_slurm.transport.files.difference import Difference
 from jupyter_slurm.transport.files.loads import (
     AT_ONCE,
@@ -29,19 +30,184 @@ from jupyter_slurm.transport.files.loads import (
     Progress,
     TransferReport,
     batches,
-    carry_out,
     check_stop,
     key_of,
     parts_of,
     quoted,
+    run_all,
     shown,
     succeeded,
 )
 from jupyter_slurm.transport.files.manifest import ManifestEntry
 
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The content of one archive."""
+
+    gone: Sequence[bytes] = ()
+    folders: Mapping[bytes, ManifestEntry] = field(default_factory=dict)
+    files: Sequence[tuple[bytes, ManifestEntry]] = ()
+    """And links."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.gone or self.folders or self.files)
+
+
+_YOUNG_NS = 2_000_000_000
+"""A file older than this when read cannot change again within the second in its header; a younger
+one gets all digits of its time."""
+
+_MV_BYTES = 64 * 1024
+"""The most bytes of names for one mv. Linux allows 2 MiB of arguments."""
+
+
+class Archive:
+    """A batch as a tar stream; the result for each file is known when the stream has ended."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        path: Callable[[bytes], bytes],
+        progress: Progress,
+    ) -> None:
+        """Prepare an archive; `path` returns the local file of a remote name."""
+        self._batch = batch
+        self._path = path
+        self._progress = progress
+        self._young_ns = time.time_ns() - _YOUNG_NS
+        self._spoilt: set[bytes] = set()
+        self.sent: set[bytes] = set()
+        self.size_bytes = 0
+        self.changed: set[bytes] = set()
+        self.failed: dict[bytes, str] = {}
+
+    def stream(self) -> Iterator[bytes]:
+        chunks = [_header(b"files", ManifestEntry("folder", 0o755, 0, 0))]
+        for name, entry in self._batch.folders.items():
+            ours = entry._replace(mode=entry.mode | 0o700)  # else nothing could be put in it
+            chunks.append(_header(b"files/" + name, ours))
+        size = files = content = 0
+        for name, entry in self._batch.files:
+            for chunk in self._member(name, entry):
+                chunks.append(chunk)
+                size += len(chunk)
+                if size >= MIB:
+                    yield b"".join(chunks)
+                    self._progress.moved(len(self.sent) - files, self.size_bytes - content)
+                    chunks, size, files, content = [], 0, len(self.sent), self.size_bytes
+        yield b"".join([*chunks, *member(b"place.sh", self._place_sh()), ustar.END])
+        self._progress.moved(len(self.sent) - files, self.size_bytes - content)
+
+    def _member(self, name: bytes, entry: ManifestEntry) -> Iterator[bytes]:
+        """Yield one member; nothing for a file that has changed, is gone or cannot be read."""
+        if entry.kind == "link":
+            self.sent.add(name)
+            yield _header(b"files/" + name, entry)
+            return
+        try:
+            file = os.open(self._path(name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            self.changed.add(name)
+            return
+        except OSError as exc:
+            self.failed[name] = f"Cannot read it: {exc.strerror or exc}."
+            return
+        try:
+            yield from self._content(name, entry, file)
+        except OSError as exc:
+            self._spoilt.add(name)
+            self.failed[name] = f"Cannot read it: {exc.strerror or exc}."
+        finally:
+            os.close(file)
+
+    def _content(self, name: bytes, entry: ManifestEntry, file: int) -> Iterator[bytes]:
+        size = entry.size_bytes
+        first = os.read(file, min(size + 1, MIB)) if size else b""
+        if size <= len(first) and not (len(first) == size and is_still(os.fstat(file), entry)):
+            self.changed.add(name)
+            return
+        if entry.mtime_ns > self._young_ns or entry.mtime_ns < 0:  # the header has no such time
+            yield ustar.exact_time(entry.mtime_ns)
+        yield _header(b"files/" + name, entry)
+        yield first
+        left = size - len(first)
+        while left and (chunk := os.read(file, min(left, MIB))):
+            left -= len(chunk)
+            yield chunk
+        yield bytes(left) + ustar.padding(size)
+        if left or (size > len(first) and not is_still(os.fstat(file), entry)):
+            self.changed.add(name)
+            self._spoilt.add(name)
+            return
+        self.sent.add(name)
+        self.size_bytes += size
+
+    def _place_sh(self) -> bytes:
+        new = set(self._batch.folders)
+        moves: dict[bytes, list[bytes]] = defaultdict(list)
+        sent = [name for name, _ in self._batch.files if name in self.sent]
+        for name in [*self._batch.folders, *sent]:
+            folder, _, last = name.rpartition(b"/")
+            if folder not in new:  # else it moves with its folder
+                moves[folder].append(last)
+        lines = [b"rm -f -- %b\n" % quoted(b"files/" + name) for name in self._spoilt]
+        for some in _in_lots(self._batch.gone):
+            words = b" ".join(quoted(b"./" + one) for one in some)
+            lines.append(b'cd -- "$root" && rm -rf -- %b || bad=1\n' % words)
+        for folder, names in moves.items():
+            below = b"/" + quoted(folder) if folder else b""
+            for some in _in_lots(names):
+                words = b" ".join(quoted(b"./" + one) for one in some)
+                lines.append(
+                    b'cd "$tmp"/files%b && mv -f -- %b "$root"%b/ || bad=1\n'
+                    % (below, words, below)
+                )
+        if self.changed or self.failed:
+            lines.append(b"bad=1\n")
+        return b"".join(lines)
+
+
+def _in_lots(names: Sequence[bytes]) -> Iterator[list[bytes]]:
+    lot: list[bytes] = []
+    size = 0
+    for name in names:
+        if lot and size + len(name) > _MV_BYTES:
+            yield lot
+            lot, size = [], 0
+        lot.append(name)
+        size += len(name) + 8
+    if lot:
+        yield lot
+
+
+_KINDS = {"file": ustar.FILE, "folder": ustar.FOLDER, "link": ustar.SYMLINK}
+
+
+def _header(name: bytes, entry: ManifestEntry) -> bytes:
+    return ustar.header(
+        name,
+        size_bytes=entry.size_bytes if entry.kind == "file" else 0,
+        mode=entry.mode,
+        mtime_ns=entry.mtime_ns,
+        kind=_KINDS[entry.kind],
+        link=entry.link,
+    )
+
+
+def member(name: bytes, content: bytes) -> tuple[bytes, bytes]:
+    return ustar.header(name, size_bytes=len(content)), ustar.padded(content)
+
+
+def is_still(info: os.stat_result, entry: ManifestEntry) -> bool:
+    return info.st_size == entry.size_bytes and info.st_mtime_ns == entry.mtime_ns
+
+
 _NAMES_BYTES = 4 * MIB
 
-# $1 the folder, $2 the archive's name, $3 a file to lock or "", the rest: what to run at last.
+# $1 the folder, $2 the archive's name, $3 a file to lock or "", the rest: a command to run at the
+# end.
 _SEND_SH = r"""
 export LC_ALL=C
 root=$1 state=$1/.jupyter-slurm tmp=$1/.jupyter-slurm/$2 lock=$3 bad=; shift 3
@@ -61,7 +227,7 @@ clean_up
 "$@" >&2 && printf 'ran\0' || exit 3
 """
 
-# $1 the folder, the rest: keys of large files. Says each key with the parts that have arrived.
+# $1 the folder, the rest: keys of large files. Print each key with the parts that have arrived.
 _OPEN_SH = r"""
 parts=$1/.jupyter-slurm/parts; shift
 for key do
@@ -71,9 +237,8 @@ for key do
 done
 """
 
-# $1 the folder of all parts. To each part belongs a line before it: the file's key, the part's
-# number, where to write, in MiB, and how many bytes follow. The line after it, key and number
-# again, comes only if all of them did.
+# $1 the folder of all parts. A line precedes each part: the file's key, the part's number, its
+# offset in MiB, and its bytes. A line with key and number follows if the part is complete.
 _PARTS_SH = r"""
 export LC_ALL=C
 cd -- "$1" || exit 1
@@ -87,7 +252,7 @@ done
 
 
 class Upload:
-    """One pass: what differs is sent. `again` is what has to be looked at anew, and why."""
+    """One pass over the files that differ. `again` has the files to look at again, with reasons."""
 
     def __init__(
         self,
@@ -98,7 +263,7 @@ class Upload:
         progress: Progress,
         stop: threading.Event | None,
     ) -> None:
-        """Prepare an upload. `sources`: the folder here, or name there -> path here."""
+        """Prepare an upload. `sources`: the local folder, or remote name -> local path."""
         self._transport = transport
         self._sources = sources
         self._root = root
@@ -109,7 +274,7 @@ class Upload:
         self.again: dict[bytes, str] = {}
 
     def send(self, what: Difference, lock: str = "", then: Sequence[str] = ()) -> bool:
-        """Send it; return whether `then` was run there: only if all arrived in one archive."""
+        """Send the changes; return whether `then` ran: only if all arrived in one archive."""
         large = [one for one in what.files if one[1].size_bytes >= BIG_BYTES]
         small = [one for one in what.files if one[1].size_bytes < BIG_BYTES]
         lots = list(batches([*what.links, *small], _NAMES_BYTES))
@@ -121,12 +286,12 @@ class Upload:
         parts = self._missing_parts(large)
         loads = [partial(self._send_archive, Batch(files=lot), lock) for lot in lots]
         streams = [partial(self._send_parts, parts)] * min(AT_ONCE, len(parts))
-        carry_out([*loads, *streams], _nothing)
+        run_all([*loads, *streams], _nothing)
         self._finish(large, lock)
         return False
 
     def path(self, name: bytes) -> bytes:
-        """Return the path of the file here."""
+        """Return the local path of the file."""
         if isinstance(self._sources, bytes):
             return self._sources + b"/" + name
         return self._sources[name]
@@ -140,7 +305,7 @@ class Upload:
         argv = ["sh", "-c", _SEND_SH, "push", self._root, name, lock, *then]
         done = self._transport.send(argv, self._unless_stopped(archive.stream()), stop=self._stop)
         if done.returncode:
-            succeeded(done, f"The files cannot be written to {self._root}.")
+            succeeded(done, f"Cannot write the files to {self._root}.")
         told = done.stdout.split(b"\0")
         left = {one.removeprefix(b"files/") for one in told if one.startswith(b"files/")}
         if b"bad" in told and not (left or archive.changed or archive.failed):
@@ -161,7 +326,7 @@ class Upload:
             return missing
         keys = {key_of(name, entry): (name, entry) for name, entry in files}
         done = self._transport.run(["sh", "-c", _OPEN_SH, "open", self._root, *keys])
-        succeeded(done, f"The files cannot be written to {self._root}.")
+        succeeded(done, f"Cannot write the files to {self._root}.")
         for line in done.stdout.decode(errors="replace").splitlines():
             key, *arrived = line.split(" ")
             if key in keys:
@@ -172,7 +337,7 @@ class Upload:
         return missing
 
     def _send_parts(self, parts: deque[Part]) -> None:
-        """Send parts until there are none; others take from them, too."""
+        """Send parts until none is left; parallel calls share them."""
         folder = f"{self._root}/.jupyter-slurm/parts"
         argv = ["sh", "-c", _PARTS_SH, "parts", folder]
         while (first := self._next(parts)) is not None:
@@ -184,20 +349,20 @@ class Upload:
                 names = " and ".join(dict.fromkeys(shown(part.name) for part in begun))
                 succeeded(
                     done,
-                    f"{names} cannot be written to {self._root}.",
+                    f"Cannot write {names} to {self._root}.",
                 )
 
     def _next(self, parts: deque[Part]) -> Part | None:
-        """Take the next part; None: there is no other."""
+        """Take the next part; None: none is left."""
         while parts:
-            with suppress(IndexError):  # somebody else was quicker
+            with suppress(IndexError):  # another thread was faster
                 part = parts.popleft()
                 if part.name not in self.again:
                     return part
         return None
 
     def _stream(self, begun: list[Part], parts: deque[Part]) -> Iterator[bytes]:
-        """Yield the part in `begun` and those after it, for one program on the host."""
+        """Yield the part in `begun` and those after it, for one remote program."""
         part: Part | None = begun[-1]
         while part is not None:
             named = f"{key_of(part.name, part.entry)} {part.index}"
@@ -211,8 +376,8 @@ class Upload:
                 begun.append(part)
 
     def _content(self, part: Part) -> Iterator[bytes]:
-        """Yield what is in a part; end early when the file is no longer what it was: the far side
-        then keeps nothing of it."""
+        """Yield the content of a part; end early if the file has changed, so that the part is
+        discarded."""
         try:
             file = os.open(self.path(part.name), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -237,7 +402,7 @@ class Upload:
             yield chunk
 
     def _finish(self, files: Sequence[tuple[bytes, ManifestEntry]], lock: str) -> None:
-        """Put the large files in place, whose parts have all arrived."""
+        """Move large files into place whose parts have all arrived."""
         ready = [one for one in files if one[0] not in self.again and self._unchanged(*one)]
         if not ready:
             return
@@ -263,7 +428,7 @@ class Upload:
         archive = b"".join([*stamps, *member(b"place.sh", place), ustar.END])
         argv = ["sh", "-c", _SEND_SH, "push", self._root, secrets.token_hex(8), lock]
         done = self._transport.send(argv, [archive], stop=self._stop)
-        succeeded(done, f"The files cannot be put in place in {self._root}.")
+        succeeded(done, f"Cannot move the files into place in {self._root}.")
         left = set(done.stdout.split(b"\0")) & {name for name, _ in ready}
         self.again |= dict.fromkeys(left, _last_words(done))
         self._outcome.files += len(ready) - len(left)
@@ -281,7 +446,7 @@ class Upload:
 
 
 def _last_words(done: Completed) -> str:
-    return shown(done.stderr).strip().rpartition("\n")[2] or "It cannot be put in place."
+    return shown(done.stderr).strip().rpartition("\n")[2] or "Cannot move it into place."
 
 
 def _nothing() -> None: ...

@@ -1,9 +1,9 @@
-"""Tar archives as bytes: the headers that every tar reads, and a reader for what tars write. PURE.
+"""Tar archives as bytes: headers that every tar reads, and a reader. PURE.
 
-POSIX ustar, with what real files need beyond it: names over 100 bytes as GNU's `L` and `K` entries,
-which carry any bytes (a pax `path` must be UTF-8) and which GNU tar, busybox and libarchive read;
-times below the second as pax records. Python's tarfile takes 0.15 ms for an entry, this 5 µs.
-No file is opened here, and what a name may be is the caller's matter.
+POSIX ustar with two extensions: names over 100 bytes as GNU's `L` and `K` entries, which hold any
+bytes (a pax `path` must be UTF-8) and which GNU tar, busybox and libarchive read; times below the
+second as pax records. Python's tarfile takes 0.15 ms per entry, this 5 µs. Opens no files and does
+not check names.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ FILE, HARD_LINK, SYMLINK, FOLDER = b"0", b"1", b"2", b"5"
 _NAME_BYTES = 100
 _LONGEST_NAME = 1 << 16
 _COUNT = re.compile(rb"[0-9]{1,9}")
-"""Bytes of a name, or of all that pax says of a file: PATH_MAX, and sixteen times that."""
+"""Digits of the length of a pax record."""
 _LONG_NAME, _LONG_LINK, _PAX, _PAX_ALL = b"L", b"K", b"x", b"g"
 _LATEST_S = 0o77777777777
 _NANO = 1_000_000_000
 
 
 class DamagedError(Exception):
-    """The bytes are not a tar archive, or end in the middle of one."""
+    """The bytes are not a tar archive, or it is truncated."""
 
 
 class Member(NamedTuple):
@@ -40,7 +40,7 @@ class Member(NamedTuple):
     size_bytes: int
     link: bytes
     offset: int
-    """The place where its content begins in the archive."""
+    """The offset of its content in the archive."""
 
 
 def header(
@@ -80,14 +80,14 @@ def padded(content: bytes) -> bytes:
 
 
 def padding(size_bytes: int) -> bytes:
-    """Return what fills the last block of so much content."""
+    """Return the padding of the last block."""
     return bytes(-size_bytes % BLOCK)
 
 
 def members(archive: BinaryIO) -> Iterator[Member]:
-    """Yield the members of one archive, or of several behind each other, to the file's end.
+    """Yield the members of one archive or several concatenated ones, up to the file's end.
 
-    The file may be moved between two members. DamagedError.
+    The caller may move the file's position between members. DamagedError.
     """
     long: dict[bytes, bytes] = {}
     pax: dict[bytes, bytes] = {}
@@ -141,7 +141,7 @@ def _with_extensions(member: Member, long: dict[bytes, bytes], pax: dict[bytes, 
 
 def _content(archive: BinaryIO, member: Member) -> bytes:
     if member.size_bytes > _LONGEST_NAME:
-        raise DamagedError("a name is longer than any can be")
+        raise DamagedError("a name is too long")
     content = archive.read(member.size_bytes)
     if len(content) < member.size_bytes:
         raise DamagedError("the archive ends in the middle of a name")
@@ -152,7 +152,7 @@ def _records(text: bytes) -> Iterator[tuple[bytes, bytes]]:
     while text:
         length, blank, _ = text.partition(b" ")
         if not blank or not _COUNT.fullmatch(length) or not 0 < int(length) <= len(text):
-            raise DamagedError("a pax record is not understood")
+            raise DamagedError("a pax record is invalid")
         name, _, value = text[len(length) + 1 : int(length) - 1].partition(b"=")
         yield name, value
         text = text[int(length) :]
@@ -163,20 +163,20 @@ def _text(part: bytes) -> bytes:
 
 
 def _seconds(part: bytes) -> int:
-    """Parse a time, of which GNU tar writes one before 1970 in base 256, as a two's complement."""
+    """Parse a time; GNU tar writes times before 1970 in base 256, as a two's complement."""
     if part[0] == 0xFF:
         return -_number(b"\x80" + (-int.from_bytes(part, "big", signed=True)).to_bytes(11, "big"))
     return _number(part)
 
 
 def _number(part: bytes) -> int:
-    """Parse octal text, or, with the first bit set, base 256 (GNU, for what is too large)."""
+    """Parse octal text, or, with the first bit set, base 256 (GNU, for large numbers)."""
     if part[0] & 0x80:
         number = int.from_bytes(bytes([part[0] & 0x7F]) + part[1:], "big")
         if number >= 1 << 62:
-            raise DamagedError("a tar header holds a number that can be none")
+            raise DamagedError("a tar header has an impossible number")
         return number
     try:
         return int(part.strip(b"\0 ") or b"0", 8)
     except ValueError as exc:
-        raise DamagedError("a tar header holds no number") from exc
+        raise DamagedError("a tar header has no number") from exc

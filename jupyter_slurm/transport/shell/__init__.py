@@ -1,6 +1,6 @@
-"""A POSIX shell at the other end of a channel, and what is done through it. Knows nothing of Slurm.
+"""A POSIX shell on the cluster, and the operations done through it.
 
-`words.py` makes text of an argv, `far_shell.py` starts a shell and tells answers from noise,
-`shells.py` keeps and lends them; `helper.py` (a command a round trip), `far_program.py` (a program
-with streams) and `follow.py` (files that grow) are what they are used for.
+`quoting.py` writes an argv as shell text; `remote_shell.py` starts a shell and separates answers
+from other output; `shells.py` keeps shells and lends them. They serve `helper.py` (one command per
+round trip), `remote_program.py` (a program with streams) and `follow.py` (files that grow).
 """

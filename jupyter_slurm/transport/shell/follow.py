@@ -1,11 +1,10 @@
-"""Files over there that grow: all of a cluster's are looked at by one shell, which speaks only when
-something has changed.
+"""Remote files that grow: one shell watches all of a cluster's files and reports only changes.
 
-A look is one `wc -c` of all files, which opens them and so sees through the attribute cache of NFS.
-What is there and is not a file is passed over: a pipe would be waited for, and a device read for
-ever. The shell waits between two looks in a subshell of its own, at ticks that grow with the time
-that nothing has happened, and reads on: a line with another list ends that subshell, and so does
-the end of its input. Nothing is looked at while nobody waits here.
+A look is one `wc -c` of all files, which opens them and so bypasses the attribute cache of NFS.
+Paths that are not files are skipped: a pipe would block, and a device never ends. The shell waits
+between looks in a subshell, with intervals that grow while nothing happens, and keeps reading: a
+line with another list ends that subshell, and so does the end of its input. It looks only while a
+caller waits.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport import caps
-from jupyter_slurm.transport.shell.far_shell import FarShell, FloodError, ShellGoneError
-from jupyter_slurm.transport.shell.words import quote, raw
+from jupyter_slurm.transport import limits
+from jupyter_slurm.transport.shell.quoting import quote, raw
+from jupyter_slurm.transport.shell.remote_shell import FloodError, RemoteShell, ShellGoneError
 
 _LOOKS_PER_QUIET_TIME = 25
-"""As in `local.py`: what happens is seen after at most 4 % of the time that one had to wait for it
-anyway, and half a round trip."""
+"""As in `local.py`: a change is noticed after at most 4 % of the time since the last one, plus half
+a round trip."""
 _SHORTEST_TICK_S, _LONGEST_TICK_S = 0.02, 0.5
-"""A look costs the machine over there some milliseconds of a processor."""
+"""Each look costs the cluster some milliseconds of a processor."""
 _GAP_S = 0.02
-"""At least between two beginnings: not every line of what writes all the time needs a look."""
+"""The least time between two looks, for files that are written all the time."""
 _ALONE_SHORTEST_S, _ALONE_LONGEST_S = 0.05, 2.0
-"""Ticks where the helpers do the looking, which others need too."""
+"""Intervals when the helpers look, which other calls need, too."""
 _WAKE_PER_QUIET_TIME, _SHORTEST_WAKE_S, _LONGEST_WAKE_S = 100, 0.001, 0.05
-"""How often `wake` is looked at, which is not worth a thread of its own."""
+"""The interval for checking `wake`, instead of a thread for it."""
 
 _SIZE = re.compile(rb" *([0-9]{1,18}) (.+)")
 
@@ -55,8 +54,8 @@ _w=
 _ticks='%b'
 sleep 0.001 || _ticks=1
 """
-"""`_look` comes with each list, and sets `_a`. `_t N` looks at `$_ticks`, then N times at the last
-of them."""
+"""`_look` is sent with each list, and sets `_a`. `_t N` looks at intervals of `$_ticks`, then N
+times at the last of them."""
 
 
 def _ticks() -> Iterator[float]:
@@ -76,13 +75,13 @@ class Follow:
 
     def __init__(
         self,
-        open_shell: Callable[[], FarShell | None],
+        open_shell: Callable[[], RemoteShell | None],
         allowed: Callable[[], bool],
         look: Callable[[bytes], bytes],
     ) -> None:
-        """Prepare to follow files. `open_shell` gives None where the host has no session left for
-        it, `allowed` tells when others need its session more; `look` runs a script that ends by `_m
-        0`, in one round trip, and gives what it says."""
+        """Prepare to watch files. `open_shell` returns None if the host has no session left,
+        `allowed` whether the shell may keep its session. `look` runs a script that ends by `_m 0`,
+        in one round trip, and returns its output."""
         self._open_shell = open_shell
         self._allowed = allowed
         self._look = look
@@ -90,7 +89,7 @@ class Follow:
         self._lock = threading.Lock()
         """Around `_shell` and `_closed`."""
         self._closed = False
-        self._shell: FarShell | None = None
+        self._shell: RemoteShell | None = None
         self._list: _List | None = None
         self._number = 0
         self._began_s = 0.0
@@ -113,13 +112,13 @@ class Follow:
                     shell.close()
                 except FloodError as exc:
                     shell.close()
-                    raise caps.too_much_output("wc", exc.stream, exc.most_bytes) from exc
-            raise ConnectionLostError("The connection broke while files were followed.")
+                    raise limits.too_much_output("wc", exc.stream, exc.most_bytes) from exc
+            raise ConnectionLostError("The connection broke while files were watched.")
         finally:
             self._turn.release()
 
     def close(self) -> None:
-        """Tell the calls that wait for files to grow, and open no shell any more."""
+        """End the waiting calls and open no more shells."""
         with self._lock:
             self._closed = True
         self._let_go()
@@ -130,7 +129,7 @@ class Follow:
         if shell is not None:
             shell.close()
 
-    def _opened(self) -> FarShell | None:
+    def _opened(self) -> RemoteShell | None:
         shell = self._shell
         if shell is not None and shell.alive:
             return shell
@@ -147,11 +146,11 @@ class Follow:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise TransportError("The way to the cluster has been closed.")
+            raise TransportError("The connection to the cluster was closed.")
 
     def _together(
         self,
-        shell: FarShell,
+        shell: RemoteShell,
         sizes: Mapping[PurePosixPath, int],
         deadline_s: float,
         wake: threading.Event,
@@ -181,7 +180,9 @@ class Follow:
         self._let_go()
         return self._alone(sizes, deadline_s, wake)
 
-    def _begin(self, shell: FarShell, sizes: Mapping[PurePosixPath, int], wait_s: float) -> _List:
+    def _begin(
+        self, shell: RemoteShell, sizes: Mapping[PurePosixPath, int], wait_s: float
+    ) -> _List:
         line = b""
         known = self._list
         if known is None:
@@ -211,7 +212,7 @@ class Follow:
 
 
 class _List:
-    """Files, how to look at them, and what `wc` says of them."""
+    """Files, the command that looks at them, and its output."""
 
     def __init__(self, paths: Iterable[PurePosixPath]) -> None:
         self.paths = set(paths)
@@ -228,7 +229,7 @@ class _List:
                 name = plain
             self._names[name] = path
         names = b" ".join(quote(name) for name in self._names if name[:1] != b"/")
-        # `exec`: many a shell would make one more process for it.
+        # `exec`: many shells would fork once more.
         files = b'for _f in %b; do [ -e "$_f" ] && [ ! -f "$_f" ] || set -- "$@" "$_f"; done'
         steps = [*odd, b"set --", files % names, b'exec wc -c "$@" </dev/null']
         if not names:

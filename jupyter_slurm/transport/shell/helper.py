@@ -1,12 +1,8 @@
-"""Commands through shells that stay open: one round trip each, and one login shell start for all.
+"""Commands through open shells: one round trip each, and one start of a login shell for all.
 
-A `Helper` is one shell that runs one command at a time; `Helpers` lends them out. Knows the lines
-that go over; what the verbs of a Transport mean is in `ssh.py`.
-
-Over there a helper is a pair of subshells: one reads on while the other runs a command. The end of
-the input, because we close the channel after a time-out or because the connection is cut, so kills
-the command with all that it has started and not put into a session of its own. Who reads is there
-beforehand, as no process more is then made for a command than its own (0.1 ms of about 1.9).
+A `Helper` is a shell that runs one command at a time, in the background, and reads on. When its
+input ends, because we close the channel after a timeout or because the connection is lost, it kills
+the command with all that it started in the same session. `Helpers` lends helpers.
 """
 
 from __future__ import annotations
@@ -15,37 +11,21 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport import Completed, TimedOutError, caps
+from jupyter_slurm.transport import Completed, TimedOutError, limits
 from jupyter_slurm.transport.server_text import shown_line
-from jupyter_slurm.transport.shell.far_shell import (
-    FarShell,
+from jupyter_slurm.transport.shell.quoting import exports, quote, words
+from jupyter_slurm.transport.shell.remote_shell import (
     FloodError,
+    RemoteShell,
     ShellAnswer,
     ShellGoneError,
     SilentError,
 )
-from jupyter_slurm.transport.shell.words import exports, quote, words
 
 DEFINITIONS = """
-_pair() {
-  exec 6>&1
-  { _hand_on "$@"; } 5>&1 1>&6 6>&- | { exec 6>&-; _obey; }
-  eval "$_x"
-  exit
-}
-_hand_on() {
-  while IFS= read -r _l; do
-    case $_l in
-    @*) printf '%s\\n' "${_l#@}" >&5 ;;
-    *) eval "$_l" ;;
-    esac
-  done
-  eval "$_x"
-}
-_obey() { while IFS= read -r _l; do eval "$_l"; done; }
 _e() { :; }
 _r() {
   ( _e; exec "$@" ) </dev/null 2>&4 4>&-
@@ -62,48 +42,44 @@ _f() {
   _m "$1"
 }
 """
-"""`_pair` makes two of the shell: one reads on, obeys a line, which may be followed by what it
-takes from the input, and hands on to the other what begins with @. The end of the input is the end
-of both and of all that they run. `_r ARGV` runs a command in the environment that `_e` makes.
-`_f STATUS PROGRAM` marks its end, and tells a program that is not there from one that says 127 or
-126 itself (POSIX, `Exit Status for Commands`)."""
+"""`_r ARGV` runs a command in the environment that `_e` sets. `_f STATUS PROGRAM` marks its end,
+and distinguishes a missing program from one that returns 127 or 126 itself (POSIX, `Exit Status for
+Commands`)."""
 
 _MOST_HELPERS = 2
 _AGAIN_S = 1.0
-"""Between two tries to open one more, where another is to be waited for."""
-_QUIET_S = 5.0
-"""So long without an answer, and it is seen to that there is somebody to give one."""
+"""Seconds between tries to open another helper while one is busy."""
 _SENT_AT_ONCE_BYTES = 1 << 18
 """Well below the window that sshd gives a session (2 MiB): sending it cannot block."""
 _STATUS = re.compile("[0-9]{1,3}")
 _SIGNALS = range(129, 193)
-"""128 + the number of a signal, as every common shell tells it; a program that ends by exit(137) of
-its own looks the same."""
+"""128 + the number of a signal, in every common shell; a program that calls exit(137) looks the
+same."""
 
 
 class Helper:
-    """One command at a time."""
+    """A shell for one command at a time."""
 
-    def __init__(self, shell: FarShell) -> None:
+    def __init__(self, shell: RemoteShell) -> None:
         self._shell = shell
-        with suppress(ShellGoneError):  # as the first command will find out
-            shell.send(b'_pair "$@"\n')
 
     @property
     def alive(self) -> bool:
         return self._shell.alive
 
     def ask(self, *scripts: bytes, timeout_s: float, most_bytes: int) -> list[ShellAnswer]:
-        """Return the answers to scripts that the shell runs itself, in one round trip, none of them
-        of more than `most_bytes`.
+        """Return the answers to scripts that the shell runs itself, in one round trip, each of at
+        most `most_bytes`.
 
-        ShellGoneError; TimedOutError or TooMuchError, after which the shell is gone.
+        ShellGoneError; TimedOutError or TooMuchError, after which the shell is closed.
         """
         numbers, line = self._shell.numbered(*scripts)
-        self._shell.send(b"@" + line)
+        self._shell.send(in_background(line))
         deadline_s = time.monotonic() + timeout_s
         with self._in_time("sh", timeout_s):
-            return [self._answer(number, deadline_s, most_bytes) for number in numbers]
+            return [
+                self._shell.answer(number, deadline_s, most_bytes=most_bytes) for number in numbers
+            ]
 
     def run(
         self,
@@ -111,35 +87,23 @@ class Helper:
         env: Mapping[str, str] | None,
         stdin: bytes,
         timeout_s: float,
-        most_bytes: int = caps.OUTPUT_BYTES,
+        most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
-        """Run a program. TransportError: there is no such program. Otherwise as `ask`."""
+        """Run a program. TransportError: no such program. Otherwise as `ask`."""
         if stdin:
             return self._run_with(argv, env, stdin, timeout_s)
         (number,), line = self._shell.numbered(command(argv, env))
-        self._shell.send(b"@" + line)
+        self._shell.send(in_background(line))
+        deadline_s = time.monotonic() + timeout_s
         with self._in_time(argv[0], timeout_s):
-            answer = self._answer(number, time.monotonic() + timeout_s, most_bytes)
+            answer = self._shell.answer(number, deadline_s, most_bytes=most_bytes)
         return completed(answer, argv[0])
-
-    def _answer(self, number: int, deadline_s: float, most_bytes: int) -> ShellAnswer:
-        """Return the answer of the shell that obeys. Where it was killed with the line before it,
-        nobody answers; the one that hands on notices by the next line, and an empty one does no
-        harm."""
-        while True:
-            try:
-                until_s = min(deadline_s, time.monotonic() + _QUIET_S)
-                return self._shell.answer(number, until_s, most_bytes=most_bytes)
-            except SilentError:
-                if time.monotonic() >= deadline_s:
-                    raise
-            self._shell.send(b"@\n")
 
     def _run_with(
         self, argv: Sequence[str], env: Mapping[str, str] | None, stdin: bytes, timeout_s: float
     ) -> Completed:
         command = b"( %bexec %b ) <&3 2>&4 3<&- 4>&-" % (exports(env), words(argv))
-        # Whatever the command leaves of its input must not be taken for lines.
+        # Input that the command leaves must not be read as lines.
         work = b"{ %b; _s=$?; cat <&3 >/dev/null; _f $_s %b; } &" % (command, quote(argv[0]))
         return completed(self.feed(work, len(stdin), [stdin], timeout_s, argv[0]), argv[0])
 
@@ -151,10 +115,10 @@ class Helper:
         timeout_s: float,
         what: str,
     ) -> ShellAnswer:
-        """Run `work`, which finds exactly `size_bytes` of `stream` on descriptor 3, must read them
-        all, and must mark its end. The time counts from when everything has been sent."""
+        """Run `work`, which gets `size_bytes` of `stream` on descriptor 3, must read them all and
+        mark its end. The timeout starts when everything has been sent."""
         (number,), line = self._shell.numbered(
-            b"head -c %d | ( exec 3<&0 </dev/null 5>&-; %b )" % (size_bytes, work)
+            b"head -c %d | ( exec 3<&0 </dev/null; %b )" % (size_bytes, work)
         )
         with self._in_time(what, timeout_s):
             if size_bytes > _SENT_AT_ONCE_BYTES:
@@ -171,17 +135,18 @@ class Helper:
             raise TimedOutError(f"`{what}` did not end within {timeout_s:g} s") from exc
         except FloodError as exc:
             self._shell.end()
-            raise caps.too_much_output(what, exc.stream, exc.most_bytes) from exc
+            raise limits.too_much_output(what, exc.stream, exc.most_bytes) from exc
 
     def close(self) -> None:
         self._shell.close()
 
 
 class Helpers:
-    """Lends helpers, and opens them: the first for the first caller, another where all are busy."""
+    """Lends helpers and opens them: the first on demand, another when all are busy."""
 
-    def __init__(self, open_shell: Callable[[], FarShell], most: Callable[[], int]) -> None:
-        """Prepare the helpers. `most`: how many sessions of the connection may be helpers now."""
+    def __init__(self, open_shell: Callable[[], RemoteShell], most: Callable[[], int]) -> None:
+        """Prepare the helpers. `most` returns how many sessions of the connection may be
+        helpers."""
         self._open_shell = open_shell
         self._most = most
         self._changed = threading.Condition()
@@ -193,7 +158,7 @@ class Helpers:
 
     @contextmanager
     def lent(self) -> Iterator[Helper]:
-        """Yield a helper that lives. TransportError: there is none to be had; nothing was begun."""
+        """Yield a live helper. TransportError: none is available; nothing was started."""
         helper = None
         while helper is None:
             helper = self._take() or self._opened()
@@ -203,11 +168,11 @@ class Helpers:
             self._give_back(helper)
 
     def _take(self) -> Helper | None:
-        """Take an idle helper; None: there is room for another."""
+        """Take an idle helper; None: another may be opened."""
         with self._changed:
             while True:
                 if self._closed:
-                    raise TransportError("The way to the cluster has been closed.")
+                    raise TransportError("The connection to the cluster was closed.")
                 while self._idle and not self._aside:
                     helper = self._idle.pop()
                     if helper.alive:
@@ -219,7 +184,7 @@ class Helpers:
                 self._changed.wait()
 
     def _opened(self) -> Helper | None:
-        """Open a helper; None: this one could not be had, but another is there to be waited for."""
+        """Open a helper; None: it failed, but another helper exists."""
         shell = None
         try:
             shell = self._open_shell()
@@ -243,13 +208,13 @@ class Helpers:
         return len(self._open) + self._opening
 
     def pulse(self, timeout_s: float) -> bool | None:
-        """Ask an idle helper for a sign of life; None: there is none."""
+        """Ping an idle helper; None: none is idle."""
         with self._changed:
             helper = self._idle.pop() if self._idle else None
         if helper is None:
             return None
         try:
-            helper.ask(b"_m 0", timeout_s=timeout_s, most_bytes=caps.WORDS_BYTES)
+            helper.ask(b"_m 0", timeout_s=timeout_s, most_bytes=limits.WORDS_BYTES)
         except (ShellGoneError, TimedOutError):
             return False
         finally:
@@ -260,7 +225,7 @@ class Helpers:
         return bool(self._open)
 
     def shrink(self) -> None:
-        """Close what is open beyond as many as there may be, now or when it is given back."""
+        """Close surplus helpers, now or when they are returned."""
         with self._changed:
             while self._idle and self._too_many():
                 self._drop(self._idle.pop())
@@ -275,7 +240,7 @@ class Helpers:
 
     @contextmanager
     def set_aside(self) -> Iterator[None]:
-        """Wait until no command runs, and keep all helpers closed for as long as it lasts."""
+        """Wait until no command runs, and keep all helpers closed during the block."""
         with self._changed:
             self._aside += 1
             self._changed.wait_for(lambda: self._in_use == len(self._idle))
@@ -297,7 +262,7 @@ class Helpers:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Kill the commands that run over there, and tell the calls that wait for them."""
+        """Kill the running commands and end the calls that wait for them."""
         with self._changed:
             self._closed = True
             helpers, self._open = self._open, set()
@@ -307,6 +272,11 @@ class Helpers:
             helper.close()
 
 
+def in_background(line: bytes) -> bytes:
+    """Return a line whose commands run while the shell reads on."""
+    return b"{ %b; } &\n" % line.rstrip(b"\n")
+
+
 def command(argv: Sequence[str], env: Mapping[str, str] | None) -> bytes:
     """Return a script that runs `argv` with nothing on its standard input and marks its end."""
     run = b"_r %b" % words(argv)
@@ -314,19 +284,19 @@ def command(argv: Sequence[str], env: Mapping[str, str] | None) -> bytes:
 
 
 def completed(answer: ShellAnswer, program: str) -> Completed:
-    """Return the program's end. TransportError: no such program, or none that may be run.
-    ConnectionLostError: the answer does not say how it has ended."""
+    """Return the program's result. TransportError: no such program, or not executable.
+    ConnectionLostError: the answer has no exit status."""
     if answer.status == "missing":
         raise TransportError(
-            f"There is no program `{program}` on the cluster's machine.",
-            hint="`path` of the cluster's profile names the folders of Slurm's commands.",
+            f"Found no program `{program}` on the cluster.",
+            hint="Set `path` in the cluster's profile to the folders of Slurm's commands.",
         )
     if answer.status == "denied":
         words_ = answer.stderr.decode(errors="replace").strip()
-        raise TransportError(f"`{program}` cannot be run there.", detail=words_ or None)
+        raise TransportError(f"Cannot run `{program}` on the cluster.", detail=words_ or None)
     if not _STATUS.fullmatch(answer.status):
         raise ConnectionLostError(
-            f"The shell on the cluster's machine does not say how `{program}` has ended.",
+            f"The shell on the cluster did not report the exit status of `{program}`.",
             detail=shown_line(answer.status) or None,
         )
     status = int(answer.status)

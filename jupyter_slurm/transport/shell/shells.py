@@ -1,7 +1,7 @@
-"""Shells on the cluster's machine: opened with the right environment, lent out, replaced when lost.
+"""Shells on the cluster: opened with the right environment, lent out, replaced when lost.
 
-Decides which call gets one of the few sessions that sshd allows, what is repeated after a loss and
-what is not. What is done with a shell is in `ssh.py`, `helper.py`, `follow.py`, `far_program.py`.
+Decides which call gets one of the few sessions that sshd allows, and which commands are repeated
+after a lost connection.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple, TypeVar
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport import TimedOutError, caps
-from jupyter_slurm.transport.shell.far_shell import FarShell, ShellAnswer, ShellGoneError
+from jupyter_slurm.transport import TimedOutError, limits
 from jupyter_slurm.transport.shell.helper import DEFINITIONS, Helper, Helpers
-from jupyter_slurm.transport.shell.words import exports, quote, raw
+from jupyter_slurm.transport.shell.quoting import exports, quote, raw
+from jupyter_slurm.transport.shell.remote_shell import RemoteShell, ShellAnswer, ShellGoneError
 from jupyter_slurm.transport.ssh.connection import SshConnection
 
 _FILES_S = 60.0
-"""For what only looks at files."""
+"""Seconds for commands that only look at files."""
 _SETTLE_S = 0.05
 _OPEN_S = 60.0
 """The login shell's files may load modules from a slow file system."""
 _KILL_S = 10.0
 _EXTRA_S = 5.0
-"""Seconds to wait for a session of its own, for what is only better with one."""
+"""Seconds to wait for an extra session that is not essential."""
 _SESSIONS_FOR_FOLLOW = 3
-"""One for commands and one for transfers come first."""
+"""Sessions for commands and for transfers come first."""
 _PLENTY = 4
-"""With more sessions than that, none lacks for those of ours that stay open."""
+"""With more sessions than that, our permanent ones leave enough for others."""
 
 _PROBE = """
 PATH=$_p$PATH
@@ -45,14 +45,14 @@ command -v sbatch >/dev/null 2>&1 || for _s in sh "$SHELL"; do
 done
 printf '%s\\0' "$(id -un 2>/dev/null || printf %s "$LOGNAME")" "$HOME" "$PATH"
 """
-"""`$_p` is what the profile puts in front of PATH. Where only a login's PATH leads to Slurm, that
-one is taken."""
+"""`$_p` is the profile's prefix of PATH. If only a login's PATH contains Slurm, that one is
+used."""
 
 _T = TypeVar("_T")
 
 
 class Facts(NamedTuple):
-    """The facts that are asked once of the machine over there."""
+    """Facts about the cluster's machine, queried once."""
 
     user: str
     home: str
@@ -60,7 +60,7 @@ class Facts(NamedTuple):
 
 
 class Shells:
-    """`path` is put in front of PATH; `env` is added to what every program gets."""
+    """`path` precedes PATH; `env` is added to every program's environment."""
 
     def __init__(
         self, connection: SshConnection, path: Sequence[str], env: Mapping[str, str] | None
@@ -77,7 +77,7 @@ class Shells:
         if self._facts is None:
             with self._helpers.lent():
                 pass
-        assert self._facts is not None  # every helper that was opened has told them
+        assert self._facts is not None  # every opened helper has set them
         return self._facts
 
     def environment(self) -> dict[str, str]:
@@ -85,7 +85,7 @@ class Shells:
         return {"PATH": os.fsdecode(self.facts().path), **self._variables}
 
     def once(self, work: Callable[[Helper], _T]) -> _T:
-        """Do `work` with a helper; again only where nothing of it had been begun."""
+        """Do `work` with a helper; repeat it only if nothing was started."""
         try:
             return self._lent(work)
         except ShellGoneError as exc:
@@ -94,10 +94,10 @@ class Shells:
         return self._again(work)
 
     def twice(
-        self, *scripts: bytes, timeout_s: float = _FILES_S, most_bytes: int = caps.OUTPUT_BYTES
+        self, *scripts: bytes, timeout_s: float = _FILES_S, most_bytes: int = limits.OUTPUT_BYTES
     ) -> list[ShellAnswer]:
-        """Return the answers to scripts that may be run again where they were interrupted, each of
-        at most `most_bytes`."""
+        """Return the answers to scripts that may be repeated after an interruption, each of at most
+        `most_bytes`."""
 
         def work(helper: Helper) -> list[ShellAnswer]:
             return helper.ask(*scripts, timeout_s=timeout_s, most_bytes=most_bytes)
@@ -109,15 +109,14 @@ class Shells:
                 return self._again(work)
         except TimedOutError as exc:
             raise TransportError(
-                f"{self._connection.hops[-1].label} did not look at its files within "
-                f"{timeout_s:g} s.",
-                hint="A file system there may hang.",
+                f"{self._connection.hops[-1].label} did not read its files within {timeout_s:g} s.",
+                hint="A file system of that host may hang.",
             ) from exc
 
     def _again(self, work: Callable[[Helper], _T]) -> _T:
         link = self._connection.standing()
         if link is not None:
-            link.wait(_SETTLE_S)  # what ended one shell may be about to end the others
+            link.wait(_SETTLE_S)  # the other shells may be about to end, too
         try:
             return self._lent(work)
         except ShellGoneError as exc:
@@ -130,21 +129,22 @@ class Shells:
     def lost(self) -> ConnectionLostError:
         problem = self._connection.problem
         return ConnectionLostError(
-            f"The connection to {self._connection.name} broke before there was an answer.",
+            f"The connection to {self._connection.name} broke before the answer arrived.",
             detail=str(problem.message) if problem else None,
         )
 
     # --- shells ---
 
-    def shell(self) -> FarShell:
-        """Return a shell that the caller has to close. TransportError: there is none to be had."""
+    def shell(self) -> RemoteShell:
+        """Return a shell that the caller has to close. TransportError: none is available."""
         return self._shell(_OPEN_S)
 
     @contextmanager
-    def shell_of_its_own(self, stop: threading.Event | None) -> Iterator[FarShell]:
-        """Yield a shell for one program; where only one session is allowed, helpers make room.
+    def shell_of_its_own(self, stop: threading.Event | None) -> Iterator[RemoteShell]:
+        """Yield a shell for one program; if the host allows only one session, the helpers make
+        room.
 
-        What breaks it is a ConnectionLostError, and so is `stop`.
+        ConnectionLostError: it broke, or `stop` was set.
         """
         self.facts()  # the first shell is a helper's, which waits as long as a login may take
         with ExitStack() as stack:
@@ -153,7 +153,7 @@ class Shells:
             except TransportError:
                 if self._connection.sessions_limit > _PLENTY:
                     raise
-                # As many as there may be are open, as has perhaps just turned out.
+                # As many as allowed are open; the limit may just have been learned.
                 if self._connection.sessions_limit == 1:
                     stack.enter_context(self._helpers.set_aside())
                 self._helpers.shrink()
@@ -171,11 +171,11 @@ class Shells:
                 raise
 
     def may_follow(self) -> bool:
-        """Tell whether there are sessions enough for one that only looks at files."""
+        """Return whether there are enough sessions for one that only looks at files."""
         return self._connection.sessions_limit >= _SESSIONS_FOR_FOLLOW
 
-    def shell_to_follow(self) -> FarShell | None:
-        """Return a shell; None: `may_follow` says no, as has perhaps just turned out."""
+    def shell_to_follow(self) -> RemoteShell | None:
+        """Return a shell; None: `may_follow` is false."""
         self.facts()
         if not self.may_follow():
             return None
@@ -186,11 +186,11 @@ class Shells:
                 return None
             raise
 
-    def _helper_shell(self) -> FarShell:
+    def _helper_shell(self) -> RemoteShell:
         return self._shell(_EXTRA_S if self._helpers.any_open() else _OPEN_S)
 
-    def kill(self, shell: FarShell, number: int) -> None:
-        """Send a signal to what hangs on after its channel, where another can still be had."""
+    def kill(self, shell: RemoteShell, number: int) -> None:
+        """Send a signal to processes that outlive their channel, if another helper is available."""
         if not shell.group:
             return
         argv = ["kill", f"-{number:d}", "--", f"-{shell.group}"]
@@ -200,26 +200,26 @@ class Shells:
     def _most_helpers(self) -> int:
         return 1 if self._connection.sessions_limit <= _SESSIONS_FOR_FOLLOW else 2
 
-    def _shell(self, session_s: float) -> FarShell:
-        """Start a shell with programs' environment, after a reconnect where that is needed."""
+    def _shell(self, session_s: float) -> RemoteShell:
+        """Start a shell with the programs' environment, after a reconnect if needed."""
         try:
             return self._started(session_s)
         except ConnectionLostError:
-            pass  # of a connection that nobody had yet found dead
+            pass  # of a connection not yet found dead
         try:
             return self._started(session_s)
         except ConnectionLostError as exc:
-            # Nothing was begun.
+            # Nothing was started.
             raise TransportError(exc.message, hint=exc.hint, detail=exc.detail) from exc
 
-    def _started(self, session_s: float) -> FarShell:
+    def _started(self, session_s: float) -> RemoteShell:
         facts = self._facts
         if facts is None:
             setting = b"_p=%b\n%b" % (quote(self._path), _PROBE.encode())
         else:
             setting = b"PATH=%b\n" % quote(facts.path)
         setting += b"export PATH\n" + self._env + DEFINITIONS.encode() + b"\n_m 0"
-        shell = FarShell(self._connection, setting, session_s=session_s, timeout_s=_OPEN_S)
+        shell = RemoteShell(self._connection, setting, session_s=session_s, timeout_s=_OPEN_S)
         if facts is None:
             user, home, path, _ = shell.told.split(b"\0")
             self._facts = Facts(_text(user), _text(home), path)

@@ -1,7 +1,7 @@
-"""One way to a cluster, shared by all that use it: opened once, kept, brought back.
+"""The connection to one cluster, shared by all callers: opened once, kept, reconnected.
 
-Knows states, and what each caller waits for. The hops themselves are in `chain.py`, when they are
-looked at in `watchdog.py`, their sessions in `sessions.py`, what runs over them above.
+Knows the states and what each caller waits for. `watchdog.py` checks the hops, `sessions.py`
+limits their sessions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from jupyter_slurm.errors import (
     ConnectionLostError,
@@ -20,18 +20,110 @@ from jupyter_slurm.errors import (
     LoginNeededError,
     TransportError,
 )
-from jupyter_slurm.transport.ask import Ask, Prompt, nobody
-from jupyter_slurm.transport.ssh.chain import Chain, end, leave
-from jupyter_slurm.transport.ssh.leftovers import LeftoverProcesses
+from jupyter_slurm.formatting import joined
+from jupyter_slurm.transport.ask import Ask, Prompt, no_prompt
 from jupyter_slurm.transport.ssh.master import Master
 from jupyter_slurm.transport.ssh.mux import Session
-from jupyter_slurm.transport.ssh.route import Hop
+from jupyter_slurm.transport.ssh.route import Hop, has_openssh
 from jupyter_slurm.transport.ssh.sessions import Sessions
 from jupyter_slurm.transport.ssh.watchdog import Watchdog
 from jupyter_slurm.wire import ConnectionState, Problem
 
+_PING_S = 3.0
+
+
+class Chain:
+    """The open hops to a cluster, in order. Another thread can end a running login.
+
+    `cluster`: the cluster's name. `hint`: advice for when the first hop cannot be reached.
+    """
+
+    def __init__(self, cluster: str, hops: Sequence[Hop], hint: str) -> None:
+        self._cluster = cluster
+        self._hops = tuple(hops)
+        self._hint = hint
+        self._lock = threading.Lock()
+        self._links: tuple[Master, ...] = ()
+
+    @property
+    def links(self) -> tuple[Master, ...]:
+        """The links, the nearest first."""
+        return self._links
+
+    @property
+    def stands(self) -> bool:
+        """Return whether all hops are open, as far as known."""
+        links = self._links
+        return bool(links) and links[-1].hop is self._hops[-1] and all(one.alive for one in links)
+
+    def complete(self, ask: Ask, begun: Callable[[Master], None]) -> bool:
+        """Log in to the missing hops, and keep those that still answer. `begun` is called with each
+        new link before it is used. False: nothing was missing. TransportError."""
+        broken = next((i for i, one in enumerate(self._links) if one.ping(_PING_S) is None), None)
+        if broken is not None:
+            end(self.take(broken))
+        before = self._links
+        for hop in self._hops[len(before) :]:
+            previous = self._links[-1] if self._links else None
+            try:
+                self._add(self._link(hop, previous, ask, begun))
+            except TransportError as exc:
+                if previous is None and self._hint and type(exc) is TransportError:
+                    exc.hint = joined(self._hint, exc.hint)
+                raise
+        return self._links != before
+
+    def _link(
+        self, hop: Hop, previous: Master | None, ask: Ask, begun: Callable[[Master], None]
+    ) -> Master:
+        """Take over a master of an earlier process if it answers; else log in."""
+        if not has_openssh():
+            # It takes 0.15 s to import.
+            from jupyter_slurm.transport.ssh.fallback import ParamikoLink  # noqa: PLC0415
+
+            before = cast("ParamikoLink | None", previous)
+            made = ParamikoLink.log_in(
+                hop, before, ask, cast("Callable[[ParamikoLink], None]", begun)
+            )
+            return cast("Master", made)
+        found = Master.found(self._cluster, hop, previous)
+        if found is not None:
+            if found.ping(_PING_S) is not None:
+                return found
+            found.close()
+        return Master.log_in(self._cluster, hop, previous, ask, begun)
+
+    def take(self, first: int = 0) -> tuple[Master, ...]:
+        """Take out the links from `first` on, for `end`. Do not wait."""
+        with self._lock:
+            gone, self._links = self._links[first:], self._links[:first]
+        return gone
+
+    def _add(self, made: Master) -> None:
+        with self._lock:
+            self._links = (*self._links, made)
+
+
+def end(links: Sequence[Master]) -> None:
+    """Close the links, and end the calls that wait in them."""
+    for one in reversed(links):
+        one.close()
+
+
+def leave(links: Sequence[Master]) -> None:
+    """Leave links that needed the user's answers or run a terminal, and those before them, to the
+    next process; close the others."""
+    kept = max(
+        (n for n, one in enumerate(links, 1) if one.needs_person or one.has_terminal()), default=0
+    )
+    end(links[kept:])
+    for one in links[:kept]:
+        one.leave()
+
+
 _AGAIN_AFTER_S, _LONGEST_AGAIN_AFTER_S = 1.0, 10.0
-"""Within this time after a failure, which doubles with each, it is told again, not tried again."""
+"""Seconds after a failure, doubled with each, in which the error is repeated without another
+try."""
 
 _END_TIMEOUT_S = 5.0
 _OPENED = {ConnectionState.OPEN, ConnectionState.LOST}
@@ -40,7 +132,7 @@ _Error = TypeVar("_Error", bound=JupyterSlurmError)
 
 
 class _RunningLogin:
-    """A login that goes on; callers meanwhile wait for it."""
+    """A running login; other callers wait for it."""
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
@@ -58,7 +150,7 @@ class _RunningLogin:
 
 
 class SshConnection:
-    """One login chain, kept alive, shared by all who use the cluster."""
+    """A chain of logins, kept alive, shared by all callers."""
 
     def __init__(
         self,
@@ -68,28 +160,27 @@ class SshConnection:
         hint: str = "",
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare a connection. `hops`: as `route` gives them. `name`: the cluster's,
-        for sentences. `hint`: what to look at when the first hop cannot be reached. `on_change` is
-        called after each change of `state`, from any thread, and must not block."""
+        """Prepare a connection. `hops`: from `route`. `name`: the cluster's, for messages. `hint`:
+        advice for when the first hop cannot be reached. `on_change` is called after each change of
+        `state`, from any thread, and must not block."""
         self.hops = tuple(hops)
         self.name = name
         self.state = ConnectionState.CLOSED
         self.problem: Problem | None = None
         self.since_s = time.time()
-        """When `state` last changed, in UTC epoch seconds."""
+        """The time of the last change of `state`, in UTC epoch seconds."""
         self.round_trip_s: float | None = None
         self.generation = 0
-        """One more at each login, of whichever hop."""
-        self.leftovers = LeftoverProcesses()
+        """Incremented at each login of any hop."""
         self.pulse: Callable[[float], bool | None] = lambda timeout_s: None
-        """Asks an open shell of the last hop for a sign of life; None: there is none to ask."""
+        """Pings by an open shell on the last hop; None: no shell is open."""
         self._heard_s = 0.0
         self._on_change = on_change
         self._changed = threading.Condition()
         self._chain = Chain(name, hops, hint)
         self._attempt: _RunningLogin | None = None
         self._closed_as = ConnectionState.CLOSED
-        """The state once an attempt that was cancelled has ended."""
+        """The state after a cancelled attempt has ended."""
         self._failed_at = float("-inf")
         self._again_after_s = _AGAIN_AFTER_S
         self._sessions = Sessions(name, self.suspect)
@@ -107,14 +198,14 @@ class SshConnection:
 
     @property
     def links(self) -> tuple[Master, ...]:
-        """The hops that stand, the nearest first; all of them when it is open."""
+        """The open hops, the nearest first; all of them when the connection is open."""
         return self._chain.links
 
     # --- opening ---
 
-    def open(self, ask: Ask = nobody) -> None:
-        """Log in where that is needed. Callers meanwhile wait for the same login, and try with a
-        person of their own where it failed for want of one.
+    def open(self, ask: Ask = no_prompt) -> None:
+        """Log in if needed. Concurrent callers wait for the same login, and retry with their own
+        `ask` if it failed for lack of answers.
 
         LoginNeededError, LoginError, HostKeyError, TransportError.
         """
@@ -128,7 +219,7 @@ class SshConnection:
                     attempt = self._attempt = _RunningLogin(ask)
                     break
                 self._changed.wait_for(lambda a=attempt: a.done)  # type: ignore[misc]
-                with_person = ask is not nobody and attempt.ask is not nobody
+                with_person = ask is not no_prompt and attempt.ask is not no_prompt
                 if attempt.error is not None and (with_person or attempt.cancelled):
                     raise _another(attempt.error) from attempt.error
         self._try(attempt)
@@ -139,7 +230,7 @@ class SshConnection:
         return links[-1] if links and self._stands() else None
 
     def last(self) -> Master:
-        """Return the last hop, opened without a person where needed. LoginNeededError,
+        """Return the last hop, opened without questions if needed. LoginNeededError,
         TransportError."""
         self._watchdog.before_use()
         if self._watchdog.silent:
@@ -157,15 +248,15 @@ class SshConnection:
         return self.state is ConnectionState.OPEN and self._chain.stands
 
     def _refuse_early(self, ask: Ask) -> None:
-        """Refuse, without a person, to ask a host again what it has just refused."""
-        if ask is not nobody:
+        """Refuse to ask a host automatically again for what it has just refused."""
+        if ask is not no_prompt:
             return
         self.check_login()
         if self._watchdog.silent or time.monotonic() - self._failed_at < self._again_after_s:
             raise self._as_lost()
 
     def check_login(self) -> None:
-        """Raise LoginNeededError where nothing goes before a person has logged in."""
+        """Raise LoginNeededError if the user has to log in first."""
         if self.state is ConnectionState.LOGIN_NEEDED:
             raise LoginNeededError(
                 f"The connection to {self.name} is closed until you log in again.",
@@ -188,12 +279,12 @@ class SshConnection:
         except Exception as exc:  # noqa: BLE001 (whatever it is, others wait for its end)
             attempt.error = TransportError(
                 f"The login to {self.name} failed unexpectedly.",
-                hint="This is a defect of jupyter-slurm; its authors want to know of it.",
+                hint="Internal error. Please report it.",
                 detail=f"{type(exc).__name__}: {exc}",
             )
             attempt.error.__cause__ = exc
         except BaseException:
-            attempt.error = TransportError(f"The login to {self.name} was given up.")
+            attempt.error = TransportError(f"The login to {self.name} was cancelled.")
             raise
         finally:
             self._finish(attempt)
@@ -202,7 +293,7 @@ class SshConnection:
 
     def _finish(self, attempt: _RunningLogin) -> None:
         error = attempt.error
-        with self._changed:  # `close` comes before or after all of this
+        with self._changed:  # `close` runs before or after this block
             if attempt.cancelled:
                 error = attempt.error = TransportError(f"{self.name} was disconnected.")
                 state = self._closed_as
@@ -231,8 +322,8 @@ class SshConnection:
             self._on_change()
 
     def _asking(self, attempt: _RunningLogin) -> Ask:
-        if attempt.ask is nobody:
-            return nobody
+        if attempt.ask is no_prompt:
+            return no_prompt
 
         def ask(prompt: Prompt) -> str:
             if attempt.cancelled:
@@ -252,8 +343,8 @@ class SshConnection:
     def session(self, command: str, *, timeout_s: float = 60.0) -> Iterator[Session]:
         """Yield a session of the last hop that runs `command`; wait up to `timeout_s` until the
         host allows one more, and close it at the end. LoginNeededError, TransportError;
-        ConnectionLostError when the connection breaks while it is used. What is read from it then
-        ends early, as at its end: look for the exit status, or a mark of your own."""
+        ConnectionLostError if the connection breaks. Output then ends early, as at its end: check
+        the exit status, or a mark of your own."""
         with self._sessions.session(self.last(), command, timeout_s) as session:
             yield session
 
@@ -267,8 +358,8 @@ class SshConnection:
         return time.monotonic() - self._heard_s
 
     def ping(self, timeout_s: float) -> float | None:
-        """Return a round trip to the last hop in seconds, by a shell that is open if there is one;
-        None: it has ended, or nothing came in time."""
+        """Return a round trip to the last hop in seconds, by an open shell if there is one; None:
+        the hop has ended, or did not answer in time."""
         began_s = time.monotonic()
         link = self.links[-1] if self.links else None
         if link is None or not link.alive:
@@ -282,15 +373,15 @@ class SshConnection:
         return time.monotonic() - began_s
 
     def suspect(self) -> None:
-        """Look at a connection now that a caller saw hang, which takes 3 s a hop at most, and as
+        """Check the connection now, since a caller saw it hang. Takes up to 3 s per hop, and as
         long again for the last."""
         self._watchdog.look()
 
     # --- what the watchdog does ---
 
     def lose(self, link: Master, problem: Problem) -> None:
-        """Give up this link and those behind it, and tell the calls that wait in them."""
-        with self._changed:  # a caller that opens it again comes after this, and keeps its login
+        """Give up this link and those behind it, and end the calls that wait in them."""
+        with self._changed:  # a caller that reopens it comes later, and keeps its login
             links = self.links
             if self.state not in _OPENED or link not in links:
                 return
@@ -302,7 +393,7 @@ class SshConnection:
         self._sessions.send_away()
 
     def come_back(self) -> None:
-        """Open what is lost, without a person; what is closed meanwhile stays so. TransportError,
+        """Reconnect without questions, unless closed meanwhile. TransportError,
         LoginNeededError."""
         with self._changed:
             if (other := self._attempt) is not None:
@@ -310,8 +401,8 @@ class SshConnection:
                 return
             if self.state is not ConnectionState.LOST:
                 return
-            self._refuse_early(nobody)
-            attempt = self._attempt = _RunningLogin(nobody)
+            self._refuse_early(no_prompt)
+            attempt = self._attempt = _RunningLogin(no_prompt)
         self._try(attempt)
 
     def fall_silent(self, problem: Problem) -> None:
@@ -335,7 +426,7 @@ class SshConnection:
     # --- ending ---
 
     def disconnect(self) -> None:
-        """Close for a person who wants it closed: nothing opens it again by itself."""
+        """Close on the user's request: nothing opens it again automatically."""
         self._close(ConnectionState.LOGIN_NEEDED, end)
 
     def close(self) -> None:
@@ -343,18 +434,18 @@ class SshConnection:
         self._close(ConnectionState.CLOSED, end)
 
     def leave(self) -> None:
-        """Close for this process alone: the next one goes on with a login that needed a person."""
+        """Close for this process alone: the next one takes over logins that needed answers."""
         self._close(ConnectionState.CLOSED, leave)
 
     def _close(self, state: ConnectionState, let_go: Callable[[Sequence[Master]], None]) -> None:
-        """Close, in that state from the first moment on: a caller that is sent away may try again
-        at once, and keeps what it gets."""
+        """Close. The state changes first, so a caller that is refused may reconnect at once and
+        keeps its login."""
         with self._changed:
             attempt = self._attempt
             if attempt is not None:
                 attempt.cancelled = True
             self._closed_as = state
-            thread = self._watchdog.dismiss()  # else it may end by itself, and nobody wait for it
+            thread = self._watchdog.dismiss()  # it may end by itself, unjoined
             changed = self._set(state)
             gone = self._chain.take()
         for link in attempt.links if attempt else ():
@@ -373,7 +464,7 @@ class SshConnection:
             self._on_change()
 
     def _set(self, state: ConnectionState, problem: Problem | None = None) -> bool:
-        """Set the state; return False where it is so already."""
+        """Set the state; return False if it did not change."""
         if (self.state, self.problem) == (state, problem):
             return False
         self.state, self.problem, self.since_s = state, problem, time.time()
@@ -381,5 +472,5 @@ class SshConnection:
 
 
 def _another(error: _Error) -> _Error:
-    """Copy the error for another thread, whose traceback it then has."""
+    """Copy the error for another thread, which adds its own traceback."""
     return type(error)(error.message, hint=error.hint, detail=error.detail)

@@ -1,8 +1,8 @@
-"""A hop without an `ssh` program on this machine, as in slim containers: by paramiko.
+"""A hop by paramiko, for machines without an `ssh` program, such as slim containers.
 
-Keys from ~/.ssh and the agent, passwords and codes, one hop behind the other; nothing of
-`~/.ssh/config`. Only paramiko's public interface is used. Its channels are pumped into sockets, so
-that everything above finds the same as with OpenSSH.
+Keys from ~/.ssh and the agent, passwords and codes, one hop after the other; `~/.ssh/config` is not
+read. Uses only paramiko's public interface. Its channels are copied to sockets, so all layers above
+work as with OpenSSH.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.places import make_private
-from jupyter_slurm.transport.ask import Ask, Prompt, nobody
+from jupyter_slurm.transport.ask import Ask, Prompt, no_prompt
 from jupyter_slurm.transport.relay_streams import break_off
 from jupyter_slurm.transport.server_text import shown, shown_line
 from jupyter_slurm.transport.ssh.mux import Answered, Link, RefusedError
@@ -39,7 +39,7 @@ _PIECE_BYTES = 1 << 18
 _MOST_WRONG = 3
 _END_S = 5.0
 
-logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # lower levels tell names and banners
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # lower levels log names and banners
 
 
 class PumpedSession:
@@ -83,7 +83,7 @@ def _close(channel: paramiko.Channel) -> None:
 
 
 class ParamikoLink:
-    """A hop that has let us in: what `Master` is with OpenSSH. It ends with this process."""
+    """A hop logged in to, like `Master` for OpenSSH. It ends with this process."""
 
     def __init__(self, hop: Hop, previous: ParamikoLink | None) -> None:
         self.hop = hop
@@ -112,7 +112,7 @@ class ParamikoLink:
         except (paramiko.SSHException, EOFError, OSError) as exc:
             self.close()
             raise TransportError(
-                f"{hop.label} cannot be reached.", hint=NO_SSH, detail=shown(str(exc)) or None
+                f"Cannot reach {hop.label}.", hint=NO_SSH, detail=shown(str(exc)) or None
             ) from exc
         except BaseException:
             self.close()
@@ -156,7 +156,7 @@ class ParamikoLink:
     def has_terminal(self) -> bool:
         return False
 
-    def carry(
+    def connect(
         self,
         sock: socket.socket,
         host: str,
@@ -164,9 +164,9 @@ class ParamikoLink:
         timeout_s: float,
         answered: Answered,
     ) -> None:
-        """Connect as `Mux.carry` does."""
+        """Connect as `Mux.connect` does."""
 
-        def connect() -> None:
+        def open_channel() -> None:
             channel = self._opened("direct-tcpip", (host, port), timeout_s)
             sock.setblocking(True)
             left = threading.Semaphore(1)
@@ -185,7 +185,7 @@ class ParamikoLink:
 
         def run() -> None:
             try:
-                connect()
+                open_channel()
             except Exception as exc:  # noqa: BLE001 (the callback reports every failure)
                 answered(exc)
             else:
@@ -241,7 +241,7 @@ class _Login:
         self._asked: set[str] = set()
 
     def run(self) -> bool:
-        """Return whether a person had to answer. LoginError, LoginNeededError."""
+        """Log in; return whether the user had to answer. LoginError, LoginNeededError."""
         wanted = self._try(lambda: self._transport.auth_none(self._hop.user), ["publickey"])
         for key in self._keys():
             if not wanted or "publickey" not in wanted:
@@ -253,8 +253,8 @@ class _Login:
         for _ in range(_MOST_WRONG):
             if not wanted:
                 return self._by_person
-            if self._ask is nobody and {"keyboard-interactive", "password"} & set(wanted):
-                nobody(Prompt(QuestionKind.SECRET, self._hop.label, ""))
+            if self._ask is no_prompt and {"keyboard-interactive", "password"} & set(wanted):
+                no_prompt(Prompt(QuestionKind.SECRET, self._hop.label, ""))
             if "keyboard-interactive" in wanted:
                 self._by_person = True
                 wanted = self._try(
@@ -274,7 +274,7 @@ class _Login:
         return self._by_person
 
     def _try(self, step: Callable[[], list[str]], wanted: list[str]) -> list[str]:
-        """Return the methods that the host wants next; []: it lets us in."""
+        """Return the methods that the host accepts next; []: logged in."""
         try:
             return step()
         except paramiko.BadAuthenticationType as exc:
@@ -293,7 +293,7 @@ class _Login:
         try:
             return paramiko.PKey.from_path(path)
         except (paramiko.PasswordRequiredException, TypeError):
-            if self._ask is nobody:
+            if self._ask is no_prompt:
                 raise paramiko.SSHException from None
         self._by_person = True
         text = f"Passphrase of the key {path}:"
@@ -323,17 +323,17 @@ class _Login:
         if self._asked:
             return LoginError(
                 f"{self._hop.label} refused the answers: a wrong password or code.",
-                hint="A code is good for one login only: wait for the next one.",
+                hint="Each code is valid for one login. Wait for the next one.",
             )
         return LoginError(
-            f"{self._hop.label} accepted none of your keys. It takes: {','.join(wanted)}.",
+            f"{self._hop.label} accepted none of your keys. It accepts: {','.join(wanted)}.",
             hint=NO_SSH,
         )
 
 
 def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
-    """Return when the key is in ~/.ssh/known_hosts, or a person takes it for the right one; it is
-    then added. HostKeyError, LoginNeededError."""
+    """Return if the key is in ~/.ssh/known_hosts, or the user accepts it; then add it.
+    HostKeyError, LoginNeededError."""
     path = Path.home() / ".ssh" / "known_hosts"
     name = hop.host if hop.port == 22 else f"[{hop.host}]:{hop.port}"
     keys = paramiko.HostKeys()
@@ -346,21 +346,21 @@ def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
     if others is not None and key.get_name() in others:
         known = others[key.get_name()]
         raise HostKeyError(
-            f"The key of {hop.label} is not the one that is known. It may be another machine that "
-            "pretends to be it, so nothing was sent there.",
+            f"The key of {hop.label} has changed. Another machine may pretend to be this host, "
+            "so nothing was sent to it.",
             hint=f"Only when the host's administrators confirm the new key: remove the line of "
             f"{name} from {path}.",
             detail=f"now:   {told}\nknown: {known.get_name()} {known.fingerprint}",
         )
-    if ask is nobody:
+    if ask is no_prompt:
         raise LoginNeededError(
-            f"Nobody has vouched for the key of {hop.label} yet.", hint="Log in: `%slurm login`."
+            f"The key of {hop.label} has not been accepted yet.", hint="Log in: `%slurm login`."
         )
     answer = ask(
         Prompt(
             QuestionKind.HOST_KEY,
             hop.label,
-            f"Is this the key of {hop.label}, and shall it be remembered?",
+            f"Is this the key of {hop.label}? If so, it will be remembered.",
             instruction=f"{hop.label} is not known on this machine yet. Its key:\n{told}",
         )
     )
@@ -374,7 +374,7 @@ def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
 def _pump(
     source: Callable[[int], bytes], sink: Callable[[bytes], object], *ends: Callable[[], object]
 ) -> None:
-    """Pass on what comes, and then the end of it."""
+    """Copy bytes, and then the end."""
     with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
         while data := source(_PIECE_BYTES):
             sink(data)

@@ -1,8 +1,8 @@
-"""One hop: an `ssh -M -N` that has logged in, kept by its socket, whoever started it.
+"""One hop: an `ssh -M -N` that has logged in, known by its socket, whichever process started it.
 
-Each hop has a master of its own: the next one's traffic passes through it (`ssh -W` by its socket).
-So each hop's questions come to a socket of their own, and the last hop comes back by itself when it
-alone was lost. A master does not end with this process; the next one finds it.
+Each hop has a master of its own; the next one's traffic passes through it (`ssh -W` by its socket).
+So each hop has its own socket for questions, and the last hop can reconnect alone. A master
+outlives this process; the next one finds it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ import psutil
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import ConfigError, ConnectionLostError
-from jupyter_slurm.transport.ask import Ask, nobody
+from jupyter_slurm.transport.ask import Ask, no_prompt
 from jupyter_slurm.transport.ssh import refusals
 from jupyter_slurm.transport.ssh.mux import Answered, Mux, RefusedError, Session
 from jupyter_slurm.transport.ssh.questions import Questions
 from jupyter_slurm.transport.ssh.route import Hop
 
 _PATIENCE_S = 180
-"""A line that is silent for so long is given up by ssh itself; most networks are back sooner."""
+"""Seconds of silence after which ssh gives up; most networks recover sooner."""
 _LOOK_S = 0.02
 _FIRST_COMMAND_S = 10.0
 _END_S = 5.0
@@ -45,8 +45,8 @@ _MOST_LOG_BYTES = 1 << 20
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 _OPTIONS = (
-    # What a configuration may say that would keep a master from being one, or do more than log in.
-    # The first value wins in ssh, and the command line comes first.
+    # Options that override configurations in which a master would not start, or do more than log
+    # in. The first value wins in ssh, and the command line comes first.
     "ControlMaster=yes",
     "ControlPersist=no",
     "ClearAllForwardings=yes",
@@ -58,31 +58,31 @@ _OPTIONS = (
     "RequestTTY=no",
     "Tunnel=no",
     "TCPKeepAlive=yes",
-    "LogLevel=VERBOSE",  # tells by which methods a host let us in
+    "LogLevel=VERBOSE",  # logs the methods by which a host let us in
 )
 _SINCE_8_7 = ("SessionType=none", "ForkAfterAuthentication=no", "StdinNull=yes")
 
 
 class Master:
-    """A hop that has let us in."""
+    """A hop logged in to."""
 
     def __init__(self, base: Path, hop: Hop, previous: Master | None) -> None:
         self.hop = hop
         self.previous = previous
         self.needs_person = False
-        """Somebody had to answer for it, and will have to again."""
+        """The user had to answer, and will have to again."""
         self.sessions = True
-        """It lets commands run; else it is good for what passes through it."""
+        """Commands may run; else it only forwards."""
         self._base = base
         self._pid = 0
         self._watch: socket.socket | None = None
         self.mux = Mux(os.fspath(self._base))
 
-    # -- how it comes to be -----------------------------------------------------------------------
+    # -- login -----------------------------------------------------------------------------------
 
     @classmethod
     def found(cls, cluster: str, hop: Hop, previous: Master | None) -> Self | None:
-        """Return the master that another process has left; None: there is none."""
+        """Return the master of an earlier process; None: there is none."""
         for base in _bases(cluster, hop, previous):
             self = cls(base, hop, previous)
             self._pid = self.mux.pid() or 0
@@ -104,9 +104,9 @@ class Master:
         ask: Ask,
         begun: Callable[[Master], None],
     ) -> Self:
-        """Log in to `hop` by way of `previous`, or from here. `begun` learns of it early: to close
+        """Log in to `hop` through `previous`, or directly. `begun` gets the master early: closing
         it ends the attempt. LoginError, LoginNeededError, HostKeyError, TransportError."""
-        # Another path than that of the one before, which removes its socket when it ends.
+        # A new path: an earlier master removes its socket when it ends.
         base = _prefix(cluster, hop, previous)
         self = cls(base.with_name(base.name + secrets.token_hex(2)), hop, previous)
         try:
@@ -132,7 +132,7 @@ class Master:
             self._base.with_suffix(".ask"), self.hop.label, version() >= (8, 5), told
         )
         with questions:
-            self._start(questions.environment, batch=ask is nobody)
+            self._start(questions.environment, batch=ask is no_prompt)
             self._wait(questions, ask)
         if self.mux.pid() is None:
             self._end_process()
@@ -142,7 +142,7 @@ class Master:
                 self.previous.hop if self.previous else None,
                 self.previous.log(before) if self.previous else "",
                 asked=questions.count,
-                person=ask is not nobody,
+                person=ask is not no_prompt,
             )
         self.needs_person = questions.by_person or refusals.needs_person(self.log())
         if self.needs_person:
@@ -150,7 +150,7 @@ class Master:
 
     def _start(self, environment: dict[str, str], *, batch: bool) -> None:
         try:
-            # No Popen, which has to be waited for: it may outlive this process.
+            # Not Popen, which has to be waited for: it may outlive this process.
             self._pid = os.posix_spawnp(
                 "ssh",
                 self._argv(batch=batch),
@@ -160,12 +160,12 @@ class Master:
                     (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                     (os.POSIX_SPAWN_OPEN, 2, os.fspath(self._log), _LOG_FLAGS, 0o600),
                 ],
-                # No terminal to ask at, and Ctrl-C in ours is not for it.
+                # No terminal to ask at, and Ctrl-C in ours does not reach it.
                 setsid=True,
                 setsigdef=[signal.SIGPIPE],
             )
         except OSError as exc:
-            raise ConfigError(f"`ssh` cannot be run: {exc.strerror}.") from exc
+            raise ConfigError(f"Cannot run `ssh`: {exc.strerror}.") from exc
 
     def _argv(self, *, batch: bool) -> list[str]:
         hop = self.hop
@@ -188,14 +188,13 @@ class Master:
         return ["ssh", "-M", "-N", "-S", _literal(self._base), *words, *hop.flags, "--", hop.alias]
 
     def _way(self) -> str:
-        """Return a ProxyCommand that leads through this master, and through nothing else where it
-        has ended."""
+        """Return a ProxyCommand through this master, which fails if the master has ended."""
         argv = ["ssh", "-F", "/dev/null", "-o", "ProxyCommand=false", "-S", _literal(self._base)]
         command = shlex.join([*argv, "-W", "[TARGET]", "--", self.hop.alias])
         return command.replace("%", "%%").replace("'[TARGET]'", "'[%h]:%p'")
 
     def _wait(self, questions: Questions, ask: Ask) -> None:
-        """Return when ssh has logged in, or has ended."""
+        """Return when ssh has logged in or exited."""
         poll = select.poll()
         poll.register(questions.listener, select.POLLIN)
         while not self._has_exited() and not self._base.exists():
@@ -206,16 +205,16 @@ class Master:
         self._watch = self.mux.watch()
 
     def _runs_commands(self) -> bool:
-        """Run `true`. Before its first command, sshd's side of a connection sends small messages up
-        to 40 ms late (it sets TCP_NODELAY then, OpenSSH 9.2). False: commands are forbidden there.
+        """Run `true`. Before its first command, sshd delays small messages by up to 40 ms (it sets
+        TCP_NODELAY then, OpenSSH 9.2). False: commands are forbidden.
 
-        LoginError: the password has to be changed before anything else can be done.
+        LoginError: the password has to be changed first.
         """
         try:
             session = self.mux.session("true", _FIRST_COMMAND_S)
         except RefusedError:
             return False
-        except TimeoutError:  # a menu that waits for a choice, which is not our concern
+        except TimeoutError:  # e.g. a menu that waits for a choice
             return True
         words = b""
         until_s = time.monotonic() + _FIRST_COMMAND_S
@@ -231,14 +230,14 @@ class Master:
             session.close()
         if not self.alive_now():
             raise ConnectionLostError(f"{self.hop.label} ended the connection after the login.")
-        # sshd runs passwd(1) in place of the command, which finds no terminal to ask at.
+        # sshd runs passwd(1) in place of the command, which finds no terminal.
         said = words.decode(errors="replace")
         expired = refusals.password_expired(self.hop, said) if status != 0 else None
         if expired is not None:
             raise expired
         return True
 
-    # -- while it stands --------------------------------------------------------------------------
+    # -- while it is open ------------------------------------------------------------------------
 
     @property
     def alive(self) -> bool:
@@ -262,7 +261,7 @@ class Master:
 
     def ping(self, timeout_s: float) -> float | None:
         """Return a round trip in seconds, by a command that does nothing or is refused; None: it
-        has ended, or nothing came in time."""
+        has ended, or did not answer in time."""
         began_s = time.monotonic()
         try:
             self.mux.session("true", timeout_s).close()
@@ -279,23 +278,23 @@ class Master:
         return session
 
     def terminal_argv(self, command: str) -> list[str]:
-        """Return the words of an `ssh` that runs `command` over this login, on the terminal that it
-        is started in. Where the host opens no session for it, it says so, and logs in nowhere."""
+        """Return the argv of an `ssh` that runs `command` over this login, on its own terminal. If
+        the host refuses the session, it prints so and does not log in again."""
         refused = (
-            f"jupyter-slurm: {self.hop.label} opens no session for this terminal. The connection "
-            "was lost, or its sessions are used up (MaxSessions of sshd_config): close a terminal."
+            f"jupyter-slurm: {self.hop.label} did not open a session. The connection was lost, "
+            "or all its sessions are in use (MaxSessions of sshd_config): close a terminal."
         )
         options = (
             "ProxyCommand=" + shlex.join(["/bin/sh", "-c", 'echo "$0" >&2', refused]),
             "SendEnv=LANG LC_* COLORTERM",
-            "LogLevel=ERROR",  # else each end is told of the shared connection
+            "LogLevel=ERROR",  # else it reports the shared connection at its end
         )
         words = [word for one in options for word in ("-o", one)]
         ssh = ["ssh", "-F", "/dev/null", "-S", _literal(self._base), "-t"]
         return [*ssh, *words, "--", self.hop.alias, command]
 
     def has_terminal(self) -> bool:
-        """Tell whether a terminal of `terminal_argv` runs over this login."""
+        """Return whether a terminal of `terminal_argv` runs over this login."""
         path = _literal(self._base)
         for process in psutil.process_iter(["cmdline"]):
             words = process.info["cmdline"] or []
@@ -303,7 +302,7 @@ class Master:
                 return True
         return False
 
-    def carry(
+    def connect(
         self,
         sock: socket.socket,
         host: str,
@@ -311,11 +310,11 @@ class Master:
         timeout_s: float,
         answered: Answered,
     ) -> None:
-        """Connect as `Mux.carry` does."""
-        self.mux.carry(sock, host, port, timeout_s, answered)
+        """Connect as `Mux.connect` does."""
+        self.mux.connect(sock, host, port, timeout_s, answered)
 
     def log(self, since: int = 0) -> str:
-        """Return what ssh has written since its log had `since` bytes."""
+        """Return ssh's log after its first `since` bytes."""
         try:
             with self._log.open("rb") as file:
                 file.seek(since)
@@ -329,15 +328,15 @@ class Master:
         except FileNotFoundError:
             return 0
 
-    # -- how it ends ------------------------------------------------------------------------------
+    # -- end -------------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Let go of it; it goes on without this process."""
+        """Release it; it runs on without this process."""
         self.mux.close()
         watch, self._watch = self._watch, None
         if watch is not None:
             with contextlib.suppress(OSError):
-                watch.shutdown(socket.SHUT_RDWR)  # wakes who waits
+                watch.shutdown(socket.SHUT_RDWR)  # wakes waiting threads
             watch.close()
 
     def close(self) -> None:
@@ -348,7 +347,7 @@ class Master:
             path.unlink(missing_ok=True)
 
     def _end_process(self) -> None:
-        """End ssh with the programs that it has started: it leads a group."""
+        """End ssh and the programs that it has started, which are its process group."""
         pid, self._pid = self._pid, 0
         if not pid:
             return
@@ -375,7 +374,7 @@ class Master:
 
     @property
     def _note(self) -> Path:
-        """Says that a person had to answer."""
+        """Exists if the user had to answer."""
         return self._base.with_suffix(".asked")
 
 
@@ -386,7 +385,7 @@ def _bases(cluster: str, hop: Hop, previous: Master | None) -> list[Path]:
 
 
 def _prefix(cluster: str, hop: Hop, previous: Master | None) -> Path:
-    """Return what their paths begin with."""
+    """Return the common prefix of their paths."""
     way = [cluster, *_identity(hop)]
     while previous is not None:
         way += _identity(previous.hop)
@@ -417,7 +416,7 @@ def version() -> tuple[int, int]:
 
 @cache
 def default_ciphers() -> str | None:
-    """Return the ciphers of this OpenSSH where no configuration names any."""
+    """Return this OpenSSH's default ciphers."""
     argv = ["ssh", "-G", "-F", "/dev/null", "localhost"]
     done = subprocess.run(argv, capture_output=True, check=False, text=True)
     found = re.search(r"^ciphers (.*)$", done.stdout, re.MULTILINE)

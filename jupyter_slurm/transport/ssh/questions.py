@@ -1,8 +1,8 @@
-"""OpenSSH's questions as the questions that a browser, a notebook and a terminal answer.
+"""OpenSSH's questions as questions that a browser, a notebook and a terminal can answer.
 
-`ssh` starts `askpass` with the text of the question; that passes it to the socket of the login that
-is under way, and prints the answer. A program that `ssh` starts by itself, such as another `ssh` in
-a ProxyCommand, asks in the same way. Answers are kept nowhere.
+`ssh` starts `askpass` with the text of the question; it passes the text to the socket of the
+running login and prints the answer. Programs that `ssh` starts, such as another `ssh` in a
+ProxyCommand, ask in the same way. Answers are not stored.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _READ_S = 5.0
 _HOST_KEY = re.compile(r"The authenticity of host .* can't be established", re.DOTALL)
 _FINGERPRINT = re.compile(r"^(\S+) key fingerprint is:? (\S+?)\.?$", re.MULTILINE)
 _KNOWN_AS = re.compile(r"    ~?\S+:\d+: ")
-"""Lines of a file where the same key is known by another name."""
+"""Lines of a file that has the same key under another name."""
 _LOCAL = re.compile(r"Enter (passphrase|PIN) for ")
 _BY_HOST = re.compile(r"\(\S+@\S+\) ")
-"""In front of what a host asks by keyboard-interactive, since OpenSSH 8.5."""
+"""Prefix of a host's keyboard-interactive questions, since OpenSSH 8.5."""
 _VISIBLE = re.compile(r"\b(choice|choose|select(ion)?|option|menu|user ?name)\b", re.IGNORECASE)
 _HIDDEN = re.compile(r"pass|code|pin\b|token|secret|otp", re.IGNORECASE)
 
@@ -46,12 +46,12 @@ class Question(NamedTuple):
 
 
 class Questions:
-    """The socket that one login's questions come to. `told` returns what OpenSSH has written since
-    it was last called: banners and other texts that belong to the next question."""
+    """The socket for one login's questions. `told` returns OpenSSH's output since the last call:
+    banners and other texts that belong to the next question."""
 
     def __init__(self, path: Path, host: str, prefixes: bool, told: Callable[[], str]) -> None:
-        """Listen at `path`. `host`: the label of the hop. `prefixes`: this OpenSSH marks what a
-        host asks (8.5 and later)."""
+        """Listen at `path`. `host`: the label of the hop. `prefixes`: this OpenSSH marks a host's
+        questions (8.5 and later)."""
         self._path = path
         self._host = host
         self._prefixes = prefixes
@@ -60,7 +60,7 @@ class Questions:
         self.by_person = False
         """Something was answered that will have to be answered the next time too."""
         self.count = 0
-        """How many questions a host has asked, that is, how many answers may have been wrong."""
+        """The number of questions from a host: answers that may have been wrong."""
         path.unlink(missing_ok=True)
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(os.fspath(path))
@@ -75,7 +75,7 @@ class Questions:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the variables that make `ssh` ask here."""
+        """Return the variables that make `ssh` ask at this socket."""
         return {
             "SSH_ASKPASS": os.fspath(ASKPASS),
             "SSH_ASKPASS_REQUIRE": "force",
@@ -85,10 +85,10 @@ class Questions:
         }
 
     def serve(self, ssh: int, ask: Ask, end: Callable[[], None]) -> None:
-        """Take one question and have it answered. `ssh`: the process of this login; `end` ends it.
+        """Accept one question and get its answer. `ssh`: the process of this login; `end` ends it.
 
-        Without an answer `ssh` goes on with an empty one, which counts as a wrong password. So it
-        is ended before `askpass` hears that there is none.
+        Without an answer `ssh` continues with an empty one, which counts as a wrong password. So
+        `ssh` is ended before `askpass` gets a reply.
         """
         conn, _ = self.listener.accept()
         with conn:
@@ -116,7 +116,7 @@ class Questions:
             if text.strip().lower() != "yes":
                 raise HostKeyError(
                     f"The key of {prompt.host} was not accepted.",
-                    hint="Log in again when you know the host's fingerprint.",
+                    hint="Find out the host's fingerprint, then log in again.",
                 )
             return "yes"
         self.by_person = True
@@ -125,7 +125,7 @@ class Questions:
         return text
 
     def prompt(self, question: Question, host: str) -> Prompt:
-        """Return what to ask a person."""
+        """Return the question for the user."""
         text = question.text
         if question.hint == "none":
             self.by_person = True
@@ -133,7 +133,7 @@ class Questions:
         if _HOST_KEY.match(text):
             return _about_a_key(text, host)
         again = text in self._asked
-        if again:  # a round begins anew
+        if again:  # a new round
             self._asked.clear()
         self._asked.add(text)
         before = shown(self._told())
@@ -155,18 +155,18 @@ class Questions:
 def _about_a_key(text: str, host: str) -> Prompt:
     found = _FINGERPRINT.search(text)
     key = f"{found[1]} {found[2]}" if found else shown(text)
-    said = [f"{host} is not known on this machine yet. Its key:", key]
+    said = [f"{host} is not in known_hosts on this machine. Its key:", key]
     said += [line.strip() for line in text.splitlines() if _KNOWN_AS.match(line)]
     return Prompt(
         QuestionKind.HOST_KEY,
         host,
-        f"Is this the key of {host}, and shall it be remembered?",
+        f"Is this the key of {host}? If so, it will be remembered.",
         instruction=shown("\n".join(said)),
     )
 
 
 def _asker(pid: int) -> str | None:
-    """Return the host that another `ssh` is on its way to; None: not known (Linux only)."""
+    """Return the host that another `ssh` connects to; None: unknown (Linux only)."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:

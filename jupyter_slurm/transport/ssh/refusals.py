@@ -1,18 +1,14 @@
-"""Why a login failed: OpenSSH's words as an error with a remedy. PURE.
+"""Errors and remedies for failed logins, from OpenSSH's output. PURE.
 
-OpenSSH says it in English, in words that differ a little between releases; they go into `detail` as
-they are, so that nothing is lost where none of these patterns fits.
+The output is English and varies a little between releases. It also becomes the error's `detail`,
+unchanged.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 import re
 import shlex
 from collections.abc import Callable
-from pathlib import Path
 
 from jupyter_slurm.errors import (
     ConfigError,
@@ -30,15 +26,14 @@ _OURS = re.compile(
     r"^(Authenticated (to|using)|Transferred: |Bytes per second: |Warning: Permanently added"
     r"|Connection to .* closed|Pseudo-terminal|Killed by signal|debug\d:).*$"
 )
-"""Lines that are no news to anybody."""
+"""Lines that every login prints."""
 _BY_PERSON = re.compile(r'Authenticated .* using "(password|keyboard-interactive)"')
 _DENIED = re.compile(r"Permission denied \(([^)]*)\)")
-_SENT_KEY = re.compile(r"fingerprint for the (\S+) key sent by the remote host is\s+(\S+)")
-_OFFENDING = re.compile(r"^(?:Offending|Add correct).* key in (.+):(\d+)\s*$", re.MULTILINE)
+_OFFENDING = re.compile(r"^(?:Offending|Add correct).* key in (.+):\d+\s*$", re.MULTILINE)
 _MOST_DETAIL = 2000
 
-_ADMINISTRATORS = "Its administrators can open it again."
-_GATEWAY = "Is a VPN or a gateway (ProxyJump) needed from here, or does a firewall drop it?"
+_ADMINISTRATORS = "Ask its administrators."
+_GATEWAY = "A VPN or a gateway (ProxyJump) may be needed, or a firewall drops the connection."
 _HOST_SAYS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(pattern), sentence, hint)
     for pattern, sentence, hint in (
@@ -55,44 +50,44 @@ _HOST_SAYS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         ),
         (
             r"maintenance|nologin|logins? (are|is) .{0,20}disabled|going down",
-            "{host} lets nobody in at the moment.",
+            "{host} does not allow logins at the moment.",
             "Try again later.",
         ),
         (
             r"too many (authentication|failed)",
-            "{host} takes no further tries in one login.",
-            "Every key that your agent offers counts as one: `IdentitiesOnly yes` and "
-            "`IdentityFile` in ~/.ssh/config offer only the right one.",
+            "{host} allows no more tries in this login.",
+            "Each key of your agent counts as one. Offer only the right one by "
+            "`IdentitiesOnly yes` and `IdentityFile` in ~/.ssh/config.",
         ),
     )
 )
-"""A host's own words, in lower case on one line."""
+"""The patterns apply to the host's words, in lower case on one line."""
 _EXPIRED = _HOST_SAYS[2]
 _ON_THE_WAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(pattern), sentence, hint)
     for pattern, sentence, hint in (
         (
             r"Could not resolve hostname",
-            "There is no host {name}: its name cannot be resolved.",
-            "Is the name right, is this machine online, or is a gateway (ProxyJump) needed?",
+            "Cannot resolve the host name {name}.",
+            "Check the name and your network. A gateway (ProxyJump) may be needed.",
         ),
         (
             r"Connection refused",
-            "{place} refuses connections: nothing listens on that port.",
-            "Is the port right, and is its SSH server running?",
+            "{place} refuses connections: no program listens on that port.",
+            "Check the port and that its SSH server runs.",
         ),
         (r"timed out", "{place} did not answer within {seconds} s.", _GATEWAY),
-        (r"No route to host|Network is unreachable", "There is no route to {place}.", _GATEWAY),
+        (r"No route to host|Network is unreachable", "Found no route to {place}.", _GATEWAY),
         (
             r"no matching (host key type|cipher|key exchange method|MAC) found|no mutual",
-            "{host} and this OpenSSH share no algorithm.",
-            "`Ciphers`, `HostKeyAlgorithms` and `KexAlgorithms` in ~/.ssh/config can allow one.",
+            "{host} and this OpenSSH have no algorithm in common.",
+            "Allow one by `Ciphers`, `HostKeyAlgorithms` or `KexAlgorithms` in ~/.ssh/config.",
         ),
         (
             r"kex_exchange_identification|banner exchange|Connection (closed|reset)|ssh_exchange",
             "{host} ended the connection before the login began, or does not speak SSH.",
-            "After many connections or failed logins a host refuses more for some minutes; "
-            "a firewall in between may do it too.",
+            "Wait some minutes: hosts and firewalls block new connections after many failed "
+            "logins.",
         ),
     )
 )
@@ -101,27 +96,27 @@ _BY_GATEWAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     for pattern, sentence, hint in (
         (
             r"open failed: administratively prohibited",
-            "{gateway} does not let connections through to {place}.",
-            "Its administrators forbid it (AllowTcpForwarding, PermitOpen), or another host is "
-            "the one to jump from.",
+            "{gateway} does not forward connections to {place}.",
+            "Its administrators forbid it (AllowTcpForwarding, PermitOpen). Another host may "
+            "be the gateway.",
         ),
         (
             r"open failed",
             "{gateway} cannot reach {place}.",
-            "Is the name right, as that host knows it, and is the machine up?",
+            "Check the name, as the gateway resolves it, and that the machine is up.",
         ),
     )
 )
-"""What the master of the hop before says of a connection that it was to carry."""
+"""Words in the log of the previous hop's master about a forwarded connection."""
 
 
 def needs_person(log: str) -> bool:
-    """Tell whether a host was content with an answer that it will want again."""
+    """Return whether a host accepted an answer that it will want again."""
     return _BY_PERSON.search(log) is not None
 
 
 def news(log: str) -> str:
-    """Return what a log says to a person: without lines that everybody has always."""
+    """Return a log without the lines that every login prints."""
     return "\n".join(line for line in log.splitlines() if not _OURS.match(line)).strip()
 
 
@@ -136,15 +131,15 @@ def password_expired(hop: Hop, said: str) -> LoginError | None:
 def failure(
     hop: Hop, log: str, gateway: Hop | None, gateway_log: str, *, asked: int, person: bool
 ) -> JupyterSlurmError:
-    """Return why there is no login. `log`: what ssh wrote; `gateway_log`: what the master of the
-    hop before wrote meanwhile; `asked`: how many answers the host got; `person`: somebody was there
-    to answer."""
+    """Return the error of a failed login. `log`: ssh's output; `gateway_log`: that of the previous
+    hop's master meanwhile; `asked`: the number of answers that the host got; `person`: the user
+    could answer."""
     said = news(log)
     detail = shown(said, _MOST_DETAIL) or None
     if error := _host_key(hop, log, person=person):
         return error
     if "bad configuration option" in log.lower() or re.search(r"line \d+: ", log):
-        return ConfigError(f"The SSH configuration for {hop.alias} cannot be used.", detail=detail)
+        return ConfigError(f"Cannot use the SSH configuration for {hop.alias}.", detail=detail)
     denied = _DENIED.search(log)
     if denied or asked:
         return _refused(hop, said, denied[1] if denied else "", asked=asked, person=person)
@@ -154,9 +149,9 @@ def failure(
         return error
     if hop.settings.get("proxycommand", "none") != "none":
         return TransportError(
-            f"The ProxyCommand of {hop.label} leads to no SSH server: "
+            f"The ProxyCommand of {hop.label} does not reach an SSH server: "
             f"`{hop.settings['proxycommand']}`.",
-            hint="Does the command work in a terminal?",
+            hint="Try the command in a terminal.",
             detail=detail,
         )
     for pattern, sentence, hint in _HOST_SAYS:
@@ -171,7 +166,7 @@ def _host_key(hop: Hop, log: str, *, person: bool) -> JupyterSlurmError | None:
     if "REVOKED HOST KEY" in log:
         return HostKeyError(
             f"The key of {hop.label} is marked as revoked.",
-            hint="Somebody may have stolen it. Ask the administrators of the host.",
+            hint="It may have been stolen. Ask the administrators of the host.",
             detail=shown(news(log)),
         )
     if "IDENTIFICATION HAS CHANGED" in log:
@@ -186,42 +181,25 @@ def _host_key(hop: Hop, log: str, *, person: bool) -> JupyterSlurmError | None:
         )
     if not person:
         return LoginNeededError(
-            f"Nobody has vouched for the key of {hop.label} yet.", hint="Log in: `%slurm login`."
+            f"The key of {hop.label} has not been accepted yet.", hint="Log in: `%slurm login`."
         )
     return HostKeyError(f"The key of {hop.label} was not accepted.", detail=shown(news(log)))
 
 
 def _changed(hop: Hop, log: str) -> HostKeyError:
-    sent, place = _SENT_KEY.search(log), _OFFENDING.search(log)
-    now = f"{sent[1]} {sent[2].rstrip('.')}" if sent else "not told"
-    lines = [f"now:   {now}"]
-    hint = "Only when the host's administrators confirm the new key, remove the old one."
+    hint = "Remove the old key only if the host's administrators confirm the new one."
+    place = _OFFENDING.search(log)
     if place:
-        known = _known_key(Path(place[1]), int(place[2]))
-        lines.append(f"known: {known or 'not readable'} ({place[1]}:{place[2]})")
         name = hop.settings.get("hostkeyalias") or (
             hop.host if hop.port == 22 else f"[{hop.host}]:{hop.port}"
         )
-        remedy = shlex.join(("ssh-keygen", "-R", name, "-f", place[1]))
-        hint = f"Only when the host's administrators confirm the new key: {remedy}"
+        hint += f" {shlex.join(('ssh-keygen', '-R', name, '-f', place[1]))}"
     return HostKeyError(
-        f"The key of {hop.label} is not the one that is known. It may be another machine that "
-        "pretends to be it, so nothing was sent there.",
+        f"The key of {hop.label} has changed. Another machine may pretend to be this host, so "
+        "nothing was sent to it.",
         hint=hint,
-        detail="\n".join(lines),
+        detail=shown(news(log), _MOST_DETAIL),
     )
-
-
-def _known_key(path: Path, number: int) -> str | None:
-    """Return `ED25519 SHA256:…` of a line of a known_hosts file."""
-    try:
-        words = path.read_text(errors="replace").splitlines()[number - 1].split()
-        words = words[1:] if words[0].startswith("@") else words
-        digest = hashlib.sha256(base64.b64decode(words[2], validate=True)).digest()
-    except (OSError, IndexError, binascii.Error):
-        return None
-    kind = words[1].removeprefix("ssh-").split("-")[0].upper()
-    return f"{kind} SHA256:{base64.b64encode(digest).decode().rstrip('=')}"
 
 
 def _refused(hop: Hop, said: str, methods: str, *, asked: int, person: bool) -> JupyterSlurmError:
@@ -233,33 +211,37 @@ def _refused(hop: Hop, said: str, methods: str, *, asked: int, person: bool) -> 
         times = f" {asked} times" if asked > 1 else ""
         return LoginError(
             f"{hop.label} refused the answers{times}: a wrong password or code.",
-            hint="A code is good for one login only: wait for the next one. Is the clock of the "
-            "device that makes them right? The account may be locked, too: many hosts do that for "
-            "a while after several wrong answers.",
+            hint=(
+                "Each code is valid for one login. Wait for the next one. Check the clock of "
+                "the device that generates codes. Many hosts lock an account for a while "
+                "after several wrong answers."
+            ),
             detail=detail,
         )
     if asked:
         return LoginError(
             f"{hop.label} ended the connection during the login.",
-            hint="Hosts wait for an answer for a while only, often two minutes. Try again.",
+            hint="Hosts often wait only two minutes for an answer. Try again.",
             detail=detail,
         )
     if not person and {"password", "keyboard-interactive"} & set(methods.split(",")):
         return LoginNeededError(
-            f"{hop.label} asks for an answer that only you can give.",
+            f"{hop.label} asks a question that only you can answer.",
             hint="Log in: `%slurm login`.",
         )
     if "gssapi" in methods and hop.settings.get("gssapiauthentication") == "yes":
         return LoginError(
-            f"{hop.label} accepted neither a key nor a Kerberos ticket. It takes: {methods}.",
+            f"{hop.label} accepted neither a key nor a Kerberos ticket. It accepts: {methods}.",
             hint="`klist` shows your tickets, `kinit` gets a new one.",
             detail=detail,
         )
     return LoginError(
-        f"{hop.label} accepted none of your keys. It takes: {methods}.",
-        hint="Is the public key in ~/.ssh/authorized_keys there, is it the right user, and is the "
-        "account open? `IdentityFile` in ~/.ssh/config names a key; `ssh-add -l` says what your "
-        "agent holds.",
+        f"{hop.label} accepted none of your keys. It accepts: {methods}.",
+        hint=(
+            "Check that the public key is in the host's ~/.ssh/authorized_keys, and the user "
+            "name. `IdentityFile` in ~/.ssh/config names a key; `ssh-add -l` lists your "
+            "agent's keys."
+        ),
         detail=detail,
     )
 

@@ -1,7 +1,6 @@
-"""How a host is reached: the hops from this machine to it, as OpenSSH's configuration has them.
+"""The hops to a host, from OpenSSH's configuration.
 
-`ssh -G` reads the configuration; without an `ssh`, the words of the profile are all there is. Opens
-no connection.
+`ssh -G` reads the configuration; without an `ssh`, only the profile counts. Opens no connection.
 """
 
 from __future__ import annotations
@@ -23,29 +22,29 @@ CONFIG_VARIABLE: Final = "JUPYTER_SLURM_SSH_CONFIG"
 """Names a file to read in place of the user's and the system's, as `ssh -F` does."""
 
 NO_SSH: Final = (
-    "This machine has no `ssh`, so ~/.ssh/config is not read: what the profile says of host, user, "
-    "port and jump hosts is all that counts. Install OpenSSH's client for everything else."
+    "This machine has no `ssh`, so ~/.ssh/config is not read: only the profile's host, user, "
+    "port and jump hosts count. Install OpenSSH's client for everything else."
 )
 _TIMEOUT_S = 30.0  # Match exec and CanonicalizeHostname may take their time
 _CONNECT_TIMEOUT_S = 20
 _ALIVE_INTERVAL_S = 15
 _NO_STRICT_CHECKING = {"no", "off", "false"}
-# The rules of OpenSSH 9.6, which came with CVE-2023-51385: a name with `$(…)` in it must not reach
-# the shell that runs a ProxyCommand.
+# The rules of OpenSSH 9.6, introduced with CVE-2023-51385: a name with `$(…)` must not reach the
+# shell that runs a ProxyCommand.
 _NOT_IN_A_HOST = re.compile(r"[\s\x00-\x1f\x7f'`\"$\\;&<>|(){}\[\]*?#,/]")
 _NOT_IN_A_USER = re.compile(r"[\x00-\x1f\x7f'`\";&<>|(){}]|\s-|\\\Z")
 _TOKEN = re.compile("%(.)")
 
 
 class Destination(NamedTuple):
-    """`[user@]host[:port]`; None: not said."""
+    """`[user@]host[:port]`; None: not given."""
 
     host: str
     user: str | None = None
     port: int | None = None
 
     def __str__(self) -> str:
-        """The same again, as `ssh -J` reads it."""
+        """The host as `ssh -J` reads it."""
         user = f"{self.user}@" if self.user else ""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return user + host + (f":{self.port}" if self.port else "")
@@ -53,7 +52,7 @@ class Destination(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """One login on the way."""
+    """One login of a route."""
 
     alias: str
     """The name that `ssh` is called with."""
@@ -61,14 +60,14 @@ class Hop:
     port: int
     user: str
     flags: tuple[str, ...] = ()
-    """`-F`, `-l`, `-p` and what else comes before the alias."""
+    """`-F`, `-l`, `-p` and other options before the alias."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """What `ssh -G` says, by keyword in lower case; {}: there is no `ssh`. Of a keyword with
-    several lines, all of them."""
+    """The output of `ssh -G`, by keyword in lower case, repeated keywords joined by newlines; {}:
+    there is no `ssh`."""
 
     @property
     def label(self) -> str:
-        """`alice@gateway.example.org`, with the port where that is not 22."""
+        """`alice@gateway.example.org`, with the port unless it is 22."""
         return str(Destination(self.host, self.user, None if self.port == 22 else self.port))
 
     @property
@@ -112,13 +111,13 @@ def route(
 def _chain(
     where: Destination, jump: tuple[str, ...], config: Path | None, behind: tuple[Hop, ...]
 ) -> tuple[Hop, ...]:
-    """The hops to `where`; `behind` are those for whose sake it is reached."""
+    """Return the hops to `where`; `behind` are the hosts that are reached through it."""
     hop, jumps = _resolved(where, jump, config)
     _refuse_circle((hop, *behind))
     if not jumps:
         return (hop,)
     hops = _chain(jumps[0], (), config, (hop, *behind))
-    # Only the first one's own ProxyJump counts: ssh, too, reaches the others by `ssh -J`.
+    # Only the first host's own ProxyJump counts: ssh also reaches the others by `ssh -J`.
     for passed, other in enumerate(jumps[1:], 1):
         hops += (_resolved(other, tuple(map(str, jumps[:passed])), config)[0],)
     _refuse_circle((*hops, hop))
@@ -129,15 +128,15 @@ def _refuse_circle(hops: Sequence[Hop]) -> None:
     names = [str(Destination(hop.alias, hop.user, hop.port)) for hop in hops]
     if len(set(names)) < len(names):
         raise ConfigError(
-            f"The way to {names[-1]} leads in a circle: {' → '.join(names)}.",
-            hint="Give the jump host `ProxyJump none` in ~/.ssh/config.",
+            f"The jump hosts of {names[-1]} form a circle: {' → '.join(names)}.",
+            hint="Set `ProxyJump none` for the jump host in ~/.ssh/config.",
         )
 
 
 def _resolved(
     where: Destination, jump: tuple[str, ...], config: Path | None
 ) -> tuple[Hop, tuple[Destination, ...]]:
-    """What the configuration says of one host, and through which others it is reached."""
+    """Return the configuration of one host, and the hosts to jump through."""
     flags: tuple[str, ...] = ()
     for flag, value in (("-F", config), ("-l", where.user), ("-p", where.port)):
         flags += (flag, str(value)) if value else ()
@@ -172,7 +171,7 @@ def _read(argv: Sequence[str], host: str) -> dict[str, str]:
         raise ConfigError(f"`ssh -G {host}` did not answer: {exc}.") from exc
     if done.returncode:
         raise ConfigError(
-            f"The SSH configuration for {host} cannot be used.",
+            f"Cannot use the SSH configuration for {host}.",
             hint=f"Try: ssh -G {host}",
             detail=os.fsdecode(done.stderr),
         )
@@ -184,8 +183,8 @@ def _read(argv: Sequence[str], host: str) -> dict[str, str]:
 
 
 def has_openssh() -> bool:
-    """Tell whether this machine has an `ssh` that works: it refuses users without a name, as they
-    are in some containers."""
+    """Return whether this machine has a working `ssh`: it refuses users without a name, as in some
+    containers."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
@@ -210,21 +209,21 @@ def destination(text: str) -> Destination:
         host, _, port = rest.partition(":")
     if (at and not user) or (port and not port.isdecimal()):
         raise ConfigError(
-            f"{text!r} does not name a host to reach over SSH.",
+            f"{text!r} is not a host to reach over SSH.",
             hint="Write [user@]host[:port] or ssh://user@host:port.",
         )
     return checked(Destination(host, user or None, int(port) if port else None))
 
 
 def checked(where: Destination) -> Destination:
-    """Return `where` when its names can do no harm in a command line or a shell. ConfigError."""
+    """Return `where` if its names are harmless in a command line and a shell. ConfigError."""
     if not where.host or where.host.startswith("-") or _NOT_IN_A_HOST.search(where.host):
         raise ConfigError(
-            f"{where.host!r} cannot be the name of a host.",
-            hint="A host is a name of DNS, an address, or a Host of ~/.ssh/config.",
+            f"{where.host!r} is not a valid host name.",
+            hint="Use a DNS name, an address, or a Host of ~/.ssh/config.",
         )
     if where.user is not None and (where.user.startswith("-") or _NOT_IN_A_USER.search(where.user)):
-        raise ConfigError(f"{where.user!r} cannot be the name of a user on {where.host}.")
+        raise ConfigError(f"{where.user!r} is not a valid user name on {where.host}.")
     if where.port is not None and not 0 < where.port < 65536:
-        raise ConfigError(f"{where.port} cannot be a port of {where.host}: it is 1 to 65535.")
+        raise ConfigError(f"{where.port} is not a valid port of {where.host}.")
     return where

@@ -1,7 +1,4 @@
-"""Sessions over a connection: as many at once as the host allows, each with its turn and its end.
-
-Knows nothing of how the connection came to be.
-"""
+"""Sessions over a connection: as many at once as the host allows."""
 
 from __future__ import annotations
 
@@ -15,14 +12,17 @@ from jupyter_slurm.transport.ssh.master import Master
 from jupyter_slurm.transport.ssh.mux import RefusedError, Session
 
 _MOST_SESSIONS = 8
-"""sshd allows ten by default (MaxSessions); two are left for what its own side is still ending."""
+"""sshd allows ten by default (MaxSessions); two are left for sessions that are still ending."""
 _LEARNED_FOR_S = 600.0
-"""A refusal may have come from commands that went on after their channel was closed."""
+"""Seconds to remember a limit: a refusal may have come from commands that outlived their
+channels."""
+_DYING_S = 0.5
+"""Seconds to wait for the end of a master whose sockets have closed."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 
 
 class Sessions:
-    """The budget of one connection. `suspect` is called when a host does not answer."""
+    """The session budget of one connection. Calls `suspect` when the host does not answer."""
 
     def __init__(self, name: str, suspect: Callable[[], None]) -> None:
         self._name = name
@@ -40,19 +40,21 @@ class Sessions:
 
     @contextmanager
     def session(self, link: Master, command: str, timeout_s: float) -> Iterator[Session]:
-        """Yield a session that runs `command`, closed at the end. TransportError,
+        """Yield a session that runs `command`, and close it at the end. TransportError,
         ConnectionLostError."""
         if not link.sessions:
             raise TransportError(
                 f"{link.hop.label} does not allow SSH sessions.",
-                hint="Is it a gateway only? Its administrators allow sessions (MaxSessions), or "
-                "name the host that is meant for logins.",
+                hint=(
+                    "It may be a gateway only. Its administrators can allow sessions "
+                    "(MaxSessions) or name the login host."
+                ),
             )
         session = self._open(link, command, timeout_s)
         try:
             yield session
         except OSError as exc:
-            if link.alive:
+            if not link.wait(_DYING_S):
                 raise
             raise self._broken() from exc
         finally:
@@ -60,7 +62,7 @@ class Sessions:
             self._give_back()
 
     def renew(self) -> None:
-        """Begin anew after another login: nothing is known of its limit."""
+        """Forget the learned limit, after another login."""
         with self._changed:
             self._learned_at = float("-inf")
             self._changed.notify_all()
@@ -72,8 +74,8 @@ class Sessions:
             self._changed.notify_all()
 
     def _open(self, link: Master, command: str, timeout_s: float) -> Session:
-        """Open a session; a slot is then taken. A refusal is tried again: sshd counts a session
-        until its command has ended, which may be after its channel was closed."""
+        """Open a session and take a slot. Retry a refusal: sshd counts a session until its command
+        has ended, which may be after its channel was closed."""
         deadline = time.monotonic() + timeout_s
         pause_s = _FIRST_PAUSE_S
         while (left_s := deadline - time.monotonic()) > 0 and self._take(left_s):
@@ -90,13 +92,13 @@ class Sessions:
         if not link.alive:
             raise self._broken()
         raise TransportError(
-            f"{link.hop.label} allows {self.limit} commands at a time over one connection, and "
-            "none of them has ended in time.",
-            hint="Commands that hang there keep their places. `%slurm logout` ends them.",
+            f"{link.hop.label} allows {self.limit} commands at a time, and none of them ended "
+            "in time.",
+            hint="Hanging commands keep their places. `%slurm logout` ends them.",
         )
 
     def _take(self, timeout_s: float) -> bool:
-        """Take a slot. False: none was free in time, or everybody has been sent away."""
+        """Take a slot. False: none was free in time, or all waiting calls were ended."""
         with self._changed:
             generation = self._generation
             self._changed.wait_for(
@@ -113,12 +115,12 @@ class Sessions:
             self._changed.notify_all()
 
     def _learn(self) -> None:
-        """Learn from a refusal of a session: no more than are open now may be."""
+        """Learn from a refusal: no more sessions than are open now."""
         with self._changed:
             self._taken -= 1
             self._learned = max(1, self._taken)
             self._learned_at = time.monotonic()
-            self._changed.notify_all()  # the slot may be the only one, and is free
+            self._changed.notify_all()  # the freed slot may be the only one
 
     def _broken(self) -> ConnectionLostError:
         return ConnectionLostError(f"The connection to {self._name} broke while it was used.")

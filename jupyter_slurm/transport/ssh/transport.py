@@ -1,7 +1,6 @@
-"""A machine over SSH as a Transport: what each verb is there.
+"""A machine over SSH as a Transport.
 
-`shell/helper.py` runs a command in one round trip, in a `shell/far_shell.py` that
-`shell/shells.py` keeps. `connection.py` logs in and stays connected. This module knows no Slurm.
+`shell/` runs commands, in sessions of `connection.py`. Knows nothing of Slurm.
 """
 
 from __future__ import annotations
@@ -20,39 +19,37 @@ from typing import BinaryIO
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import ConfigError, FileAccessError, ForwardError, TooMuchError
-from jupyter_slurm.readable import size
-from jupyter_slurm.transport import Completed, Span, caps, not_private
-from jupyter_slurm.transport.connect_callbacks import Answered, call_back, wait_for
-from jupyter_slurm.transport.on_terminal import START, exports, script
-from jupyter_slurm.transport.server_text import shown
-from jupyter_slurm.transport.shell import far_program
-from jupyter_slurm.transport.shell.delivery_stream import NOT_PLACED, NOT_PRIVATE, Delivery
-from jupyter_slurm.transport.shell.far_files import (
-    exists_script,
-    listing_answer,
-    listing_script,
-    most_read,
-    read_answer,
-    read_script,
-    remove_script,
+from jupyter_slurm.formatting import size
+from jupyter_slurm.transport import (
+    Answered,
+    Completed,
+    Span,
+    connect_in_thread,
+    limits,
+    not_private,
+    wait_connected,
 )
-from jupyter_slurm.transport.shell.far_shell import ShellGoneError
+from jupyter_slurm.transport.server_text import shown
+from jupyter_slurm.transport.shell import remote_program
+from jupyter_slurm.transport.shell.folder_upload import NOT_PLACED, NOT_PRIVATE, FolderUpload
 from jupyter_slurm.transport.shell.follow import Follow
 from jupyter_slurm.transport.shell.helper import completed
-from jupyter_slurm.transport.shell.read_ahead import read_ahead
+from jupyter_slurm.transport.shell.quoting import quote_path, raw
+from jupyter_slurm.transport.shell.remote_shell import ShellAnswer, ShellGoneError
 from jupyter_slurm.transport.shell.shells import Shells
 from jupyter_slurm.transport.ssh.connection import SshConnection
 from jupyter_slurm.transport.ssh.master import Master
 from jupyter_slurm.transport.ssh.mux import RefusedError
+from jupyter_slurm.transport.terminal_script import START, exports, script
 
 _REMOVE_S = 600.0
-_CARRY_S = 10.0
+_CONNECT_S = 10.0
 _SMALL_BYTES = 1 << 18
-"""Fetched by a helper: a channel of its own takes two round trips more."""
+"""Maximum for the helper; larger files get their own channel, which costs two round trips."""
 
 
 class SshTransport:
-    """`path` is put in front of PATH; `env` is added to what every program gets."""
+    """`path` precedes PATH; `env` is added to every program's environment."""
 
     def __init__(
         self,
@@ -83,11 +80,11 @@ class SshTransport:
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         timeout_s: float = 60.0,
-        most_bytes: int = caps.OUTPUT_BYTES,
+        most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
         return self._shells.once(lambda helper: helper.run(argv, env, stdin, timeout_s, most_bytes))
 
-    def deliver(
+    def upload_and_run(
         self,
         folder: PurePosixPath,
         files: Mapping[str, bytes | Path],
@@ -95,7 +92,7 @@ class SshTransport:
         *,
         timeout_s: float = 60.0,
     ) -> Completed:
-        delivery = Delivery(folder, files, argv)
+        delivery = FolderUpload(folder, files, argv)
         answer = self._shells.once(
             lambda helper: helper.feed(
                 delivery.work, delivery.size_bytes, delivery.stream(), timeout_s, argv[0]
@@ -107,8 +104,10 @@ class SshTransport:
         if answer.status == NOT_PLACED:
             raise FileAccessError(
                 f"Cannot write the job's files to {folder} on the cluster.",
-                hint="Is the disk full, or over quota? `job_root` of the "
-                "cluster says where jobs live.",
+                hint=(
+                    "Check the disk space and your quota. The cluster's `job_root` sets "
+                    "where jobs live."
+                ),
                 detail=said or None,
             )
         for upload in delivery.uploads:
@@ -151,7 +150,8 @@ class SshTransport:
         free_bytes = shutil.disk_usage(places.spool_dir()).free
         if most_bytes > free_bytes:
             raise FileAccessError(
-                f"{path} has {size(most_bytes)}, and {size(free_bytes)} are free on this machine.",
+                f"{path} has {size(most_bytes)}, but only {size(free_bytes)} are free on this "
+                "machine.",
                 hint=f"Make room in {places.spool_dir()}.",
             )
         name = hashlib.sha256(f"{self.connection.name}\0{path}".encode(errors="surrogateescape"))
@@ -168,10 +168,10 @@ class SshTransport:
     def _download(self, path: PurePosixPath, file: BinaryIO, most_bytes: int) -> None:
         head = self.read(path, 0, _SMALL_BYTES)
         if head is None:
-            raise FileAccessError(f"{path} is not there.")
+            raise FileAccessError(f"{path} does not exist.")
         left_bytes = most_bytes - len(head)
         if left_bytes < 0:
-            raise caps.too_large(path, most_bytes)
+            raise limits.too_large(path, most_bytes)
         file.write(head)
         if len(head) < _SMALL_BYTES:
             return
@@ -179,7 +179,7 @@ class SshTransport:
         try:
             done = self.receive(argv, file, most_bytes=left_bytes)
         except TooMuchError as exc:
-            raise caps.too_large(path, most_bytes) from exc
+            raise limits.too_large(path, most_bytes) from exc
         if done.returncode != 0:
             words = done.stderr.decode(errors="replace").strip()
             raise FileAccessError(f"Cannot read {path} on the cluster.", detail=words or None)
@@ -193,8 +193,8 @@ class SshTransport:
         *,
         stop: threading.Event | None = None,
     ) -> Completed:
-        with read_ahead(source) as ahead, self._shells.shell_of_its_own(stop) as shell:
-            return far_program.send(shell, argv, ahead, stop)
+        with self._shells.shell_of_its_own(stop) as shell:
+            return remote_program.send(shell, argv, source, stop)
 
     def receive(
         self,
@@ -205,12 +205,12 @@ class SshTransport:
         stop: threading.Event | None = None,
     ) -> Completed:
         with self._shells.shell_of_its_own(stop) as shell:
-            return far_program.receive(shell, argv, sink, most_bytes, stop)
+            return remote_program.receive(shell, argv, sink, most_bytes, stop)
 
-    def converse(self, argv: Sequence[str]) -> socket.socket:
+    def open_stream(self, argv: Sequence[str]) -> socket.socket:
         shell = self._shells.shell()
         try:
-            return far_program.converse(
+            return remote_program.open_stream(
                 shell, argv, lambda number: self._shells.kill(shell, number)
             )
         except ShellGoneError as exc:
@@ -223,36 +223,36 @@ class SshTransport:
         master = self.connection.last()
         if not isinstance(master, Master):
             raise ConfigError(
-                "A terminal over SSH needs the program `ssh`, which this machine lacks.",
+                "A terminal over SSH needs the `ssh` program, which this machine lacks.",
                 hint="Install OpenSSH's client and log in again: `%slurm logout`, `%slurm login`.",
             )
         text = script(str(folder), argv, exports(self._shells.environment()))
-        self.deliver(folder, {**files, START: text}, ["true"])
+        self.upload_and_run(folder, {**files, START: text}, ["true"])
         command = f"exec /bin/sh {shlex.quote(f'{folder}/{START}')}"
         return master.terminal_argv(command)
 
-    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+    def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         link = self.connection.standing()
         if link is not None:
-            self._carry(link, sock, host, port, answered)
+            self._connect_via(link, sock, host, port, answered)
             return
 
         def open_first() -> None:
             by = self.connection.last()
-            wait_for(partial(self._carry, by, sock, host, port))
+            wait_connected(partial(self._connect_via, by, sock, host, port))
 
-        call_back(open_first, answered)
+        connect_in_thread(open_first, answered)
 
-    def _carry(
+    def _connect_via(
         self, by: Master, sock: socket.socket, host: str, port: int, answered: Answered
     ) -> None:
         before = by.log_bytes()
 
-        def on_carried(problem: BaseException | None) -> None:
+        def on_connected(problem: BaseException | None) -> None:
             if problem is None:
                 answered(None)
             elif isinstance(problem, TimeoutError):
-                call_back(late, answered)
+                connect_in_thread(late, answered)
             elif isinstance(problem, RefusedError):
                 answered(self._refusal(by.log(before), f"{host}:{port}"))
             else:
@@ -266,19 +266,19 @@ class SshTransport:
             gateway = self.connection.hops[-1].label
             raise ForwardError(f"{host}:{port} did not answer {gateway} in time.")
 
-        by.carry(sock, host, port, _CARRY_S, on_carried)
+        by.connect(sock, host, port, _CONNECT_S, on_connected)
 
     def _refusal(self, said: str, target: str) -> ForwardError:
         gateway = self.connection.hops[-1].label
         if "administratively prohibited" in said:
             return ForwardError(
-                f"{gateway} forwards no ports.",
+                f"{gateway} does not forward ports.",
                 hint="Its administrators allow it (AllowTcpForwarding, "
                 "PermitOpen), or choose another route.",
                 detail=shown(said) or None,
             )
         return ForwardError(
-            f"{target} cannot be reached from {gateway}.",
+            f"Cannot reach {target} from {gateway}.",
             detail=shown(said) or None,
         )
 
@@ -289,10 +289,81 @@ class SshTransport:
     # --- ending ---
 
     def close(self) -> None:
-        """Close the shells; the connection stays as it is: it belongs to its maker."""
+        """Close the shells; the connection stays open and belongs to its creator."""
         self._follow.close()
         self._shells.close()
 
 
 def _private(name: str, flags: int) -> int:
     return os.open(name, flags, 0o600)
+
+
+_MISSING = (b"no such file", b"not a directory", b"nonexistent directory")
+"""ENOENT and ENOTDIR in the words of the shells, in lower case."""
+_NO_FILE = 71
+"""An exit status that neither `head` nor `tail` uses."""
+
+
+def read_script(span: Span) -> bytes:
+    """Return a script that opens the file itself, which bypasses the attribute cache of NFS. Other
+    kinds are not opened: a pipe would block."""
+    path = quote_path(span.path)
+    limit = limits.FILE_BYTES + 1 if span.limit is None else span.limit
+    parts = []
+    if span.offset < 0:
+        parts.append(b"tail -c %d" % -span.offset)
+    elif span.offset > 0:
+        parts.append(b"tail -c +%d" % (span.offset + 1))
+    parts.append(b"head -c %d" % limit)
+    command = b" | ".join(parts)
+    if len(parts) < 2:
+        command = b"exec " + command
+    return (
+        b"( if [ -e %b ] && [ ! -f %b ]; then exit %d; fi; exec <%b || exit 1; %b ) "
+        b"2>&4 4>&-; _m $?" % (path, path, _NO_FILE, path, command)
+    )
+
+
+def most_read(spans: Sequence[Span]) -> int:
+    """Return the most bytes that the answer of any of them can have."""
+    sizes = [limits.FILE_BYTES if span.limit is None else span.limit for span in spans]
+    return max(sizes, default=0) + limits.WORDS_BYTES
+
+
+def read_answer(span: Span, answer: ShellAnswer) -> bytes | None:
+    """Return the content; None: no such file. FileAccessError."""
+    if answer.status == "0" and not answer.stderr:
+        if span.limit is None and len(answer.stdout) > limits.FILE_BYTES:
+            raise limits.too_large(span.path, limits.FILE_BYTES)
+        return answer.stdout
+    if answer.status == str(_NO_FILE):
+        raise limits.no_file(span.path)
+    said = answer.stderr.replace(raw(span.path), b"").lower()
+    if any(words in said for words in _MISSING):
+        return None
+    words = answer.stderr.decode(errors="replace").strip()
+    raise FileAccessError(f"Cannot read {span.path} on the cluster.", detail=words or None)
+
+
+def exists_script(path: PurePosixPath) -> bytes:
+    return b"[ -e %b ]; _m $?" % quote_path(path)
+
+
+def listing_script(folder: PurePosixPath) -> bytes:
+    """Return a script that prints each name and a slash. It needs GNU find."""
+    find = b"find . -mindepth 1 -maxdepth 1 -printf '%f/' 2>/dev/null"
+    return b"( cd %b 2>/dev/null && %b ); _m 0" % (quote_path(folder), find)
+
+
+def listing_answer(answer: ShellAnswer) -> list[str]:
+    names = []
+    for name in answer.stdout.split(b"/")[:-1]:
+        try:
+            names.append(name.decode())
+        except UnicodeDecodeError:
+            continue  # it can be neither shown nor requested
+    return sorted(names)
+
+
+def remove_script(paths: Sequence[PurePosixPath]) -> bytes:
+    return b"rm -rf %b; _m 0" % b" ".join(map(quote_path, paths))

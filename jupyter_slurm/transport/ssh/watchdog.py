@@ -1,7 +1,7 @@
-"""Looks after an open connection: is it still answered, and if not, what then.
+"""The watchdog of an open connection: checks that it answers, and reconnects.
 
-One thread a connection, which mostly sleeps until the connection's own thread ends. Knows times;
-what is done about a loss is in `connection.py`.
+One thread per connection, which mostly sleeps until the connection ends. `connection.py` acts on a
+loss.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 _INTERVAL_S = 15.0
 _PING_S = 3.0
 _STEP_S = 1.0
-"""It looks up that often whether the machine has slept, or somebody found the line silent."""
+"""Seconds between checks for sleep of this machine and for a silent connection."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _SLEPT_S = 2.0
-"""Time that passed for the world but not for this process, from which on it is called sleep."""
+"""Seconds of clock difference from which on the machine counts as having slept."""
 _PATIENCE_S = 180.0
-"""A connection that does not answer is not given up so long, where coming back takes a person:
-most networks are back sooner, and TCP then goes on."""
+"""Seconds before a silent connection is given up if a reconnect needs the user: most networks are
+back sooner, and TCP then continues."""
 _SILENT_INTERVAL_S = 2.0
 
 
@@ -43,7 +43,7 @@ class Watchdog:
 
     @property
     def silent(self) -> bool:
-        """Tell whether it does not answer, and is not given up yet."""
+        """Return whether it does not answer but is not given up yet."""
         return self._silent_since is not None
 
     def start(self) -> None:
@@ -59,7 +59,7 @@ class Watchdog:
             self._wake.notify_all()
 
     def dismiss(self) -> threading.Thread | None:
-        """Return the watching thread, which ends soon; the next `start` begins another."""
+        """Return the watching thread, which ends soon; the next `start` creates another."""
         with self._wake:
             self._silent_since = None
             thread, self._thread = self._thread, None
@@ -79,8 +79,8 @@ class Watchdog:
                     self._look()
 
     def look(self) -> None:
-        """Ping the hops, and give up those that do not answer. One thread at a time: others wait
-        for what it finds."""
+        """Ping the hops, and give up those that do not answer. One thread at a time; others wait
+        for its result."""
         began = time.monotonic()
         with self._looking:
             if self._looked_at < began:
@@ -104,7 +104,7 @@ class Watchdog:
         if round_trip_s is None:
             dead = next((i for i, one in enumerate(outer) if one.ping(_PING_S) is None), dead)
             if outer and dead == len(outer):
-                # Once more: the line to them all may have healed since it was asked.
+                # Once more: the network may have recovered meanwhile.
                 round_trip_s = last.ping(_PING_S)
         if round_trip_s is None:
             self._judge(links, dead)
@@ -119,9 +119,9 @@ class Watchdog:
         return _skew_s() - self._skew > _SLEPT_S
 
     def _judge(self, links: tuple[Master, ...], dead: int) -> None:
-        """Judge these links, of which `dead` does not answer, or has ended."""
+        """Judge these links; link `dead` does not answer or has ended."""
         if self._connection.links[: dead + 1] != links[: dead + 1]:
-            return  # closed meanwhile, and perhaps opened anew
+            return  # closed meanwhile, perhaps reopened
         label = links[dead].hop.label
         ended = not links[dead].alive
         now = time.monotonic()
@@ -134,7 +134,7 @@ class Watchdog:
         sentence = (
             f"The connection to {label} was lost."
             if ended
-            else f"The connection to {label} was given up: it no longer answers."
+            else f"The connection to {label} was closed because it no longer answers."
         )
         self._connection.lose(links[dead], _problem(sentence))
 
@@ -163,7 +163,7 @@ class Watchdog:
             return False
 
     def _sleep(self) -> None:
-        """Sleep until it is time to look, or the connection has ended; then look."""
+        """Sleep until the next check is due or the connection has ended; then check."""
         links = self._connection.links
         if not links:
             return
@@ -194,11 +194,11 @@ class Watchdog:
         try:
             self._connection.come_back()
         except JupyterSlurmError:
-            return  # it is the connection's `problem` now
+            return  # the connection has it as its `problem`
 
 
 def _skew_s() -> float:
-    """Return how long this machine has slept since its start (Linux; 0 where not counted)."""
+    """Return how long this machine has slept since its start (Linux; else 0)."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return 0.0
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()

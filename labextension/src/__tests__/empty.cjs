@@ -1,1 +1,2 @@
-module.exports = {};
+// Stands for style sheets and icons.
+module.exports = '<svg xmlns="http://www.w3.org/2000/svg"/>';

@@ -1,15 +1,15 @@
-// Fakes for tests: a job, and a model whose news a test makes up.
+// Fakes for tests: a job, and a model that tests change.
 import { Signal } from '@lumino/signaling';
 import type { Freshness, ISlurmModel } from '../tokens';
-import type { Action, Cluster, Connection, Job, QueueEntry } from '../wire';
+import type { Cluster, Connection, Job, ListedJob, Row } from '../wire';
 
 export const NOW_S = 1_790_000_000;
 
 type Own<T> = T extends unknown ? Partial<T> : never;
-/** Of a job of one kind, as many as are told. */
+/** Some fields of a job of one kind. */
 export type Fields = Own<Job>;
 
-/** What only jobs of a kind have. */
+/** Fields of one kind of job. */
 const OWN = {
   cell: {
     names_out: [],
@@ -80,6 +80,14 @@ export function job(fields: Fields = {}): Job {
   } as Job;
 }
 
+/** A job that only Slurm lists. */
+export function listed(slurm_id: string, fields: Partial<ListedJob> = {}): ListedJob {
+  return {
+    ...{ kind: 'listed', cluster: 'arandu', name: `job ${slurm_id}`, state: 'RUNNING', mine: true },
+    ...{ slurm_id, user: 'ana', partition: 'p', ...fields }
+  };
+}
+
 export function connection(fields: Partial<Connection> = {}): Connection {
   return {
     cluster: 'arandu',
@@ -93,24 +101,27 @@ export function connection(fields: Partial<Connection> = {}): Connection {
   };
 }
 
-/** It is told what there is, and says so to whoever listens. */
+/** A model whose jobs a test sets. */
 export class FakeModel implements ISlurmModel {
   clusters: readonly Cluster[] = [];
   hasNoCluster = false;
   connections: ReadonlyMap<string, Connection> = new Map();
   readonly jobs = new Map<string, Job>();
-  actions: readonly Action[] = [];
   freshness: Freshness = { asOf: null, problem: null };
   readonly changed = new Signal<this, void>(this);
   readonly stateChanged = new Signal<this, { job: Job; before: Job['state'] }>(this);
-  listed: readonly QueueEntry[] = [];
-  listsAll = true;
-  readonly listedChanged = new Signal<this, void>(this);
+  /** This user's other jobs. */
+  listed: readonly ListedJob[] = [];
+  queues: ReadonlyMap<string, Freshness> = new Map();
   watchers: { background: boolean }[] = [];
   /** The ids of jobs that are watched one by one. */
   seen: string[] = [];
 
-  /** News of a job. */
+  get rows(): readonly Row[] {
+    return [...this.jobs.values(), ...this.listed];
+  }
+
+  /** Add or change a job. */
   put(news: Job): void {
     const before = this.jobs.get(news.id);
     this.jobs.set(news.id, news);
@@ -150,6 +161,10 @@ export class FakeModel implements ISlurmModel {
 
   isSeen(id: string): boolean {
     return this.seen.includes(id);
+  }
+
+  look(): ReturnType<ISlurmModel['look']> {
+    return { isDisposed: false, dispose: () => undefined };
   }
 
   readonly queue = unused;

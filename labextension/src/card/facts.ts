@@ -1,12 +1,10 @@
-// What a card says of a job, as words: what matters now, a line of facts, and sentences that a
-// person should read.
-// Pure: a job and what time it is -> text. How it looks is view.tsx's.
+// The words of a card and of the head of a job's panel: labelled facts, and notes. Pure: a job and
+// the time -> text.
 import { endsOf, SOON_S } from '../ends';
 import { duration, isFinal, memory, moment, sessionOf, stateWord, visible } from '../format';
-import { together } from '../language';
+import { dotted, listed, together } from '../language';
 import { stepOf } from '../labs/words';
 import { toldBeside } from '../messages';
-import { rowOfJob } from '../sidebar/rows';
 import { matters } from '../sidebar/words';
 import { progress } from '../tasks';
 import type { Freshness } from '../tokens';
@@ -17,87 +15,92 @@ import { howItEnded } from './ended';
 const ERASED_SOON_S = 14 * 24 * 3600;
 
 export interface Note {
-  /** `bad`: it went wrong; `look`: worth a look; `plain`: good to know. */
+  /** `bad`: a failure; `look`: a warning; `plain`: information. */
   tone: 'bad' | 'look' | 'plain';
   text: string;
 }
 
-/** `123 on arandu`. */
-export function place(job: Job): string {
-  return trans.__('%1 on %2', job.slurm_id ?? job.id, visible(job.cluster));
+/** A fact with its label. */
+export type Fact = readonly [label: string, value: string];
+
+/** `Job 123 · arandu · gpu`. */
+export function place({ slurm_id, id, cluster, partition }: Job): string {
+  return dotted([trans.__('Job %1', slurm_id ?? id), visible(cluster), visible(partition ?? '')]);
 }
 
-/** Beside the state's word: what is left, why it waits and until when, how it ended. */
+/** Text beside the state: time left, reason and start, or the cause of its end. */
 export function now(job: Job, nowS: number): string[] {
-  const known = [howItEnded(job), ...matters(rowOfJob(job), nowS).split(' · ')];
+  const known = [howItEnded(job), ...matters(job, nowS).split(' · ')];
   const word = stateWord(job.state);
   return known.map(visible).filter(part => part !== '' && part !== word);
 }
 
-/** Returns the counts of an array that waits; in any other state `time` has them. */
+/** Counts of a waiting array; in other states `times` has them. */
 export function waiting(job: Job): string[] {
   return job.state === 'PENDING' ? progress(job) : [];
 }
 
-/** Where it runs and with what, and what it has used. */
-export function facts(job: Job): string[] {
-  const where = job.nodes.map(visible).join(', ') || visible(job.partition ?? '');
+/** Resources of the job, and once it has ended what it used. */
+export function facts(job: Job): Fact[] {
+  const { nodes, gpus, image, runtime, python, usage } = job;
+  return filled([
+    [nodes.length > 1 ? trans.__('Nodes') : trans.__('Node'), nodes.map(visible).join(', ')],
+    [trans.__('GPUs'), gpus > 0 ? String(gpus) : ''],
+    [trans.__('Image'), image === null ? '' : `${visible(image)} (${runtime})`],
+    // An image has its own Python.
+    ['Python', image === null && python !== null ? python.join('.') : ''],
+    ...(isFinal(job.state) && usage !== null ? used(usage) : [])
+  ]);
+}
+
+/** Progress, times and end of the job; the account and the attempt that it runs for. */
+export function times(job: Job, nowS: number): Fact[] {
+  const { account, restarts, why } = job;
+  return filled([
+    [trans.__('Tasks'), listed(progress(job))],
+    ...spans(job, nowS),
+    [trans.__('Reason'), why === null ? howItEnded(job) : ''], // else a note says it
+    [trans.__('Account'), visible(account ?? '')],
+    [trans.__('Attempt'), restarts > 0 ? String(restarts + 1) : '']
+  ]);
+}
+
+function spans(job: Job, nowS: number): Fact[] {
+  const { started_s, ended_s, limit_s, start_estimate_s: startS } = job;
+  const over = isFinal(job.state);
+  const ended: Fact = [trans.__('Ended'), over ? moment(ended_s ?? job.state_since_s, nowS) : ''];
+  if (started_s !== null) {
+    const passed = duration((ended_s ?? nowS) - started_s);
+    if (over) {
+      return [[trans.__('Ran'), passed], ended];
+    }
+    // The limit of an array is each task's.
+    const isArray = Object.keys(job.tasks).length > 0;
+    const limit = limit_s ? trans.__('%1 of %2', passed, duration(limit_s)) : passed;
+    return [[trans.__('Running'), isArray ? '' : limit]];
+  }
+  return over
+    ? [ended]
+    : [
+        [trans.__('Waiting'), duration(nowS - (job.submitted_s ?? job.created_s))],
+        [trans.__('Starts'), startS !== null && startS > nowS ? `~${moment(startS, nowS)}` : '']
+      ];
+}
+
+function used({ peak_memory_mib: peak, memory_mib: asked, cpu_s, cpus, elapsed_s }: Usage): Fact[] {
+  const of = asked === null ? '' : ` / ${memory(asked)}`;
+  const share = cpu_s !== null && cpus && elapsed_s ? cpu_s / (cpus * elapsed_s) : null;
   return [
-    where,
-    job.gpus > 0 ? trans._n('%1 GPU', '%1 GPUs', job.gpus) : '',
-    job.image === null ? '' : `${visible(job.image)} (${job.runtime})`,
-    // Of an image it is the image's, so only of the node's it has to be said.
-    job.image === null && job.python !== null ? `Python ${job.python.join('.')}` : '',
-    ...(isFinal(job.state) && job.usage !== null ? used(job.usage) : [])
-  ].filter(part => part !== '');
+    [trans.__('Peak memory'), peak === null ? '' : `${memory(peak)}${of}`],
+    [trans.__('CPU'), share === null ? '' : `${Math.round(100 * share)} %`]
+  ];
 }
 
-/** How far an array is, how long it has run or waited, and how it ended. */
-export function time(job: Job, nowS: number): string[] {
-  const ended = job.why === null ? howItEnded(job) : ''; // else a sentence says it
-  return [...progress(job), span(job, nowS), ended].filter(part => part !== '');
+function filled(all: readonly Fact[]): Fact[] {
+  return all.filter(([, value]) => value !== '');
 }
 
-function span(job: Job, nowS: number): string {
-  if (job.started_s !== null) {
-    const passed = duration((job.ended_s ?? nowS) - job.started_s);
-    if (isFinal(job.state)) {
-      return trans.__('ran for %1, ended %2', passed, moment(job.ended_s ?? nowS, nowS));
-    }
-    if (Object.keys(job.tasks).length > 0) {
-      return ''; // the limit is each task's
-    }
-    return job.limit_s ? trans.__('%1 of %2', passed, duration(job.limit_s)) : passed;
-  }
-  if (isFinal(job.state)) {
-    return trans.__('ended %1', moment(job.ended_s ?? job.state_since_s, nowS));
-  }
-  const waits = trans.__('for %1', duration(nowS - (job.submitted_s ?? job.created_s)));
-  if (job.start_estimate_s === null || job.start_estimate_s <= nowS) {
-    return waits;
-  }
-  const starts = trans.__('starts ~%1', moment(job.start_estimate_s, nowS));
-  return `${waits} · ${starts}`;
-}
-
-function used(usage: Usage): string[] {
-  const { peak_memory_mib: peak, memory_mib: asked, cpu_s, cpus, elapsed_s } = usage;
-  const parts: string[] = [];
-  if (peak !== null) {
-    parts.push(
-      asked === null
-        ? trans.__('%1 of memory', memory(peak))
-        : trans.__('%1 of %2 of memory', memory(peak), memory(asked))
-    );
-  }
-  if (cpu_s !== null && cpus && elapsed_s) {
-    const share = Math.round((100 * cpu_s) / (cpus * elapsed_s));
-    parts.push(trans._n('%2 %% of %1 CPU', '%2 %% of %1 CPUs', cpus, share));
-  }
-  return parts;
-}
-
-/** What a person should read beside the rest, the most urgent first. */
+/** Sentences about the job, the most urgent first. */
 export function notes(
   job: Job,
   freshness: Freshness,
@@ -115,14 +118,14 @@ export function notes(
     over && job.inferred
       ? note(
           'look',
-          trans.__('The end was concluded from traces: neither the job nor Slurm said it.')
+          trans.__('Inferred from traces: neither the job nor Slurm reported how it ended.')
         )
       : null
   ];
   return all.filter(one => one !== null);
 }
 
-/** How to fetch the output of an ended job in a notebook; null: there is none to fetch. */
+/** The command that fetches the output of an ended job; null: nothing to fetch. */
 export function attaching(job: Job): Note | null {
   const { id, state, kind, delivered, started_s } = job;
   const neverRan = started_s === null && (state === 'CANCELLED' || state === 'REJECTED');
@@ -150,14 +153,17 @@ function asked(job: Job, nowS: number): (Note | null)[] {
   }
   const at = moment(job.cancel_requested_s, nowS);
   return [
-    note('plain', trans.__('It was asked to end at %1.', at)),
+    note('plain', trans.__('Cancellation requested at %1.', at)),
     sessionOf(job) === null
       ? null
-      : note('look', trans.__('Asked again, its process ends, and what the session holds is lost.'))
+      : note(
+          'look',
+          trans.__('Cancelling again ends the process and loses the variables of the session.')
+        )
   ];
 }
 
-/** Until when the site keeps the files of a job that has ended, once that is near. */
+/** The date when the site deletes the job's files, if near. */
 function erased(job: Job, nowS: number): Note | null {
   if (job.erased_s === null || job.erased_s - nowS > ERASED_SOON_S) {
     return null;
@@ -165,14 +171,14 @@ function erased(job: Job, nowS: number): Note | null {
   return note(
     'look',
     trans.__(
-      'The site keeps its files until %1; %2 copies them to this machine.',
+      'The site deletes the files of this job on %1. Copy them to this machine: %2',
       moment(job.erased_s, nowS),
       `\`%slurm pull ${visible(job.job_dir)}\``
     )
   );
 }
 
-/** How far a lab is, and what is left of what ends by itself; near a session's end in its cells, too. */
+/** Progress of a lab, and the end of a lab, kernel or session; near it also in a session's cells. */
 function left(job: Job, nowS: number): (Note | null)[] {
   const leftS = (endsOf(job) ?? Infinity) - nowS;
   return [
@@ -187,25 +193,25 @@ function left(job: Job, nowS: number): (Note | null)[] {
 function endsSoon({ kind }: Job, left: string): string {
   switch (kind) {
     case 'lab':
-      return trans.__('The lab ends in %1: save what is open in it.', left);
+      return trans.__('The lab ends in %1. Save your work.', left);
     case 'kernel':
-      return trans.__('The kernel ends in %1; its variables are lost then.', left);
+      return trans.__('The kernel ends in %1 and loses its variables.', left);
     default:
-      return trans.__('The session ends in %1; what it holds is lost then.', left);
+      return trans.__('The session ends in %1 and loses its variables.', left);
   }
 }
 
 function endsIdle(job: LabJob | KernelJob | SessionJob, limit: string, nowS: number): string {
   switch (job.kind) {
     case 'lab':
-      return trans.__('It ends after %1 in which nobody uses it.', limit);
+      return trans.__('Shuts down after %1 without activity.', limit);
     case 'kernel':
-      return trans.__('It ends after %1 in which nobody is connected.', limit);
+      return trans.__('Shuts down after %1 without a connection.', limit);
     case 'session':
       return job.idle_since_s === null
-        ? trans.__('It ends after %1 without a cell.', limit)
+        ? trans.__('Shuts down after %1 idle.', limit)
         : trans.__(
-            'It ends after %1 without a cell; it is idle for %2.',
+            'Shuts down after %1 idle (idle for %2).',
             limit,
             duration(nowS - job.idle_since_s)
           );
@@ -215,10 +221,10 @@ function endsIdle(job: LabJob | KernelJob | SessionJob, limit: string, nowS: num
 function moving(transfer: Transfer): string {
   const { bytes, bytes_done: done } = transfer;
   const part = bytes ? `${Math.floor((100 * done) / bytes)} %` : memory(done / 1_048_576);
-  return trans.__('%1 goes to the cluster: %2', visible(transfer.local), part);
+  return trans.__('Copying %1 to the cluster: %2', visible(transfer.local), part);
 }
 
-/** Why what is shown may be old, and since when. */
+/** The reason and age of a state that may be old. */
 function doubt(
   job: Job,
   freshness: Freshness,
@@ -240,7 +246,7 @@ function old(sinceS: number | null, why: string, nowS: number): Note {
     tone: 'look',
     text:
       sinceS === null
-        ? trans.__('Nothing newer is known: %1', why)
-        : trans.__('Nothing newer is known since %1: %2', moment(sinceS, nowS), why)
+        ? trans.__('Showing the last known state: %1', why)
+        : trans.__('Last update %1. %2', moment(sinceS, nowS), why)
   };
 }

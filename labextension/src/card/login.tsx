@@ -1,5 +1,5 @@
-// What a cell shows whose remote kernel needs a login: that, and the button for it. The bundle in
-// the notebook names a cluster and no more; what is shown of that comes from the model.
+// The request for a login below a cell of a remote kernel. The bundle in the notebook names a cluster;
+// its state comes from the model.
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
@@ -14,7 +14,7 @@ const NeedsLogin = later(async () => (await import('./saved')).NeedsLogin);
 
 export const LOGIN_MIME = 'application/vnd.jupyter-slurm.login+json';
 
-/** Which cluster a bundle names; null: it is none of ours, whatever it may hold. */
+/** The cluster that a bundle names; null: not a bundle of ours. */
 function clusterNamed(bundle: unknown): string | null {
   const { v, cluster } = Object(bundle) as Record<string, unknown>;
   return v === 1 && typeof cluster === 'string' ? cluster : null;
@@ -45,14 +45,12 @@ export class LoginNotice extends ModelWidget implements IRenderMime.IRenderer {
     const { model, cluster } = this;
     const connection = cluster === null ? undefined : model.connections.get(cluster);
     if (cluster === null || connection === undefined) {
-      const sentence = trans.__('Saved state:');
+      const sentence = trans.__('This cluster is no longer known here. This is the saved state.');
       return <Saved sentence={sentence} saved={this.saved} />;
     }
     const name = visible(cluster);
     if (isOpen(connection)) {
-      return (
-        <Saved sentence={trans.__('%1 is connected; this goes on by itself.', name)} saved="" />
-      );
+      return <Saved sentence={trans.__('%1 is connected. This continues now.', name)} saved="" />;
     }
     return (
       <NeedsLogin

@@ -1,19 +1,18 @@
-// Whether a cell may lack output of its job, since the page was loaded again meanwhile, say. How it
-// is brought is showing.ts's. Pure but for what the cell's run says of itself.
+// Tells whether a cell may lack output of its job, as after a reload. showing.ts fetches it.
 import { isFinal } from '../format';
 import { isCode, runOf, type Place } from '../submit/place';
 import type { Job } from '../wire';
 
-/** In such a cell all output is the job's: nothing of the user's own is replaced. */
+/** In such a cell all output is the job's. */
 const OF_A_JOB = /^\s*%%(?:slurm|sbatch)\b|^\s*%slurm[ \t]+(?:attach|run)\b[^\n]*\s*$/;
 const WITH_OUTPUT: readonly Job['kind'][] = ['cell', 'program', 'script'];
 
-/** `place`: a cell without the word of the kernel that it has all. */
+/** `place`: a cell that the kernel has not called complete. */
 export function isMissing(job: Job, place: Place): boolean {
   return (
     isFinal(job.state) &&
     job.state !== 'REJECTED' &&
-    // Of a short batch script it is not known when it began.
+    // The start of a short batch script may be unknown.
     (job.started_s !== null || job.state !== 'CANCELLED') &&
     WITH_OUTPUT.includes(job.kind) &&
     OF_A_JOB.test(place.cell.model.sharedModel.getSource()) &&

@@ -1,5 +1,4 @@
-// The plugin that shows the job, or the cluster that needs a login, which a cell's output names; how
-// is told in the files beside it.
+// The plugin that renders the job, or the request for a login, that a cell's output names.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
@@ -7,7 +6,7 @@ import { ISlurmModel } from '../tokens';
 import { LOGIN_MIME, LoginNotice } from './login';
 import { JobCard, MIME } from './renderer';
 
-/** Before text/html (50): the bundle's own HTML is for those who have no renderer. */
+/** Before text/html (50), which is for front ends without this renderer. */
 const RANK = 0;
 
 export const plugin: JupyterFrontEndPlugin<void> = {
@@ -22,7 +21,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     rendermime: IRenderMimeRegistry,
     notebooks: INotebookTracker | null
   ) => {
-    // They show nothing that the notebook says but as text.
+    // Text of the notebook is shown as text only.
     const safe = true;
     rendermime.addFactory(
       {

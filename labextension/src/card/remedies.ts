@@ -1,8 +1,7 @@
-// What is to be done about a job, as buttons of its card: one click, and no other place to go to.
+// The remedies of a job, as buttons of its card.
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
-import { isFinal, visible } from '../format';
-import { rowOfJob } from '../sidebar/rows';
+import { isFinal, isHeld, visible } from '../format';
 import { CommandIDs } from '../tokens';
 import { trans } from '../translation';
 import type { Connection, Job } from '../wire';
@@ -40,7 +39,7 @@ export function remediesOf(
         ]
       : []),
     ...(isHeldByUser(job)
-      ? [by(trans.__('Release'), trans.__('Let it start again'), CommandIDs.release, { id })]
+      ? [by(trans.__('Release'), trans.__('Release the job'), CommandIDs.release, { id })]
       : []),
     ...(canRepeat
       ? [
@@ -61,20 +60,20 @@ function needsLogin(job: Job, connection: Connection | undefined): boolean {
   );
 }
 
-/** Slurm lets go what an administrator holds only for that one. */
+/** Only an administrator can release what an administrator holds. */
 export function isHeldByUser(job: Job): boolean {
-  return rowOfJob(job).held && job.reason !== 'JobHeldAdmin';
+  return isHeld(job.state, job.reason) && job.reason !== 'JobHeldAdmin';
 }
 
 const MIB_OF_GIB = 1024;
 
-/** The option that the same job would need to get through; null: more of nothing helps. */
+/** The option that the job needs more of; null: none. */
 export function more(job: Job): { option: 'mem' | 'time'; value: string } | null {
   if (job.kind !== 'cell' || job.session !== null) {
     return null;
   }
   const asked = job.usage?.memory_mib ?? null;
-  // Slurm counts the memory of all nodes, and --mem is that of one.
+  // Slurm counts the memory of all nodes; --mem is for one.
   if (job.state === 'OUT_OF_MEMORY' && asked !== null && job.nodes.length === 1) {
     const wanted = asked * 1.5;
     const value =
@@ -87,7 +86,7 @@ export function more(job: Job): { option: 'mem' | 'time'; value: string } | null
   return null;
 }
 
-/** As Slurm reads it. */
+/** The format of --time. */
 function timeOf(seconds: number): string {
   const minutes = Math.ceil(seconds / 60);
   const two = (part: number): string => String(part).padStart(2, '0');

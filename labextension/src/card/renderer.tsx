@@ -1,5 +1,5 @@
-// The output of a cell that is a job, as a widget: the bundle in the notebook names a job, and
-// everything that is shown of it comes from the model. What it looks like is view.tsx's.
+// The output of a cell that is a job, as a widget. The bundle in the notebook names a job; what is
+// shown of it comes from the model. The view is view.tsx's.
 import type { INotebookTracker } from '@jupyterlab/notebook';
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { CommandRegistry } from '@lumino/commands';
@@ -18,16 +18,16 @@ export const MIME = 'application/vnd.jupyter-slurm.job+json';
 const Saved = later(async () => (await import('./saved')).Saved);
 const JobCardView = later(async () => (await import('./view')).JobCardView);
 
-/** A card is there before the news of its job: so long it says that it looks for it. */
+/** Time to wait for the first news of a job. */
 const LOOK_MS = 3_000;
 
-/** Which job a bundle names; null: it is none of ours, whatever it may hold. */
+/** The job that a bundle names; null: not a bundle of ours. */
 export function jobNamed(bundle: unknown): string | null {
   const { v, id } = Object(bundle) as Record<string, unknown>;
   return v === 1 && typeof id === 'string' && /^[a-z2-7]{8}$/.test(id) ? id : null;
 }
 
-/** Tells whether the cell has all output of the job, by the kernel's word. */
+/** Tells whether the kernel says that the cell has all output. */
 function isComplete(bundle: unknown): boolean {
   return (Object(bundle) as Record<string, unknown>).complete === true;
 }
@@ -36,12 +36,12 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
   private jobId: string | null = null;
   private saved = '';
   private isComplete = false;
-  /** The job whose outcome the agent knows to be here. */
+  /** The job whose outcome is acknowledged to the agent. */
   private acknowledged: string | null = null;
   private news: JobNews | null = null;
   private watched: IDisposable | null = null;
   private looking = 0;
-  /** The job that was looked for in vain: who comes back to the card is not kept waiting again. */
+  /** The job that was not found; it is not waited for again. */
   private missed: string | null = null;
 
   constructor(
@@ -83,10 +83,8 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
     return panel === undefined || cell === undefined ? null : { panel, cell };
   }
 
-  /**
-   * Tells the agent that the notebook has the job's outcome, so that the cell, run again, is
-   * another job. An error comes behind the card, so the end of the run is waited for.
-   */
+  /** Acknowledge the outcome after the run: an error arrives after the card. Then the cell, run again,
+   * is another job. */
   private async acknowledge(): Promise<void> {
     const job = this.job();
     if (!this.isComplete || job?.delivered !== false || this.acknowledged === job.id) {
@@ -97,7 +95,7 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
       await runOf(this.place())?.done;
       await this.model.call('delivered', { job_id: job.id });
     } catch {
-      this.acknowledged = null; // the run was cut short, or the server is away: with the next news
+      this.acknowledged = null; // retried with the next news
     }
   }
 
@@ -105,15 +103,15 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
     return this.jobId === null ? undefined : this.model.jobs.get(this.jobId);
   }
 
-  /** Instead of the card of a job that is not known. */
+  /** Why there is no live card. */
   private sentence(looks: boolean): string {
     if (this.jobId === null || !looks) {
-      return trans.__('This job is not tracked here. Saved state:');
+      return trans.__('This job is no longer tracked here. This is its saved state.');
     }
     const { problem } = this.model.freshness;
     return problem === null
       ? trans.__('Looking for job %1…', this.jobId)
-      : trans.__('Nothing is known of job %1 yet: %2', this.jobId, problem.message);
+      : trans.__('Job %1 is unknown so far: %2', this.jobId, problem.message);
   }
 
   protected override look(): void {

@@ -1,12 +1,13 @@
-// The text in place of a card, for a job or cluster that is not known and for a cluster that needs
-// a login.
+// What stands in place of a card: the saved text of a job or cluster that is unknown here, or a
+// request to log in.
 import type { JSX } from 'react';
 import { visible } from '../format';
-import '../../style/card.css';
+import { Marked } from '../marked';
 import { trans } from '../translation';
+import '../../style/card.css';
 
 interface SavedProps {
-  /** The text about the job, shown instead of its card. */
+  /** Why there is no live card. */
   sentence: string;
   /** The plain text saved in the notebook; '': none. */
   saved: string;
@@ -15,17 +16,26 @@ interface SavedProps {
 /** The longest text of a card, in characters. */
 const MOST_SAVED = 16 * 1024;
 
-/** Shows what the notebook says of a job that is not known, and says that this is all. */
+/** A card without buttons, from the text in the notebook: state and name, facts, and notes. */
 export function Saved({ sentence, saved }: SavedProps): JSX.Element {
+  const [title = '', facts = '', ...notes] = saved.slice(0, MOST_SAVED).split('\n').map(visible);
   return (
-    <div className="jp-slurm jp-slurm-Card" data-tone="ended">
-      <p className="jp-slurm-CardNote">{sentence}</p>
+    <section className="jp-slurm jp-slurm-Card" data-tone="ended" data-saved={saved !== ''}>
       {saved === '' ? null : (
-        <pre className="jp-slurm-Saved">
-          {saved.slice(0, MOST_SAVED).split('\n').map(visible).join('\n')}
-        </pre>
+        <>
+          <div className="jp-slurm-CardHead">
+            <bdi className="jp-slurm-CardTitle">{title}</bdi>
+          </div>
+          <p className="jp-slurm-Facts">{facts.trim()}</p>
+          {notes.map((note, at) => (
+            <p key={at} className="jp-slurm-CardNote">
+              <Marked text={note.trim()} />
+            </p>
+          ))}
+        </>
       )}
-    </div>
+      <p className="jp-slurm-CardNote">{sentence}</p>
+    </section>
   );
 }
 
@@ -40,7 +50,7 @@ export function NeedsLogin({ cluster, connect }: LoginProps): JSX.Element {
     <section className="jp-slurm jp-slurm-Card" data-tone="waiting">
       <p className="jp-slurm-CardNote" data-tone="look">
         <span aria-hidden="true">⚠ </span>
-        <span>{trans.__('%1 needs a login. This goes on by itself after it.', cluster)}</span>
+        <span>{trans.__('%1 needs a login, then this continues.', cluster)}</span>
       </p>
       <button
         className="jp-slurm-Button"

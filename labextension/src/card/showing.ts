@@ -1,9 +1,9 @@
-// The output of a job brought into a cell that lacks some of it, by the kernel.
+// Fetches a job's output into a cell that lacks some of it, through the kernel.
 import { LOAD } from '../submit/cell';
 import { isKnown, kernelOf } from '../submit/notebook';
 import { isCode, type Place } from '../submit/place';
 
-/** Replaces the output of the cell by all that the job has written; its variables come, too. */
+/** Replace the cell's output by all output of the job; fetch its variables, too. */
 export async function showAll({ panel, cell }: Place, jobId: string): Promise<void> {
   const kernel = await kernelOf(panel);
   if (!(await isKnown(kernel))) {

@@ -1,4 +1,4 @@
-// The last lines of a job's output, as plain text, live while they are shown.
+// The last lines of a job's output as plain text, live.
 import { useCallback, useLayoutEffect, useRef, useState, type JSX } from 'react';
 import { useResting } from '../grid/feed';
 import type { ISlurmModel } from '../tokens';
@@ -7,12 +7,12 @@ import type { LogChunk } from '../wire';
 import { asTerminal, plain } from '../job/terminal';
 
 const LINES = 200;
-/** A line has no end, perhaps. */
+/** A line may be endless. */
 const CHARACTERS = 100_000;
 interface Props {
   model: ISlurmModel;
   jobId: string;
-  /** Opens the job's own view, which has all. */
+  /** Open the job's panel. */
   open: () => void;
 }
 
@@ -33,7 +33,7 @@ export function LogTail({ model, jobId, open }: Props): JSX.Element {
       box.current.scrollTop = box.current.scrollHeight;
     }
   }, [text]);
-  const none = text === null ? trans.__('Looking…') : trans.__('No output yet.');
+  const none = text === null ? trans.__('Loading…') : trans.__('No output yet.');
   return (
     <div className="jp-slurm-CardLog">
       <pre
@@ -50,16 +50,18 @@ export function LogTail({ model, jobId, open }: Props): JSX.Element {
         {text ? plain(text).replaceAll('\r', '') : (problem ?? none)}
       </pre>
       <p className="jp-slurm-Quiet">
-        {problem !== null && text ? `${trans.__('Nothing newer is known: %1', problem)} ` : ''}
+        {problem !== null && text
+          ? `${trans.__('Showing the last known state: %1', problem)} `
+          : ''}
         <button className="jp-slurm-Link" onClick={open}>
-          {trans.__('Open the whole log')}
+          {trans.__('Open full log')}
         </button>
       </p>
     </div>
   );
 }
 
-/** The streams' text, and what errors say. */
+/** The text of streams and errors. */
 export function textOf(chunk: LogChunk): string {
   return chunk.outputs
     .map(output => {
@@ -75,7 +77,7 @@ export function textOf(chunk: LogChunk): string {
     .join('');
 }
 
-/** What a terminal would show of it, with colours. */
+/** The last lines as a terminal shows them, with colours. */
 export function lastLines(text: string): string {
   return asTerminal(text).slice(-CHARACTERS).split('\n').slice(-LINES).join('\n');
 }

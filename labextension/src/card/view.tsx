@@ -1,25 +1,23 @@
-// A job's card under its cell: what it does, where and for how long, what to do about it. What it
-// says is facts.ts's; nothing of it comes from the notebook but what `Saved` shows as text.
+// A job's card under its cell: state, name, facts, notes and actions. Its words are facts.ts's.
 import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { useEffect, useReducer, useState, type JSX } from 'react';
 import { useClock } from '../clock';
 import { tell } from '../commands/telling';
 import { exactly } from '../exactly';
-import { isFinal, stateWord, tone, visible } from '../format';
+import { isFinal, isHeld, stateWord, tone, visible } from '../format';
 import { useStopped } from '../grid/freshness';
-import { cancelIcon, logIcon, openIcon } from '../icons';
+import { cancelIcon, kindIcon, logIcon, openIcon } from '../icons';
 import { stateIcon } from '../job/icons';
-import { DashboardButtons } from '../labs/dashboard_buttons';
+import { DashboardButtons } from '../labs/dashboards';
 import { Marked } from '../marked';
-import { rowOfJob } from '../sidebar/rows';
 import { used } from '../sidebar/words';
 import { runOf, type Place } from '../submit/place';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Connection, Job } from '../wire';
 import { reasonsLeft } from './ended';
-import { attaching, facts, notes, now, place, time, waiting, type Note } from './facts';
+import { attaching, facts, notes, now, place, waiting, type Note } from './facts';
 import { isMissing } from './missing';
 import { remediesOf } from './remedies';
 import { LogTail } from './tail';
@@ -43,16 +41,18 @@ export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Elem
   const remedies = remediesOf(job, connection, commands);
   const incomplete = useMissing(job, cell) ? cell : null;
   const attach = incomplete === null ? attaching(job) : null;
-  const known = [...waiting(job), ...facts(job)];
+  const known = [...waiting(job), ...facts(job).map(fact => fact.join(' '))];
+  const Kind = kindIcon(job);
   return (
     <section
       className="jp-slurm jp-slurm-Card"
       data-tone={tone(job.state)}
-      aria-label={trans.__('Job %1', `${name}, ${place(job)}`)}
+      aria-label={trans.__('Job %1', name)}
     >
       <div className="jp-slurm-CardHead">
         <div className="jp-slurm-CardTitle">
           <State job={job} />
+          <Kind.react tag="span" className="jp-slurm-Icon" />
           <bdi className="jp-slurm-CardName" title={name}>
             {name}
           </bdi>
@@ -69,7 +69,7 @@ export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Elem
           <IconButton
             icon={logIcon}
             label={log ? trans.__('Hide log') : trans.__('Log')}
-            title={trans.__('The last lines of its output')}
+            title={trans.__('Last lines of the output')}
             expanded={log}
             click={() => setLog(!log)}
           />
@@ -83,7 +83,7 @@ export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Elem
             <IconButton
               icon={cancelIcon}
               label={trans.__('Cancel')}
-              title={trans.__('Ask the job to end')}
+              title={trans.__('Cancel this job')}
               click={() => {
                 void commands.execute(CommandIDs.cancel, { id: job.id });
               }}
@@ -108,7 +108,7 @@ export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Elem
 
 /** The state's sign and word. */
 function State({ job }: Pick<CardProps, 'job'>): JSX.Element {
-  const Sign = stateIcon(rowOfJob(job).held ? 'HELD' : job.state);
+  const Sign = stateIcon(isHeld(job.state, job.reason) ? 'HELD' : job.state);
   return (
     <>
       {Sign === undefined ? null : <Sign.react tag="span" className="jp-slurm-Icon" />}
@@ -119,7 +119,7 @@ function State({ job }: Pick<CardProps, 'job'>): JSX.Element {
   );
 }
 
-/** Whether output is missing; looked for again when the cell's run is over. */
+/** Whether output is missing; checked again when the cell's run ends. */
 function useMissing(job: Job, cell: Place | null): boolean {
   const [, look] = useReducer((looks: number) => looks + 1, 0);
   const run = runOf(cell);
@@ -140,7 +140,7 @@ function ShowAll({ jobId, cell }: { jobId: string; cell: Place }): JSX.Element {
   return (
     <button
       className="jp-slurm-Button"
-      title={trans.__('Bring the output that is missing here, and the variables')}
+      title={trans.__('Fetch the missing output and the variables')}
       onClick={() => void show()}
     >
       {label}
@@ -183,26 +183,11 @@ interface NotesProps {
   job: Job;
   freshness: Freshness;
   connection?: Connection | undefined;
-  /** What is said of why it waits or how it ended; else all that is known. */
+  /** The reason and the advice to show; undefined: the job's own. */
   reasons?: readonly (string | null)[];
 }
 
-/** For how long it runs, where, and what a person should know of it. */
-export function Facts(props: NotesProps): JSX.Element {
-  const { job, freshness } = props;
-  const nowS = useJobClock(job, freshness);
-  return (
-    <>
-      <TimeBar job={job} freshness={freshness} />
-      <p className="jp-slurm-Facts" title={moments(job)}>
-        {[...time(job, nowS), ...facts(job)].join(' · ')}
-      </p>
-      <Notes {...props} />
-    </>
-  );
-}
-
-function Notes({ job, freshness, connection, reasons }: NotesProps): JSX.Element {
+export function Notes({ job, freshness, connection, reasons }: NotesProps): JSX.Element {
   const nowS = useJobClock(job, freshness);
   return (
     <>
@@ -213,10 +198,13 @@ function Notes({ job, freshness, connection, reasons }: NotesProps): JSX.Element
   );
 }
 
-/** How far a job is that runs: an array by its tasks, another one by its time limit. */
-function TimeBar({ job, freshness }: Pick<NotesProps, 'job' | 'freshness'>): JSX.Element | null {
+/** Progress of a running job: an array by its tasks, another by its time limit. */
+export function TimeBar({
+  job,
+  freshness
+}: Pick<NotesProps, 'job' | 'freshness'>): JSX.Element | null {
   const nowS = useJobClock(job, freshness);
-  const part = used(rowOfJob(job), nowS);
+  const part = used(job, nowS);
   return part === null ? null : (
     <div className="jp-slurm-Bar" aria-hidden="true">
       <div style={{ width: `${part * 100}%` }} />
@@ -224,8 +212,8 @@ function TimeBar({ job, freshness }: Pick<NotesProps, 'job' | 'freshness'>): JSX
   );
 }
 
-/** Return the time to measure from: it stands once the job has ended or nothing newer is known. */
-function useJobClock(job: Job, freshness: Freshness): number {
+/** Return the time to measure from. It stops when the job ends or news stop. */
+export function useJobClock(job: Job, freshness: Freshness): number {
   const since = job.started_s ?? job.submitted_s ?? job.created_s;
   const isOver = isFinal(job.state);
   const isUnknown = freshness.problem !== null || job.problem !== null;
@@ -245,8 +233,8 @@ export function NoteLine({ note: { tone, text } }: { note: Note }): JSX.Element 
 
 const SIGNS: Record<Note['tone'], string> = { bad: '✖ ', look: '⚠ ', plain: '' };
 
-/** The exact moments of its life. */
-function moments(job: Job): string {
+/** The exact times of the job. */
+export function moments(job: Job): string {
   return [
     job.submitted_s === null ? '' : trans.__('Submitted: %1', exactly(job.submitted_s)),
     job.started_s === null ? '' : trans.__('Started: %1', exactly(job.started_s)),

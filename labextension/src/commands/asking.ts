@@ -1,8 +1,7 @@
-// What is asked before something is done that cannot be taken back. Which jobs these are is said by
-// the agent's words for them, not by those of whoever calls.
+// Confirmation dialogs. They name jobs by the agent's data, not by the caller's.
 import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
-import { addEntry, addJob, live, type Counts } from '../counts';
+import { addRow, live, type Counts } from '../counts';
 import { make } from '../dom';
 import { isFinal, sessionOf, stateWord, visible } from '../format';
 import { dotted, listed, numeral } from '../language';
@@ -11,7 +10,7 @@ import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { isTask, jobOf, stateOf, type Target } from './targets';
 
-/** More are counted, not listed; of these some are named. */
+/** Maximum number of jobs in a list; more are counted, and some named. */
 const LISTED = 10;
 
 export async function mayCancel(model: ISlurmModel, targets: readonly Target[]): Promise<boolean> {
@@ -25,26 +24,26 @@ export async function mayCancel(model: ISlurmModel, targets: readonly Target[]):
 export async function mayRequeue(model: ISlurmModel, targets: readonly Target[]): Promise<boolean> {
   return mayLose(model, targets, {
     title: trans._n('Requeue this job?', 'Requeue %2 jobs?', ...many(model, targets)),
-    lost: trans.__('What runs ends now and begins anew later. What it has not saved is lost.'),
+    lost: trans.__('The job stops now and starts again later. Unsaved work is lost.'),
     label: trans._n('End and requeue the job', 'End and requeue the jobs', targets.length)
   });
 }
 
 export async function mayForget(model: ISlurmModel, targets: readonly Target[]): Promise<boolean> {
   return mayLose(model, targets, {
-    title: trans._n('Forget this job?', 'Forget %2 jobs?', ...many(model, targets)),
-    lost: trans.__('Output and variables that nobody has fetched are lost.'),
-    label: trans.__('Forget')
+    title: trans._n('Remove this job?', 'Remove %2 jobs?', ...many(model, targets)),
+    lost: trans.__('Output and variables that have not been fetched will be lost.'),
+    label: trans.__('Remove')
   });
 }
 
-/** null: nothing is to change. */
+/** Asks for a time limit; null: cancelled. */
 export async function wantedLimit(): Promise<string | null> {
   const { button, value } = await InputDialog.getText({
     title: trans.__('More time'),
-    label: trans.__('+1h: an hour more; 4h: four hours in all'),
+    label: trans.__('+1h adds an hour; 4h is the new total'),
     text: '+1h',
-    okLabel: trans.__('Ask Slurm for it')
+    okLabel: trans.__('Change')
   });
   return button.accept && value ? value : null;
 }
@@ -67,21 +66,26 @@ async function mayLose(
   return result.button.accept;
 }
 
-/** What is lost besides the work of the job itself. */
+/** Says what else is lost with the jobs. */
 function held(model: ISlurmModel, targets: readonly Target[]): string {
   const jobs = targets.flatMap(({ id }) => (id === null ? [] : (model.jobs.get(id) ?? [])));
   if (jobs.some(job => sessionOf(job) !== null && job.cancel_requested_s !== null)) {
-    return trans.__('Asked again, its process ends, and what the session holds is lost.');
+    return trans.__('Cancelling again ends the process and loses the variables of the session.');
   }
   return jobs.some(({ kind }) => ['session', 'kernel', 'lab'].includes(kind))
-    ? trans.__('The variables of a session or kernel, and what a lab has not saved, are lost.')
+    ? trans.__('Variables of sessions and kernels and unsaved work in labs will be lost.')
     : '';
 }
 
-/** How many they are, each task of an array being one; for `_n`: as a number and in words. */
-function many(model: ISlurmModel, targets: readonly Target[]): [number, string] {
+/** Counts the jobs, each task of an array as one. */
+export function countOf(model: ISlurmModel, targets: readonly Target[]): number {
   const { running, waiting } = live(countsOf(model, targets));
-  const count = Math.max(targets.length, running + waiting);
+  return Math.max(targets.length, running + waiting);
+}
+
+/** The count for `_n`, and as text. */
+function many(model: ISlurmModel, targets: readonly Target[]): [number, string] {
+  const count = countOf(model, targets);
   return [count, numeral(count)];
 }
 
@@ -91,9 +95,9 @@ function countsOf(model: ISlurmModel, targets: readonly Target[]): Counts {
     const job = target.id === null || isTask(target) ? undefined : model.jobs.get(target.id);
     const state = stateOf(model, target);
     if (job !== undefined) {
-      addJob(counts, job);
+      addRow(counts, job);
     } else if (state !== null) {
-      addEntry(counts, { state, slurm_id: target.slurm_id ?? '' });
+      addRow(counts, { state, slurm_id: target.slurm_id });
     }
   }
   return counts;
@@ -131,7 +135,7 @@ function someNames(model: ISlurmModel, targets: readonly Target[]): string {
 }
 
 async function nameOf(model: ISlurmModel, target: Target): Promise<string> {
-  const job = target.id === null ? null : await jobOf(model, target);
+  const job = target.id === null ? null : await jobOf(model, target.id);
   const name = visible(job?.name ?? target.name ?? '');
   const slurmId = isTask(target) ? target.slurm_id : (job?.slurm_id ?? target.slurm_id);
   const state = stateOf(model, target) ?? job?.state;
@@ -145,15 +149,15 @@ async function nameOf(model: ISlurmModel, target: Target): Promise<string> {
 
 interface What {
   counts: string;
-  /** Each of a few. */
+  /** Names of a few jobs. */
   list?: readonly string[];
-  /** The first of many. */
+  /** The first names of many jobs. */
   line?: string;
   lost: string;
 }
 
 function bodyOf({ counts, list = [], line = '', lost }: What): Widget {
-  // Names may run from right to left.
+  // Names may be written from right to left.
   const isolated = (text: string): HTMLElement => make('bdi', {}, text);
   const paragraphs = (...lines: string[]): HTMLElement[] =>
     lines.filter(Boolean).map(one => make('p', {}, isolated(one)));

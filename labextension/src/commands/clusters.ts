@@ -1,4 +1,4 @@
-// Logging in to a cluster and leaving it, as commands.
+// The commands that connect and disconnect a cluster.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import { connectIcon, disconnectIcon } from '../icons';
@@ -8,7 +8,7 @@ import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { say, tell } from './telling';
 
-/** How long the model may take to report a failed connection. */
+/** Time for the model to report a failed connection. */
 const HEARD_MS = 2_000;
 
 const describedBy = {
@@ -61,14 +61,14 @@ export function addClusterCommands(app: JupyterFrontEnd, model: ISlurmModel): vo
     connectIcon,
     async cluster => {
       if (!(await model.connect(cluster))) {
-        say(trans.__('The login to %1 was given up; nothing was done.', cluster));
+        say(trans.__('Login to %1 cancelled.', cluster));
       }
     }
   );
   add(
     CommandIDs.disconnect,
     trans.__('Disconnect'),
-    trans.__('Close the connection; jobs run on'),
+    trans.__('Close the connection; jobs continue'),
     disconnectIcon,
     cluster => model.call('disconnect', { cluster })
   );

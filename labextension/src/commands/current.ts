@@ -1,4 +1,4 @@
-// The job that is looked at: that of the panel in front, or of the active cell of the notebook there.
+// The current job: that of the front panel, or of the active cell of the front notebook.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { NotebookPanel } from '@jupyterlab/notebook';
@@ -6,10 +6,10 @@ import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { targetsOf, type Target } from './targets';
 import { jobsIn } from './where';
 
-/** For a command that is meant for that job, as in the palette. */
+/** Arguments of a command for the current job, as in the palette. */
 export const CURRENT = { current: true } as const;
 
-/** The jobs that a command is meant for. */
+/** Returns the jobs that a command acts on. */
 export function wantedBy(app: JupyterFrontEnd, args: ReadonlyPartialJSONObject): Target[] {
   const id = args.current === true ? currentJob(app) : null;
   return id === null ? targetsOf(args) : targetsOf({ id });

@@ -1,5 +1,4 @@
-// The commands of jobs, as every view and every menu uses them: what each is called, when it can be
-// used, and what it does by the files beside this one.
+// The commands of jobs, for every view and menu: label, when it is enabled, and the call.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Clipboard } from '@jupyterlab/apputils';
 import { copyIcon, folderIcon, notebookIcon, type LabIcon } from '@jupyterlab/ui-components';
@@ -12,28 +11,28 @@ import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Job } from '../wire';
 import { wantedBy } from './current';
-import { each, steer, type Verb } from './steering';
-import { isTask, jobOf, stateOf, targetsSchema, type Target } from './targets';
-import { tell } from './telling';
+import { each, outcome, steer, type JobVerb } from './steering';
+import { isOurs, jobOf, stateOf, targetsSchema, type Target } from './targets';
+import { announce, tell } from './telling';
 
-/** It does not run any more, and its end is only not known yet. */
+/** States of a job that no longer runs and whose result is not known yet. */
 const ENDING: ReadonlySet<string> = new Set(['FINISHING', 'COMPLETING', 'STAGE_OUT']);
 
-/** One of a job, wherever it is offered. */
+/** A command of jobs. */
 export interface Command {
   id: string;
   label: string;
-  /** What it is called for this one, where that is something else. */
+  /** Returns another label for this job. */
   labelOf?: (target: Target | undefined) => string | null;
   caption: string;
   icon: LabIcon;
-  /** Whether it can be used on this one. */
+  /** Whether it is enabled for this job. */
   fits: (target: Target) => boolean;
-  /** Why Slurm would refuse it, as far as is known: it is in no menu then. */
+  /** Returns why Slurm would refuse it, if known; menus then hide it. */
   refused?: (target: Target) => string | null;
-  /** True: the action is done to each selected job, and its label says how many there are. */
+  /** Whether it acts on each selected job and counts them in its label. */
   counts?: boolean;
-  /** What it gives is what the command gives. */
+  /** Returns the result of the command. */
   execute: (targets: Target[]) => Promise<unknown>;
 }
 
@@ -78,33 +77,40 @@ export function addCommands(app: JupyterFrontEnd, all: readonly Command[]): void
 }
 
 function steering(model: ISlurmModel): Command[] {
-  /** Where nothing is known of its state, Slurm says whether it can be done. */
+  /** For an unknown state, Slurm decides. */
   const when = (fits: (state: string) => boolean) => (target: Target) => {
     const state = stateOf(model, target);
     return state === null || fits(state);
   };
-  /** Of a cell in a session, or of what the login machine runs, Slurm knows nothing. */
+  /** Slurm does not know cells of sessions and jobs on the login node. */
   const knownToSlurm = (fits: (state: string) => boolean) => (target: Target) =>
     (target.id === null || model.jobs.get(target.id)?.slurm_id !== null) && when(fits)(target);
-  const does = (verb: Verb) => (targets: Target[]) => steer(model, targets, verb);
+  const does = (verb: JobVerb) => async (targets: Target[]) => {
+    const { countOf } = await import('./asking');
+    const count = countOf(model, targets);
+    const refusals = await steer(model, targets, verb);
+    if (count > 1 || refusals.length > 0) {
+      announce(outcome(verb, count, refusals), refusals.length > 0 ? 'error' : 'success');
+    }
+  };
   const all: Command[] = [
     {
       id: CommandIDs.cancel,
       label: trans.__('Cancel'),
-      caption: trans.__('Ask the job to end'),
+      caption: trans.__('Cancel this job'),
       icon: cancelIcon,
       fits: when(state => !isFinal(state)),
       execute: async targets => {
         const { mayCancel } = await import('./asking');
         if (await mayCancel(model, targets)) {
-          await steer(model, targets, 'cancel');
+          await does('cancel')(targets);
         }
       }
     },
     {
       id: CommandIDs.hold,
       label: trans.__('Hold'),
-      caption: trans.__('Keep it from starting'),
+      caption: trans.__('Prevent the job from starting'),
       icon: holdIcon,
       fits: knownToSlurm(isWaiting),
       execute: does('hold')
@@ -112,7 +118,7 @@ function steering(model: ISlurmModel): Command[] {
     {
       id: CommandIDs.release,
       label: trans.__('Release'),
-      caption: trans.__('Let it start again'),
+      caption: trans.__('Let the job start'),
       icon: releaseIcon,
       fits: knownToSlurm(isWaiting),
       execute: does('release')
@@ -120,7 +126,7 @@ function steering(model: ISlurmModel): Command[] {
     {
       id: CommandIDs.requeue,
       label: trans.__('Requeue'),
-      caption: trans.__('Put it into the queue again, from its beginning'),
+      caption: trans.__('Stop the job and queue it again'),
       icon: requeueIcon,
       fits: knownToSlurm(state => isRunning(state) && !ENDING.has(state)),
       refused: target => {
@@ -130,22 +136,22 @@ function steering(model: ISlurmModel): Command[] {
       execute: async targets => {
         const { mayRequeue } = await import('./asking');
         if (await mayRequeue(model, targets)) {
-          await steer(model, targets, 'requeue');
+          await does('requeue')(targets);
         }
       }
     },
     {
       id: CommandIDs.extend,
       label: trans.__('More time…'),
-      caption: trans.__('Change the time limit of the job, where Slurm allows that'),
+      caption: trans.__('Change the time limit, if Slurm allows it'),
       icon: extendIcon,
-      fits: target => !isTask(target) && knownToSlurm(isRunning)(target),
+      fits: target => isOurs(target) && knownToSlurm(isRunning)(target),
       execute: async targets => {
         const { wantedLimit } = await import('./asking');
         const limit = await wantedLimit();
         if (limit !== null) {
-          await each(targets, async target => {
-            const job = await jobOf(model, target);
+          await each(targets.filter(isOurs), async ({ id }) => {
+            const job = await jobOf(model, id);
             await model.callLoggedIn(job.cluster, 'extend', { job_id: job.id, limit });
           });
         }
@@ -153,15 +159,15 @@ function steering(model: ISlurmModel): Command[] {
     },
     {
       id: CommandIDs.forget,
-      label: trans.__('Forget…'),
-      caption: trans.__('Remove its record here and its folder on the cluster'),
+      label: trans.__('Remove…'),
+      caption: trans.__('Remove its record and its job directory'),
       icon: forgetIcon,
       fits: target => isOurs(target) && when(isFinal)(target),
       execute: async targets => {
         const { mayForget } = await import('./asking');
         if (await mayForget(model, targets)) {
-          await each(targets, async target => {
-            const job = await jobOf(model, target);
+          await each(targets.filter(isOurs), async ({ id }) => {
+            const job = await jobOf(model, id);
             await model.callLoggedIn(job.cluster, 'forget', { job_id: job.id });
           });
         }
@@ -174,17 +180,17 @@ function steering(model: ISlurmModel): Command[] {
 function finding(app: JupyterFrontEnd, model: ISlurmModel): Command[] {
   const known = (target: Target) => (isOurs(target) ? model.jobs.get(target.id) : undefined);
   const first =
-    (act: (target: Target) => Promise<void>) =>
+    (act: (job: Job) => Promise<void>) =>
     async ([target]: Target[]) => {
-      if (target !== undefined) {
-        await act(target);
+      if (target !== undefined && isOurs(target)) {
+        await act(await jobOf(model, target.id));
       }
     };
   return [
     {
       id: CommandIDs.copyId,
-      label: trans.__('Copy the id'),
-      caption: trans.__("Slurm's id, where it has one"),
+      label: trans.__('Copy job ID'),
+      caption: trans.__("Slurm's ID, if it has one"),
       icon: copyIcon,
       counts: true,
       fits: () => true,
@@ -196,26 +202,25 @@ function finding(app: JupyterFrontEnd, model: ISlurmModel): Command[] {
     },
     {
       id: CommandIDs.openFolder,
-      label: trans.__('Open its folder'),
-      caption: trans.__('In the file browser, or its path is copied'),
+      label: trans.__('Open folder'),
+      caption: trans.__('Show the working directory in a file browser'),
       icon: folderIcon,
       fits: isOurs,
-      execute: first(async target => {
+      execute: first(async job => {
         const { openFolder } = await import('./places');
-        await openFolder(app, model, await jobOf(model, target));
+        await openFolder(app, model, job);
       })
     },
     {
       id: CommandIDs.goToCell,
-      label: trans.__('Go to its cell'),
-      labelOf: target =>
-        isFromCell(target && known(target)) ? null : trans.__('Go to its notebook'),
-      caption: trans.__('Open the notebook of this job, at its cell'),
+      label: trans.__('Go to cell'),
+      labelOf: target => (isFromCell(target && known(target)) ? null : trans.__('Go to notebook')),
+      caption: trans.__("Open this job's notebook at the cell"),
       icon: notebookIcon,
       fits: target => isOurs(target) && known(target)?.notebook !== null,
-      execute: first(async target => {
+      execute: first(async job => {
         const { goToCell } = await import('./places');
-        await goToCell(app, model, await jobOf(model, target));
+        await goToCell(app, model, job);
       })
     }
   ];
@@ -223,8 +228,4 @@ function finding(app: JupyterFrontEnd, model: ISlurmModel): Command[] {
 
 function isFromCell(job: Job | null | undefined): boolean {
   return !job || (!isKernel(job) && !isHeadless(job));
-}
-
-function isOurs(target: Target): target is Target & { id: string } {
-  return target.id !== null && !isTask(target);
 }

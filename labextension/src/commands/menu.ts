@@ -1,10 +1,10 @@
-// The menu of jobs, as every list of them opens it.
+// The context menu of jobs.
 import { MenuSvg } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { CommandIDs } from '../tokens';
 import { argsOf, type Target } from './targets';
 
-/** `steering`: what can be done to those that wait or run, but for cancelling. */
+/** `steering`: commands for waiting and running jobs, except Cancel. */
 export function openMenu(
   commands: CommandRegistry,
   targets: readonly Target[],

@@ -1,5 +1,4 @@
-// Where a job's things are in this JupyterLab: its folder in the file browser, its cell in a
-// notebook. No steering.
+// Opens a job's folder in the file browser, and its cell in a notebook.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Clipboard } from '@jupyterlab/apputils';
 import { PageConfig } from '@jupyterlab/coreutils';
@@ -15,8 +14,8 @@ import { say, warn } from './telling';
 import { belowRoot, jobsIn } from './where';
 
 /**
- * Opens the folder with the user's files, in the file browser where it shows that, else in that of
- * clusters; where there is none, its path is copied, and that is said.
+ * Opens the job's working directory in the file browser, else in the cluster's file browser. Without
+ * either, copies its path.
  */
 export async function openFolder(
   app: JupyterFrontEnd,
@@ -39,15 +38,11 @@ export async function openFolder(
   Clipboard.copyToSystem(wanted);
   say(
     // The path comes last: of a long notification the end is not shown.
-    trans.__(
-      'Its path was copied, as this file browser does not show it: %1 on %2',
-      wanted,
-      job.cluster
-    )
+    trans.__('Copied the path, which this file browser cannot show: %1 on %2', wanted, job.cluster)
   );
 }
 
-/** That folder on the cluster; before the job has begun it may not be there, and the job's own is. */
+/** Returns the path if it exists on the cluster, else the job's own folder. */
 async function thereOr(model: ISlurmModel, job: Job, path: string): Promise<string> {
   try {
     await model.callLoggedIn(job.cluster, 'file_entry', { path, cluster: job.cluster });
@@ -68,7 +63,7 @@ async function isLocal(model: ISlurmModel, cluster: string): Promise<boolean> {
   return all.some(one => one.cluster === cluster && one.state === 'local');
 }
 
-/** A hidden folder, as the job's may be, is there only where the server shows hidden ones. */
+/** Whether the server shows this path; hidden folders only if configured. */
 export async function isThere(app: JupyterFrontEnd, path: string): Promise<boolean> {
   try {
     await app.serviceManager.contents.get(path, { content: false });
@@ -79,17 +74,17 @@ export async function isThere(app: JupyterFrontEnd, path: string): Promise<boole
 }
 
 /**
- * Opens the job's notebook at the cell that shows it, else at one with its code. A kernel and a
- * whole notebook have no cell.
+ * Opens the job's notebook at the cell that shows the job, else at one with its code. Kernels and
+ * notebook runs have no cell.
  */
 export async function goToCell(app: JupyterFrontEnd, model: ISlurmModel, job: Job): Promise<void> {
   if (job.notebook === null) {
-    say(trans.__('This job came from no notebook.'));
+    say(trans.__('This job does not come from a notebook.'));
     return;
   }
   const path = belowRoot(job.notebook, root());
   if (path === null) {
-    warn(trans.__("Outside this Jupyter's root folder: %1", job.notebook));
+    warn(trans.__("This file is outside Jupyter's root folder: %1", job.notebook));
     return;
   }
   if (!(await isThere(app, path))) {
@@ -105,7 +100,7 @@ export async function goToCell(app: JupyterFrontEnd, model: ISlurmModel, job: Jo
   const shown = cells.findIndex(cell => jobsIn(cell.toJSON()).includes(job.id));
   const at = shown < 0 ? await withCode(model, job, cells) : shown;
   if (at < 0) {
-    say(trans.__('No cell of %1 shows this job any more.', path));
+    say(trans.__('No cell of %1 shows this job.', path));
     return;
   }
   await panel.revealed;
@@ -113,7 +108,7 @@ export async function goToCell(app: JupyterFrontEnd, model: ISlurmModel, job: Jo
   await panel.content.scrollToItem(at, 'center');
 }
 
-/** The index of the cell with the code of the job; -1: there is none. */
+/** Returns the index of a cell with the job's code, or -1. */
 async function withCode(model: ISlurmModel, job: Job, cells: Cell['model'][]): Promise<number> {
   const { code } = await model.details(job.id);
   const texts = cells.map(({ sharedModel }) => cellText(sharedModel.getSource()));

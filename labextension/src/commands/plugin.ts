@@ -1,4 +1,4 @@
-// The plugin that adds the commands of jobs and clusters, which every view uses.
+// The plugin with the commands of jobs and clusters.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -6,28 +6,19 @@ import { addClusterCommands } from './clusters';
 import { addJobCommands } from './jobs';
 import { addCommand } from './telling';
 
-const NEWS = 'jupyter-slurm-actions';
-
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:commands',
-  description: 'What a person does to jobs and clusters.',
+  description: 'Commands of jobs and clusters.',
   autoStart: true,
   requires: [ISlurmModel],
   activate: (app: JupyterFrontEnd, model: ISlurmModel) => {
     addJobCommands(app, model);
     addClusterCommands(app, model);
     addKeyCommands(app);
-    const begin = (): void => {
-      if (model.actions.length > 0) {
-        model.changed.disconnect(begin);
-        void tellOfActions(model);
-      }
-    };
-    model.changed.connect(begin);
   }
 };
 
-/** What the keys of schema/commands.json do, where the focus is. */
+/** Adds the commands of the shortcuts in schema/commands.json. */
 function addKeyCommands({ commands }: JupyterFrontEnd): void {
   const here = (selector: string): HTMLElement | null | undefined =>
     document.activeElement?.closest('.jp-slurm')?.querySelector<HTMLElement>(selector);
@@ -44,9 +35,4 @@ function addKeyCommands({ commands }: JupyterFrontEnd): void {
     label: trans.__('Submit'),
     execute: () => here('.jp-slurm-Submit .jp-mod-accept')?.click()
   });
-}
-
-async function tellOfActions(model: ISlurmModel): Promise<void> {
-  const { ActionNews } = await import('./actions');
-  new ActionNews(model, 'BroadcastChannel' in window ? new BroadcastChannel(NEWS) : null);
 }

@@ -1,47 +1,83 @@
-// How jobs are steered: a single one by its own call, many and tasks of an array by one action for
-// each cluster, which the agent sees to its end. No dialogs, no views.
+// Cancels, holds, releases and requeues jobs: a single one by its own call, several and tasks of an
+// array by one call for each cluster.
+import { visible } from '../format';
+import { numeral } from '../language';
 import { SlurmError } from '../server';
 import type { ISlurmModel } from '../tokens';
-import type { Action } from '../wire';
-import { isTask, jobOf, type Target } from './targets';
+import { trans } from '../translation';
+import type { Refusal } from '../wire';
+import { isOurs, jobOf, type Target } from './targets';
 
-export type Verb = Action['verb'];
+export type JobVerb = 'cancel' | 'hold' | 'release' | 'requeue';
 
-/** Rejects where it was refused, or an action could not begin; how one ends is told by telling.ts. */
+/** Refused jobs that a notification names. */
+const NAMED = 5;
+
+/** Rejects if a single job or the whole call was refused; else returns the jobs that refused. */
 export async function steer(
   model: ISlurmModel,
   targets: readonly Target[],
-  verb: Verb
-): Promise<void> {
+  verb: JobVerb
+): Promise<Refusal[]> {
   const [only] = targets;
-  if (targets.length === 1 && only !== undefined && !isTask(only)) {
-    const job = await jobOf(model, only);
+  if (targets.length === 1 && only !== undefined && isOurs(only)) {
+    const job = await jobOf(model, only.id);
     await model.callLoggedIn(job.cluster, verb, { job_id: job.id });
-    return;
+    return [];
   }
-  const meant = new Map<string, { job_ids: string[]; slurm_ids: string[] }>();
+  const byCluster = new Map<string, { job_ids: string[]; slurm_ids: string[] }>();
   for (const target of targets) {
-    const ours = target.id !== null && !isTask(target);
-    const cluster = ours ? (await jobOf(model, target)).cluster : target.cluster;
-    const there = meant.get(cluster) ?? { job_ids: [], slurm_ids: [] };
-    meant.set(cluster, there);
-    if (ours) {
-      there.job_ids.push(target.id ?? '');
+    const cluster = isOurs(target) ? (await jobOf(model, target.id)).cluster : target.cluster;
+    const ids = byCluster.get(cluster) ?? { job_ids: [], slurm_ids: [] };
+    byCluster.set(cluster, ids);
+    if (isOurs(target)) {
+      ids.job_ids.push(target.id);
     } else {
-      there.slurm_ids.push(listed(target));
+      ids.slurm_ids.push(tasksOf(target));
     }
   }
-  await each([...meant], ([cluster, ids]) =>
-    model.callLoggedIn<Action>(cluster, 'steer_many', { verb, cluster, ...ids })
-  );
+  const refusals: Refusal[] = [];
+  await each([...byCluster], async ([cluster, ids]) => {
+    const args = { verb, cluster, ...ids };
+    refusals.push(...(await model.callLoggedIn<Refusal[]>(cluster, 'control_jobs', args)));
+  });
+  return refusals;
 }
 
-/** `12_[3-9%2]`: how many may run at once is no part of which they are. */
-function listed({ slurm_id }: Target): string {
+/** Describes how many jobs were changed, and which refused and why. */
+export function outcome(verb: JobVerb, count: number, refusals: readonly Refusal[]): string {
+  const done = doneText(verb, count - refusals.length);
+  const [first] = refusals;
+  if (first === undefined) {
+    return done;
+  }
+  const named = refusals.slice(0, NAMED).map(({ job }) => job);
+  const ids = `${named.join(', ')}${refusals.length > NAMED ? ' …' : ''}`;
+  const args = [numeral(refusals.length), ids, visible(first.why)];
+  const refused = trans._n('%2 was not: %3. %4', '%2 were not: %3. %4', refusals.length, ...args);
+  return trans.__('%1. %2', done, refused);
+}
+
+function doneText(verb: JobVerb, count: number): string {
+  const text = numeral(count);
+  switch (verb) {
+    case 'cancel':
+      return trans._n('%2 job cancelled', '%2 jobs cancelled', count, text);
+    case 'hold':
+      return trans._n('%2 job put on hold', '%2 jobs put on hold', count, text);
+    case 'release':
+      return trans._n('%2 job released', '%2 jobs released', count, text);
+    case 'requeue':
+      return trans._n('%2 job requeued', '%2 jobs requeued', count, text);
+  }
+}
+
+/** Slurm's ID of a job or of tasks, `12_[3-9%2]` without the limit of tasks at once. */
+function tasksOf({ slurm_id }: Target): string {
   return (slurm_id ?? '').replace(/%\d+/, '');
 }
 
-/** Does it to all, even where it fails for one; rejects at the end then. */
+/** Acts on all targets, even if one fails; rejects at the end then. */
 export async function each<T>(
   targets: readonly T[],
   act: (target: T) => Promise<unknown>

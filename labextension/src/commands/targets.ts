@@ -1,31 +1,27 @@
-// Which jobs a command is meant for, and how each becomes one of ours. No dialogs, no views.
+// The jobs that a command acts on.
 import type { ReadonlyJSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { isOpen } from '../format';
 import type { ISlurmModel } from '../tokens';
 import type { Job } from '../wire';
 
-/** A job: by our id, or one that only Slurm knows, by its own; or the tasks of an array. */
+/** A job by our ID, or by Slurm's if only Slurm knows it; or tasks of an array. */
 export interface Target {
   cluster: string;
-  /** Ours; null: Slurm's id says which. */
+  /** Our ID; null: only Slurm knows the job. */
   id: string | null;
-  /** `12`; `12_3` and `12_[4-9]` are tasks of an array, whatever `id` says. */
+  /** `12`; `12_3` and `12_[4-9]` name tasks of an array, also with an `id`. */
   slurm_id: string | null;
-  /** What the queue says of a job that is not ours. */
+  /** The queue's data of a job that is not ours. */
   name?: string;
   state?: string;
 }
 
-/** Of a command's arguments: `targets`, or `id` for a single job of ours. */
+/** Reads a command's arguments: `targets`, or `id` for a single job of ours. */
 export function targetsOf(args: ReadonlyPartialJSONObject): Target[] {
   if (typeof args.id === 'string') {
-    return [ours(args.id)];
+    return [{ cluster: '', id: args.id, slurm_id: null }];
   }
   return Array.isArray(args.targets) ? args.targets.flatMap(targetOf) : [];
-}
-
-export function ours(id: string): Target {
-  return { cluster: '', id, slurm_id: null };
 }
 
 function targetOf(value: unknown): Target[] {
@@ -43,7 +39,7 @@ function targetOf(value: unknown): Target[] {
   return [{ ...target, ...(name === null ? {} : { name }), ...(state === null ? {} : { state }) }];
 }
 
-/** The arguments that name these jobs to a command. */
+/** Returns the arguments of a command for these jobs. */
 export function argsOf(targets: readonly Target[]): ReadonlyJSONObject {
   return {
     targets: targets.map(({ cluster, id, slurm_id, name, state }) => ({
@@ -54,26 +50,27 @@ export function argsOf(targets: readonly Target[]): ReadonlyJSONObject {
   };
 }
 
-/** Some tasks of an array, which Slurm steers by themselves and we know only as a whole. */
+/** Whether it names tasks of an array, which Slurm controls separately. */
 export function isTask({ slurm_id }: Target): boolean {
   return slurm_id !== null && /^\d+_/.test(slurm_id);
 }
 
-/** The job as one of ours; one that was submitted elsewhere becomes so now. */
-export async function jobOf(model: ISlurmModel, { cluster, id, slurm_id }: Target): Promise<Job> {
-  if (id !== null) {
-    return model.jobs.get(id) ?? (await model.call<Job>('job', { job_id: id }));
-  }
-  return model.callLoggedIn<Job>(cluster, 'adopt', { slurm_id, cluster });
+/** Whether it is a whole job of ours. */
+export function isOurs(target: Target): target is Target & { id: string } {
+  return target.id !== null && !isTask(target);
 }
 
-/** What is known of its state without asking; null: nothing is. */
+export async function jobOf(model: ISlurmModel, id: string): Promise<Job> {
+  return model.jobs.get(id) ?? (await model.call<Job>('job', { job_id: id }));
+}
+
+/** Returns the known state; null: unknown. */
 export function stateOf(model: ISlurmModel, target: Target): string | null {
   const job = target.id === null || isTask(target) ? undefined : model.jobs.get(target.id);
   return job?.state ?? target.state ?? null;
 }
 
-/** The name of the default cluster; '': there is none. */
+/** Returns the name of the default cluster, or ''. */
 export async function usualCluster(model: ISlurmModel): Promise<string> {
   const clusters =
     model.clusters.length > 0
@@ -82,14 +79,14 @@ export async function usualCluster(model: ISlurmModel): Promise<string> {
   return usualOf(clusters);
 }
 
-/** Returns the cluster that a panel opens first: the default, or if that is not connected one that is. */
+/** Returns the cluster for a new panel: the default, unless only another is connected. */
 export async function clusterToShow(model: ISlurmModel): Promise<string> {
   const usual = await usualCluster(model);
   const open = [...model.connections.values()].filter(isOpen).map(({ cluster }) => cluster);
   return open.includes(usual) ? usual : (open[0] ?? usual);
 }
 
-/** The default one of those that are known. */
+/** Returns the name of the default among the known clusters. */
 export function usualOf(clusters: ISlurmModel['clusters']): string {
   return (clusters.find(one => one.default) ?? clusters[0])?.name ?? '';
 }
@@ -97,8 +94,8 @@ export function usualOf(clusters: ISlurmModel['clusters']): string {
 export const targetsSchema = {
   type: 'object',
   properties: {
-    id: { type: 'string', description: 'The id of a job of ours.' },
-    current: { type: 'boolean', description: 'The job that is looked at.' },
+    id: { type: 'string', description: 'Our ID of a job.' },
+    current: { type: 'boolean', description: 'The current job.' },
     targets: {
       type: 'array',
       description: 'The jobs.',
@@ -106,13 +103,13 @@ export const targetsSchema = {
         type: 'object',
         properties: {
           cluster: { type: 'string' },
-          id: { type: ['string', 'null'], description: 'Our id.' },
+          id: { type: ['string', 'null'], description: 'Our ID.' },
           slurm_id: {
             type: ['string', 'null'],
-            description: "Slurm's id: a job's, or that of tasks of an array."
+            description: "Slurm's ID of a job or of tasks of an array."
           },
-          name: { type: 'string', description: 'As the queue has it, of a job that is not ours.' },
-          state: { type: 'string', description: 'The same.' }
+          name: { type: 'string', description: 'Name in the queue of a job that is not ours.' },
+          state: { type: 'string', description: 'State in the queue of a job that is not ours.' }
         }
       }
     }

@@ -1,5 +1,4 @@
-// What a command has to say when it is done, or could not be. A notification that says nothing of
-// how long it is to be seen is never seen: it goes to the list behind the status bar at once.
+// Notifications of commands. Without `autoClose` JupyterLab shows a notification only in its list.
 import { Dialog, Notification, showDialog, showErrorMessage } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyJSONObject } from '@lumino/coreutils';
@@ -9,7 +8,7 @@ import { problemOf } from '../model/model';
 import { trans } from '../translation';
 
 const SEEN = { autoClose: 10_000 } as const;
-/** JupyterLab cuts off what is longer. */
+/** JupyterLab truncates longer notifications. */
 const MOST = 140;
 
 export function say(message: string): void {
@@ -20,7 +19,7 @@ export function warn(message: string): void {
   Notification.warning(message, SEEN);
 }
 
-/** What came of something that began long ago: where it is long, all of it is a click away. */
+/** Reports the result of a long operation; a long message is shown in full on a click. */
 export function announce(message: string, type: Notification.TypeOptions): void {
   const whole = {
     label: trans.__('Show all'),
@@ -29,7 +28,7 @@ export function announce(message: string, type: Notification.TypeOptions): void 
   Notification.emit(message, type, { ...SEEN, actions: message.length > MOST ? [whole] : [] });
 }
 
-/** That `what` has failed, and why: all of it, in a dialog where it is long. */
+/** Reports that `what` failed and why, in a dialog if it is long. */
 export function tell(error: unknown, what: string): void {
   const why = isOfFile(error) ? missing() : told(problemOf(error));
   const message = `${what}: ${why}`;
@@ -42,11 +41,11 @@ export function tell(error: unknown, what: string): void {
 
 type Options = Omit<CommandRegistry.ICommandOptions, 'label' | 'describedBy'> & {
   label: string;
-  /** The schema of its arguments; undefined: it has none. */
+  /** The schema of its arguments; undefined: none. */
   takes?: ReadonlyJSONObject;
 };
 
-/** Adds a command that tells by its label what has gone wrong, and then gives null. */
+/** Adds a command that reports its errors under its label and then returns null. */
 export function addCommand(commands: CommandRegistry, id: string, command: Options): void {
   const { takes = { type: 'object', properties: {} }, execute, ...options } = command;
   commands.addCommand(id, {

@@ -1,7 +1,7 @@
-// Which path and which cell are meant. Pure: no server, no widgets.
+// PURE. Paths and cells of jobs.
 import { jobNamed, MIME } from '../card/renderer';
 
-/** `path` relative to the server's root; null: it is not below it, or '': nobody knows it. */
+/** Returns `path` relative to the server's root; null: outside of it, or the root is unknown (''). */
 export function belowRoot(path: string, root: string): string | null {
   const folder = root.replace(/\/+$/, '');
   if (root === '' || !path.startsWith(`${folder}/`)) {
@@ -10,7 +10,7 @@ export function belowRoot(path: string, root: string): string | null {
   return path.slice(folder.length + 1);
 }
 
-/** The jobs that are the outputs of a cell, as it is saved. */
+/** Returns the IDs of the jobs in the outputs of a saved cell. */
 export function jobsIn(cell: unknown): string[] {
   const { outputs } = Object(cell) as { outputs?: unknown };
   return (Array.isArray(outputs) ? outputs : []).flatMap(output => {

@@ -1,6 +1,6 @@
-// Bytes, base64 and text, into each other. Pure.
+// Conversions between bytes, base64 and text. Pure.
 
-/** So many at once can be arguments of a function. */
+/** The maximum of arguments of a call. */
 const PIECE = 0x8000;
 
 export function bytesOf(base64: string): Uint8Array {
@@ -15,7 +15,7 @@ export function base64Of(bytes: Uint8Array): string {
   return btoa(pieces.join(''));
 }
 
-/** null: it is no UTF-8. A mark of the byte order is kept, so that a file is saved as it was. */
+/** null: not UTF-8. A byte order mark is kept. */
 export function textOf(base64: string): string | null {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytesOf(base64));

@@ -1,5 +1,4 @@
-// The files of clusters as a drive of JupyterLab's: `Slurm:CLUSTER/path`. Who may what is for the
-// cluster to say; nothing is kept here but the parts of an upload on their way.
+// The files of clusters as a drive of JupyterLab. Only the parts of an upload are kept here.
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
@@ -8,16 +7,17 @@ import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { FileContent, FileEntry, FileListing } from '../wire';
 import { bytesOf, base64Of, textOf } from './bytes';
-import { NAME } from './later';
 import { distrusted, notebookOf } from './trust';
 
+/** `Slurm:CLUSTER/path`. */
+const NAME = 'Slurm';
 const NEVER = new Date(0).toISOString();
-/** How long a browser may take to begin a download. */
+/** Time for the browser to start a download. */
 const DOWNLOAD_MS = 60_000;
 
 type Calls = Pick<ISlurmModel, 'call' | 'clusters'>;
 
-/** As JupyterLab tells errors of its own server from others. */
+/** An error in the form that JupyterLab expects. */
 class DriveError extends Error {
   constructor(
     message: string,
@@ -32,7 +32,7 @@ export class ClusterDrive implements Contents.IDrive {
   readonly fileChanged = new Signal<this, Contents.IChangedArgs>(this);
   isDisposed = false;
   private readonly parts = new Map<string, Uint8Array[]>();
-  /** How many of our changes were told. */
+  /** The number of reported changes. */
   private changes = 0;
 
   constructor(
@@ -63,7 +63,7 @@ export class ClusterDrive implements Contents.IDrive {
 
   async getDownloadUrl(path: string): Promise<string> {
     const { content } = await this.ask<FileContent>('read_file', path);
-    // A page of this origin has the powers of JupyterLab, so none is made of it.
+    // An active type would run with the powers of JupyterLab's origin.
     const blob = new Blob([bytesOf(content)], { type: 'application/octet-stream' });
     const url = URL.createObjectURL(blob);
     window.setTimeout(() => URL.revokeObjectURL(url), DOWNLOAD_MS);
@@ -136,7 +136,7 @@ export class ClusterDrive implements Contents.IDrive {
     return model;
   }
 
-  /** There are none: what is asked for after each save is answered, and keeps nothing. */
+  /** JupyterLab asks for checkpoints after each save; there are none. */
   createCheckpoint(): Promise<Contents.ICheckpointModel> {
     return Promise.resolve({ id: 'none', last_modified: NEVER });
   }
@@ -169,8 +169,7 @@ export class ClusterDrive implements Contents.IDrive {
     this.fileChanged.emit(change);
   }
 
-  /** Never from before a change of ours: JupyterLab, which looks after each, takes the answer to an
-   * earlier look that is still under way, and does not find there what it has made. */
+  /** List again if a change of ours came meanwhile: the old listing lacks it. */
   private async listing(path: string): Promise<Contents.IModel> {
     const before = this.changes;
     const listed = await this.ask<FileListing>('list_folder', path);
@@ -282,7 +281,7 @@ function nameOf(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
-/** A host may say anything; what leads elsewhere would be shown by its last part alone. */
+/** Reject names that lead elsewhere. */
 function isInside({ name }: FileEntry): boolean {
   return !name.includes('/') && !['', '.', '..'].includes(name);
 }

@@ -1,11 +1,10 @@
-// When a browser of files looks again by itself: each look is a command on the cluster's login
-// machine, so only while somebody sees what it finds.
+// Refreshes a file browser while it is visible: each refresh is a command on the login node.
 import { Poll } from '@lumino/polling';
 import type { Widget } from '@lumino/widgets';
 
 export const REFRESH_MS = 60_000;
 
-/** Until it is disposed of; `look` is not called at once. */
+/** Call `look` at each interval, until disposed. */
 export function lookWhileSeen(widget: Widget, look: () => Promise<void>): Poll {
   return new Poll({
     factory: look,

@@ -1,4 +1,4 @@
-// The plugin of clusters' files: the drive, and a file browser for it, made when it is first asked for.
+// The plugin of clusters' files: a drive, and a file browser for it that opens on demand.
 import {
   LabShell,
   type JupyterFrontEnd,
@@ -6,12 +6,13 @@ import {
 } from '@jupyterlab/application';
 import { IFileBrowserFactory, Uploader, type FileBrowser } from '@jupyterlab/filebrowser';
 import { ITranslator } from '@jupyterlab/translation';
-import { folderIcon, newFolderIcon, refreshIcon, ToolbarButton } from '@jupyterlab/ui-components';
+import { newFolderIcon, refreshIcon, ToolbarButton } from '@jupyterlab/ui-components';
 import { Poll } from '@lumino/polling';
 import { addCommand } from '../commands/telling';
+import { filesIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { trans } from '../translation';
-import { LaterDrive } from './later';
+import { ClusterDrive } from './drive';
 import { lookWhileSeen } from './looking';
 
 const RANK = 505;
@@ -32,15 +33,11 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   ) => {
     const { commands, docRegistry, serviceManager, shell } = app;
     const { serverSettings } = serviceManager;
-    const drive = new LaterDrive(serverSettings, async () => {
-      const { ClusterDrive } = await import('./drive');
-      return new ClusterDrive(model, docRegistry, serverSettings);
-    });
+    const drive = new ClusterDrive(model, docRegistry, serverSettings);
     const { contents } = serviceManager;
     contents.addDrive(drive);
-    // What the user's settings say of HTML files is meant of those on this machine. The viewer asks
-    // for the address of the page as its base: of a blob, which is no base, so that it read the
-    // page twice, and it shows nothing for ever where its first text comes between the two.
+    // Settings that trust HTML files are meant for those on this machine. The viewer needs a base
+    // URL, which a blob is not: it would read the page twice, and may show nothing.
     docRegistry.addWidgetExtension(HTML_VIEWER, {
       createNew: (viewer, context) => {
         if (contents.driveName(context.path) === drive.name) {
@@ -62,7 +59,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
         restore: false,
         state: null
       });
-      one.title.icon = folderIcon;
+      one.title.icon = filesIcon;
       one.title.caption = trans.__('Files of clusters');
       one.node.setAttribute('role', 'region');
       one.node.setAttribute('aria-label', trans.__('Files of clusters'));
@@ -82,11 +79,11 @@ export const plugin: JupyterFrontEndPlugin<void> = {
         'refresh',
         new ToolbarButton({
           icon: refreshIcon,
-          tooltip: trans.__('Look again'),
+          tooltip: trans.__('Refresh'),
           onClick: () => void one.model.refresh()
         })
       );
-      // JupyterLab (4.6) takes what a drive of others says for another folder's.
+      // JupyterLab 4.6 mistakes the changes of a drive for those of another folder.
       drive.fileChanged.connect(() => void one.model.refresh());
       lookWhileSeen(one, () => one.model.refresh());
       shell.add(one, 'left', { rank: RANK, type: 'File Browser' });
@@ -103,10 +100,9 @@ export const plugin: JupyterFrontEndPlugin<void> = {
         required: ['cluster', 'path']
       },
       execute: async ({ cluster, path }) => {
-        // What the browser asks for by itself asks for no login.
+        // The file browser itself cannot ask for a login.
         await model.callLoggedIn(cluster as string, 'file_entry', { path, cluster });
         browser ??= made();
-        // First, since what is done in it is done in the folder that it has come to.
         await browser.model.cd(`/${cluster as string}${path as string}`);
         shell.activateById(browser.id);
       }

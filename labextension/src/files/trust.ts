@@ -1,14 +1,12 @@
-// A notebook without what it says of its own trust, and without what would run whatever that is.
-// JupyterLab believes the flags of what a drive hands over, since its own server sets them by this
-// machine's signatures. And of a notebook that nobody has trusted, too, it makes the widgets that it
-// was saved with as soon as there is a kernel; their models may be programs (anywidget's are). Pure.
+// Removes from a notebook what would run without the user's trust: JupyterLab believes the flags of a
+// drive, and creates saved widgets, which may be programs, as soon as a kernel runs. Pure.
 
-/** No notebook that somebody means to read is nested deeper, and who copies one does so by recursion. */
+/** Deeper nesting would overflow the stack of a recursive copy. */
 const DEEPEST = 200;
 
 type Fields = Record<string, unknown>;
 
-/** The notebook of a file; null: JupyterLab cannot read it as one. */
+/** The notebook of a file; null: not a notebook. */
 export function notebookOf(text: string): Fields | null {
   const notebook = parsed(text);
   if (
@@ -24,7 +22,7 @@ export function notebookOf(text: string): Fields | null {
   return notebook;
 }
 
-/** The text of a notebook as it is, unless it says something of trust; null: too deep to be written. */
+/** The text of a notebook without flags of trust; null: too deep. */
 export function distrusted(text: string): string | null {
   const notebook = parsed(text);
   if (!isFields(notebook)) {
@@ -37,14 +35,14 @@ export function distrusted(text: string): string | null {
   return deep ? null : `${JSON.stringify(notebook, null, 1)}\n`;
 }
 
-/** Takes it away; whether there was any, and whether it is nested too deep for recursion. */
+/** Remove the flags; report whether there were any, and too deep nesting. */
 function distrust(notebook: Fields): { found: boolean; deep: boolean } {
   let [found, deep] = [false, false];
   const left: [value: object, depth: number][] = [[notebook, 0]];
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
     const [value, depth] = next;
     deep ||= depth > DEEPEST;
-    // A copy by assignment makes this the prototype, and what is inherited its own in the next copy.
+    // Copying by assignment makes this a prototype, whose fields the next copy owns.
     found = takeAway(value, '__proto__') || found;
     for (const inner of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
       if (typeof inner === 'object' && inner !== null) {

@@ -1,12 +1,12 @@
-// The widget of a panel about one cluster: its title, and what it watches while it is seen.
+// The widget of a panel about one cluster: its title, and its feeds while visible.
+import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { useState, type ComponentType, type JSX } from 'react';
 import { usualOf } from '../commands/targets';
-import { slurmIcon } from '../icons';
 import type { ISlurmModel } from '../tokens';
 import { ModelWidget } from '../watching';
-import { NoCluster } from '../welcome/none';
+import { NoCluster } from '../welcome/view';
 
 export interface PanelProps<Look> {
   cluster: string;
@@ -16,7 +16,7 @@ export interface PanelProps<Look> {
   remember: (look: Look) => void;
 }
 
-/** How somebody looks at it, which is remembered, and what changes that. */
+/** The saved view settings, and a function that changes them. */
 export function useLook<Look>(props: PanelProps<Look>): [Look, (next: Partial<Look>) => void] {
   const [look, setLook] = useState(props.look);
   const change = (next: Partial<Look>): void => {
@@ -32,12 +32,13 @@ export interface Called {
   /** Part of the panel's id. */
   name: string;
   label: string;
+  icon: LabIcon;
   title: (cluster: string) => string;
   className: string;
 }
 
 export class ClusterPanel<Look> extends ModelWidget {
-  /** Emitted when a panel that was opened without a cluster gets its first. */
+  /** Emitted when a panel opened without a cluster gets its first. */
   readonly named = new Signal<this, void>(this);
   private isRemoved = false;
 
@@ -49,13 +50,13 @@ export class ClusterPanel<Look> extends ModelWidget {
     super(props.model);
     this.id = `jupyter-slurm-${kind.name}-${this.cluster}`;
     this.title.label = this.cluster === '' ? kind.label : kind.title(this.cluster);
-    this.title.icon = slurmIcon;
+    this.title.icon = kind.icon;
     this.title.closable = true;
     this.addClass('jp-slurm');
     this.addClass(kind.className);
   }
 
-  /** '': there is no cluster yet. */
+  /** '': no cluster yet. */
   get cluster(): string {
     return this.props.cluster;
   }

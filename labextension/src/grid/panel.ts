@@ -1,5 +1,5 @@
-// Panels about a cluster in the main area: a command opens one for each cluster, and the layout
-// brings it back as it was last. The panel's content is another module's.
+// Panels about a cluster in the main area: a command opens one per cluster, and the layout restores
+// it. Other modules have the content.
 import {
   ILayoutRestorer,
   type JupyterFrontEnd,
@@ -12,7 +12,6 @@ import type { ComponentType } from 'react';
 import { show } from '../commands/show';
 import { clusterToShow } from '../commands/targets';
 import { addCommand } from '../commands/telling';
-import { slurmIcon } from '../icons';
 import { ISlurmModel } from '../tokens';
 import type { Called, ClusterPanel, PanelProps } from './cluster_panel';
 
@@ -25,7 +24,7 @@ interface Kind<Look> extends Called {
 /** The code of a panel, loaded when the first is opened. */
 interface Shown<Look> {
   View: ComponentType<PanelProps<Look>>;
-  /** Sorting and filters as remembered; undefined: the defaults. */
+  /** Saved sorting and filters; undefined: the defaults. */
   lookOf: (remembered: unknown) => Look;
 }
 
@@ -66,14 +65,14 @@ function addPanel<Look extends ReadonlyPartialJSONObject>(
   kind: Kind<Look>,
   state: IStateDB | null
 ): Tracker<Look> {
-  const { command, name, label, caption } = kind;
+  const { command, name, label, caption, icon } = kind;
   const tracker: Tracker<Look> = new WidgetTracker({ namespace: `slurm-${name}` });
   const key = `jupyter-slurm:${name}-look`;
   let look: Look | undefined;
   addCommand(app.commands, command, {
     label,
     caption,
-    icon: slurmIcon,
+    icon,
     takes: {
       type: 'object',
       properties: { cluster: { type: 'string', description: 'None: the default one.' } }

@@ -1,5 +1,4 @@
-// A block of a log: near what is seen with its colours and what is looked for, elsewhere as text
-// alone, which a browser lays out only when it is seen. Which blocks there are is output.ts's.
+// A block of a log: with colours and matches when near the visible part, else plain text.
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { Widget } from '@lumino/widgets';
@@ -23,7 +22,7 @@ import type { Found } from './search';
 import { pieces, type Piece } from './pieces';
 import { linesOf } from './times';
 
-/** Tells an element when it comes near what is seen, and when it is far again. */
+/** Tells an element when it becomes nearly visible, and when not. */
 export interface Nearness {
   watch(element: Element, hear: (near: boolean) => void): () => void;
 }
@@ -33,14 +32,14 @@ export const NearnessContext = createContext<Nearness | null>(null);
 interface Props {
   block: Block;
   wanted: Wanted;
-  /** Whether the time of each line is shown. */
+  /** Show the time of each line. */
   times: boolean;
   found: Found;
-  /** Which match of this block is the one that somebody is at; null: none of it. */
+  /** The current match, if it is in this block. */
   current: number | null;
-  /** How long a match is. */
+  /** The length of a match. */
   length: number;
-  /** Asks for more of what was left out; null: there is no more to be had here. */
+  /** Load more of what was left out; null: not possible. */
   more: (() => void) | null;
   rendermime: IRenderMimeRegistry;
 }
@@ -128,7 +127,7 @@ function RunView({ run, times, ...marks }: Marks & { run: Run; times: boolean })
 
 interface TextProps extends Marks {
   text: string;
-  /** Where the text is in its run. */
+  /** The place of the text in its run. */
   from: number;
 }
 
@@ -193,7 +192,7 @@ function Marked({ text, from, starts, length, current }: TextProps): JSX.Element
   );
 }
 
-/** A figure or a table, by those renderers that passive.ts allows. */
+/** A figure or table, by a renderer of passive.ts. */
 function Display({ block, rendermime }: Props & { block: DisplayBlock }): JSX.Element {
   const host = useRef<HTMLDivElement>(null);
   const near = useNear(host);
@@ -203,7 +202,7 @@ function Display({ block, rendermime }: Props & { block: DisplayBlock }): JSX.El
   if (near && !seen) {
     setSeen(true);
   }
-  // Lumino wants to take a widget down while its element is still there.
+  // Lumino detaches a widget while its element is still there.
   useLayoutEffect(() => {
     if (!seen || host.current === null) {
       return undefined;
@@ -228,7 +227,7 @@ function Display({ block, rendermime }: Props & { block: DisplayBlock }): JSX.El
       <div ref={host} />
       {unknown ? (
         <p className="jp-slurm-Quiet">
-          {trans.__('There is no safe way to show this here: %1', Object.keys(data).join(', '))}
+          {trans.__('Cannot show this safely here: %1', Object.keys(data).join(', '))}
         </p>
       ) : null}
     </div>

@@ -1,5 +1,4 @@
-// A small chart of one quantity over time against what was asked for. Points in, SVG out; what a
-// point says is read by pointing at it, and by the table beside the charts.
+// A chart of one quantity over time against what the job requested, as SVG.
 import { useState, type JSX, type PointerEvent } from 'react';
 import type { Point } from './samples';
 
@@ -7,11 +6,11 @@ interface Props {
   title: string;
   /** The oldest first. */
   points: readonly Point[];
-  /** The line of what was asked for; null: nobody asked for an amount. */
+  /** The amount that the job requested; null: none. */
   limit: number | null;
   format: (value: number) => string;
   time: (timeS: number) => string;
-  /** What a screen reader says of it. */
+  /** Text for screen readers. */
   summary: string;
 }
 
@@ -41,27 +40,34 @@ export function Chart({ title, points, limit, format, time, summary }: Props): J
         <span className="jp-slurm-Quiet">{limit === null ? '' : ` / ${format(limit)}`}</span>
         <span className="jp-slurm-ChartTime jp-slurm-Quiet">{at === null ? '' : time(shownS)}</span>
       </figcaption>
-      <svg
-        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
-        preserveAspectRatio="none"
-        role="img"
-        aria-label={summary}
-        onPointerMove={move}
-        onPointerLeave={() => setAt(null)}
-      >
-        {lines.map((line, key) => (
-          <g key={key}>
-            <polygon className="jp-slurm-ChartArea" points={area(line)} />
-            <polyline className="jp-slurm-ChartLine" points={line.join(' ')} />
-          </g>
-        ))}
-        {limit === null ? null : (
-          <line className="jp-slurm-ChartLimit" x1={0} x2={WIDTH} y1={y(limit)} y2={y(limit)} />
-        )}
-        {at === null ? null : (
-          <line className="jp-slurm-ChartAt" x1={x(shownS)} x2={x(shownS)} y1={0} y2={HEIGHT} />
-        )}
-      </svg>
+      <div className="jp-slurm-ChartBox">
+        <div className="jp-slurm-ChartAxis jp-slurm-Quiet" aria-hidden="true">
+          <span>{format(most)}</span>
+          <span>{format(most / 2)}</span>
+          <span>{format(0)}</span>
+        </div>
+        <svg
+          viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+          preserveAspectRatio="none"
+          role="img"
+          aria-label={summary}
+          onPointerMove={move}
+          onPointerLeave={() => setAt(null)}
+        >
+          {lines.map((line, key) => (
+            <g key={key}>
+              <polygon className="jp-slurm-ChartArea" points={area(line)} />
+              <polyline className="jp-slurm-ChartLine" points={line.join(' ')} />
+            </g>
+          ))}
+          {limit === null ? null : (
+            <line className="jp-slurm-ChartLimit" x1={0} x2={WIDTH} y1={y(limit)} y2={y(limit)} />
+          )}
+          {at === null ? null : (
+            <line className="jp-slurm-ChartAt" x1={x(shownS)} x2={x(shownS)} y1={0} y2={HEIGHT} />
+          )}
+        </svg>
+      </div>
       <div className="jp-slurm-ChartSpan jp-slurm-Quiet" aria-hidden="true">
         <span>{time(first)}</span>
         <span>{time(last)}</span>
@@ -70,7 +76,7 @@ export function Chart({ title, points, limit, format, time, summary }: Props): J
   );
 }
 
-/** What hangs together: a moment without a value parts what is before it from what follows. */
+/** The stretches between moments without a value. */
 function stretches(points: readonly Point[]): [number, number][][] {
   const parts: [number, number][][] = [[]];
   for (const [timeS, value] of points) {

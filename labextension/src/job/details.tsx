@@ -1,5 +1,4 @@
-// What there is to know of a job beside its output: its places, Slurm's own record, its environment.
-// Asked for while somebody looks.
+// The details of a job: its paths, Slurm's record and its environment.
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useEffect, useState, type JSX } from 'react';
 import { exactly } from '../exactly';
@@ -16,8 +15,8 @@ export interface Asked {
   again: () => void;
 }
 
-/** The details, asked for once `wanted`, and anew when the way to the job, or what Slurm's record says
- * of it, may be another. What was told before the way was lost is told on, beside the problem. */
+/** Fetch the details once `wanted`, and again when the job or the connection changes. After an error
+ * the old details stay. */
 export function useDetails(model: ISlurmModel, job: Job, wanted: boolean): Asked {
   const { id, state, cluster, restarts, name, reason, limit_s: limit } = job;
   const way = model.connections.get(cluster)?.state;
@@ -70,12 +69,12 @@ export function DetailsPane({ details, commands }: Props): JSX.Element {
           <Pairs
             title={trans.__("Slurm's record")}
             pairs={readable(record)}
-            empty={trans.__('Slurm does not know the job any more, or has not been asked yet.')}
+            empty={trans.__('Slurm has no record of this job.')}
           />
           <Pairs
             title={trans.__('Environment')}
             pairs={environment}
-            empty={trans.__('Neither the job nor the profile of its cluster sets any variable.')}
+            empty={trans.__('No environment variables set.')}
           />
         </>
       ) : null}
@@ -83,21 +82,21 @@ export function DetailsPane({ details, commands }: Props): JSX.Element {
   );
 }
 
-/** Where its files are; Slurm's record tells of those that it has been given itself. */
+/** The paths of the job. */
 function Places({ details, commands }: Props): JSX.Element {
   const { job, record } = details;
   const places: [string, string | null | undefined][] = [
     [trans.__('Notebook'), job.notebook],
-    [trans.__('Works in'), details.folder],
-    [trans.__('Folder on the cluster'), job.job_dir],
+    [trans.__('Working directory'), details.folder],
+    [trans.__('Job directory'), job.job_dir],
     ['Python', job.python_path],
     [trans.__('Standard output'), record.StdOut],
     [trans.__('Standard error'), record.StdErr === record.StdOut ? null : record.StdErr],
-    [trans.__('Files come to'), job.fetch_to]
+    [trans.__('Fetched files'), job.fetch_to]
   ];
   return (
     <section>
-      <h3>{trans.__('Places')}</h3>
+      <h3>{trans.__('Paths')}</h3>
       <table className="jp-slurm-Pairs jp-slurm-Places">
         <tbody>
           {places.map(([name, path]) =>
@@ -129,7 +128,7 @@ function Places({ details, commands }: Props): JSX.Element {
   );
 }
 
-/** With the times that Slurm gives as UTC epoch seconds as people read them. */
+/** The record with Slurm's epoch seconds as local times. */
 function readable(record: Record<string, string>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(record).map(([name, value]) => [
@@ -143,51 +142,28 @@ function readable(record: Record<string, string>): Record<string, string> {
 
 interface PairsProps {
   title: string;
-  /** null: it is kept back. */
+  /** null: hidden. */
   pairs: Record<string, string | null>;
   empty: string;
 }
 
-/** So few are read without a filter. */
-const FEW = 8;
-
 function Pairs({ title, pairs, empty }: PairsProps): JSX.Element {
-  const [filter, setFilter] = useState('');
   const all = Object.entries(pairs);
-  const sought = filter.toLowerCase();
-  const shown = all.filter(([name, value]) =>
-    `${name} ${value ?? ''}`.toLowerCase().includes(sought)
-  );
   return (
     <section aria-label={title}>
-      <h3>
-        {title}{' '}
-        {all.length <= FEW ? null : (
-          <input
-            type="text"
-            className="jp-slurm-JobFilter"
-            aria-label={trans.__('Filter: %1', title)}
-            placeholder={trans.__('Filter')}
-            value={filter}
-            onChange={event => setFilter(event.currentTarget.value)}
-          />
-        )}
-      </h3>
+      <h3>{title}</h3>
       {all.length === 0 ? <p className="jp-slurm-Empty">{empty}</p> : null}
-      {all.length > 0 && shown.length === 0 ? (
-        <p className="jp-slurm-Empty">{trans.__('Nothing of it has this text.')}</p>
-      ) : null}
       <table className="jp-slurm-Pairs">
         <tbody>
-          {shown.map(([name, value]) => (
+          {all.map(([name, value]) => (
             <tr key={name}>
               <th scope="row">{visible(name)}</th>
               <td>
                 {value === null ? (
                   <span
                     role="img"
-                    aria-label={trans.__('kept back')}
-                    title={trans.__('It may be a secret, and is kept back.')}
+                    aria-label={trans.__('hidden')}
+                    title={trans.__('Hidden because it may be a secret.')}
                   >
                     •••
                   </span>

@@ -1,10 +1,9 @@
-// The search in a log as a hook: what is looked for, and the match that somebody is at, brought into
-// sight. How it is found is search.ts's.
+// The search in a log as a hook. search.ts finds the matches.
 import { useDeferredValue, useLayoutEffect, useMemo, useState, type RefObject } from 'react';
 import type { Shown, Wanted } from './output';
 import { Search } from './search';
 
-/** The search in a log, and at which of its matches somebody is. */
+/** The search and its current match. */
 export interface Finding {
   text: string;
   setText: (text: string) => void;
@@ -13,12 +12,12 @@ export interface Finding {
   /** Counted from 0. */
   number: number;
   match: { key: number; at: number } | null;
-  /** How many characters are looked through, where these are not all there are; else null. */
+  /** The number of characters searched, if that is not all; else null. */
   part: number | null;
   step: (by: number) => void;
 }
 
-/** `setFollow`: who looks at a match does not follow the end. */
+/** `setFollow`: a match ends following. */
 export function useFinding(
   { blocks, chars }: Shown,
   wanted: Wanted,

@@ -1,20 +1,17 @@
-// What a scrolled box of a log needs to know of itself: whether it is to stay at its end, and which
-// of its blocks are near what is seen. Hooks on DOM elements; nothing of what a log is.
+// Hooks of a scrolled box: it follows its end, and tells its blocks when they are nearly visible.
 import { useCallback, useEffect, useRef, useState, type RefObject } from 'react';
 import type { Nearness } from './blocks';
 
-/** So close to the end is at the end, in pixels. */
+/** Pixels from the end that count as the end. */
 const AT_END = 8;
-/** A scroll so long after what a person did comes of that: a browser takes its time to get there. */
-const HAND_MS = 1_000;
-/** And one that comes with so many next frames, however long a busy page takes for them. */
-const HAND_FRAMES = 3;
-/** Who moves what they press by no more than so many pixels has clicked, and scrolls nothing. */
+/** Time after an input in which a scroll comes of it: a busy browser is slow. */
+const HAND_MS = 2_000;
+/** A press that moves fewer pixels is a click. */
 const CLICK = 4;
-/** Browsers scroll by what is done with it. */
+/** The button that scrolls. */
 const MIDDLE_BUTTON = 1;
 const KEYS_UP = new Set(['ArrowUp', 'PageUp', 'Home', ' ']);
-/** As near as this is drawn before it is seen. */
+/** Blocks this near are drawn before they are visible. */
 const MARGIN = '800px 0px';
 
 interface Following {
@@ -23,7 +20,7 @@ interface Following {
   scrolled: () => void;
 }
 
-/** `box` stays at its end, whatever its content does, until somebody scrolls up. */
+/** Keep `box` at its end until the user scrolls up. */
 export function useFollowing(
   box: RefObject<HTMLElement>,
   content: RefObject<HTMLElement>
@@ -36,12 +33,12 @@ export function useFollowing(
     const element = box.current;
     if (element !== null) {
       element.scrollTop = element.scrollHeight;
-      // Its event comes later: who scrolls up before that does so from here.
+      // Its event comes later: the user may scroll up before that.
       last.current = placeOf(element);
     }
   }, [box]);
   const later = useRef(0);
-  // Not while somebody may be scrolling up: a browser that is about to would be stopped by it.
+  // Not while the user scrolls up: that would stop the scrolling.
   const keepToEnd = useCallback(() => {
     window.clearTimeout(later.current);
     if (hand.current?.isAtWork() ?? false) {
@@ -81,7 +78,7 @@ export function useFollowing(
     const before = last.current;
     const { top, most } = placeOf(element);
     last.current = { top, most };
-    // What gets shorter, or is measured anew, scrolls up, too, and may be as long as before then.
+    // Content that gets shorter scrolls up, too.
     if (top < before.top && (hand.current?.isAtWork() ?? false)) {
       following.current = false;
     } else if (most - top <= AT_END) {
@@ -94,100 +91,79 @@ export function useFollowing(
   return { follow, setFollow, scrolled };
 }
 
-/** Whether a person may be scrolling a box up: by wheel, key, finger, or whatever they hold. */
-class Hand {
-  private last = -Infinity;
-  /** How many frames what it did may take yet. */
-  private frames = 0;
-  private holds = false;
-  /** Where it has pressed; null: it does not press. */
-  private pressed: { x: number; y: number } | null = null;
-  private readonly ends = new AbortController();
+/** Tells whether the user may be scrolling a box up now, by wheel, key, touch or pointer. */
+interface Hand {
+  isAtWork: () => boolean;
+  /** What the user did before counts no more. */
+  rest: () => void;
+}
 
-  constructor(private readonly box: HTMLElement) {
-    const { signal } = this.ends;
-    const passive = { passive: true, signal };
-    box.addEventListener('wheel', this.turns, passive);
-    box.addEventListener('touchmove', this.moves, passive);
-    box.addEventListener('keydown', this.presses, { signal });
-    box.addEventListener('pointerdown', this.takes, passive);
-    // A browser may keep for itself that a scrollbar was let go of.
-    window.addEventListener('pointermove', this.drags, passive);
-    window.addEventListener('pointerup', this.lets, passive);
-    window.addEventListener('pointercancel', this.lets, passive);
-  }
-
-  isAtWork(): boolean {
-    return this.holds || this.frames > 0 || performance.now() - this.last < HAND_MS;
-  }
-
-  /** What it did before is over. */
-  rest(): void {
-    this.last = -Infinity;
-    this.frames = 0;
-  }
-
-  leave(): void {
-    this.ends.abort();
-  }
-
-  private readonly turns = (event: WheelEvent): void => {
-    if (event.deltaY < 0 && !event.ctrlKey) {
-      this.moves();
+function handOn(box: HTMLElement, signal: AbortSignal): Hand {
+  let last = -Infinity;
+  let pressed: { x: number; y: number } | null = null;
+  let holds = false;
+  const moves = (): void => {
+    last = performance.now();
+  };
+  const release = (): void => {
+    pressed = null;
+    if (holds) {
+      holds = false;
+      moves();
     }
   };
-
-  private readonly presses = (event: KeyboardEvent): void => {
-    if (KEYS_UP.has(event.key)) {
-      this.moves();
+  const passive = { passive: true, signal };
+  box.addEventListener(
+    'wheel',
+    ({ deltaY, ctrlKey }) => {
+      if (deltaY < 0 && !ctrlKey) {
+        moves();
+      }
+    },
+    passive
+  );
+  box.addEventListener('touchmove', moves, passive);
+  box.addEventListener(
+    'keydown',
+    ({ key }) => {
+      if (KEYS_UP.has(key)) {
+        moves();
+      }
+    },
+    passive
+  );
+  box.addEventListener(
+    'pointerdown',
+    ({ clientX: x, clientY: y, button, target }) => {
+      pressed = { x, y };
+      // The scrollbar is at the left in languages from right to left.
+      const at = x - box.getBoundingClientRect().left - box.clientLeft;
+      const isOnScrollbar = target === box && (at < 0 || at >= box.clientWidth);
+      holds = button === MIDDLE_BUTTON || isOnScrollbar;
+    },
+    passive
+  );
+  // Browsers also report a resting pointer when other content has come below it.
+  window.addEventListener(
+    'pointermove',
+    ({ buttons, clientX, clientY }) => {
+      if (buttons === 0) {
+        pressed = null;
+        holds = false;
+      } else if (pressed !== null) {
+        holds ||= Math.hypot(clientX - pressed.x, clientY - pressed.y) > CLICK;
+      }
+    },
+    passive
+  );
+  window.addEventListener('pointerup', release, passive);
+  window.addEventListener('pointercancel', release, passive);
+  return {
+    isAtWork: () => holds || performance.now() - last < HAND_MS,
+    rest: () => {
+      last = -Infinity;
     }
   };
-
-  private readonly moves = (): void => {
-    this.last = performance.now();
-    if (this.frames === 0) {
-      requestAnimationFrame(this.passes);
-    }
-    this.frames = HAND_FRAMES;
-  };
-
-  private readonly passes = (): void => {
-    this.frames = Math.max(0, this.frames - 1);
-    if (this.frames > 0) {
-      requestAnimationFrame(this.passes);
-    }
-  };
-
-  private readonly takes = (event: PointerEvent): void => {
-    this.pressed = { x: event.clientX, y: event.clientY };
-    this.holds = event.button === MIDDLE_BUTTON || this.isOnScrollbar(event);
-  };
-
-  /** A browser also tells so of a pointer that rests, when something else has come below it. */
-  private readonly drags = (event: PointerEvent): void => {
-    if (event.buttons === 0) {
-      this.pressed = null;
-      this.holds = false;
-    } else if (this.pressed !== null) {
-      const { x, y } = this.pressed;
-      this.holds ||= Math.hypot(event.clientX - x, event.clientY - y) > CLICK;
-    }
-  };
-
-  private readonly lets = (): void => {
-    this.pressed = null;
-    if (this.holds) {
-      this.holds = false;
-      this.moves();
-    }
-  };
-
-  /** On either side: in languages from right to left it may be at the left. */
-  private isOnScrollbar(event: PointerEvent): boolean {
-    const { box } = this;
-    const at = event.clientX - box.getBoundingClientRect().left - box.clientLeft;
-    return event.target === box && (at < 0 || at >= box.clientWidth);
-  }
 }
 
 function useHand(box: RefObject<HTMLElement>): RefObject<Hand> {
@@ -196,19 +172,19 @@ function useHand(box: RefObject<HTMLElement>): RefObject<Hand> {
     if (box.current === null) {
       return undefined;
     }
-    const one = new Hand(box.current);
-    hand.current = one;
-    return () => one.leave();
+    const end = new AbortController();
+    hand.current = handOn(box.current, end.signal);
+    return () => end.abort();
   }, [box]);
   return hand;
 }
 
-/** Where a box is, and how far it could be scrolled. */
+/** The position of a box, and its maximum. */
 function placeOf(element: HTMLElement): { top: number; most: number } {
   return { top: element.scrollTop, most: element.scrollHeight - element.clientHeight };
 }
 
-/** Tells the blocks in `box` when they come near what is seen of it. */
+/** Tells the blocks of `box` when they are nearly visible. */
 export function useNearness(box: RefObject<HTMLElement>): Nearness {
   const [nearness] = useState(() => new Watched(box));
   useEffect(() => () => nearness.close(), [nearness]);

@@ -1,11 +1,12 @@
-// The head of a job's panel: what it is, how it goes, and what can be done about it by commands.
+// The head of a job's panel: state, name, labelled facts, notes, and buttons for its commands.
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
+import { facts, place, times } from '../card/facts';
 import { isHeldByUser } from '../card/remedies';
-import { Facts } from '../card/view';
+import { moments, Notes, TimeBar, useJobClock } from '../card/view';
 import { isFinal, isHeld, visible } from '../format';
-import { DashboardButtons } from '../labs/dashboard_buttons';
-import { dotted } from '../language';
+import { kindIcon } from '../icons';
+import { DashboardButtons } from '../labs/dashboards';
 import { CommandButton, StateWord } from '../parts';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -18,31 +19,34 @@ interface Props {
 }
 
 export function Head({ job, model, commands }: Props): JSX.Element {
-  const held = isHeld(job.state, job.reason);
-  const where = [
-    trans.__('%1 on %2', job.slurm_id ?? job.id, visible(job.cluster)),
-    // Of one that has no node yet it stands below in the node's place.
-    job.partition === null || job.nodes.length === 0
-      ? ''
-      : trans.__('partition %1', visible(job.partition)),
-    job.account === null ? '' : trans.__('account %1', visible(job.account)),
-    job.restarts > 0 ? trans.__('attempt %1', job.restarts + 1) : ''
-  ];
+  const { freshness, connections } = model;
+  const nowS = useJobClock(job, freshness);
+  const Kind = kindIcon(job);
   return (
     <div className="jp-slurm-JobHead">
       <div className="jp-slurm-JobTitle">
-        <StateWord state={job.state} held={held} />
+        <StateWord state={job.state} held={isHeld(job.state, job.reason)} />
+        <Kind.react tag="span" className="jp-slurm-Icon" />
         <h2>
           <bdi>{visible(job.name)}</bdi>
         </h2>
-        <span className="jp-slurm-Quiet">{dotted(where)}</span>
+        <span className="jp-slurm-Quiet" title={job.id}>
+          {place(job)}
+        </span>
         <Actions job={job} commands={commands} />
       </div>
-      <Facts
-        job={job}
-        freshness={model.freshness}
-        connection={model.connections.get(job.cluster)}
-        reasons={[job.why, isHeldByUser(job) ? null : job.advice]} // the button above lets it go
+      <TimeBar job={job} freshness={freshness} />
+      <dl className="jp-slurm-JobFacts" title={moments(job)}>
+        {[...times(job, nowS), ...facts(job)].map(([label, value]) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <Notes
+        {...{ job, freshness, connection: connections.get(job.cluster) }}
+        reasons={[job.why, isHeldByUser(job) ? null : job.advice]} // the button above releases it
       />
     </div>
   );
@@ -67,7 +71,7 @@ function Actions({ job, commands }: Omit<Props, 'model'>): JSX.Element {
     <span className="jp-slurm-JobActions" role="group" aria-label={trans.__('Actions')}>
       <DashboardButtons job={job} commands={commands} />
       {buttons
-        // What Slurm would refuse is in no menu, and here neither.
+        // Menus hide what Slurm would refuse, too.
         .filter(
           ([id, shown]) =>
             shown && commands.hasCommand(id) && commands.isVisible(id, { id: job.id })

@@ -1,5 +1,4 @@
-// The icon of a state, in rows, cards and the tabs of jobs, coloured by signs.css. A word beside it says
-// the same.
+// The icon of a state, coloured by signs.css. A word beside it says the same.
 import { LabIcon } from '@jupyterlab/ui-components';
 import { tone, type Tone } from '../format';
 import '../../style/signs.css';
@@ -28,7 +27,7 @@ const icons = new Map(
   ])
 );
 
-/** `HELD`: it waits because somebody said so. */
+/** `HELD`: a user or administrator holds the job. */
 export function stateIcon(state: string): LabIcon | undefined {
   return icons.get(state === 'HELD' ? 'held' : tone(state));
 }

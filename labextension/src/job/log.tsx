@@ -1,5 +1,4 @@
-// The live log of a job: its blocks in a box that follows the end, found by a text, filtered by
-// source. What the blocks are is output.ts's, how one looks blocks.tsx's.
+// The live log of a job: blocks of output in a box that follows the end, with search and a filter.
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { CommandRegistry } from '@lumino/commands';
 import {
@@ -27,7 +26,7 @@ import { NOTHING, textOf, withChunk, type Shown, type Wanted } from './output';
 import { Trouble } from '../parts';
 import { widthOf } from './times';
 
-/** What is asked for at first, and what is kept at most. */
+/** Bytes to ask for at first, and to keep at most. */
 const FIRST_BYTES = 1024 * 1024;
 const MOST_BYTES = 16 * 1024 * 1024;
 
@@ -37,7 +36,7 @@ interface Props {
   commands: CommandRegistry;
   rendermime: IRenderMimeRegistry;
   download: string;
-  /** Whose log of an array is wanted; null: the first that failed, or the first. */
+  /** The task or rank to show; null: the first that failed, or the first. */
   task: number | null;
   setTask: (task: number) => void;
 }
@@ -47,9 +46,9 @@ export function LogPane(props: Props): JSX.Element {
   const [budget, setBudget] = useState(FIRST_BYTES);
   const ranks = job.kind === 'cell' ? job.ranks : 0;
   const all = useMemo(() => (ranks > 1 ? ranksOf(job, ranks) : tasksOf(job)), [job, ranks]);
-  // As it was when there were tasks first: what fails later does not take its place.
+  // Stays the same when another task fails later.
   const first = useRef<number | null>(null);
-  // Rank 0 has written what the cell shows, and what the others failed with.
+  // The cell shows the output of rank 0.
   first.current ??= ranks > 1 ? 0 : firstOf(all);
   const chosen = task ?? first.current;
   const { shown, ended, problem } = useLog(model, job.id, budget, chosen);
@@ -131,7 +130,7 @@ export function LogPane(props: Props): JSX.Element {
   );
 }
 
-/** As wide as the widest time, and a space. */
+/** The width of the widest time, and a space. */
 function gutter(since: number): CSSProperties {
   const width = `${widthOf(since, Date.now() / 1000) + 1}ch`;
   return { '--jp-slurm-times': width } as CSSProperties;
@@ -144,12 +143,12 @@ interface TasksProps {
   choose: (task: number) => void;
 }
 
-/** Of an array, or of ranks: whose output is shown. */
+/** The choice of a task or rank. */
 function Tasks({ all, ranked, chosen, choose }: TasksProps): JSX.Element {
   return (
     <select
       aria-label={ranked ? trans.__('Rank') : trans.__('Task')}
-      title={ranked ? trans.__('Which rank of the job') : trans.__('Which task of the array')}
+      title={ranked ? trans.__('Rank of the job') : trans.__('Task of the array')}
       value={chosen}
       onChange={event => choose(Number(event.currentTarget.value))}
     >
@@ -164,7 +163,7 @@ function Tasks({ all, ranked, chosen, choose }: TasksProps): JSX.Element {
   );
 }
 
-/** The first that went wrong, else the first. */
+/** The first that failed, else the first. */
 function firstOf(all: readonly [index: number, state: string][]): number | null {
   return (all.find(([, state]) => tone(state) === 'failed') ?? all[0])?.[0] ?? null;
 }
@@ -177,11 +176,10 @@ interface Log {
 
 const NONE: Log = { shown: NOTHING, ended: false, problem: null };
 
-/** What has come of the output; what was there stays until there is something to put in its place. */
+/** The output so far. The old one stays until the new one has arrived. */
 function useLog(model: ISlurmModel, jobId: string, budget: number, task: number | null): Log {
   const [log, setLog] = useState<Log>(NONE);
   useEffect(() => {
-    // What another task has written is not this one's.
     setLog(NONE);
   }, [task]);
   const open = useCallback(() => {
@@ -203,13 +201,13 @@ function useLog(model: ISlurmModel, jobId: string, budget: number, task: number 
 
 function empty(job: Job, ended: boolean, problem: Problem | null): string {
   if (ended) {
-    return trans.__('It has written nothing.');
+    return trans.__('This job wrote no output.');
   }
   if (problem !== null) {
-    return trans.__('Its output is not known now.');
+    return trans.__('The output is not available now.');
   }
   if (job.started_s === null && !isFinal(job.state)) {
-    return trans.__('It has not begun yet. What it writes comes here as soon as it does.');
+    return trans.__('Not started yet. Output will appear here.');
   }
   return trans.__('No output yet.');
 }

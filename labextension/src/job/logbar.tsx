@@ -1,4 +1,4 @@
-// What can be done with a log: look for a text, show one source, wrap, show times, copy, download.
+// The tools of a log: find, choose a stream, wrap, times, copy, download.
 import type { JSX, KeyboardEvent, ReactNode } from 'react';
 import { trans } from '../translation';
 import type { Finding } from './finding';
@@ -11,15 +11,15 @@ interface Props {
   setWanted: (wanted: Wanted) => void;
   wrap: boolean;
   setWrap: (wrap: boolean) => void;
-  /** null: no time is known. */
+  /** null: the times are unknown. */
   times: boolean | null;
   setTimes: (times: boolean) => void;
   text: () => string;
   download: string;
   finding: Finding;
-  /** Nobody looks for anything any more. */
+  /** Leave the search. */
   leave: () => void;
-  /** Whose log it is, where that can be chosen. */
+  /** The choice of a task or rank. */
   children?: ReactNode;
 }
 
@@ -48,7 +48,7 @@ export function LogBar(props: Props): JSX.Element {
       </label>
       <label
         className="jp-slurm-Check"
-        title={times === null ? trans.__('The times of these lines are not known.') : undefined}
+        title={times === null ? trans.__('The times of these lines are unknown.') : undefined}
       >
         <input
           type="checkbox"
@@ -97,7 +97,7 @@ function SearchField({ finding, leave }: Props): JSX.Element {
         <>
           <button
             className="jp-slurm-IconButton"
-            aria-label={trans.__('The match before')}
+            aria-label={trans.__('Previous match')}
             disabled={finding.total === 0}
             onClick={() => step(-1)}
           >
@@ -105,7 +105,7 @@ function SearchField({ finding, leave }: Props): JSX.Element {
           </button>
           <button
             className="jp-slurm-IconButton"
-            aria-label={trans.__('The next match')}
+            aria-label={trans.__('Next match')}
             disabled={finding.total === 0}
             onClick={() => step(1)}
           >

@@ -1,29 +1,28 @@
-// A job's output as it is shown: blocks of lines, displays and gaps, in order. Pure: a chunk and what
-// there is -> what there is then. Blocks are values; only the last one is ever followed by another
-// of the same key, so that views can keep the rest.
+// The output of a job as blocks of lines, displays and gaps. Pure. Only the last block changes; the
+// others keep their identity.
 import type { LogChunk, Output, Stream } from '../wire';
 import { asTerminal, openStyle, plain } from './terminal';
 import { linesIn, timesOf, type Written } from './times';
 
 const BLOCK_LINES = 200;
 const BLOCK_CHARS = 64 * 1024;
-/** What is kept in all; the file has the rest. */
+/** The maximum to keep; the file has the rest. */
 const MOST_BLOCKS = 2_000;
 const MOST_CHARS = 16 * 1024 * 1024;
 
-/** The type of the marks that driver.py puts between the outputs of a notebook's cells. */
+/** The marks of run_file.py between the cells of a notebook. */
 const MARK = 'application/vnd.jupyter-slurm.notebook+json';
 
-/** `error` is the traceback of a cell. */
+/** `error`: the traceback of a cell. */
 export type Source = 'stdout' | 'stderr' | 'error';
 
-/** Text of one source, at least part of a line. */
+/** Text of one source. */
 export interface Run {
   source: Source;
-  /** The colours in force where it begins. */
+  /** The colours where it starts. */
   style: string;
   text: string;
-  /** When each of its lines was written, in UTC epoch seconds; 0: not known. */
+  /** UTC epoch seconds of each line; 0: unknown. */
   times: readonly number[];
 }
 
@@ -44,7 +43,7 @@ export interface DisplayBlock {
   chars: number;
 }
 
-/** Something was left out here. */
+/** Output that was left out. */
 interface GapBlock {
   kind: 'gap';
   key: number;
@@ -52,7 +51,7 @@ interface GapBlock {
   chars: 0;
 }
 
-/** A cell of the notebook that the job runs begins here. */
+/** The start of a cell of the notebook. */
 interface CellBlock {
   kind: 'cell';
   key: number;
@@ -66,11 +65,11 @@ export type Block = TextBlock | DisplayBlock | GapBlock | CellBlock;
 export interface Shown {
   blocks: readonly Block[];
   chars: number;
-  /** The first time that is known of a line; 0: none is. */
+  /** The first known time of a line; 0: none. */
   since: number;
   /** The next block's key. */
   next: number;
-  /** `clear_output(wait=True)` was said: the next output comes in place of all. */
+  /** After `clear_output(wait=True)` the next output replaces all. */
   clears: boolean;
 }
 
@@ -91,7 +90,7 @@ export function withChunk(shown: Shown, chunk: LogChunk): Shown {
   return draft.done();
 }
 
-/** What one stream wrote in many seconds is taken in at once: each time costs the last block. */
+/** Group the text of one stream: each piece costs a new last block. */
 function grouped(outputs: readonly Output[]): (Exclude<Output, Stream> | Stream[])[] {
   const found: ReturnType<typeof grouped> = [];
   for (const output of outputs) {
@@ -109,7 +108,7 @@ function grouped(outputs: readonly Output[]): (Exclude<Output, Stream> | Stream[
 
 export type Wanted = 'all' | 'stdout' | 'stderr';
 
-/** What a block says of `wanted`, without colours. */
+/** The text of a block without colours. */
 export function textOf(block: Block, wanted: Wanted): string {
   if (block.kind !== 'text') {
     return '';
@@ -125,7 +124,7 @@ export function runsOf(block: TextBlock, wanted: Wanted): readonly Run[] {
     : block.runs.filter(run => (run.source === 'stdout') === (wanted === 'stdout'));
 }
 
-/** Another source begins a line of its own. */
+/** Another source starts a new line. */
 function endLine(text: string): string {
   return text.endsWith('\n') ? text : `${text}\n`;
 }
@@ -134,7 +133,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
 
-/** The blocks while a chunk is taken in. */
+/** The blocks while a chunk is added. */
 class Draft {
   private blocks: Block[];
   private chars: number;
@@ -221,7 +220,7 @@ class Draft {
     this.blocks.push({ kind: 'display', key, data, metadata, displayId, chars });
   }
 
-  /** Begin a cell, or show its error. Skip the first mark, which holds the notebook. */
+  /** Start a cell, or show its error. Skip the first mark, which holds the notebook. */
   private mark({ cell, error }: Record<string, unknown>): void {
     if (typeof cell === 'number') {
       this.blocks.push({ kind: 'cell', key: this.next++, cell, chars: 0 });
@@ -256,7 +255,7 @@ class Draft {
       const end = from + linesIn(piece);
       const begun = { source, style, text: piece, times: times.slice(from, end) };
       this.put(key, piece === '' ? runs : [...runs, begun]);
-      // A line that is cut has its time in both.
+      // A split line has its time in both parts.
       from = piece.endsWith('\n') ? end : end - 1;
       style = openStyle(style + piece);
       runs = [];
@@ -278,7 +277,7 @@ class Draft {
     }
   }
 
-  /** What is too much goes from the front, and is counted there. */
+  /** Drop the oldest blocks above the maximum, and count them in a gap. */
   private bound(): void {
     let dropped = 0;
     let from = 0;
@@ -307,12 +306,12 @@ function charsOf(runs: readonly Run[]): number {
   return runs.reduce((sum, run) => sum + run.text.length, 0);
 }
 
-/** A run begins a line of its own. */
+/** A run starts a new line. */
 function linesOf(runs: readonly Run[]): number {
   return runs.reduce((sum, { times }) => sum + times.length, 0);
 }
 
-/** How much of `text` is at most so many lines and characters, at a line's end where it can be. */
+/** The length of the text that fits, up to a line's end if possible. */
 function fitting(text: string, lines: number, chars: number): number {
   let end = 0;
   for (let left = lines; left > 0 && chars > 0; left -= 1) {

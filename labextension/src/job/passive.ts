@@ -1,5 +1,4 @@
-// The renderers of what a job displays: text, tables, formulas and bitmaps, in which nothing can be
-// clicked, loaded or run. Those of other extensions say themselves that they are safe.
+// Renderers for a job's displays: text, tables, formulas and bitmaps, without links, loads or scripts.
 import {
   htmlRendererFactory,
   imageRendererFactory,

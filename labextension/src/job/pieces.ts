@@ -1,18 +1,17 @@
-// Text with the colours of a terminal -> pieces of one look each. Pure. Colours are named; what each
-// looks like is job.css's.
+// Text with terminal colours -> pieces of one style each. Pure.
 import Anser from 'anser';
 import { COLOUR, CUT } from './terminal';
 
 export interface Piece {
   text: string;
-  /** Of JupyterLab's own kind: `ansi-red-fg ansi-bold`; '': none. */
+  /** JupyterLab's classes, like `ansi-red-fg ansi-bold`; '': none. */
   className: string;
-  /** Of 256 and of true colours, as CSS has them; null: a named one, or none. */
+  /** A colour of 256 or true colours as CSS; null: none. */
   color: string | null;
   background: string | null;
 }
 
-/** `text`, begun with `style` in force, in pieces of one look each. */
+/** Split `text`, which starts with `style`, into pieces of one style. */
 export function pieces(style: string, text: string): Piece[] {
   const whole = style + text.replace(CUT, '');
   if (!whole.includes('\u001b')) {
@@ -37,7 +36,7 @@ export function pieces(style: string, text: string): Piece[] {
   }));
 }
 
-/** `38:2::1:2:3`, the standard's own form, as most write it. */
+/** Convert the standard's `38:2::1:2:3` to the usual form. */
 function withSemicolons(sequence: string): string {
   return sequence.replace('::', ':').replace(/:/g, ';');
 }
@@ -60,7 +59,7 @@ function rgb(name: string | null, trueColour: string | null): string | null {
   return name === 'ansi-truecolor' && trueColour !== null ? `rgb(${trueColour})` : null;
 }
 
-/** xterm's: a cube of 6 x 6 x 6 from 16, then 24 greys. */
+/** xterm's palette: a cube of 6 x 6 x 6 from 16, then 24 greys. */
 function palette(number: number): number[] {
   if (number >= 232) {
     return Array<number>(3).fill(8 + 10 * (number - 232));

@@ -1,4 +1,4 @@
-// The plugin that opens a job by itself in the main area; what it shows is in the files beside it.
+// The plugin that opens a job in the main area.
 import {
   ILayoutRestorer,
   type JupyterFrontEnd,
@@ -12,9 +12,9 @@ import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { ServerConnection } from '@jupyterlab/services';
 import { wantedBy } from '../commands/current';
 import { show } from '../commands/show';
-import { jobOf, targetsSchema } from '../commands/targets';
+import { targetsSchema } from '../commands/targets';
 import { addCommand } from '../commands/telling';
-import { slurmIcon } from '../icons';
+import { jobIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { JobPanel } from './widget';
@@ -53,15 +53,17 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     };
     addCommand(commands, CommandIDs.openJob, {
       label: trans.__('Open the job'),
-      caption: trans.__('Its log, what it uses, its script, what happened to it'),
-      icon: slurmIcon,
+      caption: trans.__('Log, resources, script and timeline'),
+      icon: jobIcon,
       takes: targetsSchema,
       execute: async args => {
-        for (const target of wantedBy(app, args)) {
-          await open(target.id ?? (await jobOf(model, target)).id, target.slurm_id);
+        for (const { id, slurm_id } of wantedBy(app, args)) {
+          if (id !== null) {
+            await open(id, slurm_id);
+          }
         }
       },
-      isEnabled: args => wantedBy(app, args).length > 0,
+      isEnabled: args => wantedBy(app, args).some(({ id }) => id !== null),
       isVisible: args => args.current !== true || shell.currentWidget instanceof NotebookPanel
     });
     void restorer?.restore(tracker, {
@@ -72,7 +74,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Where the browser finds the whole output as a file. */
+/** The URL of the whole output as a file. */
 function logfileUrl(settings: ServerConnection.ISettings, id: string): string {
   const token = settings.appendToken && settings.token ? { token: settings.token } : {};
   const url = URLExt.join(settings.baseUrl, 'jupyter-slurm/api/logfile');

@@ -1,141 +1,132 @@
-// What was measured of a job, made ready for charts and sentences: series, averages, what was asked
-// for. Pure: samples and a job in, numbers out. What each node and GPU uses is uses.ts's.
+// Samples of a job's usage -> series with their limits, averages, peaks, and idle GPUs. Pure.
+import { isFinal } from '../format';
 import type { Job, UsageSample } from '../wire';
-import { byNode, gpusOf, momentsOf, type Gpu, type NodeSamples, type NodesAt } from './measured';
 
-/** UTC epoch seconds and a value; null: it was not measured then. */
+/** UTC epoch seconds and a value; null: not measured then. */
 export type Point = readonly [timeS: number, value: number | null];
 
 export interface Series {
-  /** Of `gpus` and `gpus-memory` all GPUs together: how busy they are on average, what they hold. */
-  kind: 'cpu' | 'memory' | 'gpu' | 'gpu-memory' | 'gpus' | 'gpus-memory';
-  /** Of several of a kind on a node. */
-  index: number;
-  /** A GPU's name; '' otherwise. */
-  name: string;
-  /** A GPU's node where there are several; '' otherwise. */
-  node: string;
+  /** `gpu` is the average of all GPUs, 0 to 1; the others are sums. */
+  kind: 'cpu' | 'memory' | 'gpu' | 'gpu-memory';
   points: readonly Point[];
-  /** What it had for itself; null: nobody set an amount. */
+  /** What the job has; null: unknown. */
   limit: number | null;
 }
 
-/** More than so many nodes or GPUs are summed up. */
-export const MOST_SHOWN = 8;
-/**
- * One of each that was measured, the nodes' CPUs and memory as sums, and many GPUs together; a part
- * of a GPU, as MIG makes them, does not say how busy it is, one without memory of its own not how
- * full that is, and such a series has no values.
- */
+/** The samples of one node, the oldest first; Slurm's own samples are of all nodes together. */
+type NodeSamples = readonly UsageSample[];
+
+/** A file may name any number; the agent reads those of 256 nodes. */
+const MOST_NODES = 512;
+/** A node without samples for this long, or for three of its pauses, is silent. */
+const SILENT_S = 180;
+/** A GPU below this share is idle. */
+const IDLE = 0.05;
+/** An idle GPU is reported after this time, and this many samples. */
+const IDLE_S = 300;
+const IDLE_LOOKS = 3;
+
+/** GPUs come only from samples that have them. MIG parts have no load: their points are null. */
 export function seriesOf(samples: readonly UsageSample[], job: Job): Series[] {
   const nodes = byNode(samples, job);
-  const moments = momentsOf(nodes, job.started_s ?? 0);
-  const { cpus, memoryMib } = asked(job, nodes);
-  const over = (pick: (at: NodesAt) => number | null | undefined): Point[] =>
-    moments.map(([timeS, at]) => [timeS, pick(at) ?? null]);
-  const series = (
+  const moments = momentsOf(nodes);
+  const { cpus = null, memory_mib: memory = null } = job.usage ?? {};
+  // The figures of the job are of all its nodes.
+  const own = nodes.filter(([one]) => job.nodes.includes(one?.node ?? '')).length;
+  const share = own === 0 ? 1 : own / Math.max(1, job.nodes.length);
+  const over = (
     kind: Series['kind'],
     limit: number | null,
-    points: readonly Point[],
-    { index = 0, name = '', node = '' } = {}
-  ): Series => ({ kind, index, name, node, points, limit });
-  const each = ({ at, index, name, memoryMib: limit }: Gpu): Series[] => {
-    const what = { index, name, node: nodes.length > 1 ? (nodes[at]?.name ?? '') : '' };
-    const busy = over(all => all[at]?.gpus[index]?.utilisation);
-    const full = over(all => all[at]?.gpus[index]?.memory_mib);
-    return [series('gpu', 1, busy, what), series('gpu-memory', limit, full, what)];
-  };
-  const together = (gpus: readonly Gpu[]): Series[] => {
-    const busy = over(all => {
-      const { added, count } = allGpus(all, 'utilisation');
-      return count === 0 ? null : added / count;
-    });
-    const full = over(all => {
-      const { added, count } = allGpus(all, 'memory_mib');
-      return count === 0 ? null : added;
-    });
-    const limit = total(gpus.map(one => one.memoryMib).filter(one => one !== null));
-    return [series('gpus', 1, busy), series('gpus-memory', limit, full)];
-  };
-  const gpus = gpusOf(nodes);
+    pick: (at: readonly UsageSample[]) => number | null
+  ): Series => ({ kind, limit, points: moments.map(([timeS, at]) => [timeS, pick(at)]) });
+  const gpus = nodes.flatMap(most);
+  const known = (values: readonly (number | null)[]): number[] =>
+    values.filter(one => one !== null);
   return [
-    series(
-      'cpu',
-      cpus,
-      over(at => sum(at.map(one => one?.cpus ?? 0)))
+    over('cpu', cpus === null ? null : cpus * share, at => sum(at.map(one => one.cpus))),
+    over('memory', memory === null ? null : memory * share, at =>
+      sum(at.map(one => one.memory_mib))
     ),
-    series(
-      'memory',
-      memoryMib,
-      over(at => sum(at.map(one => one?.memory_mib ?? 0)))
-    ),
-    ...(gpus.length > MOST_SHOWN ? together(gpus) : gpus.flatMap(each))
+    ...(gpus.length === 0
+      ? []
+      : [
+          over('gpu', 1, at => mean(known(at.flatMap(one => one.gpus.map(g => g.utilisation))))),
+          over('gpu-memory', sum(known(gpus.map(one => one.memory_total_mib))) || null, at => {
+            const held = known(at.flatMap(one => one.gpus.map(g => g.memory_mib)));
+            return held.length === 0 ? null : sum(held);
+          })
+        ])
   ];
 }
 
-/** What those GPUs tell that tell it, added up, and how many these are; there may be very many. */
-function allGpus(
-  nodes: NodesAt,
-  key: 'utilisation' | 'memory_mib'
-): { added: number; count: number } {
-  let added = 0;
-  let count = 0;
-  for (const node of nodes) {
-    for (const gpu of node?.gpus ?? []) {
-      const value = gpu[key];
-      if (value !== null) {
-        added += value;
-        count += 1;
-      }
+function byNode(samples: readonly UsageSample[], job: Job): NodeSamples[] {
+  const found = new Map<string, UsageSample[]>(job.nodes.map(name => [name, []]));
+  for (const one of samples) {
+    const same = found.get(one.node);
+    if (same !== undefined) {
+      same.push(one);
+    } else if (found.size < MOST_NODES) {
+      found.set(one.node, [one]);
     }
   }
-  return { added, count };
+  return [...found.values()].filter(some => some.length > 0);
 }
 
-/** Those that are drawn, GPUs first, as what costs most: what a GPU never says is not. */
-export function charted(series: readonly Series[]): Series[] {
-  const ofGpu = ({ kind }: Series): boolean => kind.startsWith('gpu');
-  return [
-    ...series.filter(one => ofGpu(one) && peak(one.points) !== null),
-    ...series.filter(one => !ofGpu(one))
-  ];
+/** All GPUs that a node ever reported. */
+function most(samples: NodeSamples): UsageSample['gpus'] {
+  return samples.reduce<UsageSample['gpus']>(
+    (known, { gpus }) => (gpus.length > known.length ? gpus : known),
+    []
+  );
 }
 
-/** What the job asked for on those of its nodes that are measured. */
-export function asked(
-  job: Job,
-  nodes: readonly NodeSamples[]
-): { cpus: number | null; memoryMib: number | null } {
-  const { cpus, memory_mib: memory } = job.usage ?? { cpus: null, memory_mib: null };
-  const all = Math.max(1, job.nodes.length);
-  const measured = nodes.filter(({ name }) => job.nodes.includes(name)).length;
-  const share = measured === 0 ? 1 : measured / all;
-  return {
-    cpus: cpus === null ? null : cpus * share,
-    memoryMib: memory === null ? null : memory * share
-  };
-}
-
-/** At most `most` points: each of a stretch of time, its mean, or its most for what has a peak. */
-export function thinned(points: readonly Point[], most: number, peaks: boolean): Point[] {
-  if (points.length <= most) {
-    return [...points];
-  }
-  const size = points.length / most;
-  return Array.from({ length: most }, (_, at): Point => {
-    const part = points.slice(Math.floor(at * size), Math.floor((at + 1) * size));
-    const values = measured(part);
-    const value =
-      values.length === 0 ? null : peaks ? Math.max(...values) : sum(values) / values.length;
-    return [part.at(-1)?.[0] ?? 0, value];
+/** The times of the node with most samples, each with the nearest sample of every node. */
+function momentsOf(nodes: readonly NodeSamples[]): [timeS: number, at: UsageSample[]][] {
+  const times = nodes.reduce<NodeSamples>(
+    (long, one) => (one.length > long.length ? one : long),
+    []
+  );
+  const places = nodes.map(() => 0);
+  return times.map(({ time_s: timeS }) => {
+    const distance = (one: UsageSample | undefined): number =>
+      one === undefined ? Infinity : Math.abs(one.time_s - timeS);
+    const near = nodes.flatMap((samples, at) => {
+      let place = places[at] ?? 0;
+      while (distance(samples[place + 1]) <= distance(samples[place]) && samples[place + 1]) {
+        place += 1;
+      }
+      places[at] = place;
+      const found = samples[place];
+      return found === undefined || isSilent(samples, place, timeS) ? [] : [found];
+    });
+    return [timeS, near];
   });
 }
 
-export function measured(points: readonly Point[]): number[] {
+/** Tells whether the sample at this place is too old, or too new, to stand for that time. */
+function isSilent(samples: NodeSamples, place: number, timeS: number): boolean {
+  const one = samples[place]?.time_s ?? -Infinity;
+  const pauseS = one - (samples[place - 1]?.time_s ?? one);
+  return Math.abs(timeS - one) > Math.max(SILENT_S, 3 * pauseS);
+}
+
+/** At most `count` points: each the mean of a stretch of time, or its peak. */
+export function thinned(points: readonly Point[], count: number, peaks: boolean): Point[] {
+  if (points.length <= count) {
+    return [...points];
+  }
+  const size = points.length / count;
+  return Array.from({ length: count }, (_, at): Point => {
+    const part = points.slice(Math.floor(at * size), Math.floor((at + 1) * size));
+    return [part.at(-1)?.[0] ?? 0, peaks ? peak(part) : mean(measured(part))];
+  });
+}
+
+function measured(points: readonly Point[]): number[] {
   return points.map(([, value]) => value).filter(value => value !== null);
 }
 
-/** Each value counts for the time since the one before it. null: nothing was measured. */
+/** The average over time: each value counts for the time since the one before. */
 export function average(points: readonly Point[]): number | null {
   let weights = 0;
   let total = 0;
@@ -150,27 +141,59 @@ export function average(points: readonly Point[]): number | null {
   return weights > 0 ? total / weights : null;
 }
 
-/** The most; null: nothing was measured. */
 export function peak(points: readonly Point[]): number | null {
   const values = measured(points);
   return values.length === 0 ? null : values.reduce((most, one) => Math.max(most, one));
 }
 
-/** The part of its CPU time that was used, 0 to 1, once it is over; null: nobody counted. */
+/** The share of its CPU time that an ended job used, 0 to 1; null: unknown. */
 export function cpuShare({ usage }: Job): number | null {
   const { cpu_s: used, cpus, elapsed_s: elapsed } = usage ?? {};
   return typeof used === 'number' && cpus && elapsed ? Math.min(1, used / (cpus * elapsed)) : null;
 }
 
-export function mean(values: readonly number[]): number | null {
+function mean(values: readonly number[]): number | null {
   return values.length === 0 ? null : sum(values) / values.length;
-}
-
-/** The sum; null: there is nothing to add. */
-export function total(values: readonly number[]): number | null {
-  return values.length === 0 ? null : sum(values);
 }
 
 function sum(values: readonly number[]): number {
   return values.reduce((total, one) => total + one, 0);
+}
+
+export interface Idle {
+  gpus: number;
+  of: number;
+  /** All of them for at least so long. */
+  forS: number;
+}
+
+/** GPUs that a running job holds and has not used for minutes; null: none. */
+export function idleGpus(samples: readonly UsageSample[], job: Job): Idle | null {
+  const { started_s: since, state } = job;
+  if (isFinal(state) || since === null) {
+    return null;
+  }
+  const ofThisRun = samples.filter(one => one.time_s >= since);
+  const nowS = ofThisRun.reduce((latest, one) => Math.max(latest, one.time_s), 0);
+  const spans = byNode(ofThisRun, job).flatMap(node =>
+    most(node).map((_, index) => idleFor(node, index, nowS))
+  );
+  const idle = spans.filter(forS => forS !== null);
+  return idle.length === 0
+    ? null
+    : { gpus: idle.length, of: spans.length, forS: Math.min(...idle) };
+}
+
+/** null: the GPU is busy, was so lately, or is silent. */
+function idleFor(samples: NodeSamples, index: number, nowS: number): number | null {
+  let first = samples.length;
+  while (first > 0 && (samples[first - 1]?.gpus[index]?.utilisation ?? 1) < IDLE) {
+    first -= 1;
+  }
+  const last = samples.at(-1);
+  if (last === undefined || isSilent(samples, samples.length - 1, nowS)) {
+    return null;
+  }
+  const forS = last.time_s - (samples[first]?.time_s ?? last.time_s);
+  return samples.length - first >= IDLE_LOOKS && forS >= IDLE_S ? forS : null;
 }

@@ -1,9 +1,8 @@
-// Where a log has the text that somebody looks for. Pure; a block that has been looked through is not
-// looked through again.
+// The matches of a text in a log, cached by block. Pure.
 import { plain } from './terminal';
 import { runsOf, type Block, type Run, type Wanted } from './output';
 
-/** Of a block: by run, where the matches begin. */
+/** The starts of the matches, by run. */
 export interface Found {
   runs: readonly (readonly number[])[];
   count: number;
@@ -12,9 +11,9 @@ export interface Found {
 const NONE: Found = { runs: [], count: 0 };
 
 interface Match {
-  /** In which block: its key. */
+  /** The key of the block. */
   key: number;
-  /** Which of the block's. */
+  /** The number in the block. */
   at: number;
 }
 
@@ -22,7 +21,7 @@ export class Search {
   private readonly pattern: RegExp | null;
   private readonly known = new WeakMap<Block, Found>();
 
-  /** Upper and lower case are the same; `''` is found nowhere. */
+  /** Ignores case; `''` matches nothing. */
   constructor(
     readonly text: string,
     private readonly wanted: Wanted
@@ -47,7 +46,7 @@ export class Search {
     return blocks.reduce((sum, block) => sum + this.in(block).count, 0);
   }
 
-  /** The `number`th of all, counted from 0. */
+  /** The match of this number, from 0. */
   match(blocks: readonly Block[], number: number): Match | null {
     let before = 0;
     for (const block of blocks) {

@@ -1,5 +1,4 @@
-// A list of tabs as people know it: arrows, Home and End go through it, one of it is in the order of
-// the Tab key. The panel is whoever's; its id is `${id}pane`.
+// Tabs with the usual keys. The id of the panel is `${id}pane`.
 import type { JSX, KeyboardEvent } from 'react';
 
 interface Props<T extends string> {

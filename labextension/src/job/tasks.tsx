@@ -1,5 +1,4 @@
-// The tasks of an array as a grid: how each goes, and by a click its log. Which tasks there are and
-// how each is called is tasks.ts's and states.ts's.
+// The tasks of an array as a grid of states. A click shows the log of a task.
 import {
   memo,
   useCallback,
@@ -9,7 +8,7 @@ import {
   type JSX,
   type KeyboardEvent
 } from 'react';
-import { addJob, type Counts } from '../counts';
+import { addRow, type Counts } from '../counts';
 import { stateWord, tone } from '../format';
 import { stateSign } from '../icons';
 import { StateWord } from '../parts';
@@ -19,7 +18,7 @@ import type { Job } from '../wire';
 
 interface Props {
   job: Job;
-  /** The task whose log is shown; null: nobody has chosen any. */
+  /** The task whose log is shown; null: none was chosen. */
   chosen: number | null;
   choose: (task: number) => void;
 }
@@ -31,7 +30,7 @@ export function TasksPane({ job, chosen, choose }: Props): JSX.Element {
   const all = useMemo(() => tasksOf({ tasks }), [tasks]);
   const counts = useMemo(() => {
     const found: Counts = new Map();
-    addJob(found, { tasks, state });
+    addRow(found, { tasks, state });
     return found;
   }, [tasks, state]);
   const only = wish !== null && counts.has(wish) ? wish : null;
@@ -83,13 +82,13 @@ interface TaskProps {
   index: number;
   state: string;
   isChosen: boolean;
-  /** It is the one that the Tab key leads to. */
+  /** The Tab key focuses it. */
   isFirst: boolean;
   choose: (task: number) => void;
   focus: (task: number) => void;
 }
 
-/** Of thousands only those are drawn anew that have changed. */
+/** Memoized: an array has thousands. */
 const Task = memo(function Task(props: TaskProps): JSX.Element {
   const { index, state, isChosen, isFirst, choose, focus } = props;
   const name = trans.__('Task %1 %2', index, stateWord(state));
@@ -113,7 +112,7 @@ const Task = memo(function Task(props: TaskProps): JSX.Element {
   );
 });
 
-/** By arrows, Home and End, as in any grid. */
+/** Move the focus by arrows, Home and End. */
 function moveFocus(event: KeyboardEvent<HTMLElement>): void {
   const all = [...event.currentTarget.children].filter(one => one instanceof HTMLElement);
   const at = all.findIndex(one => one === document.activeElement);

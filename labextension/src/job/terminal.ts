@@ -1,9 +1,8 @@
-// Text as a terminal shows it: progress lines that begin anew, colours, no other control sequences.
-// Pure: strings in, strings out. What the colours are is pieces.ts's.
+// Text as a terminal shows it: rewritten progress lines, colours, no other control sequences. Pure.
 /* eslint no-control-regex: 'off' -- control characters are what this is about */
 
-// What is not a colour (SGR) or belongs to none: titles and links (OSC), moves and erasures (CSI),
-// other escapes, and control characters that show nothing (ECMA-48). Cut at the end: left as it is.
+// Sequences other than colours: titles and links (OSC), moves and erasures (CSI), other escapes, and
+// invisible control characters (ECMA-48). An incomplete one at the end stays.
 const SILENT = new RegExp(
   [
     '\\u001b\\][^\\u0007\\u001b\\n]*(?:\\u0007|\\u001b\\\\)',
@@ -16,13 +15,13 @@ const SILENT = new RegExp(
   'g'
 );
 export const COLOUR = new RegExp('\\u001b\\[[\\d;:]*m', 'g');
-/** The beginning of a sequence whose rest has not come yet. */
+/** The start of an incomplete sequence. */
 export const CUT = new RegExp('\\u001b(?:\\[[0-?]*|\\][^\\u0007\\u001b\\n]*)?$');
 const RESET = new RegExp('^\\u001b\\[(?:0*|0*;.*)m$');
-/** Who never resets is not followed any further. */
+/** The maximum of open colours. */
 const MOST_OPEN = 16;
 
-/** A carriage return begins its line anew; one at the very end does so once more text comes. */
+/** A carriage return restarts its line; one at the end does so once more text arrives. */
 export function asTerminal(text: string): string {
   const seen = text.replace(SILENT, '');
   const whole = seen.includes('\u0008') ? withoutErased(seen) : seen;
@@ -33,7 +32,7 @@ export function asTerminal(text: string): string {
   return lines.map((line, at) => lastWritten(line, at === lines.length - 1)).join('\n');
 }
 
-/** Each backspace takes the character before it away, as far as its line goes back. */
+/** A backspace removes the character before it in its line. */
 function withoutErased(text: string): string {
   const kept: string[] = [];
   for (const character of text) {
@@ -54,7 +53,7 @@ function lastWritten(line: string, open: boolean): string {
   return open && end < line.length ? `${shown}\r` : shown;
 }
 
-/** The sequences of `text` that colour what follows it. */
+/** The colours in force after `text`. */
 export function openStyle(text: string): string {
   const open: string[] = [];
   for (const sequence of text.includes('\u001b') ? (text.match(COLOUR) ?? []) : []) {

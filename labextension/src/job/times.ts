@@ -1,5 +1,4 @@
-// When the lines of a log were written, and how that is shown beside them. Pure; the texts and their
-// blocks are output.ts's.
+// The times of the lines of a log. Pure.
 import { momentWithSeconds } from '../format';
 import type { Stream } from '../wire';
 import type { Run } from './output';
@@ -15,7 +14,7 @@ export function linesIn(text: string): number {
   return count;
 }
 
-/** The time of each line of `before`, whose times are known, and of what was written after it. */
+/** The time of each line of `before` and of what was written after it. */
 export function timesOf(
   before: string,
   known: readonly number[],
@@ -27,7 +26,7 @@ export function timesOf(
     const end = text.indexOf('\n');
     const first = end < 0 ? text : text.slice(0, end);
     if (last !== '\n' && (first.includes('\r') || (last === '\r' && first !== ''))) {
-      times[times.length - 1] = timeS; // a progress line that begins anew
+      times[times.length - 1] = timeS; // a progress line restarts
     }
     const begun = linesIn(text) - (last === '\n' || text === '' ? 0 : 1);
     for (let count = 0; count < begun; count += 1) {
@@ -39,16 +38,16 @@ export function timesOf(
 }
 
 export interface Line {
-  /** The colours in force where it begins. */
+  /** The colours where it starts. */
   style: string;
   text: string;
-  /** Where it begins in what is seen of its run. */
+  /** Its start in the visible text of the run. */
   from: number;
-  /** '': not known. */
+  /** '': unknown. */
   time: string;
 }
 
-/** Each line of a run with its time in words. */
+/** The lines of a run with their times. */
 export function linesOf({ style, text, times }: Run, nowS: number): Line[] {
   let open = style;
   let from = 0;
@@ -65,7 +64,7 @@ export function linesOf({ style, text, times }: Run, nowS: number): Line[] {
   });
 }
 
-/** How wide the times are in characters, if `sinceS` is the first: older than today has a date. */
+/** The width of the times in characters, from the first on. */
 export function widthOf(sinceS: number, nowS: number): number {
   const words = momentWithSeconds(sinceS, nowS);
   return words.length + words.replace(/[^\u2e80-\uffff]/g, '').length;

@@ -1,4 +1,4 @@
-// A job by itself: its head with what can be done about it, and its panes behind tabs.
+// A job's panel: its head, and panes behind tabs.
 import type { IEditorServices } from '@jupyterlab/codeeditor';
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { CommandRegistry } from '@lumino/commands';
@@ -31,14 +31,14 @@ export interface Asked {
 
 interface Props extends Services {
   job: Job;
-  /** Where the whole output is, as a file. */
+  /** The URL of the whole output as a file. */
   download: string;
   asked: Asked | null;
 }
 
 type Pane = 'log' | 'resources' | 'tasks' | 'script' | 'timeline' | 'details';
 
-/** Those that are made of the job's details. */
+/** The panes that need the job's details. */
 const DETAILED: ReadonlySet<Pane> = new Set(['script', 'timeline', 'details']);
 
 export function JobPanelView(props: Props): JSX.Element {
@@ -110,7 +110,7 @@ interface WithDetailsProps extends Props {
   children: (details: JobDetails) => JSX.Element;
 }
 
-/** Kept while another pane is looked at, so that coming back shows at once what there was. */
+/** The details, kept while another pane is shown. */
 function WithDetails({
   job,
   model,
@@ -127,7 +127,7 @@ function WithDetails({
       {problem !== null ? (
         <Trouble problem={problem} cluster={job.cluster} commands={commands} again={again} />
       ) : details === null ? (
-        <p className="jp-slurm-Empty">{trans.__('Looking…')}</p>
+        <p className="jp-slurm-Empty">{trans.__('Loading…')}</p>
       ) : null}
       {details === null ? null : children(details)}
     </div>

@@ -1,8 +1,9 @@
-// The panel of a job as a widget: which job it is, and its title. What it shows is view.tsx's.
+// The panel of a job as a widget. Its view is view.tsx's.
 import type { IDisposable } from '@lumino/disposable';
 import type { JSX } from 'react';
+import { place } from '../card/facts';
 import { stateWord, visible } from '../format';
-import { slurmIcon } from '../icons';
+import { jobIcon, kindIcon } from '../icons';
 import { JobNews } from '../model/job_news';
 import { trans } from '../translation';
 import { WatchingWidget } from '../watching';
@@ -22,7 +23,7 @@ export class JobPanel extends WatchingWidget {
   ) {
     super();
     this.id = `jupyter-slurm-job-${jobId}`;
-    this.title.icon = slurmIcon;
+    this.title.icon = jobIcon;
     this.title.label = jobId;
     this.title.closable = true;
     this.addClass('jp-slurm');
@@ -40,7 +41,7 @@ export class JobPanel extends WatchingWidget {
     super.dispose();
   }
 
-  /** Shows the log of an array's task, `12_3`; does nothing for any other id. */
+  /** Show the log of an array's task, like `12_3`; do nothing for any other ID. */
   showTask(slurmId: string | null): void {
     const match = /^\d+_(\d+)$/.exec(slurmId ?? '');
     if (match !== null) {
@@ -60,9 +61,9 @@ export class JobPanel extends WatchingWidget {
     const text =
       asOf === null
         ? problem === null
-          ? trans.__('Looking…')
+          ? trans.__('Loading…')
           : problem.message
-        : trans.__('This Jupyter knows no such job; it may have been forgotten. Close this tab.');
+        : trans.__('This job is no longer tracked here. Close this tab.');
     return <p className="jp-slurm-Empty jp-slurm-Details">{text}</p>;
   }
 
@@ -88,14 +89,8 @@ export class JobPanel extends WatchingWidget {
     if (job !== undefined) {
       const name = visible(job.name);
       this.title.label = name;
-      this.title.icon = stateIcon(job.state) ?? slurmIcon;
-      this.title.caption = trans.__(
-        '%1: %2, %3 on %4',
-        name,
-        stateWord(job.state),
-        job.slurm_id ?? job.id,
-        visible(job.cluster)
-      );
+      this.title.icon = stateIcon(job.state) ?? kindIcon(job);
+      this.title.caption = `${name}: ${stateWord(job.state)}, ${place(job)}`;
     }
   }
 }

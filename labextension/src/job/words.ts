@@ -1,8 +1,8 @@
-// Words of the job panel alone: amounts of output, the kind of a text. Pure.
+// Sizes and languages for the job panel. Pure.
 import { decimal } from '../language';
 import type { Job } from '../wire';
 
-/** In the unit that people would use: `812 bytes`, `34 kB`, `1.2 MB`. */
+/** `812 bytes`, `34 kB`, `1.2 MB`. */
 export function bytes(count: number): string {
   if (count < 1_000) {
     return `${count} bytes`;
@@ -12,7 +12,7 @@ export function bytes(count: number): string {
     : `${decimal(count / 1_000_000, count < 10_000_000 ? 1 : 0)} MB`;
 }
 
-/** What a user's code is written in, as far as can be told: by its first line, or what runs it. */
+/** The language of the code, by its first line or the kind of its job. */
 export function languageOf(code: string, kind: Job['kind']): 'python' | 'shell' | 'text' {
   const first = /^#!.*/.exec(code)?.[0] ?? '';
   if (/\bpython/.test(first)) {

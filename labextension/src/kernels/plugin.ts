@@ -1,11 +1,11 @@
-// The plugin of remote kernels: the list of those that can be picked, and warnings before one ends.
-// The form that makes one is submit/plugin.ts's.
+// The plugin of remote kernels: their list, and warnings before one ends. The form that adds one is
+// submit/plugin.ts's.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, MainAreaWidget } from '@jupyterlab/apputils';
 import { show } from '../commands/show';
 import { addCommand } from '../commands/telling';
 import { warnOfEnds } from '../ending';
-import { slurmIcon } from '../icons';
+import { kernelIcon } from '../icons';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { endingSoon, isKernel } from './words';
@@ -22,10 +22,10 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     let panel: MainAreaWidget | null = null;
     addCommand(app.commands, CommandIDs.openKernels, {
       label: trans.__('Remote kernels…'),
-      caption: trans.__('Kernels that run in jobs: those that can be picked'),
-      icon: slurmIcon,
+      caption: trans.__('List and remove kernels that run in jobs'),
+      icon: kernelIcon,
       execute: async () => {
-        const { KernelsPanel } = await import('./widget');
+        const { KernelsPanel } = await import('./view');
         if (panel === null || panel.isDisposed) {
           panel = new MainAreaWidget({ content: new KernelsPanel(app, model) });
           panel.id = 'jupyter-slurm-kernels-panel';
@@ -40,7 +40,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       {
         is: isKernel,
         told: endingSoon,
-        label: trans.__('Go to its notebook'),
+        label: trans.__('Go to notebook'),
         act: job => void app.commands.execute(CommandIDs.goToCell, { id: job.id })
       },
       CHANNEL

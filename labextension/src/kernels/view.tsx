@@ -1,32 +1,66 @@
-// The list of remote kernels that can be picked: what each is called, where it runs, what it asks
-// for; and what removes one. The server makes, lists and removes their kernelspecs.
+// The list of remote kernels: name, cluster and options of each, and a button that removes it. It is
+// read again when JupyterLab's list of kernels changes.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { useCallback, useEffect, useState, type JSX } from 'react';
 import { visible } from '../format';
+import { kernelIcon } from '../icons';
 import { dotted } from '../language';
 import { told } from '../messages';
 import { problemOf } from '../model/model';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
-import { NoCluster } from '../welcome/none';
+import { ModelWidget } from '../watching';
+import { NoCluster } from '../welcome/view';
 import type { Problem, RemoteKernel } from '../wire';
 import { optionsOf } from './words';
 import '../../style/kernels.css';
 
+export class KernelsPanel extends ModelWidget {
+  private news = 0;
+
+  constructor(
+    private readonly app: JupyterFrontEnd,
+    model: ISlurmModel
+  ) {
+    super(model);
+    this.id = 'jupyter-slurm-kernels';
+    this.title.label = trans.__('Remote kernels');
+    this.title.icon = kernelIcon;
+    this.title.closable = true;
+    this.addClass('jp-slurm');
+    this.addClass('jp-slurm-KernelsPanel');
+    app.serviceManager.kernelspecs.specsChanged.connect(this.listAnew, this);
+  }
+
+  override dispose(): void {
+    this.app.serviceManager.kernelspecs.specsChanged.disconnect(this.listAnew, this);
+    super.dispose();
+  }
+
+  protected override view(): JSX.Element {
+    return <KernelsView app={this.app} model={this.model} news={this.news} />;
+  }
+
+  private listAnew(): void {
+    this.news += 1;
+    this.update();
+  }
+}
+
 interface Props {
   app: JupyterFrontEnd;
   model: ISlurmModel;
-  /** Differs when there may be others than before. */
+  /** Changes when the list may have changed. */
   news: number;
 }
 
-/** What the server answers: those that there are. */
+/** The server's answer. */
 interface Kernels {
   kernels: RemoteKernel[];
 }
 
-export function KernelsView({ app, model, news }: Props): JSX.Element {
+function KernelsView({ app, model, news }: Props): JSX.Element {
   const { commands, serviceManager } = app;
   const [kernels, setKernels] = useState<readonly RemoteKernel[] | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -45,7 +79,7 @@ export function KernelsView({ app, model, news }: Props): JSX.Element {
   const remove = async (kernel: RemoteKernel): Promise<void> => {
     if (await mayRemove(kernel)) {
       await ask('kernel_remove', { name: kernel.name });
-      // So that launcher and picker have it no longer.
+      // Update the launcher and the kernel picker.
       await serviceManager.kernelspecs.refreshSpecs();
     }
   };
@@ -56,7 +90,7 @@ export function KernelsView({ app, model, news }: Props): JSX.Element {
     <div className="jp-slurm-Kernels">
       <p className="jp-slurm-Quiet">
         {trans.__(
-          'Kernels that run in a job of their own. Each is in the launcher and in every picker of kernels.'
+          'Kernels that run in jobs. They appear in the launcher and in every kernel picker.'
         )}
       </p>
       {problem === null ? null : (
@@ -65,7 +99,7 @@ export function KernelsView({ app, model, news }: Props): JSX.Element {
         </p>
       )}
       {kernels === null || kernels.length > 0 || model.hasNoCluster ? null : (
-        <p className="jp-slurm-Empty">{trans.__('There are none yet.')}</p>
+        <p className="jp-slurm-Empty">{trans.__('No remote kernels yet.')}</p>
       )}
       {kernels === null || kernels.length === 0 ? null : (
         <List kernels={kernels} remove={kernel => void remove(kernel)} />
@@ -89,7 +123,7 @@ async function mayRemove(kernel: RemoteKernel): Promise<boolean> {
   const { button } = await showDialog({
     title: trans.__('Remove this kernel?'),
     body: trans.__(
-      '%1 can be picked no longer. Notebooks whose kernel it is now go on with it.',
+      'Removes %1 from the launcher. Running kernels continue.',
       visible(kernel.display_name)
     ),
     buttons: [

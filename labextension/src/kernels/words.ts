@@ -1,23 +1,19 @@
-// What is said of remote kernels. Pure: no DOM, no clock.
+// Words for remote kernels. Pure.
 import { visible } from '../format';
 import { quoted } from '../submit/words';
 import { trans } from '../translation';
-import type { Job, KernelJob, RemoteKernel } from '../wire';
+import type { Job, KernelJob, RemoteKernel, Row } from '../wire';
 
-export function isKernel(job: Job | null | undefined): job is KernelJob {
+export function isKernel(job: Row | null | undefined): job is KernelJob {
   return job?.kind === 'kernel';
 }
 
-/** What is said when its end is near. */
+/** The warning before its end. */
 export function endingSoon(job: Job, left: string): string {
-  return trans.__(
-    'The kernel of %1 ends in %2: its variables are lost then.',
-    visible(job.name),
-    left
-  );
+  return trans.__('The kernel of %1 ends in %2 and loses its variables.', visible(job.name), left);
 }
 
-/** What its jobs ask for, but for the cluster, which is shown by itself. */
+/** The options of its jobs without the cluster. */
 export function optionsOf({ words, cluster }: RemoteKernel): string {
   const at = words.findIndex(
     (word, index) =>

@@ -1,65 +1,52 @@
-// The commands of labs: opened in a tab, its address copied. Stopping one is cancelling its job.
+// The commands of labs: open in a tab, copy the link.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Clipboard } from '@jupyterlab/apputils';
-import { launchIcon, linkIcon, type LabIcon } from '@jupyterlab/ui-components';
-import { wantedBy } from '../commands/current';
-import { targetsSchema } from '../commands/targets';
+import { launchIcon, linkIcon } from '@jupyterlab/ui-components';
+import { addCommands } from '../commands/jobs';
+import type { Target } from '../commands/targets';
 import { warn } from '../commands/telling';
 import { isFinal } from '../format';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
-import type { Job, Lab } from '../wire';
+import type { LabJob } from '../wire';
 import { newTab, roomUrl } from './room';
 import { isLab } from './words';
 
-/** The address that leads there from this browser. */
-function linkOf(lab: Lab): string {
-  return lab.base_url === '/' ? lab.url : new URL(lab.base_url, location.origin).href;
-}
-
 export function addLabCommands(app: JupyterFrontEnd, model: ISlurmModel): void {
-  const add = (
-    id: string,
-    label: string,
-    caption: string,
-    icon: LabIcon,
-    act: (job: Job) => void
-  ): void => {
-    const lab = (args: Parameters<typeof wantedBy>[1]): Job | null => {
-      const ours = wantedBy(app, args).map(one => model.jobs.get(one.id ?? ''));
-      return ours.find(job => isLab(job) && !isFinal(job.state)) ?? null;
-    };
-    app.commands.addCommand(id, {
-      label,
-      caption,
-      icon,
-      describedBy: { args: targetsSchema },
-      isEnabled: args => lab(args) !== null,
-      isVisible: args => lab(args) !== null,
-      execute: args => {
-        const job = lab(args);
-        if (job !== null) {
-          act(job);
-        }
-      }
-    });
+  const labOf = (target: Target | undefined): LabJob | null => {
+    const job = model.jobs.get(target?.id ?? '');
+    return isLab(job) && !isFinal(job.state) ? job : null;
   };
-  add(
-    CommandIDs.openLab,
-    trans.__('Open the lab'),
-    trans.__('In a tab of the browser, as soon as it is ready'),
-    launchIcon,
-    job => {
-      if (!newTab().enter(roomUrl(job.id))) {
-        warn(trans.__('This browser lets no tab be opened. Its own settings say why.'));
+  const ofLabs = {
+    fits: () => true,
+    // Menus of other jobs hide the command.
+    refused: (target: Target) => (labOf(target) === null ? '' : null)
+  };
+  addCommands(app, [
+    {
+      id: CommandIDs.openLab,
+      label: trans.__('Open lab'),
+      caption: trans.__('In a new tab when it is ready'),
+      icon: launchIcon,
+      ...ofLabs,
+      execute: ([target]) => {
+        if (!newTab().enter(roomUrl(labOf(target)?.id ?? ''))) {
+          warn(trans.__('The browser blocked the new tab. Allow pop-ups for this page.'));
+        }
+        return Promise.resolve();
+      }
+    },
+    {
+      id: CommandIDs.copyLabLink,
+      label: trans.__('Copy link'),
+      caption: trans.__('Copy the URL of the lab'),
+      icon: linkIcon,
+      ...ofLabs,
+      execute: ([target]) => {
+        const { base_url: base = '/', url = '' } = labOf(target)?.lab ?? {};
+        Clipboard.copyToSystem(base === '/' ? url : new URL(base, location.origin).href);
+        return Promise.resolve();
       }
     }
-  );
-  add(
-    CommandIDs.copyLabLink,
-    trans.__('Copy its link'),
-    trans.__('The address of the lab'),
-    linkIcon,
-    job => Clipboard.copyToSystem(isLab(job) && job.lab !== null ? linkOf(job.lab) : '')
-  );
+  ]);
 }

@@ -1,4 +1,4 @@
-// The waiting room of a lab, a page of the server's: it shows how far the lab is and then goes in.
+// The waiting room: a page of the server that shows the state of a lab or dashboard, then enters it.
 import { PageConfig, URLExt } from '@jupyterlab/coreutils';
 
 export function roomUrl(id: string): string {
@@ -9,10 +9,7 @@ export function dashboardUrl(id: string, name: string): string {
   return URLExt.join(PageConfig.getBaseUrl(), 'jupyter-slurm/dashboard', id, name);
 }
 
-/**
- * A tab, now: a browser opens none later, when the deed that asked for it is long over. What it
- * shows is told to it afterwards; until then it shows `meanwhile`.
- */
+/** Open a tab now, while the browser allows it. It shows `meanwhile` until it gets its page. */
 export function newTab(meanwhile = ''): Tab {
   const opened = window.open('', '_blank');
   if (opened !== null) {
@@ -28,7 +25,6 @@ export function newTab(meanwhile = ''): Tab {
       if (opened === null) {
         return false;
       }
-      opened.opener = null;
       opened.location.href = url;
       return true;
     },
@@ -37,7 +33,7 @@ export function newTab(meanwhile = ''): Tab {
 }
 
 export interface Tab {
-  /** Shows that page of the server's; false: the browser lets no tab be opened. */
+  /** Show that page of the server, which closes its way back; false: the tab was blocked. */
   enter: (url: string) => boolean;
   close: () => void;
 }

@@ -1,28 +1,25 @@
-// What is said of a lab. Pure: no DOM, no clock.
+// Words for labs. Pure.
 import { visible } from '../format';
 import { trans } from '../translation';
-import type { Job, LabJob } from '../wire';
+import type { Job, LabJob, Row } from '../wire';
 
-/** How far it is, once its job runs; '': that says all. */
+/** The state of JupyterLab once its job runs; else ''. */
 export function stepOf(job: Job): string {
   if (!isLab(job) || job.lab === null || job.started_s === null) {
     return '';
   }
-  switch (job.lab.step) {
-    case 'ready':
-      return trans.__('JupyterLab is ready.');
-    default:
-      return trans.__('JupyterLab starts.');
-  }
+  return job.lab.step === 'ready'
+    ? trans.__('JupyterLab is ready.')
+    : trans.__('JupyterLab is starting.');
 }
 
-/** What is said when its end is near. */
+/** The warning before its end. */
 export function endingSoon(job: Job, left: string): string {
   return isLab(job) && job.idle_since_s !== null
-    ? trans.__('The lab %1 ends in %2, as nobody uses it.', visible(job.name), left)
-    : trans.__('The lab %1 ends in %2: save what is open in it.', visible(job.name), left);
+    ? trans.__('The lab %1 ends in %2 because it is idle.', visible(job.name), left)
+    : trans.__('The lab %1 ends in %2. Save your work.', visible(job.name), left);
 }
 
-export function isLab(job: Job | null | undefined): job is LabJob {
+export function isLab(job: Row | null | undefined): job is LabJob {
   return job?.kind === 'lab';
 }

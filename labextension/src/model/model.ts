@@ -1,54 +1,49 @@
-// The one source of every view: clusters, connections and jobs as the agent knows them, and the
-// feeds of what is shown beside them. No DOM but the tab's visibility; how it looks is the views'.
+// The source of every view: clusters, connections and jobs of the agent, and feeds. No DOM except the
+// tab's visibility.
 import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, DisposableSet, type IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { request, SlurmError } from '../server';
-import { isOpen } from '../format';
 import { problem } from '../messages';
 import type { Freshness, ISlurmModel, LogView, NodesView, QueueView, UsageView } from '../tokens';
-import type {
-  Action,
-  Changes,
-  Cluster,
-  Connection,
-  Job,
-  JobDetails,
-  Problem,
-  QueueEntry
-} from '../wire';
-import { LogFeed, NodesFeed, QueueFeed, UsageFeed } from './feeds';
+import type { Changes, Cluster, Connection, Job, JobDetails, Problem, Row } from '../wire';
+import { answered, LogFeed, NodesFeed, QueueFeed, UsageFeed } from './feeds';
+import { MyQueue } from './my_queue';
+import { Rows } from './rows';
 import { SeenJobs } from './seen';
 import { SharedFeeds, SharedNodes, SharedQueue } from './shared';
 import { WatchSocket } from './socket';
 
-/** Logs in to a cluster with whoever sits there; false: they gave up. Rejects with a SlurmError. */
+/** Logs in to a cluster, with dialogs; false: the user cancelled. Rejects with a SlurmError. */
 export type Login = (model: ISlurmModel, cluster: string) => Promise<boolean>;
 
 export class SlurmModel implements ISlurmModel, IDisposable {
   clusters: readonly Cluster[] = [];
   connections: ReadonlyMap<string, Connection> = new Map();
-  readonly jobs = new Map<string, Job>();
-  actions: readonly Action[] = [];
   freshness: Freshness = { asOf: null, problem: null };
   readonly changed = new Signal<this, void>(this);
   readonly stateChanged = new Signal<this, { job: Job; before: Job['state'] }>(this);
-  readonly listedChanged = new Signal<this, void>(this);
+  queues: ReadonlyMap<string, Freshness> = new Map();
   isDisposed = false;
 
   private readonly socket: WatchSocket;
-  private readonly queues = new SharedFeeds<QueueFeed>();
+  private readonly known = new Rows();
+  private readonly everyones = new SharedFeeds<QueueFeed>();
+  /** By cluster, the number of views of this user's queue. */
+  private readonly looks = new Map<string, number>();
   private readonly allNodes = new SharedFeeds<NodesFeed>();
   private readonly seen = new SeenJobs(this);
   private readonly logins = new Map<string, Promise<boolean>>();
   private readonly watchers = new Set<{ background: boolean }>();
-  private watchesInBackground = false;
+  /** The arguments of the current watch, as JSON. */
+  private watched = '';
+  private cursor = '';
   private watching: IDisposable | null = null;
   private frame = 0;
-  /** The connections there were when the clusters were asked for; null: they are to be. */
+  /** The connections at the last request for clusters; null: request them again. */
   private clustersOf: string | null = null;
   private areClustersKnown = false;
-  /** How often they were: an answer that a later one has overtaken is none. */
+  /** The number of requests; outdated answers are ignored. */
   private askedClusters = 0;
 
   constructor(
@@ -56,6 +51,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     private readonly login: Login
   ) {
     this.socket = new WatchSocket(settings);
+    document.addEventListener('visibilitychange', this.watchAsWanted);
   }
 
   get hasNoCluster(): boolean {
@@ -66,27 +62,21 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     return this.areClustersKnown && !this.clusters.some(({ name }) => name === cluster);
   }
 
-  get listed(): QueueEntry[] {
-    return this.ownQueues.flatMap(({ entries }) => [...entries.values()]);
+  get jobs(): ReadonlyMap<string, Job> {
+    return this.known.jobs;
   }
 
-  get listsAll(): boolean {
-    const known = new Set(this.ownQueues.map(({ cluster }) => cluster));
-    return [...this.connections.values()].every(one => !isOpen(one) || known.has(one.cluster));
-  }
-
-  private get ownQueues(): QueueFeed[] {
-    return this.queues.inUse.filter(
-      ({ everyone, freshness }) => !everyone && freshness.asOf !== null
-    );
+  get rows(): readonly Row[] {
+    return this.known.all;
   }
 
   dispose(): void {
     this.isDisposed = true;
     window.clearTimeout(this.frame);
+    document.removeEventListener('visibilitychange', this.watchAsWanted);
     this.watching?.dispose();
     this.seen.dispose();
-    this.queues.dispose();
+    this.everyones.dispose();
     this.allNodes.dispose();
     this.socket.dispose();
     Signal.clearData(this);
@@ -110,18 +100,28 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     return !document.hidden && this.seen.has(id);
   }
 
+  look(cluster: string): IDisposable {
+    const add = (count: number): void => {
+      const now = (this.looks.get(cluster) ?? 0) + count;
+      if (now > 0) {
+        this.looks.set(cluster, now);
+      } else {
+        this.looks.delete(cluster);
+        this.queues = new Map([...this.queues].filter(([one]) => one !== cluster));
+        this.tell();
+      }
+      this.watchAsWanted();
+    };
+    add(1);
+    return new DisposableDelegate(() => add(-1));
+  }
+
   queue(cluster: string, everyone: boolean): QueueView {
-    const key = JSON.stringify([cluster, everyone]);
-    const told = (): void => this.listedChanged.emit();
-    const feed = this.queues.take(key, () => {
-      const made = new QueueFeed(this.socket, cluster, everyone);
-      made.changed.connect(told);
-      return made;
-    });
-    return new SharedQueue(feed, () => {
-      this.queues.giveBack(key);
-      told();
-    });
+    if (!everyone) {
+      return new MyQueue(this, cluster);
+    }
+    const feed = this.everyones.take(cluster, () => new QueueFeed(this.socket, cluster));
+    return new SharedQueue(feed, () => this.everyones.giveBack(cluster));
   }
 
   nodes(cluster: string): NodesView {
@@ -141,7 +141,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     return this.call('details', { job_id: jobId });
   }
 
-  /** Whoever wants the same login while it goes on waits for its end: nobody is asked twice. */
+  /** Concurrent calls for one cluster share one login. */
   connect(cluster: string): Promise<boolean> {
     const underWay = this.logins.get(cluster);
     if (underWay !== undefined) {
@@ -174,47 +174,50 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     }
   }
 
-  private watchAsWanted(): void {
+  private readonly watchAsWanted = (): void => {
     const background = [...this.watchers].some(one => one.background);
-    if (this.watchers.size === 0 || background !== this.watchesInBackground) {
-      this.watching?.dispose();
-      this.watching = null;
+    // In the background only our jobs are watched, and no queue.
+    const look = background && document.hidden ? [] : [...this.looks.keys()].sort();
+    const wanted =
+      this.watchers.size + this.looks.size === 0 ? '' : JSON.stringify({ look, background });
+    if (wanted === this.watched || this.isDisposed) {
+      return;
     }
-    this.watchesInBackground = background;
-    if (this.watchers.size > 0) {
-      this.watching ??= this.socket.watch<Changes>(
-        'changes',
-        {},
-        {
-          value: changes => this.take(changes),
-          problem: found => {
-            this.freshness = { ...this.freshness, problem: found };
-            this.tell();
-          }
-        },
-        { background }
-      );
-    }
-  }
+    this.watched = wanted;
+    const before = this.watching;
+    this.watching =
+      wanted === ''
+        ? null
+        : this.socket.watch<Changes>(
+            'changes',
+            { look },
+            {
+              value: changes => this.take(changes),
+              problem: found => {
+                this.freshness = { ...this.freshness, problem: found };
+                this.tell();
+              }
+            },
+            { background, cursor: this.cursor }
+          );
+    before?.dispose();
+  };
 
   private take(changes: Changes): void {
+    this.cursor = changes.cursor;
     this.freshness = { asOf: Date.now() / 1000, problem: null };
-    if (changes.whole) {
-      const there = new Set(changes.jobs.map(job => job.id));
-      for (const id of [...this.jobs.keys()].filter(one => !there.has(one))) {
-        this.jobs.delete(id);
+    const before = changes.jobs.map(job => this.jobs.get(job.id));
+    this.known.take(changes);
+    changes.jobs.forEach((job, at) => {
+      const was = before[at];
+      if (was !== undefined && was.state !== job.state) {
+        this.stateChanged.emit({ job, before: was.state });
       }
-    }
-    for (const id of changes.gone) {
-      this.jobs.delete(id);
-    }
-    for (const job of changes.jobs) {
-      this.put(job);
-    }
+    });
+    this.queues = new Map(changes.queues.map(one => [one.cluster, answered(one)]));
     if (changes.connections !== null) {
       this.connections = new Map(changes.connections.map(one => [one.cluster, one]));
     }
-    this.actions = changes.actions ?? this.actions;
     const named = [...this.connections.keys()].sort().join('\n');
     if (changes.whole || named !== this.clustersOf) {
       this.clustersOf = named;
@@ -222,14 +225,6 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     }
     this.seen.adapt();
     this.tell();
-  }
-
-  private put(job: Job): void {
-    const before = this.jobs.get(job.id);
-    this.jobs.set(job.id, job);
-    if (before !== undefined && before.state !== job.state) {
-      this.stateChanged.emit({ job, before: before.state });
-    }
   }
 
   private async askClusters(): Promise<void> {
@@ -249,7 +244,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     this.tell();
   }
 
-  /** At most once a frame, however much comes in. */
+  /** At most once per frame. */
   private tell(): void {
     if (this.frame === 0) {
       this.frame = window.setTimeout(() => {
@@ -265,7 +260,7 @@ function givenUp(cluster: string): Problem {
   return problem('login-needed', message, { hint: 'Nothing was done.' });
 }
 
-/** What went wrong, for people; whatever was thrown. */
+/** The problem of any thrown value. */
 export function problemOf(error: unknown): Problem {
   if (error instanceof SlurmError) {
     return error.problem;

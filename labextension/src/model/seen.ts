@@ -1,20 +1,20 @@
-// The jobs that somebody looks at one by one, in a card or a panel: as long as one of them lives,
-// its cluster's queue is watched, so that it is asked for as often as the profile allows.
+// The jobs shown in cards and panels: while one of them is live, its cluster's queue is watched, so
+// that Slurm is queried as often as the profile allows.
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { isFinal, isOpen } from '../format';
 import type { ISlurmModel } from '../tokens';
 
-type Source = Pick<ISlurmModel, 'jobs' | 'connections' | 'queue'>;
+type Source = Pick<ISlurmModel, 'jobs' | 'connections' | 'look'>;
 
 export class SeenJobs implements IDisposable {
   private readonly seen = new Set<{ id: string }>();
   /** By cluster. */
-  private readonly queues = new Map<string, IDisposable>();
+  private readonly looks = new Map<string, IDisposable>();
   isDisposed = false;
 
   constructor(private readonly model: Source) {}
 
-  /** Until what it gives back is disposed of. */
+  /** Watch the job until the result is disposed of. */
   see(id: string): IDisposable {
     const one = { id };
     this.seen.add(one);
@@ -29,18 +29,18 @@ export class SeenJobs implements IDisposable {
     return [...this.seen].some(one => one.id === id);
   }
 
-  /** Jobs or connections have changed. */
+  /** Update the watched queues after a change. */
   adapt(): void {
     const wanted = new Set([...this.seen].flatMap(({ id }) => this.clusterOf(id) ?? []));
-    for (const [cluster, queue] of this.queues) {
+    for (const [cluster, look] of this.looks) {
       if (!wanted.has(cluster)) {
-        queue.dispose();
-        this.queues.delete(cluster);
+        look.dispose();
+        this.looks.delete(cluster);
       }
     }
     for (const cluster of wanted) {
-      if (!this.queues.has(cluster)) {
-        this.queues.set(cluster, this.model.queue(cluster, false));
+      if (!this.looks.has(cluster)) {
+        this.looks.set(cluster, this.model.look(cluster));
       }
     }
   }
@@ -51,7 +51,7 @@ export class SeenJobs implements IDisposable {
     this.adapt();
   }
 
-  /** Whose queue may have news of it. */
+  /** The cluster whose queue has the job. */
   private clusterOf(id: string): string | undefined {
     const job = this.model.jobs.get(id);
     if (job === undefined || isFinal(job.state) || job.slurm_id === null) {

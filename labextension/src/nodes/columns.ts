@@ -4,7 +4,7 @@ import type { Column } from '../grid/columns';
 import { decimal } from '../language';
 import { trans } from '../translation';
 import type { Node } from '../wire';
-import { condition, CONDITIONS, freeGpus, type Condition } from './nodes';
+import { condition, CONDITIONS, freeCpus, freeGpus, type Condition } from './nodes';
 
 type NodeColumn = Column<Node>;
 
@@ -21,11 +21,11 @@ export function columnsOf(): readonly NodeColumn[] {
   return [
     {
       ...text('node', trans.__('Node'), 104, node => node.name),
-      // Slurm numbers nodes: n2 before n10.
+      // Numeric order: n2 before n10.
       value: node => node.name.replace(/\d+/g, digits => digits.padStart(8, '0'))
     },
     {
-      // Of one that no job can begin on it is Slurm's own word that tells why.
+      // Slurm's own word says more about a node that is out.
       ...text('state', trans.__('State'), 118, node =>
         condition(node) === 'out' ? node.state : conditionWords()[condition(node)]
       ),
@@ -34,7 +34,7 @@ export function columnsOf(): readonly NodeColumn[] {
       words: node => `${node.state} ${conditionWords()[condition(node)]}`.toLowerCase()
     },
     text('partition', trans.__('Partitions'), 130, node => node.partitions.join(', ')),
-    count('cpus', trans.__('CPUs free'), node => freeOf(node, node.cpus - node.cpus_used), {
+    count('cpus', trans.__('CPUs free'), freeCpus, {
       of: node => node.cpus
     }),
     count('gpus', trans.__('GPUs free'), freeGpus, { of: node => node.gpus ?? 0 }),
@@ -51,7 +51,7 @@ export function columnsOf(): readonly NodeColumn[] {
       usual: false
     },
     { ...text('features', trans.__('Features'), 140, node => node.features ?? ''), usual: false },
-    text('why', trans.__('Unavailable because'), 140, node => visible(node.reason ?? ''))
+    text('why', trans.__('Reason'), 140, node => visible(node.reason ?? ''))
   ];
 }
 
@@ -89,8 +89,4 @@ function count(
     value: node => (of?.(node) === 0 ? null : free(node)),
     amount: free
   };
-}
-
-function freeOf(node: Node, free: number): number {
-  return condition(node) === 'out' ? 0 : free;
 }

@@ -1,11 +1,11 @@
-// What nodes mean to somebody who looks for room: what can be had, and of which kind. Pure.
+// The condition of nodes, and their kinds by GPU. Pure.
 import type { Node } from '../wire';
 
 export type Condition = 'idle' | 'mixed' | 'full' | 'out';
 
 export const CONDITIONS: readonly Condition[] = ['idle', 'mixed', 'full', 'out'];
 
-/** Words and marks of Slurm's for a node that no job can begin on. */
+/** Slurm's words and marks for a node that starts no jobs. */
 const OUT =
   /^(down|drain|drng|fail|maint|resv|reserved|reboot|unk|no_respond|inval|future|blocked|power)|[*$@^!%]/;
 
@@ -20,7 +20,7 @@ export function condition(node: Pick<Node, 'state' | 'cpus' | 'cpus_used'>): Con
   return node.cpus_used < node.cpus ? 'mixed' : 'full';
 }
 
-/** GPUs that a job could have; null: this Slurm does not tell. */
+/** Free GPUs; null: unknown to this Slurm. */
 export function freeGpus(node: Node): number | null {
   if (condition(node) === 'out') {
     return 0;
@@ -28,7 +28,11 @@ export function freeGpus(node: Node): number | null {
   return node.gpus_used == null ? null : Math.max(0, (node.gpus ?? 0) - node.gpus_used);
 }
 
-/** The part of a node that is in use: of its GPUs, of its CPUs where it has none. 0 to 1. */
+export function freeCpus(node: Node): number {
+  return condition(node) === 'out' ? 0 : node.cpus - node.cpus_used;
+}
+
+/** The used share of its GPUs, or of its CPUs if it has none; 0 to 1. */
 export function usedPart(node: Node): number {
   const [used, all] = node.gpus
     ? [node.gpus_used ?? 0, node.gpus]
@@ -38,16 +42,18 @@ export function usedPart(node: Node): number {
 
 /** Nodes of one kind of GPU. */
 export interface Kind {
-  /** As Slurm calls it; '': a GPU without a name; null: no GPU. */
+  /** Slurm's name; '': a GPU without a name; null: no GPU. */
   type: string | null;
   nodes: readonly Node[];
   gpus: number;
-  /** null: this Slurm does not tell. */
+  /** null: unknown to this Slurm. */
   freeGpus: number | null;
+  cpus: number;
+  freeCpus: number;
   idleNodes: number;
 }
 
-/** Those with GPUs first, the most frequent kind first. */
+/** Kinds with most GPUs first. */
 export function kindsOf(nodes: readonly Node[]): Kind[] {
   const kinds = new Map<string | null, Node[]>();
   for (const node of nodes) {
@@ -65,12 +71,14 @@ export function kindsOf(nodes: readonly Node[]): Kind[] {
       nodes: same,
       gpus: sum(same, node => node.gpus ?? 0) ?? 0,
       freeGpus: sum(same, freeGpus),
+      cpus: sum(same, node => node.cpus) ?? 0,
+      freeCpus: sum(same, freeCpus) ?? 0,
       idleNodes: same.filter(node => condition(node) === 'idle').length
     }))
     .sort((one, other) => other.gpus - one.gpus);
 }
 
-/** null: one of them is not known. */
+/** null: one of them is unknown. */
 function sum(nodes: readonly Node[], of: (node: Node) => number | null): number | null {
   return nodes.reduce<number | null>((whole, node) => {
     const one = of(node);
@@ -78,7 +86,7 @@ function sum(nodes: readonly Node[], of: (node: Node) => number | null): number 
   }, 0);
 }
 
-/** Names as people count: n2 before n10. */
+/** Numeric order: n2 before n10. */
 export function byName(one: Node, other: Node): number {
   return names.compare(one.name, other.name);
 }

@@ -1,14 +1,13 @@
-// The partitions of a cluster as a table: what is free in each, and what a job can have there.
+// The partitions of a cluster as a table: free resources and limits.
 import type { JSX } from 'react';
 import { duration, memory, moment, visible } from '../format';
 import { dotted } from '../language';
 import { trans } from '../translation';
 import type { Partition, Reservation } from '../wire';
-import { Share } from './bars';
 
 interface Props {
   partitions: readonly Partition[];
-  /** The one whose nodes are shown; null: all are. */
+  /** The partition whose nodes are shown; null: all. */
   only: string | null;
   choose: (name: string | null) => void;
 }
@@ -32,7 +31,7 @@ export function Partitions({ partitions, only, choose }: Props): JSX.Element {
               <button
                 className="jp-slurm-Chip"
                 aria-pressed={only === one.name}
-                title={trans.__('Show the nodes of %1 alone', one.name)}
+                title={trans.__('Show only the nodes of %1', one.name)}
                 onClick={() => choose(only === one.name ? null : one.name)}
               >
                 {one.name}
@@ -41,7 +40,7 @@ export function Partitions({ partitions, only, choose }: Props): JSX.Element {
               {one.up ? null : (
                 <span className="jp-slurm-State" data-tone="failed">
                   <span aria-hidden="true">✖ </span>
-                  {trans.__('takes no jobs')}
+                  {trans.__('down')}
                 </span>
               )}
             </th>
@@ -77,7 +76,7 @@ function FreeGpus({ partition }: FreeGpusProps): JSX.Element {
   );
 }
 
-/** In words: how many nodes, what each has at most, who may. */
+/** The limits of a job, and who may submit. */
 export function canHave(one: Partition): string {
   const most = one.max_nodes ?? one.nodes;
   return dotted([
@@ -126,4 +125,27 @@ function kept({ partitions }: Reservation): string {
   return Object.entries(partitions)
     .map(([name, count]) => trans._n('%2: %1 node', '%2: %1 nodes', count, name))
     .join(' · ');
+}
+
+interface ShareProps {
+  /** null: unknown. */
+  free: number | null;
+  all: number;
+  label?: string;
+}
+
+/** A share as numbers and a small bar. */
+export function Share({ free, all, label }: ShareProps): JSX.Element {
+  const part = all === 0 || free === null ? 0 : free / all;
+  return (
+    <span className="jp-slurm-Share">
+      <span className="jp-slurm-Bar" aria-hidden="true">
+        <span style={{ width: `${100 * part}%` }} />
+      </span>
+      <span className="jp-slurm-Number">
+        {free ?? '?'} / {all}
+      </span>
+      {label === undefined ? null : <span className="jp-slurm-Quiet"> {label}</span>}
+    </span>
+  );
 }

@@ -1,4 +1,4 @@
-// The nodes as a dense table, filtered and sorted as the queue is.
+// The table of nodes.
 import { useDeferredValue, useMemo, useState, type JSX } from 'react';
 import { Cells } from '../grid/cells';
 import { NOTHING } from '../grid/choice';

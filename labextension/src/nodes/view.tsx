@@ -1,7 +1,7 @@
-// The nodes of a cluster: partitions on top, below them the nodes as a picture or as a table.
+// The nodes of a cluster: a table of partitions, and the nodes as a map or a table.
 import { useCallback, useMemo, useState, type JSX } from 'react';
 import { useNow } from '../clock';
-import type { Arrangement } from '../grid/columns';
+import { remembered, usual, type Arrangement } from '../grid/columns';
 import { ColumnsMenu } from '../grid/columns_menu';
 import { useFeed } from '../grid/feed';
 import { FreshnessLine, knownS } from '../grid/freshness';
@@ -12,10 +12,9 @@ import type { NodesView } from '../tokens';
 import { trans } from '../translation';
 import type { Node } from '../wire';
 import { columnsOf, conditionWords } from './columns';
-import { usualLook, type Look } from './look';
 import { condition, CONDITIONS, type Condition } from './nodes';
 import { Partitions, Reservations } from './partitions';
-import { Picture } from './picture';
+import { NodeMap } from './map';
 import { NodesTable } from './table';
 import '../../style/grid.css';
 import '../../style/nodes.css';
@@ -23,7 +22,24 @@ import '../../style/nodes.css';
 type Shown = Pick<NodesView, 'nodes' | 'partitions' | 'reservations'>;
 const NONE: Shown = { nodes: [], partitions: [], reservations: [] };
 
-export { lookOf } from './look';
+type Look = Readonly<{
+  arrangement: Arrangement;
+  as: 'map' | 'table';
+}>;
+
+function usualLook(): Look {
+  const arrangement = usual(columnsOf(), { column: 'node', down: false });
+  return { arrangement, as: 'map' };
+}
+
+export function lookOf(value: unknown): Look {
+  const otherwise = usualLook();
+  const { arrangement, as } = (value ?? {}) as Partial<Look>;
+  return {
+    arrangement: remembered(arrangement, otherwise.arrangement),
+    as: as === 'table' ? 'table' : otherwise.as
+  };
+}
 
 export function View(props: PanelProps<Look>): JSX.Element {
   const { cluster, model } = props;
@@ -57,7 +73,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
         <Reservations reservations={reservations} nowS={nowS} />
       </div>
       <div className="jp-slurm-NodesHead">
-        <h2>{only === null ? trans.__('Nodes') : trans.__('Nodes of %1', only)}</h2>
+        <h2>{only === null ? trans.__('Nodes') : trans.__('Nodes – %1', only)}</h2>
         <Conditions nodes={within} how={how} choose={setHow} />
         {isTable ? (
           <>
@@ -78,7 +94,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
         <Switch
           label={trans.__('Shown as')}
           ways={[
-            ['picture', trans.__('Picture')],
+            ['map', trans.__('Map')],
             ['table', trans.__('Table')]
           ]}
           chosen={look.as}
@@ -91,12 +107,12 @@ export function View(props: PanelProps<Look>): JSX.Element {
           words={words}
           arrangement={look.arrangement}
           arrange={arrange}
-          label={trans.__('Nodes of %1', cluster)}
+          label={trans.__('Nodes – %1', cluster)}
           nowS={nowS}
         />
       ) : (
         <>
-          <Picture nodes={shown} />
+          <NodeMap nodes={shown} />
           <Out nodes={shown} />
         </>
       )}
@@ -110,7 +126,7 @@ interface ConditionsProps {
   choose: (how: Condition | null) => void;
 }
 
-/** What the boxes mean, how many there are of each; a click shows these alone. */
+/** The legend: a count for each state. A click filters by it. */
 function Conditions({ nodes, how, choose }: ConditionsProps): JSX.Element {
   const words = conditionWords();
   return (
@@ -133,18 +149,18 @@ function Conditions({ nodes, how, choose }: ConditionsProps): JSX.Element {
   );
 }
 
-/** Those that cannot be had, and why; the table says it in a column of its own. */
+/** The unavailable nodes and their reasons; the table has a column for it. */
 function Out({ nodes }: { nodes: readonly Node[] }) {
   const out = nodes.filter(node => condition(node) === 'out');
   return out.length === 0 ? null : (
     <>
-      <h2>{trans.__('Not to be had')}</h2>
+      <h2>{trans.__('Unavailable nodes')}</h2>
       <table className="jp-slurm-Table">
         <thead>
           <tr>
             <th scope="col">{trans.__('Node')}</th>
             <th scope="col">{trans.__('State')}</th>
-            <th scope="col">{trans.__('Why')}</th>
+            <th scope="col">{trans.__('Reason')}</th>
           </tr>
         </thead>
         <tbody>
@@ -163,7 +179,7 @@ function Out({ nodes }: { nodes: readonly Node[] }) {
   );
 }
 
-/** Nodes that share a state and its reason are one line. */
+/** Group nodes of the same state and reason. */
 function groupsOf(nodes: readonly Node[]): [string, string[], Node][] {
   const groups = new Map<string, [string, string[], Node]>();
   for (const node of nodes) {

@@ -1,34 +1,34 @@
-// What the cells of the queue hold beside their text: an array's handle, states with their signs.
+// Content of the queue's cells beside text: an array's handle, states with their signs.
 import { memo, type JSX } from 'react';
 import { isHeld, stateWord, tone, visible } from '../format';
 import { Cells } from '../grid/cells';
 import type { Shown } from '../grid/columns';
 import { stateSign } from '../icons';
 import { trans } from '../translation';
-import type { QueueEntry } from '../wire';
+import type { Row } from '../wire';
 import { taskCount } from '../tasks';
-import { nameOf, stateOf } from './columns';
-import { isArray, shownEntry, stateCounts, type Row } from './listing';
+import { stateOf } from './columns';
+import { isArray, stateCounts, type Line } from './listing';
 
 interface Props {
-  row: Row;
-  shown: readonly Shown<QueueEntry>[];
+  line: Line;
+  shown: readonly Shown<Row>[];
   nowS: number;
   isOpen: boolean;
-  expand: (row: Row, open: boolean) => void;
+  expand: (line: Line, open: boolean) => void;
 }
 
-/** The same for the same row: while it is scrolled nothing of it is made anew. */
+/** Memoized by line: scrolling redraws nothing. */
 export const QueueCells = memo(function QueueCells(props: Props): JSX.Element {
-  const { row, shown, nowS } = props;
+  const { line, shown, nowS } = props;
   const content = (id: string, text: string, first: boolean): JSX.Element | null => {
     const inner =
       id === 'state' ? (
-        <States row={row} />
-      ) : id === 'id' && row.inside ? (
+        <States line={line} />
+      ) : id === 'id' && line.inside ? (
         <bdi>{text.slice(text.indexOf('_'))}</bdi>
       ) : id === 'name' ? (
-        <Name row={row} />
+        <Name line={line} />
       ) : first ? (
         <bdi>{text}</bdi>
       ) : null;
@@ -41,22 +41,22 @@ export const QueueCells = memo(function QueueCells(props: Props): JSX.Element {
       inner
     );
   };
-  return <Cells item={shownEntry(row)} shown={shown} nowS={nowS} content={content} />;
+  return <Cells item={line.row} shown={shown} nowS={nowS} content={content} />;
 });
 
-function Handle({ row, isOpen, expand }: Props): JSX.Element {
-  if (!isArray(row)) {
-    return <span className="jp-slurm-NoTwist" data-inside={row.inside} aria-hidden="true" />;
+function Handle({ line, isOpen, expand }: Props): JSX.Element {
+  if (!isArray(line)) {
+    return <span className="jp-slurm-NoTwist" data-inside={line.inside} aria-hidden="true" />;
   }
   return (
     <button
       className="jp-slurm-Twist"
       aria-expanded={isOpen}
-      aria-label={trans.__('Tasks of %1', row.key)}
+      aria-label={trans.__('Tasks of %1', line.row.slurm_id)}
       tabIndex={-1}
       onClick={event => {
         event.stopPropagation();
-        expand(row, !isOpen);
+        expand(line, !isOpen);
       }}
       onDoubleClick={event => event.stopPropagation()}
     >
@@ -65,13 +65,13 @@ function Handle({ row, isOpen, expand }: Props): JSX.Element {
   );
 }
 
-/** The name; of an array how many tasks are listed. */
-function Name({ row }: Pick<Props, 'row'>): JSX.Element {
-  const name = <bdi>{visible(nameOf(row.entry))}</bdi>;
-  if (row.entry.array_id == null || row.inside) {
+/** The name; for an array also the number of unfinished tasks. */
+function Name({ line: { row, tasks, inside } }: Pick<Props, 'line'>): JSX.Element {
+  const name = <bdi>{visible(row.name)}</bdi>;
+  if (inside || tasks.length === 0) {
     return name;
   }
-  const listed = row.tasks.map(task => taskCount(task.slurm_id));
+  const listed = tasks.map(task => taskCount(task.slurm_id ?? ''));
   const count = listed.reduce<number>((sum, one) => sum + (one ?? 1), 0);
   return (
     <>
@@ -87,10 +87,11 @@ function Name({ row }: Pick<Props, 'row'>): JSX.Element {
   );
 }
 
-/** The state; of an array how many there are of each. */
-function States({ row }: Pick<Props, 'row'>): JSX.Element {
-  const held = !isArray(row) && isHeld(row.entry.state, row.entry.reason);
-  const counts = isArray(row) ? stateCounts(row.tasks) : [[row.entry.state, 0] as const];
+/** The state; for an array the count of each state. */
+function States({ line }: Pick<Props, 'line'>): JSX.Element {
+  const { row } = line;
+  const held = !isArray(line) && isHeld(row.state, row.reason);
+  const counts = isArray(line) ? stateCounts([row]) : [[row.state, 0] as const];
   return (
     <>
       {counts.map(([state, count]) => (
@@ -100,7 +101,7 @@ function States({ row }: Pick<Props, 'row'>): JSX.Element {
           {counts.length > 1 ? (
             <span className="jp-slurm-Unseen">{stateWord(state)} </span>
           ) : (
-            stateOf({ ...row.entry, state })
+            stateOf({ ...row, state })
           )}
         </span>
       ))}

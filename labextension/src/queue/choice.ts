@@ -1,27 +1,29 @@
-// Which jobs of somebody's the chosen rows are. No DOM.
+// The targets of the selected rows. No DOM.
 import type { Target } from '../commands/targets';
-import type { QueueEntry } from '../wire';
-import type { Row } from './listing';
+import type { Row } from '../wire';
+import type { Line } from './listing';
 
-/** The jobs of the chosen rows that are to be seen and are this user's; an array is one job,
- * and one of its tasks, chosen by itself, is that task. */
+/** The jobs of the visible selected lines that belong to this user. An array is one job; a selected
+ * task is that task. */
 export function targetsOf(
   cluster: string,
-  rows: readonly Row[],
-  keys: ReadonlySet<string>,
-  isOwn: (entry: QueueEntry) => boolean
+  lines: readonly Line[],
+  keys: ReadonlySet<string>
 ): Target[] {
   const found = new Map<string, Target>();
   if (keys.size === 0) {
     return [];
   }
-  for (const { key, entry, inside } of rows) {
-    const array = entry.array_id ?? null;
-    const isInChosen = inside && array !== null && found.has(array);
-    if (keys.has(key) && isOwn(entry) && !isInChosen) {
-      const slurmId = inside ? entry.slurm_id : (array ?? entry.slurm_id);
-      found.set(slurmId, { cluster, id: entry.id ?? null, slurm_id: slurmId });
+  for (const { key, row, inside } of lines) {
+    const array = row.kind === 'listed' ? (row.array ?? '') : '';
+    const isInChosen = inside && found.has(array);
+    if (keys.has(key) && isMine(row) && !isInChosen) {
+      found.set(key, { cluster, id: row.id ?? null, slurm_id: row.slurm_id ?? null });
     }
   }
   return [...found.values()];
+}
+
+function isMine(row: Row): boolean {
+  return row.kind !== 'listed' || row.mine === true;
 }

@@ -1,59 +1,50 @@
-// The columns of the queue: what each shows of an entry, how it is sorted and found. Pure.
+// The columns of the queue: text, sort key and filter of each. Pure.
 import { exactly } from '../exactly';
 import { isHeld, moment, stateWord, visible } from '../format';
 import type { Column } from '../grid/columns';
 import { brief, waits } from '../sidebar/words';
 import { trans } from '../translation';
-import type { QueueEntry } from '../wire';
+import type { Row } from '../wire';
 import { rankOf } from './listing';
 
-type QueueColumn = Column<QueueEntry>;
+type QueueColumn = Column<Row>;
 type TextField =
-  | 'slurm_id'
-  | 'state'
-  | 'name'
-  | 'user'
-  | 'partition'
-  | 'nodes'
-  | 'account'
-  | 'qos'
-  | 'reason'
-  | 'id';
+  'slurm_id' | 'state' | 'name' | 'user' | 'partition' | 'account' | 'qos' | 'reason' | 'id';
 type CountField = 'gpus' | 'node_count' | 'priority';
 type TimeField = 'submitted_s' | 'started_s' | 'start_estimate_s';
 
 export function columnsOf(): readonly QueueColumn[] {
-  const why = (entry: QueueEntry): string => entry.why ?? '';
+  const why = (row: Row): string => row.why ?? '';
   return [
     {
-      ...text('id', 'slurm_id', trans.__('Id'), 82),
-      value: entry => Number.parseInt(entry.slurm_id, 10)
+      ...text('id', 'slurm_id', trans.__('ID'), 82),
+      value: row => (row.slurm_id == null ? null : Number.parseInt(row.slurm_id, 10))
     },
-    {
-      ...text('name', 'name', trans.__('Name'), 122),
-      text: entry => visible(nameOf(entry)),
-      hint: entry => visible(entry.name)
-    },
+    text('name', 'name', trans.__('Name'), 122),
     text('user', 'user', trans.__('User'), 62),
     stateColumn(),
     text('partition', 'partition', trans.__('Partition'), 80),
     {
       ...span('time', trans.__('Time'), elapsedS),
-      hint: entry =>
-        entry.started_s == null ? '' : trans.__('since %1', exactly(entry.started_s)),
-      value: entry => (entry.started_s == null ? null : -entry.started_s)
+      hint: row => (row.started_s == null ? '' : trans.__('since %1', exactly(row.started_s))),
+      value: row => (row.started_s == null ? null : -row.started_s)
     },
-    span('limit', trans.__('Limit'), entry => entry.limit_s ?? null),
+    span('limit', trans.__('Limit'), row => row.limit_s ?? null),
     count('gpus', 'gpus', trans.__('GPUs'), true),
     count('nodes', 'node_count', trans.__('Nodes'), false),
-    text('where', 'nodes', trans.__('Where'), 58),
+    {
+      ...text('where', 'slurm_id', trans.__('Where'), 58),
+      text: row => visible(nodesOf(row)),
+      words: row => nodesOf(row).toLowerCase(),
+      value: row => nodesOf(row).toLowerCase() || null
+    },
     moments('start', 'start_estimate_s', trans.__('Expected start'), true),
     {
       ...text('why', 'reason', trans.__('Why it waits'), 118),
       text: whyWord,
-      hint: entry => [why(entry), entry.reason ?? ''].filter(part => part !== '').join('\n'),
-      words: entry => `${whyWord(entry)} ${why(entry)} ${entry.reason ?? ''}`.toLowerCase(),
-      value: entry => whyWord(entry) || null
+      hint: row => [why(row), row.reason ?? ''].filter(part => part !== '').join('\n'),
+      words: row => `${whyWord(row)} ${why(row)} ${row.reason ?? ''}`.toLowerCase(),
+      value: row => whyWord(row) || null
     },
     count('priority', 'priority', trans.__('Priority'), false),
     moments('submitted', 'submitted_s', trans.__('Submitted'), false),
@@ -61,7 +52,7 @@ export function columnsOf(): readonly QueueColumn[] {
     text('account', 'account', trans.__('Account'), 100, false),
     text('qos', 'qos', trans.__('QOS'), 90, false),
     text('reason', 'reason', trans.__('Reason'), 140, false),
-    text('job', 'id', trans.__('Our id'), 90, false)
+    text('job', 'id', trans.__('Our ID'), 90, false)
   ];
 }
 
@@ -78,9 +69,9 @@ function text(
     width,
     usual,
     number: false,
-    text: entry => visible(entry[field] ?? ''),
-    words: entry => (entry[field] ?? '').toLowerCase(),
-    value: entry => entry[field]?.toLowerCase() ?? null
+    text: row => visible(row[field] ?? ''),
+    words: row => (row[field] ?? '').toLowerCase(),
+    value: row => row[field]?.toLowerCase() ?? null
   };
 }
 
@@ -92,10 +83,10 @@ function count(id: string, field: CountField, title: string, usual: boolean): Qu
     width: 52,
     usual,
     number: true,
-    text: entry => (entry[field] ? String(entry[field]) : ''),
-    words: entry => (entry[field] ? String(entry[field]) : ''),
-    value: entry => entry[field] ?? none,
-    amount: entry => entry[field] ?? none
+    text: row => (row[field] ? String(row[field]) : ''),
+    words: row => (row[field] ? String(row[field]) : ''),
+    value: row => row[field] ?? none,
+    amount: row => row[field] ?? none
   };
 }
 
@@ -106,36 +97,36 @@ function moments(id: string, field: TimeField, title: string, usual: boolean): Q
     width: 110,
     usual,
     number: true,
-    text: (entry, nowS) => (entry[field] == null ? '' : moment(entry[field], nowS)),
-    hint: entry => (entry[field] == null ? '' : exactly(entry[field])),
+    text: (row, nowS) => (row[field] == null ? '' : moment(row[field], nowS)),
+    hint: row => (row[field] == null ? '' : exactly(row[field])),
     words: () => '',
-    value: entry => entry[field] ?? null
+    value: row => row[field] ?? null
   };
 }
 
 function stateColumn(): QueueColumn {
   const words = new Map<string, string>();
-  const wordsOf = (entry: QueueEntry): string => {
-    const { state } = entry;
-    const key = isHeld(state, entry.reason) ? 'HELD' : state;
-    const found = words.get(key) ?? `${state} ${stateOf(entry)}`.toLowerCase();
+  const wordsOf = (row: Row): string => {
+    const { state } = row;
+    const key = isHeld(state, row.reason) ? 'HELD' : state;
+    const found = words.get(key) ?? `${state} ${stateOf(row)}`.toLowerCase();
     words.set(key, found);
     return found;
   };
   return {
     ...text('state', 'state', trans.__('State'), 102),
     text: stateOf,
-    hint: entry => entry.state,
+    hint: row => row.state,
     words: wordsOf,
-    value: entry => rankOf(entry.state)
+    value: row => rankOf(row.state)
   };
 }
 
-/** A span of time. */
+/** A column with a duration. */
 function span(
   id: string,
   title: string,
-  of: (entry: QueueEntry, nowS: number) => number | null
+  of: (row: Row, nowS: number) => number | null
 ): QueueColumn {
   return {
     id,
@@ -143,38 +134,36 @@ function span(
     width: 64,
     usual: true,
     number: true,
-    text: (entry, nowS) => {
-      const spanS = of(entry, nowS);
+    text: (row, nowS) => {
+      const spanS = of(row, nowS);
       return spanS === null ? '' : brief(spanS);
     },
     words: () => '',
-    value: entry => of(entry, 0),
+    value: row => of(row, 0),
     amount: of,
     span: true
   };
 }
 
-/** As it was submitted: in Slurm our id is at the end of our jobs' names. */
-export function nameOf({ name, id }: QueueEntry): string {
-  return id != null && name.endsWith(`.${id}`) ? name.slice(0, -id.length - 1) : name;
+function nodesOf({ nodes = [] }: Row): string {
+  return nodes.join(', ');
 }
 
-/** Its state in the words of the sidebar. */
-export function stateOf({ state, reason }: QueueEntry): string {
+/** The state in the words of the sidebar. */
+export function stateOf({ state, reason }: Pick<Row, 'state' | 'reason'>): string {
   return isHeld(state, reason) ? trans.__('on hold') : stateWord(state);
 }
 
-/** Why it waits in the words of the sidebar, or Slurm's own; '': its state says as much. */
-function whyWord({ state, reason, why }: QueueEntry): string {
-  const held = isHeld(state, reason);
-  if (held || !reason || !why) {
+/** The reason in the words of the sidebar, or Slurm's own; '': the state says as much. */
+function whyWord({ state, reason, why }: Row): string {
+  if (isHeld(state, reason) || !reason || !why) {
     return '';
   }
-  const word = waits({ state, held, reason });
+  const word = waits({ state, reason });
   return word === stateWord(state) ? visible(reason) : word;
 }
 
-/** How long it has run; null: it does not. */
-export function elapsedS(entry: QueueEntry, nowS: number): number | null {
-  return entry.started_s == null ? null : Math.max(0, (entry.ended_s ?? nowS) - entry.started_s);
+/** Seconds since the start; null: not running. */
+export function elapsedS(row: Row, nowS: number): number | null {
+  return row.started_s == null ? null : Math.max(0, (row.ended_s ?? nowS) - row.started_s);
 }

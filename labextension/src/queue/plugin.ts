@@ -1,4 +1,5 @@
-// The plugin of the queue's panel in the main area; what it shows is in the files beside it.
+// The plugin of the queue's panel in the main area.
+import { listIcon } from '@jupyterlab/ui-components';
 import { panelPlugin } from '../grid/panel';
 import { CommandIDs } from '../tokens';
 import { trans } from '../translation';
@@ -7,6 +8,7 @@ export const plugin = panelPlugin('jupyter-slurm:queue', 'The whole queue of a c
   name: 'queue',
   command: CommandIDs.openQueue,
   label: trans.__('Slurm queue'),
+  icon: listIcon,
   caption: trans.__("Everybody's jobs on a cluster"),
   title: cluster => trans.__('Queue of %1', cluster),
   className: 'jp-slurm-Queue',

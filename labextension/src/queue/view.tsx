@@ -1,4 +1,4 @@
-// The whole queue of a cluster: the bar, the grid, and what is said when there is nothing to show.
+// The queue of a cluster: the bar, the grid, and a text if it is empty.
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useDeferredValue, useMemo, useState, type JSX } from 'react';
 import { useNow } from '../clock';
@@ -19,7 +19,7 @@ import { Actions, filterHelp, StateChips, STEERING } from './bar';
 import { QueueCells } from './cells';
 import { targetsOf } from './choice';
 import { columnsOf } from './columns';
-import { isArray, rowsOf, stateCounts, type Row } from './listing';
+import { arraysOf, isArray, linesOf, stateCounts, type Line } from './listing';
 import { usualLook, type Look } from './look';
 import { useFound, useOrder, usePrepared, useQueue } from './state';
 import '../../style/queue.css';
@@ -38,23 +38,21 @@ export function View(props: PanelProps<Look>): JSX.Element {
   const columns = useMemo(columnsOf, []);
   const shown = useMemo(() => shownOf(columns, arrangement), [columns, arrangement]);
   const queue = useQueue(model, cluster, everyone);
-  const freshness = queue.followed.view?.freshness;
+  const freshness = queue.view?.freshness;
   const clockS = useNow();
   const nowS = knownS(freshness, clockS);
   const order = useOrder(queue, columns, arrangement.sorting);
   const found = useFound(order, asked, columns);
-  const rows = useMemo(() => rowsOf(found, open), [found, open]);
+  const arrays = useMemo(() => arraysOf(order), [order]);
+  const rows = useMemo(() => linesOf(found, arrays, open), [found, arrays, open]);
   usePrepared(order, columns);
   const counts = useMemo(() => stateCounts(order), [order]);
   const count = useMemo(
     () => (choice.keys.size === 0 ? 0 : rows.filter(row => choice.keys.has(row.key)).length),
     [rows, choice.keys]
   );
-  const targets = useMemo(
-    () => targetsOf(cluster, rows, choice.keys, queue.isOwn),
-    [cluster, rows, choice, queue.isOwn]
-  );
-  const expand = useCallback((row: Row, wanted: boolean): void => {
+  const targets = useMemo(() => targetsOf(cluster, rows, choice.keys), [cluster, rows, choice]);
+  const expand = useCallback((row: Line, wanted: boolean): void => {
     if (isArray(row)) {
       setOpen(before => {
         const next = new Set(before);
@@ -63,8 +61,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
       });
     }
   }, []);
-  const targetsOfRow = (row: Row): Target[] =>
-    targetsOf(cluster, [row], new Set([row.key]), queue.isOwn);
+  const targetsOfRow = (row: Line): Target[] => targetsOf(cluster, [row], new Set([row.key]));
   const hasData = freshness?.asOf != null;
   return (
     <div className="jp-slurm-QueueBody">
@@ -108,7 +105,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
         columns={{ shown, head: <Heads {...{ shown, arrangement, arrange }} /> }}
         cells={row => (
           <QueueCells
-            row={row}
+            line={row}
             shown={shown}
             nowS={nowS}
             isOpen={open.has(row.key)}

@@ -1,21 +1,15 @@
-// The section of these jobs in JupyterLab's panel of what runs.
+// The section of these jobs in JupyterLab's *Running* panel.
 import type { IRunningSessions } from '@jupyterlab/running';
-import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { steer } from '../commands/steering';
 import { tell } from '../commands/telling';
 import { isRunning, stateWord, visible } from '../format';
-import { kernelIcon, labIcon, slurmIcon } from '../icons';
+import { kindIcon } from '../icons';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Job } from '../wire';
 import { isLasting } from './lasting';
-
-const ICONS: Partial<Record<Job['kind'], LabIcon>> = {
-  lab: labIcon,
-  kernel: kernelIcon
-};
 
 export class LastingJobs implements IRunningSessions.IManager {
   readonly name = trans.__('Slurm');
@@ -41,7 +35,7 @@ export class LastingJobs implements IRunningSessions.IManager {
     this.look();
   }
 
-  /** JupyterLab has asked whether it may. */
+  /** JupyterLab has asked for confirmation. */
   shutdownAll(): void {
     const targets = this.jobs.map(({ id, cluster }) => ({ id, cluster, slurm_id: null }));
     steer(this.model, targets, 'cancel').catch((error: unknown) =>
@@ -63,7 +57,7 @@ export class LastingJobs implements IRunningSessions.IManager {
     return {
       open: run(kind === 'lab' && isRunning(state) ? CommandIDs.openLab : CommandIDs.openJob),
       shutdown: run(CommandIDs.cancel),
-      icon: () => ICONS[kind] ?? slurmIcon,
+      icon: () => kindIcon(job),
       label: () => visible(name),
       labelTitle: () => trans.__('%1 on %2', visible(name), cluster),
       detail: () => (isRunning(state) && nodes.length > 0 ? nodes.join(', ') : stateWord(state))

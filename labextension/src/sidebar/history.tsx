@@ -1,29 +1,28 @@
-// Jobs of mine that have ended and are not ours, asked of Slurm's accounting when one wants them.
+// This user's ended jobs from other tools, read from Slurm's accounting on demand.
 import { useCallback, useState, type JSX } from 'react';
 import { isOpen } from '../format';
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
-import type { Problem, QueueEntry } from '../wire';
+import type { ListedJob, Problem } from '../wire';
 
-/** How far one looks back, step by step. */
+/** The periods to look back, step by step. */
 const DAYS = [1, 7, 30, 90] as const;
 
 export interface History {
-  /** By cluster. */
-  entries: ReadonlyMap<string, readonly QueueEntry[]>;
-  /** 0: nothing was asked for yet. */
+  jobs: readonly ListedJob[];
+  /** 0: not requested yet. */
   days: number;
   busy: boolean;
   problem: Problem | null;
-  /** Asks for more; null: one has looked back as far as one can. */
+  /** Requests the next period; null: this is the longest. */
   further: (() => void) | null;
   nextDays: number;
 }
 
 export function useHistory(model: ISlurmModel, clusters: readonly string[]): History {
-  const [told, setTold] = useState<Pick<History, 'entries' | 'days' | 'problem'>>({
-    entries: new Map(),
+  const [told, setTold] = useState<Pick<History, 'jobs' | 'days' | 'problem'>>({
+    jobs: [],
     days: 0,
     problem: null
   });
@@ -32,17 +31,17 @@ export function useHistory(model: ISlurmModel, clusters: readonly string[]): His
   const ask = useCallback(
     async (days: number) => {
       setBusy(true);
-      const entries = new Map<string, readonly QueueEntry[]>();
+      const jobs: ListedJob[] = [];
       let problem: Problem | null = null;
       const reached = [...model.connections.values()].filter(isOpen).map(one => one.cluster);
       for (const cluster of clusters.filter(one => reached.includes(one))) {
         try {
-          entries.set(cluster, await model.call<QueueEntry[]>('history', { cluster, days }));
+          jobs.push(...(await model.call<ListedJob[]>('history', { cluster, days })));
         } catch (error) {
           problem = problemOf(error);
         }
       }
-      setTold(before => ({ entries, problem, days: problem === null ? days : before.days }));
+      setTold(before => ({ jobs, problem, days: problem === null ? days : before.days }));
       setBusy(false);
     },
     [model, clusters]
@@ -68,7 +67,9 @@ export function HistoryFoot({ history }: { history: History }): JSX.Element {
           disabled={busy}
           onClick={further}
         >
-          {busy ? trans.__('Looking…') : trans._n('Look a day back', 'Look %1 days back', nextDays)}
+          {busy
+            ? trans.__('Loading…')
+            : trans._n('Show the last day', 'Show the last %1 days', nextDays)}
         </button>
       )}
       <span className="jp-slurm-Quiet" role="status" title={told}>

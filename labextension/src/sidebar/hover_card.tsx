@@ -1,17 +1,16 @@
-// The card beside a row: all that a row has no room for. While it is there what the job uses is
-// watched.
+// The card beside a row, with details of the job. While it is open the job's usage is watched.
 import { Fragment, useCallback, useLayoutEffect, useRef, type JSX } from 'react';
 import { isFinal, stateWord, tone, visible } from '../format';
 import { useFeed } from '../grid/feed';
 import type { ISlurmModel, UsageView } from '../tokens';
 import { trans } from '../translation';
+import type { Row } from '../wire';
 import { facts, reasons, table } from './hover_words';
-import type { JobRow } from './rows';
 
 const GAP_PX = 4;
 
 interface Props {
-  row: JobRow;
+  row: Row;
   box: DOMRect;
   model: ISlurmModel;
   nowS: number;
@@ -22,13 +21,13 @@ export function HoverCard({ row, box, model, nowS }: Props): JSX.Element {
   useLayoutEffect(() => {
     const element = card.current;
     if (element !== null) {
-      // In the top layer: the sidebar cuts off what is wider than itself.
+      // In the top layer: the sidebar clips wider content.
       element.showPopover();
       element.style.left = `${box.right + GAP_PX}px`;
       element.style.top = `${Math.max(0, Math.min(box.top, window.innerHeight - element.offsetHeight))}px`;
     }
   }, [box]);
-  const id = row.id !== null && !isFinal(row.state) ? row.id : null;
+  const id = row.kind !== 'listed' && !isFinal(row.state) ? row.id : null;
   const open = useCallback(() => model.usage(id ?? ''), [model, id]);
   const { view } = useFeed<UsageView>(id === null ? null : open);
   return (
@@ -41,7 +40,7 @@ export function HoverCard({ row, box, model, nowS }: Props): JSX.Element {
       <p>
         <bdi className="jp-slurm-HoverName">{visible(row.name)}</bdi>{' '}
         <span className="jp-slurm-Quiet">
-          {trans.__('%1 on %2', row.slurmId ?? row.id ?? '', visible(row.cluster))}
+          {trans.__('%1 on %2', row.slurm_id ?? row.id ?? '', visible(row.cluster))}
         </span>
       </p>
       <p>

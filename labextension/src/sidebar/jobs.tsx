@@ -1,4 +1,4 @@
-// My jobs as a tree: which lines are open, which are chosen, and what is done to those.
+// This user's jobs as a tree, with open and selected lines and actions.
 import type { CommandRegistry } from '@lumino/commands';
 import {
   useCallback,
@@ -16,43 +16,54 @@ import { NOTHING } from '../grid/choice';
 import { knownS } from '../grid/freshness';
 import { Grid } from '../grid/grid';
 import { later } from '../later';
+import { keyOf } from '../model/rows';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
-import type { QueueEntry } from '../wire';
+import type { Row } from '../wire';
 import { Chosen, Nothing } from './beside';
-import { HistoryFoot, useHistory, type History } from './history';
+import { HistoryFoot, useHistory } from './history';
 import { usePointed } from './hover';
-import { JobIndex, type Listing } from './job_index';
 import { steeringOf } from './menu';
 import { LineCell, lineSentence } from './row';
-import { matching, targetOf, type JobRow } from './rows';
-import { firstOpen, levelOf, linesOf, type Line } from './tree';
-import type { Queues } from './queues';
+import {
+  firstOpen,
+  levelOf,
+  linesOf,
+  listingOf,
+  matching,
+  targetOf,
+  type Line,
+  type Listing
+} from './rows';
+import type { Looks } from './looks';
 
 const HoverCard = later(async () => (await import('./hover_card')).HoverCard);
 
 interface Props {
   model: ISlurmModel;
   commands: CommandRegistry;
-  queues: Queues;
+  looks: Looks;
   words: string;
   nowS: number;
-  /** How often somebody has closed all groups. */
+  /** Counts the clicks that close all groups. */
   collapsed: number;
 }
 
-/** What accounting knows of jobs that have ended, then what the queue has told of the same ones. */
-function* pastOf(
-  cluster: string,
-  queues: Queues,
-  accounted: History['entries']
-): Iterable<QueueEntry> {
-  yield* accounted.get(cluster) ?? [];
-  yield* queues.ended(cluster).values();
+/** Jobs on reachable clusters, and ended ones from accounting. */
+function useListing(
+  model: ISlurmModel,
+  clusters: readonly string[],
+  past: readonly Row[]
+): Listing {
+  const { rows } = model;
+  return useMemo(() => {
+    const there = rows.filter(row => row.kind !== 'listed' || clusters.includes(row.cluster));
+    return listingOf(new Map([...past, ...there].map(row => [keyOf(row), row])).values());
+  }, [rows, clusters, past]);
 }
 
-/** Tells whether the jobs are of more than one cluster, so that each has to say of which. */
-function isOfSeveral(groups: Iterable<readonly JobRow[]>): boolean {
+/** Tells whether the jobs belong to several clusters, so that each shows its own. */
+function isOfSeveral(groups: Iterable<readonly Row[]>): boolean {
   let first: string | undefined;
   for (const rows of groups) {
     first ??= rows[0]?.cluster;
@@ -64,23 +75,18 @@ function isOfSeveral(groups: Iterable<readonly JobRow[]>): boolean {
 }
 
 export function MyJobs(props: Props): JSX.Element {
-  const { model, commands, queues, words, nowS } = props;
-  const history = useHistory(model, queues.clusters);
-  const [index] = useState(() => new JobIndex());
-  const listing = index.update(
-    model.jobs.values(),
-    new Map(queues.clusters.map(one => [one, queues.entries(one).values()])),
-    new Map(queues.clusters.map(one => [one, pastOf(one, queues, history.entries)]))
-  );
+  const { model, commands, looks, words, nowS } = props;
+  const history = useHistory(model, looks.clusters);
+  const listing = useListing(model, looks.clusters, history.jobs);
   const { groups, keyNow } = listing;
   const anyOther = useMemo(() => isOfSeveral(groups.values()), [groups]);
-  const several = anyOther && model.clusters.length > 1; // jobs of one that was removed stay
+  const several = anyOther && model.clusters.length > 1; // jobs of a removed cluster stay
   const asked = useDeferredValue(words).trim();
   const { isOpen, toggle } = useOpen(listing, nowS, asked !== '', props.collapsed);
   const lines = useMemo(() => {
     const found = [...groups].map(([name, rows]) => [name, matching(rows, asked)] as const);
-    return linesOf(new Map(found.filter(([, rows]) => rows.length > 0)), isOpen);
-  }, [groups, asked, isOpen]);
+    return linesOf(new Map(found.filter(([, rows]) => rows.length > 0)), listing.tasks, isOpen);
+  }, [groups, listing.tasks, asked, isOpen]);
   const [choice, setChoice] = useState(NOTHING);
   const keys = useMemo(() => keysNow(choice.keys, listing), [choice, listing]);
   const chosenRows = useMemo(() => rowsAt(lines, keys), [lines, keys]);
@@ -89,7 +95,7 @@ export function MyJobs(props: Props): JSX.Element {
   const { pointed, over } = usePointed(keyAt, list);
   const lineS = (line: Line): number =>
     line.kind === 'job' && !isFinal(line.row.state)
-      ? knownS(queues.freshness(line.row.cluster), nowS)
+      ? knownS(model.queues.get(line.row.cluster), nowS)
       : nowS;
   const isOld = (line: Line): boolean =>
     lineS(line) !== nowS || (model.freshness.problem !== null && line.kind === 'job');
@@ -114,7 +120,7 @@ export function MyJobs(props: Props): JSX.Element {
       onPointerOver={event => over(event.target)}
       onPointerLeave={() => over(null)}
       onFocus={event => {
-        // By keys alone: a click has its row under the pointer already.
+        // By keys only: a click has its row under the pointer already.
         over(event.target.matches(':focus-visible') ? event.target : null);
       }}
       onBlur={() => over(null)}
@@ -171,8 +177,8 @@ export function MyJobs(props: Props): JSX.Element {
 }
 
 /**
- * Which lines are open: as to begin with, but for those that somebody has opened or closed. What is
- * searched for is found in heads and notebooks that are closed; tasks are not searched.
+ * The open lines: the default, changed by the user's clicks. A search opens heads and notebooks with
+ * matches; tasks are not searched.
  */
 function useOpen(
   listing: Listing,
@@ -212,15 +218,17 @@ function keysNow(keys: ReadonlySet<string>, { keyNow }: Listing): ReadonlySet<st
   return new Set([...keys].map(keyNow));
 }
 
-/** Returns each job once: an array stands for its tasks. */
-function rowsAt(lines: readonly Line[], keys: ReadonlySet<string>): JobRow[] {
+/** Returns each job once; an array includes its tasks. */
+function rowsAt(lines: readonly Line[], keys: ReadonlySet<string>): Row[] {
   const found = keys.size === 0 ? [] : lines.filter(line => keys.has(line.key));
   const rows = new Set(found.flatMap(rowsOf));
-  rows.forEach(row => row.tasks.forEach(task => rows.delete(task)));
-  return [...rows];
+  const arrays = new Set([...rows].map(keyOf));
+  return [...rows].filter(
+    row => row.kind !== 'listed' || row.array == null || !arrays.has(row.array)
+  );
 }
 
-/** The jobs that a line stands for: its own, those of a notebook, and of a head none. */
-function rowsOf(line: Line): readonly JobRow[] {
+/** The jobs of a line: one for a job, several for a notebook, none for a head. */
+function rowsOf(line: Line): readonly Row[] {
   return line.kind === 'job' ? [line.row] : line.kind === 'notebook' ? line.rows : [];
 }

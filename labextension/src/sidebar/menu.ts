@@ -1,11 +1,11 @@
-// What can be done to a job of the sidebar: as buttons while it is chosen, and in its context menu.
-import { isFinal, isWaiting } from '../format';
+// Actions on a job of the sidebar: buttons while it is selected, and its context menu.
+import { isFinal, isHeld, isWaiting } from '../format';
 import { isKernel } from '../kernels/words';
 import { isLab } from '../labs/words';
 import { CommandIDs } from '../tokens';
-import type { JobRow } from './rows';
+import type { Row } from '../wire';
 
-/** In the order of their buttons, whatever is chosen. */
+/** In the order of their buttons. */
 export const ACTIONS: readonly string[] = [
   CommandIDs.openLab,
   CommandIDs.copyLabLink,
@@ -17,20 +17,24 @@ export const ACTIONS: readonly string[] = [
   CommandIDs.cancel
 ];
 
-/** The few that one wants most, while it is looked at. */
-export function actionsOf(row: JobRow): string[] {
+/** The most useful actions, as buttons. */
+export function actionsOf(row: Row): string[] {
   if (isFinal(row.state)) {
-    return [CommandIDs.copyId, ...(row.job === null ? [] : [CommandIDs.forget])];
+    return [CommandIDs.copyId, ...(row.kind === 'listed' ? [] : [CommandIDs.forget])];
   }
-  const steer = isWaiting(row.state) ? [row.held ? CommandIDs.release : CommandIDs.hold] : [];
-  if (isLab(row.job)) {
+  const steer = isWaiting(row.state) ? [holdOrRelease(row)] : [];
+  if (isLab(row)) {
     return [CommandIDs.openLab, CommandIDs.copyLabLink, ...steer, CommandIDs.cancel];
   }
-  const first = isKernel(row.job) ? CommandIDs.goToCell : CommandIDs.copyId;
+  const first = isKernel(row) ? CommandIDs.goToCell : CommandIDs.copyId;
   return [first, ...steer, CommandIDs.cancel];
 }
 
-/** What its menu offers between opening and cancelling it. */
-export function steeringOf(row: JobRow): string[] {
-  return [row.held ? CommandIDs.release : CommandIDs.hold, CommandIDs.requeue, CommandIDs.extend];
+/** The menu's commands between *Open* and *Cancel*. */
+export function steeringOf(row: Row): string[] {
+  return [holdOrRelease(row), CommandIDs.requeue, CommandIDs.extend];
+}
+
+function holdOrRelease({ state, reason }: Row): string {
+  return isHeld(state, reason) ? CommandIDs.release : CommandIDs.hold;
 }

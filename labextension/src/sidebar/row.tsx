@@ -1,13 +1,14 @@
-// The lines of the sidebar, as the grid shows them: heads, notebooks, jobs. A line is drawn anew when
-// what it says has changed, and not when another one's has.
+// The lines of the sidebar: heads, notebooks, jobs. A line is redrawn only if its own text changes.
+import { notebookIcon, type LabIcon } from '@jupyterlab/ui-components';
 import { memo, type JSX, type MouseEvent } from 'react';
-import { isRunning, moment, tone, visible } from '../format';
+import { isHeld, isRunning, moment, tone, visible } from '../format';
+import { kindIcon } from '../icons';
 import { stateIcon } from '../job/icons';
 import { language, listed, numeral } from '../language';
 import { trans } from '../translation';
-import { dayOf, RUNNING, WAITING, type JobRow } from './rows';
 import { counted } from '../tasks';
-import { levelOf, type Line } from './tree';
+import type { Row } from '../wire';
+import { dayOf, levelOf, RUNNING, timeOf, WAITING, type Line } from './rows';
 import { gpusOf, matters, sentence, taskOf, used } from './words';
 
 const DAY_S = 86_400;
@@ -15,14 +16,14 @@ const DAY_S = 86_400;
 interface Props {
   line: Line;
   nowS: number;
-  /** What it says is the last known state. */
+  /** The state may be outdated. */
   isOld: boolean;
-  /** The jobs are of several clusters. */
+  /** The jobs belong to several clusters. */
   several: boolean;
   toggle: (key: string) => void;
 }
 
-/** What a line says, in words that change only when there is something to draw. */
+/** A line; its props change only when there is something to draw. */
 export function LineCell({ line, nowS, isOld, several, toggle }: Props): JSX.Element {
   const shared = { id: line.key, level: levelOf(line), open: line.open, isOld, toggle };
   switch (line.kind) {
@@ -54,7 +55,7 @@ function titleOf(group: string, nowS: number): string {
   }
 }
 
-/** The line as a screen reader says it. */
+/** The line's text for screen readers. */
 export function lineSentence(line: Line, nowS: number, several: boolean): string {
   switch (line.kind) {
     case 'group':
@@ -69,40 +70,46 @@ export function lineSentence(line: Line, nowS: number, several: boolean): string
 }
 
 interface Words {
+  /** The kind of the job; null: unknown. */
+  icon: LabIcon | null;
   name: string;
-  /** '': it is none. */
+  /** '': not a task. */
   task: string;
-  /** '': it goes without saying. */
+  /** '': not shown. */
   cluster: string;
   state: string;
   gpus: string;
   now: string;
-  /** In percent; null: there is no bar. */
+  /** In percent; null: no bar. */
   part: number | null;
 }
 
-function jobWords(row: JobRow, nowS: number, several: boolean): Words {
+function jobWords(row: Row, nowS: number, several: boolean): Words {
   const part = used(row, nowS);
   return {
+    icon: row.kind === 'listed' ? null : kindIcon(row),
     name: row.name,
     task: taskOf(row),
     cluster: several ? row.cluster : '',
-    state: row.held ? 'HELD' : row.state,
+    state: isHeld(row.state, row.reason) ? 'HELD' : row.state,
     gpus: isRunning(row.state) ? gpusOf(row) : '',
     now: matters(row, nowS),
     part: part === null ? null : Math.round(part * 100)
   };
 }
 
-/** The sign is that of the newest, or of one that has failed. */
-function notebookWords(path: string, rows: readonly JobRow[], nowS: number): Words {
+/** The sign of the newest job, or of a failed one. */
+function notebookWords(path: string, rows: readonly Row[], nowS: number): Words {
   const failed = rows.filter(row => tone(row.state) === 'failed');
   const state = (failed[0] ?? rows[0])?.state ?? '';
   const count = trans._n('%1 job', '%1 jobs', rows.length);
   const more =
-    failed.length > 0 ? counted('FAILED', failed.length) : moment(rows[0]?.atS ?? nowS, nowS);
+    failed.length > 0
+      ? counted('FAILED', failed.length)
+      : moment(rows[0] === undefined ? nowS : timeOf(rows[0]), nowS);
   const name = path.slice(path.lastIndexOf('/') + 1);
-  return { name, task: '', cluster: '', state, gpus: '', now: `${count} · ${more}`, part: null };
+  const now = `${count} · ${more}`;
+  return { icon: notebookIcon, name, task: '', cluster: '', state, gpus: '', now, part: null };
 }
 
 interface Shared {
@@ -126,7 +133,8 @@ const HeadCell = memo(function HeadCell(props: Shared & { title: string; count: 
 });
 
 const JobCell = memo(function JobCell(props: Shared & Words): JSX.Element {
-  const { id, level, open, isOld, toggle, name, task, cluster, state, gpus, now, part } = props;
+  const { id, level, open, isOld, toggle, icon: Kind, ...words } = props;
+  const { name, task, cluster, state, gpus, now, part } = words;
   const shown = visible(name);
   const Sign = stateIcon(state);
   const turn = (event: MouseEvent): void => {
@@ -148,6 +156,7 @@ const JobCell = memo(function JobCell(props: Shared & Words): JSX.Element {
           <span aria-hidden="true">{open ? '▾' : '▸'}</span>
         </button>
       )}
+      {Kind === null ? null : <Kind.react tag="span" className="jp-slurm-Icon" />}
       <span className="jp-slurm-Name">
         <bdi>{shown}</bdi>
         {task === '' ? null : <span>{visible(task)}</span>}

@@ -1,66 +1,61 @@
-// My jobs as the sidebar lists them: ours and those that only Slurm knows, put together, and what
-// comes first. Pure: no DOM, no clock, no model.
+// Groups, sorts and folds this user's jobs into the sidebar's lines. Heads, notebooks with several
+// jobs of one day, and arrays unfold. Pure: no DOM, no clock, no model.
 import type { Target } from '../commands/targets';
-import { addEntry as count, addJob, type Counts } from '../counts';
-import { isFinal, isHeld, isRunning, sessionOf, tone } from '../format';
-import { tasksOf } from '../tasks';
-import type { Job, QueueEntry } from '../wire';
+import { countRows, live, type Counts } from '../counts';
+import { isFinal, isHeld, isRunning } from '../format';
+import { keyOf, slurmKey } from '../model/rows';
+import { taskNumber, tasksOf } from '../tasks';
+import type { ListedJob, Row } from '../wire';
 
-/** A row of the list. What is null is not known, or does not apply. */
-export interface JobRow {
-  /** Of this row, as long as the job is there. */
-  key: string;
-  cluster: string;
-  /** Ours; null: only Slurm knows the job. */
-  id: string | null;
-  slurmId: string | null;
-  name: string;
-  state: string;
-  job: Job | null;
-  submittedS: number | null;
-  startedS: number | null;
-  endedS: number | null;
-  limitS: number | null;
-  nodes: string | null;
-  gpus: number;
-  /** The mean of its GPUs, 0 to 1. */
-  gpuLoad: number | null;
-  /** Slurm's word for why it waits, and that in a sentence. */
-  reason: string;
-  why: string | null;
-  startEstimateS: number | null;
-  /** When it ended, else when it came. */
-  atS: number;
-  /** As Slurm has it: the greater, the sooner. */
-  priority: number;
-  /** The path of the notebook that it came from. */
-  notebook: string | null;
-  /** Waits because somebody said so. */
-  held: boolean;
-  /** Tasks of an array that Slurm lists; those that wait may be many in one. */
-  tasks: JobRow[];
-  /** Its cell runs in a session. */
-  inSession: boolean;
-}
-
-/** The groups of jobs that have not ended; those that have are grouped by `dayOf`. */
+/** The groups of unfinished jobs; ended jobs are grouped by `dayOf`. */
 export const RUNNING = 'running';
 export const WAITING = 'waiting';
 
-/** What is known of the jobs that one id of Slurm's stands for, from each source. */
-interface Sources {
-  jobs: Iterable<Job>;
-  /** Of the queue. */
-  entries: Iterable<QueueEntry>;
-  /** Those that have ended. */
-  past: Iterable<QueueEntry>;
+/** The listed jobs. */
+export interface Listing {
+  /** By group, sorted. */
+  groups: ReadonlyMap<string, readonly Row[]>;
+  /** The listed tasks of each array, by its key. */
+  tasks: ReadonlyMap<string, readonly ListedJob[]>;
+  /** Maps the key of a row without a record to its current one. */
+  keyNow: (key: string) => string;
 }
 
-export function groupOf(row: JobRow): string {
-  if (isFinal(row.state)) {
-    return dayOf(row.endedS ?? row.atS);
+export function listingOf(rows: Iterable<Row>): Listing {
+  const groups = new Map<string, Row[]>();
+  const tasks = new Map<string, ListedJob[]>();
+  const recorded = new Map<string, string>();
+  const keys = new Set<string>();
+  for (const row of rows) {
+    keys.add(keyOf(row));
+    if (row.kind === 'listed' && row.array != null) {
+      put(tasks, row.array, row);
+    } else {
+      put(groups, groupOf(row), row);
+    }
+    if (row.kind !== 'listed' && (!isFinal(row.state) || !recorded.has(slurmKey(row)))) {
+      recorded.set(slurmKey(row), row.id);
+    }
   }
-  return isRunning(row.state) || row.tasks.some(task => isRunning(task.state)) ? RUNNING : WAITING;
+  groups.forEach((some, group) => some.sort(group === WAITING ? soonestFirst : newestFirst));
+  tasks.forEach(some => some.sort((one, other) => taskNumber(one) - taskNumber(other)));
+  return { groups, tasks, keyNow: key => (keys.has(key) ? key : (recorded.get(key) ?? key)) };
+}
+
+function put<T>(found: Map<string, T[]>, key: string, value: T): void {
+  const some = found.get(key);
+  if (some === undefined) {
+    found.set(key, [value]);
+  } else {
+    some.push(value);
+  }
+}
+
+function groupOf(row: Row): string {
+  if (isFinal(row.state)) {
+    return dayOf(timeOf(row));
+  }
+  return isRunning(row.state) ? RUNNING : WAITING;
 }
 
 /** The local day of a moment: `2026-11-27`. */
@@ -70,262 +65,180 @@ export function dayOf(atS: number): string {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
 }
 
-/** What comes first in its group: of those that wait the next to start, else the newest. */
-export function compare(one: JobRow, other: JobRow): number {
-  const waits = !isFinal(one.state) && groupOf(one) === WAITING;
-  return waits
-    ? Number(one.held) - Number(other.held) ||
-        soonest(one) - soonest(other) ||
-        other.priority - one.priority ||
-        idOf(one) - idOf(other)
-    : other.atS - one.atS || idOf(other) - idOf(one);
+/** The time of the end, else of the submission. */
+export function timeOf(row: Row): number {
+  return row.ended_s ?? (row.kind === 'listed' ? row.submitted_s : row.created_s) ?? 0;
 }
 
-/** A number always: two that are not known are alike. */
-function soonest({ startEstimateS }: JobRow): number {
-  return startEstimateS ?? Number.MAX_SAFE_INTEGER;
+function newestFirst(one: Row, other: Row): number {
+  return timeOf(other) - timeOf(one) || idOf(other) - idOf(one);
 }
 
-/** Of two that Slurm got in the same second the later has the greater id. */
-function idOf({ slurmId }: JobRow): number {
+/** By expected start, then priority, with jobs on hold last. */
+function soonestFirst(one: Row, other: Row): number {
+  return (
+    Number(isHeld(one.state, one.reason)) - Number(isHeld(other.state, other.reason)) ||
+    startOf(one) - startOf(other) ||
+    (other.priority ?? 0) - (one.priority ?? 0) ||
+    idOf(one) - idOf(other)
+  );
+}
+
+/** Always a number: unknown times are equal. */
+function startOf({ start_estimate_s: startS }: Row): number {
+  return startS ?? Number.MAX_SAFE_INTEGER;
+}
+
+/** Orders jobs submitted in the same second. */
+function idOf({ slurm_id: slurmId }: Row): number {
   return parseInt(slurmId ?? '0', 10);
 }
 
-/** The rows of what has one id of Slurm's: several where Slurm has given it out anew. */
-export function rowsOf(cluster: string, { jobs, entries, past }: Sources): JobRow[] {
-  const found = new Map<string, JobRow>();
-  for (const job of jobs) {
-    const key = keyOf(job.cluster, job.slurm_id ?? job.id);
-    if (found.has(key) && isFinal(job.state)) {
-      found.set(job.id, rowOfJob(job));
-    } else {
-      giveWay(found, key);
-      found.set(key, rowOfJob(job));
-    }
-  }
-  for (const entry of inOrder(entries)) {
-    addEntry(found, cluster, entry);
-  }
-  const present = new Set(found.keys());
-  for (const entry of inOrder(past)) {
-    const key = keyOf(cluster, entry.array_id ?? entry.slurm_id);
-    // The queue and our own record know more of a job than what is told of its end.
-    if (entry.id == null && !present.has(key)) {
-      addEntry(found, cluster, entry);
-    } else if (entry.array_id != null) {
-      goOn(found.get(key), entry);
-    }
-  }
-  return [...found.values()];
-}
-
-/** An array of which a task has run is running until its last one ends, as one of ours is. */
-function goOn(array: JobRow | undefined, { state, ended_s: endedS }: QueueEntry): void {
-  if (array?.job === null && array.state === 'PENDING' && !array.held) {
-    const isOfThisOne = (endedS ?? 0) >= (array.submittedS ?? 0);
-    array.state = isOfThisOne && state !== 'CANCELLED' ? 'RUNNING' : array.state;
-  }
-}
-
-/** By task; those that still wait, `12_[5-8]`, are last. Each once, as it was told of first. */
-function inOrder(entries: Iterable<QueueEntry>): QueueEntry[] {
-  const found = new Map<string, QueueEntry>();
-  for (const entry of entries) {
-    if (!found.has(entry.slurm_id)) {
-      found.set(entry.slurm_id, entry);
-    }
-  }
-  const task = ({ slurm_id: id }: QueueEntry): number => {
-    const number = parseInt(id.slice(id.indexOf('_') + 1), 10);
-    return Number.isNaN(number) ? Number.MAX_SAFE_INTEGER : number;
-  };
-  return [...found.values()].sort((one, other) => task(one) - task(other));
-}
-
-/** Slurm gives out its ids anew when it has lost its state: who has ended leaves its own. */
-function giveWay(found: Map<string, JobRow>, key: string): void {
-  const before = found.get(key);
-  if (before !== undefined) {
-    found.delete(key);
-    found.set(before.key, before);
-  }
-}
-
-function addEntry(found: Map<string, JobRow>, cluster: string, entry: QueueEntry): void {
-  const key = keyOf(cluster, entry.array_id ?? entry.slurm_id);
-  const job = found.get(key)?.job ?? null;
-  if (job !== null && isFinal(job.state) && entry.id !== job.id) {
-    giveWay(found, key);
-  }
-  const parent = found.get(key);
-  const row = rowOfEntry(cluster, entry);
-  if (parent !== undefined) {
-    parent.priority = row.priority;
-    parent.gpuLoad = row.gpuLoad;
-  }
-  if (entry.array_id == null) {
-    if (parent === undefined) {
-      found.set(key, row);
-    }
-  } else if (parent === undefined) {
-    found.set(key, { ...row, key, slurmId: entry.array_id, tasks: [row] });
-  } else {
-    parent.tasks.push(row);
-    if (parent.job === null) {
-      tellOfAll(parent);
-    }
-  }
-}
-
-/** How much a task's state says of its array: what goes on first, and then what went wrong. */
-function weight({ state }: JobRow): number {
-  const weights = [
-    isRunning(state),
-    !isFinal(state),
-    tone(state) === 'failed',
-    state !== 'COMPLETED'
-  ];
-  return weights.includes(true) ? weights.indexOf(true) : weights.length;
-}
-
-/** An array that only Slurm knows is what the task is that says most of it. */
-function tellOfAll(array: JobRow): void {
-  if (array.tasks.length > 0) {
-    const most = array.tasks.reduce((one, other) => (weight(other) < weight(one) ? other : one));
-    const { state, startedS, nodes, reason, why, held, startEstimateS } = most;
-    Object.assign(array, { state, startedS, nodes, reason, why, held, startEstimateS });
-    if (isFinal(state)) {
-      array.startedS = utmost(array.tasks, 'startedS', Math.min);
-      array.endedS = utmost(array.tasks, 'endedS', Math.max);
-    }
-    array.gpus = array.tasks.reduce(
-      (sum, task) => sum + (isRunning(task.state) ? task.gpus : 0),
-      0
-    );
-  }
-}
-
-function utmost(
-  tasks: readonly JobRow[],
-  field: 'startedS' | 'endedS',
-  better: (one: number, other: number) => number
-): number | null {
-  return tasks.reduce<number | null>((found, { [field]: at }) => {
-    return at === null ? found : better(found ?? at, at);
-  }, null);
-}
-
-/** How many jobs the rows stand for, by state; a task is a job. */
-export function countsOf(rows: Iterable<JobRow>): Counts {
-  const counts: Counts = new Map();
-  for (const { job, state, slurmId, tasks } of rows) {
-    if (job !== null) {
-      addJob(counts, job);
-    } else if (tasks.length > 0) {
-      tasks.forEach(task => count(counts, { state: task.state, slurm_id: task.slurmId ?? '' }));
-    } else {
-      count(counts, { state, slurm_id: slurmId ?? '' });
-    }
-  }
-  return counts;
-}
-
-/** What a command is told of it. */
-export function targetOf({ cluster, id, slurmId, name, state }: JobRow): Target {
-  return { cluster, id, slurm_id: slurmId, name, state };
-}
-
-export function keyOf(cluster: string, id: string): string {
-  return `${cluster}\n${id}`;
-}
-
-export function rowOfJob(job: Job): JobRow {
-  return {
-    key: job.id,
-    cluster: job.cluster,
-    id: job.id,
-    slurmId: job.slurm_id,
-    name: job.name,
-    state: job.state,
-    job,
-    submittedS: job.submitted_s ?? job.created_s,
-    startedS: job.started_s,
-    endedS: job.ended_s,
-    limitS: job.limit_s,
-    nodes: job.nodes.length > 0 ? job.nodes.join(', ') : null,
-    gpus: job.gpus,
-    gpuLoad: null,
-    reason: job.reason ?? '',
-    why: job.state === 'COMPLETED' ? null : job.why,
-    startEstimateS: isFinal(job.state) ? null : job.start_estimate_s,
-    atS: job.ended_s ?? job.created_s,
-    priority: 0,
-    notebook: job.notebook,
-    held: isHeld(job.state, job.reason),
-    tasks: [],
-    inSession: sessionOf(job) !== null
-  };
+/** The row as a command's target. */
+export function targetOf({ cluster, id, slurm_id, name, state }: Row): Target {
+  return { cluster, id: id ?? null, slurm_id: slurm_id ?? null, name, state };
 }
 
 /** Returns the tasks of an array that have left the queue, the first ones if there are many. */
-export function endedTasks(array: JobRow): JobRow[] {
-  const { job, key, slurmId } = array;
-  const ended = job === null ? [] : tasksOf(job).filter(([, state]) => isFinal(state));
-  const unknown = { startedS: null, endedS: null, nodes: null, why: null, startEstimateS: null };
+export function endedTasks(array: Row): ListedJob[] {
+  const { cluster, name, slurm_id: slurmId, id } = array;
+  const ended = tasksOf({ tasks: array.tasks ?? {} }).filter(([, state]) => isFinal(state));
   return ended.map(([index, state]) => ({
-    ...array,
-    ...unknown,
-    key: `${key}_${index}`,
-    slurmId: `${slurmId ?? ''}_${index}`,
-    state,
-    job: null,
-    tasks: []
+    ...{ kind: 'listed', cluster, name, state, id: id ?? null, mine: true },
+    slurm_id: `${slurmId ?? ''}_${index}`,
+    array: keyOf(array)
   }));
 }
 
-/** Tells whether the job has tasks, in the queue or ended. */
-export function isArray({ job, tasks }: JobRow): boolean {
-  return tasks.length > 0 || Object.keys(job?.tasks ?? {}).length > 0;
-}
-
-function rowOfEntry(cluster: string, entry: QueueEntry): JobRow {
-  return {
-    key: keyOf(cluster, entry.slurm_id),
-    cluster,
-    id: entry.id ?? null,
-    slurmId: entry.slurm_id,
-    name: entry.name,
-    state: entry.state,
-    job: null,
-    submittedS: entry.submitted_s ?? null,
-    startedS: entry.started_s ?? null,
-    endedS: entry.ended_s ?? null,
-    limitS: entry.limit_s ?? null,
-    nodes: entry.nodes ?? null,
-    gpus: entry.gpus ?? 0,
-    gpuLoad: entry.gpu_load ?? null,
-    reason: entry.reason ?? '',
-    why: entry.why ?? null,
-    startEstimateS: entry.start_estimate_s ?? null,
-    atS: entry.ended_s ?? entry.submitted_s ?? 0,
-    priority: entry.priority ?? 0,
-    notebook: null,
-    held: isHeld(entry.state, entry.reason),
-    tasks: [],
-    inSession: false
-  };
-}
-
-/** Those in which every word is found: in name, ids, state, node, cluster or reason. */
-export function matching(list: readonly JobRow[], words: string): readonly JobRow[] {
+/** The rows that have every word in name, IDs, state, node, cluster or reason. */
+export function matching(list: readonly Row[], words: string): readonly Row[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   if (wanted.length === 0) {
     return list;
   }
   return list.filter(row => {
-    const text = [row.name, row.id, row.slurmId, row.state, row.nodes, row.cluster, row.why]
+    const text = [row.name, row.id, row.slurm_id, row.state, row.nodes, row.cluster, row.why]
       .join(' ')
       .toLowerCase();
     return wanted.every(word => text.includes(word));
   });
+}
+
+export type Line =
+  | { kind: 'group'; key: string; group: string; count: number; open: boolean }
+  | { kind: 'notebook'; key: string; path: string; rows: readonly Row[]; open: boolean }
+  /** `open`: whether its tasks are shown; null: it has none. */
+  | { kind: 'job'; key: string; row: Row; level: number; open: boolean | null };
+
+/** Jobs of one notebook and day that become one line. */
+const MANY = 3;
+
+/** Tells whether the rows below this one are shown. */
+type Open = (key: string, kind: Line['kind']) => boolean;
+
+type Groups = ReadonlyMap<string, readonly Row[]>;
+/** The listed tasks of each array, by its key. */
+type Tasks = ReadonlyMap<string, readonly ListedJob[]>;
+
+export function linesOf(groups: Groups, tasks: Tasks, open: Open): Line[] {
+  const lines: Line[] = [];
+  const count = counter(groups);
+  for (const group of inOrder(groups.keys())) {
+    const rows = groups.get(group) ?? [];
+    const isOpen = open(group, 'group');
+    lines.push({ kind: 'group', key: group, group, count: count(group), open: isOpen });
+    if (isOpen && (group === RUNNING || group === WAITING)) {
+      addJobs(lines, rows, 2, tasks, open);
+    } else if (isOpen) {
+      addByNotebook(lines, group, rows, tasks, open);
+    }
+  }
+  return lines;
+}
+
+/**
+ * The count of jobs at a head. Waiting tasks of a running array count as waiting, although the array
+ * is one row among the running jobs.
+ */
+function counter(groups: Groups): (group: string) => number {
+  const rows = (group: string): readonly Row[] => groups.get(group) ?? [];
+  const { running, waiting } = live(countRows([...rows(RUNNING), ...rows(WAITING)]));
+  return group =>
+    group === RUNNING ? running : group === WAITING ? waiting : all(countRows(rows(group)));
+}
+
+function all(counts: Counts): number {
+  return [...counts.values()].reduce((sum, one) => sum + one, 0);
+}
+
+export function levelOf(line: Line): number {
+  return line.kind === 'job' ? line.level : line.kind === 'notebook' ? 2 : 1;
+}
+
+/** The groups that are open by default. */
+export function firstOpen(nowS: number): readonly string[] {
+  return [RUNNING, WAITING, dayOf(nowS)];
+}
+
+/** Running, waiting, then the days, the latest first. */
+function inOrder(groups: Iterable<string>): string[] {
+  const all = new Set(groups);
+  const days = [...all].filter(one => one !== RUNNING && one !== WAITING).sort();
+  return [...[RUNNING, WAITING].filter(one => all.has(one)), ...days.reverse()];
+}
+
+/** A notebook's line takes the place of its newest job. */
+function addByNotebook(
+  lines: Line[],
+  group: string,
+  rows: readonly Row[],
+  tasks: Tasks,
+  open: Open
+): void {
+  const notebooks = new Map<string, Row[]>();
+  for (const row of rows) {
+    const path = notebookOf(row);
+    if (path !== null) {
+      const some = notebooks.get(path) ?? [];
+      some.push(row);
+      notebooks.set(path, some);
+    }
+  }
+  for (const row of rows) {
+    const path = notebookOf(row) ?? '';
+    const some = notebooks.get(path) ?? [];
+    if (some.length < MANY) {
+      addJobs(lines, [row], 2, tasks, open);
+    } else if (some[0] === row) {
+      const key = `${group}\n${path}`;
+      const isOpen = open(key, 'notebook');
+      lines.push({ kind: 'notebook', key, path, rows: some, open: isOpen });
+      if (isOpen) {
+        addJobs(lines, some, 3, tasks, open);
+      }
+    }
+  }
+}
+
+function notebookOf(row: Row): string | null {
+  return row.kind === 'listed' ? null : row.notebook;
+}
+
+function addJobs(
+  lines: Line[],
+  rows: readonly Row[],
+  level: number,
+  tasks: Tasks,
+  open: Open
+): void {
+  for (const row of rows) {
+    const key = keyOf(row);
+    const listed = tasks.get(key) ?? [];
+    const isArray = listed.length > 0 || Object.keys(row.tasks ?? {}).length > 0;
+    const isOpen = isArray ? open(key, 'job') : null;
+    lines.push({ kind: 'job', key, row, level, open: isOpen });
+    if (isOpen === true) {
+      addJobs(lines, [...listed, ...endedTasks(row)], level + 1, tasks, open);
+    }
+  }
 }

@@ -1,5 +1,4 @@
-// What the sidebar shows: clusters, then my jobs in groups. A function of the model and of what is
-// typed, chosen and opened here.
+// The view of the sidebar: clusters, then this user's jobs in groups.
 import {
   addIcon,
   collapseAllIcon,
@@ -13,7 +12,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import { useState, type JSX } from 'react';
 import { useNow } from '../clock';
 import { moment } from '../format';
-import { slurmIcon } from '../icons';
+import { nodesIcon } from '../icons';
 import { useStopped } from '../grid/freshness';
 import { FilterField } from '../grid/parts';
 import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
@@ -21,28 +20,28 @@ import { trans } from '../translation';
 import { Welcome } from '../welcome/view';
 import { ClusterList } from './clusters';
 import { MyJobs } from './jobs';
-import type { Queues } from './queues';
+import type { Looks } from './looks';
 import '../../style/sidebar.css';
 
-const CLOCK_MS = 15_000;
+const CLOCK_MS = 5_000;
 
 interface Props {
   model: ISlurmModel;
   commands: CommandRegistry;
-  queues: Queues;
-  /** Asks for all that is shown anew. */
+  looks: Looks;
+  /** Reloads everything shown. */
   refresh: () => void;
 }
 
 export function SidebarView(props: Props): JSX.Element {
-  const { model, commands, queues } = props;
-  const nowS = Date.now() / 1000;
-  useNow(CLOCK_MS);
+  const { model, commands } = props;
+  // The last tick: a change of one job redraws no other row.
+  const nowS = useNow(CLOCK_MS);
   const rowsS = useStopped(model.freshness.problem !== null, nowS);
   const [words, setWords] = useState('');
   const [collapsed, setCollapsed] = useState(0);
   const welcome = <Welcome model={model} commands={commands} />;
-  // Jobs of clusters that are no more stay.
+  // Jobs of removed clusters stay.
   const isEmpty = model.hasNoCluster && model.jobs.size === 0;
   return (
     <div className="jp-slurm-SidebarBody">
@@ -64,7 +63,7 @@ export function SidebarView(props: Props): JSX.Element {
           {model.hasNoCluster ? (
             welcome
           ) : (
-            <ClusterList model={model} queues={queues} commands={commands} nowS={nowS} />
+            <ClusterList model={model} commands={commands} nowS={nowS} />
           )}
           <FilterField
             label={trans.__('Filter my jobs')}
@@ -89,7 +88,7 @@ function Tools({ commands, refresh, collapse }: ToolsProps): JSX.Element {
   const tools: [string, string, LabIcon][] = [
     [CommandIDs.submit, trans.__('Submit…'), addIcon],
     [CommandIDs.openQueue, trans.__('Queue'), listIcon],
-    [CommandIDs.openNodes, trans.__('Nodes'), slurmIcon]
+    [CommandIDs.openNodes, trans.__('Nodes'), nodesIcon]
   ];
   return (
     <span className="jp-slurm-Tools" role="toolbar" aria-label={trans.__('Jobs')}>
@@ -116,7 +115,7 @@ interface OldNewsProps {
 function OldNews({ freshness, nowS }: OldNewsProps): JSX.Element | null {
   const { problem, asOf } = freshness;
   if (problem === null) {
-    return asOf === null ? <p className="jp-slurm-Quiet">{trans.__('Looking…')}</p> : null;
+    return asOf === null ? <p className="jp-slurm-Quiet">{trans.__('Loading…')}</p> : null;
   }
   return (
     <p className="jp-slurm-Problem" role="status" title={problem.detail ?? ''}>

@@ -1,4 +1,4 @@
-// The sidebar as a widget: what it watches while it is seen. What it shows is view.tsx's.
+// The sidebar as a widget, with its watches. Its view is view.tsx's.
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
 import { slurmIcon } from '../icons';
@@ -6,12 +6,12 @@ import { later } from '../later';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { ModelWidget } from '../watching';
-import { Queues } from './queues';
+import { Looks } from './looks';
 
 const SidebarView = later(async () => (await import('./view')).SidebarView);
 
 export class SlurmSidebar extends ModelWidget {
-  private readonly queues = new Queues(() => this.update());
+  private readonly looks = new Looks();
 
   constructor(
     override readonly model: ISlurmModel,
@@ -28,7 +28,7 @@ export class SlurmSidebar extends ModelWidget {
     this.addClass('jp-slurm-Sidebar');
   }
 
-  /** A command or the status bar shows the sidebar: the next keys are for its jobs. */
+  /** Focus the jobs when a command or the status bar shows the sidebar. */
   protected override onActivateRequest(): void {
     const row = this.node.querySelector<HTMLElement>('[role=row][tabindex="0"]');
     (row ?? this.node).focus();
@@ -39,9 +39,9 @@ export class SlurmSidebar extends ModelWidget {
       <SidebarView
         model={this.model}
         commands={this.commands}
-        queues={this.queues}
+        looks={this.looks}
         refresh={() => {
-          this.queues.rest();
+          this.looks.rest();
           this.hear();
         }}
       />
@@ -50,11 +50,11 @@ export class SlurmSidebar extends ModelWidget {
 
   protected override rest(): void {
     super.rest();
-    this.queues.rest();
+    this.looks.rest();
   }
 
   protected override hear(): void {
-    this.queues.look(this.model);
+    this.looks.look(this.model);
     super.hear();
   }
 }

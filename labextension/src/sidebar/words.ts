@@ -1,71 +1,66 @@
-// What a row of the sidebar says of a job. Pure: no DOM, no clock.
+// Texts of a row of the sidebar. Pure: no DOM, no clock.
 import { endsOf } from '../ends';
-import { duration, isFinal, isRunning, moment, stateWord, visible } from '../format';
+import { duration, isFinal, isHeld, isRunning, moment, stateWord, visible } from '../format';
 import { dotted, listed } from '../language';
 import { isLab } from '../labs/words';
-import { counted, progress, tally, taskCount } from '../tasks';
+import { counted, progress, tally } from '../tasks';
 import { trans } from '../translation';
-import type { JobRow } from './rows';
+import type { Row } from '../wire';
 
-/** At the right, what matters now: what is left, why it waits and until when, how it ended. */
-export function matters(row: JobRow, nowS: number): string {
+/** The text at the right: time left, reason and expected start, or the end. */
+export function matters(row: Row, nowS: number): string {
   if (isFinal(row.state)) {
     const ranS = tookS(row);
     // Seconds tell short jobs apart.
     const ran = ranS === null ? '' : ranS < 600 ? duration(ranS) : brief(ranS);
     return dotted([how(row), ran]);
   }
-  if (row.job?.problem) {
+  if (row.kind !== 'listed' && row.problem !== null) {
     return stateWord('UNKNOWN');
   }
-  if (isRunning(row.state) || row.tasks.some(task => isRunning(task.state))) {
+  if (isRunning(row.state)) {
     return share(row) || untilEnd(row, nowS);
   }
-  const { startEstimateS: startS } = row;
-  const start = startS === null || startS <= nowS ? '' : `~${moment(startS, nowS)}`;
-  const why = start !== '' && row.reason.startsWith('BeginTime') ? '' : waits(row);
+  const { start_estimate_s: startS } = row;
+  const start = startS == null || startS <= nowS ? '' : `~${moment(startS, nowS)}`;
+  const why = start !== '' && row.reason?.startsWith('BeginTime') ? '' : waits(row);
   return dotted([why, start]);
 }
 
-/** Returns the job's GPUs, and their load where it is known. */
-export function gpusOf({ gpus, gpuLoad }: JobRow): string {
+/** Returns the job's GPUs, and their load if known. */
+export function gpusOf({ gpus = 0, gpu_load: gpuLoad }: Row): string {
   if (gpus === 0) {
     return '';
   }
-  return gpuLoad === null
+  return gpuLoad == null
     ? trans._n('%1 GPU', '%1 GPUs', gpus)
     : trans.__('%1 GPU %2 %%', gpus, Math.round(100 * gpuLoad));
 }
 
 /** Returns the task's number or range, `[7]` or `[3-9]`; '' if the job is not a task. */
-export function taskOf({ slurmId }: JobRow): string {
+export function taskOf({ slurm_id: slurmId }: Row): string {
   const at = slurmId?.split('_')[1] ?? '';
   return at === '' || at.startsWith('[') ? at : `[${at}]`;
 }
 
-/** The whole row as one sentence. */
-export function sentence(row: JobRow, nowS: number): string {
+/** The row as one sentence. */
+export function sentence(row: Row, nowS: number): string {
   const word = stateWord(row.state);
-  const load = row.gpuLoad === null ? '' : gpusOf(row);
+  const load = row.gpu_load == null ? '' : gpusOf(row);
   const more = [load, ...matters(row, nowS).split(' · ')];
   const name = visible(`${row.name} ${taskOf(row)}`.trim());
   return listed([name, word, ...more.filter(part => part !== word)]);
 }
 
-/** Of an array, how many of its tasks are done and have failed; of one not ours, how many run. */
-function share(row: JobRow): string {
-  const { all, done, failed } = tally(row.job?.tasks ?? {});
-  if (all > 0) {
-    return dotted([`${done}/${all}`, failed === 0 ? '' : counted('FAILED', failed)]);
-  }
-  const states = [...tasksByState(row)];
-  const running = states.filter(([state]) => isRunning(state));
-  return states.length === 0 ? '' : trans.__('%1 of %2 running', sum(running), sum(states));
+/** The counts of an array's done and failed tasks. */
+function share(row: Row): string {
+  const { all, done, failed } = tally(row.tasks);
+  return all === 0 ? '' : dotted([`${done}/${all}`, failed === 0 ? '' : counted('FAILED', failed)]);
 }
 
-/** Says how the job ended; for an array, also how many tasks it had. */
-function how({ job, state }: JobRow): string {
-  const { all, failed } = tally(job?.tasks ?? {});
+/** Describes the end of the job; for an array also the number of tasks. */
+function how({ tasks: known, state }: Row): string {
+  const { all, failed } = tally(known);
   if (failed > 0) {
     return counted('FAILED', failed);
   }
@@ -75,21 +70,39 @@ function how({ job, state }: JobRow): string {
   return all > 0 ? trans._n('%1 task', '%1 tasks', all) : '';
 }
 
-function untilEnd(row: JobRow, nowS: number): string {
-  if (row.job !== null && isLab(row.job) && row.job.lab?.step !== 'ready') {
+/** The time left of a lab, session or kernel; for other jobs the elapsed time and the limit. */
+function untilEnd(row: Row, nowS: number): string {
+  if (isLab(row) && row.lab?.step !== 'ready') {
     return trans.__('starting');
   }
-  if (row.state !== 'RUNNING' || row.startedS === null) {
+  if (row.state !== 'RUNNING' || row.started_s == null) {
     return stateWord(row.state);
   }
-  const ends = endOf(row);
-  return ends === null ? brief(nowS - row.startedS) : trans.__('%1 left', brief(ends - nowS));
+  const ends = row.kind === 'cell' ? null : endsOf(row);
+  if (ends !== null) {
+    return trans.__('%1 left', brief(ends - nowS));
+  }
+  const ran = clock(nowS - row.started_s);
+  return row.limit_s == null ? ran : `${ran} / ${brief(row.limit_s)}`;
 }
 
-/** Returns when it ends at the latest; null: nobody knows, or never. */
-export function endOf({ job, state, startedS, limitS }: JobRow): number | null {
-  const byLimit = state === 'RUNNING' && startedS !== null && limitS ? startedS + limitS : null;
-  return (job === null ? null : endsOf(job)) ?? byLimit;
+/** Returns a duration as Slurm prints it: `1:35`, `1:02:03`, `1-02:03:04`. */
+function clock(seconds: number): string {
+  const whole = Math.max(0, Math.floor(seconds));
+  const two = (part: number): string => String(part).padStart(2, '0');
+  const [d, h, min] = [86_400, 3_600, 60].map(unit => Math.floor(whole / unit));
+  const rest = `${two((min ?? 0) % 60)}:${two(whole % 60)}`;
+  if (d) {
+    return `${d}-${two((h ?? 0) % 24)}:${rest}`;
+  }
+  return h ? `${h}:${rest}` : rest.replace(/^0/, '');
+}
+
+/** Returns the latest end; null: unknown, or no limit. */
+export function endOf(row: Row): number | null {
+  const { state, started_s: startedS, limit_s: limitS } = row;
+  const byLimit = state === 'RUNNING' && startedS != null && limitS ? startedS + limitS : null;
+  return endsOf(row) ?? byLimit;
 }
 
 /** Returns a time to the minute, `1 h 48`: seconds that count down would distract. */
@@ -99,15 +112,15 @@ export function brief(seconds: number): string {
     : duration(Math.floor(seconds / 60) * 60).replace(/( h \d+) min$/, '$1');
 }
 
-/** Why it waits, in a word or two. */
-export function waits(row: Pick<JobRow, 'state' | 'held' | 'reason'>): string {
+/** The reason for waiting, in a word or two. */
+export function waits(row: Pick<Row, 'state' | 'reason'>): string {
   if (row.state !== 'PENDING') {
     return stateWord(row.state);
   }
-  if (row.held) {
+  if (isHeld(row.state, row.reason)) {
     return trans.__('on hold');
   }
-  const reason = /\w+/.exec(row.reason)?.[0] ?? '';
+  const reason = /\w+/.exec(row.reason ?? '')?.[0] ?? '';
   switch (reason) {
     case 'Priority':
       return trans.__('priority');
@@ -130,47 +143,24 @@ export function waits(row: Pick<JobRow, 'state' | 'held' | 'reason'>): string {
   }
 }
 
-/** The part of its tasks that have ended, else of its time limit, 0 to 1; null: there is none. */
-export function used(row: JobRow, nowS: number): number | null {
-  const { all, ended } = tally(row.job?.tasks ?? {});
+/** The share of ended tasks, else of the elapsed time limit, 0 to 1; null: none. */
+export function used(row: Row, nowS: number): number | null {
+  const { all, ended } = tally(row.tasks);
   if (all > 0 && isRunning(row.state)) {
     return ended / all;
   }
-  if (!isRunning(row.state) || row.startedS === null || !row.limitS) {
+  if (!isRunning(row.state) || row.started_s == null || !row.limit_s) {
     return null;
   }
-  return Math.min(1, Math.max(0, (nowS - row.startedS) / row.limitS));
+  return Math.min(1, Math.max(0, (nowS - row.started_s) / row.limit_s));
 }
 
-/** How an array is, in words; '': it is none. */
-export function tasks(row: JobRow): string {
-  const known = row.job === null ? [] : progress(row.job);
-  if (known.length > 0) {
-    return listed(known);
-  }
-  if (row.tasks.length === 0) {
-    return '';
-  }
-  const states = [...tasksByState(row)];
-  return states.some(([state]) => isRunning(state))
-    ? states.map(([state, many]) => counted(state, many)).join(' · ')
-    : trans._n('%1 task', '%1 tasks', sum(states));
+/** The progress of an array in words; '': not an array. */
+export function tasks(row: Row): string {
+  return listed(progress(row));
 }
 
-/** As Slurm's queue lists them, which does not tell how many have ended already. */
-function tasksByState(row: JobRow): Map<string, number> {
-  const states = new Map<string, number>();
-  for (const { state, slurmId } of row.tasks) {
-    states.set(state, (states.get(state) ?? 0) + (taskCount(slurmId ?? '') ?? 1));
-  }
-  return states;
-}
-
-function sum(states: readonly [string, number][]): number {
-  return states.reduce((many, [, count]) => many + count, 0);
-}
-
-/** For how long it ran; null: that is not known. */
-export function tookS({ startedS, endedS }: JobRow): number | null {
-  return startedS !== null && endedS !== null ? endedS - startedS : null;
+/** The run time; null: unknown. */
+export function tookS({ started_s: startedS, ended_s: endedS }: Row): number | null {
+  return startedS != null && endedS != null ? endedS - startedS : null;
 }

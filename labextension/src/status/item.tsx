@@ -1,10 +1,10 @@
-// Slurm in the status bar: how many jobs run and wait, and whether somebody is to log in; a click
-// opens the sidebar.
+// Slurm in the status bar: counts of running and waiting jobs, and needed logins. A click opens the
+// sidebar.
 import { TextItem } from '@jupyterlab/statusbar';
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
-import { countMine, live } from '../counts';
-import { isFinal, visible } from '../format';
+import { countRows, live } from '../counts';
+import { isFinal, isOpen, visible } from '../format';
 import { listed, numeral } from '../language';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
@@ -17,12 +17,6 @@ export class StatusItem extends ModelWidget {
   ) {
     super(model);
     this.addClass('jp-mod-highlighted');
-    model.listedChanged.connect(this.update, this);
-  }
-
-  override dispose(): void {
-    this.model.listedChanged.disconnect(this.update, this);
-    super.dispose();
   }
 
   protected override view(): JSX.Element {
@@ -40,11 +34,13 @@ export class StatusItem extends ModelWidget {
   }
 }
 
-/** In signs for the bar, and in words. */
+/** Signs for the bar, and words. */
 export function summary(model: ISlurmModel): { text: string; told: string } {
   const { problem } = model.freshness;
   const jobs = [...model.jobs.values()].filter(job => !isFinal(job.state));
-  const { running, waiting } = live(countMine(jobs, model.listed));
+  const { queues } = model;
+  const seen = model.rows.filter(row => row.kind !== 'listed' || queues.has(row.cluster));
+  const { running, waiting } = live(countRows(seen));
   const none = running + waiting === 0;
   const needed = [...model.connections.values()]
     .filter(({ state }) => state === 'lost' || state === 'login-needed' || state === 'asking')
@@ -57,7 +53,8 @@ export function summary(model: ISlurmModel): { text: string; told: string } {
     !none ? '' : model.hasNoCluster ? trans.__('no cluster yet') : trans.__('no job runs or waits')
   ];
   const counted = listed(told);
-  const all = model.hasNoCluster || model.listsAll;
+  const open = [...model.connections.values()].filter(isOpen);
+  const all = open.every(({ cluster }) => queues.get(cluster)?.asOf != null);
   const signs = none ? '' : ` ${numeral(running)} ▶ ${numeral(waiting)} ◷`;
   return {
     text: `Slurm${signs}${doubts.length > 0 ? ' ⚠' : ''}`,

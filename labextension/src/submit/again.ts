@@ -1,12 +1,9 @@
-// A job that was submitted -> the form that makes another one like it. Pure.
+// The form for another job like one that was submitted. Pure.
 import type { Job, JobSpec } from '../wire';
 import { said, wishesOf, type Wishes } from './form';
 import type { Source } from './source';
 
-/**
- * `code`: what it ran; null: that is not known. `file`: the path of the file that it was made of;
- * null: it was made of none, or that is not there. null: it ran something that the form cannot show.
- */
+/** `code`, `file`: null if unknown or gone. Return null for code that the form cannot show. */
 export function sourceOf(job: Job, code: string | null, file: string | null): Source | null {
   if (job.kind === 'lab') {
     return { kind: 'lab' };
@@ -14,15 +11,15 @@ export function sourceOf(job: Job, code: string | null, file: string | null): So
   if (file !== null) {
     return { kind: 'file', path: file };
   }
-  return code === null || code === '' || isDriver(code) ? null : { kind: 'code', code };
+  return code === null || code === '' || runsFile(code) ? null : { kind: 'code', code };
 }
 
-/** It is ours, and what it runs is a file's text (headless.py). */
-function isDriver(code: string): boolean {
-  return code.startsWith('import types; driver = types.ModuleType("driver")');
+/** Code of ours that runs the text of a file (headless.py). */
+function runsFile(code: string): boolean {
+  return code.startsWith('import types; run_file = types.ModuleType("run_file")');
 }
 
-/** Of the variables only the names are known: their values are to be filled in. */
+/** Environment values are unknown: only the names are filled in. */
 export function wishesOfJob(spec: JobSpec, cluster: string): Wishes {
   const words = Object.entries(optionsOf(spec)).flatMap(([name, value]) => {
     if (typeof value === 'boolean') {
@@ -40,7 +37,7 @@ export function wishesOfJob(spec: JobSpec, cluster: string): Wishes {
 
 type Value = string | readonly string[] | boolean | null;
 
-/** Ours, by their names in a line. */
+/** Our own options by name. */
 function optionsOf(spec: JobSpec): Record<string, Value> {
   return {
     name: spec.name,

@@ -1,4 +1,4 @@
-// How old a figure is that changes by the minute, where that is more than half a minute.
+// The age of a live figure, once it is over half a minute old.
 import type { JSX } from 'react';
 import { useClock } from '../clock';
 import { duration } from '../format';
@@ -7,7 +7,7 @@ import { trans } from '../translation';
 const FRESH_S = 30;
 
 interface Props {
-  /** In UTC epoch seconds; null: it is not known. */
+  /** UTC epoch seconds; null: unknown. */
   asOf: number | null;
 }
 

@@ -1,11 +1,11 @@
-// A cell's text: whether `%%slurm` stands on top of it, and how it looks with another line. Pure.
+// The text of a cell, with and without its `%%slurm` line. Pure.
 
 const HEAD = /^\s*%%slurm(?:[ \t]+([^\n]*))?(?:\n|$)/;
 
 interface CellText {
-  /** The words behind `%%slurm`; null: it has none. */
+  /** The words after `%%slurm`; null: no such line. */
   line: string | null;
-  /** What is below. */
+  /** The text below. */
   body: string;
 }
 
@@ -16,12 +16,12 @@ export function cellText(source: string): CellText {
     : { line: (found[1] ?? '').trim(), body: source.slice(found[0].length) };
 }
 
-/** Whether there is something in it that a job can run; what else has a magic of ours is none. */
+/** Tell whether a job can run the cell: it is not empty, and has no other magic of ours. */
 export function isRunnable(source: string): boolean {
   return !/^\s*%%slurm_/.test(source) && cellText(source).body.trim() !== '';
 }
 
-/** Tells whether no field of the form can hold the line's option: `--mem-per-cpu`, `--mem {m}`. */
+/** Tell whether the line has the option in a form that no field holds: `--mem-per-cpu`, `--mem {m}`. */
 export function saysOtherwise(line: string, option: string): boolean {
   return new RegExp(`--${option}(?!(?:=|\\s+)[^\\s{'"]+(?:\\s|$))`).test(line);
 }
@@ -30,7 +30,7 @@ export function withLine(line: string, body: string): string {
   return `%%slurm ${line}`.trimEnd() + `\n${body}`;
 }
 
-/** Whether this cell makes `%%slurm` known to the kernel. */
+/** Tell whether the cell loads the extension. */
 export function loadsSlurm(source: string): boolean {
   return /^\s*%(?:load_ext|reload_ext)\s+jupyter_slurm\b/m.test(source);
 }

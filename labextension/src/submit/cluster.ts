@@ -1,5 +1,4 @@
-// What a form knows of its cluster: what the cluster says of itself, its images, and how its
-// partitions are now. Asked for while the form is looked at; it never asks anybody to log in.
+// What a form shows of its cluster: facts, images and live partitions. It never starts a login.
 import { useCallback, useEffect, useState } from 'react';
 import { useFeed } from '../grid/feed';
 import { problemOf } from '../model/model';
@@ -11,15 +10,15 @@ export interface Known {
   info: ClusterInfo | null;
   images: readonly Image[];
   partitions: readonly Partition[];
-  /** When what changes by the minute was so, in UTC epoch seconds; null: it is not known. */
+  /** UTC epoch seconds of the live figures; null: unknown. */
   asOf: number | null;
-  /** Why nothing, or nothing newer, is known. */
+  /** Why the rest is missing or old. */
   problem: Problem | null;
 }
 
 const NOTHING: Known = { info: null, images: [], partitions: [], asOf: null, problem: null };
 
-/** Keeps the last answer while the next is on its way. */
+/** Keep the last answer until the next arrives. */
 export function useCluster(model: ISlurmModel, cluster: string): Known {
   const seen = useSeen();
   const [known, setKnown] = useState<Known>(NOTHING);
@@ -54,12 +53,12 @@ export function useCluster(model: ISlurmModel, cluster: string): Known {
   }, [model, cluster, seen, open]);
   const openNodes = useCallback(() => model.nodes(cluster), [model, cluster]);
   const { view } = useFeed(known.info === null ? null : openNodes);
-  const live = view?.cluster === cluster ? view : null; // of another one until there is a newer
+  const live = view?.cluster === cluster ? view : null; // the old cluster's until the new one answers
   const partitions = merged(known.partitions, live?.partitions ?? []);
   return { ...known, partitions, asOf: live?.freshness.asOf ?? known.asOf };
 }
 
-/** What changes by the minute is the newer listing's, the rest the cluster's own word. */
+/** Combine the cluster's facts with the live figures. */
 function merged(said: readonly Partition[], live: readonly Partition[]): readonly Partition[] {
   const now = new Map(live.map(one => [one.name, one]));
   return said.map(one => {

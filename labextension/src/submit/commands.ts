@@ -1,14 +1,14 @@
-// The commands that open the form: on nothing, on a file, on a cell, on a notebook.
+// The commands that open the form: empty, for a file, for a cell, for a notebook.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { FileBrowser } from '@jupyterlab/filebrowser';
 import type { INotebookTracker } from '@jupyterlab/notebook';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
-import { jobOf, ours } from '../commands/targets';
+import { jobOf } from '../commands/targets';
 import { addCommand } from '../commands/telling';
 import { jobsIn } from '../commands/where';
-import { jobIcon, kernelIcon, labIcon, slurmIcon } from '../icons';
+import { jobIcon, kernelIcon, labIcon } from '../icons';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Job } from '../wire';
@@ -29,17 +29,14 @@ export interface Form extends IDisposable {
 export interface Front {
   app: JupyterFrontEnd;
   model: ISlurmModel;
-  /** The file browser that is looked at. */
+  /** The current file browser. */
   browser: () => FileBrowser | null;
   notebooks: INotebookTracker | null;
-  /** `wishes`: of a line that there is already. */
+  /** `wishes`: the options of an existing line. */
   open: (source: Source, wishes?: Partial<Wishes>) => Promise<Form>;
 }
 
-/**
- * Returns what a command gives that opens a form: the job that the form makes, null if it is closed
- * without; for the launcher the form itself, which takes its place.
- */
+/** Return the job that the form makes, null if closed without; for the launcher the form itself. */
 async function givenBy(
   form: Form | undefined,
   { isLauncher }: ReadonlyPartialJSONObject
@@ -59,7 +56,7 @@ export function addSubmitCommands(front: Front): void {
     addCommand(app.commands, id, {
       label,
       caption,
-      icon: slurmIcon,
+      icon: jobIcon,
       takes: { type: 'object', properties: IS_LAUNCHER },
       ...is,
       execute: async args => givenBy(await execute(), args)
@@ -69,14 +66,14 @@ export function addSubmitCommands(front: Front): void {
   add(
     CommandIDs.startLab,
     trans.__('Jupyter on a node…'),
-    trans.__('Fill in a form, and JupyterLab runs on a node and opens in a tab'),
+    trans.__('Start JupyterLab in a job and open it in a tab'),
     () => open({ kind: 'lab' }),
     { icon: labIcon }
   );
   add(
     CommandIDs.newKernel,
     trans.__('New remote kernel…'),
-    trans.__('Fill in a form, and there is a kernel to pick whose cells run in a job'),
+    trans.__('Add a kernel whose cells run in a job'),
     () => open({ kind: 'kernel' }),
     { icon: kernelIcon }
   );
@@ -92,8 +89,8 @@ export function addSubmitCommands(front: Front): void {
   );
   add(
     CommandIDs.submitCell,
-    trans.__('This Cell on Slurm…'),
-    trans.__('Run the active cell as a job; its output comes under it'),
+    trans.__('Run this cell on Slurm…'),
+    trans.__('Run the active cell as a job'),
     async () => {
       const { openCell } = await import('./cells');
       return openCell(front);
@@ -102,8 +99,8 @@ export function addSubmitCommands(front: Front): void {
   );
   add(
     CommandIDs.submitNotebook,
-    trans.__('This Notebook on Slurm…'),
-    trans.__('Run all of it as a job; the executed copy is put beside it'),
+    trans.__('Run this notebook on Slurm…'),
+    trans.__('Run all cells as a job and save an executed copy'),
     () => {
       const path = notebooks?.currentWidget?.context.path;
       const local = path === undefined ? null : localPath(app, path);
@@ -140,7 +137,7 @@ function addNew({ app, open }: Front): void {
   });
 }
 
-/** The path of the one file that is selected and can be run; null: there is none. */
+/** The path of the one selected file, if it can run; else null. */
 function selected({ app, browser }: Front): string | null {
   const items = [...(browser()?.selectedItems() ?? [])];
   const [item] = items;
@@ -149,7 +146,7 @@ function selected({ app, browser }: Front): string | null {
     : null;
 }
 
-/** Returns the path that the server knows; null: it lies on a drive that is not the server's. */
+/** Return the path on the server; null: the file is on another drive. */
 export function localPath(app: JupyterFrontEnd, path: string): string | null {
   const { contents } = app.serviceManager;
   return ['', 'RTC'].includes(contents.driveName(path)) ? contents.localPath(path) : null;
@@ -160,7 +157,7 @@ function codeOf(notebooks: INotebookTracker | null): string {
   return model?.type === 'code' ? model.sharedModel.getSource() : '';
 }
 
-/** The cell of an open notebook that asked for the job, by its output. */
+/** The cell of an open notebook whose output shows the job. */
 function askerOf(notebooks: INotebookTracker | null, id: string): Place | null {
   let cell: Place['cell'] | undefined;
   const panel = notebooks?.find(({ content }) => {
@@ -180,7 +177,7 @@ function lineIn({ cell }: Place): string {
 function addAgain({ app, model, notebooks }: Front): void {
   const asker = ({ id, option }: ReadonlyPartialJSONObject): Place | null => {
     const place = typeof id === 'string' ? askerOf(notebooks, id) : null;
-    // What the form has no field for stays as it is: `--mem-per-cpu` beside `--mem` is refused.
+    // The form would keep `--mem-per-cpu`, which Slurm rejects beside `--mem`.
     return place === null || (typeof option === 'string' && saysOtherwise(lineIn(place), option))
       ? null
       : place;
@@ -206,7 +203,7 @@ function addAgain({ app, model, notebooks }: Front): void {
       }
       const { runAgain } = await import('./cells');
       const { job } = await runAgain(app, place, { [option]: value });
-      return job.then(id => (id === null ? null : jobOf(model, ours(id))));
+      return job.then(id => (id === null ? null : jobOf(model, id)));
     }
   });
 }

@@ -1,6 +1,5 @@
-// Notebooks that jobs have run: when such a job has ended, its executed copy is put beside the
-// notebook, whoever looks then. Nothing is kept here: that a job's outcome has been given is the
-// agent's to know, so a page that was closed meanwhile changes nothing.
+// Saves the executed copies of notebooks that ran as jobs. The agent knows which were delivered, so a
+// page that was closed meanwhile makes no difference.
 import { problemOf } from '../model/model';
 import { isFinal } from '../format';
 import type { ISlurmModel } from '../tokens';
@@ -8,7 +7,7 @@ import type { Job, Problem } from '../wire';
 
 const AGAIN_MS = 60_000;
 
-/** A notebook that was submitted as a whole: a cell's job bears its cell's fingerprint. */
+/** Tell whether the job ran a whole notebook: the job of a cell has a fingerprint. */
 export function isHeadless(job: Job): boolean {
   return (
     job.kind === 'cell' &&
@@ -19,12 +18,12 @@ export function isHeadless(job: Job): boolean {
 }
 
 export interface Told {
-  /** The copy is there. */
+  /** The copy is saved. */
   written: (job: Job, path: string) => void;
   failed: (job: Job, problem: Problem) => void;
 }
 
-/** Goes on as long as the page is there. */
+/** Runs for the life of the page. */
 export class ExecutedCopies {
   private readonly tried = new Set<string>();
 
@@ -48,7 +47,7 @@ export class ExecutedCopies {
     }
   }
 
-  /** Of several tabs one does it. */
+  /** One of several tabs does it. */
   private async bring(job: Job): Promise<void> {
     await navigator.locks.request(
       `jupyter-slurm:executed:${job.id}`,
@@ -74,7 +73,7 @@ export class ExecutedCopies {
         this.hear();
       }, AGAIN_MS);
     } else if (problem.code !== 'request') {
-      this.told.failed(job, problem); // `request`: there is nothing to copy, or it lies elsewhere
+      this.told.failed(job, problem); // `request`: there is nothing to copy
     }
   }
 }

@@ -1,13 +1,14 @@
-// The fields of the form: what a job can ask for, with what the cluster has of it. A function of
-// what is typed, of what is known and of what was said of it.
+// The fields of the form: the options of the table (options.ts), in groups, each with what the
+// cluster says about it.
 import { useEffect, useState, type JSX, type ReactNode } from 'react';
 import { duration, memory } from '../format';
+import { listed } from '../language';
 import { trans } from '../translation';
 import type { Cluster, Image, RemoteKernel } from '../wire';
 import { Age } from './age';
 import type { Known } from './cluster';
-import { NO_WISHES, type Field, type Wishes } from './form';
-import { Choice, Lines, Stepper, Text, type Option as Offered, type TextProps } from './inputs';
+import type { Field, Wishes } from './form';
+import { Choice, Count, Lines, Text, type Option as Offered, type TextProps } from './inputs';
 import { OPTIONS } from './options';
 import { chosen, freeGpus, freeOfType, offer, seconds, told, unusable } from './partitions';
 import type { Place, Sentence } from './sentences';
@@ -16,10 +17,9 @@ import type { Source } from './source';
 const TIMES = ['10m', '30m', '1h', '4h', '12h', '1d', '3d'];
 
 interface FieldsProps {
-  /** What is asked for. */
   kind: Source['kind'];
   offersArray: boolean;
-  /** The kernel that it would be; null: it is none, or not known. */
+  /** The kernel that the form would add; null: none, or unknown. */
   kernel: RemoteKernel | null;
   clusters: readonly Cluster[];
   known: Known;
@@ -27,36 +27,30 @@ interface FieldsProps {
   said: ReadonlyMap<Place, Sentence>;
   change: (next: Partial<Wishes>) => void;
   changeCluster: (cluster: string) => void;
-  /** What all fields can be filled in with. */
   presets: ReactNode;
 }
 
-type Common = Pick<TextProps, 'label' | 'value' | 'said' | 'change'>;
-
-/** What every field has, by its name. */
-function common(props: FieldsProps, field: Field, label: string): Common {
-  return {
-    label,
-    value: props.wishes[field],
-    said: props.said.get(field),
-    change: value => props.change({ [field]: value })
-  };
-}
-
-/** What most jobs need; all else is under *More*. */
-const FIRST: readonly Field[] = ['display-name', 'cluster', 'gpus', 'gpuType', 'time', 'image'];
-const REST = (Object.keys(NO_WISHES) as Field[]).filter(field => !FIRST.includes(field));
+const TOP: readonly Field[] = ['display-name', 'name', 'cluster'];
+const FIRST: readonly Field[] = ['time', 'gpus', 'gpuType', 'image'];
+const RESOURCES: readonly Field[] = [
+  'partition',
+  'account',
+  'qos',
+  'cpus-per-task',
+  'mem',
+  'nodes',
+  'ntasks'
+];
+const SOFTWARE: readonly Field[] = ['chdir', 'module', 'env'];
+const GROUPED = [...TOP, ...FIRST, ...RESOURCES, ...SOFTWARE];
 
 export function Fields(props: FieldsProps): JSX.Element {
   return (
     <>
-      <div className="jp-slurm-FirstFields">
-        {props.kind === 'kernel' ? <Line {...props} field="display-name" /> : null}
+      <div className="jp-slurm-Fields">
+        <Each {...props} fields={TOP} />
         {props.presets}
-        <ClusterField {...props} />
-        <Gpus {...props} />
-        <Line {...props} field="time" />
-        <Line {...props} field="image" />
+        <Each {...props} fields={FIRST} />
       </div>
       <Rest {...props} />
     </>
@@ -64,15 +58,24 @@ export function Fields(props: FieldsProps): JSX.Element {
 }
 
 function Rest(props: FieldsProps): JSX.Element {
-  const { kind, wishes, said } = props;
+  const { kind, offersArray, wishes, said } = props;
   const [open, setOpen] = useState(false);
-  const set = REST.filter(field => wishes[field] !== '').length;
-  const wrong = REST.some(field => said.has(field));
+  const job = [...OPTIONS.map(({ name }) => name), 'more' as const].filter(
+    name => !GROUPED.includes(name) && (name !== 'array' || offersArray || wishes.array !== '')
+  );
+  const all = [...RESOURCES, ...SOFTWARE, ...job];
+  const set = all.filter(field => wishes[field] !== '').length;
+  const isSaid = all.some(field => said.has(field));
   useEffect(() => {
-    if (wrong) {
+    if (isSaid) {
       setOpen(true);
     }
-  }, [wrong]);
+  }, [isSaid]);
+  const groups: [title: string, fields: readonly Field[]][] = [
+    [trans.__('Resources'), RESOURCES],
+    [trans.__('Software'), SOFTWARE],
+    [kind === 'kernel' ? trans.__('Kernel options') : trans.__('Job options'), job]
+  ];
   return (
     <details
       className="jp-slurm-More"
@@ -80,95 +83,106 @@ function Rest(props: FieldsProps): JSX.Element {
       onToggle={event => setOpen(event.currentTarget.open)}
     >
       <summary>
-        <span>{trans.__('More')}</span>{' '}
+        <span>{trans.__('More options')}</span>{' '}
         <span className="jp-slurm-Quiet">
-          {set > 0 ? trans._n('%1 option set', '%1 options set', set) : ''}
+          {set > 0
+            ? trans._n('%1 option set', '%1 options set', set)
+            : listed(groups.map(([title]) => title))}
         </span>
       </summary>
-      <Group title={trans.__('Where')}>
-        <Where {...props} />
-      </Group>
-      <Group title={trans.__('Resources')}>
-        {RESOURCES.map(field => (
-          <Line key={field} {...props} field={field} />
-        ))}
-      </Group>
-      <Group title={trans.__('Software')}>
-        <Line {...props} field="chdir" />
-        <Line {...props} field="module" />
-        <Lines
-          {...common(props, 'env', trans.__('Environment'))}
-          rows={2}
-          hint={trans.__('NAME=VALUE, one per line')}
-        />
-      </Group>
-      <Group title={kind === 'kernel' ? trans.__('The kernel') : trans.__('The job')}>
-        <More {...props} />
-      </Group>
+      {groups.map(([title, fields]) => (
+        <fieldset key={title} className="jp-slurm-Group">
+          <legend>{title}</legend>
+          <div className="jp-slurm-Fields">
+            <Each {...props} fields={fields} />
+          </div>
+        </fieldset>
+      ))}
     </details>
   );
 }
 
-function Group({ title, children }: { title: string; children: ReactNode }): JSX.Element {
-  return (
-    <fieldset className="jp-slurm-Group">
-      <legend>{title}</legend>
-      <div className="jp-slurm-Fields">{children}</div>
-    </fieldset>
-  );
-}
-
-function ClusterField(props: FieldsProps): JSX.Element {
-  const { clusters, wishes } = props;
-  const cluster = clusters.find(one => one.name === wishes.cluster);
-  return (
-    <Choice
-      {...common(props, 'cluster', trans.__('Cluster'))}
-      change={props.changeCluster}
-      hint={cluster?.host ?? (cluster ? trans.__('this machine') : '')}
-      options={clusters.map(one => ({
-        value: one.name,
-        text: one.problem === null ? one.name : `${one.name} — ${one.problem.message}`,
-        disabled: one.problem !== null
-      }))}
-    />
-  );
-}
-
-function Where(props: FieldsProps): JSX.Element {
-  const { known, wishes } = props;
-  const usual = chosen(known.partitions, '');
-  const partition = chosen(known.partitions, wishes.partition);
-  const partitions = known.partitions.map(one => {
-    const why = unusable(one, wishes);
-    return { value: one.name, text: told(one, why), disabled: why !== null };
-  });
-  const none = usual ? trans.__('%1 (default)', usual.name) : trans.__('Default');
-  const usually = { value: '', text: trans.__('Default') };
+/** The fields that a job of this kind has. */
+function Each({ fields, ...props }: FieldsProps & { fields: readonly Field[] }): JSX.Element {
+  const kinds = new Map(OPTIONS.map(one => [one.name as Field, one.kinds as readonly string[]]));
   return (
     <>
-      <Choice
-        {...common(props, 'partition', trans.__('Partition'))}
-        hint={partition ? dated(offer(partition), props) : ''}
-        options={[{ value: '', text: none }, ...partitions]}
-      />
-      {several(known.info?.accounts, wishes.account) ? (
-        <Choice
-          {...common(props, 'account', trans.__('Account'))}
-          options={[usually, ...plain(known.info?.accounts)]}
-        />
-      ) : null}
-      {several(known.info?.qos, wishes.qos) ? (
-        <Choice
-          {...common(props, 'qos', trans.__('QOS'))}
-          options={[usually, ...plain(known.info?.qos)]}
-        />
-      ) : null}
+      {fields
+        .filter(field => kinds.get(field)?.includes(props.kind) ?? true)
+        .map(field => (
+          <One key={field} {...props} field={field} />
+        ))}
     </>
   );
 }
 
-/** What a cluster has now, with the age of that. */
+/** A field. An option without words here is as the table of options says. */
+function One({ field, ...props }: FieldsProps & { field: Field }): JSX.Element | null {
+  const { clusters, known, wishes } = props;
+  const partition = chosen(known.partitions, wishes.partition);
+  const option = OPTIONS.find(one => one.name === field);
+  const common = {
+    label: `--${field}`,
+    hint: option?.help ?? '',
+    ...wordsOf(props)[field],
+    value: wishes[field],
+    said: props.said.get(field),
+    change: (value: string) => props.change({ [field]: value })
+  };
+  const choice = (none: string, offered: readonly Offered[]): JSX.Element => (
+    <Choice {...common} options={[{ value: '', text: none }, ...offered]} />
+  );
+  switch (field) {
+    case 'cluster':
+      return (
+        <Choice
+          {...common}
+          change={props.changeCluster}
+          options={clusters.map(one => ({
+            value: one.name,
+            text: one.problem === null ? one.name : `${one.name} — ${one.problem.message}`,
+            disabled: one.problem !== null
+          }))}
+        />
+      );
+    case 'partition': {
+      const usual = chosen(known.partitions, '');
+      return choice(
+        usual ? trans.__('%1 (default)', usual.name) : trans.__('Default'),
+        known.partitions.map(one => {
+          const why = unusable(one, wishes);
+          return { value: one.name, text: told(one, why), disabled: why !== null };
+        })
+      );
+    }
+    case 'account':
+    case 'qos': {
+      const offered = known.info?.[field === 'qos' ? 'qos' : 'accounts'] ?? [];
+      return offered.length > 1 || wishes[field] !== ''
+        ? choice(trans.__('Default'), plain(offered))
+        : null;
+    }
+    case 'gpus':
+      return <Count {...common} most={partition?.gpus ?? null} />;
+    case 'gpuType': {
+      const types = (partition?.gpu_types ?? []).map(type => {
+        const free = partition ? freeOfType(partition, type) : '';
+        return { value: type, text: free === '' ? type : `${type} — ${free}` };
+      });
+      return types.length > 0 || wishes.gpuType !== '' ? choice(trans.__('any'), types) : null;
+    }
+    case 'env':
+      return <Lines {...common} rows={2} />;
+    default:
+      return option !== undefined && 'choices' in option ? (
+        choice(trans.__('None (first node only)'), plain(option.choices))
+      ) : (
+        <Text {...common} />
+      );
+  }
+}
+
+/** What the cluster has now, with its age. */
 function dated(text: string, { known }: FieldsProps): ReactNode {
   return text === '' ? null : (
     <>
@@ -178,52 +192,17 @@ function dated(text: string, { known }: FieldsProps): ReactNode {
   );
 }
 
-function several(offered: readonly string[] | undefined, said: string): boolean {
-  return (offered?.length ?? 0) > 1 || said !== '';
-}
-
 function plain(values: readonly string[] = []): Offered[] {
   return values.map(value => ({ value, text: value }));
 }
 
-function Gpus(props: FieldsProps): JSX.Element {
-  const { known, wishes } = props;
-  const partition = chosen(known.partitions, wishes.partition);
-  const types = partition?.gpu_types ?? [];
-  const ofType = (type: string): Offered => {
-    const free = partition ? freeOfType(partition, type) : '';
-    return { value: type, text: free === '' ? type : `${type} — ${free}` };
-  };
-  return (
-    <>
-      <Stepper
-        {...common(props, 'gpus', trans.__('GPUs'))}
-        less={trans.__('Remove a GPU')}
-        more={trans.__('Add a GPU')}
-        most={partition?.gpus ?? null}
-        hint={
-          partition ? (dated(freeGpus(partition), props) ?? trans.__('none in this partition')) : ''
-        }
-      />
-      {types.length > 0 || wishes.gpuType !== '' ? (
-        <Choice
-          {...common(props, 'gpuType', trans.__('GPU type'))}
-          options={[{ value: '', text: trans.__('any') }, ...types.map(ofType)]}
-        />
-      ) : null}
-    </>
-  );
-}
+type Words = Pick<TextProps, 'label' | 'hint' | 'wide' | 'list'>;
 
-const RESOURCES = ['cpus-per-task', 'mem', 'nodes', 'ntasks'] as const;
-
-type Line = Pick<TextProps, 'label' | 'hint' | 'wide' | 'list'>;
-
-/** What stands at the fields that are a line of text, or a tick. */
-function linesOf(props: FieldsProps): Partial<Record<Field, Line>> {
+/** Labels and hints. */
+function wordsOf(props: FieldsProps): Partial<Record<Field, Words>> {
   const { clusters, kernel, kind, known, wishes } = props;
   const partition = chosen(known.partitions, wishes.partition);
-  const aliases = clusters.find(one => one.name === wishes.cluster)?.images ?? [];
+  const cluster = clusters.find(one => one.name === wishes.cluster);
   const limitS = partition?.limit_s ?? null;
   const times = TIMES.filter(one => limitS === null || (seconds(one) ?? 0) <= limitS);
   const { cpus = null, memory_mib: memoryMib = null, max_nodes: nodes = null } = partition ?? {};
@@ -236,6 +215,25 @@ function linesOf(props: FieldsProps): Partial<Record<Field, Line>> {
           ? trans.__('Default: %1', kernel.display_name)
           : trans.__('Shown in the kernel picker')
     },
+    cluster: {
+      label: trans.__('Cluster'),
+      hint: cluster?.host ?? (cluster ? trans.__('this machine') : '')
+    },
+    partition: {
+      label: trans.__('Partition'),
+      hint: partition ? dated(offer(partition), props) : ''
+    },
+    account: { label: trans.__('Account'), hint: '' },
+    qos: { label: trans.__('QOS'), hint: '' },
+    gpus: {
+      label: trans.__('GPUs'),
+      hint: partition
+        ? (dated(freeGpus(partition), props) ?? trans.__('none in this partition'))
+        : ''
+    },
+    gpuType: { label: trans.__('GPU type'), hint: '' },
+    launch: { label: trans.__('Launcher'), hint: '' },
+    env: { label: trans.__('Environment'), hint: trans.__('NAME=VALUE, one per line') },
     time: {
       label: trans.__('Time limit'),
       list: times.map(one => [one, ''] as const),
@@ -244,8 +242,8 @@ function linesOf(props: FieldsProps): Partial<Record<Field, Line>> {
     image: {
       label: trans.__('Image'),
       wide: true,
-      list: offered(known.images, aliases),
-      hint: trans.__('Name, address or path. Default: from the cluster')
+      list: offered(known.images, cluster?.images ?? []),
+      hint: trans.__('Name, URL or path. Default: from the cluster')
     },
     'cpus-per-task': {
       label: trans.__('CPUs per task'),
@@ -261,9 +259,9 @@ function linesOf(props: FieldsProps): Partial<Record<Field, Line>> {
     },
     ntasks: { label: trans.__('Tasks'), hint: trans.__('Default: %1', 1) },
     chdir: {
-      label: trans.__('Folder'),
+      label: trans.__('Working directory'),
       wide: true,
-      hint: trans.__('Working folder on the cluster, e.g. ~/fit')
+      hint: trans.__('On the cluster, e.g. ~/fit')
     },
     module: { label: trans.__('Modules'), hint: trans.__('Separate with spaces') },
     name: {
@@ -272,7 +270,8 @@ function linesOf(props: FieldsProps): Partial<Record<Field, Line>> {
     },
     array: { label: trans.__('Array'), hint: trans.__('Scripts only, e.g. 1-10 or 1,3,5') },
     idle: {
-      label: kind === 'lab' ? trans.__('End when idle for') : trans.__('End when disconnected for'),
+      label:
+        kind === 'lab' ? trans.__('Stop when idle for') : trans.__('Stop when disconnected for'),
       hint: trans.__('e.g. 2h. Default: from the cluster')
     },
     tensorboard: { label: trans.__('TensorBoard'), hint: trans.__('Log folder') },
@@ -282,16 +281,6 @@ function linesOf(props: FieldsProps): Partial<Record<Field, Line>> {
       hint: trans.__('Options of sbatch, e.g. --exclusive --constraint a100')
     }
   };
-}
-
-/** An option without words here is as the table of options says. */
-function Line({
-  field,
-  help = '',
-  ...props
-}: FieldsProps & { field: Field; help?: string }): JSX.Element {
-  const { label, ...line } = linesOf(props)[field] ?? { label: `--${field}`, hint: help };
-  return <Text {...common(props, field, label)} {...line} />;
 }
 
 function timeHint(usualS: number | null, limitS: number | null): string {
@@ -326,37 +315,4 @@ function hintOfKernel({ wishes, kernel }: FieldsProps): string {
   return wishes.name === '' && kernel !== null
     ? trans.__('Default: %1', kernel.name)
     : trans.__('a-z, digits, . _ -');
-}
-
-const ABOVE: readonly Field[] = [
-  ...FIRST,
-  ...(['partition', 'account', 'qos'] as const),
-  ...RESOURCES,
-  ...(['chdir', 'module', 'env'] as const)
-];
-/** How the nodes of a job work together, as `--launch` names it. */
-const ENGINES = ['torchrun', 'mpi', 'ray', 'dask'];
-/** All that the groups above do not have. */
-function More(props: FieldsProps): JSX.Element {
-  const { kind, wishes, offersArray } = props;
-  const left = OPTIONS.filter(
-    ({ name, kinds }) =>
-      !ABOVE.includes(name) &&
-      kinds.some(one => one === kind) &&
-      (name !== 'array' || offersArray || wishes.array !== '')
-  );
-  return (
-    <>
-      {left.map(({ name, help }) => {
-        if (name === 'launch') {
-          const first = { value: '', text: trans.__('First node only') };
-          const options = [first, ...plain(ENGINES)];
-          const field = common(props, name, trans.__('Launcher'));
-          return <Choice key={name} {...field} options={options} />;
-        }
-        return <Line key={name} {...props} field={name} help={help} />;
-      })}
-      <Line {...props} field="more" />
-    </>
-  );
 }

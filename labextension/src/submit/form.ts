@@ -1,13 +1,13 @@
-// What a form says <-> the words of a `%%slurm` line, which is what the server understands. Pure.
+// The fields of a form <-> the words of a `%%slurm` line. Pure.
 import { OPTIONS } from './options';
 import { quoted, split } from './words';
 
 export type Option = (typeof OPTIONS)[number];
 
-/** An option, by its name; the type of the GPUs; more of sbatch's options, as they are typed. */
+/** An option; the type of the GPUs; other options of sbatch as typed. */
 export type Field = Option['name'] | 'gpuType' | 'more';
 
-/** As they are typed; '' is "nothing said". Of `env` one a line. */
+/** The fields as typed; '': not set. `env` has one variable per line. */
 export type Wishes = Readonly<Record<Field, string>>;
 
 const NAMES = OPTIONS.map(one => one.name);
@@ -16,7 +16,7 @@ export const NO_WISHES = Object.fromEntries(
   [...NAMES, 'gpuType', 'more'].map(name => [name, ''])
 ) as Wishes;
 
-/** Returns what was kept of a form, as far as the fields of today can hold it. */
+/** Return the saved fields that still exist. */
 export function wishesIn(kept: unknown): Wishes {
   const said = Object.entries(Object(kept) as object).filter(
     ([key, value]) => key in NO_WISHES && typeof value === 'string'
@@ -24,18 +24,18 @@ export function wishesIn(kept: unknown): Wishes {
   return { ...NO_WISHES, ...(Object.fromEntries(said) as Partial<Wishes>) };
 }
 
-/** What stands between several values in a field; one by one they are options of a line. */
+/** Separators of fields with several values; in a line each value is an option. */
 const BETWEEN: Partial<Record<Field, readonly [string, RegExp]>> = {
   module: [' ', /[\s,]+/],
   env: ['\n', /\n/]
 };
 
-/** null: no field says that option. */
+/** null: no field has that option. */
 export function optionOf(word: string): Option | null {
   return OPTIONS.find(one => (one.words as readonly string[]).includes(word)) ?? null;
 }
 
-/** What `{…}` of braces.py puts a value in place of: `job.id`, `rates[0]`, `rate:.2f`. */
+/** A field that braces.py replaces: `job.id`, `rates[0]`, `rate:.2f`. */
 const FIELD = String.raw`\{([\p{L}_][\p{L}\p{N}_]*(?:\.[\p{L}_][\p{L}\p{N}_]*|\[[^[\]{}]*\])*(?::[^{}]*)?)\}`;
 const FIELDS_IN = new RegExp(FIELD, 'gu');
 const DOUBLED = new RegExp(`\\{${FIELD}\\}`, 'gu');
@@ -52,7 +52,7 @@ export function isScript(code: string): boolean {
   return code.startsWith('#!');
 }
 
-/** The words behind `%%slurm`. */
+/** Return the words after `%%slurm`. */
 export function lineOf(wishes: Wishes): string {
   const words = OPTIONS.flatMap(({ name }) => {
     const between = BETWEEN[name]?.[1];
@@ -75,16 +75,13 @@ function valueOf(wishes: Wishes, field: Field): string {
   return count !== '' && wishes.gpuType !== '' ? `${wishes.gpuType}:${count}` : count;
 }
 
-/** `{name}` would be a variable of the notebook: doubled braces are these very characters. */
+/** Double the braces of `{name}`, which would be a variable of the notebook. */
 export function said(option: string, value: string): string {
   const word = value.replace(FIELDS_IN, '{{$1}}');
   return word.startsWith('-') ? `--${option}=${quoted(word)}` : `--${option} ${quoted(word)}`;
 }
 
-/**
- * What the form says of a line that was typed. What has no field of its own, and what holds a
- * variable of the notebook, stays as it is in `more`; so does a line with a quote left open.
- */
+/** Read a typed line. Options without a field and values with variables stay in `more`. */
 export function wishesOf(line: string): Wishes {
   const wishes = { ...NO_WISHES };
   const words = split(line);
@@ -106,7 +103,7 @@ export function wishesOf(line: string): Wishes {
   return { ...wishes, more: more.join(' ') };
 }
 
-/** Whether the field can say it. */
+/** Set the field; false: it cannot hold the value. */
 function take(wishes: Record<Field, string>, { name }: Option, given: string): boolean {
   if (VARIABLE.test(given)) {
     return false;
@@ -126,7 +123,7 @@ function take(wishes: Record<Field, string>, { name }: Option, given: string): b
   return true;
 }
 
-/** What may be kept: the value of a variable may be secret, so its name alone is. */
+/** Drop the values of variables, which may be secret. */
 export function keepable(wishes: Wishes): Wishes {
   const env = wishes.env.replace(/=.*$/gm, '');
   const words = split(wishes.more) ?? [];

@@ -1,5 +1,5 @@
-// The kinds of fields of the form: text, number, choice, text of several lines. Each has a label, and
-// below it what is to be known of it or what is wrong with it. Nothing of Slurm lives here.
+// The fields of the form: text, lines, code, count and choice, each with its label and a hint or an
+// error below.
 import { useId, type JSX, type ReactNode } from 'react';
 import type { Sentence } from './sentences';
 
@@ -24,7 +24,7 @@ function Field({
   children
 }: FieldProps & { children: (ids: Ids) => ReactNode }): JSX.Element {
   const id = useId();
-  const wrong = said !== undefined;
+  const wrong = said?.ok === false;
   return (
     <div className="jp-slurm-Field" data-wide={wide} data-wrong={wrong}>
       <label htmlFor={id}>{label}</label>
@@ -36,11 +36,11 @@ function Field({
   );
 }
 
-/** What is wrong. */
+/** An error or a warning. */
 export function Told({ said }: { said: Sentence }): JSX.Element {
   return (
     <>
-      <span aria-hidden="true">✖ </span>
+      <span aria-hidden="true">{said.ok === false ? '✖ ' : '⚠ '}</span>
       {said.text}
     </>
   );
@@ -49,7 +49,7 @@ export function Told({ said }: { said: Sentence }): JSX.Element {
 export interface TextProps extends FieldProps {
   value: string;
   change: (value: string) => void;
-  /** Suggestions; anything else may be typed. */
+  /** Suggestions. */
   list?: readonly (readonly [value: string, told: string])[];
 }
 
@@ -101,50 +101,24 @@ export function Lines({
   );
 }
 
-/** A count, with buttons for one less and one more. */
-export function Stepper({
+/** A count; null `most`: no maximum. */
+export function Count({
   value,
   change,
   most,
-  less,
-  more,
   ...field
-}: Omit<TextProps, 'list'> & {
-  most: number | null;
-  less: string;
-  more: string;
-}): JSX.Element {
-  const count = Number(value) || 0;
-  const full = most !== null && count >= most;
-  // Not `disabled`: that would take the focus away from who presses it.
-  const step = (by: number): void => {
-    const next = Math.max(0, count + (by > 0 && full ? 0 : by));
-    change(next === 0 ? '' : String(next));
-  };
+}: Omit<TextProps, 'list'> & { most: number | null }): JSX.Element {
   return (
     <Field {...field}>
       {ids => (
-        <div className="jp-slurm-Stepper">
-          <button
-            type="button"
-            aria-label={less}
-            aria-disabled={count <= 0}
-            onClick={() => step(-1)}
-          >
-            −
-          </button>
-          <input
-            {...ids}
-            type="text"
-            inputMode="numeric"
-            autoComplete="off"
-            value={value}
-            onChange={event => change(event.currentTarget.value)}
-          />
-          <button type="button" aria-label={more} aria-disabled={full} onClick={() => step(1)}>
-            +
-          </button>
-        </div>
+        <input
+          {...ids}
+          type="number"
+          min={0}
+          max={most ?? undefined}
+          value={value}
+          onChange={event => change(event.currentTarget.value)}
+        />
       )}
     </Field>
   );
@@ -162,7 +136,7 @@ export function Choice({
   options,
   ...field
 }: Omit<TextProps, 'list'> & { options: readonly Option[] }): JSX.Element {
-  // What was chosen and is no longer offered is shown, and the server says what is wrong with it.
+  // A value that is no longer offered stays visible; the server says what is wrong with it.
   const there = options.some(one => one.value === value);
   const all = there ? options : [...options, { value, text: value }];
   return (

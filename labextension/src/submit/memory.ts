@@ -1,14 +1,13 @@
-// What was chosen last on each cluster, and what its user has saved by a name, in JupyterLab's own
-// state.
+// The last options per cluster, and the saved presets, in JupyterLab's state.
 import type { IStateDB } from '@jupyterlab/statedb';
 import { keepable, wishesIn, type Wishes } from './form';
 
-/** Of jobs, of labs, and of kernels. */
+/** Keys for jobs, labs and kernels. */
 export const JOBS = 'jupyter-slurm:wishes';
 export const LABS = 'jupyter-slurm:wishes-labs';
 export const KERNELS = 'jupyter-slurm:wishes-kernels';
 
-/** What is one job's own; the value of a variable may be secret. */
+/** Fields of one job only. */
 export const ONES_OWN = { name: '', 'display-name': '', array: '', env: '' } as const;
 
 interface Saved {
@@ -30,7 +29,7 @@ export class Memory {
     return this.saved.last;
   }
 
-  /** By name, as they are sorted there. */
+  /** The presets, sorted by name. */
   get favourites(): readonly (readonly [name: string, wishes: Wishes])[] {
     return Object.entries(this.saved.favourites ?? {})
       .map(([name, wishes]) => [name, wishesIn(wishes)] as const)
@@ -56,7 +55,7 @@ export class Memory {
     }));
   }
 
-  /** One of that name is replaced. */
+  /** Save a preset, replacing one of that name. */
   async save(name: string, wishes: Wishes): Promise<void> {
     await this.change(saved => ({
       ...saved,

@@ -1,5 +1,4 @@
-// A cell of an open notebook on Slurm: the line is put on top of it and the cell is run, so that the
-// notebook says what was done, its output is where one looks for it, and Run All does it again.
+// Runs a cell of an open notebook on Slurm: puts the line on top of it and executes it.
 import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 import { jobsIn } from '../commands/where';
@@ -8,10 +7,10 @@ import { cellText, LOAD, loadsSlurm, withLine } from './cell';
 import type { Cell, Place } from './place';
 import type { CellSource } from './source';
 
-/** Whether the kernel knows `%%slurm`; asked as an expression, which shows and changes nothing. */
+/** Tells whether the kernel knows `%%slurm`, without any effect. */
 const KNOWS = "'slurm' in get_ipython().magics_manager.magics['cell']";
 
-/** `find` gives null while the cell is not there. */
+/** `find` returns null while the notebook is closed. */
 export function cellSource(
   id: string,
   path: string,
@@ -43,7 +42,7 @@ export function cellSource(
       const at = panel.content.widgets.indexOf(cell);
       panel.content.activeCellIndex = at;
       panel.content.deselectAll();
-      // It is done when the job is: nobody waits for that here.
+      // The run ends with the job; the form does not wait.
       const done = NotebookActions.run(panel.content, panel.sessionContext);
       return { job: jobOfRun(cell, done) };
     }
@@ -80,7 +79,7 @@ export async function kernelOf(panel: NotebookPanel): Promise<Kernel.IKernelConn
   return kernel;
 }
 
-/** One that is busy is not waited for: its next cells tell what it knows. */
+/** Ask an idle kernel. Return false for a busy one. */
 export async function isKnown(kernel: Kernel.IKernelConnection): Promise<boolean> {
   if (kernel.status !== 'idle') {
     return false;
@@ -109,7 +108,7 @@ function text(expression: unknown): string {
   return typeof plain === 'string' ? plain : '';
 }
 
-/** In the notebook, where nothing of it does so yet: it is to work when it is opened again. */
+/** Load the extension in the notebook, unless a cell does: it must work when opened again. */
 async function load(panel: NotebookPanel, kernel: Kernel.IKernelConnection): Promise<void> {
   const notebook = panel.content;
   const cells = notebook.widgets.map(one => one.model.sharedModel.getSource());

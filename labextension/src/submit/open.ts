@@ -1,12 +1,13 @@
-// Opens a form with its first values and the action of its button. Loaded when the first is opened.
+// Opens a form with its first values, and submits it; loaded on demand.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { MainAreaWidget, type WidgetTracker } from '@jupyterlab/apputils';
+import type { IEditorServices } from '@jupyterlab/codeeditor';
 import { PageConfig } from '@jupyterlab/coreutils';
 import type { IDocumentManager } from '@jupyterlab/docmanager';
 import type { IStateDB } from '@jupyterlab/statedb';
 import { isThere } from '../commands/places';
 import { show } from '../commands/show';
-import { jobOf, ours, usualCluster } from '../commands/targets';
+import { jobOf, usualCluster } from '../commands/targets';
 import { warn } from '../commands/telling';
 import { belowRoot } from '../commands/where';
 import { visible } from '../format';
@@ -24,6 +25,7 @@ import { SubmitPanel } from './widget';
 export interface Parts {
   app: JupyterFrontEnd;
   model: ISlurmModel;
+  editors: IEditorServices;
   documents: IDocumentManager | null;
   notifier: INotifier | null;
   forms: WidgetTracker<Form>;
@@ -32,11 +34,11 @@ export interface Parts {
 
 export type Form = MainAreaWidget<SubmitPanel>;
 
-/** The form's source, first values, and its name if it was open before. */
+/** The source, the first values, and the name of a form from before a reload. */
 export type Begun = [source: Source, begun?: Partial<Wishes>, name?: string];
 
 export async function openForm(parts: Parts, ...[source, begun = {}, name]: Begun): Promise<Form> {
-  const { app, model, forms } = parts;
+  const { app, model, editors, forms } = parts;
   const memory = new Memory(parts.state, keyOf(source));
   await memory.read();
   const named = begun.cluster ?? '';
@@ -44,7 +46,9 @@ export async function openForm(parts: Parts, ...[source, begun = {}, name]: Begu
   const wishes = { ...memory.of(cluster), ...begun, cluster };
   const submit = sendingOf(parts, source, () => panel);
   const { commands } = app;
-  const content = new SubmitPanel({ model, commands, source, wishes, name, memory, submit });
+  const content = new SubmitPanel({
+    ...{ model, commands, editors, source, wishes, name, memory, submit }
+  });
   const panel = new MainAreaWidget({ content });
   content.drafted.connect(() => void forms.save(panel));
   await forms.add(panel);
@@ -52,7 +56,7 @@ export async function openForm(parts: Parts, ...[source, begun = {}, name]: Begu
   return panel;
 }
 
-/** Opens the form with what that job was submitted with, or tells why that cannot be. */
+/** Open the form with the options of that job, or explain why not. */
 export async function resubmit(parts: Parts, id: string): Promise<Form | undefined> {
   const { app, model } = parts;
   const { job, asked, code } = await model.details(id);
@@ -60,20 +64,20 @@ export async function resubmit(parts: Parts, id: string): Promise<Form | undefin
   if (asked !== null && asked.file !== null && source === null) {
     warn(trans.__('Not found: %1', visible(asked.file)));
   } else if (asked === null || source === null) {
-    warn(trans.__('What %1 was submitted with is not known here.', visible(job.name)));
+    warn(trans.__('The options of %1 are not known here.', visible(job.name)));
   } else {
     return openForm(parts, source, wishesOfJob(asked, job.cluster));
   }
   return undefined;
 }
 
-/** Returns the file's path below the server's root; null: the file is not there. */
+/** Return the file's path below the server's root; null: not found. */
 async function fileStillThere(app: JupyterFrontEnd, file: string | null): Promise<string | null> {
   const path = belowRoot(file ?? '', PageConfig.getOption('serverRoot'));
   return path !== null && (await isThere(app, path)) ? path : null;
 }
 
-/** Returns the key under which the last choices are saved. */
+/** Return the key of the last options. */
 function keyOf({ kind }: Source): string {
   return kind === 'lab' ? LABS : kind === 'kernel' ? KERNELS : JOBS;
 }
@@ -85,7 +89,7 @@ async function lastCluster(memory: Memory, model: ISlurmModel): Promise<string> 
   return there ? memory.last : usualCluster(model);
 }
 
-/** Returns the action of the form's button. It closes the form when the work is done. */
+/** Return the action of the form's button. It closes the form at the end. */
 function sendingOf(
   { app, model, documents, notifier }: Parts,
   source: Source,
@@ -96,8 +100,8 @@ function sendingOf(
     const { made } = form().content;
     switch (source.kind) {
       case 'cell': {
-        const { job } = await source.run(line); // the card under the cell tells the rest
-        made.resolve(job.then(id => (id === null ? null : jobOf(model, ours(id)))));
+        const { job } = await source.run(line); // the card below the cell shows the rest
+        made.resolve(job.then(id => (id === null ? null : jobOf(model, id))));
         break;
       }
       case 'lab':
@@ -114,9 +118,9 @@ function sendingOf(
         const job = await sender.submit(cluster, line, what);
         made.resolve(job);
         if (source.kind === 'file') {
-          form().dispose(); // but not over a text, which is kept nowhere else
+          form().dispose(); // a text is kept nowhere else
         }
-        // The job's panel says that the job is submitted.
+        // The job's panel confirms the submission.
         await app.commands.execute(CommandIDs.openJob, { id: job.id });
         return;
       }
@@ -125,7 +129,7 @@ function sendingOf(
   };
 }
 
-/** `line`: the words after `jupyter slurm kernel add`. Rejects: there is no such kernel then. */
+/** `line`: the words after `jupyter slurm kernel add`. */
 async function addKernel(
   app: JupyterFrontEnd,
   model: ISlurmModel,
@@ -133,7 +137,7 @@ async function addKernel(
   line: string
 ): Promise<void> {
   const { name, display_name: title } = await model.call<RemoteKernel>('kernel_add', { line });
-  // So that launcher and picker have it at once.
+  // Update the launcher and the kernel picker.
   await app.serviceManager.kernelspecs.refreshSpecs();
   const command = 'notebook:create-new';
   const lead = { label: trans.__('New notebook'), command, args: { kernelName: name } };
@@ -141,17 +145,17 @@ async function addKernel(
   notifier?.say(told, app.commands.hasCommand(command) ? lead : null);
 }
 
-/** Opens the tab at once, while the browser still allows it; the tab waits for the lab. */
+/** Open the tab at once, while the browser allows it. */
 async function startLab(sender: Sender, cluster: string, line: string): Promise<Job> {
   const tab = newTab(
     trans.__(
-      'The lab is being asked for. Where that needs a login, its questions are in the tab that you come from.'
+      'Submitting the lab. If the cluster needs a login, answer its questions in the other tab.'
     )
   );
   try {
     const job = await sender.submit(cluster, line, { code: '', kind: 'lab' });
     if (!tab.enter(roomUrl(job.id))) {
-      warn(trans.__('This browser lets no tab be opened. Its own settings say why.'));
+      warn(trans.__('The browser blocked the new tab. Allow pop-ups for this page.'));
     }
     return job;
   } catch (error) {
@@ -160,7 +164,7 @@ async function startLab(sender: Sender, cluster: string, line: string): Promise<
   }
 }
 
-/** Saves an open document first, so that the job runs what its user sees. */
+/** Save an open document, so that the job runs what the user sees. */
 async function save(documents: IDocumentManager | null, path: string): Promise<void> {
   const widget = documents?.findWidget(path, null);
   const context = widget && documents?.contextForWidget(widget);

@@ -47,7 +47,8 @@ export const OPTIONS = [
     name: 'launch',
     words: ['--launch'],
     kinds: ['code', 'file', 'cell', 'kernel'],
-    help: 'use all nodes: in ranks, or by workers'
+    help: 'use all nodes, with ranks or workers',
+    choices: ['torchrun', 'mpi', 'ray', 'dask']
   },
   {
     name: 'cpus-per-task',
@@ -89,7 +90,7 @@ export const OPTIONS = [
     name: 'name',
     words: ['--name', '--job-name', '-J'],
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
-    help: 'what the job is called'
+    help: "the job's name"
   },
   {
     name: 'array',
@@ -101,7 +102,7 @@ export const OPTIONS = [
     name: 'idle',
     words: ['--idle'],
     kinds: ['lab', 'kernel'],
-    help: "it ends after so long without anybody's doing anything in it (the profile's `idle_s`, an hour)"
+    help: "stop after this time without use (the profile's `idle_s`: 1h)"
   },
   {
     name: 'module',
@@ -119,6 +120,6 @@ export const OPTIONS = [
     name: 'tensorboard',
     words: ['--tensorboard'],
     kinds: ['code', 'file', 'cell'],
-    help: 'TensorBoard beside the cell: for the logs in DIR'
+    help: 'show TensorBoard for the logs in DIR'
   }
 ] as const;

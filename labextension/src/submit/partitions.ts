@@ -1,5 +1,4 @@
-// What a partition offers, and why a job would not run in it, as far as the form can tell. Pure: the
-// last word is the server's.
+// A partition's maxima and what is free in it. Pure. Slurm judges everything else.
 import { duration } from '../format';
 import { listed } from '../language';
 import { trans } from '../translation';
@@ -8,7 +7,7 @@ import type { Wishes } from './form';
 
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, min: 60, h: 3600, d: 86_400 };
 
-/** Seconds of `30` (minutes), `30m`, `1h30m`, `1:00:00`, `2-12`, `2-12:00:00`; null: of no time. */
+/** Seconds of `30` (minutes), `30m`, `1h30m`, `1:00:00`, `2-12`, `2-12:00:00`; null: not a time. */
 export function seconds(text: string): number | null {
   const word = text.trim().toLowerCase();
   if (/^(?:\d+(?:min|[smhd]))+$/.test(word)) {
@@ -27,7 +26,7 @@ export function seconds(text: string): number | null {
   return colons === 2 ? first * 3600 + second * 60 + third : first * 60 + second;
 }
 
-/** Why a job with these wishes cannot run there; null: nothing is known against it. */
+/** Returns which of the partition's maxima the job exceeds; null: none. */
 export function unusable(one: Partition, wishes: Wishes): string | null {
   const gpus = Number(wishes.gpus || 0);
   const wantedS = seconds(wishes.time);
@@ -52,22 +51,15 @@ export function unusable(one: Partition, wishes: Wishes): string | null {
   if (one.max_nodes !== null && Number(wishes.nodes) > one.max_nodes) {
     return trans._n('max %1 node', 'max %1 nodes', one.max_nodes);
   }
-  const { account, qos } = wishes;
-  if (account !== '' && one.allow_accounts.length > 0 && !one.allow_accounts.includes(account)) {
-    return trans.__('not for %1', account);
-  }
-  if (qos !== '' && one.allow_qos.length > 0 && !one.allow_qos.includes(qos)) {
-    return trans.__('not for %1', qos);
-  }
   return null;
 }
 
-/** As a choice: its name, and what it has now or why it cannot be taken. */
+/** A choice: its name, and what it has now or why it is not available. */
 export function told(one: Partition, why: string | null): string {
   return `${one.name} — ${why ?? offer(one)}`;
 }
 
-/** What it has now, and for how long at most. */
+/** Its time limit, and what is free now. */
 export function offer(one: Partition): string {
   const facts = [limit(one), freeGpus(one) || idleNodes(one)];
   return listed(facts);
@@ -87,7 +79,7 @@ function limit(one: Partition): string {
   return one.limit_s === null ? '' : trans.__('max %1', duration(one.limit_s));
 }
 
-/** How many of a type are free; '': it is not known. */
+/** How many of a type are free; '': unknown. */
 export function freeOfType(one: Partition, type: string): string {
   const [all, free] = one.gpus_by_type[type] ?? [];
   return all === undefined || free === undefined || free === null
@@ -95,7 +87,7 @@ export function freeOfType(one: Partition, type: string): string {
     : trans.__('%1 of %2 free', free, all);
 }
 
-/** The one that the job would go to; undefined: it is not known. */
+/** The partition that the job would go to; undefined: unknown. */
 export function chosen(partitions: readonly Partition[], name: string): Partition | undefined {
   return partitions.find(one => (name === '' ? one.default : one.name === name));
 }

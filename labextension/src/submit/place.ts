@@ -4,7 +4,7 @@ import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
 export type Cell = NonNullable<Notebook['activeCell']>;
 type CodeCell = ReturnType<Notebook.IContentFactory['createCodeCell']>;
 
-/** A cell, and the notebook that shows it. */
+/** A cell and its notebook. */
 export interface Place {
   panel: NotebookPanel;
   cell: Cell;
@@ -14,7 +14,7 @@ export function isCode(cell: Cell): cell is CodeCell {
   return cell.model.type === 'code';
 }
 
-/** Returns the last run of the cell in this page, under way or over; undefined: it had none. */
+/** Return the last run of the cell in this page; undefined: none. */
 export function runOf(place: Place | null): CodeCell['outputArea']['future'] | undefined {
   return place !== null && isCode(place.cell) ? place.cell.outputArea.future : undefined;
 }

@@ -1,5 +1,4 @@
-// The plugin of the form: from the launcher, the file browser, a notebook's cell or all of it; and
-// of the executed copies of notebooks that jobs have run.
+// The plugin of the form, and of the executed copies of notebooks.
 import {
   ILayoutRestorer,
   type JupyterFrontEnd,
@@ -11,6 +10,7 @@ import {
   Notification,
   WidgetTracker
 } from '@jupyterlab/apputils';
+import { IEditorServices } from '@jupyterlab/codeeditor';
 import { IDocumentManager } from '@jupyterlab/docmanager';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
 import { ILauncher } from '@jupyterlab/launcher';
@@ -35,7 +35,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:submit',
   description: 'A form that submits jobs to Slurm, and executed notebooks that come back.',
   autoStart: true,
-  requires: [ISlurmModel],
+  requires: [ISlurmModel, IEditorServices],
   optional: [
     ILauncher,
     ICommandPalette,
@@ -50,6 +50,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   activate: (
     app: JupyterFrontEnd,
     model: ISlurmModel,
+    editors: IEditorServices,
     launcher: ILauncher | null,
     palette: ICommandPalette | null,
     browsers: IFileBrowserFactory | null,
@@ -63,6 +64,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     const parts = {
       app,
       model,
+      editors,
       documents,
       notifier,
       forms: new WidgetTracker<Form>({ namespace: 'slurm-form' }),
@@ -101,7 +103,7 @@ function resubmission(parts: Parts): Command {
   return {
     id: CommandIDs.resubmit,
     label: trans.__('Edit and resubmit…'),
-    caption: trans.__('Open a form with what this job was submitted with'),
+    caption: trans.__('Open a form with the options of this job'),
     icon: editIcon,
     fits: ({ id }) => {
       const job = id === null ? undefined : model.jobs.get(id);
@@ -114,7 +116,7 @@ function resubmission(parts: Parts): Command {
   };
 }
 
-/** Those that were open when the page was left, with what was filled in. */
+/** Restore the forms from before a reload. */
 function restoreForms(
   parts: Parts,
   notebooks: INotebookTracker | null,
@@ -137,7 +139,7 @@ function restoreForms(
       }
     }
   });
-  // The cell of a form comes with its notebook, which may be later.
+  // The notebook of a form may open later.
   notebooks?.widgetAdded.connect((_, { context }) => {
     void context.ready.then(() => forms.forEach(form => form.content.update()));
   });
@@ -153,11 +155,11 @@ function bringExecuted({ app, model, notifier }: Parts): void {
     written: (job, path) => {
       const name = visible(path.split('/').at(-1) ?? path);
       const lead = { label: trans.__('Open'), command: 'docmanager:open', args: { path } };
-      notifier?.say(trans.__('%1 has been run: %2', visible(job.name), name), lead, job.id);
+      notifier?.say(trans.__('%1 finished. Results: %2', visible(job.name), name), lead, job.id);
     },
     failed: (job, problem) => {
       Notification.warning(
-        `${trans.__('The executed copy of %1 did not come:', visible(job.name))} ${told(problem)}`
+        `${trans.__('Could not save the executed copy of %1:', visible(job.name))} ${told(problem)}`
       );
     }
   });

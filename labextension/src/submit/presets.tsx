@@ -1,5 +1,4 @@
-// What a form can be filled in with: as the last job, with the cluster's own defaults, or as its user
-// has saved it by a name.
+// The presets of a form: the last job, the cluster's defaults, and those that the user has saved.
 import { InputDialog } from '@jupyterlab/apputils';
 import { useState, type JSX } from 'react';
 import { visible } from '../format';
@@ -32,7 +31,7 @@ export function Presets({ memory, wishes, change }: Props): JSX.Element {
       await memory.remove(favourite.slice(FAVOURITE.length));
     } else {
       const { button, value } = await InputDialog.getText({
-        title: trans.__('Save as favourite'),
+        title: trans.__('Save as preset'),
         label: trans.__('Name'),
         okLabel: trans.__('Save')
       });
@@ -57,7 +56,7 @@ export function Presets({ memory, wishes, change }: Props): JSX.Element {
       }}
       hint={
         <button type="button" className="jp-slurm-IconButton" onClick={() => void toggle()}>
-          {favourite === null ? trans.__('Save as favourite…') : trans.__('Remove favourite')}
+          {favourite === null ? trans.__('Save as preset…') : trans.__('Remove preset')}
         </button>
       }
     />
@@ -70,7 +69,7 @@ function all(memory: Memory, cluster: string): Preset[] {
   const [last, usual] = [memory.of(cluster), { ...NO_WISHES, cluster }];
   const isUsual = lineOf(last) === lineOf(usual);
   return [
-    ...(isUsual ? [] : [{ value: 'last', text: trans.__('As last time'), wishes: last }]),
+    ...(isUsual ? [] : [{ value: 'last', text: trans.__('Last job'), wishes: last }]),
     { value: 'usual', text: trans.__('Cluster defaults'), wishes: usual },
     ...memory.favourites.map(([name, wishes]) => ({
       value: FAVOURITE + name,

@@ -1,9 +1,10 @@
-// What would become of a job that is being asked for: expected start and cost, notes, the script.
+// The preview of a job: expected start and cost, notes, script and command.
 import { useCallback, type JSX } from 'react';
 import { moment } from '../format';
 import { language, listed } from '../language';
 import { Marked } from '../marked';
 import { problemOf } from '../model/model';
+import { CopyButton } from '../parts';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Cost, Preview, Problem } from '../wire';
@@ -13,17 +14,17 @@ import { useLatest } from './latest';
 import type { Sentence } from './sentences';
 
 export interface Asked {
-  /** What the answer is of; null: there is none yet. */
+  /** The question of this answer; null: none yet. */
   question: string | null;
   preview: Preview | null;
   problem: Problem | null;
-  /** When, in UTC epoch seconds; null: there is no answer yet. */
+  /** UTC epoch seconds of the answer; null: none yet. */
   atS: number | null;
 }
 
 const NOTHING: Asked = { question: null, preview: null, problem: null, atS: null };
 
-/** Asks `POST outlook` and returns its newest answer. `question`: the JSON to send; null: ask nothing. */
+/** Ask `POST outlook` and return its latest answer. `question`: JSON; null: ask nothing. */
 export function usePreview(model: ISlurmModel, question: string | null): Asked {
   const ask = useCallback(
     async (asked: string): Promise<Asked> => {
@@ -37,24 +38,24 @@ export function usePreview(model: ISlurmModel, question: string | null): Asked {
     },
     [model]
   );
-  // A login that has come about may change the answer.
+  // A login may change the answer.
   const connections = [...model.connections.values()].map(one => one.state).join();
   return useLatest(ask, question, connections) ?? NOTHING;
 }
 
 interface OutlookProps {
   asked: Asked;
-  /** Why the job is not sent; null: nothing is known against it. */
+  /** Why the job cannot be submitted; null: no reason known. */
   obstacle: string | null;
-  /** What is typed is wrong, not only incomplete. */
+  /** The input is wrong, not only incomplete. */
   wrong: boolean;
-  /** The answer is of what was typed before. */
+  /** The answer belongs to older input. */
   old: boolean;
-  /** The user has pressed the button, which waits for the next answer. */
+  /** The user pressed the button, which waits for the next answer. */
   awaited: boolean;
 }
 
-/** Beside the button: why it waits, or when the job would start and what it would cost. */
+/** Text beside the button: what is missing, or the expected start and cost. */
 export function Outlook({ asked, obstacle, wrong, old, awaited }: OutlookProps): JSX.Element {
   const { preview, atS } = asked;
   const nowS = Date.now() / 1000;
@@ -78,7 +79,7 @@ interface NotesProps {
   notes: readonly Sentence[];
 }
 
-/** What is said of all of the job, and what would be sent. */
+/** Notes about the whole job, its script and its command. */
 export function Notes({ preview, notes }: NotesProps): JSX.Element {
   return (
     <section className="jp-slurm-Preview" aria-label={trans.__('Preview')}>
@@ -108,6 +109,7 @@ function Code({ title, text }: { title: string; text: string }): JSX.Element | n
   return text === '' ? null : (
     <details>
       <summary>{title}</summary>
+      <CopyButton text={() => text} what={title} />
       <pre className="jp-slurm-Code" tabIndex={0} aria-label={title}>
         {text}
       </pre>
@@ -144,7 +146,7 @@ function costs(cost: Cost | null): string {
     : trans.__('Up to %1', sum);
 }
 
-/** As they are rounded: 1.02 is one hour. */
+/** Counts as rounded: 1.02 is one hour. */
 function hours(count: number, said: (n: number, text: string) => string): string {
   return count === 0 ? '' : said(rounded(count) === rounded(1) ? 1 : count, rounded(count));
 }

@@ -1,13 +1,13 @@
-// An open form <-> what JupyterLab keeps of it while the page is loaded anew. Pure.
+// An open form <-> its state in JupyterLab across a reload. Pure.
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { keepable, wishesIn, type Wishes } from './form';
 import type { CellSource, Source } from './source';
 
-/** What a form is of; a cell is looked for when it is wanted. */
+/** The source of a form; a cell is found later. */
 type Subject = Exclude<Source, CellSource> | Pick<CellSource, 'kind' | 'notebook' | 'cell'>;
 
 export interface Kept {
-  /** Tells forms apart. */
+  /** Identifies the form. */
   name: string;
   subject: Subject;
   wishes: Wishes;
@@ -33,7 +33,7 @@ function subjectOf(source: Source, code: string): Subject {
   }
 }
 
-/** null: another version of ours kept it otherwise. */
+/** null: saved by an incompatible version. */
 export function readKept(value: ReadonlyPartialJSONObject): Kept | null {
   const { name, subject, wishes } = value as Record<string, unknown>;
   const read = readSubject((subject ?? {}) as Record<string, unknown>);

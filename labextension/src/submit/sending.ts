@@ -1,11 +1,10 @@
-// From the form to a job. A submission that is tried again, since nobody knows what became of it,
-// bears the id that it had: it is one job.
+// Submits a form. A retry after an unknown outcome has the same ID, so that it is one job.
 import type { ISlurmModel } from '../tokens';
 import type { Job, JobSpec } from '../wire';
 
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz234567';
 
-/** Eight of `a-z2-7`, which is what the agent takes as a job's id. */
+/** Eight of `a-z2-7`, as the agent expects. */
 function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(8));
   return [...bytes].map(byte => LETTERS.charAt(byte % LETTERS.length)).join('');

@@ -1,20 +1,19 @@
-// What is said of a job, each sentence at the field of the option that it is about, in the user's
-// language. Pure.
+// The errors and warnings about a job, each at the field of its option. Pure.
 import { told } from '../messages';
 import type { Check, Preview, Problem } from '../wire';
 import { optionOf, type Field } from './form';
 
-/** Something that is said of the job, about one field or about all of it. */
+/** An error or warning about one field or the whole job. */
 export interface Sentence {
   text: string;
-  /** false: it cannot be so; null: it is good to know. */
+  /** false: an error; null: a warning. */
   ok: boolean | null;
 }
 
-/** A field of the form, or what is to be run. */
+/** A field of the form, or the code. */
 export type Place = Field | 'code';
 
-/** null: it is about no field. What has none of its own stands in `more`. */
+/** Returns the option's field; `more` if it has none of its own, null without an option. */
 export function fieldOf(option: string | null): Place | null {
   if (option === null || option === 'code') {
     return option;
@@ -28,21 +27,25 @@ export interface Sorted {
 }
 
 /**
- * What is wrong, at its field, and all else that is to be said. `noArray`: why this job cannot be an
- * array, in the form's words; '': it can.
+ * Sorts errors and warnings by field. `noArray`: why this job cannot be an array, in the form's
+ * words; '': it can.
  */
 export function sorted(preview: Preview | null, problem: Problem | null, noArray = ''): Sorted {
-  const all: (readonly [string | null, Sentence])[] = (preview?.checks ?? [])
-    .filter(one => !isSaidByField(one))
-    .map(one => [one.option, { text: whole(one), ok: one.ok }]);
+  const all: (readonly [string | null, Sentence])[] = (preview?.checks ?? []).map(one => [
+    one.option,
+    { text: whole(one), ok: one.ok }
+  ]);
   if (problem !== null) {
     const text = problem.option === 'array' && noArray !== '' ? noArray : told(problem);
     all.push([problem.option, { text, ok: false }]);
   }
   const byField = new Map<Place, Sentence>();
   const others: Sentence[] = [];
-  for (const [option, sentence] of all) {
-    const field = sentence.ok === false ? fieldOf(option) : null;
+  // An error takes its field before a warning does.
+  const errors = all.filter(([, one]) => one.ok === false);
+  const warnings = all.filter(([, one]) => one.ok !== false);
+  for (const [option, sentence] of [...errors, ...warnings]) {
+    const field = fieldOf(option);
     if (field === null || byField.has(field)) {
       others.push(sentence);
     } else {
@@ -50,11 +53,6 @@ export function sorted(preview: Preview | null, problem: Problem | null, noArray
     }
   }
   return { byField, others };
-}
-
-/** What is free in a partition stands at its field, in a word or two and with its age. */
-function isSaidByField({ ok, option }: Check): boolean {
-  return ok === null && option === 'partition';
 }
 
 function whole({ sentence, hint }: Check): string {

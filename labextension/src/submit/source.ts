@@ -1,27 +1,26 @@
-// What a job is made of: a text, a file of the server's, or a cell of a notebook that is open.
-// No view; how a cell is run is notebook.ts's.
+// The source of a job: a text, a file of the server, or a cell of an open notebook.
 import type { Job } from '../wire';
 
-/** A cell as the form needs it, while the notebook may change or be closed. */
+/** A cell; its notebook may change or close. */
 export interface CellSource {
   kind: 'cell';
-  /** The cell's own id in it. */
+  /** The ID of the cell. */
   cell: string;
-  /** Of the notebook, relative to the server's root. */
+  /** The notebook's path below the server's root. */
   notebook: string;
-  /** What is below its `%%slurm` line now; '': it is no longer there. */
+  /** Return the text below its `%%slurm` line; '': the cell is gone. */
   body: () => string;
-  /** Puts the line on top of it and runs it, as its user would. Rejects: it is no longer there. */
+  /** Put the line on top and run the cell. Rejects if the cell is gone. */
   run: (line: string) => Promise<Ran>;
 }
 
-/** A cell that was begun. */
+/** A cell that runs. */
 export interface Ran {
-  /** The id of its job, once its output names one; null: it has ended without. */
+  /** The ID of its job; null: the run ended without one. */
   job: Promise<string | null>;
 }
 
-/** `lab`: nothing is run but JupyterLab; `kernel`: nothing is run yet, a kernelspec is made. */
+/** `lab` runs JupyterLab only; `kernel` adds a kernelspec and runs nothing. */
 export type Source =
   | { kind: 'lab' }
   | { kind: 'kernel' }
@@ -29,12 +28,12 @@ export type Source =
   | { kind: 'file'; path: string }
   | CellSource;
 
-/** Tells whether the form can make a job of this kind. */
+/** Tell whether the form can make such a job. */
 export function isRepeatable(job: Job): boolean {
   return ['cell', 'program', 'script', 'lab'].includes(job.kind);
 }
 
-/** Returns the path of the file or the notebook that it is made of; '': of none. */
+/** Return the path of the file or notebook; '': none. */
 export function pathOf(source: Source): string {
   return source.kind === 'file' ? source.path : source.kind === 'cell' ? source.notebook : '';
 }

@@ -1,5 +1,5 @@
-// The form that makes a job: it knows the cluster, and shows what would become of the job as one
-// types. A function of what is typed and of what the cluster says; what submits is sending.ts's.
+// The form that makes a job, with a live preview.
+import type { IEditorServices } from '@jupyterlab/codeeditor';
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useEffect, useRef, useState, type JSX, type ReactNode } from 'react';
 import { problemOf } from '../model/model';
@@ -30,12 +30,13 @@ export interface Draft {
 export interface SubmitProps {
   model: ISlurmModel;
   source: Source;
-  /** What it begins with, and what it has come to: it may be taken down and shown elsewhere. */
+  /** The first values, and a callback for the current ones. */
   draft: Draft;
   keep: (draft: Draft) => void;
   memory: Memory;
   commands: CommandRegistry;
-  /** Rejects: nothing was submitted, or nobody knows. */
+  editors: IEditorServices;
+  /** Rejects if nothing was submitted or the outcome is unknown. */
   submit: (wishes: Wishes, line: string, code: string) => Promise<void>;
 }
 
@@ -58,11 +59,15 @@ export function SubmitView(props: SubmitProps): JSX.Element {
   const missing = missingIn(source, draft);
   const obstacle =
     missing ?? (current && isRefused(asked, source) ? refusal(sentences, others) : null);
-  // A browser lets the tab of a lab be opened only while its user presses.
+  // Browsers open the tab of a lab only during the click.
   const ready = missing !== null || current || source.kind === 'lab';
   const press = usePress(ready, () => {
     if (obstacle !== null) {
-      const wrong = missing === null ? '[aria-invalid="true"]' : '[data-code] textarea';
+      const code = ':is([contenteditable], textarea)';
+      const wrong =
+        missing === null
+          ? `[aria-invalid="true"], [data-code][data-wrong="true"] ${code}`
+          : `[data-code] ${code}`;
       form.current?.querySelector<HTMLElement>(wrong)?.focus();
     } else {
       void props.memory.keep(wishes);
@@ -87,6 +92,7 @@ export function SubmitView(props: SubmitProps): JSX.Element {
           source={source}
           code={code}
           said={sentences.byField.get('code')}
+          editors={props.editors}
           setCode={next => change({ code: next })}
         />
         {known.problem === null ? null : (
@@ -139,13 +145,13 @@ export function SubmitView(props: SubmitProps): JSX.Element {
 }
 
 interface Press {
-  /** It has been pressed, and the answer to what is typed is awaited. */
+  /** The button was pressed, and the answer for the latest input is awaited. */
   waits: boolean;
   press: () => void;
   forget: () => void;
 }
 
-/** Of the button: it does nothing before it is known whether what is typed can be. */
+/** Delay the button until the latest input is checked. */
 function usePress(ready: boolean, act: () => void): Press {
   const [waits, setWaits] = useState(false);
   useEffect(() => {
@@ -161,7 +167,7 @@ function usePress(ready: boolean, act: () => void): Press {
   };
 }
 
-/** What has still to be filled in; null: nothing. */
+/** What is still missing; null: nothing. */
 function missingIn(source: Source, { wishes, code }: Draft): string | null {
   if (wishes.cluster === '') {
     return trans.__('Choose a cluster.');
@@ -169,9 +175,9 @@ function missingIn(source: Source, { wishes, code }: Draft): string | null {
   return source.kind === 'code' && code.trim() === '' ? trans.__('Enter the code.') : null;
 }
 
-/** Why it cannot be, where that is not said at a field or above the fields. */
+/** Why the job cannot be submitted, unless a field says so. */
 function refusal({ byField }: Sorted, others: readonly Sentence[]): string {
-  if (byField.size > 0) {
+  if ([...byField.values()].some(one => one.ok === false)) {
     return trans.__('Fix the highlighted fields.');
   }
   const wrong = others.find(one => one.ok === false);
@@ -192,7 +198,7 @@ function noArrayOf(source: Source, code: string): string {
   }
 }
 
-/** What the form is called, and what its button does. */
+/** The form's name and the label of its button. */
 function named({ kind }: Source): { form: string; deed: string } {
   switch (kind) {
     case 'lab':
@@ -204,7 +210,7 @@ function named({ kind }: Source): { form: string; deed: string } {
   }
 }
 
-/** The words for the same job. */
+/** The same job as a command or magic. */
 function typed(source: Source, wishes: Wishes, code: string): string {
   const line = lineOf(wishes);
   switch (source.kind) {
@@ -221,7 +227,7 @@ function typed(source: Source, wishes: Wishes, code: string): string {
   }
 }
 
-/** What is asked of the server while somebody types. */
+/** The question for the server's preview. */
 function questionOf(source: Source, line: string, code: string): object {
   switch (source.kind) {
     case 'file':
@@ -236,7 +242,7 @@ function questionOf(source: Source, line: string, code: string): object {
   }
 }
 
-/** A cell's line may hold variables, which only its kernel knows: that is no reason against it. */
+/** Tell whether the server rejects the job. Only the kernel knows the variables of a cell's line. */
 function isRefused(asked: Asked, source: Source): boolean {
   const failed = asked.preview?.checks.some(one => one.ok === false) ?? false;
   return failed || (asked.problem !== null && !asked.problem.transient && needed(asked, source));
@@ -246,16 +252,16 @@ function needed({ problem }: Asked, source: Source): boolean {
   return source.kind !== 'cell' && (problem === null || !needsLogin(problem));
 }
 
-/** Why nothing is known of the cluster is said once. */
+/** Omit what the problem of the cluster says already. */
 function othersOf({ others }: Sorted, { problem }: Known): Sorted['others'] {
   const known = problem?.message ?? null;
   return others.filter(one => known === null || !one.text.startsWith(known));
 }
 
-/** The kernel that a form would make, as the server says it; null: there is none, or it cannot be. */
+/** The kernel that the form would add; null: unknown. */
 function useKernel(model: ISlurmModel, line: string | null, seen: boolean): RemoteKernel | null {
   const ask = useCallback(
-    // Why it cannot be is the preview's to say.
+    // The preview shows errors.
     (asked: string) => model.call<RemoteKernel>('kernel_meant', { line: asked }).catch(() => null),
     [model]
   );
@@ -294,7 +300,7 @@ interface BarProps extends Pick<SubmitProps, 'source'> {
   children: ReactNode;
 }
 
-/** Below the fields: the same job as one would type it, and what submits it. */
+/** The same job as a line to copy, and the button. */
 function Bar({ source, wishes, code, problem, children }: BarProps): JSX.Element {
   const isCell = source.kind === 'code' || source.kind === 'cell';
   const shown = typed(source, wishes, code);

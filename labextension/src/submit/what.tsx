@@ -1,31 +1,42 @@
-// The top of the form: what is to be run.
+// The top of the form: the code, file or cell to run.
+import type { IEditorServices } from '@jupyterlab/codeeditor';
 import type { JSX } from 'react';
+import { Editor } from '../editor';
 import { visible } from '../format';
 import { trans } from '../translation';
-import { Lines, Told } from './inputs';
+import { isScript } from './form';
+import { Told } from './inputs';
 import type { Sentence } from './sentences';
 import { pathOf, type Source } from './source';
 
 interface Props {
   source: Source;
   code: string;
-  /** What is wrong with it. */
+  /** An error or warning about it. */
   said: Sentence | undefined;
+  editors: IEditorServices;
   setCode: (code: string) => void;
 }
 
-export function What({ source, code, said, setCode }: Props): JSX.Element {
+export function What({ source, code, said, editors, setCode }: Props): JSX.Element {
   if (source.kind === 'code') {
     return (
-      <div data-code>
-        <Lines
+      <div className="jp-slurm-Field" data-code data-wrong={said?.ok === false}>
+        <span>{trans.__('Code')}</span>
+        <Editor
+          text={code}
+          language={isScript(code) ? 'shell' : 'python'}
           label={trans.__('Code')}
-          hint={trans.__('Python, or a script that begins with #!')}
-          rows={8}
-          value={code}
-          said={said}
+          editors={editors}
           change={setCode}
         />
+        <div className="jp-slurm-FieldHint">
+          {said === undefined ? (
+            trans.__('Python, or a script that begins with #!')
+          ) : (
+            <Told said={said} />
+          )}
+        </div>
       </div>
     );
   }
@@ -35,7 +46,7 @@ export function What({ source, code, said, setCode }: Props): JSX.Element {
     return note;
   }
   return (
-    <div className="jp-slurm-What" data-wrong={said !== undefined}>
+    <div className="jp-slurm-What" data-wrong={said?.ok === false}>
       <bdi className="jp-slurm-Path" title={visible(path)}>
         {visible(path.split('/').at(-1) ?? path)}
       </bdi>
@@ -58,19 +69,19 @@ function noteOf(source: Exclude<Source, { kind: 'code' }>): string {
   switch (source.kind) {
     case 'file':
       return source.path.endsWith('.ipynb')
-        ? trans.__('Runs from top to bottom; the executed copy is put beside it when the job ends.')
-        : trans.__('Runs where it lies, as it is when it is submitted.');
+        ? trans.__('Runs all cells in order. The executed copy is saved next to the notebook.')
+        : trans.__('Runs the file as it is when you submit it.');
     case 'lab':
       return trans.__(
-        'JupyterLab runs on the node, in the image if one is named, and opens in a tab as soon as it is ready.'
+        'Starts JupyterLab on a node (in the image, if any) and opens it in a new tab when ready.'
       );
     case 'kernel':
       return trans.__(
-        'Notebooks stay here; with this kernel their cells run in a job of their own. It can be picked in every client of this Jupyter. The image needs ipykernel.'
+        'Your notebooks stay here; their cells run in a job on the cluster. The kernel appears in every Jupyter client on this machine. The image needs ipykernel.'
       );
     case 'cell':
       return trans.__(
-        'The options are put on top of the cell, and the cell is run: its output comes under it.'
+        'Adds the options to the cell and runs it. The output appears below the cell.'
       );
   }
 }

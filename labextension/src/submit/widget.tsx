@@ -1,5 +1,4 @@
-// The form as a widget of the main area: its title, and whether somebody looks at it. What it shows
-// is view.tsx's.
+// The form as a widget. Its view is view.tsx's.
 import { PromiseDelegate, UUID, type ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { MessageLoop, type Message } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
@@ -7,28 +6,28 @@ import { Widget } from '@lumino/widgets';
 import type { JSX } from 'react';
 import { visible } from '../format';
 import { usualOf } from '../commands/targets';
-import { slurmIcon } from '../icons';
+import { jobIcon, kernelIcon, labIcon } from '../icons';
 import { trans } from '../translation';
 import { ModelWidget } from '../watching';
-import { NoCluster } from '../welcome/none';
+import { NoCluster } from '../welcome/view';
 import type { Job } from '../wire';
 import type { Wishes } from './form';
 import { kept } from './restoring';
 import { pathOf } from './source';
 import { SubmitView, type Draft, type SubmitProps } from './view';
 
-/** What does not change while the form is there. */
+/** What stays the same. */
 type SubmitOptions = Omit<SubmitProps, 'draft' | 'keep'> & {
   wishes: Wishes;
-  /** Its name among forms, also of later pages; undefined: it is a new one. */
+  /** Identifies the form across reloads; undefined: it is new. */
   name?: string | undefined;
 };
 
 export class SubmitPanel extends ModelWidget {
   readonly name: string;
-  /** Something else is typed. */
+  /** The input has changed. */
   readonly drafted = new Signal<this, void>(this);
-  /** The job that the form has made first; null: it was closed without. */
+  /** The first job of the form; null: closed without. */
   readonly made = new PromiseDelegate<Job | null>();
   private draft: Draft;
 
@@ -49,13 +48,14 @@ export class SubmitPanel extends ModelWidget {
     };
     this.title.label = labels[source.kind];
     this.title.caption = visible(path);
-    this.title.icon = slurmIcon;
+    this.title.icon =
+      source.kind === 'lab' ? labIcon : source.kind === 'kernel' ? kernelIcon : jobIcon;
     this.title.closable = true;
     this.addClass('jp-slurm');
     this.addClass('jp-slurm-SubmitPanel');
   }
 
-  /** For the next page. */
+  /** The state for a reload. */
   get kept(): ReadonlyPartialJSONObject {
     return kept(this.name, this.props.source, this.draft.wishes, this.draft.code);
   }
@@ -75,7 +75,7 @@ export class SubmitPanel extends ModelWidget {
     if (wishes.cluster === '') {
       const cluster = usualOf(model.clusters);
       if (cluster === '') {
-        return <></>; // the agent has not said yet which there are
+        return <></>; // no clusters from the agent yet
       }
       this.draft = { ...this.draft, wishes: { ...wishes, cluster } };
     }
@@ -96,13 +96,13 @@ export class SubmitPanel extends ModelWidget {
     void this.focusFirst();
   }
 
-  /** The form is not there before React has made it. */
+  /** Focus the first field once React has drawn it. */
   private async focusFirst(): Promise<void> {
-    // Sent, not flushed: this may itself be in the midst of the loop of messages.
+    // Sent, not flushed: this may run within the message loop.
     MessageLoop.sendMessage(this, Widget.Msg.UpdateRequest);
     await this.renderPromise;
     if (!this.node.querySelector('form')?.contains(document.activeElement)) {
-      this.node.querySelector<HTMLElement>('textarea, select')?.focus();
+      this.node.querySelector<HTMLElement>('[contenteditable="true"], select')?.focus();
     }
   }
 }

@@ -1,6 +1,6 @@
-// A line -> its words, quoted as for a POSIX shell; nothing is expanded. Pure.
+// A line -> its words, quoted as in a POSIX shell, without expansion. Pure.
 
-/** null: a quote is left open. */
+/** null: an open quote. */
 export function split(line: string): string[] | null {
   const words: string[] = [];
   let word: string | null = null;

@@ -1,17 +1,17 @@
-// The plugin that opens a terminal in a running job: one of Jupyter's own, made by our server.
+// The plugin that opens a Jupyter terminal in a running job.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, InputDialog } from '@jupyterlab/apputils';
 import { URLExt } from '@jupyterlab/coreutils';
 import { terminalIcon } from '@jupyterlab/ui-components';
 import { CURRENT } from '../commands/current';
 import { addCommands } from '../commands/jobs';
-import { isTask, jobOf, stateOf, type Target } from '../commands/targets';
+import { isOurs, jobOf, stateOf, type Target } from '../commands/targets';
 import { isRunning } from '../format';
 import { CommandIDs, ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Job } from '../wire';
 
-/** JupyterLab's command for a terminal that the server has. */
+/** JupyterLab's command for an existing terminal. */
 const OPEN = 'terminal:open';
 
 export const plugin: JupyterFrontEndPlugin<void> = {
@@ -25,12 +25,12 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       {
         id: CommandIDs.openTerminal,
         label: trans.__('Open a terminal'),
-        caption: trans.__('In the running job, on its node and in its image'),
+        caption: trans.__('On the node of the running job, in its image'),
         icon: terminalIcon,
         fits: target => mayRun(model, target),
         execute: async ([target]) => {
-          if (target !== undefined) {
-            await open(app, model, await jobOf(model, target));
+          if (target !== undefined && isOurs(target)) {
+            await open(app, model, await jobOf(model, target.id));
           }
         }
       }
@@ -45,7 +45,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
 
 function mayRun(model: ISlurmModel, target: Target): boolean {
   const state = stateOf(model, target);
-  return !isTask(target) && (state === null || isRunning(state));
+  return isOurs(target) && (state === null || isRunning(state));
 }
 
 async function open(app: JupyterFrontEnd, model: ISlurmModel, job: Job): Promise<void> {
@@ -60,7 +60,7 @@ async function open(app: JupyterFrontEnd, model: ISlurmModel, job: Job): Promise
   if (app.commands.hasCommand(OPEN)) {
     await app.commands.execute(OPEN, { name });
   } else {
-    // A page of Notebook 7 shows no terminals; each has a page of its own.
+    // Notebook 7 shows each terminal on a page of its own.
     const { baseUrl } = app.serviceManager.serverSettings;
     window.open(URLExt.join(baseUrl, 'terminals', name), '_blank', 'noopener');
   }

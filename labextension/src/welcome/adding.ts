@@ -1,32 +1,31 @@
-// The steps that add a cluster: ask for the way to it, log in, show what was found, keep it or drop
-// it. How the two dialogs look is dialogs.ts's; the login is that of every other view.
+// The steps that add a cluster: ask how to connect, log in, show what was found, keep it or drop it.
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
 import type { ClusterInfo, Problem } from '../wire';
 import { foundDialog, NO_WAY, wayDialog } from './dialogs';
 
-/** What a user types. */
+/** The user's input. */
 export interface Way {
   name: string;
   host: string;
   user: string;
   jump: string;
-  /** The folder of Slurm's commands; '': they are on PATH. */
+  /** The directory of Slurm's commands; '': they are on PATH. */
   path: string;
-  /** `NAME=VALUE` for these commands, one a line. */
+  /** `NAME=VALUE` for these commands, one per line. */
   env: string;
-  /** '': none; else the answers to its questions are the way. */
+  /** '': none; else `answers` has the input. */
   template: string;
   answers: Record<string, string>;
 }
 
-/** What `POST cluster_ways` answers. */
+/** The answer of `POST cluster_ways`. */
 export interface Ways {
   hosts: string[];
   templates: { name: string; about: string; hint: string; ask: Record<string, string> }[];
 }
 
-/** What `POST cluster_found` answers; the first of each list is proposed. */
+/** The answer of `POST cluster_found`; the first of each list is proposed. */
 export interface Found {
   info: ClusterInfo;
   python: string | null;
@@ -36,7 +35,7 @@ export interface Found {
   partition: string;
 }
 
-/** What is kept beside the way; nothing over a template, which has these settings. */
+/** Settings to keep; a template has its own. */
 export interface Choice {
   runtime?: string;
   job_root?: string;
@@ -44,7 +43,7 @@ export interface Choice {
   account?: string;
 }
 
-/** Add a cluster; return its name, or null if the user gave up, when nothing is kept. */
+/** Add a cluster and return its name; null: cancelled. */
 export async function addCluster(model: ISlurmModel): Promise<string | null> {
   const ways = await model.call<Ways>('cluster_ways');
   let way: Way = { ...NO_WAY, name: '', template: '' };
@@ -63,7 +62,7 @@ export async function addCluster(model: ISlurmModel): Promise<string | null> {
   }
 }
 
-/** Return whether the cluster is kept. It is not after an error. */
+/** Return whether the cluster is kept. */
 async function add(model: ISlurmModel, way: Way): Promise<boolean> {
   const { name } = way;
   await model.call('cluster_begin', { ...way });

@@ -1,12 +1,11 @@
-// The two dialogs that add a cluster: the way to it, and what was found. What becomes of the answers
-// is adding.ts's.
+// The two dialogs that add a cluster: how to connect, and what was found.
 import { Dialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 import { make, paragraph } from '../dom';
-import { duration, visible } from '../format';
+import { visible } from '../format';
 import { told } from '../messages';
 import { trans } from '../translation';
-import type { Partition, Problem } from '../wire';
+import type { Problem } from '../wire';
 import type { Choice, Found, Way, Ways } from './adding';
 
 /** A choice of a list. */
@@ -16,7 +15,7 @@ const SSH_HOSTS = 'jp-slurm-ssh-hosts';
 /** The fields before anything is typed. */
 export const NO_WAY = { host: '', user: '', jump: '', path: '', env: '', answers: {} } as const;
 
-/** Ask for the way, from what was typed before and did not work; null if the user gives up. */
+/** Ask how to connect, starting from what failed before; null: cancelled. */
 export async function wayDialog(
   before: Way,
   problem: Problem | null,
@@ -35,7 +34,7 @@ export async function wayDialog(
   return button.accept ? value : null;
 }
 
-/** Show what was found, and ask for the settings unless a template has them; null as above. */
+/** Show what was found, and ask for settings unless a template has them; null: cancelled. */
 export async function foundDialog(
   name: string,
   found: Found,
@@ -70,7 +69,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     super();
     this.addClass('jp-slurm');
     this.addClass('jp-slurm-NewCluster');
-    // What a site is stands before the colon, what it has behind it.
+    // The text before the colon names the site.
     const templates = ways.templates.map(({ name, about }): Item => [
       name,
       about.replace(/:.*/, '')
@@ -78,7 +77,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     this.template = select([['', trans.__('None')], ...templates]);
     this.template.value = before.template;
     this.template.onchange = () => this.ask();
-    this.name = input(before.name);
+    this.name = input(before.name, trans.__('Short name, e.g. mycluster'));
     this.proposed = before.name;
     if (problem !== null) {
       const text = paragraph(told(problem), 'jp-slurm-Problem');
@@ -132,7 +131,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     );
   }
 
-  /** Fields that few clusters need; open if one of them was typed. */
+  /** Fields that few clusters need. */
   private more(): HTMLElement {
     const { before } = this;
     const env = make('textarea', {
@@ -147,15 +146,13 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
       { className: 'jp-slurm-NewCluster' },
       this.field(
         'path',
-        trans.__("Folder of Slurm's commands"),
+        trans.__('Directory of Slurm commands'),
         input(before.path, '/opt/slurm/bin')
       ),
       this.field('env', trans.__('Environment'), env)
     );
     const open = before.path !== '' || before.env !== '';
-    const made = make('details', { open }, make('summary', {}, trans.__('More')), fields);
-    made.ontoggle = () => fields.scrollIntoView({ block: 'nearest' });
-    return made;
+    return make('details', { open }, make('summary', {}, trans.__('More options')), fields);
   }
 
   private field(
@@ -185,9 +182,10 @@ class FoundBody extends Widget implements Dialog.IBodyWidget<Choice> {
     this.addClass('jp-slurm-NewCluster');
     const versions = [
       `Slurm ${info.slurm_version}`,
-      ...(python === null ? [] : [`Python ${python}`])
+      ...(python === null ? [] : [`Python ${python}`]),
+      ...info.partitions.map(one => one.name)
     ];
-    this.node.append(paragraph(visible(versions.join(' · '))), partitionTable(info.partitions));
+    this.node.append(paragraph(visible(versions.join(' · '))));
     if (!asks) {
       return;
     }
@@ -196,7 +194,7 @@ class FoundBody extends Widget implements Dialog.IBodyWidget<Choice> {
     const partition = select(found.partition === '' ? [usual, ...partitions] : partitions);
     partition.value = found.partition;
     this.ask('runtime', trans.__('Containers'), select(plain(found.runtimes)));
-    this.ask('job_root', trans.__('Job folder'), select(plain(found.job_roots)));
+    this.ask('job_root', trans.__('Job directory'), select(plain(found.job_roots)));
     this.ask('partition', trans.__('Partition'), partition);
     if (info.accounts.length > 1) {
       this.ask('account', trans.__('Account'), select([usual, ...plain(info.accounts)]));
@@ -213,31 +211,11 @@ class FoundBody extends Widget implements Dialog.IBodyWidget<Choice> {
   }
 }
 
-/** Return the host's first part as a name that a cluster can have. */
+/** Return a valid name for a cluster from the host's first part. */
 export function nameOf(host: string): string {
   const bare = host.trim().replace(/^.*@/, '').replace(/:\d+$/, '');
   const first = /^[\d.]+$/.test(bare) ? bare : (bare.split('.')[0] ?? '');
   return first.replace(/[^A-Za-z0-9._-]/g, '-').replace(/^[^A-Za-z0-9]+/, '');
-}
-
-function partitionTable(partitions: readonly Partition[]): HTMLElement {
-  const heads = [
-    trans.__('Partition'),
-    trans.__('Nodes'),
-    trans.__('GPUs'),
-    trans.__('Time limit')
-  ];
-  const rows = partitions.map(({ name, nodes, gpus, limit_s: limit }) => {
-    const time = limit === null ? trans.__('None') : duration(limit);
-    const cells = [visible(name), String(nodes), String(gpus), time];
-    return make('tr', {}, ...cells.map(text => make('td', {}, text)));
-  });
-  return make(
-    'table',
-    { className: 'jp-slurm-Table' },
-    make('thead', {}, make('tr', {}, ...heads.map(text => make('th', { scope: 'col' }, text)))),
-    make('tbody', {}, ...rows)
-  );
 }
 
 function input(value: string, placeholder = ''): HTMLInputElement {

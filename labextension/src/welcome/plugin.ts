@@ -1,5 +1,4 @@
-// The plugin of the quickstart and of adding a cluster. The welcome itself is the sidebar's, where
-// there is no cluster.
+// The plugin of the quickstart and of adding a cluster. The sidebar shows the welcome.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { addCommand } from '../commands/telling';
@@ -22,7 +21,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       icon: slurmIcon,
       execute: async () => {
         const { isThere } = await import('../commands/places');
-        // One that is there may have been changed: it stays as it is.
+        // The user may have changed the notebook.
         if (!(await isThere(app, PATH))) {
           const { quickstart } = await import('./quickstart');
           await app.serviceManager.contents.save(PATH, {
@@ -39,7 +38,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Any host over SSH'),
       icon: connectIcon,
       execute: async () => {
-        await app.commands.execute(CommandIDs.showSidebar); // shows how far the login is
+        await app.commands.execute(CommandIDs.showSidebar); // shows the progress of the login
         const { addCluster } = await import('./adding');
         await addCluster(model);
       }

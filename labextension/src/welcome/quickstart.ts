@@ -1,17 +1,17 @@
-// The quickstart: a notebook of examples that need nothing but a cluster. Pure.
+// The quickstart: a notebook of examples that need only a cluster. Pure.
 import type { PartialJSONObject } from '@lumino/coreutils';
 import { trans } from '../translation';
 
-/** `starts`: whether it starts a cluster first, as there is none. */
+/** `starts`: include a cell that starts a cluster. */
 export function quickstart(starts: boolean): PartialJSONObject {
   const cells = [
     text(
       trans.__('# A cell is a Slurm job'),
       trans.__(
-        '%1 at the top of a cell, and the cell runs on the cluster. Its output comes here as it is written.',
+        'Start a cell with %1 and it runs on the cluster. Its output appears here as it is written.',
         '`%%slurm`'
       ),
-      trans.__('Run one cell after the other with Shift+Enter.')
+      trans.__('Run the cells one by one with Shift+Enter.')
     ),
     ...(starts ? startingCells() : []),
     code('%load_ext jupyter_slurm'),
@@ -24,14 +24,14 @@ export function quickstart(starts: boolean): PartialJSONObject {
     ),
     text(
       trans.__('## Variables'),
-      trans.__('`--in` takes variables of the notebook along, `--out` brings others back.')
+      trans.__('`--in` sends variables of the notebook, `--out` brings others back.')
     ),
     code('numbers = [3, 1, 4, 1, 5, 9, 2, 6]'),
     code('%%slurm --in numbers --out total', 'total = sum(numbers)'),
     code('total'),
     text(
       trans.__('## Resources'),
-      trans.__('Every option of `sbatch` means what it means there: `--gpus`, `--mem`, `--time` …')
+      trans.__('All options of `sbatch` work: `--gpus`, `--mem`, `--time` …')
     ),
     code(
       '%%slurm --cpus-per-task 2 --time 5m --name two-cpus',
@@ -41,7 +41,7 @@ export function quickstart(starts: boolean): PartialJSONObject {
     ),
     text(
       trans.__('## All jobs'),
-      trans.__('The sidebar shows them too. %1 tells all that a cell can say.', '`%%slurm?`')
+      trans.__('The sidebar shows them, too. %1 lists all options of a cell.', '`%%slurm?`')
     ),
     code('%slurm jobs')
   ];
@@ -60,7 +60,7 @@ function startingCells(): PartialJSONObject[] {
   return [
     text(
       trans.__('## A cluster'),
-      trans.__('There is none yet. This starts one on this machine, a real Slurm of your own:')
+      trans.__('You have no cluster yet. This starts a private Slurm on this machine:')
     ),
     code('import sys', '', '!{sys.executable} -m jupyter_slurm up')
   ];

@@ -1,11 +1,13 @@
-// The welcome, which the sidebar shows where no cluster is known, and the ways to a cluster.
+// The welcome of the sidebar, and the buttons that connect to a cluster or start one.
 import type { CommandRegistry } from '@lumino/commands';
-import { useId, type JSX } from 'react';
+import { useId, useState, type JSX } from 'react';
+import { visible } from '../format';
 import { Marked } from '../marked';
 import { told } from '../messages';
+import { problemOf } from '../model/model';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
-import { useStart } from './starting';
+import type { Problem } from '../wire';
 import '../../style/welcome.css';
 
 interface Props {
@@ -33,6 +35,28 @@ export function Welcome({ model, commands }: Props): JSX.Element {
         busy={false}
         go={() => void commands.execute(CommandIDs.openQuickstart)}
       />
+    </div>
+  );
+}
+
+interface NoClusterProps extends Props {
+  /** The removed cluster, if others exist; undefined: none. */
+  removed?: string;
+}
+
+/** The content of a view without a cluster. */
+export function NoCluster({ removed, model, commands }: NoClusterProps): JSX.Element {
+  if (removed !== undefined) {
+    return (
+      <div className="jp-slurm-NoCluster">
+        <p>{trans.__('Cluster %1 was removed', visible(removed))}</p>
+      </div>
+    );
+  }
+  return (
+    <div className="jp-slurm-NoCluster">
+      <p>{trans.__('No cluster yet')}</p>
+      <WaysToCluster model={model} commands={commands} />
     </div>
   );
 }
@@ -88,4 +112,52 @@ function Way({ label, about, busy, go }: WayProps): JSX.Element {
       <span id={`${id}about`}>{about}</span>
     </button>
   );
+}
+
+/** The answer of `POST up`. */
+interface Start {
+  said: string[];
+  done: boolean;
+}
+
+interface Starting {
+  busy: boolean;
+  /** The current step. */
+  step: string | null;
+  problem: Problem | null;
+}
+
+const RESTING: Starting = { busy: false, step: null, problem: null };
+
+/** The progress, and what starts it. It stays busy until the model has the cluster. */
+function useStart(model: ISlurmModel): [Starting, () => void] {
+  const [starting, setStarting] = useState(RESTING);
+  const begin = async (): Promise<void> => {
+    setStarting({ ...RESTING, busy: true });
+    try {
+      await started(model, step => setStarting({ ...RESTING, busy: true, step }));
+    } catch (error) {
+      setStarting({ ...RESTING, problem: problemOf(error) });
+    }
+  };
+  return [
+    starting,
+    () => {
+      if (!starting.busy) {
+        void begin();
+      }
+    }
+  ];
+}
+
+async function started(model: ISlurmModel, tell: (step: string | null) => void): Promise<void> {
+  for (;;) {
+    const { said, done } = await model.call<Start>('up');
+    tell(said.at(-1) ?? null);
+    if (done) {
+      // Make the agent read the new profile.
+      await model.call('clusters');
+      return;
+    }
+  }
 }

@@ -1,4 +1,4 @@
-"""Sessions on a real Slurm: cells that run in one process on the node, one after the other."""
+"""Sessions on a real Slurm: cells that run in one process on the node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture(autouse=True)
 def no_session_is_left(site: Site) -> Iterator[None]:
-    """On the cluster that tests share one would keep its node until it is idle."""
+    """Stop all sessions, which would keep nodes of the shared cluster."""
     yield
     for job in site.service.jobs():
         if job.kind is JobKind.SESSION and not job.state.final:
@@ -34,7 +34,7 @@ def no_session_is_left(site: Site) -> Iterator[None]:
 
 
 def start(site: Site, **changes: Any) -> Job:
-    """A session that runs, its process there."""
+    """Start a session, and wait for its process."""
     wanted = {"runtime": "none", "idle_s": 600, "kind": JobKind.SESSION, **changes}
     session = site.service.submit(spec("", **wanted))
     site.wait(session.id, JobState.RUNNING, limit_s=PATIENCE_S)
@@ -65,7 +65,7 @@ def shown(site: Site, job: Job) -> list[str]:
 
 
 @over_ssh
-def test_cells_of_a_session_share_their_state_and_cost_slurm_one_job(site: Site) -> None:
+def test_cells_of_a_session_share_state_and_one_job(site: Site) -> None:
     session = start(site)
     assert run(site, session, "x = 40\nprint('hello')").state is JobState.COMPLETED
     second = run(site, session, "x += 2\nx")
@@ -81,10 +81,10 @@ def test_cells_of_a_session_share_their_state_and_cost_slurm_one_job(site: Site)
         send(site, session, "x")
 
 
-# --- what a cell gives back ---------------------------------------------------------------------
+# --- results of a cell --------------------------------------------------------------------------
 
 
-def test_variables_go_in_and_come_back_and_stay(site: Site, tmp_path: Path) -> None:
+def test_variables_are_sent_returned_and_kept(site: Site, tmp_path: Path) -> None:
     session = start(site)
     inputs = tmp_path / "in.vars"
     write_variables(inputs, ["a", "f"], {"a": [1, "é"], "f": lambda: 7})
@@ -102,7 +102,7 @@ def test_variables_go_in_and_come_back_and_stay(site: Site, tmp_path: Path) -> N
     assert shown(site, run(site, session, "b[1] + f()")) == ["14"]
 
 
-def test_an_error_is_the_cells_own_and_its_traceback_names_the_earlier_cell(site: Site) -> None:
+def test_error_traceback_names_the_earlier_cell(site: Site) -> None:
     session = start(site)
     run(site, session, "def breaks():\n    return 1 / 0\nkept = 1")
     failed = run(site, session, "breaks()")
@@ -124,14 +124,14 @@ def begun(site: Site, job: Job) -> None:
     wait_until(lambda: "begun" in site.so_far(job.id), PATIENCE_S)
 
 
-def test_cells_wait_for_their_turn_and_one_that_waits_can_be_cancelled(site: Site) -> None:
+def test_waiting_cell_can_be_cancelled(site: Site) -> None:
     session = start(site)
     first = send(site, session, FOR_EVER)
     begun(site, first)
     left_out = send(site, session, "seen = 1")
     last = send(site, session, "'seen' in globals()")
     assert left_out.state is JobState.PENDING
-    assert str(left_out.why) == "It waits for the cells before it in its session."
+    assert str(left_out.why) == "Waiting for earlier cells of the session."
     site.service.cancel(left_out.id)
     cancelled = site.wait(left_out.id, limit_s=PATIENCE_S)
     assert cancelled.state is JobState.CANCELLED
@@ -142,7 +142,7 @@ def test_cells_wait_for_their_turn_and_one_that_waits_can_be_cancelled(site: Sit
     assert shown(site, last) == ["False"]
 
 
-def test_an_interrupted_cell_leaves_the_session_and_its_state(site: Site) -> None:
+def test_interrupted_cell_keeps_the_session_and_its_state(site: Site) -> None:
     session = start(site)
     run(site, session, "kept = 5")
     job = send(site, session, FOR_EVER)
@@ -158,26 +158,26 @@ def test_an_interrupted_cell_leaves_the_session_and_its_state(site: Site) -> Non
 # --- what breaks --------------------------------------------------------------------------------
 
 
-def test_a_process_that_dies_fails_its_cell_and_the_next_is_told_of_the_loss(site: Site) -> None:
+def test_dead_process_fails_its_cell_and_the_next_is_warned(site: Site) -> None:
     session = start(site)
     run(site, session, "kept = 5")
     died = run(site, session, "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
     assert died.state is JobState.FAILED
     result = site.service.result(died.id)
     assert (result.status, result.ename) == ("killed", "SIGSEGV")
-    assert "what the session's cells had set is lost" in (result.evalue or "")
+    assert "the session's variables are lost" in (result.evalue or "")
     after = run(site, session, "'kept' in globals()")
     assert shown(site, after) == ["False"]
-    assert "what the session's cells had set is lost" in site.text(after.id, "stderr")
+    assert "the session's variables are lost" in site.text(after.id, "stderr")
     assert site.text(run(site, session, "1").id, "stderr") == ""
 
 
 @over_ssh
-def test_an_agent_that_starts_anew_finds_the_cells_that_ran_meanwhile(site: Site) -> None:
+def test_restarted_agent_finds_cells_that_ran_meanwhile(site: Site) -> None:
     session = start(site)
     running = send(site, session, f"{FOR_EVER.replace('True:', 'not done.exists():')}")
     failed = site.wait(running.id, limit_s=PATIENCE_S)
-    assert failed.state is JobState.FAILED  # NameError: nobody has said what `done` is
+    assert failed.state is JobState.FAILED  # NameError: `done` is undefined
     done = Path(session.job_dir) / "done"
     run(site, session, f"from pathlib import Path\ndone = Path({str(done)!r})")
     running = send(site, session, FOR_EVER.replace("True:", "not done.exists():"))
@@ -192,20 +192,20 @@ def test_an_agent_that_starts_anew_finds_the_cells_that_ran_meanwhile(site: Site
 
 
 @over_ssh
-def test_a_cell_that_is_sent_twice_runs_once(site: Site) -> None:
+def test_cell_sent_twice_runs_once(site: Site) -> None:
     session = start(site)
     run(site, session, "runs = []")
     asked = spec("runs.append(1)", session=session.id)
     site.service.submit(asked)
     site.service.submit(asked)
     site.wait(asked.id, limit_s=PATIENCE_S)
-    # What an answer that was lost leads to: the line stands there a second time.
+    # A lost answer causes a second line.
     with (Path(session.job_dir) / "cells" / "requests").open("a") as requests:
         requests.write(f"\nrun {asked.id}\n")
     assert shown(site, run(site, session, "len(runs)")) == ["1"]
 
 
-def test_a_session_that_slurm_ends_takes_its_cells_with_it_and_says_why(site: Site) -> None:
+def test_session_ended_by_slurm_ends_its_cells_with_the_reason(site: Site) -> None:
     session = start(site)
     running = send(site, session, FOR_EVER)
     begun(site, running)
@@ -214,18 +214,18 @@ def test_a_session_that_slurm_ends_takes_its_cells_with_it_and_says_why(site: Si
     assert site.wait(session.id, limit_s=PATIENCE_S).state is JobState.CANCELLED
     ended = site.wait(running.id, limit_s=PATIENCE_S)
     assert ended.state is JobState.CANCELLED
-    assert (str(ended.why or "")).startswith("Its session ended while it ran. Cancelled")
+    assert (str(ended.why or "")).startswith("The session ended while the cell ran. Cancelled")
     never = site.wait(waiting.id, limit_s=PATIENCE_S)
-    assert (str(never.why or "")).startswith("Its session ended before it began. Cancelled")
+    assert (str(never.why or "")).startswith("The session ended before the cell started. Cancelled")
     assert site.service.result(running.id).interrupted_by == "SIGTERM"
 
 
-def test_a_cell_can_be_sent_before_its_session_runs(site: Site) -> None:
+def test_cell_can_be_sent_before_its_session_runs(site: Site) -> None:
     held = spec("", runtime="none", idle_s=600, kind=JobKind.SESSION, options={"hold": ""})
     session = site.service.submit(held)
     job = send(site, session, "6 * 7")
     assert job.state is JobState.PENDING
-    assert (str(job.why or "")).startswith("Its session does not run yet.")
+    assert (str(job.why or "")).startswith("The session is not running yet.")
     site.service.release(session.id)
     assert site.wait(job.id, limit_s=PATIENCE_S).state is JobState.COMPLETED
     assert shown(site, job) == ["42"]

@@ -1,4 +1,4 @@
-"""The step that a shell in a job is, and the jobs that have none."""
+"""Shells in jobs and in new allocations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.ssh.waiting import wait_until
         (SlurmVersion(20, 2, 7), False, True),
     ],
 )
-def test_a_terminal_has_the_jobs_gpus_where_steps_can_share_them(
+def test_terminal_has_the_jobs_gpus_if_steps_can_share_them(
     version: SlurmVersion | None, overlap: bool, no_gres: bool
 ) -> None:
     argv = terminal_argv("12", ["prog"], node="n1", version=version)
@@ -33,13 +33,13 @@ def test_a_terminal_has_the_jobs_gpus_where_steps_can_share_them(
     assert argv[-1] == "prog"
 
 
-def test_a_shell_of_its_own_lets_steps_run_beside_it() -> None:
+def test_shell_in_a_new_allocation_allows_other_steps() -> None:
     argv = allocation_argv({"mem": "4G"}, ["prog"], version=SlurmVersion(22, 5, 0))
     assert argv[:4] == ["srun", "--mem=4G", "--overlap", "--pty"]
     assert "--overlap" not in allocation_argv({}, ["prog"], version=SlurmVersion(20, 2, 7))
 
 
-def test_a_shell_has_the_gpus_of_a_node_that_is_its_jobs_alone(site: Site) -> None:
+def test_shell_has_the_gpus_of_an_exclusive_node(site: Site) -> None:
     job = site.service.submit(
         spec("import time; time.sleep(1000)", options={"exclusive": "", "mem": "100"})
     )
@@ -52,7 +52,7 @@ def test_a_shell_has_the_gpus_of_a_node_that_is_its_jobs_alone(site: Site) -> No
     site.wait(job.id)
 
 
-def test_job_that_waits_has_ended_or_is_not_there_has_no_shell(site: Site) -> None:
+def test_shell_needs_a_running_job(site: Site) -> None:
     with pytest.raises(NotFoundError):
         site.service.shell_in_job("nosuchjo", ANY_SHELL)
     held = site.service.submit(spec("pass", options={"hold": "", "mem": "100"}))
@@ -66,7 +66,7 @@ def test_job_that_waits_has_ended_or_is_not_there_has_no_shell(site: Site) -> No
 
 
 @over_ssh
-def test_batch_script_of_the_users_own_has_a_shell_on_its_node(site: Site) -> None:
+def test_raw_batch_script_has_a_shell_on_its_node(site: Site) -> None:
     script = "#!/bin/bash\n#SBATCH --mem=100\nsleep 1000\n"
     job = site.service.submit(spec(script, kind=JobKind.SCRIPT))
     site.wait(job.id, JobState.RUNNING)
@@ -83,7 +83,7 @@ def test_batch_script_of_the_users_own_has_a_shell_on_its_node(site: Site) -> No
 
 
 @over_ssh
-def test_a_shell_of_its_own_begins_in_the_home_and_stages_nothing(site: Site) -> None:
+def test_shell_in_a_new_allocation_starts_in_the_home(site: Site) -> None:
     site.edit_profile(storage={"scratch": "/tmp", "stage": True}, defaults={"requeue": True})
     asked = ProgramSpec(id=new_id(), name="shell", code=ANY_SHELL, options={"mem": "100"})
     terminal = spawned(site.service.shell(asked))

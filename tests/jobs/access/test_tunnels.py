@@ -1,4 +1,4 @@
-"""Tunnels of a Service on a real Slurm: which route they take, and what becomes of them."""
+"""Tunnels of a Service on a real Slurm: their routes and their life."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ import pytest
 
 from jupyter_slurm.errors import ForwardError, NotFoundError, RequestError
 from jupyter_slurm.jobs.access import node_routes, tunnels
-from jupyter_slurm.transport.connect_callbacks import Answered
+from jupyter_slurm.transport import Answered
 from jupyter_slurm.wire import Job, JobState, Tunnel
 from tests.jobs.conftest import Site, over_ssh, spec
 from tests.ssh.waiting import wait_until
-from tests.transport.carrier import Carrier, Carry, echo, everything, sent, service
+from tests.transport.carrier import Carrier, Connect, echo, everything, sent, service
 
 MEGABYTE = random.Random(3).randbytes(1 << 20)
 
 
 class Network(Carrier):
-    """What the login machine reaches: `here` are names of this machine, `unknown` of none."""
+    """The network of the login node: names in `here` are this machine, those in `unknown` fail."""
 
-    def __init__(self, carry: Carry) -> None:
-        super().__init__(carry)
+    def __init__(self, connect: Connect) -> None:
+        super().__init__(connect)
         self.here: set[str] = set()
         self.unknown: set[str] = set()
 
-    def carry(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
+    def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         if host in self.unknown:
             answered(ForwardError(f"{host} cannot be reached."))
         else:
-            super().carry(sock, "127.0.0.1" if host in self.here else host, port, answered)
+            super().connect(sock, "127.0.0.1" if host in self.here else host, port, answered)
 
 
 @pytest.fixture
 def network(site: Site, monkeypatch: pytest.MonkeyPatch) -> Network:
-    """Put before the real one: the nodes have no names there."""
+    """Replace the real network, in which nodes have no names."""
     transport = site.service._clusters.named(None).transport
-    network = Network(transport.carry)
-    monkeypatch.setattr(transport, "carry", network.carry)
+    network = Network(transport.connect)
+    monkeypatch.setattr(transport, "connect", network.connect)
     return network
 
 
 @pytest.fixture
 def running(site: Site) -> Iterator[Callable[[], Job]]:
-    """Jobs that run until the test has ended."""
+    """Yield a factory of jobs that run until the test ends."""
     made: list[str] = []
 
     def make() -> Job:
@@ -85,14 +85,14 @@ def now(site: Site, tunnel: Tunnel) -> Tunnel:
 
 
 def relays(site: Site, job: Job) -> list[psutil.Process]:
-    """Processes in the job that are a relay's far end."""
+    """Return the relay's processes in the job."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             environment = process.environ()
             if environment.get("SLURM_JOB_ID") != job.slurm_id:
                 continue
-            # Other clusters of the tests give out the same ids.
+            # Other test clusters have equal job IDs.
             ours = environment.get("SLURM_CONF") == str(site.cluster.conf)
             if ours and any('"relay.py"' in word for word in process.cmdline()):
                 found.append(process)
@@ -100,7 +100,7 @@ def relays(site: Site, job: Job) -> list[psutil.Process]:
 
 
 @over_ssh
-def test_tunnel_without_a_job_goes_from_the_login_machine(site: Site, network: Network) -> None:
+def test_tunnel_without_a_job_starts_at_the_login_node(site: Site, network: Network) -> None:
     with service(echo) as port:
         tunnel = site.service.forward("127.0.0.1", port)
         assert echoes(tunnel, MEGABYTE)
@@ -109,7 +109,7 @@ def test_tunnel_without_a_job_goes_from_the_login_machine(site: Site, network: N
 
 
 @over_ssh
-def test_host_that_the_login_machine_does_not_find_gets_no_tunnel(site: Site) -> None:
+def test_unknown_host_gets_no_tunnel(site: Site) -> None:
     with pytest.raises(ForwardError, match="nohost"):
         site.service.forward("nohost", 22)
     assert site.service.tunnels() == []
@@ -134,12 +134,12 @@ def test_same_target_gives_the_same_tunnel_until_it_is_closed(site: Site) -> Non
     ("host", "port"),
     [("", 80), ("c1", 65536), ("a b", 80), ("/a", 80)],
 )
-def test_what_is_no_host_and_port_is_refused(site: Site, host: str, port: int) -> None:
+def test_invalid_host_and_port_are_refused(site: Site, host: str, port: int) -> None:
     with pytest.raises(RequestError, match="is not HOST:PORT"):
         site.service.forward(host, port)
 
 
-def test_the_next_service_opens_the_tunnels_at_the_same_ports(
+def test_next_agent_reopens_tunnels_at_the_same_ports(
     site: Site, running: Callable[[], Job]
 ) -> None:
     running_job, ended_job = running(), running()
@@ -154,7 +154,7 @@ def test_the_next_service_opens_the_tunnels_at_the_same_ports(
     assert opened == [(one.port, one.job_id, one.local_port) for one in kept]
 
 
-def test_tunnel_needs_a_job_that_runs(site: Site) -> None:
+def test_tunnel_needs_a_running_job(site: Site) -> None:
     job = site.service.submit(spec("1", options={"hold": ""}))
     with pytest.raises(ForwardError, match=f"Job {job.id} does not run: it is PENDING"):
         site.service.forward("localhost", 80, job_id=job.id)
@@ -164,7 +164,7 @@ def test_tunnel_needs_a_job_that_runs(site: Site) -> None:
 
 
 @over_ssh
-def test_localhost_is_the_nodes_own_and_one_relay_serves_all_tunnels_of_a_job(
+def test_one_relay_serves_all_tunnels_to_the_nodes_localhost(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:
     job = running()
@@ -173,7 +173,7 @@ def test_localhost_is_the_nodes_own_and_one_relay_serves_all_tunnels_of_a_job(
         opened = [site.service.forward("localhost", port, job_id=job.id) for port in (one, other)]
         assert all(echoes(tunnel, MEGABYTE) for tunnel in opened)
         wait_until(lambda: {now(site, tunnel).route for tunnel in opened} == {"relay"})
-        assert network.tries == 1  # the relay's own port
+        assert network.tries == 0
         [far_end] = relays(site, job)
         site.service.close_tunnel(opened[0].id)
         assert echoes(opened[1])
@@ -182,7 +182,7 @@ def test_localhost_is_the_nodes_own_and_one_relay_serves_all_tunnels_of_a_job(
 
 
 @over_ssh
-def test_a_unix_socket_of_the_jobs_node_is_reached_by_a_relay(
+def test_unix_socket_of_the_node_is_reached_by_the_relay(
     site: Site, running: Callable[[], Job], tmp_path: Path
 ) -> None:
     path = str(tmp_path / "tool's socket")
@@ -203,7 +203,7 @@ def test_a_unix_socket_of_the_jobs_node_is_reached_by_a_relay(
 
 
 @over_ssh
-def test_node_that_can_be_reached_is_reached_directly(
+def test_reachable_node_is_reached_directly(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:
     job = running()
@@ -217,10 +217,10 @@ def test_node_that_can_be_reached_is_reached_directly(
 
 
 @over_ssh
-def test_node_that_cannot_be_reached_directly_goes_by_the_relay_as_do_later_ones(
+def test_unreachable_node_is_reached_by_the_relay(
     site: Site, network: Network, running: Callable[[], Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A name that is nobody's to the login machine, and this machine's own inside the job.
+    # A name unknown to the login node, but this machine's own inside the job.
     host = "127.1"
     network.unknown = {host}
     monkeypatch.setattr(node_routes, "is_loopback", lambda host: False)
@@ -236,7 +236,7 @@ def test_node_that_cannot_be_reached_directly_goes_by_the_relay_as_do_later_ones
 
 
 @over_ssh
-def test_end_of_the_job_breaks_a_download_and_is_told(
+def test_end_of_the_job_resets_connections_and_is_reported(
     site: Site, network: Network, running: Callable[[], Job]
 ) -> None:
     def write_for_ever(sock: socket.socket) -> None:
@@ -262,9 +262,7 @@ def test_end_of_the_job_breaks_a_download_and_is_told(
 
 
 @over_ssh
-def test_lost_way_to_the_cluster_holds_a_connection_until_it_is_back(
-    site: Site, network: Network
-) -> None:
+def test_connection_waits_for_a_lost_cluster(site: Site, network: Network) -> None:
     with service(echo) as port:
         tunnel = site.service.forward("127.0.0.1", port)
         network.lost.set()

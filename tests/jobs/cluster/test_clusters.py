@@ -1,19 +1,17 @@
-"""The ways to clusters: shared, kept while they lead to the same place, and made anew."""
+"""Connections to clusters: shared, kept while the route is equal, and reopened."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from jupyter_slurm.errors import TransportError
-from jupyter_slurm.jobs.actions import Actions
 from jupyter_slurm.jobs.cluster.clusters import Clusters
-from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.changes import changes
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Store
 from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from jupyter_slurm.wire import ConnectionState
@@ -26,7 +24,7 @@ PATIENCE_S = 120.0
 
 @pytest.fixture
 def ssh_config(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One in which nothing stands yet."""
+    """Return an empty ssh_config."""
     path = tmp_path / "ssh_config"
     path.write_text("")
     monkeypatch.setenv(CONFIG_VARIABLE, str(path))
@@ -36,12 +34,12 @@ def ssh_config(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 @pytest.fixture
 def clusters(ssh_config: Path, tmp_path: Path) -> Iterator[Clusters]:
-    clusters = Clusters(Book(Store(tmp_path / "store")))
+    clusters = Clusters(JobRegistry(Store(tmp_path / "store")))
     yield clusters
     clusters.close()
 
 
-def test_a_login_goes_by_the_ssh_configuration_as_it_is_by_then(
+def test_login_reads_the_current_ssh_config(
     clusters: Clusters, sshd: Sshd, ssh_config: Path, tmp_path: Path
 ) -> None:
     write_profile(tmp_path / "config", "far", {"host": "far"})
@@ -55,7 +53,7 @@ def test_a_login_goes_by_the_ssh_configuration_as_it_is_by_then(
 
 
 @pytest.mark.parametrize(("change", "kept"), [({"poll_s": 3.0}, True), ({"port": 1}, False)])
-def test_a_changed_profile_keeps_the_login_where_the_way_is_the_same(
+def test_changed_profile_keeps_the_login_if_the_route_is_equal(
     clusters: Clusters,
     sshd: Sshd,
     ssh_config: Path,
@@ -73,7 +71,7 @@ def test_a_changed_profile_keeps_the_login_where_the_way_is_the_same(
     assert (old.state is ConnectionState.OPEN) is kept
 
 
-def test_a_person_who_disconnects_is_not_reconnected_behind_their_back(
+def test_call_does_not_reconnect_after_a_disconnect(
     clusters: Clusters, sshd: Sshd, ssh_config: Path, tmp_path: Path
 ) -> None:
     write_profile(tmp_path / "config", "far", {"host": "far"})
@@ -86,17 +84,13 @@ def test_a_person_who_disconnects_is_not_reconnected_behind_their_back(
     assert clusters.named("far").transport.run(["true"])
 
 
-def test_who_waits_for_news_hears_of_a_new_cluster_once_anybody_lists_the_clusters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_cluster_wakes_waiting_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
-    book = Book(Store(tmp_path / "store"))
-    clusters = Clusters(book)
-    nobody: Any = None
-    actions = Actions(book, clusters, nobody)
-    cursor = changes(book, clusters, actions).cursor
+    registry = JobRegistry(Store(tmp_path / "store"))
+    clusters = Clusters(registry)
+    cursor = changes(registry, clusters).cursor
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(changes, book, clusters, actions, cursor, 2 * PATIENCE_S)
+        waiting = pool.submit(changes, registry, clusters, cursor, 2 * PATIENCE_S)
         wait_until(waiting.running)
         write_profile(tmp_path / "config", "new", {"runtime": "none"})
         assert [one.name for one in clusters.listed()] == ["new"]

@@ -1,4 +1,4 @@
-"""How a job ended, from every combination of what can be known of it."""
+"""The verdict on a job from every combination of evidence."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from jupyter_slurm.formatting import moment
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
 from jupyter_slurm.jobs.outcome.verdict import (
@@ -18,7 +19,6 @@ from jupyter_slurm.jobs.outcome.verdict import (
     judge,
     measured,
 )
-from jupyter_slurm.readable import moment
 from jupyter_slurm.wire import JobKind, JobState, Usage
 
 STARTED = StartedFile(slurm_id="1", node="n1", time_s=10.0)
@@ -79,7 +79,7 @@ LIMIT_LINE = (
 )
 CANCELLED_LINE = "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***"
 CASES = [
-    Case("it ended well", cell(exit=OK_EXIT, result=OK), "COMPLETED", exit_code=0),
+    Case("it succeeded", cell(exit=OK_EXIT, result=OK), "COMPLETED", exit_code=0),
     Case(
         "the cell raised",
         cell(exit=ExitFile(exit_code=1, time_s=1), result=RAISED),
@@ -157,27 +157,29 @@ CASES = [
     Case(
         "forgotten, and we had cancelled", cell(cancel_requested=True), "CANCELLED", inferred=True
     ),
-    Case("forgotten before it started", NEVER_STARTED, "LOST", "no trace", inferred=True),
-    Case("forgotten while it ran", cell(), "LOST", "no word", inferred=True),
+    Case(
+        "forgotten before it started", NEVER_STARTED, "LOST", "no trace of a start", inferred=True
+    ),
+    Case("forgotten while it ran", cell(), "LOST", "no exit record", inferred=True),
     Case(
         "given up by slurmd, whose controller had lost it: nobody is known to have cancelled it",
         cell(exit=TERMINATED, slurm_out=CANCELLED_LINE),
         "CANCELLED",
-        "Slurm no longer knows it",
+        "Slurm no longer knows the job",
         inferred=True,
     ),
     Case(
         "its folder was deleted as it ran",
         replace(NEVER_STARTED, slurm=slurm("FAILED", 74), folder_gone=True),
         "FAILED",
-        "folder is not there",
+        "folder does not exist",
         exit_code=74,
     ),
     Case(
         "its folder and Slurm's memory are gone",
         replace(NEVER_STARTED, folder_gone=True),
         "LOST",
-        "folder is not there",
+        "folder does not exist",
         inferred=True,
     ),
     Case(
@@ -190,7 +192,7 @@ CASES = [
         "Slurm says completed, the job said nothing",
         cell(slurm=slurm("COMPLETED", 0)),
         "LOST",
-        "folder",
+        "no exit record",
     ),
     Case("a script that Slurm completed", script(slurm=slurm("COMPLETED", 0)), "COMPLETED"),
     Case("a script that failed", script(slurm=slurm("FAILED", 3)), "FAILED", "3", exit_code=3),
@@ -205,7 +207,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_verdict(case: Case) -> None:
+def test_verdict_matches_the_evidence(case: Case) -> None:
     verdict = judge(case.evidence)
     assert verdict.state == case.state
     assert str(case.words).lower() in str(verdict.why).lower()
@@ -219,7 +221,7 @@ def test_the_verdict(case: Case) -> None:
 
 
 @pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.FAILED])
-def test_a_job_that_its_node_never_started_names_the_node(state: JobState) -> None:
+def test_verdict_names_the_node_that_failed_to_start_the_job(state: JobState) -> None:
     verdict = SlurmVerdict(
         state=state, exit_code=1, nodelist="n1", failed_node=("n1", "Prolog error")
     )
@@ -262,18 +264,18 @@ evidences = st.builds(
     ],
 )
 @pytest.mark.parametrize("evidence", [NEVER_STARTED, cell(exit=TERMINATED)])
-def test_a_cell_ends_with_its_session_and_the_session_says_why(
+def test_cell_ends_with_its_session_and_the_sessions_reason(
     evidence: Evidence, state: str, expected: str
 ) -> None:
     session = SessionEnd(state=JobState(state), why="The reason.")
     verdict = judge(replace(evidence, session=session))
     assert verdict.state == expected
     assert str(verdict.why).endswith("The reason.")
-    when = "before it began" if evidence.started is None else "while it ran"
+    when = "before the cell started" if evidence.started is None else "while the cell ran"
     assert when in str(verdict.why)
 
 
-def test_a_cell_that_ended_well_did_so_whatever_its_session_did() -> None:
+def test_successful_cell_stays_successful_when_its_session_fails() -> None:
     session = SessionEnd(state=JobState.TIMEOUT, why="The reason.")
     assert judge(cell(exit=OK_EXIT, result=OK, session=session)).state is JobState.COMPLETED
 
@@ -286,11 +288,11 @@ def test_every_evidence_has_a_final_verdict_with_a_sentence(evidence: Evidence) 
 
 
 @given(evidences)
-def test_nothing_is_called_completed_that_nobody_saw_complete(evidence: Evidence) -> None:
+def test_completed_needs_evidence(evidence: Evidence) -> None:
     if judge(evidence).state is JobState.COMPLETED:
         said_so = evidence.exit is not None and evidence.exit.exit_code == 0
         slurm_said_so = evidence.slurm is not None and evidence.slurm.state == "COMPLETED"
-        shut_down = evidence.cancel_requested and kind_of(evidence).ends_by_request
+        shut_down = evidence.cancel_requested and kind_of(evidence).is_service
         slurm_ended_it = evidence.slurm is not None and evidence.slurm.state == "CANCELLED"
         assert (
             said_so
@@ -308,7 +310,7 @@ def test_nothing_is_called_completed_that_nobody_saw_complete(evidence: Evidence
         "sh: line 2: exec: /opt/a b/python3: cannot execute: No such file or directory",
     ],
 )
-def test_a_cell_that_finds_no_python_says_so(runtime: str, line: str) -> None:
+def test_missing_python_is_named(runtime: str, line: str) -> None:
     code = 127
     verdict = judge(
         cell(
@@ -324,7 +326,7 @@ def test_a_cell_that_finds_no_python_says_so(runtime: str, line: str) -> None:
     assert ("--module" if runtime == "none" else "#!/bin/sh") in str(verdict.advice or "")
 
 
-def test_a_job_that_ran_out_of_memory_is_said_with_its_peak_where_that_was_measured() -> None:
+def test_out_of_memory_shows_a_measured_peak() -> None:
     why = judge(script(slurm=slurm("OUT_OF_MEMORY"))).why
     usage = Usage(peak_memory_mib=6041, memory_mib=6144)
     assert str(measured(why, usage)) == "Out of memory (peak 5.9 GiB of 6.0 GiB)."
@@ -335,7 +337,7 @@ def test_a_job_that_ran_out_of_memory_is_said_with_its_peak_where_that_was_measu
 
 LOSSES = (
     b'{"ranks": 0, "nodes": 3}\n{"joined": true}\n'
-    b'{"said": "On n3: Dask has ended on n3 (signal 9)."}\n'
+    b'{"said": "On n3: Dask ended on n3 (signal 9)."}\n'
     b'{"node": "n3", "was_lost": false, "time_s": 12.0}\n'
 )
 LOST = (
@@ -351,16 +353,14 @@ LOST = (
         (LOSSES, "The engine ended on n3 ({before})"),
     ],
 )
-def test_code_that_fails_keeps_its_error_and_a_lost_node_is_its_probable_cause(
-    progress: bytes, cause: str
-) -> None:
+def test_failed_code_keeps_its_error_beside_a_lost_node(progress: bytes, cause: str) -> None:
     ended = ExitFile(exit_code=1, time_s=20.0)
     told = cause.format(at=moment(15.0, 20.0), before=moment(12.0, 20.0))
     why = judge(cell(exit=ended, result=RAISED, progress=progress)).why
     assert str(why) == (
         f"The cell raised ValueError. {told}, which is the probable cause (inferred)."
     )
-    lost = structs.replace(RAISED, ename="EngineError", evalue="Dask has ended on n3.")
+    lost = structs.replace(RAISED, ename="EngineError", evalue="Dask ended on n3.")
     assert judge(cell(exit=ended, result=lost, progress=progress)).why == lost.evalue
     well = judge(cell(exit=OK_EXIT, result=OK, progress=progress))
     assert "probable" not in str(well.why)

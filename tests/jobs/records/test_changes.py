@@ -1,23 +1,21 @@
-"""What is new of jobs and connections: told once to everybody who holds a cursor."""
+"""Changes of jobs and connections, reported once for each cursor."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from jupyter_slurm.jobs.actions import Actions
 from jupyter_slurm.jobs.cluster.clusters import Clusters
-from jupyter_slurm.jobs.records.book import Book
 from jupyter_slurm.jobs.records.changes import changes
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Store
 from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from jupyter_slurm.wire import Changes, Connection, ConnectionState, JobState
 from tests.jobs.cluster.test_logins import ScriptedWay
-from tests.jobs.records.test_book import record
+from tests.jobs.records.test_registry import record
 from tests.ssh.profile import write_profile
 from tests.ssh.sshd import Sshd
 
@@ -26,13 +24,11 @@ A_MOMENT_S = 0.5
 
 
 class Told:
-    """Whoever asks again and again."""
+    """A caller that polls."""
 
-    def __init__(self, book: Book, clusters: Clusters, caller: str = "") -> None:
-        nobody: Any = None
-        self.actions = Actions(book, clusters, nobody)
+    def __init__(self, registry: JobRegistry, clusters: Clusters, caller: str = "") -> None:
         self.look: Callable[[float], Changes] = lambda wait_s: changes(
-            book, clusters, self.actions, self.cursor, wait_s, caller
+            registry, clusters, self.cursor, wait_s, caller
         )
         self.cursor = ""
 
@@ -44,7 +40,7 @@ class Told:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sshd: Sshd) -> Path:
-    """Of two clusters, one of them far."""
+    """Return the home of a user with two clusters, one over SSH."""
     config = tmp_path / "ssh_config"
     config.write_text(sshd.stanza("far"))
     monkeypatch.setenv(CONFIG_VARIABLE, str(config))
@@ -55,20 +51,20 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sshd: Sshd) -> Path:
 
 
 @pytest.fixture
-def book(home: Path) -> Book:
-    return Book(Store(home / "store"))
+def registry(home: Path) -> JobRegistry:
+    return JobRegistry(Store(home / "store"))
 
 
 @pytest.fixture
-def clusters(book: Book) -> Iterator[Clusters]:
-    clusters = Clusters(book)
+def clusters(registry: JobRegistry) -> Iterator[Clusters]:
+    clusters = Clusters(registry)
     yield clusters
     clusters.close()
 
 
 @pytest.fixture
-def told(book: Book, clusters: Clusters) -> Told:
-    return Told(book, clusters)
+def told(registry: JobRegistry, clusters: Clusters) -> Told:
+    return Told(registry, clusters)
 
 
 def of(told: Changes, cluster: str) -> Connection:
@@ -77,20 +73,22 @@ def of(told: Changes, cluster: str) -> Connection:
 
 
 # --- jobs ---
-def test_the_first_answer_is_the_whole_and_comes_at_once(told: Told, book: Book) -> None:
-    book.add(record("aaaaaaaa"))
+def test_first_answer_is_complete_and_immediate(told: Told, registry: JobRegistry) -> None:
+    registry.add(record("aaaaaaaa"))
     first = told.now(PATIENCE_S)
     assert (first.whole, [job.id for job in first.jobs]) == (True, ["aaaaaaaa"])
     assert [one.cluster for one in first.connections or ()] == ["far", "here"]
 
 
-def test_then_only_what_has_changed_or_was_forgotten(told: Told, book: Book) -> None:
+def test_later_answers_have_only_changed_and_forgotten_jobs(
+    told: Told, registry: JobRegistry
+) -> None:
     for job_id in ("aaaaaaaa", "bbbbbbbb", "cccccccc"):
-        book.add(record(job_id))
+        registry.add(record(job_id))
     told.now()
-    book.change("bbbbbbbb", state=JobState.RUNNING)
-    book.change("aaaaaaaa", reason="Priority")
-    book.remove("cccccccc")
+    registry.change("bbbbbbbb", state=JobState.RUNNING)
+    registry.change("aaaaaaaa", reason="Priority")
+    registry.remove("cccccccc")
     news = told.now(PATIENCE_S)
     assert [job.id for job in news.jobs] == ["bbbbbbbb", "aaaaaaaa"]
     assert (news.whole, news.gone, news.connections) == (False, ("cccccccc",), None)
@@ -98,20 +96,20 @@ def test_then_only_what_has_changed_or_was_forgotten(told: Told, book: Book) -> 
     assert (again.whole, again.jobs, again.gone, again.connections) == (False, (), (), None)
 
 
-def test_a_cursor_of_another_agent_is_the_beginning(
-    told: Told, book: Book, home: Path, clusters: Clusters
+def test_cursor_of_another_agent_starts_over(
+    told: Told, registry: JobRegistry, home: Path, clusters: Clusters
 ) -> None:
-    book.add(record())
+    registry.add(record())
     told.cursor = "junk"
     assert told.now(PATIENCE_S).whole
-    after_a_restart = Told(Book(Store(home / "store")), clusters)
+    after_a_restart = Told(JobRegistry(Store(home / "store")), clusters)
     after_a_restart.cursor = told.cursor
     news = after_a_restart.now(PATIENCE_S)
     assert (news.whole, [job.id for job in news.jobs]) == (True, ["aaaaaaaa"])
 
 
 # --- connections ---
-def test_a_connection_that_opens_or_closes_is_news(
+def test_opened_and_closed_connections_are_changes(
     told: Told, clusters: Clusters, sshd: Sshd
 ) -> None:
     first = told.now()
@@ -130,13 +128,13 @@ def test_a_connection_that_opens_or_closes_is_news(
         assert news.jobs == ()
 
 
-def test_a_question_is_shown_to_whom_it_is_put(
-    book: Book, clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+def test_question_is_shown_only_to_its_caller(
+    registry: JobRegistry, clusters: Clusters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     login = clusters.logins.of("far", ScriptedWay("Password: "))
     monkeypatch.setattr(clusters, "login", lambda known: login if known.name == "far" else None)
     clusters.named("far")
-    mine, others = Told(book, clusters, "me"), Told(book, clusters, "somebody else")
+    mine, others = Told(registry, clusters, "me"), Told(registry, clusters, "somebody else")
     mine.now()
     others.now()
     with ThreadPoolExecutor(1) as pool:
@@ -156,9 +154,7 @@ def test_a_question_is_shown_to_whom_it_is_put(
     assert of(news, "far").question is None
 
 
-def test_a_new_cluster_is_news_and_so_is_a_profile_that_cannot_be_read(
-    told: Told, home: Path
-) -> None:
+def test_new_cluster_and_unreadable_profile_are_changes(told: Told, home: Path) -> None:
     told.now()
     write_profile(home / "config", "another", {})
     news = told.now()
@@ -174,7 +170,7 @@ def test_a_new_cluster_is_news_and_so_is_a_profile_that_cannot_be_read(
     assert [one.cluster for one in told.now().connections or ()] == ["far", "here"]
 
 
-def test_looking_opens_no_connection(told: Told) -> None:
+def test_polling_opens_no_connection(told: Told) -> None:
     told.now()
     told.now(A_MOMENT_S)
     told.cursor = ""

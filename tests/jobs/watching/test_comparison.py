@@ -1,4 +1,4 @@
-"""What listings of the queue make of many jobs: little work, where little has happened."""
+"""Comparing listings of the queue with the records of many jobs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any, cast
 import pytest
 
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
-from jupyter_slurm.jobs.records.book import Book
+from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, Store
 from jupyter_slurm.jobs.watching.comparison import Comparison
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.wire import Job, JobState, Usage
 from tests.jobs.crowd import listed
-from tests.jobs.records.test_book import record
+from tests.jobs.records.test_registry import record
 
 MANY = 60
 
 
 class Notes:
-    """Who watches, and what came to be known."""
+    """A watcher that records settled jobs."""
 
     def __init__(self) -> None:
         self.settled: list[str] = []
@@ -40,20 +40,20 @@ class Notes:
 
 
 class Compared:
-    """A Book of many jobs that wait or run, and what listings make of them."""
+    """A JobRegistry of many live jobs, and its Comparison."""
 
     def __init__(self, folder: Path) -> None:
-        self.book = Book(Store(folder))
+        self.registry = JobRegistry(Store(folder))
         for number in range(MANY):
             fields: dict[str, Any] = {"usage": Usage(cpus=1), "submitted_s": 1.0}
-            self.book.add(record(f"job{number:05}", slurm_id=str(1_000_000 + number), **fields))
+            self.registry.add(record(f"job{number:05}", slurm_id=str(1_000_000 + number), **fields))
         self.profile = SimpleNamespace(lost_after_s=0.0)
         cluster = cast("SlurmCluster", SimpleNamespace(name="c", profile=self.profile))
         self.notes = Notes()
-        self.comparison = Comparison(self.book, cluster, self.notes)
+        self.comparison = Comparison(self.registry, cluster, self.notes)
 
     def compare(self, output: bytes) -> None:
-        jobs = [one.job for one in self.book.live("c")]
+        jobs = [one.job for one in self.registry.live("c")]
         self.comparison.compare(jobs, squeue.parse(output), time.time())
 
 
@@ -62,27 +62,27 @@ def compared(tmp_path: Path) -> Compared:
     return Compared(tmp_path)
 
 
-def test_a_listing_in_which_only_time_has_passed_changes_and_saves_nothing(
+def test_listing_with_only_new_times_changes_and_saves_nothing(
     compared: Compared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared.compare(listed(MANY))
-    states = [one.job.state for one in compared.book.live("c")]
+    states = [one.job.state for one in compared.registry.live("c")]
     assert states.count(JobState.RUNNING) == states.count(JobState.PENDING) == MANY // 2
     saved: list[Record] = []
-    before = compared.book.revision
-    monkeypatch.setattr(compared.book.store, "save", saved.append)
+    before = compared.registry.revision
+    monkeypatch.setattr(compared.registry.store, "save", saved.append)
     compared.compare(listed(MANY, seconds_later=30))
-    assert (compared.book.revision, saved, compared.notes.settled) == (before, [], [])
+    assert (compared.registry.revision, saved, compared.notes.settled) == (before, [], [])
 
 
-def test_one_that_was_renamed_in_a_terminal_has_its_new_name(compared: Compared) -> None:
+def test_job_renamed_by_scontrol_has_its_new_name(compared: Compared) -> None:
     compared.compare(listed(MANY).replace("train-1-ä".encode(), b"job00001.job00001"))
-    assert compared.book.job("job00001").name == "job00001", "our id is no part of it"
+    assert compared.registry.job("job00001").name == "job00001", "our id is no part of it"
     compared.compare(listed(MANY))
-    assert compared.book.job("job00001").name == "train-1-ä"
+    assert compared.registry.job("job00001").name == "train-1-ä"
 
 
-def test_one_that_is_listed_no_more_is_settled_in_the_end(compared: Compared) -> None:
+def test_unlisted_job_is_settled(compared: Compared) -> None:
     compared.compare(listed(MANY))
     compared.compare(listed(MANY - 1))
     assert compared.notes.settled == [f"job{MANY - 1:05}"]
@@ -101,10 +101,10 @@ def test_one_that_is_listed_no_more_is_settled_in_the_end(compared: Compared) ->
         ({"1": "PENDING", "2": "PENDING"}, "Priority", JobState.PENDING),
     ],
 )
-def test_array_runs_from_its_first_task_to_its_last_unless_the_rest_is_held(
+def test_array_is_running_until_the_last_task_unless_the_rest_is_held(
     compared: Compared, tasks: dict[str, str], reason: str, state: JobState
 ) -> None:
-    job = compared.book.job("job00001")
+    job = compared.registry.job("job00001")
     [row] = [one for one in squeue.parse(listed(2)) if one.slurm_id == job.slurm_id]
     rows = [
         row._replace(
@@ -116,9 +116,9 @@ def test_array_runs_from_its_first_task_to_its_last_unless_the_rest_is_held(
         )
         for task, told in tasks.items()
     ]
-    compared.book.change(job.id, state=JobState.RUNNING, started_s=1.0)
-    compared.comparison.compare([compared.book.job(job.id)], rows, time.time())
-    now = compared.book.job(job.id)
+    compared.registry.change(job.id, state=JobState.RUNNING, started_s=1.0)
+    compared.comparison.compare([compared.registry.job(job.id)], rows, time.time())
+    now = compared.registry.job(job.id)
     assert (now.state, now.started_s) == (state, 1.0)
     if "RUNNING" not in tasks.values():
         assert now.reason in (reason, None)

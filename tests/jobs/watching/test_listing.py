@@ -1,25 +1,22 @@
-"""What of a queue is new since a cursor; the rows are squeue's, the one who asks is the test."""
+"""Changes of a queue since a cursor."""
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.jobs.records.store import Record
-from jupyter_slurm.jobs.watching.listing import ClusterQueue, Table
+from jupyter_slurm.jobs.records.registry import JobRegistry
+from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.jobs.watching.listing import ClusterQueue, Table, rows_of
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.fields import FIELD_END, RECORD_END
-from jupyter_slurm.wire import JobKind, JobState, Problem, QueueChanges
+from jupyter_slurm.wire import JobKind, JobState, ListedJob, Problem
 from tests.jobs.crowd import listed
 from tests.specs import known
-from tests.ssh.waiting import wait_until
 
-PATIENCE_S = 60.0
 POLL_S = 600.0
-"""Nobody but the test asks."""
+"""An interval without polls."""
 SILENT = Problem(code="controller", message="It does not answer.", transient=True)
 OURS = Record(
     job=known(id="abcdefgh", kind=JobKind.SCRIPT, state=JobState.PENDING, gpus=3),
@@ -29,7 +26,7 @@ TOKEN = "jslurm:abcdefgh"
 
 
 def rows(*texts: dict[str, str]) -> list[squeue.RawRow]:
-    """Of a queue of as many jobs, with these fields of each as given."""
+    """Return raw rows with these fields."""
     names = tuple(squeue._FIELDS)
     printed = ""
     for record, changes in zip(listed(len(texts)).decode().split(RECORD_END), texts, strict=False):
@@ -43,25 +40,32 @@ def numbered(*ids: str, **fields: str) -> list[squeue.RawRow]:
 
 
 class Told:
-    """A Table, and what has come of it since one last looked."""
+    """A Table, and its changes by each listing."""
 
-    def __init__(self) -> None:
-        self.table = Table()
+    def __init__(self, user: str | None = None) -> None:
+        self.table = Table("here")
         self.revision = 0
+        self.user = user
 
     def by(
         self, found: list[squeue.RawRow], ours: dict[str, list[Record]] | None = None
     ) -> tuple[list[str], list[str]]:
-        """The ids that are new or changed by this listing, and those that are gone."""
-        changed = self.table.update(found, ours or {}, self.revision + 1)
-        _, entries, gone = self.table.since(self.revision)
-        assert changed == bool(entries or gone)
+        """Return the Slurm IDs of new or changed rows of this listing, and of gone ones."""
+        difference = self.table.compare(found, ours or {}, self.user)
+        self.table.put(difference, self.revision + 1)
+        _, changed, gone = self.table.since(self.revision)
         self.revision += 1
-        return sorted(entry.slurm_id for entry in entries), sorted(gone)
+        return (
+            sorted(row.slurm_id or "" for row in changed),
+            sorted(key.removeprefix("here ") for key in gone),
+        )
+
+    def rows(self) -> dict[str, ListedJob]:
+        return {row.slurm_id or "": row for row in self.table.since(None).values}
 
 
-# --- what is a change ---
-def test_what_is_new_has_changed_or_is_gone_is_told_once() -> None:
+# --- changes ---
+def test_new_changed_and_gone_rows_are_reported_once() -> None:
     told = Told()
     assert told.by(numbered("1", "2", "3")) == (["1", "2", "3"], [])
     assert told.by(numbered("1", "2", "3")) == ([], [])
@@ -71,173 +75,181 @@ def test_what_is_new_has_changed_or_is_gone_is_told_once() -> None:
     assert told.by([]) == ([], ["1", "2"])
 
 
-def test_a_job_that_has_ended_is_gone_though_slurm_still_lists_it() -> None:
+def test_passing_time_is_not_a_change() -> None:
     told = Told()
+    assert told.by(squeue.split(listed(2))) == (["1000000", "1000001"], [])
+    assert told.by(squeue.split(listed(2, seconds_later=30))) == ([], [])
+
+
+def test_ended_job_of_another_user_is_gone() -> None:
+    told = Told("me")
     told.by(numbered("1", "2"))
     assert told.by([*numbered("1"), *numbered("2", state="COMPLETED")]) == ([], ["2"])
     assert told.by([*numbered("1"), *numbered("2", state="COMPLETED")]) == ([], [])
 
 
-def test_a_held_job_says_whether_i_hold_it_or_somebody_else_does() -> None:
+def test_own_ended_job_stays_when_slurm_forgets_the_job() -> None:
+    told = Told()
+    runs, other = numbered("1", "2")
+    told.by([runs, other])
+    [over] = numbered("1", state="CANCELLED", end="1700000000")
+    assert told.by([over, other]) == (["1"], [])
+    assert told.by([other]) == ([], [])
+    ended = told.rows()["1"]
+    assert (ended.state, ended.ended_s) == ("CANCELLED", 1700000000.0)
+    job = known(id="abcdefgh", slurm_id="1", submitted_s=ended.submitted_s)
+    assert told.by([other], {"1": [Record(job=job, spec=None)]}) == ([], ["1"])
+
+
+def test_held_job_shows_whose_hold_applies() -> None:
     held = {"state": "PENDING", "reason": "JobHeldUser"}
-    everyones = Table()
-    listed = [*numbered("1", user="me", **held), *numbered("2", user="ada", **held)]
-    everyones.update(listed, {}, 1, "me")
-    told = {entry.slurm_id: str(entry.why) for entry in everyones.since(None).values}
+    everyones = Told("me")
+    everyones.by([*numbered("1", user="me", **held), *numbered("2", user="ada", **held)])
+    told = {slurm_id: row.why for slurm_id, row in everyones.rows().items()}
     assert told == {"1": "On hold (by you).", "2": "On hold (by its owner)."}
 
 
-def test_a_job_of_mine_that_has_ended_is_told_once_and_kept_when_slurm_forgets_it() -> None:
-    told = Told()
-    told.by(numbered("1", "2", "3", comment=TOKEN), {"3": [OURS]})
-    over = numbered("1", "2", "3", comment=TOKEN, state="CANCELLED", end="1700000000")
-    told.by(over, {"3": [OURS]})
-    ended = told.table.ended_since(1)
-    assert [(one.slurm_id, one.state, one.ended_s) for one in ended] == [
-        ("1", "CANCELLED", 1700000000.0),
-        ("2", "CANCELLED", 1700000000.0),
-    ]
-    told.by([])
-    assert told.table.ended_since(2) == ()
-    assert told.table.ended_since(0) == ended
-    everyones = Table()
-    everyones.update(over, {}, 1, "somebody")
-    assert everyones.ended_since(0) == ()
-
-
-def test_time_that_passes_is_no_change_and_is_told_with_the_next() -> None:
-    table = Table()
-    assert table.update(squeue.split(listed(2)), {}, 1)
-    assert not table.update(squeue.split(listed(2, seconds_later=30)), {}, 2)
-    elapsed_s = {entry.slurm_id: entry.elapsed_s for entry in table.since(0).values}
-    assert elapsed_s == {"1000000": 630.0, "1000001": 0.0}
-
-
-def test_what_becomes_ours_is_a_change_and_so_is_what_was_forgotten() -> None:
+def test_job_with_a_record_has_no_second_row() -> None:
     told = Told()
     told.by(numbered("1", "2", comment=TOKEN))
-    assert told.by(numbered("1", "2", comment=TOKEN), {"1": [OURS]}) == (["1"], [])
+    assert told.by(numbered("1", "2", comment=TOKEN), {"1": [OURS]}) == ([], ["1"])
     assert told.by(numbered("1", "2", comment=TOKEN), {"1": [OURS]}) == ([], [])
-    ids = {entry.slurm_id: entry.id for entry in told.table.since(0).values}
-    assert ids == {"1": "abcdefgh", "2": None}
     assert told.by(numbered("1", "2", comment=TOKEN)) == (["1"], [])
-    assert told.by(numbered("1", "2"), {"1": [OURS]}) == (["1", "2"], []), "no token, not ours"
-    assert {entry.id for entry in told.table.since(0).values} == {None}
+    assert told.by(numbered("1", "2"), {"1": [OURS]}) == ([], []), "no token, not ours"
 
 
-def test_the_tasks_of_an_array_of_ours_are_ours() -> None:
-    table = Table()
+def test_a_job_that_is_being_submitted_has_no_second_row() -> None:
+    told = Told()
+    submitting = Record(
+        job=known(id="abcdefgh", kind=JobKind.SCRIPT, state=JobState.SUBMITTING), spec=None
+    )
+    assert told.by(numbered("1", "2", comment=TOKEN), {"": [submitting]}) == ([], [])
+    assert told.by(numbered("1", comment=TOKEN), {"1": [OURS]}) == ([], [])
+
+
+def test_tasks_of_our_array_have_its_id() -> None:
+    told = Told()
     waiting = {"slurm_id": "7_[1-9%2]", "raw_id": "7", "array_job_id": "7", "array_task_id": "1-9"}
-    waiting["comment"] = TOKEN
-    table.update(rows(waiting), {"7": [OURS]}, 1)
-    [entry] = table.since(0).values
-    assert (entry.slurm_id, entry.array_id, entry.id) == ("7_[1-9%2]", "7", "abcdefgh")
+    waiting |= {"comment": TOKEN, "name": "fit.abcdefgh"}
+    told.by(rows(waiting), {"7": [OURS]})
+    [row] = told.rows().values()
+    assert (row.slurm_id, row.id, row.array, row.name) == (
+        "7_[1-9%2]",
+        "abcdefgh",
+        "abcdefgh",
+        "fit",
+    )
 
 
-def test_an_entry_has_what_squeue_says() -> None:
-    table = Table()
+def task(index: str, state: str, **fields: str) -> dict[str, str]:
+    slurm_id = f"7_[{index}]" if "-" in index else f"7_{index}"
+    ids = {"slurm_id": slurm_id, "array_job_id": "7", "array_task_id": index}
+    return {"raw_id": "7", "state": state, **ids, **fields}
+
+
+def test_array_of_another_user_is_one_row_with_tasks() -> None:
+    told = Told("me")
+    listed = rows(task("1", "RUNNING"), task("2", "COMPLETED"), task("3-5", "PENDING"))
+    assert told.by(listed) == (["7", "7_1", "7_[3-5]"], [])
+    whole = told.rows()["7"]
+    assert whole.tasks == {"COMPLETED": "2", "PENDING": "3-5", "RUNNING": "1"}
+    assert (whole.state, whole.gpus, whole.array) == ("RUNNING", 8, None)
+    assert told.rows()["7_1"].array == whole.key
+    listed = rows(task("1", "FAILED"), task("3-5", "PENDING", reason="JobArrayTaskLimit"))
+    assert told.by(listed) == (["7", "7_[3-5]"], ["7_1"])
+    whole = told.rows()["7"]
+    assert whole.tasks == {"COMPLETED": "2", "FAILED": "1", "PENDING": "3-5"}
+    assert whole.state == "RUNNING", "it is between two of its tasks"
+    assert told.by([]) == ([], ["7", "7_[3-5]"])
+
+
+def test_own_ended_array_is_one_row() -> None:
+    told = Told()
+    told.by(rows(task("1", "RUNNING"), task("2", "RUNNING")))
+    ends = {"end": "1700000000"}
+    told.by(rows(task("1", "FAILED", **ends), task("2", "COMPLETED", **ends)))
+    [whole] = told.rows().values()
+    assert (whole.slurm_id, whole.state, whole.ended_s) == ("7", "FAILED", 1_700_000_000.0)
+    assert whole.tasks == {"COMPLETED": "2", "FAILED": "1"}
+
+
+def test_row_has_the_fields_of_squeue() -> None:
+    told = Told()
     fields = {"state": "PENDING", "reason": "Resources", "name": "<b>ü", "start": "1795300000"}
-    table.update(rows({"slurm_id": "5", **fields}), {}, 1)
-    [entry] = table.since(0).values
-    assert (entry.account, entry.qos, entry.priority) == ("project0", "normal", 4_294_000_000)
-    assert (entry.name, entry.reason, entry.node_count, entry.gpus) == ("<b>ü", "Resources", 1, 4)
-    assert entry.why
-    assert (entry.started_s, entry.start_estimate_s) == (None, 1_795_300_000.0)
+    told.by(rows({"slurm_id": "5", **fields}))
+    [row] = told.rows().values()
+    assert (row.account, row.qos, row.priority) == ("project0", "normal", 4_294_000_000)
+    assert (row.name, row.reason, row.node_count, row.gpus) == ("<b>ü", "Resources", 1, 4)
+    assert row.why
+    assert (row.started_s, row.start_estimate_s) == (None, 1_795_300_000.0)
 
 
-# --- who looks ---
+def test_complete_queue_has_one_row_per_job() -> None:
+    found = [*numbered("1", "2", comment=TOKEN, user="me"), *rows(task("1", "RUNNING", user="ana"))]
+    told = rows_of(found, {"1": [OURS]}, "me", "here")
+    assert [(row.id, row.slurm_id, row.user) for row in told] == [
+        ("abcdefgh", OURS.job.slurm_id, "me"),
+        (None, "2", "me"),
+        (None, "7", "ana"),
+    ]
+
+
+# --- viewers ---
 class Desk:
-    """A queue, and a thread for each that waits for its changes."""
+    """A queue, and its recorded starts."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         self.begun: list[bool] = []
-        self.over = threading.Event()
-        self.listing = ClusterQueue("here", POLL_S, self.begun.append, self.over.is_set)
-        self.pool = ThreadPoolExecutor(20)
-
-    def look(self, cursor: str = "", *, everyone: bool = False) -> Future[QueueChanges]:
-        return self.pool.submit(self.listing.changes, cursor, PATIENCE_S, everyone)
+        self.registry = JobRegistry(Store(folder))
+        self.queue = ClusterQueue(self.registry, "here", POLL_S, self.begun.append)
 
     def found(self, *ids: str) -> None:
-        self.listing.answered(numbered(*ids), "user0", {}, {}, everyone=False)
+        self.queue.answered(numbered(*ids), "user0", {}, everyone=False)
 
 
 @pytest.fixture
-def desk() -> Any:
-    desk = Desk()
-    yield desk
-    desk.over.set()
-    desk.listing.wake()
-    desk.pool.shutdown()
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
 
 
-def ids(told: QueueChanges) -> list[str]:
-    return sorted(entry.slurm_id for entry in told.entries)
-
-
-def test_who_looks_first_waits_for_the_first_answer(desk: Desk) -> None:
-    waiting = desk.look()
-    wait_until(lambda: desk.begun == [True])
-    desk.found("1", "2")
-    told = waiting.result()
-    assert (told.whole, ids(told), told.gone, told.problem) == (True, ["1", "2"], (), None)
-    assert told.asked_s is not None
-
-
-def test_who_does_not_want_to_wait_is_told_that_nothing_is_known(desk: Desk) -> None:
-    told = desk.listing.changes("", 0.0, everyone=False)
-    assert (told.whole, told.entries, told.asked_s) == (True, (), None)
+def test_first_viewer_starts_a_listing_that_later_ones_share(desk: Desk) -> None:
+    assert not desk.queue.has_viewers
+    with desk.queue.mine.view(), desk.queue.mine.view():
+        assert desk.begun == [True]
+        assert (desk.queue.has_viewers, desk.queue.everyone.has_viewers) == (True, False)
+    assert desk.queue.has_viewers, "it may look again in a moment"
     desk.found("1")
-    assert ids(desk.listing.changes(told.cursor, 0.0, everyone=False)) == ["1"]
+    with desk.queue.mine.view(), desk.queue.everyone.view():
+        assert desk.begun == [True, True], "everyone's queue was never listed"
 
 
-def test_everyone_and_mine_are_two_looks_at_one_listing(desk: Desk) -> None:
-    mine, everyone = desk.look(), desk.look(everyone=True)
-    wait_until(lambda: desk.listing.everyone_looked_at and len(desk.begun) == 2)
+def test_everyone_and_mine_are_two_views_of_one_listing(desk: Desk) -> None:
     found = [*numbered("1", user="user0"), *numbered("2", user="ana")]
-    desk.listing.answered(found, "user0", {}, {}, everyone=True)
-    assert ids(mine.result()) == ["1"]
-    assert ids(everyone.result()) == ["1", "2"]
-    other = desk.listing.changes(mine.result().cursor, 0.0, everyone=True)
-    assert (other.whole, ids(other)) == (True, ["1", "2"])
+    desk.queue.answered(found, "user0", {}, everyone=True)
+    mine, everyone = desk.queue.mine.table.since(None), desk.queue.everyone.table.since(None)
+    assert [row.slurm_id for row in mine.values] == ["1"]
+    assert [(row.slurm_id, row.mine) for row in everyone.values] == [("1", True), ("2", False)]
 
 
-def test_a_problem_is_news_and_so_is_its_end(desk: Desk) -> None:
+def test_problem_and_recovery_each_change_the_status_once(desk: Desk) -> None:
     desk.found("1")
-    told = desk.listing.changes("", 0.0, everyone=False)
-    waiting = desk.look(told.cursor)
-    desk.listing.failed(SILENT)
-    silent = waiting.result()
-    assert (silent.whole, silent.entries, silent.problem) == (False, (), SILENT)
-    assert silent.asked_s == told.asked_s
-    waiting = desk.look(silent.cursor)
-    desk.listing.failed(SILENT)  # nothing new
+    listing = desk.queue.mine
+    count, asked_s = listing.change_count, listing.status().asked_s
+    desk.queue.failed(SILENT)
+    desk.queue.failed(SILENT)
+    assert (listing.status().problem, listing.change_count) == (SILENT, count + 1)
+    assert listing.status().asked_s == asked_s
     desk.found("1")
-    assert (waiting.result().entries, waiting.result().problem) == ((), None)
+    assert (listing.status().problem, listing.change_count) == (None, count + 2)
 
 
-def test_a_cursor_of_another_listing_is_the_beginning(desk: Desk) -> None:
+def test_listing_after_a_restart_is_sent_completely(desk: Desk) -> None:
     desk.found("1")
-    for cursor in (Desk().listing.changes("", 0.0, everyone=False).cursor, "junk", "a.b.c", "."):
-        assert desk.listing.changes(cursor, 0.0, everyone=False).whole
-
-
-def test_the_end_of_the_agent_ends_every_look(desk: Desk) -> None:
-    waiting = desk.look()
-    wait_until(lambda: bool(desk.begun))
-    desk.over.set()
-    desk.listing.wake()
-    assert waiting.result().entries == ()
-    assert desk.look().result().entries == ()
-
-
-def test_a_new_load_of_gpus_changes_our_rows_alone_and_the_same_load_changes_none() -> None:
-    table = Table()
-    table.update(numbered("1", "2", comment=TOKEN), {"1": [OURS]}, 1)
-    entries = {one.slurm_id: one for one in table.since(None).values}
-    assert (entries["1"].id, entries["2"].id) == ("abcdefgh", None)
-    assert table.put_loads({"1": 0.5, "2": 0.5, "gone": 0.5}, 2)
-    assert [(one.slurm_id, one.gpu_load) for one in table.since(1).values] == [("1", 0.5)]
-    assert not table.put_loads({"1": 0.5}, 3)
-    assert table.put_loads({}, 4)
-    assert [one.gpu_load for one in table.since(3).values] == [None]
+    known = desk.registry.revision
+    again = ClusterQueue(desk.registry, "here", POLL_S, desk.begun.append)
+    desk.registry.observe("nosuch", gpu_load=1.0)
+    with desk.registry.lock():
+        desk.registry.next_revision()
+    later = ClusterQueue(desk.registry, "here", POLL_S, desk.begun.append)
+    assert not again.mine.table.since(known).whole
+    assert later.mine.table.since(known).whole

@@ -1,4 +1,4 @@
-"""Those who look at a real cluster's queue and nodes: how often Slurm is asked, what they see."""
+"""Viewers of a real cluster's queue and nodes: their data, and the rate of Slurm commands."""
 
 from __future__ import annotations
 
@@ -8,10 +8,20 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jupyter_slurm.wire import JobKind, JobState, Node, NodeChanges, QueueChanges, QueueEntry
+from jupyter_slurm.wire import (
+    Changes,
+    JobKind,
+    JobState,
+    ListedJob,
+    Node,
+    NodeChanges,
+    QueueStatus,
+    Row,
+)
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import QUICK, Site, spec
 from tests.ssh.profile import SshSlurm
@@ -25,47 +35,47 @@ MakeSite = Callable[..., Site]
 
 
 def sleeper(site: Site) -> str:
-    """The id of a job that runs until it is cancelled."""
+    """Return the ID of a job that runs until it is cancelled."""
     asked = spec("#!/bin/sh\nexec sleep 600", kind=JobKind.PROGRAM)
     return site.service.submit(asked).id
 
 
 def times_run(site: Site, program: str = "squeue") -> int:
-    """How often it was run over there."""
+    """Return the number of runs on the cluster."""
     return site.service.status().commands.get(f"{site.cluster.name} {program}", 0)
 
 
-def seen(site: Site, true: Callable[[dict[str, QueueEntry]], bool]) -> dict[str, QueueEntry]:
-    """The queue by our ids, once it is so; followed as a page does."""
-    entries: dict[str, QueueEntry] = {}
+def look(site: Site, cursor: str = "", wait_s: float = 0.0, *, everyone: bool = False) -> Changes:
+    return site.service.changes(cursor, wait_s, "", (site.cluster.name,), everyone)
+
+
+def seen(site: Site, true: Callable[[list[Row]], bool], *, everyone: bool = False) -> list[Row]:
+    """Follow the queue as a page does, and return the rows once `true` accepts them."""
+    rows: dict[str, Row] = {}
     cursor, give_up_s = "", time.monotonic() + PATIENCE_S
     while True:
-        told = site.service.queue_changes(None, cursor, PATIENCE_S)
-        entries = _followed({} if told.whole else entries, told)
-        by_id = {entry.id: entry for entry in entries.values() if entry.id is not None}
-        if true(by_id):
-            return by_id
+        told = look(site, cursor, PATIENCE_S, everyone=everyone)
+        rows = {key: row for key, row in rows.items() if key not in told.gone}
+        rows |= {job.id: job for job in told.jobs} | {row.key: row for row in told.listed}
+        found = [*rows.values()]
+        if true(found):
+            return found
         assert time.monotonic() < give_up_s, told
         cursor = told.cursor
 
 
-def _followed(entries: dict[str, QueueEntry], told: QueueChanges) -> dict[str, QueueEntry]:
-    left = {name: entry for name, entry in entries.items() if name not in told.gone}
-    return left | {entry.slurm_id: entry for entry in told.entries}
-
-
 @contextmanager
 def lookers(site: Site, count: int) -> Iterator[None]:
-    """So many look at the queue, every other one at everyone's."""
+    """Run `count` viewers of the queue, half of them of all users' jobs."""
     over = threading.Event()
 
-    def look(everyone: bool) -> None:
+    def follow(everyone: bool) -> None:
         cursor = ""
         while not over.is_set():
-            cursor = site.service.queue_changes(None, cursor, POLL_S, everyone).cursor
+            cursor = look(site, cursor, POLL_S, everyone=everyone).cursor
 
     with ThreadPoolExecutor(count) as pool:
-        looks = [pool.submit(look, number % 2 == 1) for number in range(count)]
+        looks = [pool.submit(follow, number % 2 == 1) for number in range(count)]
         try:
             yield
         finally:
@@ -74,20 +84,20 @@ def lookers(site: Site, count: int) -> Iterator[None]:
             one.result()
 
 
-# --- how often Slurm is asked ---
-def test_squeue_is_run_once_an_interval_however_many_look(site: Site) -> None:
+# --- the rate of Slurm commands ---
+def test_squeue_runs_once_per_interval_for_any_number_of_viewers(site: Site) -> None:
     job_id = sleeper(site)
     with lookers(site, 20):
         began_s, before = time.monotonic(), times_run(site)
         wait_until(lambda: times_run(site) - before >= 8, PATIENCE_S)
         run, passed_s = times_run(site) - before, time.monotonic() - began_s
-    # More at most: one under way, and for the first who looks at all, and at everyone's.
+    # At most three more: one in progress, and the first of each view.
     assert run <= passed_s / POLL_S + 3
     site.service.cancel(job_id)
 
 
-def test_nobody_who_looks_and_no_job_is_no_squeue_and_no_sinfo(site: Site) -> None:
-    site.service.queue_changes(wait_s=PATIENCE_S)
+def test_squeue_and_sinfo_stop_without_viewers_and_jobs(site: Site) -> None:
+    look(site, look(site).cursor, PATIENCE_S)
     site.service.node_changes(wait_s=PATIENCE_S)
     cursor = site.service.changes().cursor
 
@@ -101,20 +111,33 @@ def test_nobody_who_looks_and_no_job_is_no_squeue_and_no_sinfo(site: Site) -> No
     wait_until(quiet, PATIENCE_S)
 
 
-def test_an_array_that_waits_is_one_row(site: Site) -> None:
+def named(rows: list[Row], slurm_id: str | None) -> list[Row]:
+    """Return the rows of a job and of its tasks."""
+    return [row for row in rows if (row.slurm_id or "").partition("_")[0] == slurm_id]
+
+
+def test_our_array_is_one_row_with_tasks(site: Site) -> None:
     options = {"array": "1-5", "hold": ""}
     job = site.service.submit(spec("#!/bin/sh\n", kind=JobKind.SCRIPT, options=options))
-    row = seen(site, lambda queue: job.id in queue)[job.id]
-    assert (row.slurm_id, row.array_id) == (f"{job.slurm_id}_[1-5]", job.slurm_id)
-    assert row.reason == "JobHeldUser"
-    assert row.why == "On hold (by you)."
-    wait_until(lambda: site.service.job(job.id).why is not None, PATIENCE_S)
-    assert str(site.service.job(job.id).why) == "On hold (by you)."
+    held = ["JobHeldUser"] * 2
+    rows = seen(site, lambda rows: [row.reason for row in named(rows, job.slurm_id)] == held)
+    array, waiting = named(rows, job.slurm_id)
+    assert (array.id, array.tasks) == (job.id, {"PENDING": "1-5"})
+    assert array.why == "On hold (by you)."
+    assert (waiting.slurm_id, waiting.id) == (f"{job.slurm_id}_[1-5]", job.id)
     site.service.cancel(job.id)
     assert site.wait(job.id).state is JobState.CANCELLED
 
 
-def test_a_look_does_not_log_in_and_waits_for_who_does(
+def test_job_submitted_elsewhere_is_one_row(site: Site) -> None:
+    theirs = site.cluster.submit("--hold", "--output=/dev/null", stdin="#!/bin/sh\n")
+    [row] = named(seen(site, lambda rows: bool(named(rows, theirs))), theirs)
+    assert isinstance(row, ListedJob)
+    assert (row.id, row.mine) == (None, True)
+    assert site.service.control_jobs("cancel", [], [theirs], row.cluster) == []
+
+
+def test_viewing_the_queue_does_not_log_in(
     slurm_cluster: SlurmCluster,
     ssh_slurm: SshSlurm,
     tmp_path: Path,
@@ -122,40 +145,47 @@ def test_a_look_does_not_log_in_and_waits_for_who_does(
 ) -> None:
     site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=ssh_slurm.sshd)
     service = site.service
-    told = service.queue_changes(wait_s=PATIENCE_S)
-    nodes = service.node_changes(wait_s=PATIENCE_S)
+
+    def queue(cursor: str) -> tuple[str, QueueStatus]:
+        told = look(site, cursor, PATIENCE_S)
+        return told.cursor, told.queues[0]
+
+    def nodes(cursor: str) -> tuple[str, NodeChanges]:
+        told = service.node_changes(None, cursor, PATIENCE_S)
+        return told.cursor, told
+
+    _until(queue, lambda told: told.asked_s is not None)
+    _until(nodes, lambda told: told.asked_s is not None)
     service.disconnect()
-    closed = service.queue_changes(None, told.cursor, PATIENCE_S)
-    while not _needs_login(closed):  # one had been under way
-        closed = service.queue_changes(None, closed.cursor, PATIENCE_S)
-    while not _needs_login(nodes):
-        nodes = service.node_changes(None, nodes.cursor, PATIENCE_S)
+    _until(queue, _needs_login)
+    _until(nodes, _needs_login)
     with ThreadPoolExecutor(2) as pool:
-        queue = pool.submit(_until_logged_in, service.queue_changes, closed)
-        there = pool.submit(_until_logged_in, service.node_changes, nodes)
+        there = [
+            pool.submit(_until, queue, lambda told: told.problem is None),
+            pool.submit(_until, nodes, lambda told: told.problem is None),
+        ]
         service.connect(wait_s=PATIENCE_S)
-        queue.result()
-        there.result()
+        for one in there:
+            one.result()
     service.close()
 
 
-def _until_logged_in(
-    look: Callable[[None, str, float], QueueChanges | NodeChanges], told: QueueChanges | NodeChanges
-) -> None:
-    """As a page looks on: what is old is told again when it was asked for in vain once more."""
-    give_up_s = time.monotonic() + PATIENCE_S
-    while told.problem is not None:
-        assert _needs_login(told)
+def _until(look: Callable[[str], tuple[str, Any]], true: Callable[[Any], bool]) -> None:
+    """Poll as a page does until `true` accepts the result."""
+    cursor, give_up_s = "", time.monotonic() + PATIENCE_S
+    while True:
+        cursor, told = look(cursor)
+        if true(told):
+            return
         assert time.monotonic() < give_up_s, told
-        told = look(None, told.cursor, PATIENCE_S)
 
 
-def _needs_login(told: QueueChanges | NodeChanges) -> bool:
+def _needs_login(told: QueueStatus | NodeChanges) -> bool:
     return told.problem is not None and told.problem.code == "login-needed"
 
 
 # --- nodes ---
-def test_nodes_and_partitions_are_told_whole_whenever_one_changes(private_site: MakeSite) -> None:
+def test_nodes_and_partitions_are_sent_completely_after_a_change(private_site: MakeSite) -> None:
     site = private_site(nodes=2)
     told = site.service.node_changes(wait_s=PATIENCE_S)
     assert sorted(node.name for node in told.nodes) == ["n1", "n2"]

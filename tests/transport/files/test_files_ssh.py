@@ -67,9 +67,7 @@ def tree(folder: Path) -> dict[bytes, object]:
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_folder_goes_there_and_comes_back_as_it_was(
-    far: SshTransport, source: Path, tmp_path: Path
-) -> None:
+def test_folder_returns_unchanged(far: SshTransport, source: Path, tmp_path: Path) -> None:
     target = f"{far.home()}/pushed it's -x"
     outcome = push(far, source, target)
     assert (outcome.failed, outcome.files) == ({}, len(HOSTILE) + 3)
@@ -80,7 +78,7 @@ def test_a_folder_goes_there_and_comes_back_as_it_was(
     assert pull(far, target, tmp_path / "back").files == 0
 
 
-def test_a_mirror_runs_its_command_there(far: SshTransport, source: Path) -> None:
+def test_mirror_runs_its_command_on_the_cluster(far: SshTransport, source: Path) -> None:
     target = f"{far.home()}/mirror"
     script = ["sh", "-c", 'cp -a "$1" "$2"', "copy", target, f"{target}.copy"]
     outcome = mirror(far, source, target, lock=f"{target}.lock", then=script)

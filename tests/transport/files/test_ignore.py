@@ -27,18 +27,18 @@ from jupyter_slurm.transport.files.manifest import scan
         ("# comment", b"# comment", False, None),
     ],
 )
-def test_patterns_mean_what_they_mean_to_git(
+def test_patterns_match_as_in_git(
     pattern: str, name: bytes, folder: bool, matched: bool | None
 ) -> None:
     assert Patterns([pattern]).match(name, folder=folder) is matched
 
 
-def test_what_is_no_pattern_is_refused_naming_it() -> None:
+def test_invalid_pattern_is_named() -> None:
     with pytest.raises(RequestError, match="'!' is not a pattern"):
         Patterns(["ok", "!"])
 
 
-def test_caches_and_gits_own_folder_stay_behind_unless_asked_for() -> None:
+def test_caches_and_git_folder_are_excluded_by_default() -> None:
     assert Exclusion().leaves_out(b"a/__pycache__", folder=True)
     assert Exclusion().leaves_out(b".git", folder=True)
     assert not Exclusion().leaves_out(b".git", folder=False)
@@ -61,7 +61,7 @@ TREE = {
 }
 
 
-def test_a_folders_gitignores_leave_out_what_git_would(tmp_path: Path) -> None:
+def test_nested_gitignores_match_git(tmp_path: Path) -> None:
     for name, text in TREE.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -78,7 +78,7 @@ def test_a_folders_gitignores_leave_out_what_git_would(tmp_path: Path) -> None:
     }
 
 
-def test_what_was_asked_for_decides_over_a_gitignore(tmp_path: Path) -> None:
+def test_explicit_patterns_override_gitignore(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*.bin\n")
     (tmp_path / "model.bin").write_text("")
     (tmp_path / "notes").write_text("")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jupyter_slurm.transport.shell.far_shell import LOGIN_COMMAND
 from jupyter_slurm.transport.shell.helper import DEFINITIONS
-from jupyter_slurm.transport.shell.words import quote
+from jupyter_slurm.transport.shell.quoting import quote
+from jupyter_slurm.transport.shell.remote_shell import LOGIN_COMMAND
 
 SHELLS = {
     "dash": ["dash"],

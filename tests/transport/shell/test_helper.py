@@ -14,14 +14,14 @@ import pytest
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.transport import Span
-from jupyter_slurm.transport.shell.delivery_stream import Delivery
-from jupyter_slurm.transport.shell.far_files import (
+from jupyter_slurm.transport.shell.folder_upload import FolderUpload
+from jupyter_slurm.transport.shell.helper import command, in_background
+from jupyter_slurm.transport.shell.quoting import exports
+from jupyter_slurm.transport.ssh.transport import (
     exists_script,
     listing_script,
     read_script,
 )
-from jupyter_slurm.transport.shell.helper import command
-from jupyter_slurm.transport.shell.words import exports
 from tests.transport.shell.posix import LOOP, PRELUDE
 
 
@@ -38,14 +38,14 @@ def run(shell: list[str], *lines: bytes) -> tuple[bytes, bytes]:
     return done.stdout, done.stderr
 
 
-def test_every_byte_of_a_word_and_of_a_value_survives(shell: list[str]) -> None:
+def test_every_byte_of_words_and_values_arrives(shell: list[str]) -> None:
     word = bytes(range(1, 256)) + b"''\n\n\\'"
     argv = ["sh", "-c", 'printf %s "$1$V"', "sh", os.fsdecode(word)]
     said, _ = run(shell, command(argv, {"V": os.fsdecode(word)}))
     assert said == word * 2 + b"KEY:0 0\n"
 
 
-def test_exit_codes_signals_and_programs_that_are_not_there(shell: list[str]) -> None:
+def test_exit_codes_signals_and_missing_programs_are_reported(shell: list[str]) -> None:
     for argv, status in (
         (["sh", "-c", "exit 127"], b"127"),
         (["sh", "-c", "exit 126"], b"126"),
@@ -58,9 +58,30 @@ def test_exit_codes_signals_and_programs_that_are_not_there(shell: list[str]) ->
         assert said == b"KEY:0 %b\n" % status
 
 
+def test_command_runs_in_the_background_and_ends_with_the_input(
+    shell: list[str], tmp_path: Path
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    lines = in_background(
+        command(["sh", "-c", 'echo "$1" >"$2"; sleep 600', "sh", "begun", str(fifo)], None)
+    )
+    pipe = subprocess.PIPE
+    argv = [*shell, "-c", f"{LOOP}; kill -9 0"]  # as helpers do
+    with subprocess.Popen(argv, 0, None, pipe, pipe, pipe, start_new_session=True) as process:
+        assert process.stdin is not None
+        process.stdin.write(PRELUDE + lines)
+        assert fifo.read_text() == "begun\n"
+        process.stdin.write(b"_m 5\n")
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"KEY:0 5\n"
+        process.stdin.close()
+        assert process.stdout.read() == b""  # `sleep` had it open
+
+
 @contextmanager
 def begun(
-    shell: list[str], delivery: Delivery, brought: int | None = None, *, at_its_end: str = ""
+    shell: list[str], delivery: FolderUpload, brought: int | None = None, *, at_its_end: str = ""
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A shell that was sent so many bytes of the delivery's files, or all; ended at the end."""
     feed = b"head -c %d | ( exec 3<&0 </dev/null; %b )\n" % (delivery.size_bytes, delivery.work)
@@ -87,10 +108,10 @@ def names_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def test_a_delivery_is_placed(shell: list[str], tmp_path: Path) -> None:
+def test_uploaded_files_are_placed(shell: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "it's a\njob"
     files: dict[str, bytes | Path] = {"a": b"1" * 1000, "in/-b": b"#!x", "l" * 120: b"", "é'": b"2"}
-    with begun(shell, Delivery(PurePosixPath(folder), files, ["pwd"])) as process:
+    with begun(shell, FolderUpload(PurePosixPath(folder), files, ["pwd"])) as process:
         assert heard(process) == os.fsencode(folder) + b"\nKEY:0 0\n"
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert found == set(files)
@@ -99,12 +120,12 @@ def test_a_delivery_is_placed(shell: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("brought", [512, 1500])
-def test_a_delivery_that_breaks_off_runs_nothing_and_leaves_nothing(
+def test_interrupted_upload_runs_and_leaves_nothing(
     shell: list[str], tmp_path: Path, brought: int
 ) -> None:
     folder = tmp_path / "job"
     files: dict[str, bytes | Path] = {"a": b"1", "b": b"2"}
-    delivery = Delivery(PurePosixPath(folder), files, ["touch", "x"])
+    delivery = FolderUpload(PurePosixPath(folder), files, ["touch", "x"])
     with begun(shell, delivery, brought) as process:
         assert heard(process).endswith(b"KEY:0 not-placed\n")
     assert names_in(folder) <= {"a"}
@@ -113,7 +134,7 @@ def test_a_delivery_that_breaks_off_runs_nothing_and_leaves_nothing(
     assert names_in(folder) <= {"a"}
 
 
-def test_questions_about_files(shell: list[str], tmp_path: Path) -> None:
+def test_file_queries_are_answered(shell: list[str], tmp_path: Path) -> None:
     path = PurePosixPath(tmp_path / "it's\n$x")
     Path(path).write_bytes(b"0123456789")
     for span, data in (
@@ -132,6 +153,6 @@ def test_questions_about_files(shell: list[str], tmp_path: Path) -> None:
     assert listed == b"it's\n$x/KEY:0 0\n"
 
 
-def test_a_name_that_no_shell_can_export_is_refused() -> None:
+def test_invalid_variable_name_is_rejected() -> None:
     with pytest.raises(RequestError, match="A-B"):
         exports({"A-B": "1"})

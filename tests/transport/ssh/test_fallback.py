@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from jupyter_slurm.errors import HostKeyError, LoginNeededError
-from jupyter_slurm.transport.ssh import chain
+from jupyter_slurm.transport.ssh import connection as ssh_connection
 from jupyter_slurm.transport.ssh.connection import SshConnection
 from jupyter_slurm.transport.ssh.route import Hop
 from tests.ssh.odd_users import Person
@@ -21,7 +21,7 @@ Connect = Callable[..., SshConnection]
 
 @pytest.fixture(autouse=True)
 def no_ssh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain, "has_openssh", lambda: False)
+    monkeypatch.setattr(ssh_connection, "has_openssh", lambda: False)
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
 
 
@@ -29,7 +29,7 @@ def hop(sshd: Sshd) -> Hop:
     return Hop(sshd.host, sshd.host, sshd.port, sshd.user)
 
 
-def test_keys_and_codes_let_in_one_hop_behind_the_other(
+def test_keys_and_codes_log_in_hop_by_hop(
     gateway: MakeGateway,
     person: Person,
     make_sshd: MakeSshd,
@@ -49,7 +49,7 @@ def test_keys_and_codes_let_in_one_hop_behind_the_other(
     assert [link.needs_person for link in connection.links] == [True, False]
 
 
-def test_an_unknown_key_is_asked_about_and_a_changed_one_refused(
+def test_unknown_host_key_is_asked_about_and_a_changed_one_rejected(
     make_sshd: MakeSshd, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sshd = make_sshd()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.transport.ask import nobody
+from jupyter_slurm.transport.ask import no_prompt
 from jupyter_slurm.transport.ssh.master import Master
 from jupyter_slurm.transport.ssh.mux import Mux
 from tests.ssh.sshd import Sshd
@@ -36,7 +36,7 @@ def master(sshd: Sshd) -> Iterator[Master]:
 
 
 def logged_in(sshd: Sshd) -> Master:
-    return Master.log_in("far", sshd.hop(), None, nobody, lambda link: None)
+    return Master.log_in("far", sshd.hop(), None, no_prompt, lambda link: None)
 
 
 def run(mux: Mux, command: str, stdin: bytes = b"") -> tuple[int | None, bytes, bytes]:
@@ -57,7 +57,7 @@ def carried(mux: Mux, port: int) -> socket.socket:
     near, far = socket.socketpair()
     near.settimeout(PATIENCE_S)
     answer: Future[Exception | None] = Future()
-    mux.carry(far, "127.0.0.1", port, PATIENCE_S, answer.set_result)
+    mux.connect(far, "127.0.0.1", port, PATIENCE_S, answer.set_result)
     problem = answer.result(PATIENCE_S)
     if problem is not None:
         near.close()
@@ -90,13 +90,13 @@ def echo_through(mux: Mux, port: int, mib: int) -> None:
 # --- commands ---
 
 
-def test_status_streams_and_input_are_the_commands_own(master: Master) -> None:
+def test_command_has_its_own_streams_and_status(master: Master) -> None:
     assert run(master.mux, "cat; echo err >&2; exit 7", b"in") == (7, b"in", b"err\n")
     status, _, _ = run(master.mux, "kill -9 $$")
     assert status != 0
 
 
-def test_a_session_that_is_closed_ends_its_command(master: Master, sshd: Sshd) -> None:
+def test_closing_a_session_ends_its_command(master: Master, sshd: Sshd) -> None:
     session = master.mux.session("exec cat", PATIENCE_S)
     assert not session.ended
     session.close()
@@ -107,6 +107,6 @@ def test_a_session_that_is_closed_ends_its_command(master: Master, sshd: Sshd) -
 # --- tunnels ---
 
 
-def test_what_goes_through_comes_back_as_it_was(master: Master) -> None:
+def test_tunnel_returns_the_same_bytes(master: Master) -> None:
     with service(echo) as port:
         echo_through(master.mux, port, 4)

@@ -8,7 +8,7 @@ import pexpect  # type: ignore[import-untyped]
 import pytest
 
 from jupyter_slurm.errors import ConfigError
-from jupyter_slurm.transport.ssh import chain
+from jupyter_slurm.transport.ssh import connection as ssh_connection
 from jupyter_slurm.transport.ssh.connection import SshConnection
 from jupyter_slurm.transport.ssh.route import Hop
 from jupyter_slurm.transport.ssh.transport import SshTransport
@@ -24,7 +24,7 @@ def opened(transport: SshTransport, *argv: str) -> pexpect.spawn:
     return spawned(transport.on_terminal(folder, {}, argv))
 
 
-def test_it_has_the_terminal_its_words_and_an_exit_code_and_leaves_no_folder(
+def test_program_gets_the_terminal_and_leaves_no_folder(
     make_sshd: MakeSshd,
 ) -> None:
     with transport_to(make_sshd()) as transport:
@@ -37,11 +37,9 @@ def test_it_has_the_terminal_its_words_and_an_exit_code_and_leaves_no_folder(
         assert transport.listing(transport.home()) == before
 
 
-def test_without_ssh_on_this_machine_it_says_so(
-    make_sshd: MakeSshd, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_terminal_needs_ssh(make_sshd: MakeSshd, monkeypatch: pytest.MonkeyPatch) -> None:
     sshd = make_sshd()
-    monkeypatch.setattr(chain, "has_openssh", lambda: False)
+    monkeypatch.setattr(ssh_connection, "has_openssh", lambda: False)
     monkeypatch.setenv("HOME", str(sshd.client.folder))
     connection = SshConnection([Hop(sshd.host, sshd.host, sshd.port, sshd.user)], name="far")
     transport = SshTransport(connection)

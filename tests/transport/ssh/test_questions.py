@@ -55,11 +55,11 @@ def asked(questions: Questions, text: str, ask: Ask, hint: str = "") -> tuple[in
 
 
 @pytest.mark.parametrize("answer", ['it\'s "quoted" $HOME \\n', "ünï 🎉", "", " blanks "])
-def test_an_answer_arrives_as_it_was_typed(questions: Questions, answer: str) -> None:
+def test_answer_arrives_unchanged(questions: Questions, answer: str) -> None:
     assert asked(questions, "Password: ", lambda _: answer) == (0, f"{answer}\n")
 
 
-def test_declining_ends_ssh_before_it_gets_an_empty_answer(questions: Questions) -> None:
+def test_declining_ends_ssh_without_an_empty_answer(questions: Questions) -> None:
     def declines(prompt: Prompt) -> str:
         raise LoginError("Rather not.")
 
@@ -80,7 +80,7 @@ def test_touching_a_security_key_needs_no_answer(questions: Questions) -> None:
     assert questions.by_person
 
 
-def test_a_host_key_is_accepted_by_yes_alone(questions: Questions) -> None:
+def test_host_key_is_accepted_only_by_yes(questions: Questions) -> None:
     assert asked(questions, KEY, lambda _: "yes") == (0, "yes\n")
     assert not questions.by_person
     with pytest.raises(HostKeyError):
@@ -102,14 +102,14 @@ def test_a_host_key_is_accepted_by_yes_alone(questions: Questions) -> None:
         (f"(alice@gw) {PASSPHRASE} ", QuestionKind.SECRET, PASSPHRASE),
     ],
 )
-def test_what_a_host_asks_is_told_from_what_this_machine_asks(
+def test_questions_of_the_host_and_of_this_machine_differ(
     questions: Questions, text: str, kind: QuestionKind, shown: str
 ) -> None:
     prompt = questions.prompt(Question(text, "", 1), HOST)
     assert (prompt.kind, prompt.host, prompt.text) == (kind, HOST, shown)
 
 
-def test_an_openssh_that_marks_no_host_has_every_passphrase_asked_as_a_hosts(
+def test_old_openssh_attributes_every_passphrase_to_the_host(
     tmp_path: Path,
 ) -> None:
     with Questions(tmp_path / "ask", HOST, prefixes=False, told=lambda: "") as questions:
@@ -117,12 +117,12 @@ def test_an_openssh_that_marks_no_host_has_every_passphrase_asked_as_a_hosts(
     assert (prompt.kind, prompt.names_a_key) == (QuestionKind.SECRET, True)
 
 
-def test_a_question_that_comes_again_says_that_the_answer_was_wrong(questions: Questions) -> None:
+def test_repeated_question_marks_the_answer_as_wrong(questions: Questions) -> None:
     asked = [questions.prompt(Question(text, "", 1), HOST) for text in 2 * ("Password: ", "Code: ")]
     assert [one.refused for one in asked] == [False, False, True, False]
 
 
-def test_what_was_said_before_is_the_instruction(tmp_path: Path) -> None:
+def test_earlier_output_becomes_the_instruction(tmp_path: Path) -> None:
     with Questions(tmp_path / "ask", HOST, prefixes=True, told=lambda: "Welcome\x1b[2J") as asked:
         prompt = asked.prompt(Question("(a@b) Call us.\nPassword: ", "", 1), HOST)
     assert (prompt.instruction, prompt.text) == ("Welcome\nCall us.", "Password:")

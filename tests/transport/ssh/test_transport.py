@@ -64,12 +64,11 @@ def know(sshd: Sshd, port: int) -> None:
     sshd.known_hosts.write_text(known + known.replace(f":{sshd.port} ", f":{port} "))
 
 
-HELPER = ["sh", "sh", "sh"]
-"""One that waits for the two others: who reads, and who runs commands."""
+HELPER = ["sh"]
 
 
 def helper(sshd: Sshd) -> list[psutil.Process]:
-    """The shells of the only one there is, in that order."""
+    """The shell of the only one there is."""
     deadline_s = time.monotonic() + PATIENCE_S
     while len(found := shells(sshd)) != len(HELPER):
         assert time.monotonic() < deadline_s, found
@@ -89,7 +88,7 @@ def shells(sshd: Sshd) -> list[psutil.Process]:
 # --- odd logins ---
 
 
-def test_every_login_shell_will_do(odd_sshd: Sshd, tmp_path: Path) -> None:
+def test_every_login_shell_works(odd_sshd: Sshd, tmp_path: Path) -> None:
     word = 'it\'s a "word"\n$HOME !! \\ é'
     big = tmp_path / "big"
     big.write_bytes(b"x" * 1_000_000)
@@ -99,7 +98,7 @@ def test_every_login_shell_will_do(odd_sshd: Sshd, tmp_path: Path) -> None:
         done = transport.run(["sh", "-c", 'printf %s "$1$V"; pwd >&2', "sh", word], env={"V": word})
         assert (done.stdout.decode(), done.stderr.decode()) == (word * 2, f"{home}\n")
         files: dict[str, bytes | Path] = {"a": b"1", "big": big}
-        assert transport.deliver(home / word, files, ["cat", "a"]).stdout == b"1"
+        assert transport.upload_and_run(home / word, files, ["cat", "a"]).stdout == b"1"
         assert transport.listing(home / word) == ["a", "big"]
         sizes = {home / word / "a": 0}
         assert transport.grown(sizes, wait_s=PATIENCE_S, wake=threading.Event()) == {
@@ -110,19 +109,19 @@ def test_every_login_shell_will_do(odd_sshd: Sshd, tmp_path: Path) -> None:
         assert BANNER not in done.stderr.decode()
         assert (tmp_path / "sink").stat().st_size == 1_000_000
         assert transport.send(["wc", "-c"], [b"x" * 100]).stdout.split() == [b"100"]
-        with transport.converse(["echo", "well"]) as near:
+        with transport.open_stream(["echo", "well"]) as near:
             assert near.recv(100) == b"well\n"
 
 
-def test_login_without_a_shell_reports_the_hosts_words(make_sshd: MakeSshd) -> None:
+def test_login_without_a_shell_shows_the_hosts_message(make_sshd: MakeSshd) -> None:
     sshd = make_sshd("ForceCommand echo Only on weekdays.; exit 1")
     with transport_to(sshd) as transport, pytest.raises(TransportError) as caught:
         transport.run(["true"])
-    assert "no shell" in str(caught.value.message)
+    assert "usable shell" in str(caught.value.message)
     assert caught.value.detail == "Only on weekdays."
 
 
-def test_slurm_on_the_path_of_a_login_only_is_found(make_sshd: MakeSshd, ssh_folder: Path) -> None:
+def test_slurm_on_the_path_of_login_shells_is_found(make_sshd: MakeSshd, ssh_folder: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("Only root can make users.")
     bare = ssh_folder / f"bin-{secrets.token_hex(4)}"
@@ -161,14 +160,14 @@ def test_path_and_environment_of_the_profile_reach_every_program(own_sshd: Sshd)
 # --- a good guest ---
 
 
-def test_nothing_but_shells_waits_there(own_sshd: Sshd, transport: SshTransport) -> None:
+def test_only_shells_wait_on_the_host(own_sshd: Sshd, transport: SshTransport) -> None:
     transport.run(["true"])
     wait_until(lambda: far_side(own_sshd) == HELPER)
     transport.close()
     wait_until(lambda: far_side(own_sshd) == [])
 
 
-def test_secrets_are_in_no_command_line_there(own_sshd: Sshd, tmp_path: Path) -> None:
+def test_remote_command_lines_contain_no_secrets(own_sshd: Sshd, tmp_path: Path) -> None:
     canary = f"canary-{secrets.token_hex(8)}"
     connection = SshConnection([own_sshd.hop()], name="far")
     transport = SshTransport(connection, env={"PROFILE": canary})
@@ -196,7 +195,7 @@ def test_secrets_are_in_no_command_line_there(own_sshd: Sshd, tmp_path: Path) ->
             transport.run(["sh", "-c", "sleep 0.05; cat"], stdin=canary.encode() * 1000)
             files: dict[str, bytes | Path] = {"key": canary.encode(), "in": upload}
             upload.write_bytes(canary.encode())
-            transport.deliver(home / "job", files, ["sleep", "0.05"])
+            transport.upload_and_run(home / "job", files, ["sleep", "0.05"])
             transport.send(["sleep", "0.05"], [canary.encode()])
     finally:
         over.set()
@@ -209,9 +208,7 @@ def test_secrets_are_in_no_command_line_there(own_sshd: Sshd, tmp_path: Path) ->
 # --- faults ---
 
 
-def test_a_helper_killed_under_a_command_loses_it_and_only_it(
-    own_sshd: Sshd, transport: SshTransport
-) -> None:
+def test_killed_helper_loses_only_its_command(own_sshd: Sshd, transport: SshTransport) -> None:
     transport.run(["true"])
     shell = helper(own_sshd)[0]
     with ThreadPoolExecutor(1) as pool:
@@ -223,7 +220,7 @@ def test_a_helper_killed_under_a_command_loses_it_and_only_it(
     assert transport.run(["echo", "well"]).stdout == b"well\n"
 
 
-def test_reads_resume_after_a_cut_and_no_command_runs_twice(
+def test_reads_resume_after_a_lost_connection_and_no_command_runs_twice(
     own_sshd: Sshd, delayed: Delayed
 ) -> None:
     line = delayed(own_sshd.port, 0.0)
@@ -255,7 +252,7 @@ def test_command_without_a_connection_is_reported_as_not_started(own_sshd: Sshd)
         assert not isinstance(caught.value, ConnectionLostError)
 
 
-def test_everything_works_with_one_session(make_sshd: MakeSshd) -> None:
+def test_transport_works_with_one_session(make_sshd: MakeSshd) -> None:
     with transport_to(make_sshd("MaxSessions 1")) as transport:
         home = transport.home()
         name = f"few-{secrets.token_hex(4)}"
@@ -268,6 +265,6 @@ def test_everything_works_with_one_session(make_sshd: MakeSshd) -> None:
             sent = pool.submit(transport.send, ["wc", "-c"], [b"x" * 100_000])
             assert [run.result().stdout for run in runs] == [f"{n}\n".encode() for n in range(6)]
             assert int(sent.result().stdout) == 100_000
-            transport.deliver(home / name, {"a": b"1"}, ["true"])
+            transport.upload_and_run(home / name, {"a": b"1"}, ["true"])
             assert growth.result() == {home / name / "a": 1}
         transport.remove_tree(home / name)

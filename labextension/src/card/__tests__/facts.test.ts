@@ -1,6 +1,6 @@
 import { connection, job, NOW_S } from '../../__tests__/fakes';
 import type { Job, Problem } from '../../wire';
-import { attaching, facts, notes, place, time } from '../facts';
+import { attaching, facts, notes, place, times } from '../facts';
 
 const FRESH = { asOf: NOW_S, problem: null };
 const PROBLEM: Problem = {
@@ -14,29 +14,31 @@ const PROBLEM: Problem = {
 
 function line(fields: Partial<Job>): string {
   const known = job(fields);
-  return [...time(known, NOW_S), ...facts(known)].join(' · ');
+  return [...times(known, NOW_S), ...facts(known)].map(fact => fact.join(' ')).join(' · ');
 }
 
 function said(fields: Partial<Job>, freshness = FRESH as Parameters<typeof notes>[1]): string[] {
   return notes(job(fields), freshness, undefined, NOW_S).map(one => one.text);
 }
 
-test('one that runs says for how long, of how long, where and with what', () => {
+test('a running job shows its time, limit, node and resources', () => {
   expect(line({ image: 'python:3.11', runtime: 'apptainer' })).toBe(
-    '2 min 5 s of 1 h · n1 · 2 GPUs · python:3.11 (apptainer)'
+    'Running 2 min 5 s of 1 h · Node n1 · GPUs 2 · Image python:3.11 (apptainer)'
   );
-  expect(line({ python: [3, 9, 2] })).toBe('2 min 5 s of 1 h · n1 · 2 GPUs · Python 3.9.2');
+  expect(line({ python: [3, 9, 2] })).toBe(
+    'Running 2 min 5 s of 1 h · Node n1 · GPUs 2 · Python 3.9.2'
+  );
 });
 
-test('one that waits says since when, for which partition, and when it is to start', () => {
+test('a waiting job shows its waiting time and estimated start', () => {
   const waits: Partial<Job> = { state: 'PENDING', started_s: null, nodes: [] };
-  expect(line({ ...waits, gpus: 0 })).toBe('for 3 min 20 s · gpu');
+  expect(line({ ...waits, gpus: 0 })).toBe('Waiting 3 min 20 s');
   expect(line({ ...waits, start_estimate_s: NOW_S + 90 })).toMatch(
-    /^for 3 min 20 s · starts ~.+ · gpu · 2 GPUs$/
+    /^Waiting 3 min 20 s · Starts ~.+ · GPUs 2$/
   );
 });
 
-test('one that has ended says how, and what it used of what it had', () => {
+test('an ended job shows its end and its usage', () => {
   const usage = {
     elapsed_s: 100,
     cpu_s: 300,
@@ -47,9 +49,9 @@ test('one that has ended says how, and what it used of what it had', () => {
   };
   const text = line({ state: 'FAILED', ended_s: NOW_S - 25, exit_code: 2, usage });
   expect(text).toMatch(
-    /^ran for 1 min 40 s, ended .+ · exit code 2 · n1 · 2 GPUs · 1\.5 GiB of 2\.0 GiB of/
+    /^Ran 1 min 40 s · Ended .+ · Reason exit code 2 · Node n1 · GPUs 2 · Peak memory 1\.5 GiB \/ 2/
   );
-  expect(text).toMatch(/75 % of 4 CPUs$/);
+  expect(text).toMatch(/CPU 75 %$/);
   expect(line({ state: 'FAILED', ended_s: NOW_S, signal: 9, exit_code: 137 })).toContain(
     'killed by signal 9'
   );
@@ -57,7 +59,7 @@ test('one that has ended says how, and what it used of what it had', () => {
   expect(line({ state: 'TIMEOUT', ended_s: NOW_S, signal: 15 })).not.toContain('signal');
 });
 
-test('why it waits is told, and why it failed as bad news; what went well needs no why', () => {
+test('reasons are shown for waiting jobs and, as errors, for failed ones only', () => {
   const told = { why: 'Others are before it.', advice: 'Ask for less.' };
   expect(said({ state: 'PENDING', ...told })).toEqual(['Others are before it. Ask for less.']);
   const failed = notes(job({ state: 'FAILED', ...told }), FRESH, undefined, NOW_S);
@@ -67,26 +69,24 @@ test('why it waits is told, and why it failed as bad news; what went well needs 
 
 test('a stale state is shown with its age unless it is final', () => {
   const old = { asOf: NOW_S - 60, problem: PROBLEM };
-  expect(said({}, old)).toEqual([
-    expect.stringMatching(/^Nothing newer is known since .+: arandu/)
-  ]);
+  expect(said({}, old)).toEqual([expect.stringMatching(/^Last update .+ arandu/)]);
   const hinted = { ...PROBLEM, hint: 'Wait.' };
   expect(said({ problem: hinted, problem_since_s: null })).toEqual([
-    'Nothing newer is known: arandu does not answer. Wait.'
+    'Showing the last known state: arandu does not answer. Wait.'
   ]);
   const cut = connection({ state: 'lost', problem: PROBLEM });
   expect(notes(job(), FRESH, cut, NOW_S)[0]?.text).toMatch(/arandu does not answer/);
   expect(said({ state: 'COMPLETED', problem: PROBLEM }, old)).toEqual([]);
 });
 
-test('the end of a session is told when it is near: by its limit, its idleness, or to a cell', () => {
+test("a session's end is announced shortly before its limit or idle timeout", () => {
   const session = { kind: 'session', started_s: NOW_S - 3500 } as const;
   expect(said(session)).toEqual([expect.stringMatching(/ends in 1 min 40 s/)]);
   expect(said({ ...session, limit_s: 7200 })).toEqual([]);
   const idle = { limit_s: 7200, idle_s: 600, idle_since_s: NOW_S - 500 };
   expect(said({ ...session, ...idle })).toEqual([
     expect.stringMatching(/ends in 1 min 40 s/),
-    'It ends after 10 min without a cell; it is idle for 8 min 20 s.'
+    'Shuts down after 10 min idle (idle for 8 min 20 s).'
   ]);
   expect(said({ session: 'b2b4c6d7', session_ends_s: NOW_S + 30 })).toEqual([
     expect.stringMatching(/ends in 30 s/)
@@ -101,6 +101,6 @@ test('an undelivered result says how to attach', () => {
 });
 
 test('control characters from a cluster cannot reverse the text around them', () => {
-  expect(place(job({ cluster: 'a\u202eb' }))).toBe('123 on a\ufffdb');
+  expect(place(job({ cluster: 'a\u202eb' }))).toBe('Job 123 · a\ufffdb · gpu');
   expect(line({ nodes: ['n\n1'] })).toContain('n 1');
 });

@@ -1,6 +1,6 @@
 import type { ISlurmModel } from '../../tokens';
 import type { Job } from '../../wire';
-import { steer } from '../steering';
+import { outcome, steer } from '../steering';
 import type { Target } from '../targets';
 
 type Asked = [string, Record<string, unknown> | undefined];
@@ -10,7 +10,7 @@ function fakeModel(jobs: Partial<Job>[] = []): [ISlurmModel, Asked[]] {
   const asked: Asked[] = [];
   const answer = (name: string, args?: Record<string, unknown>): Promise<unknown> => {
     asked.push([name, args]);
-    return Promise.resolve({ id: 'adopted', cluster: 'a' });
+    return Promise.resolve([]);
   };
   const model = {
     jobs: new Map(jobs.map(job => [job.id, job])),
@@ -23,26 +23,33 @@ function fakeModel(jobs: Partial<Job>[] = []): [ISlurmModel, Asked[]] {
 const OURS: Target = { cluster: 'a', id: 'ours', slurm_id: '7' };
 const THEIRS: Target = { cluster: 'a', id: null, slurm_id: '8' };
 
-test('a single job that only Slurm knows is adopted first', async () => {
-  const [model, asked] = fakeModel();
+test("a recorded job has its own call, and another user's is named by Slurm's ID", async () => {
+  const [model, asked] = fakeModel([{ id: 'ours', cluster: 'a' }]);
+  await steer(model, [OURS], 'hold');
   await steer(model, [THEIRS], 'hold');
   expect(asked).toEqual([
-    ['adopt', { slurm_id: '8', cluster: 'a' }],
-    ['hold', { job_id: 'adopted' }]
+    ['hold', { job_id: 'ours' }],
+    ['control_jobs', { verb: 'hold', cluster: 'a', job_ids: [], slurm_ids: ['8'] }]
   ]);
+});
+
+test('the outcome counts the jobs and names refused ones', () => {
+  expect(outcome('cancel', 3, [])).toBe('3 jobs cancelled');
+  const refusals = [{ job: '8', why: 'Access denied.' }];
+  expect(outcome('hold', 3, refusals)).toBe('2 jobs put on hold. 1 was not: 8. Access denied.');
 });
 
 test.each([
   ['12_3', '12_3'],
   ['12_[4-9%2]', '12_[4-9]']
-])('of an array only %s is cancelled, not all of it', async (slurm_id, listed) => {
+])('only %s of an array is cancelled', async (slurm_id, listed) => {
   const [model, asked] = fakeModel([{ id: 'whole', cluster: 'a' }]);
   await steer(model, [{ cluster: 'a', id: 'whole', slurm_id }], 'cancel');
   const ids = { job_ids: [], slurm_ids: [listed] };
-  expect(asked).toEqual([['steer_many', { verb: 'cancel', cluster: 'a', ...ids }]]);
+  expect(asked).toEqual([['control_jobs', { verb: 'cancel', cluster: 'a', ...ids }]]);
 });
 
-test('steering many jobs is one call for each cluster', async () => {
+test('an action on many jobs is one call for each cluster', async () => {
   const [model, asked] = fakeModel([
     { id: 'ours', cluster: 'a' },
     { id: 'far', cluster: 'b' }
@@ -52,7 +59,7 @@ test('steering many jobs is one call for each cluster', async () => {
   await steer(model, [OURS, THEIRS, far, tasks], 'hold');
   const near = { cluster: 'a', job_ids: ['ours'], slurm_ids: ['8', '7_[4-9]'] };
   expect(asked).toEqual([
-    ['steer_many', { verb: 'hold', ...near }],
-    ['steer_many', { verb: 'hold', cluster: 'b', job_ids: ['far'], slurm_ids: [] }]
+    ['control_jobs', { verb: 'hold', ...near }],
+    ['control_jobs', { verb: 'hold', cluster: 'b', job_ids: ['far'], slurm_ids: [] }]
   ]);
 });

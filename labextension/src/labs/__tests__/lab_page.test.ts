@@ -1,15 +1,10 @@
-// The bar in the page of a lab, which is no part of this extension: node/lab_page.js, as JupyterLab
-// on a node loads it.
+// The bar of a lab (node/lab_page.js), loaded as JupyterLab loads it on a node.
 import { Widget } from '@lumino/widgets';
 
 const SCRIPT = '../../../../jupyter_slurm/node/lab_page.js';
 const NOW_S = 1_000_000;
 const FACTS = { id: 'abcdefgh', name: 'fit', node: 'n1', gpus: 2, end_s: NOW_S + 4800 };
 
-interface Asked {
-  url: string;
-  body: unknown;
-}
 type Loaded = Record<
   string,
   {
@@ -21,16 +16,10 @@ type Loaded = Record<
 >;
 
 class Lab {
-  told = { ...FACTS };
-  readonly asked: Asked[] = [];
   readonly executed: string[] = [];
-  readonly errors: string[] = [];
-  answer: { ok: boolean; job: unknown } = { ok: true, job: null };
 
-  /** `path`: that of its page. */
-  static async open(path = '/lab'): Promise<Lab> {
+  static async open(): Promise<Lab> {
     const lab = new Lab();
-    window.history.replaceState({}, '', path);
     window.fetch = lab.fetch.bind(lab) as unknown as typeof window.fetch;
     const src = 'http://localhost/lab/extensions/jupyter-slurm-lab/static/lab_page.js';
     Object.defineProperty(document, 'currentScript', { value: { src }, configurable: true });
@@ -43,13 +32,7 @@ class Lab {
     };
     container?.init({
       '@lumino/widgets': share({ Widget }),
-      '@jupyterlab/translation': share({ ITranslator: {} }),
-      '@jupyterlab/apputils': share({
-        InputDialog: {
-          getText: () => Promise.resolve({ button: { accept: true }, value: '+1h' })
-        },
-        showErrorMessage: (_: string, text: string) => Promise.resolve(lab.errors.push(text))
-      })
+      '@jupyterlab/translation': share({ ITranslator: {} })
     });
     const factory = await container?.get();
     await factory?.().default.activate(lab.app(), { languageCode: 'en' });
@@ -69,14 +52,9 @@ class Lab {
     };
   }
 
-  private fetch(url: string | URL, init?: { body: string }): Promise<unknown> {
+  private fetch(): Promise<unknown> {
     const headers = new Map([['Date', new Date(NOW_S * 1000).toUTCString()]]);
-    if (String(url).endsWith('/facts.json')) {
-      return Promise.resolve({ ok: true, headers, json: () => Promise.resolve(this.told) });
-    }
-    this.asked.push({ url: String(url), body: JSON.parse(init?.body ?? '') });
-    const { ok, job } = this.answer;
-    return Promise.resolve({ ok, headers, json: () => Promise.resolve(job) });
+    return Promise.resolve({ headers, json: () => Promise.resolve(FACTS) });
   }
 }
 
@@ -106,38 +84,14 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-test('the bar says which job it is and how long it has left', async () => {
+test('the bar shows the job and its remaining time', async () => {
   await Lab.open();
   expect(shown()).toEqual(['fit', 'n1', '2 GPUs', '1 h 20 min left', 'End']);
 });
 
-test('End is what JupyterLab itself does to shut down', async () => {
+test('End saves all documents and shuts JupyterLab down', async () => {
   const lab = await Lab.open();
   press('End');
-  expect(lab.executed).toEqual(['filemenu:shutdown']);
-});
-
-test('below the Jupyter that it was started from the lab can have more time', async () => {
-  const lab = await Lab.open('/user/ada/jupyter-slurm/lab-proxy/abcdefgh/lab');
-  lab.answer.job = { started_s: NOW_S - 2400, limit_s: 10_800 };
-  expect(shown().slice(-2)).toEqual(['More time…', 'End']);
-  press('More time…');
-  await jest.advanceTimersByTimeAsync(1000);
-  const url = '/user/ada/jupyter-slurm/api/extend';
-  expect(lab.asked).toEqual([{ url, body: { job_id: 'abcdefgh', limit: '+1h' } }]);
-  expect(shown()).toContain('2 h 20 min left');
-  await jest.advanceTimersByTimeAsync(30_000);
-  expect(shown()).toContain('2 h 20 min left'); // the node does not know yet
-  lab.told.end_s = NOW_S + 600;
-  await jest.advanceTimersByTimeAsync(30_000);
-  expect(shown()).toContain('10 min left');
-});
-
-test('what Slurm says against more time is shown', async () => {
-  const lab = await Lab.open('/jupyter-slurm/lab-proxy/abcdefgh/lab');
-  lab.answer = { ok: false, job: { message: 'Slurm does not let you.', hint: 'Ask them.' } };
-  press('More time…');
-  await jest.advanceTimersByTimeAsync(1000);
-  expect(lab.errors).toEqual(['Slurm does not let you. Ask them.']);
-  expect(shown()).toContain('1 h 20 min left');
+  await jest.advanceTimersByTimeAsync(0);
+  expect(lab.executed).toEqual(['docmanager:save-all', 'filemenu:shutdown']);
 });

@@ -3,7 +3,6 @@ import { Notification } from '@jupyterlab/apputils';
 import { FakeModel, job, NOW_S } from '../../__tests__/fakes';
 import { endsOf } from '../../ends';
 import { actionsOf } from '../../sidebar/menu';
-import { rowsOf, type JobRow } from '../../sidebar/rows';
 import { facts } from '../../sidebar/hover_words';
 import { CommandIDs } from '../../tokens';
 import type { Job } from '../../wire';
@@ -21,7 +20,7 @@ function lab(fields: Partial<Job> = {}): Job {
   return job({ kind: 'lab', name: 'mine', lab: place, idle_s: 3600, ...fields });
 }
 
-test('a lab ends with its time or when nobody uses it, whichever is first', () => {
+test('a lab ends at its time limit or idle timeout, whichever is first', () => {
   expect(endsOf(lab())).toBe(NOW_S - 125 + 3600);
   expect(endsOf(lab({ idle_since_s: NOW_S - 1800 }))).toBe(NOW_S + 1800);
   expect(endsOf(lab({ limit_s: null }))).toBeNull();
@@ -29,25 +28,14 @@ test('a lab ends with its time or when nobody uses it, whichever is first', () =
   expect(endsOf(job())).toBeNull();
 });
 
-test('a row says how far a lab is, then how long it has left, and opens it', () => {
-  const row = (one: Job): JobRow => {
-    const [found] = rowsOf(one.cluster, { jobs: [one], entries: [], past: [] });
-    if (found === undefined) {
-      throw new Error('it is not listed');
-    }
-    return found;
-  };
-  expect(facts(row(lab()), NOW_S)).toEqual(['lab', 'ends in 57 min 55 s']);
+test("a row shows a lab's start, then its remaining time, and opens it", () => {
+  expect(facts(lab(), NOW_S)).toEqual(['lab', 'ends in 57 min 55 s']);
   const starting = lab({ lab: { url: '', port: 1, base_url: '/', step: 'starting' } });
-  expect(facts(row(starting), NOW_S)).toContain('JupyterLab starts.');
-  expect(actionsOf(row(lab()))).toEqual([
-    CommandIDs.openLab,
-    CommandIDs.copyLabLink,
-    CommandIDs.cancel
-  ]);
+  expect(facts(starting, NOW_S)).toContain('JupyterLab is starting.');
+  expect(actionsOf(lab())).toEqual([CommandIDs.openLab, CommandIDs.copyLabLink, CommandIDs.cancel]);
 });
 
-test('a job that runs has the dashboard of its engine, and TensorBoard where it was asked for', () => {
+test("a running job has its engine's dashboard, and TensorBoard if requested", () => {
   expect(dashboardsOf(job())).toEqual([]);
   expect(dashboardsOf(job({ launch: 'torchrun' }))).toEqual([]);
   expect(dashboardsOf(job({ launch: 'dask' }))).toEqual(['dask']);
@@ -69,7 +57,7 @@ describe('warnings', () => {
     shown.mockRestore();
   });
 
-  test('are given once, in time, for each end', () => {
+  test('are shown in time, once for each end', () => {
     const model = new FakeModel();
     let nowS = NOW_S;
     const act = jest.fn();
@@ -81,12 +69,12 @@ describe('warnings', () => {
     nowS += 101;
     jest.advanceTimersByTime(60_000);
     expect(shown).toHaveBeenCalledTimes(1);
-    const last = 'The lab mine ends in 4 min 59 s: save what is open in it.';
+    const last = 'The lab mine ends in 4 min 59 s. Save your work.';
     expect(shown).toHaveBeenNthCalledWith(1, last, expect.anything());
     model.put(lab({ limit_s: null, idle_since_s: nowS - 3400 }));
     jest.advanceTimersByTime(60_000);
     expect(shown).toHaveBeenCalledTimes(2);
-    const idle = 'The lab mine ends in 3 min 20 s, as nobody uses it.';
+    const idle = 'The lab mine ends in 3 min 20 s because it is idle.';
     expect(shown).toHaveBeenNthCalledWith(2, idle, expect.anything());
   });
 });

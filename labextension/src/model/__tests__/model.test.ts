@@ -1,7 +1,8 @@
 import type { Login } from '../model';
 import { SlurmModel } from '../model';
 import { SlurmError } from '../../server';
-import type { Changes, Cluster, Connection, Job, Problem, QueueChanges } from '../../wire';
+import { listed } from '../../__tests__/fakes';
+import type { Changes, Cluster, Connection, Job, Problem, QueueStatus } from '../../wire';
 import { FakeSocket, hideTab, settings } from './fakes';
 
 jest.mock('../../server', () => ({
@@ -10,7 +11,7 @@ jest.mock('../../server', () => ({
 }));
 
 const calls: string[] = [];
-/** What the server answers to a call, or throws. */
+/** The server's answers by call; they may throw. */
 let answers: Record<string, () => unknown>;
 let login: jest.MockedFunction<Login>;
 let model: SlurmModel;
@@ -33,16 +34,21 @@ function changes(more: Partial<Changes>): Changes {
     cursor: 'c',
     whole: false,
     jobs: [],
+    listed: [],
+    listed_whole: [],
     gone: [],
+    queues: [],
     connections: null,
-    actions: null,
     ...more
   };
 }
 
-function queue(more: Partial<QueueChanges>): QueueChanges {
-  const none = { cluster: 'a', cursor: 'q', whole: false, entries: [], gone: [], ended: [] };
-  return { ...none, asked_s: 100, problem: null, interval_s: 10, ...more };
+function status(more: Partial<QueueStatus> = {}): QueueStatus {
+  return { cluster: 'a', asked_s: 100, problem: null, interval_s: 10, ...more };
+}
+
+function other(slurm_id: string, cluster = 'a'): Changes['listed'][number] {
+  return listed(slurm_id, { cluster });
 }
 
 function connection(cluster: string): Connection {
@@ -55,11 +61,16 @@ function connection(cluster: string): Connection {
   } as unknown as Connection;
 }
 
-function entry(slurm_id: string, state = 'RUNNING'): QueueChanges['entries'][number] {
-  return { slurm_id, state, name: 'n', user: 'me', partition: 'p' };
+/** The watches, oldest first. */
+function watched(socket: FakeSocket): { watch?: number; args?: object; cursor?: string }[] {
+  const left = socket.sent.map(sent => sent.unwatch);
+  const begun = socket.sent.filter(sent => sent.watch !== undefined && !left.includes(sent.watch));
+  return [...new Map(begun.map(sent => [sent.watch, sent])).values()].map(
+    ({ watch, args, cursor }) => ({ watch, args, cursor })
+  );
 }
 
-/** All that was begun is done, and a frame has passed. */
+/** Wait for pending promises and a frame. */
 async function settled(): Promise<void> {
   await jest.advanceTimersByTimeAsync(20);
 }
@@ -80,7 +91,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-test('a whole snapshot replaces all jobs, a diff only those that changed', () => {
+test('a full snapshot replaces all jobs, a diff only changed ones', () => {
   model.watchJobs();
   const socket = FakeSocket.last.open();
   const first = changes({ whole: true, jobs: [job('one', 'RUNNING'), job('two', 'PENDING')] });
@@ -119,89 +130,121 @@ test('all subscribers share one watch, which ends with the last of them', () => 
   expect(socket.readyState).not.toBe(FakeSocket.OPEN);
 });
 
-test('two views of a queue share one watch until both are closed', () => {
+test("views of queues share the jobs' watch", () => {
   model.watchJobs();
-  const [one, other] = [model.queue('a', false), model.queue('a', false)];
-  const everyone = model.queue('a', true);
+  const socket = FakeSocket.last.open();
+  const [one, other] = [model.look('b'), model.look('a')];
+  const args = (): unknown[] => watched(socket).map(sent => sent.args);
+  expect(args()).toEqual([{ look: ['a', 'b'] }]);
+  one.dispose();
+  one.dispose();
+  expect(args()).toEqual([{ look: ['a'] }]);
+  other.dispose();
+  expect(args()).toEqual([{ look: [] }]);
+});
+
+test('each job is one row, with or without a record', () => {
+  model.look('a');
+  const socket = FakeSocket.last.open();
+  const say = (more: Partial<Changes>): void =>
+    socket.say({ watch: 1, value: changes({ queues: [status()], ...more }) });
+  say({ whole: true, jobs: [job('one', 'RUNNING')], listed: [other('2'), other('3')] });
+  const ids = (): unknown[] => model.rows.map(row => row.id ?? row.slurm_id);
+  expect(ids()).toEqual(['one', '2', '3']);
+  const before = model.rows;
+  say({});
+  expect(model.rows).toBe(before);
+  say({ jobs: [job('two', 'RUNNING', { slurm_id: '2' })], gone: ['a 2'] });
+  expect(ids()).toEqual(['one', 'two', '3']);
+  say({ listed: [other('4')], listed_whole: ['a'] });
+  expect(ids()).toEqual(['one', 'two', '4']);
+});
+
+test('a reopened queue resumes from its cursor', () => {
+  model.watchJobs();
+  const look = model.look('a');
+  const socket = FakeSocket.last.open();
+  const first = watched(socket)[0]?.watch;
+  const value = changes({ cursor: 'c7', whole: true, listed: [other('1')], queues: [status()] });
+  socket.say({ watch: first, value });
+  look.dispose();
+  expect([model.rows.length, model.queues.size]).toEqual([1, 0]);
+  model.look('a');
+  expect(watched(socket).map(({ args, cursor }) => [args, cursor])).toEqual([
+    [{ look: ['a'] }, 'c7']
+  ]);
+});
+
+test('two views of all users share one watch until both are closed', () => {
+  model.watchJobs();
+  const [one, two] = [model.queue('a', true), model.queue('a', true)];
   const heard: string[] = [];
   one.changed.connect(() => heard.push('one'));
-  other.changed.connect(() => heard.push('other'));
+  two.changed.connect(() => heard.push('two'));
   const socket = FakeSocket.last.open();
-  const queues = socket.sent.filter(sent => sent.call === 'queue_changes');
-  expect(queues.map(sent => sent.args)).toEqual([
-    { cluster: 'a', everyone: false },
-    { cluster: 'a', everyone: true }
-  ]);
-  const number = queues[0]?.watch;
-  socket.say({ watch: number, value: queue({ whole: true, entries: [entry('1'), entry('2')] }) });
-  expect(one.entries).toBe(other.entries);
+  const [, everyone] = watched(socket);
+  expect(everyone?.args).toEqual({ look: ['a'], everyone: true });
+  const number = everyone?.watch;
+  const rows = { whole: true, listed: [other('1'), other('2')], queues: [status()] };
+  socket.say({ watch: number, value: changes(rows) });
+  expect(one.rows).toBe(two.rows);
   one.dispose();
   one.dispose();
-  socket.say({ watch: number, value: queue({ entries: [entry('3')], gone: ['1'] }) });
-  expect([...other.entries.keys()]).toEqual(['2', '3']);
-  expect(heard).toEqual(['one', 'other', 'other']);
-  expect(socket.sent.some(sent => sent.unwatch === number)).toBe(false);
-  other.dispose();
-  expect(socket.sent.some(sent => sent.unwatch === number)).toBe(true);
-  expect(everyone.everyone).toBe(true);
+  socket.say({ watch: number, value: changes({ listed: [other('3')], gone: ['a 1'] }) });
+  expect(two.rows.map(row => row.slurm_id)).toEqual(['2', '3']);
+  expect(heard).toEqual(['one', 'two', 'two']);
+  expect(model.rows).toEqual([]);
+  two.dispose();
+  expect(watched(socket)).toHaveLength(1);
 });
 
-test('a reopened queue resumes from its cursor, after an hour from the start', () => {
-  model.watchJobs();
+test("a user's own queue on a cluster is taken from their jobs", () => {
+  const view = model.queue('a', false);
   const socket = FakeSocket.last.open();
-  const asked = (): unknown =>
-    socket.sent.filter(sent => sent.call === 'queue_changes').map(sent => sent.cursor);
-  const first = model.queue('a', false);
-  const value = queue({ cursor: 'q7', whole: true, entries: [entry('1'), entry('2')] });
-  socket.say({ watch: 2, value });
-  first.dispose();
-  expect(socket.sent).toContainEqual({ unwatch: 2 });
-  const second = model.queue('a', false);
-  expect([second.entries.size, second.freshness.asOf]).toEqual([2, 100]);
-  expect(asked()).toEqual(['', 'q7']);
-  socket.say({ watch: 3, value: queue({ cursor: 'q8', gone: ['1'] }) });
-  expect([...second.entries.keys()]).toEqual(['2']);
-  second.dispose();
-  jest.advanceTimersByTime(3_600_000);
-  expect(model.queue('a', false).entries.size).toBe(0);
-});
-
-test('a visible job has its queue watched until the job ends', () => {
-  const [one, other] = [model.watchJob('one'), model.watchJob('one')];
-  const socket = FakeSocket.last.open();
-  const queues = (): unknown[] => {
-    const numbers = socket.sent
-      .filter(sent => sent.call === 'queue_changes')
-      .map(sent => sent.watch);
-    const left = socket.sent.map(sent => sent.unwatch);
-    return numbers.filter(number => !left.includes(number));
-  };
-  const news = (...jobs: Job[]): void =>
-    socket.say({ watch: 1, value: changes({ jobs, connections: [connection('a')] }) });
-  news(job('one', 'SUBMITTING', { slurm_id: null }), job('two', 'RUNNING'));
-  expect(queues()).toEqual([]);
-  news(job('one', 'PENDING'));
-  expect(queues()).toHaveLength(1);
-  one.dispose();
-  expect(queues()).toHaveLength(1);
-  news(job('one', 'COMPLETED'));
-  expect(queues()).toEqual([]);
-  news(job('one', 'PENDING', { restarts: 1 }));
-  expect(queues()).toHaveLength(1);
-  socket.say({
-    watch: 1,
-    value: changes({ connections: [{ ...connection('a'), state: 'login-needed' }] })
-  });
-  expect(queues()).toEqual([]);
-  other.dispose();
+  const jobs = [job('one', 'RUNNING'), job('two', 'COMPLETED')];
+  const listed = [other('3'), other('4', 'b')];
+  socket.say({ watch: 1, value: changes({ whole: true, jobs, listed, queues: [status()] }) });
+  expect(view.rows.map(row => row.id ?? row.slurm_id)).toEqual(['one', '3']);
+  expect(view.freshness).toEqual({ asOf: 100, problem: null, intervalS: 10 });
+  view.dispose();
   expect(socket.readyState).not.toBe(FakeSocket.OPEN);
 });
 
-test('a queue reports its age and why nothing newer is known', () => {
-  const view = model.queue('a', false);
+test("a visible job's queue is watched until the job ends", () => {
+  const [one, two] = [model.watchJob('one'), model.watchJob('one')];
   const socket = FakeSocket.last.open();
-  socket.say({ watch: 1, value: queue({ whole: true, entries: [entry('1')], asked_s: 77 }) });
-  expect(view.freshness).toEqual({ asOf: 77, problem: null, intervalS: 10 });
+  const looks = (): unknown => watched(socket).at(-1)?.args;
+  const news = (...jobs: Job[]): void => {
+    const value = changes({ jobs, connections: [connection('a')] });
+    socket.say({ watch: watched(socket).at(-1)?.watch, value });
+  };
+  news(job('one', 'SUBMITTING', { slurm_id: null }), job('two', 'RUNNING'));
+  expect(looks()).toEqual({ look: [] });
+  news(job('one', 'PENDING'));
+  expect(looks()).toEqual({ look: ['a'] });
+  one.dispose();
+  expect(looks()).toEqual({ look: ['a'] });
+  news(job('one', 'COMPLETED'));
+  expect(looks()).toEqual({ look: [] });
+  two.dispose();
+  expect(socket.readyState).not.toBe(FakeSocket.OPEN);
+});
+
+test('a hidden tab with notifications watches no queue', () => {
+  model.watchJobs({ background: true });
+  model.look('a');
+  const socket = FakeSocket.last.open();
+  hideTab(true);
+  expect(watched(socket).map(sent => sent.args)).toEqual([{ look: [] }]);
+  hideTab(false);
+  expect(watched(socket).map(sent => sent.args)).toEqual([{ look: ['a'] }]);
+});
+
+test('a queue reports its age and why nothing newer is known', () => {
+  model.look('a');
+  const socket = FakeSocket.last.open();
+  socket.say({ watch: 1, value: changes({ whole: true, queues: [status({ asked_s: 77 })] }) });
+  expect(model.queues.get('a')).toEqual({ asOf: 77, problem: null, intervalS: 10 });
   const problem = {
     code: 'x',
     message: 'no answer',
@@ -210,12 +253,11 @@ test('a queue reports its age and why nothing newer is known', () => {
     option: null,
     transient: true
   };
-  socket.say({ watch: 1, value: queue({ asked_s: 77, problem }) });
-  expect(view.freshness).toEqual({ asOf: 77, problem, intervalS: 10 });
-  expect(view.entries.size).toBe(1);
+  socket.say({ watch: 1, value: changes({ queues: [status({ asked_s: 77, problem })] }) });
+  expect(model.queues.get('a')).toEqual({ asOf: 77, problem, intervalS: 10 });
 });
 
-test('late samples of another node are kept, repeated ones dropped', () => {
+test('late samples of other nodes are kept, repeated ones dropped', () => {
   const view = model.usage('one');
   const socket = FakeSocket.last.open();
   const sample = (node: string, time_s: number): object => ({ node, time_s });
@@ -232,29 +274,20 @@ test('late samples of another node are kept, repeated ones dropped', () => {
   ]);
 });
 
-test('a hidden tab keeps its state and resumes from its cursors', () => {
-  model.watchJobs();
-  const view = model.queue('a', false);
+test('a hidden tab keeps its state and resumes from its cursor', () => {
+  model.look('a');
   const first = FakeSocket.last.open();
-  first.say({
-    watch: 1,
-    value: changes({ cursor: 'c7', whole: true, jobs: [job('one', 'RUNNING')] })
-  });
-  first.say({ watch: 2, value: queue({ cursor: 'q7', whole: true, entries: [entry('1')] }) });
+  const value = changes({ cursor: 'c7', whole: true, jobs: [job('one', 'RUNNING')] });
+  first.say({ watch: 1, value });
   hideTab(true);
   expect(first.readyState).not.toBe(FakeSocket.OPEN);
-  expect([model.jobs.size, view.entries.size, model.freshness.problem]).toEqual([1, 1, null]);
+  expect([model.rows.length, model.freshness.problem]).toEqual([1, null]);
   hideTab(false);
   const second = FakeSocket.last.open();
-  expect(second.sent.map(sent => [sent.call, sent.cursor])).toEqual([
-    ['changes', 'c7'],
-    ['queue_changes', 'q7']
-  ]);
-  second.say({ watch: 2, value: queue({ gone: ['1'] }) });
-  expect(view.entries.size).toBe(0);
+  expect(second.sent.map(sent => [sent.call, sent.cursor])).toEqual([['changes', 'c7']]);
 });
 
-test('clusters are requested with the first news and again when others appear', async () => {
+test('clusters are requested with the first news and when new ones appear', async () => {
   const named = (name: string): Cluster => ({ name, default: true }) as Cluster;
   answers.clusters = () => [named('a')];
   model.watchJobs();

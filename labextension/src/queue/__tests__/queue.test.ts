@@ -1,34 +1,36 @@
 import { ordered } from '../../grid/order';
 import { testOf } from '../../grid/terms';
-import type { QueueEntry } from '../../wire';
+import { job, listed } from '../../__tests__/fakes';
+import type { ListedJob, Row } from '../../wire';
 import { targetsOf } from '../choice';
 import { columnsOf } from '../columns';
-import { isArray, rowsOf, shownEntry, stateCounts, tie, type Row } from '../listing';
+import { arraysOf, isArray, linesOf, stateCounts, tie, type Line } from '../listing';
 
 const COLUMNS = columnsOf();
 const CLOSED = new Set<string>();
 
-function entry(slurm_id: string, more: Partial<QueueEntry> = {}): QueueEntry {
-  return {
-    slurm_id,
-    state: 'PENDING',
-    name: `job ${slurm_id}`,
-    user: 'ana',
-    partition: 'p',
-    ...more
-  };
+function entry(slurm_id: string, more: Partial<ListedJob> = {}): ListedJob {
+  return listed(slurm_id, { state: 'PENDING', mine: false, ...more });
 }
 
-function inOrder(entries: QueueEntry[], column: string): string[] {
+function inOrder(rows: Row[], column: string): unknown[] {
   const wanted = COLUMNS.find(({ id }) => id === column);
-  return ordered([], entries, wanted, { column, down: false }, tie).map(one => one.slurm_id);
+  return ordered([], rows, wanted, { column, down: false }, tie).map(one => one.slurm_id);
 }
 
-function keys(rows: Row[]): string[] {
-  return rows.map(row => row.key);
+function keys(lines: Line[]): string[] {
+  return lines.map(line => line.key.replace('arandu ', ''));
 }
 
-test('states are sorted by what they mean, and those alike by priority and age', () => {
+const ARRAY = [
+  entry('7_1', { array: 'arandu 7', state: 'RUNNING', started_s: 10, mine: true }),
+  entry('8'),
+  entry('7', { tasks: { COMPLETED: '0', RUNNING: '1-2', PENDING: '3-6' }, gpus: 2, mine: true }),
+  entry('7_2', { array: 'arandu 7', state: 'RUNNING', started_s: 20, mine: true }),
+  entry('7_[3-6%2]', { array: 'arandu 7', mine: true })
+];
+
+test('states are sorted by meaning, and equal ones by priority and age', () => {
   const entries = [
     entry('9', { priority: 5 }),
     entry('10', { priority: 5 }),
@@ -39,7 +41,7 @@ test('states are sorted by what they mean, and those alike by priority and age',
   expect(inOrder(entries, 'state')).toEqual(['12', '13', '11', '9', '10']);
 });
 
-test('ids are sorted as numbers, the tasks of an array in their order', () => {
+test("IDs are sorted as numbers, an array's tasks by index", () => {
   const ids = ['100_[11-20]', '100_10', '100_9', '99', '1000'];
   expect(
     inOrder(
@@ -49,30 +51,26 @@ test('ids are sorted as numbers, the tasks of an array in their order', () => {
   ).toEqual(['99', '100_9', '100_10', '100_[11-20]', '1000']);
 });
 
-test('an array is one row that opens', () => {
-  const tasks = [
-    entry('7_1', { array_id: '7', state: 'RUNNING', started_s: 10, gpus: 1, node_count: 1 }),
-    entry('8'),
-    entry('7_2', { array_id: '7', state: 'RUNNING', started_s: 20, gpus: 1, node_count: 1 }),
-    entry('7_[3-6%2]', { array_id: '7', gpus: 1, node_count: 1 })
-  ];
-  const closed = rowsOf(tasks, CLOSED);
+test('an array is one row that expands', () => {
+  const arrays = arraysOf(ARRAY);
+  const closed = linesOf(ARRAY, arrays, CLOSED);
   expect(keys(closed)).toEqual(['7', '8']);
   expect(closed.map(isArray)).toEqual([true, false]);
-  const [array] = closed;
-  expect(array && shownEntry(array)).toMatchObject({ slurm_id: '7', gpus: 2, node_count: 2 });
-  expect(stateCounts(tasks)).toEqual([
+  expect(closed[0]?.row).toMatchObject({ slurm_id: '7', gpus: 2 });
+  expect(stateCounts(ARRAY)).toEqual([
     ['RUNNING', 2],
     ['PENDING', 5]
   ]);
-  const open = rowsOf(tasks, new Set(['7']));
-  expect(keys(open)).toEqual(['7', '7_1', '7_2', '7_[3-6%2]', '8']);
+  const open = new Set(['arandu 7']);
+  expect(keys(linesOf(ARRAY, arrays, open))).toEqual(['7', '7_1', '7_2', '7_[3-6%2]', '8']);
+  const found = ARRAY.filter(row => row.slurm_id === '7_2');
+  expect(linesOf(found, arrays, open)[0]?.row.slurm_id).toBe('7');
 });
 
-test('a filter finds what is shown and what Slurm calls it', () => {
+test("a filter finds shown texts and Slurm's names", () => {
   const waits = entry('1', { why: 'Others come first.', reason: 'Priority', gpus: 2 });
   const runs = entry('2', { state: 'RUNNING', started_s: 1000, limit_s: 3600 });
-  const found = (words: string): string[] =>
+  const found = (words: string): unknown[] =>
     [waits, runs].filter(testOf(words, COLUMNS, 9000)).map(one => one.slurm_id);
   expect(found('others')).toEqual(['1']);
   expect(found('reason:priority')).toEqual(['1']);
@@ -83,21 +81,15 @@ test('a filter finds what is shown and what Slurm calls it', () => {
   expect(found('limit<=60m')).toEqual(['2']);
 });
 
-test('what is done to the chosen is done to those that are seen and ones own, arrays as one', () => {
-  const entries = [
-    entry('1', { id: 'aaaaaaaa' }),
-    entry('2', { user: 'bo' }),
-    entry('7_1', { array_id: '7' }),
-    entry('7_2', { array_id: '7' })
-  ];
-  const rows = rowsOf(entries, new Set(['7']));
-  const all = new Set([...keys(rows), 'gone']);
-  expect(targetsOf('c', rows, all, one => one.user === 'ana')).toEqual([
-    { cluster: 'c', id: 'aaaaaaaa', slurm_id: '1' },
-    { cluster: 'c', id: null, slurm_id: '7' }
+test('an action affects the visible selected jobs of the user, and an array as a whole', () => {
+  const ours = job({ id: 'aaaaaaaa', slurm_id: '1', cluster: 'arandu' });
+  const lines = linesOf([ours, entry('2'), ...ARRAY], arraysOf(ARRAY), new Set(['arandu 7']));
+  const all = new Set([...lines.map(({ key }) => key), 'gone']);
+  expect(targetsOf('arandu', lines, all)).toEqual([
+    { cluster: 'arandu', id: 'aaaaaaaa', slurm_id: '1' },
+    { cluster: 'arandu', id: null, slurm_id: '7' }
   ]);
-  const task = new Set(rows.filter(row => row.entry.slurm_id === '7_2').map(row => row.key));
-  expect(targetsOf('c', rows, task, () => true)).toEqual([
-    { cluster: 'c', id: null, slurm_id: '7_2' }
+  expect(targetsOf('arandu', lines, new Set(['arandu 7_2']))).toEqual([
+    { cluster: 'arandu', id: null, slurm_id: '7_2' }
   ]);
 });

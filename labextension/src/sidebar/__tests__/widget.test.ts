@@ -1,8 +1,7 @@
 import { CommandRegistry } from '@lumino/commands';
-import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import { drawn } from '../../__tests__/drawn';
-import { connection, FakeModel, job, NOW_S } from '../../__tests__/fakes';
+import { connection, FakeModel, job, listed, NOW_S } from '../../__tests__/fakes';
 import type { Cluster, ConnectionState } from '../../wire';
 import { SlurmSidebar } from '../widget';
 
@@ -53,7 +52,7 @@ async function changed(
   return rows;
 }
 
-test('the sidebar draws only the rows in sight of 5,000 jobs, and redraws only the one that changed', async () => {
+test('the sidebar draws only visible rows of 5,000 jobs, and redraws only changed ones', async () => {
   const { model, sidebar } = await opened();
   const rows = sidebar.node.querySelectorAll('[role=row]');
   expect(rows.length).toBeGreaterThan(10);
@@ -67,21 +66,11 @@ test('the sidebar draws only the rows in sight of 5,000 jobs, and redraws only t
 });
 
 test('foreign jobs stay while their cluster is lost and disappear at logout', async () => {
-  const theirs = {
-    slurm_id: '99999',
-    name: 'theirs',
-    user: 'me',
-    partition: 'p',
-    state: 'RUNNING'
-  };
-  const view = {
-    entries: new Map([[theirs.slurm_id, theirs]]),
-    ended: new Map(),
-    freshness: { asOf: NOW_S, problem: null },
-    changed: new Signal<object, void>({}),
-    dispose: jest.fn()
-  };
-  const { model, sidebar } = await opened({ queue: () => view });
+  const dispose = jest.fn();
+  const { model, sidebar } = await opened({
+    listed: [listed('99999')],
+    look: () => ({ isDisposed: false, dispose })
+  });
   const told = async (state: ConnectionState): Promise<string | null> => {
     await drawn(() => {
       model.connections = new Map([['arandu', connection({ cluster: 'arandu', state })]]);
@@ -93,12 +82,12 @@ test('foreign jobs stay while their cluster is lost and disappear at logout', as
   expect(await told('lost')).toContain('Running 5,000');
   expect(await told('open')).toContain('Running 5,001');
   expect(await told('lost')).toContain('Running 5,001');
-  expect(view.dispose).not.toHaveBeenCalled();
+  expect(dispose).not.toHaveBeenCalled();
   expect(await told('closed')).toContain('Running 5,000');
-  expect(view.dispose).toHaveBeenCalled();
+  expect(dispose).toHaveBeenCalled();
 });
 
-test('the trouble of a cluster stands in its line where there are several, else below it', async () => {
+test("a cluster's problem is shown in its line if there are several, else below", async () => {
   const { model, sidebar } = await opened();
   const problem = { code: 'x', message: 'No answer', hint: null, detail: null };
   const told = async (...names: string[]): Promise<(string | null)[]> => {

@@ -1,11 +1,17 @@
-import { connection, FakeModel, job } from '../../__tests__/fakes';
+import { connection, FakeModel, job, listed } from '../../__tests__/fakes';
 import { stateCounts } from '../../queue/listing';
-import { JobIndex } from '../../sidebar/job_index';
-import { linesOf } from '../../sidebar/tree';
-import type { QueueEntry } from '../../wire';
+import { linesOf, listingOf } from '../../sidebar/rows';
 import { summary } from '../item';
 
-test('it counts what runs and what waits, and nothing that has ended', () => {
+/** The heads of the sidebar with their counts. */
+function heads(model: FakeModel): unknown[] {
+  const { groups, tasks } = listingOf(model.rows);
+  return linesOf(groups, tasks, () => false).flatMap(line =>
+    line.kind === 'group' ? [[line.group, line.count]] : []
+  );
+}
+
+test('the status item counts running and waiting jobs, not ended ones', () => {
   const model = new FakeModel();
   expect(summary(model)).toEqual({ text: 'Slurm', told: 'no job runs or waits' });
   model.put(job({ id: 'aaaaaaaa' }));
@@ -18,7 +24,7 @@ test('it counts what runs and what waits, and nothing that has ended', () => {
   });
 });
 
-test('each task of an array is a job, as in the queue and at the heads of the sidebar', () => {
+test("an array's tasks count as jobs, as in the queue and the sidebar", () => {
   const model = new FakeModel();
   model.put(
     job({
@@ -28,49 +34,35 @@ test('each task of an array is a job, as in the queue and at the heads of the si
     })
   );
   model.put(job({ id: 'bbbbbbbb', slurm_id: '8', state: 'PENDING' }));
-  const entries = [
-    { state: 'RUNNING', slurm_id: '7_101', id: 'aaaaaaaa', array_id: '7' },
-    { state: 'RUNNING', slurm_id: '7_102', id: 'aaaaaaaa', array_id: '7' },
-    { state: 'RUNNING', slurm_id: '7_103', id: 'aaaaaaaa', array_id: '7' },
-    { state: 'PENDING', slurm_id: '7_[104-5004%3]', id: 'aaaaaaaa', array_id: '7' },
-    { state: 'PENDING', slurm_id: '8', id: 'bbbbbbbb' }
-  ] as QueueEntry[];
-  expect(stateCounts(entries)).toEqual([
+  const array = 'aaaaaaaa';
+  model.listed = [
+    ...['7_101', '7_102', '7_103'].map(id => listed(id, { array })),
+    listed('7_[104-5004%3]', { array, state: 'PENDING' })
+  ];
+  const counts = [
     ['RUNNING', 3],
     ['PENDING', 4902]
-  ]);
+  ];
+  expect(stateCounts(model.rows)).toEqual(counts);
   expect(summary(model).text).toBe('Slurm 3 ▶ 4,902 ◷');
-  const jobs = [...model.jobs.values()];
-  const sidebar = new JobIndex().update(jobs, new Map([['arandu', entries]]), new Map());
-  const heads = linesOf(sidebar.groups, () => false).flatMap(line =>
-    line.kind === 'group' ? [[line.group, line.count]] : []
-  );
-  expect(heads).toEqual([
+  expect(heads(model)).toEqual([
     ['running', 3],
     ['waiting', 4902]
   ]);
 });
 
-test('jobs that were submitted elsewhere count while a queue tells of them', () => {
+test('jobs submitted elsewhere count while their queue is watched', () => {
   const model = new FakeModel();
   model.put(job({ id: 'aaaaaaaa' }));
-  model.listed = [
-    { state: 'RUNNING', slurm_id: '123', id: 'aaaaaaaa' },
-    { state: 'RUNNING', slurm_id: '9_1', array_id: '9' },
-    { state: 'PENDING', slurm_id: '9_[2-4]', array_id: '9' }
-  ] as QueueEntry[];
-  const { told } = summary(model);
-  expect(told).toBe('2 jobs run, 3 jobs wait');
-  const sidebar = new JobIndex().update(
-    model.jobs.values(),
-    new Map([['arandu', model.listed]]),
-    new Map()
-  );
-  const [head] = linesOf(sidebar.groups, () => false);
-  expect(head).toMatchObject({ group: 'running', count: 2 });
+  model.listed = [listed('9', { tasks: { RUNNING: '1', PENDING: '2-4' } })];
+  model.connections = new Map([['arandu', connection()]]);
+  expect(summary(model).told).toBe('Submitted here: 1 job runs');
+  model.queues = new Map([['arandu', { asOf: 1, problem: null }]]);
+  expect(summary(model).told).toBe('2 jobs run, 3 jobs wait');
+  expect(heads(model)).toEqual([['running', 2]]);
 });
 
-test('a cluster with jobs that wants a login is told of, one without is not', () => {
+test('a needed login is shown for a cluster with jobs, not for others', () => {
   const model = new FakeModel();
   model.connections = new Map([['arandu', connection({ state: 'login-needed' })]]);
   expect(summary(model).text).toBe('Slurm');

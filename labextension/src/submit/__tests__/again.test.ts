@@ -4,13 +4,13 @@ import { lineOf } from '../form';
 import { isRepeatable } from '../source';
 
 const job = (more: Partial<Job>): Job => ({ kind: 'cell', ...more }) as Job;
-const DRIVER = 'import types; driver = types.ModuleType("driver"); x';
+const RUNS_FILE = 'import types; run_file = types.ModuleType("run_file"); x';
 
-test('what it ran is there again', () => {
+test("a job's code is restored in the form", () => {
   expect(sourceOf(job({ kind: 'lab' }), null, null)).toEqual({ kind: 'lab' });
   expect(sourceOf(job({}), 'x', null)).toEqual({ kind: 'code', code: 'x' });
   for (const path of ['a b/n.ipynb', 'fit.py']) {
-    expect(sourceOf(job({}), DRIVER, path)).toEqual({ kind: 'file', path });
+    expect(sourceOf(job({}), RUNS_FILE, path)).toEqual({ kind: 'file', path });
   }
   const script = job({ kind: 'program' });
   expect(sourceOf(script, '#!/bin/sh', 'run.sh')).toEqual({ kind: 'file', path: 'run.sh' });
@@ -21,9 +21,9 @@ test('what it ran is there again', () => {
   expect(sourceOf(batch, code, null)).toEqual({ kind: 'code', code });
 });
 
-test('what a form cannot show is not offered', () => {
+test('a job that a form cannot show is not offered', () => {
   expect(isRepeatable(job({ kind: 'session' }))).toBe(false);
-  expect(sourceOf(job({}), DRIVER, null)).toBeNull();
+  expect(sourceOf(job({}), RUNS_FILE, null)).toBeNull();
   expect(sourceOf(job({ kind: 'program' }), '', null)).toBeNull();
   expect(sourceOf(job({}), null, null)).toBeNull();
 });
@@ -44,7 +44,7 @@ const COMMON = {
   fetch: []
 };
 
-test('what was asked for is in the fields, and the rest as it would be typed', () => {
+test("a job's options are restored in fields, and the rest as text", () => {
   const own = { names_in: ['a', 'b'], names_out: [], out_format: null, session: null };
   const cell = { ...own, launch: 'ray', names_gather: [], max_restarts: 0, mpi: null };
   const spec = { ...COMMON, ...cell, tensorboard: null } as unknown as JobSpec;

@@ -10,7 +10,7 @@ const check = (ok: boolean | null, sentence: string, option: string | null = 'ti
   option
 });
 
-test('what is wrong stands at its field, the others below', () => {
+test('an error, or else a warning, is shown at its field, others below', () => {
   const checks = [
     check(null, 'a'),
     check(false, 'b'),
@@ -20,7 +20,7 @@ test('what is wrong stands at its field, the others below', () => {
   ];
   const { byField, others } = sorted({ checks } as unknown as Preview, null);
   expect([...byField]).toEqual([['time', { text: 'b. Less.', ok: false }]]);
-  expect(others.map(one => one.text)).toEqual(['a. Less.', 'c. Less.', 'd. Less.', 'else. Less.']);
+  expect(others.map(one => one.text)).toEqual(['d. Less.', 'else. Less.', 'a. Less.', 'c. Less.']);
   const problem = { message: '--mem: `x`', hint: null, option: 'mem' } as Problem;
   expect(sorted(null, problem).byField.get('mem')).toEqual({
     text: '--mem: `x`',
@@ -60,8 +60,6 @@ const gpu: Partition = {
   exclusive: false,
   allow_qos: [],
   allow_accounts: ['ours'],
-  billing: {},
-  qos: null,
   cost: null,
   about: ''
 };
@@ -76,8 +74,7 @@ test.each<[Partial<Partition>, Partial<Wishes>, string | null]>([
   [{}, { time: '3h' }, 'max 2 h'],
   [{}, { time: 'soon' }, null],
   [{}, { 'cpus-per-task': '9' }, 'max 8 CPUs per node'],
-  [{}, { nodes: '3' }, 'max 2 nodes'],
-  [{}, { account: 'theirs' }, 'not for theirs']
+  [{}, { nodes: '3' }, 'max 2 nodes']
 ])('%j with %j: %s', (partition, wishes, why) =>
   expect(unusable({ ...gpu, ...partition }, { ...NO_WISHES, ...wishes })).toBe(why)
 );

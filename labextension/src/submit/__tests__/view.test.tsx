@@ -1,4 +1,5 @@
 import { InputDialog, type Dialog } from '@jupyterlab/apputils';
+import type { CodeEditor, IEditorServices } from '@jupyterlab/codeeditor';
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import { act } from 'react';
@@ -69,8 +70,20 @@ let host: HTMLElement;
 const connect = jest.fn<undefined, [object]>();
 const commands = new CommandRegistry();
 commands.addCommand(CommandIDs.connect, { execute: connect });
+/** Edits the code in a textarea. */
+const editors = {
+  mimeTypeService: { getMimeTypeByLanguage: () => 'text/plain' },
+  factoryService: {
+    newInlineEditor: ({ host: box, model: { sharedModel } }: CodeEditor.IOptions) => {
+      const area = box.appendChild(document.createElement('textarea'));
+      area.oninput = () => sharedModel.setSource(area.value);
+      return { dispose: () => area.remove() };
+    }
+  }
+} as unknown as IEditorServices;
 const props = {
   commands,
+  editors,
   submit: jest.fn<Promise<void>, unknown[]>(() => Promise.resolve()),
   keep: jest.fn()
 };
@@ -112,6 +125,10 @@ async function press(name: string): Promise<void> {
 type Control = HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement;
 
 function field(name: string): Control {
+  const code = host.querySelector('textarea');
+  if (name === 'Code' && code !== null) {
+    return code;
+  }
   const label = [...host.querySelectorAll('label')].find(one => one.textContent === name);
   const found = host.querySelector<Control>(`[id="${label?.htmlFor}"]`);
   if (found === null) {
@@ -120,7 +137,7 @@ function field(name: string): Control {
   return found;
 }
 
-/** As a person would; React looks at what its own setter was given. */
+/** Type as a user would: React tracks its own setter. */
 async function type(name: string, value: string): Promise<void> {
   await act(async () => {
     const control = field(name);
@@ -184,11 +201,11 @@ test('a rejected job is not sent, an error is shown, and two clicks submit one j
   expect(host.querySelector('[role=alert]')?.textContent).toContain('No.');
 });
 
-test("a cell's line may hold what only its kernel knows", async () => {
+test("a cell's line may use variables of its kernel", async () => {
   const model = new FakeModel();
   const problem = {
     code: 'request',
-    message: '`{n}`: there is no variable `n` here.',
+    message: '`{n}`: unknown variable `n`.',
     hint: null,
     detail: null,
     option: null,
@@ -206,7 +223,7 @@ test("a cell's line may hold what only its kernel knows", async () => {
   expect(props.submit.mock.calls[0]?.slice(1)).toEqual(['--cluster far', 'y']);
 });
 
-test('Submit shows why it waits, and the latest input is checked before it is sent', async () => {
+test('Submit shows why it waits, and the latest input is checked before submission', async () => {
   const model = new FakeModel();
   const outlook = { checks: [], script: '', sbatch: [], cost: null, start_estimate_s: 1 };
   const wrong = { ok: false, sentence: 'No.', hint: null, option: null };
@@ -233,26 +250,26 @@ test('Submit shows why it waits, and the latest input is checked before it is se
   expect(props.submit).toHaveBeenCalledTimes(1);
 });
 
-test('a favourite is saved by a name, filled in again, and removed', async () => {
+test('a preset is saved by name, applied, and removed', async () => {
   const model = new FakeModel();
   await show(model);
-  const preset = (): HTMLSelectElement | null => host.querySelector('select');
-  const offered = (): string[] => [...(preset()?.options ?? [])].map(one => one.text);
+  const preset = (): HTMLSelectElement => field('Preset') as HTMLSelectElement;
+  const offered = (): string[] => [...preset().options].map(one => one.text);
   expect(offered()).toEqual(['Cluster defaults']);
   await type('Image', 'python:3.11');
   await type('Environment', 'TOKEN=secret');
   await type('Name', 'mine');
-  expect(preset()?.selectedOptions[0]?.text).toBe('Custom');
+  expect(preset().selectedOptions[0]?.text).toBe('Custom');
   const named = { button: { accept: true }, value: 'Ours' };
   jest.spyOn(InputDialog, 'getText').mockResolvedValueOnce(named as Dialog.IResult<string>);
-  await press('Save as favourite…');
-  expect(preset()?.selectedOptions[0]?.text).toBe('Ours');
+  await press('Save as preset…');
+  expect(preset().selectedOptions[0]?.text).toBe('Ours');
   await type('Preset', 'usual');
   expect(field('Image').value).toBe('');
   await type('Preset', 'favourite:Ours');
   expect(field('Image').value).toBe('python:3.11');
   expect(field('Environment').value).toBe('TOKEN');
   expect(field('Name').value).toBe('mine');
-  await press('Remove favourite');
+  await press('Remove preset');
   expect(offered()).toEqual(['Custom', 'Cluster defaults']);
 });

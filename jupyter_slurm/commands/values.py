@@ -1,0 +1,142 @@
+"""PURE. The caller of a command's function, and the functions' return values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.commands.line import Request
+from jupyter_slurm.commands.sessions import Owner
+from jupyter_slurm.errors import JupyterSlurmError
+from jupyter_slurm.views import card
+from jupyter_slurm.views.connections import connected, reach
+from jupyter_slurm.views.table import Table
+from jupyter_slurm.wire import (
+    Check,
+    Connection,
+    DashboardName,
+    Job,
+    JobSpec,
+    Tunnel,
+)
+
+_R = TypeVar("_R")
+
+
+class Caller(Protocol):
+    """The front end that runs a command, with its own prompts, logins and waiting."""
+
+    used_session: str | None
+    """The ID of the chosen session; None: the newest."""
+
+    @property
+    def api(self) -> Api:
+        """Return the agent. A call that needs a login asks the user."""
+
+    @property
+    def cluster(self) -> str | None:
+        """Return the default cluster; None: the profiles'."""
+
+    @property
+    def used_cluster(self) -> str | None:
+        """Return the cluster that the user chose for later commands."""
+
+    @property
+    def notebook(self) -> str | None: ...
+
+    @property
+    def owner(self) -> Owner: ...
+
+    @property
+    def is_saved(self) -> bool:
+        """Return whether output is saved in a notebook, which others may read."""
+
+    def with_defaults(self, words: Sequence[str]) -> list[str]:
+        """Return job options after the user's defaults."""
+
+    def call(self, call: Callable[[], _R], cluster: str | None) -> _R:
+        """Make a call that may be slow and that the user can interrupt."""
+
+    def submit(self, spec: JobSpec, request: Request) -> Job: ...
+
+    def log_in(self, cluster: str | None) -> Connection: ...
+
+    def confirm(self, consequence: str, question: str) -> bool:
+        """Ask the user. RequestError: cannot ask here, or --yes is required."""
+
+    def remove_pages(self, jobs: Sequence[Job]) -> None:
+        """Remove the pages of ended labs."""
+
+    def warn(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A started job: the front end follows it, unless it is detached."""
+
+    job: Job
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class StartedSession(Started):
+    """A session: the front end waits until it is ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """A lab to open once ready."""
+
+    job: Job
+    waits: bool = True
+    browser: bool = True
+    """Open a browser, not only print the URL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """A dashboard of a job, to open in the browser."""
+
+    job: Job
+    name: DashboardName
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """A cluster's checks. A failed check fails the command."""
+
+    checks: Sequence[Check]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """The result or error for each word. An error does not stop the others."""
+
+    outcomes: Iterable[tuple[str, str | JupyterSlurmError]]
+
+
+def text_of(value: str | Connection | Tunnel | Job) -> str:
+    """Return the value as sentences."""
+    match value:
+        case str():
+            return value
+        case Connection():
+            return connected(value)
+        case Tunnel():
+            return reach(value)
+        case _:
+            return card.plain(value, time.time())
+
+
+def data_of(value: object) -> object:
+    """Return the value as data, for programs."""
+    match value:
+        case Table():
+            return value.data
+        case Checks():
+            return value.checks
+        case _:
+            return value

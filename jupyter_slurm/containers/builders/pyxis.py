@@ -1,0 +1,87 @@
+"""Images for pyxis: a container set up by a script in a step of the job, saved as .sqsh.
+
+`containers/pyxis.py` names the pyxis version of each option. Pyxis saves the container however the
+step has ended, which takes minutes. So the script creates the target folder inside, and only when
+it has succeeded: without the folder enroot cannot write (the call was read in pyxis; enroot's part
+was not tried).
+"""
+
+from __future__ import annotations
+
+import shlex
+from itertools import chain
+
+from jupyter_slurm.containers import runtime_named
+from jupyter_slurm.containers.builders.script import beside, file
+from jupyter_slurm.containers.enroot_containers import CONTAINERS_FULL, enroot_name
+from jupyter_slurm.containers.pyxis import SRUN, STEP, STEP_INSIDE
+from jupyter_slurm.containers.recipe import Kind, Recipe
+from jupyter_slurm.containers.references import Reference
+from jupyter_slurm.containers.runtime import Explained
+from jupyter_slurm.containers.tool_errors import full_disk
+
+_SETUP, _FILES = "setup", "files"
+"""The script and the folder of its files, in `$work`, which is /mnt inside."""
+
+_OPTIONS = (
+    '--container-save="$partial.d/made/image.sqsh" --container-writable --container-remap-root '
+    "--no-container-mount-home --no-container-entrypoint "
+    '--container-mounts="$work:/mnt,$work/way/made:/mnt/made"'
+)
+_ENDED = "jupyter-slurm: the setup has ended with exit code"
+_INSIDE = shlex.quote(
+    f"""{STEP_INSIDE}"$@" || {{ rc=$?; echo "{_ENDED} $rc" >&2; exit "$rc"; }}
+mkdir /mnt/made/made
+"""
+)
+
+
+class Pyxis:
+    tool = "enroot"
+    suffixes = (".sqsh",)
+    reads = Kind.SCRIPT
+
+    def named(self, reference: Reference) -> str:
+        return enroot_name(reference)
+
+    def build(self, recipe: Recipe, base: str | None, version: str) -> str:
+        return f'{setup(recipe)}step "building"\n{_step(base or "", program(recipe))}'
+
+    def pull(self, reference: Reference, version: str) -> str:
+        name = enroot_name(reference)
+        # Not `:`, which separates parts of a heterogeneous job in srun.
+        return f"step pulling {shlex.quote(name)}\n{_step(name, '/bin/sh -c true')}"
+
+    def explain(self, log_tail: str) -> Explained | None:
+        # What comes after it is of the container that is not to be saved.
+        log_tail = log_tail.partition(_ENDED)[0]
+        own = runtime_named("pyxis").explain(log_tail)
+        return own or full_disk(CONTAINERS_FULL, log_tail)
+
+
+def _step(image: str, program: str) -> str:
+    """Return the step's sh text. A signal to end reaches the step itself; this shell waits."""
+    return f"""trap 'exit 143' TERM
+mkdir "$partial.d" "$work/made" "$work/way"
+ln -s "$partial.d" "$work/way/made" # mounts cannot have blanks
+set -- --container-image={shlex.quote(image)} {_OPTIONS} -- /bin/sh -c {_INSIDE} sh {program}
+{STEP}
+{SRUN} "$@"
+[ ! -e "$partial.d/made/image.sqsh" ] || mv "$partial.d/made/image.sqsh" "$partial.sqsh"
+"""
+
+
+def setup(recipe: Recipe) -> str:
+    """Return sh text that puts the recipe into `$work` as a script, with its files beside it."""
+    text = recipe.text
+    if recipe.kind is Kind.LINES:  # -x: the log shows where it stopped
+        text = "\n".join(["#!/bin/sh", "set -ex", *chain(*recipe.commands())]) + "\n"
+    files = beside(_FILES) if recipe.has_files else ""
+    return f'{files}{file(_SETUP, text)}chmod 755 "$work/{_SETUP}"\n'
+
+
+def program(recipe: Recipe) -> str:
+    """Return the shell command that runs the script in the image, in the folder of its files if
+    there is one."""
+    script = f"/mnt/{_SETUP}"
+    return f"/bin/sh -c 'cd /mnt/{_FILES} && exec {script}'" if recipe.has_files else script

@@ -1,0 +1,230 @@
+"""The script that builds an image with any tool: a lock, a working folder, the tool's text, and the
+record at the end. PURE: text.
+
+Tool text is POSIX sh, run with -e in its own process group, so that it ends with a cancelled job.
+It has `$work` (an empty folder of the node, removed afterwards), `$beside` (with the recipe's
+files, if any), `$folder`, `$name` and `$again` ("": may use a cache), and leaves the image at
+`$partial` with one of the tool's suffixes; `step TEXT` reports its progress.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jupyter_slurm.containers import image_folder
+from jupyter_slurm.containers.recipe import Kind, Recipe
+from jupyter_slurm.containers.runtime import Explained
+from jupyter_slurm.containers.tool_errors import full_disk, uncoloured
+
+_PAUSE_S, _LONGEST_PAUSE_S = 10, 60
+"""Seconds before the script reports that a step still runs; each pause is longer by this, up to the
+second value."""
+_SAVING = "saving the image"
+_BEGINNING = "beginning"
+_IMAGES_FULL = (
+    "The folder of images is full",
+    "Remove images (`%slurm image rm`), or set `image_dir` in the cluster's profile.",
+)
+SAVING = f'step "{_SAVING}"\n'
+"""Sh text: from here on, a full disk means the image folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewImage:
+    """An image to build: its place, and data about its origin."""
+
+    folder: str
+    name: str
+    tool: str
+    digest: str
+    """The recipe's digest: 64 hexadecimal digits."""
+    base: str | None
+    version: str
+    """12 digits in the file's name; not those of the digest when the image is rebuilt."""
+    again: bool = False
+    """True: build without the cache of earlier builds."""
+
+    @property
+    def stem(self) -> str:
+        return f"{image_folder.stem(self.name)}+{self.version}"
+
+
+def render(image: NewImage, suffixes: Sequence[str], text: str) -> str:
+    """Return the whole script. It exits 0 if the image exists, new or not."""
+    return _FRAME.format(
+        folder=shlex.quote(image.folder),
+        name=shlex.quote(image.name),
+        tool=image.tool,
+        lock=shlex.quote(f".{image_folder.stem(image.name)}.lock"),
+        stem=shlex.quote(image.stem),
+        # Check for a folder, which has no suffix, last: file names start with its name.
+        suffixes=" ".join(shlex.quote(one) for one in sorted(suffixes, reverse=True)),
+        record=shlex.quote(image_folder.record_name(image.name, image.tool)),
+        again="1" if image.again else "",
+        begun=shlex.quote(image_folder.begun_record(image.name, image.digest, image.base)),
+        text=shlex.quote(_STEP + text),
+        beginning=_BEGINNING,
+        pause_s=_PAUSE_S,
+        longest_pause_s=_LONGEST_PAUSE_S,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The script's message about a failed build."""
+
+    name: str
+    tool: str
+    doing: str
+    """The step that failed, e.g. "building"."""
+
+
+def read_failure(log_tail: str) -> Failure | None:
+    """Parse the failure at the end of a job's log; None: not an image build, or no failure."""
+    found = _FAILED.search(log_tail)
+    if found is None:
+        return None
+    return Failure(found["name"], found["tool"], found["doing"] or _BEGINNING)
+
+
+def folder_full(failure: Failure, log_tail: str) -> Explained | None:
+    """Explain a full image folder; None: another failure."""
+    if failure.doing != _SAVING:
+        return None
+    return full_disk(_IMAGES_FULL, log_tail)
+
+
+def stopped_at(log_tail: str) -> str | None:
+    """Return the recipe line at which the tool stopped, from its log; None: unknown."""
+    found = list(_RECIPE_LINES.finditer(uncoloured(log_tail)))
+    if not found:
+        return None
+    last = found[-1]
+    return f"{last['word']} {last['rest']}" if last["word"] else str(last[last.lastgroup or 0])
+
+
+def beside(name: str) -> str:
+    """Return sh text that copies the recipe's files to a folder in `$work`: a home on a network
+    file system may be closed to root, which may run an engine's client."""
+    return f'cp -pRP -- "$beside" "$work"/{shlex.quote(name)}\n'
+
+
+def context(recipe: Recipe, base: str | None) -> str:
+    """Return sh text that creates `$work/context` and `$work/Dockerfile` for `docker build` and
+    `ch-image build`. `base`: the builder's name of the base image for package lines."""
+    text = recipe.text
+    if recipe.kind is Kind.LINES:
+        runs = [" && ".join(one) for one in recipe.commands()]
+        text = f"FROM {base}\n" + "".join(f"RUN {one}\n" for one in runs)
+    folder = beside("context") if recipe.has_files else 'mkdir "$work/context"\n'
+    return folder + file("Dockerfile", text) + 'step "building"\n'
+
+
+def file(name: str, content: str) -> str:
+    """Return sh text that writes a file to `$work`."""
+    return f'printf %s {shlex.quote(content)} >"$work"/{shlex.quote(name)}\n'
+
+
+# Tried with Docker 28 (classic builder), ch-image 0.31, Apptainer 1.4, and the trace of a shell;
+# BuildKit and podman by their sources.
+_RECIPE_LINES = re.compile(
+    r"^Step \d+/\d+ : (?P<docker>.+)$"
+    r"|^STEP \d+(?:/\d+)?: (?P<podman>.+)$"
+    r"|^ *> \[.*\d+/\d+\] (?P<buildkit>.+):$"
+    r"|^ +\d+\.? {1,2}(?P<word>[A-Z]+)(?:\.[A-Z])? (?P<rest>.+)$"
+    r"|^\+ (?P<traced>.+)$",
+    re.MULTILINE,
+)
+_FAILED = re.compile(
+    r"^jupyter-slurm: (?P<name>\S+) was not made by (?P<tool>[a-z]+)\. "
+    r"It ended with exit code [0-9]+ while (?P<doing>.*); what the tool said is above\.$",
+    re.MULTILINE,
+)
+
+_STEP = """step() { printf '%s' "$*" >"$work/.step"; printf 'jupyter-slurm: %s\\n' "$*"; }
+"""
+
+_FRAME = """#!/bin/sh
+# Written by jupyter-slurm: makes an image.
+folder={folder} name={name} stem={stem} beside=$PWD again={again}
+say() {{ printf 'jupyter-slurm: %s\\n' "$*"; }}
+(umask 077; mkdir -p -- "$folder") || exit 74
+cd -- "$folder" || exit 74
+# One maker at a time; where the file system knows no locks, the last one wins, and is whole too.
+exec 9>{lock}
+if command -v flock >/dev/null && ! flock -n 9; then
+  say "Another job is making $name: waiting for it."
+  flock 9
+fi
+there() {{
+  for suffix in {suffixes}; do
+    [ -e "$1$suffix" ] && {{ printf '%s' "$suffix"; return 0; }}
+  done
+  return 1
+}}
+if ! suffix=$(there "$stem"); then
+  partial=$folder/.$stem.partial
+  temporary=${{TMPDIR:-/var/tmp}}
+  # A script that was killed outright has removed nothing. Whatever still works in a folder holds
+  # its lock; in its first minute a folder may have none yet.
+  command -v flock >/dev/null && find "$temporary" -maxdepth 1 -name 'jupyter-slurm-image.*' \\
+    -type d -user "$(id -u)" -mmin +1 -exec flock -n {{}} \\
+    sh -c 'chmod -R u+w "$1"; rm -rf -- "$1"' sh {{}} \\; 2>/dev/null
+  work=$(mktemp -d "$temporary/jupyter-slurm-image.XXXXXX") || exit 74
+  exec 8<"$work"
+  command -v flock >/dev/null && flock -n 8
+  export work partial folder name beside again
+  tidy() {{ chmod -R u+w "$work" 2>/dev/null; rm -rf -- "$work" "$partial" "$partial".*; }}
+  trap tidy EXIT
+  rm -rf -- "$partial" "$partial".*
+  # Slurm's signals come to the job's script alone; elsewhere to the whole group, which nothing
+  # leaves.
+  [ -n "$SLURM_JOB_ID" ] && command -v setsid >/dev/null && apart=setsid || apart=
+  $apart sh -e -c {text} 9>&- &
+  maker=$!
+  # A tool may fetch or pack for minutes without a word.
+  tell() {{
+    trap 'kill "$nap" 2>/dev/null; exit 0' TERM
+    began=$(date +%s) pause={pause_s}
+    while [ -d "$work" ]; do
+      sleep "$pause" >/dev/null 2>&1 & nap=$!
+      wait "$nap"
+      mib=$(du -skc "$work" "$partial".* 2>/dev/null | awk 'END {{ print int($1 / 1024) }}')
+      [ "${{mib:-0}}" -gt 0 ] && mib=", $mib MiB so far" || mib=
+      say "still $(cat "$work/.step" 2>/dev/null) after $(($(date +%s) - began)) s$mib"
+      [ "$pause" -ge {longest_pause_s} ] || pause=$((pause + {pause_s}))
+    done
+  }}
+  tell 9>&- &
+  teller=$!
+  stop() {{ kill -TERM "-$maker" 2>/dev/null || kill -TERM "$maker" 2>/dev/null; }}
+  trap stop TERM INT HUP
+  while :; do
+    wait "$maker"; rc=$?
+    kill -0 "$maker" 2>/dev/null && continue
+    wait "$maker" 2>/dev/null; last=$?
+    case $last in 127 | -1) ;; *) rc=$last ;; esac
+    break
+  done
+  trap '' TERM INT HUP
+  kill "$teller" 2>/dev/null
+  wait "$teller" 2>/dev/null
+  if [ "$rc" != 0 ]; then
+    doing=$(cat "$work/.step" 2>/dev/null)
+    doing=${{doing:-{beginning}}}
+    say "$name was not made by {tool}. It ended with exit code $rc while $doing;" \\
+      "what the tool said is above." >&2
+    exit "$rc"
+  fi
+  suffix=$(there "$partial") || {{ say "$name was not made: there is no image." >&2; exit 70; }}
+  chmod -R u+w "$partial$suffix"
+  mv -- "$partial$suffix" "$stem$suffix" || exit 74
+fi
+size=$(du -sk -- "$stem$suffix" | cut -f1)
+printf '%s,"file":"%s","made_s":%s,"size_kib":%s}}\\n' {begun} "$stem$suffix" "$(date +%s)" \\
+  "${{size:-null}}" >{record}.partial && mv -- {record}.partial {record} || exit 74
+say "The image $name is there: $folder/$stem$suffix ($((${{size:-0}} / 1024)) MiB)."
+"""

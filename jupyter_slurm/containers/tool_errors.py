@@ -1,0 +1,103 @@
+"""Explain a container tool's failure by its error lines in a job's log. PURE.
+
+Each tool's module has its table of rows: a pattern, a sentence, a hint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from jupyter_slurm.containers.runtime import Explained
+
+Row = tuple[str, str, str]
+"""A pattern for an error line, the sentence that the line completes, and a hint."""
+
+NOT_FOUND = ("Cannot pull the image: the registry does not have it", "Check its name and tag.")
+NO_TOOL = "The node does not have this container tool"
+NO_NAMESPACES = (
+    "The node does not let users start containers",
+    "Ask its administrators for unprivileged user namespaces.",
+)
+NO_MOUNT = ("Cannot start the container: a mount failed", "Check --mount SRC on the node.")
+NO_SHELL = (
+    "Cannot start the container: the image lacks the program",
+    "Use an image with /bin/sh, and python3 for a cell.",
+)
+START_FAILED = ("", "Cannot start the container", "See the tool's manual.")
+BUILDS_FULL = (
+    "The node's folder for builds is full",
+    "Name a larger one: `export TMPDIR=…` in the profile's `setup`.",
+)
+_FULL = r"no space left on device|quota exceeded"
+_LAST_LINES = 20
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def registry_rows(login: str, room: str) -> tuple[Row, ...]:
+    """Return the rows for pulling and unpacking an image, in every tool's wording.
+
+    `login`: the command that logs in to a registry; `room`: a hint that frees disk space.
+    """
+    return (
+        (
+            r"toomanyrequests|rate limit|\b429\b",
+            "Cannot pull the image: the registry limits downloads",
+            "Log in to it, wait, or name a mirror in the profile's [images].",
+        ),
+        (
+            r"unauthorized|no basic auth|authentication (?:required|possible)|access .*denied"
+            r"|(?<!permission )denied: |incorrect username|(?:error|code:|got) 40[13]\b",
+            "Cannot pull the image: the registry denied access",
+            f"Check its name. For a private image log in once on the cluster: {login}.",
+        ),
+        (
+            r"manifest unknown|name unknown|repository name not known"
+            r"|manifest for .* not found|\berror(?: code)?: 404",
+            *NOT_FOUND,
+        ),
+        (
+            r"no space left|quota exceeded",
+            "Cannot unpack the image: the node's disk is full",
+            room,
+        ),
+        (
+            r"no matching manifest|exec format error|image targets|image's architecture"
+            r"|does not match the|no image found in|requested arch unavailable",
+            "The image is for another processor architecture",
+            "Use one for the nodes' own (`uname -m` there).",
+        ),
+        (
+            r"dial tcp|no such host|timeout|timed out|TLS handshake|request canceled|x509"
+            r"|connection refused|server gave HTTP|GET failed: |error code: 50\d"
+            r"|curl: \((?:5|6|7|28|35|52|56|60)\)",
+            "Cannot pull the image: the node cannot reach the registry",
+            "Pull it where there is a network, or name a mirror in the profile's [images].",
+        ),
+    )
+
+
+def explain(rows: Iterable[Row], lines: Sequence[str]) -> Explained | None:
+    """Return the explanation of the first row that matches one of `lines`, the last line first."""
+    for pattern, sentence, hint in rows:
+        for line in reversed(lines):
+            if re.search(pattern, line, re.IGNORECASE):
+                return Explained(completed(sentence, line), hint)
+    return None
+
+
+def full_disk(place: tuple[str, str], log_tail: str) -> Explained | None:
+    """Explain a full disk by a line near the end of a build's log. `place`: a sentence and a
+    hint."""
+    lines = uncoloured(log_tail).splitlines()[-_LAST_LINES:]
+    return explain([(_FULL, *place)], lines)
+
+
+def uncoloured(log_tail: str) -> str:
+    return _COLOUR.sub("", log_tail)
+
+
+def completed(sentence: str, line: str) -> str:
+    """Return the sentence, completed by the tool's own words."""
+    words = line.strip()
+    return f"{sentence}: {words if words.endswith(('?', '!')) else words.rstrip('.') + '.'}"

@@ -1,0 +1,318 @@
+"""A job's output after a cursor, and its result. Variables are returned as a local file, which is
+removed after use if the transport had to copy it."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import msgspec
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import (
+    CommandError,
+    ConfigError,
+    FileAccessError,
+    JobLostError,
+    LoginNeededError,
+    RequestError,
+    TransportError,
+)
+from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.outcome import array_tasks
+from jupyter_slurm.jobs.outcome.allocation import (
+    ask_accounting,
+    ask_jobs,
+    error_path,
+    known_path,
+    note_paths,
+)
+from jupyter_slurm.jobs.outcome.logs import Chunk, Cursor, LogReader, parse_cursor
+from jupyter_slurm.jobs.outcome.result import (
+    RunnerResult,
+    RunnerVariables,
+    check_asked,
+    parse_result,
+)
+from jupyter_slurm.jobs.outcome.variables import check_signature
+from jupyter_slurm.jobs.records.registry import JobRegistry
+from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.wire import (
+    CellJob,
+    Gathered,
+    Hello,
+    Job,
+    JobState,
+    LogChunk,
+    Result,
+    Show,
+    Stream,
+)
+
+_RESULT_PATIENCE_S = 20.0
+_RESULT_PAUSE_S = 1.0
+_FOLLOWED_S = 2.0
+"""Text that arrives this soon after the log was read to the end gets its arrival time."""
+_SILENT = "the result does not mention it"
+_COPIES_KEPT_S = 7 * 24 * 3600.0
+"""Seconds to keep undelivered variables."""
+
+
+class _End(NamedTuple):
+    attempt: int
+    offset: int
+    seen_s: float
+    """On the monotonic clock."""
+
+
+class ResultService:
+    def __init__(self, registry: JobRegistry, clusters: Clusters) -> None:
+        self._registry = registry
+        self._clusters = clusters
+        self._copies: dict[str, list[Path]] = {}
+        """Local copies by job ID."""
+        self._ends: dict[tuple[str, int | None], tuple[_End, ...]] = {}
+        """By job and task: the ends of the log last seen by each reader."""
+
+    def logs(
+        self,
+        job_id: str,
+        cursor: str = "",
+        wait_s: float = 0.0,
+        budget_bytes: int | None = 262_144,
+        task: int | None = None,
+    ) -> LogChunk:
+        position = parse_cursor(cursor)
+        is_new = self._has_just_ended(job_id, task, position)
+        deadline_s = time.monotonic() + wait_s
+        while True:
+            count = self._registry.change_count
+            try:
+                time_s = int(time.time()) if is_new else 0
+                job, chunk, show = self._read_log(job_id, position, budget_bytes, task, time_s)
+            except LoginNeededError:
+                raise
+            except TransportError:
+                # The connection dropped, as `problem` reports: no news.
+                job, show = self._registry.job(job_id), "text"
+                chunk = Chunk(deque(), position, complete=False)
+            news = chunk.outputs or chunk.skipped_bytes or job.revision != position.revision
+            left_s = deadline_s - time.monotonic()
+            if news or job.state.final or left_s <= 0 or self._registry.closed:
+                break
+            if not self._registry.wait(self._registry.changed_since(count), left_s):
+                break
+            is_new = chunk.complete
+        if chunk.complete:
+            self._note_end(job, task, chunk.cursor)
+        following = replace(chunk.cursor, revision=job.revision)
+        return LogChunk(
+            job=job,
+            outputs=tuple(chunk.outputs),
+            cursor=str(following),
+            skipped_bytes=chunk.skipped_bytes,
+            more=not chunk.complete,
+            end=job.state.final and chunk.complete,
+            show=show,
+        )
+
+    def _has_just_ended(self, job_id: str, task: int | None, position: Cursor) -> bool:
+        """Return whether the log ended at or before `position` a moment ago, so that later text is
+        new."""
+        now_s, there = time.monotonic(), (position.attempt, position.log)
+        ends = self._ends.get((job_id, task), ())
+        return any(
+            (end.attempt, end.offset) <= there and now_s - end.seen_s < _FOLLOWED_S for end in ends
+        )
+
+    def _note_end(self, job: Job, task: int | None, end: Cursor) -> None:
+        if job.state.final:
+            self._ends.pop((job.id, task), None)
+        else:
+            now_s = time.monotonic()
+            before = self._ends.get((job.id, task), ())
+            recent = (one for one in before if now_s - one.seen_s < _FOLLOWED_S)
+            self._ends[job.id, task] = (*recent, _End(end.attempt, end.log, now_s))
+
+    def _read_log(
+        self, job_id: str, position: Cursor, budget_bytes: int | None, task: int | None, time_s: int
+    ) -> tuple[Job, Chunk, Show]:
+        """Read the job, then its log, so that the output of a final job is complete. `time_s`: the
+        time of the log's text after `position`; 0 if unknown."""
+        record = self._registry.record(job_id)
+        job = record.job
+        if job.transfer is not None:  # not submitted yet: no output
+            return job, Chunk(deque(), position), "text"
+        cluster = self._clusters.named(job.cluster)
+        transport = cluster.transport
+        folder = JobDir(PurePosixPath(job.job_dir))
+        path, errors, heading = record.stdout_path, record.stderr_path, ""
+        rank = _rank(job, task)
+        if rank is None and (job.tasks or task is not None):
+            path, errors, heading = self._log_of_task(record, cluster, task)
+        reader = LogReader(transport, folder, kind_of(job), path, errors, rank or 0)
+        chunk = reader.read(position, job.restarts + 1, budget_bytes, time_s)
+        if heading and not position.log and chunk.outputs:
+            chunk.outputs.appendleft(Stream(name="stderr", text=heading))
+        hellos = [output for output in chunk.outputs if isinstance(output, Hello)]
+        if hellos:
+            chunk.outputs = deque(o for o in chunk.outputs if not isinstance(o, Hello))
+            told = {"python": hellos[-1].python, "python_path": hellos[-1].executable}
+            self._registry.change(job.id, **told)
+            # Return the job as it was before reading: if it has ended since, there is more output.
+            job = msgspec.structs.replace(job, **told)
+        return job, chunk, cluster.profile.show
+
+    def _log_of_task(
+        self, record: Record, cluster: SlurmCluster, task: int | None
+    ) -> tuple[str | None, str | None, str]:
+        """Return the output file of an array task (None: not started), its error file (None: the
+        same), and a heading if no task was named."""
+        job, heading = record.job, ""
+        if not job.tasks or not kind_of(job).is_raw_script:
+            raise RequestError(f"Job {job.id} is not a known array, so it has no task {task}.")
+        if task is None:
+            task = array_tasks.first(job.tasks)
+            heading = f"[Task {task} of an array; `--task N` shows another.]\n"
+        state = None if task is None else array_tasks.state_of(job.tasks, task)
+        if task is None or state is None:
+            raise RequestError(
+                f"The array {job.slurm_id} has no task {task}.",
+                hint=f"Use one of {array_tasks.every(job.tasks)}.",
+            )
+        if state == JobState.PENDING:
+            return None, None, heading
+        path = known_path(record, task) or self._ask_path(record, cluster, task)
+        if path is None:
+            raise RequestError(
+                f"The output file of task {task} of job {job.slurm_id} is unknown.",
+                hint="See the file of the script's --output, or "
+                f"slurm-{job.slurm_id}_{task}.out in the folder of the submission.",
+            )
+        return path, error_path(record, task), heading
+
+    def _ask_path(self, record: Record, cluster: SlurmCluster, task: int) -> str | None:
+        """Ask the controller, then accounting, which may know the ID of a forgotten task."""
+        job = record.job
+        note_paths(self._registry, job.id, ask_jobs(cluster, record))
+        if (path := known_path(record, task)) is not None or record.task_stdout is None:
+            return path
+        try:
+            rows = ask_accounting(cluster, record)
+        except CommandError:
+            return None
+        wanted = f"{job.slurm_id}_{task}"
+        own_id = next((row.raw_id for row in rows if row.slurm_id == wanted), None)
+        return array_tasks.path(record.task_stdout, task, job.slurm_id or "", own_id)
+
+    def result(self, job_id: str) -> Result:
+        job = self._registry.job(job_id)
+        if not job.state.final:
+            raise RequestError(f"Job {job.id} is still {job.state}.")
+        if job.state is JobState.LOST:
+            raise JobLostError(job.why or "The end of the job is unknown.", hint=job.advice)
+        deadline_s = time.monotonic() + _RESULT_PATIENCE_S
+        while True:
+            try:
+                return self._read_result(job)
+            except (LoginNeededError, FileAccessError):
+                raise
+            except TransportError:
+                # The job has ended and its result is safe: the connection may return soon.
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0 or self._registry.wait(lambda: False, min(left_s, _RESULT_PAUSE_S)):
+                    raise
+
+    def _read_result(self, job: Job) -> Result:
+        folder = JobDir(PurePosixPath(job.job_dir))
+        transport = self._clusters.named(job.cluster).transport
+        data = transport.read(folder.result(job.restarts))
+        key = self._registry.store.key(job.id)
+        if data is None or key is None:
+            return Result(job=job, status="none")
+        found = parse_result(data, key)
+        names, failed = _variables(found, job.names_out)
+        path = self._fetched(job, found.variables, folder.variables(job.restarts), key)
+        gathered = []
+        for rank, one in enumerate(found.gathered):
+            check_asked([*one.names, *one.failed], job.names_gather)
+            failed |= {f"{name} of rank {rank}": why for name, why in one.failed.items()}
+            there = self._fetched(job, one, folder.gathered(job.restarts, rank), key)
+            gathered.append(Gathered(variables=there, names=one.names))
+        return Result(
+            job=job,
+            status=found.status,
+            ename=found.ename,
+            evalue=found.evalue,
+            traceback=tuple(found.traceback),
+            interrupted_by=found.interrupted_by,
+            variables=path,
+            names=names,
+            failed=failed,
+            gathered=tuple(gathered),
+        )
+
+    def _fetched(
+        self, job: Job, told: RunnerVariables | None, there: PurePosixPath, key: bytes
+    ) -> str | None:
+        """Return the local path of a file of variables; None: no variables. SignatureError: not
+        what the job wrote."""
+        if told is None or not told.names:
+            return None
+        transport = self._clusters.named(job.cluster).transport
+        path = transport.fetch(there, told.bytes)
+        if path != Path(there):
+            self._copies.setdefault(job.id, []).append(path)
+        check_signature(path, key, told.hmac)
+        return str(path)
+
+    def served(self, job_id: str) -> None:
+        """Remove the copies made by `result` for this job."""
+        for copy in self._copies.pop(job_id, ()):
+            copy.unlink(missing_ok=True)
+
+
+def _rank(job: Job, task: int | None) -> int | None:
+    """Return the requested rank; None: the job has no ranks. RequestError."""
+    if not isinstance(job, CellJob) or not job.ranks or task is None:
+        return None
+    if task >= job.ranks:
+        raise RequestError(
+            f"Job {job.id} has no rank {task}.",
+            hint=f"Use a rank from 0 to {job.ranks - 1}.",
+        )
+    return task
+
+
+def _variables(
+    found: RunnerResult, asked: tuple[str, ...]
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the returned variables, and reasons for the others. SignatureError: unrequested
+    variables."""
+    told = found.variables
+    names = told.names if told else ()
+    failed = dict(told.failed) if told else {}
+    check_asked([*names, *failed], asked)
+    if found.status == "ok":
+        failed |= {name: _SILENT for name in asked if name not in names and name not in failed}
+    return names, failed
+
+
+def remove_old_copies() -> None:
+    """Remove week-old copies of earlier processes."""
+    oldest_s = time.time() - _COPIES_KEPT_S
+    try:
+        found = list(places.spool_dir().glob("*.fetched*"))
+    except (ConfigError, OSError):  # the call that needs the folder raises it
+        return
+    for path in found:
+        with suppress(OSError):  # removed by another process, or not a file
+            if path.stat().st_mtime < oldest_s:
+                path.unlink()

@@ -1,0 +1,76 @@
+"""PURE: checks of options that Slurm does not make, and warnings above a partition's maxima.
+
+A check with `ok=False` stops the submission. Slurm judges everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jupyter_slurm.formatting import duration, memory
+from jupyter_slurm.jobs.preflight.resources import Resources
+from jupyter_slurm.jobs.submission.resolved import Resolved
+from jupyter_slurm.slurm.directives import ignored_directive
+from jupyter_slurm.wire import Check, Partition
+
+
+def check_maxima(job: Resources, one: Partition) -> Iterator[Check]:
+    """Warn if the job requests more than the partition's maxima. A QOS may raise them."""
+    if one.limit_s is not None and (job.limit_s or 0) > one.limit_s:
+        yield _warning(f"{one.name} allows at most {duration(one.limit_s)}.", "time")
+    if one.max_nodes is not None and job.nodes > one.max_nodes:
+        yield _warning(f"{one.name} allows at most {one.max_nodes} nodes for a job.", "nodes")
+    if one.cpus is not None and job.cpus_per_node > one.cpus:
+        yield _warning(f"A node in {one.name} has at most {one.cpus} CPUs.", "cpus-per-task")
+    if one.memory_mib is not None and (job.memory_per_node_mib or 0) > one.memory_mib:
+        yield _warning(f"A node in {one.name} has at most {memory(one.memory_mib)}.", "mem")
+    known = one.gpus_per_node > 0 or one.nodes > 0  # otherwise only the profile knows the partition
+    if known and max(job.gpus_per_node, min(job.gpus, 1)) > one.gpus_per_node:
+        most = f"at most {one.gpus_per_node}" if one.gpus_per_node else "no"
+        yield _warning(f"A node in {one.name} has {most} GPUs.", "gpus")
+
+
+def check_options(job: Resolved, wanted: Resources) -> Iterator[Check]:
+    """Check the options that the job's kind and launcher use."""
+    if job.spec.launch is not None:
+        yield from _gpus_of_launch(job, wanted)
+    elif job.kind.runner is not None and wanted.nodes > 1:
+        yield _warning(
+            f"The code runs once, on the first of {wanted.nodes} nodes.",
+            "nodes",
+            "`--launch torchrun`, `mpi`, `ray` or `dask` uses all nodes. Otherwise use --nodes 1.",
+        )
+    elif job.kind.runner is not None and wanted.tasks > 1:
+        yield _warning(
+            f"The code runs once, not {wanted.tasks} times.",
+            "ntasks",
+            f"For more CPUs use --cpus-per-task {wanted.tasks}. `--launch mpi` runs the code in "
+            "each task.",
+        )
+    if job.kind.takes_arguments and (line := ignored_directive(job.spec.code)):
+        yield _warning(
+            f"sbatch ignores `{line}`: it follows the first command.",
+            "code",
+            "Move the line to the top of the script.",
+        )
+
+
+def _gpus_of_launch(job: Resolved, wanted: Resources) -> Iterator[Check]:
+    """Reject `--gpus` on several nodes: they may get different numbers of GPUs, and then no step
+    can have all of them (seen with Slurm 22.05)."""
+    asked = job.effective_options.get("gpus")
+    if asked is None or wanted.nodes < 2:
+        return
+    kind, colon, _ = asked.partition(",")[0].rpartition(":")
+    each = max(1, wanted.gpus // wanted.nodes)
+    yield Check(
+        ok=False,
+        sentence=f"With --gpus {asked}, Slurm may give the {wanted.nodes} nodes different numbers "
+        "of GPUs, and then --launch cannot use all of them.",
+        hint=f"Use --gpus-per-node {kind}{colon}{each}.",
+        option="gpus",
+    )
+
+
+def _warning(sentence: str, option: str, hint: str | None = None) -> Check:
+    return Check(ok=None, sentence=sentence, hint=hint, option=option)

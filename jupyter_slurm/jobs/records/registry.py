@@ -1,0 +1,231 @@
+"""Our jobs, in memory and in the store; wakes calls that wait for changes.
+
+Only the registry changes a job. Each change is on disk before it is visible, and raises the
+revision. Thread-safe.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.jobs.records.change_log import ChangeLog, Cursors, Delta
+from jupyter_slurm.jobs.records.events import following
+from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.wire import Job, JobState
+
+_UNWANTED_KEPT = 1_000
+
+
+class JobRegistry:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._changed = threading.Condition()
+        self._closed = False
+        self._change_count = 0
+        found = sorted(store.load(), key=lambda record: record.job.revision)
+        for record in found:  # the process that observed these has ended
+            record.job = msgspec.structs.replace(
+                record.job, transfer=None, priority=None, gpu_load=None
+            )
+        self._records = ChangeLog[Record](lambda record: record.job.revision)
+        self._records.update((record.job.id, record) for record in found)
+        self.cursors = Cursors(found[-1].job.revision if found else 0)
+        self._records.remembers_since = self.cursors.latest
+        self._live = {r.job.id: r for r in found if not r.job.state.final}
+        self._unwanted: deque[str] = deque(maxlen=_UNWANTED_KEPT)
+
+    @property
+    def change_count(self) -> int:
+        """The number of notifications. Read it, check, then wait for another."""
+        return self._change_count
+
+    def changed_since(self, count: int) -> Callable[[], bool]:
+        """Return a condition for `wait`: a notification since `count` was read."""
+        return lambda: self._change_count != count
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @property
+    def revision(self) -> int:
+        return self.cursors.latest
+
+    def add(self, record: Record) -> bool:
+        """Add the record. False: the ID exists, and nothing has changed."""
+        with self._changed:
+            if record.job.id in self._records:
+                return False
+            self.cursors.latest += 1
+            record.job = msgspec.structs.replace(record.job, revision=self.revision)
+            if record.job.id in self._unwanted:
+                record.job = msgspec.structs.replace(record.job, cancel_requested_s=time.time())
+            record.events = following((), None, record.job, time.time())
+            self.store.save_synced(record)
+            self._enter(record)
+            return True
+
+    def unwanted(self, job_id: str) -> None:
+        """Remember the cancellation of an unknown job, whose submission may still arrive."""
+        with self._changed:
+            self._unwanted.append(job_id)
+
+    def _enter(self, record: Record) -> None:
+        job_id = record.job.id
+        self._records.put(job_id, record)
+        if record.job.state.final:
+            self._live.pop(job_id, None)
+        else:
+            self._live[job_id] = record
+        self._notify()
+
+    def record(self, job_id: str) -> Record:
+        """Return a record by our ID, or by Slurm's: the newest live job, else the newest. The ID of
+        any part of a heterogeneous job (`153+1`) names the job. NotFoundError; RequestError: jobs
+        of several clusters have this ID."""
+        with self._changed:
+            if job_id in self._records:
+                return self._records[job_id]
+            whole_id = job_id.partition("+")[0]
+            same = [r for r in self._records.values() if r.job.slurm_id == whole_id]
+        if not same:
+            raise NotFoundError(f"Unknown job {job_id!r}.", hint="See `%slurm jobs`.")
+        same = [record for record in same if not record.job.state.final] or same
+        if len({record.job.cluster for record in same}) > 1:
+            jobs = ", ".join(f"{one.job.id} on {one.job.cluster}" for one in same)
+            raise RequestError(
+                f"{job_id} is a Slurm ID on several clusters: {jobs}.",
+                hint="Use the eight-letter ID.",
+            )
+        return max(same, key=lambda record: record.job.created_s)
+
+    def job(self, job_id: str) -> Job:
+        return self.record(job_id).job
+
+    def records(self) -> list[Record]:
+        """Return all records, newest first."""
+        with self._changed:
+            return sorted(self._records.values(), key=lambda r: r.job.created_s, reverse=True)
+
+    def live(self, cluster: str | None = None) -> list[Record]:
+        """Return the records of jobs that have not ended, newest first; None: of all clusters."""
+        with self._changed:
+            found = [r for r in self._live.values() if cluster in (None, r.job.cluster)]
+        return sorted(found, key=lambda r: r.job.created_s, reverse=True)
+
+    def by_slurm_id(self, cluster: str) -> dict[str, list[Record]]:
+        """Map Slurm's IDs on that cluster to the records that have had them, newest first; "": the
+        jobs that are being submitted, whose ID is not known yet."""
+        found: dict[str, list[Record]] = {}
+        for record in self.records():
+            job = record.job
+            if job.cluster == cluster and (job.slurm_id or job.state is JobState.SUBMITTING):
+                found.setdefault(job.slurm_id or "", []).append(record)
+        return found
+
+    def changes_since(self, revision: int | None) -> tuple[int, Delta[Job]]:
+        """Return the current revision and the changes since `revision` (None: all jobs)."""
+        with self._changed:
+            whole, records, gone = self._records.since(revision)
+            return self.revision, Delta(whole, tuple(one.job for one in records), gone)
+
+    def change(self, job_id: str, **changes: Any) -> Job:
+        """Change these fields of the job and return it; save only real changes."""
+        with self._changed:
+            record = self.record(job_id)
+            old = record.job
+            if "state" in changes and changes["state"] is not old.state:
+                changes.setdefault("state_since_s", time.time())
+            if all(getattr(old, name) == value for name, value in changes.items()):
+                return old
+            self.cursors.latest += 1
+            record.change(self.revision, time.time(), **changes)
+            self.store.save(record)
+            self._enter(record)
+            return record.job
+
+    def next_revision(self) -> int:
+        """Raise the revision for a row without a record; call it within `lock`."""
+        self.cursors.latest += 1
+        self._notify()
+        return self.revision
+
+    def observe(self, job_id: str, **changes: Any) -> None:
+        """Change fields of a live job that are polled, and so not saved."""
+        with self._changed:
+            record = self._records.get(job_id)
+            if record is None or all(getattr(record.job, n) == v for n, v in changes.items()):
+                return
+            self.cursors.latest += 1
+            record.job = msgspec.structs.replace(record.job, revision=self.revision, **changes)
+            self._enter(record)
+
+    def found(self, seen: Job, **changes: Any) -> Job:
+        """Apply an observation that began when the job was `seen`. Ignore it if the state has
+        changed since."""
+        with self._changed:
+            job = self.job(seen.id)
+            return self.change(seen.id, **changes) if job.state is seen.state else job
+
+    def note(self, job_id: str, **changes: Any) -> None:
+        """Change fields of the record that clients do not see, and save it with fsync."""
+        with self._changed:
+            record = self.record(job_id)
+            for name, value in changes.items():
+                setattr(record, name, value)
+            self.store.save_synced(record)
+
+    def change_each(self, changed: Callable[[Record], Mapping[str, Any] | None]) -> None:
+        """Save each record for which `changed` returns changes of the job; it may alter the
+        record."""
+        with self._changed:
+            for record in [*self._records.values()]:
+                changes = changed(record)
+                if changes is not None:
+                    self.cursors.latest += 1
+                    record.change(self.revision, time.time(), **changes)
+                    self.store.save(record)
+                    self._enter(record)
+
+    def remove(self, job_id: str) -> None:
+        with self._changed:
+            record = self.record(job_id)
+            self.cursors.latest += 1
+            self._records.remove(record.job.id, self.revision)
+            self._live.pop(record.job.id, None)
+            self.store.remove(record.job.id)
+            self._notify()
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the lock, for quick work."""
+        with self._changed:
+            yield
+
+    def wait(self, ready: Callable[[], bool], wait_s: float) -> bool:
+        """Return whether `ready` became true within `wait_s`; test it after every notification."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._closed or ready(), wait_s)
+
+    def notify(self) -> None:
+        """Wake waiting calls after a change outside of the records, such as new output."""
+        with self._changed:
+            self._notify()
+
+    def close(self) -> None:
+        """End every current and later wait."""
+        with self._changed:
+            self._closed = True
+            self._notify()
+
+    def _notify(self) -> None:
+        self._change_count += 1
+        self._changed.notify_all()

@@ -1,0 +1,216 @@
+"""Jobs that run on the login node without Slurm: image builds.
+
+Folder and script are those of any job, so that output, attaching and verdict share the code. Start,
+cancellation and state differ. A keeper on the login node starts the script in its own process
+group, stops it on request, and writes the exit file if the script could not. `submitted` names the
+host: the same login name may reach another host next time, where the processes are not visible.
+"""
+
+from __future__ import annotations
+
+from jupyter_slurm.errors import ConnectionLostError, SubmitError
+from jupyter_slurm.formatting import joined
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds.kind import Files
+from jupyter_slurm.jobs.outcome import verdict
+from jupyter_slurm.jobs.outcome.verdict import Evidence, Verdict
+from jupyter_slurm.jobs.records.registry import JobRegistry
+from jupyter_slurm.jobs.submission.prepare import Submission
+from jupyter_slurm.jobs.submission.submit import Submitter
+from jupyter_slurm.transport import Completed, TimedOutError
+from jupyter_slurm.wire import Job, JobState
+
+_TIMEOUT_S = 30.0
+_GRACE_S = 20
+"""Seconds between TERM and KILL, in which the script removes unpacked files."""
+
+_SINCE_SH = """
+since() { # PID: when it began, in ticks of its machine; nothing: it has ended
+  read -r all <"/proc/$1/stat" || return
+  all=${all##*) }; [ "${all%% *}" = Z ] && return
+  set -- $all; printf %s "${20}"
+} 2>/dev/null
+"""
+
+# Run by the keeper, whose start time is $1, as the script's process. The process that links the
+# file first runs the script, on NFS too; closing fd 3 reports the decision.
+_SCRIPT_SH = (
+    _SINCE_SH
+    + """
+boot=$(cat /proc/sys/kernel/random/boot_id)
+printf '%s %s %s %s %s %s\\n' "$(uname -n)" "$boot" "$PPID" "$1" $$ "$(since $$)" >"submitted.$$"
+ln "submitted.$$" submitted 2>/dev/null; taken=$?
+rm -f "submitted.$$"
+[ $taken = 0 ] && exec ./job.sh 3>&-
+"""
+)
+
+# The keeper: $1 is the text above, $2 the seconds between TERM and KILL.
+_KEEPER_SH = (
+    _SINCE_SH
+    + """
+trap '' HUP
+unset SLURM_JOB_ID SLURM_RESTART_COUNT SLURMD_NODENAME job told
+stop() { # as Slurm does, the script first, which hands it on and must not lose its program before
+  kill -TERM "$job"; sleep 1; kill -TERM "-$job"
+  left=$2
+  while [ "$left" -gt 0 ] && kill -0 "$job"; do sleep 1; left=$((left - 1)); done
+  kill -KILL "-$job"
+} 2>/dev/null
+trap 'told=1; [ -z "$job" ] || stop "$@"' TERM
+setsid nice -n 10 sh -c "$1" sh "$(since $$)" &
+job=$!
+exec 3>&-
+[ -z "$told" ] || stop "$@"
+while :; do
+  wait "$job"; rc=$?
+  kill -0 "$job" 2>/dev/null && continue
+  wait "$job" 2>/dev/null; last=$?
+  case $last in 127 | -1) ;; *) rc=$last ;; esac
+  break
+done
+trap '' TERM
+read -r host boot keeper rest <submitted; [ "$keeper" = $$ ] || exit
+[ -s exit.0.json ] && exit
+kill -KILL "-$job" 2>/dev/null
+signal=; [ "$rc" -gt 128 ] && signal=KILL
+printf '{"exit_code": %d, "signal": "%s", "time_s": %d}\\n' "$rc" "$signal" "$(date +%s)" \\
+  >exit.0.json.partial && mv exit.0.json.partial exit.0.json
+"""
+)
+
+# Runs in the job's folder; a second run only prints the result of the first.
+_BEGIN_SH = """
+[ -s submitted ] || : "$(setsid sh -c "$1" sh "$2" "$3" 3>&1 </dev/null >>slurm.out 2>&1 &)"
+cat submitted 2>/dev/null || { cat slurm.out >&2; exit 1; }
+"""
+
+# Prints a line for each "VERB FOLDER". Process IDs are reused: only a process with the same start
+# time and boot ID is the same one.
+_LOOK_SH = (
+    _SINCE_SH
+    + """
+here=$(uname -n) now=$(cat /proc/sys/kernel/random/boot_id)
+look() {
+  if ! read -r host boot keeper began pid since <"$2/submitted"; then
+    if [ -d "${2%/*}" ]; then echo gone; else echo unseen "$here"; fi
+  elif [ "$host" != "$here" ]; then echo elsewhere "$here"
+  elif [ "$boot" != "$now" ]; then echo gone
+  elif [ "$(since "$keeper")" = "$began" ]; then
+    echo lives
+    [ "$1" = look ] || kill -TERM "$keeper"
+  elif [ "$(since "$pid")" = "$since" ]; then
+    echo lives
+    [ "$1" = look ] || kill -KILL "-$pid"
+  else echo gone
+  fi
+} 2>/dev/null
+while [ $# -gt 0 ]; do look "$1" "$2"; shift 2; done
+"""
+)
+
+
+class LoginNodeRunner(Submitter):
+    """The start of one job on the login node, retried until it has started."""
+
+    def _hand_over(self, submission: Submission, files: Files) -> Completed:
+        argv = ["sh", "-c", _BEGIN_SH, "begin", _KEEPER_SH, _SCRIPT_SH, str(_GRACE_S)]
+        deliver = self._cluster.transport.upload_and_run
+        try:
+            return deliver(self._dir.path, files, argv, timeout_s=_TIMEOUT_S)
+        except TimedOutError as exc:
+            raise _silent(self._cluster, exc) from exc
+
+    def _judge(self, done: Completed) -> bool:
+        host = _host(done.stdout)
+        if host is not None:
+            return self._settle(host)
+        return self._reject(
+            SubmitError(
+                f"The login node of {self._cluster.name} could not start the job.",
+                hint="Check disk space and quota of `job_root` in the cluster's profile.",
+                detail=done.stderr.decode(errors="replace").strip() or None,
+            )
+        )
+
+    def _look_up(self) -> str | None:
+        return _host(self._cluster.transport.read(self._dir.submitted) or b"")
+
+    def _learned(self, answer: str) -> dict[str, object]:
+        return {"nodes": (answer,)}
+
+    def _cancel(self, answer: str) -> None:
+        look(self._registry, self._cluster)
+
+
+def begun(registry: JobRegistry, cluster: SlurmCluster) -> list[Job]:
+    """Return the live jobs of `cluster` that run on a login node."""
+    jobs = [record.job for record in registry.live(cluster.name)]
+    return [job for job in jobs if job.on_login and job.submitted_s is not None]
+
+
+def look(registry: JobRegistry, cluster: SlurmCluster) -> list[Job]:
+    """Return the jobs of `cluster` whose processes have ended. Stop the others on request, and note
+    those that are not visible from this login node. TransportError."""
+    jobs = begun(registry, cluster)
+    if not jobs:
+        return []
+    words = [
+        word
+        for job in jobs
+        for word in ("look" if job.cancel_requested_s is None else "cancel", job.job_dir)
+    ]
+    try:
+        done = cluster.transport.run(["sh", "-c", _LOOK_SH, "look", *words], timeout_s=_TIMEOUT_S)
+    except TimedOutError as exc:
+        raise _silent(cluster, exc) from exc
+    said = [line.split(" ") for line in done.stdout.decode(errors="replace").splitlines()]
+    gone = []
+    for job, (state, *here) in zip(jobs, said, strict=False):
+        why = _unseen(job, state, here[0]) if here else None
+        registry.found(job, why=why, problem=None, problem_since_s=None)
+        if state == "gone":
+            gone.append(job)
+    return gone
+
+
+def judge(evidence: Evidence) -> Verdict:
+    """Judge a job as `verdict.judge` does, without Slurm's evidence."""
+    ended = evidence.exit
+    exit_code = ended.exit_code if ended is not None else None
+    if evidence.cancel_requested:
+        why = joined("Cancelled by you.", verdict.interrupted_at(evidence))
+        return Verdict(state=JobState.CANCELLED, why=why, exit_code=exit_code)
+    by_itself = ended is not None and ended.signal is None
+    if evidence.folder_gone or evidence.unstarted_claim or by_itself:
+        return verdict.judge(evidence)
+    where = f"the login node {evidence.started.node}" if evidence.started else "a login node"
+    why = f"No exit record found. The job was killed on {where}, or that node restarted."
+    if ended is not None:
+        why = f"Killed by an external signal (SIG{ended.signal}) on {where}."
+    return Verdict(
+        state=JobState.FAILED,
+        why=why,
+        advice="Some sites kill long-running processes on the login node, or all of them "
+        'after logout. Set `build_on = "job"` in the cluster\'s profile to run builds in Slurm.',
+        exit_code=exit_code,
+        inferred=ended is None,
+    )
+
+
+def _host(submitted: bytes) -> str | None:
+    words = submitted.decode(errors="replace").split()
+    return words[0] if words else None
+
+
+def _unseen(job: Job, state: str, here: str) -> str:
+    what = f"its folder is missing on the login node {here}"
+    if state == "elsewhere":
+        runs = ", ".join(job.nodes)
+        what = f"it runs on the login node {runs}, and the connection now reaches {here}"
+    ends = "it cannot be cancelled" if job.cancel_requested_s else "its processes are not visible"
+    return f"On this connection {ends}: {what}. Its files will show the outcome."
+
+
+def _silent(cluster: SlurmCluster, error: TimedOutError) -> ConnectionLostError:
+    return ConnectionLostError(f"The login node of {cluster.name} does not answer: {error}.")

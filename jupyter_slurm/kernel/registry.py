@@ -1,0 +1,221 @@
+"""Records of kernels and their jobs on disk, so that a kernel is found again.
+
+A kernel is identified by its connection file, which survives restarts of the kernel; after a
+restart of Jupyter, by its notebook and its kernelspec's options. The process that runs a kernel
+holds its lock, so no two use one job. Files are 0600, in a folder 0700.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jupyter_slurm import places
+from jupyter_slurm.errors import ConfigError
+
+_FOLDER = "kernels"
+_EXPECTED = "expected"
+"""Subfolder: the kernel_info of the latest kernel, by kernelspec."""
+_KEPT_S = 30 * 86_400.0
+"""Seconds to keep the record of an unused kernel."""
+_LOCK_S = 10.0
+"""Seconds to wait for the previous process to end."""
+
+
+class Kernel(msgspec.Struct, kw_only=True):
+    """A kernel as recorded on disk."""
+
+    job_id: str
+    words: tuple[str, ...]
+    """The options of its kernelspec."""
+    notebook: str | None = None
+    submitted: bool = False
+    """The agent has accepted the job; before that its ID was only chosen."""
+    restart: bool = False
+    """A new ipykernel is requested, in the same job."""
+    released: bool = False
+    """The user has ended the kernel or wants a new one: if its job has ended, another may be
+    submitted."""
+    left: bool = False
+    """A client ended its process and may start the next one now (`KernelRecord.leave`)."""
+    info: dict[str, Any] | None = None
+    """The remote kernel's kernel_info."""
+
+
+class KernelRecord:
+    """The record of one kernel, locked until `close` or the process's end.
+
+    `expected`: the kernel_info of the latest kernel with the same options; None: there was none.
+    Clients ask for it once, before the job runs.
+    """
+
+    def __init__(self, name: str, folder: Path, lock: int, words: tuple[str, ...]) -> None:
+        self._path = folder / f"{name}.json"
+        self._lock_path = folder / f"{name}.lock"
+        self._lock = lock
+        self._changing = threading.RLock()
+        """The kernel's loop and the thread of its job both change the record."""
+        self._expected_path = folder / _EXPECTED / f"{_digest(words)}.json"
+        self.kernel = _read(self._path)
+        self.expected = _read_info(self._expected_path)
+
+    def keep(self, kernel: Kernel) -> None:
+        """Keep the record beyond this process. Do not use fsync(2): the loop that answers clients
+        would wait for a busy disk."""
+        with self._changing:
+            self.kernel = kernel
+            places.write_private(self._path, msgspec.json.encode(kernel).decode())
+
+    def change(self, **changes: Any) -> None:
+        """Change the record if it holds a kernel."""
+        with self._changing:
+            if self.kernel is None:
+                return
+            self.keep(msgspec.structs.replace(self.kernel, **changes))
+
+    def learn(self, info: dict[str, Any]) -> None:
+        """Store the remote kernel's kernel_info."""
+        self.change(info=info)
+        if info != self.expected:
+            self.expected = info
+            places.private_dir(self._expected_path.parent)
+            places.write_private(self._expected_path, msgspec.json.encode(info).decode())
+
+    def forget(self) -> None:
+        with self._changing:
+            self.kernel = None
+            self._path.unlink(missing_ok=True)
+            self._lock_path.unlink(missing_ok=True)
+
+    def leave(self) -> None:
+        """Leave the kernel to the next process with the same options. Clients that name no notebook
+        restart a kernel by ending its process and starting another, with another connection
+        file."""
+        self.change(left=True, released=True)
+        self.close()
+
+    @property
+    def is_left(self) -> bool:
+        """Return whether no process has taken over the kernel."""
+        return self._path.exists()
+
+    def take_back(self) -> bool:
+        """Take the kernel back; return False if another process has it."""
+        lock = _locked(self._lock_path, 0.0)
+        if lock is None:
+            return False
+        self._lock, self.kernel = lock, _read(self._path)
+        if self.kernel is None:
+            self.forget()
+        return self.kernel is not None
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+
+def _as_recorded(kernel: Kernel) -> str | None:
+    return kernel.notebook
+
+
+def opened(
+    connection_file: Path,
+    words: tuple[str, ...],
+    notebook: str | None,
+    notebook_of: Callable[[Kernel], str | None] = _as_recorded,
+) -> KernelRecord:
+    """Return the record of the kernel with that connection file. If it is empty, take over the
+    record of the same notebook from an earlier Jupyter, or one that was just left. `notebook_of`
+    returns the current path of a kernel's notebook. ConfigError: another process has the kernel."""
+    folder = places.private_dir(places.data_dir() / _FOLDER)
+    _remove_old(folder)
+    name = connection_file.stem
+    lock = _locked(folder / f"{name}.lock", _LOCK_S)
+    if lock is None:
+        raise ConfigError(f"Another process runs the kernel {name} already.")
+    record = KernelRecord(name, folder, lock, words)
+    if record.kernel is None:
+        for left in _left_behind(folder, words, notebook, notebook_of):
+            assert left.kernel is not None
+            record.keep(msgspec.structs.replace(left.kernel, left=False))
+            left.forget()
+            left.close()
+            break
+    return record
+
+
+def _left_behind(
+    folder: Path,
+    words: tuple[str, ...],
+    notebook: str | None,
+    notebook_of: Callable[[Kernel], str | None],
+) -> Iterator[KernelRecord]:
+    """Yield the kernels of this notebook that neither run nor were ended, the newest first; without
+    a notebook, those that were left."""
+    found = sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime)
+    for path in found:
+        kernel = _read(path)
+        if kernel is None or kernel.words != words or notebook_of(kernel) != notebook:
+            continue
+        if not kernel.left if notebook is None else kernel.released:
+            continue
+        lock = _locked(path.with_suffix(".lock"), 0.0)
+        if lock is not None:
+            yield KernelRecord(path.stem, folder, lock, words)
+
+
+def _locked(path: Path, patience_s: float) -> int | None:
+    deadline_s = time.monotonic() + patience_s
+    while True:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            if time.monotonic() > deadline_s:
+                return None
+            time.sleep(0.05)
+            continue
+        # An earlier holder may have removed the file, and a lock on a removed file excludes no
+        # process.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), path.stat()):
+                return lock
+        os.close(lock)
+
+
+def _read(path: Path) -> Kernel | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Kernel)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _read_info(path: Path) -> dict[str, Any] | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _digest(words: tuple[str, ...]) -> str:
+    return hashlib.sha256(msgspec.json.encode(words)).hexdigest()[:16]
+
+
+def _remove_old(folder: Path) -> None:
+    for path in folder.iterdir():
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _KEPT_S and path.suffix == ".json":
+                lock = _locked(path.with_suffix(".lock"), 0.0)
+                if lock is not None:
+                    path.unlink(missing_ok=True)
+                    path.with_suffix(".lock").unlink(missing_ok=True)
+                    os.close(lock)

@@ -1,0 +1,40 @@
+"""PURE: limits on data from a cluster, and their errors.
+
+Each constant limits one kind of data wherever it arrives; the limits of one format (relay frames,
+tar headers) are defined with it. The agent serves all clusters: data from ten hostile machines at
+once must fit into its memory.
+"""
+
+from __future__ import annotations
+
+from jupyter_slurm.errors import FileAccessError, NotAFileError, TooMuchError
+from jupyter_slurm.formatting import size
+
+OUTPUT_BYTES = 32 << 20
+"""The most bytes of a command's standard output: a queue of 80,000 jobs, a folder of 250,000
+files."""
+ERRORS_BYTES = 8 << 20
+"""The most bytes of a command's standard error: messages about 50,000 files."""
+FILE_BYTES = 4 << 20
+"""The most bytes of a file that is read completely: a job's script, a result with a long
+traceback."""
+WORDS_BYTES = 1 << 20
+"""The most bytes before or between expected data: greetings of a login shell or a prolog, and the
+sizes of files that grow."""
+FILES = 250_000
+"""The most files of a remote folder, besides those known locally: each takes about 500 bytes."""
+
+
+def too_much_output(program: str, stream: str, most_bytes: int) -> TooMuchError:
+    return TooMuchError(
+        f"`{program}` printed more than {size(most_bytes)} on its {stream}, so it was killed.",
+        hint="Request less at once, or check that machine.",
+    )
+
+
+def too_large(path: object, most_bytes: int) -> FileAccessError:
+    return FileAccessError(f"{path} is larger than {size(most_bytes)}, so it was not read.")
+
+
+def no_file(path: object) -> NotAFileError:
+    return NotAFileError(f"{path} is a pipe, a device or a folder, not a file, so it was not read.")

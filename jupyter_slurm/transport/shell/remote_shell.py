@@ -1,0 +1,428 @@
+"""One POSIX shell on a channel: its start, and answers separated from other output.
+
+The cluster needs a Bourne shell at /bin/sh, and `env`. The login shell (csh, fish) only has to
+`exec` ours; the output of its start-up files ends at the first mark.
+
+The shell reads lines by `read`, which must not take a byte beyond the line from a pipe (POSIX,
+`read`), so a line may be followed by the input of its command. An answer is all that arrives on the
+channel's two streams up to a mark on each; the mark contains a nonce that no program on the cluster
+knows. When its input ends, the shell kills its process group (sshd makes every session leader of
+one), and so does a broken channel.
+"""
+
+from __future__ import annotations
+
+import secrets
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import partial
+from typing import BinaryIO, NamedTuple, Protocol
+
+from jupyter_slurm.errors import ConnectionLostError, TransportError
+from jupyter_slurm.transport import HANDED_ON, limits
+from jupyter_slurm.transport.server_text import shown
+from jupyter_slurm.transport.shell.quoting import quote
+from jupyter_slurm.transport.ssh.mux import Session
+
+_LOOP = 'while IFS= read -r _l; do eval "$_l"; done'
+LOGIN_COMMAND = f"exec /bin/sh -c '{_LOOP}'"
+"""Nothing in it means anything within single quotes to bash, csh, fish or zsh."""
+
+_KEPT = "TMPDIR KRB5CCNAME SSH_AUTH_SOCK TZ SLURM_CONF"
+"""The variables of the login's environment that programs need; see `local.py`."""
+
+_CLEAN = (
+    'exec env -i HOME="$HOME" USER="$USER" LOGNAME="$LOGNAME" SHELL="$SHELL" PATH="$PATH" '
+    "TERM=dumb "
+    + " ".join(f'${{{name}+"{name}=${name}"}}' for name in _KEPT.split())
+    + f" /bin/sh -c '{_LOOP}; eval \"$_x\"' sh "
+    + " ".join(f'${{{name}+"{name}=${name}"}}' for name in HANDED_ON)
+)
+"""The arguments of the clean shell are the user's own variables for jobs (`folder_upload.py`)."""
+
+# Descriptor 4 is the channel's standard error; the shell's own messages (`Killed`) are dropped.
+_START = """
+exec 4>&2 2>/dev/null
+cd || cd /
+_m() { printf '%s' "$_k$_i $1$_n"; printf '%s' "$_k$_i$_n" >&4; }
+_leads() { read -r _l <"/proc/$$/stat" && set -- $_l && [ "$5" = $$ ]; }
+_x=
+_i=0
+if _leads; then _x='kill -9 0'; _m $$; else _m 0; fi
+"""
+"""`_m STATUS` marks the end of answer number `_i`. `_x` is what the shell runs at its end if it
+leads its process group (field 5 of proc(5)'s stat). The first answer is that group, or 0."""
+
+_START_S = 25.0
+"""Seconds for a login shell's start-up files."""
+_GRACE_S = 5.0
+_STOP_LOOK_S = 0.1
+_LONGEST_WAIT_S = 3600.0
+_PIECE_BYTES = 1 << 20
+
+
+class ShellGoneError(Exception):
+    """The shell has ended, by itself or with its connection. `begun`: the line had been sent."""
+
+    def __init__(self, words: str, *, begun: bool) -> None:
+        super().__init__(words)
+        self.begun = begun
+
+
+class SilentError(Exception):
+    """No answer before the deadline."""
+
+
+class FloodError(Exception):
+    """Too much output on the named `stream`; the shell is unusable."""
+
+    def __init__(self, stream: str, most_bytes: int) -> None:
+        super().__init__(stream, most_bytes)
+        self.stream = stream
+        self.most_bytes = most_bytes
+
+
+class ShellAnswer(NamedTuple):
+    status: str
+    stdout: bytes
+    stderr: bytes
+
+
+class Sessions(Protocol):
+    """The part of `SshConnection` that a shell needs."""
+
+    def session(
+        self, command: str, *, timeout_s: float = 60.0
+    ) -> AbstractContextManager[Session]: ...
+
+    def heard(self) -> None: ...
+
+    def suspect(self) -> None: ...
+
+
+class RemoteShell:
+    """For one thread at a time; any thread may call `close()`."""
+
+    def __init__(
+        self, sessions: Sessions, setting: bytes, *, session_s: float, timeout_s: float
+    ) -> None:
+        """Start a shell. `setting` is a script to run first; it ends by `_m STATUS`, and `told` is
+        its output. Wait `session_s` for a session and `timeout_s` for the shell. TransportError:
+        there is none.
+
+        `group`: the process group that the shell leads, or 0.
+        """
+        self._sessions = sessions
+        self._stack = ExitStack()
+        self._key = b"\n" + secrets.token_hex(8).encode() + b":"
+        self._number = 0
+        self.group = 0
+        self._out = bytearray()
+        self._err = bytearray()
+        self._over: set[socket.socket] = set()
+        self.session = self._stack.enter_context(
+            sessions.session(LOGIN_COMMAND, timeout_s=session_s)
+        )
+        try:
+            self.told = self._start(setting, time.monotonic() + timeout_s)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, setting: bytes, deadline_s: float) -> bytes:
+        try:
+            return self._begin(setting, deadline_s)
+        except (SilentError, ShellGoneError, FloodError, OSError) as exc:
+            if self.session.link is not None and not self.session.link.alive:
+                raise ConnectionLostError("The connection broke while a shell was opened.") from exc
+            # A login that ended before it was sent anything has printed the reason. One that only
+            # echoes its input (`exec cat`) has not.
+            self._take_in(limits.WORDS_BYTES)
+            words = bytes(self._out + self._err)
+            said = "" if _CLEAN.encode() in words else shown(words) or str(exc)
+            raise TransportError(
+                "The login did not start a usable shell.",
+                hint=(
+                    "`ssh HOST 'echo it works'` must print that and end at once. A start-up "
+                    "file of your shell (~/.bashrc, ~/.cshrc) must neither wait nor exec "
+                    "another program in a session without a terminal."
+                ),
+                detail=said or None,
+            ) from exc
+
+    def _begin(self, setting: bytes, deadline_s: float) -> bytes:
+        """Start the shell, note the process group it leads, and return what `setting` prints."""
+        newline = b"_n=$(printf '\\nx'); _n=${_n%x}"
+        key = b"_k=" + quote(self._key)
+        start = [_CLEAN.encode(), newline, key, b"eval " + quote(_START)]
+        (number,), line = self.numbered(b"eval " + quote(setting))
+        self.send(b"\n".join([*start, line]))
+        most_bytes = limits.WORDS_BYTES
+        start_s = min(deadline_s, time.monotonic() + _START_S)
+        group = self.answer(0, start_s, most_bytes=most_bytes).status
+        if not group.isdecimal():
+            raise ShellGoneError(f"the shell started with {group!r}", begun=False)
+        self.group = int(group)
+        return self.answer(number, deadline_s, most_bytes=most_bytes).stdout
+
+    @property
+    def alive(self) -> bool:
+        return not self.session.ended
+
+    def numbered(self, *scripts: bytes) -> tuple[list[int], bytes]:
+        """Return a line that runs `scripts`, each of which must end by `_m STATUS`, and the numbers
+        of their answers."""
+        numbers = list(range(self._number + 1, self._number + 1 + len(scripts)))
+        self._number += len(scripts)
+        parts = (b"_i=%d; " % n + script for n, script in zip(numbers, scripts, strict=True))
+        return numbers, b"; ".join(parts) + b"\n"
+
+    def mark(self, number: int) -> bytes:
+        """Return the mark at the end of an answer on standard error; on standard output, a blank
+        and the status follow it on the same line."""
+        return self._key + b"%d" % number
+
+    def send(self, data: bytes) -> None:
+        """Send `data`. ShellGoneError: not all was sent; the shell ignores an incomplete line."""
+        try:
+            self.session.stdin.sendall(data)
+        except OSError as exc:
+            raise ShellGoneError(str(exc), begun=False) from exc
+
+    def answer(
+        self,
+        number: int,
+        deadline_s: float,
+        stop: threading.Event | None = None,
+        *,
+        most_bytes: int = limits.OUTPUT_BYTES,
+    ) -> ShellAnswer:
+        """Return the output since the last answer. SilentError; ShellGoneError, also for `stop`;
+        FloodError: more than `most_bytes` on standard output, or too much on standard error."""
+        out_mark = _Mark(self._out, self.mark(number) + b" ")
+        err_mark = _Mark(self._err, self.mark(number))
+        while True:
+            # Data behind a mark may belong to the next answers: it must not block the other stream,
+            # which shares the channel's window.
+            most_out = most_bytes + (limits.OUTPUT_BYTES if out_mark.found() else 0)
+            most_err = limits.ERRORS_BYTES * (2 if err_mark.found() else 1)
+            moved = self._take_in(most_out, most_err)
+            if out_mark.found() and err_mark.found():
+                stdout, status = out_mark.cut()
+                stderr, _ = err_mark.cut()
+                self._sessions.heard()
+                return ShellAnswer(status, stdout, stderr)
+            if len(self._out) > most_out and (most_out > most_bytes or not out_mark.found()):
+                raise FloodError("standard output", most_bytes)
+            if len(self._err) > most_err and (
+                most_err > limits.ERRORS_BYTES or not err_mark.found()
+            ):
+                raise FloodError("standard error", limits.ERRORS_BYTES)
+            if not moved:
+                self._wait(deadline_s, stop)
+
+    def heard(self, mark: bytes, timeout_s: float) -> bytes | None:
+        """Return standard output up to `mark`; None: not yet. ShellGoneError, FloodError."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            moved = self._take_in(limits.WORDS_BYTES)
+            before, found, after = self._out.partition(mark)
+            if found:
+                self._out[:] = after
+                return bytes(before)
+            if len(self._out) > limits.WORDS_BYTES:
+                raise FloodError("standard output", limits.WORDS_BYTES)
+            self._err.clear()  # nothing expected arrives there
+            if not moved:
+                try:
+                    self._wait(deadline_s, None)
+                except SilentError:
+                    return None
+
+    def send_stream(
+        self,
+        line: bytes,
+        stream: Iterable[bytes | memoryview] | BinaryIO,
+        number: int,
+        timeout_s: float,
+        stop: threading.Event | None = None,
+        then: Callable[[], object] = lambda: None,
+    ) -> ShellAnswer:
+        """Send a line and the stream that belongs to it, and receive meanwhile.
+
+        `then` is called, in another thread, when all has been sent; the timeout starts then. Errors
+        of reading `stream` are raised; otherwise as `answer`.
+        """
+
+        def send() -> None:
+            self.send(line)
+            send_all(self.session.stdin, stream, stop)
+            then()
+
+        sending = _Sending(send)
+        try:
+            answer = self._answer_while(sending, number, timeout_s, stop)
+            # A shell that answers has usually read everything, so the thread is about to return.
+            sending.thread.join(_STOP_LOOK_S)
+        finally:
+            if sending.thread.is_alive():
+                self.close()
+            sending.thread.join()
+        return answer
+
+    def _answer_while(
+        self, sending: _Sending, number: int, timeout_s: float, stop: threading.Event | None
+    ) -> ShellAnswer:
+        while sending.thread.is_alive():
+            with suppress(SilentError):
+                return self.answer(number, time.monotonic() + _STOP_LOOK_S, stop)
+        if sending.error is not None:
+            self.close()
+            raise sending.error
+        return self.answer(number, time.monotonic() + timeout_s, stop)
+
+    def _take_in(self, most_out: int, most_err: int = limits.ERRORS_BYTES) -> bool:
+        """Receive; return whether anything arrived. Keep no more than these bytes and a piece."""
+        moved = False
+        for sock, buffer, most in (
+            (self.session.stdout, self._out, most_out),
+            (self.session.stderr, self._err, most_err),
+        ):
+            while len(buffer) <= most and (data := self._taken(sock)):
+                buffer.extend(data)
+                moved = True
+        return moved
+
+    def _taken(self, sock: socket.socket) -> bytes:
+        """Return received bytes; b"": none, or the end."""
+        if sock in self._over:
+            return b""
+        try:
+            data = sock.recv(_PIECE_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return b""
+        except OSError:  # closed in another thread
+            data = b""
+        if not data:
+            self._over.add(sock)
+        return data
+
+    def _wait(self, deadline_s: float, stop: threading.Event | None) -> None:
+        """Wait for more output. ShellGoneError: no more will come, or `stop`; SilentError: the
+        deadline has passed."""
+        open_ones = {self.session.stdout, self.session.stderr} - self._over
+        if not open_ones:
+            raise ShellGoneError("the shell on the host has ended", begun=True)
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise SilentError
+        if stop is not None and stop.is_set():
+            raise ShellGoneError("it was stopped", begun=True)
+        longest_s = _LONGEST_WAIT_S if stop is None else _STOP_LOOK_S
+        poll = select.poll()
+        try:
+            for sock in open_ones:
+                poll.register(sock, select.POLLIN)
+        except (OSError, ValueError):  # closed in another thread
+            return
+        poll.poll(1000 * min(left_s, longest_s))
+
+    def end(self) -> bool:
+        """End the shell and all that it has started; False: it did not end within some seconds."""
+        try:
+            self.session.stdin.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.close()
+            return True
+        deadline_s = time.monotonic() + _GRACE_S
+        with suppress(ShellGoneError, SilentError):
+            while True:
+                self._out.clear()
+                self._err.clear()
+                if not self._take_in(limits.WORDS_BYTES):
+                    self._wait(deadline_s, None)
+        ended = self.session.ended
+        self.close()
+        if not ended:
+            self._sessions.suspect()
+        return ended
+
+    def close(self) -> None:
+        """Close at once; on the cluster everything ends as soon as sshd notices."""
+        self._stack.close()
+
+
+def send_all(
+    sock: socket.socket,
+    source: Iterable[bytes | memoryview] | BinaryIO,
+    stop: threading.Event | None = None,
+) -> None:
+    """Send a source, a real file from its current position, and no end after it.
+    ConnectionLostError: `stop` was set, or the host reads no more; errors of reading are raised."""
+    chunks = iter(partial(source.read, _PIECE_BYTES), b"") if hasattr(source, "read") else source
+    for chunk in chunks:
+        rest = memoryview(chunk)
+        while rest:
+            if stop is not None and stop.is_set():
+                raise ConnectionLostError("The transfer was stopped.")
+            rest = rest[_send_some(sock, rest) :]
+
+
+def _send_some(sock: socket.socket, data: memoryview) -> int:
+    """Return the number of bytes sent within a moment. ConnectionLostError."""
+    poll = select.poll()
+    try:
+        poll.register(sock, select.POLLOUT)
+        return sock.send(data, socket.MSG_DONTWAIT) if poll.poll(1000 * _STOP_LOOK_S) else 0
+    except BlockingIOError:
+        return 0
+    except (OSError, ValueError) as exc:  # perhaps closed in another thread
+        raise ConnectionLostError("The host stopped reading before the end.") from exc
+
+
+class _Mark:
+    """Searches a growing buffer for a line that begins with `text`."""
+
+    def __init__(self, buffer: bytearray, text: bytes) -> None:
+        self._buffer = buffer
+        self._text = text
+        self._from = 0
+        self._end = -1
+
+    def found(self) -> bool:
+        if self._end >= 0:
+            return True
+        start = self._buffer.find(self._text, self._from)
+        # The text may have arrived in two pieces.
+        self._from = start if start >= 0 else max(0, len(self._buffer) - len(self._text))
+        if start >= 0:
+            self._end = self._buffer.find(b"\n", start + len(self._text))
+        return self._end >= 0
+
+    def cut(self) -> tuple[bytes, str]:
+        """Remove and return the bytes before the mark, and the rest of its line."""
+        before = bytes(self._buffer[: self._from])
+        said = self._buffer[self._from + len(self._text) : self._end].decode(errors="replace")
+        del self._buffer[: self._end + 1]
+        return before, said
+
+
+class _Sending:
+    """Sends in a thread, so that answers can be received meanwhile."""
+
+    def __init__(self, send: Callable[[], None]) -> None:
+        self.error: Exception | None = None
+        self.thread = threading.Thread(target=self._run, args=[send], name="stream", daemon=True)
+        self.thread.start()
+
+    def _run(self, send: Callable[[], None]) -> None:
+        try:
+            send()
+        except (ShellGoneError, ConnectionLostError):
+            pass  # the waiting thread sees the end, too
+        except Exception as exc:  # noqa: BLE001 (it is raised by the waiting thread)
+            self.error = exc

@@ -1,0 +1,19 @@
+"""Actions on many jobs at once, and the jobs that Slurm refused."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+__all__ = ["JobVerb", "Refusal"]
+
+JobVerb = Literal["cancel", "hold", "release", "requeue"]
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """A job that Slurm did not change."""
+
+    job: str
+    """Slurm's ID, or ours if there is none."""
+    why: str
