@@ -17,6 +17,7 @@ from jupyter_slurm.wire.state import JobState
 from jupyter_slurm.wire.usage import Usage, UsageSample
 
 __all__ = [
+    "OUTCOME",
     "CellJob",
     "CellSpec",
     "Earlier",
@@ -45,6 +46,9 @@ __all__ = [
     "new_id",
 ]
 
+OUTCOME = "_outcome"
+"""The variable out of an `Executor`'s call: the returned value or, if the call failed, its
+exception."""
 OutFormat = Literal["auto", "data"]
 """How variables come back: as data if that is exact and pickled if not, or as data alone."""
 Engine = Literal["torchrun", "mpi", "ray", "dask"]
