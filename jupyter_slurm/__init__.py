@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from jupyter_slurm.errors import CellFailed, JobLostError, JupyterSlurmError
+    from jupyter_slurm.executor import Executor, Future, future
     from jupyter_slurm.job import Connection, JobHandle, connect
     from jupyter_slurm.server.extension import SlurmApp
     from jupyter_slurm.wire import (
@@ -36,6 +37,8 @@ __all__ = [
     "CellFailed",
     "CellSpec",
     "Connection",
+    "Executor",
+    "Future",
     "Job",
     "JobHandle",
     "JobKind",
@@ -49,6 +52,7 @@ __all__ = [
     "ScriptSpec",
     "SessionSpec",
     "connect",
+    "future",
     "load_ipython_extension",
     "new_id",
     "unload_ipython_extension",
@@ -65,6 +69,8 @@ def __getattr__(name: str) -> object:
             module = "wire"
         case "Connection" | "JobHandle" | "connect":
             module = "job"
+        case "Executor" | "Future" | "future":
+            module = "executor"
         case _:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{module}"), name)

@@ -214,6 +214,7 @@ class Api(Protocol):
         caller: str = "",
         look: tuple[str, ...] = (),
         everyone: bool = False,
+        ended: bool = False,
     ) -> Changes:
         """Return changes of jobs and connections since the cursor; wait up to `wait_s` for the
         first. For `caller` see `connect`.
@@ -222,6 +223,7 @@ class Api(Protocol):
         asks Slurm every `poll_s` seconds, once for all clients.
         `everyone`: return the unfinished jobs of all users on these clusters, else this user's
         jobs on every cluster.
+        `ended`: wait for a job that has ended, rather than for any change.
         """
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:

@@ -9,11 +9,13 @@ import contextvars
 import re
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands.notebooks import marker_of
@@ -22,6 +24,7 @@ from jupyter_slurm.views.card import plain
 from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import (
     CellJob,
+    CellSpec,
     ErrorOutput,
     Job,
     JobSpec,
@@ -169,8 +172,6 @@ class Connection:
     def submit(self, spec: JobSpec) -> JobHandle:
         """Submit a job; the same spec is submitted once. SubmitError: sbatch refused; RequestError:
         the spec is invalid."""
-        import msgspec  # noqa: PLC0415
-
         if spec.cluster is None:
             spec = msgspec.structs.replace(spec, cluster=self.cluster)
         return JobHandle(self.api, self.api.submit(spec))
@@ -284,6 +285,34 @@ def check_shown_transfer(transfer: Transfer) -> Transfer:
         error.detail = None
         raise error
     return check_transfer(transfer)
+
+
+def with_inputs(spec: CellSpec, namespace: Mapping[str, object]) -> CellSpec:
+    """Write the variables that go in to where the agent takes them from, and return the spec with
+    their file. VariableError."""
+    from jupyter_slurm import places  # noqa: PLC0415
+    from jupyter_slurm.jobs.outcome.variables import write_variables  # noqa: PLC0415
+    from jupyter_slurm.jobs.submission.inputs import digest_inputs, holds_code  # noqa: PLC0415
+
+    path = places.spool_dir() / f"{spec.id}.vars"
+    digest = None
+    try:
+        write_variables(path, spec.names_in, namespace)
+        if spec.fingerprint is not None:  # the digest finds the cell's job again
+            digest = digest_inputs(path, spec.names_in, namespace)
+        python = sys.version_info[:2] if holds_code(path) else None
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return msgspec.structs.replace(
+        spec, inputs=str(path), inputs_digest=digest, inputs_python=python
+    )
+
+
+def drop_inputs(spec: JobSpec) -> None:
+    """Delete the file of the variables that go in: they are not sent."""
+    if isinstance(spec, CellSpec) and spec.inputs:
+        Path(spec.inputs).unlink(missing_ok=True)
 
 
 def read_result_variables(

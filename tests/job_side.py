@@ -88,10 +88,20 @@ class JobSide(ABC):
         caller: str = "",
         look: tuple[str, ...] = (),
         everyone: bool = False,
+        ended: bool = False,
     ) -> Changes:
         known = revision_of(cursor)
+
+        def is_new() -> bool:
+            if self._woken or not ended:
+                return self._woken or self._revision > known
+            gone = any(at > known for at, _ in self._gone)
+            return gone or any(
+                job.revision > known and job.state.final for job in self._jobs.values()
+            )
+
         with self._changed:
-            self._changed.wait_for(lambda: self._revision > known or self._woken, wait_s)
+            self._changed.wait_for(is_new, wait_s)
             return Changes(
                 cursor=str(self._revision),
                 whole=known < 0,

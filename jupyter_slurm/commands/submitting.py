@@ -100,6 +100,17 @@ RUN = Command(
     "image names (with Apptainer in the job's); `--mount .:/DIR` mounts the job's folder. "
     "Charliecloud images have no such program.",
 )
+CALL = Command(
+    "Executor",
+    "call functions in jobs",
+    of_job=True,
+    refused=(
+        *"in out out-format gather fetch session attach fresh dry-run".split(),
+        *"detach wait on-interrupt no-raise".split(),
+    ),
+    refusal="--{} does not apply to an Executor.",
+)
+"""The options of `js.Executor`, which is not a command."""
 SESSION_START = Command(
     "session start",
     "start a session and wait until it runs",

@@ -501,8 +501,11 @@ class Service:
         caller: str = "",
         look: tuple[str, ...] = (),
         everyone: bool = False,
+        ended: bool = False,
     ) -> Changes:
-        return changes(self._registry, self._clusters, cursor, wait_s, caller, look, everyone)
+        return changes(
+            self._registry, self._clusters, cursor, wait_s, caller, look, everyone, ended
+        )
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
         return self._measured.usage(job_id, cursor, wait_s)

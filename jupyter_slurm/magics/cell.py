@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
@@ -28,7 +26,7 @@ from jupyter_slurm.errors import (
     VariableError,
 )
 from jupyter_slurm.formatting import counted
-from jupyter_slurm.job import JobHandle, read_result_variables
+from jupyter_slurm.job import JobHandle, drop_inputs, read_result_variables, with_inputs
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.magics.follow import CallThread, Detached, Following, ways
 from jupyter_slurm.magics.frontend import page, prompter, say, show, warn
@@ -127,7 +125,7 @@ def _preview(state: MagicsState, request: Request, spec: JobSpec) -> Preview:
     try:
         return state.api.preview(spec)
     finally:
-        _drop_inputs(spec)
+        drop_inputs(spec)
 
 
 def _check_syntax(state: MagicsState, spec: JobSpec) -> None:
@@ -177,11 +175,11 @@ def _find_or_submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
     try:
         job = _find(state, request, spec)
     except BaseException:
-        _drop_inputs(spec)
+        drop_inputs(spec)
         raise
     if job is None:
         return _submit(state, request, spec)
-    _drop_inputs(spec)
+    drop_inputs(spec)
     return job
 
 
@@ -256,7 +254,7 @@ def _submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
     except AgentError:  # the agent may have received the job
         raise
     except (JupyterSlurmError, LoginDeclined):
-        _drop_inputs(spec)
+        drop_inputs(spec)
         raise
 
 
@@ -266,33 +264,14 @@ def _absent(state: MagicsState, spec: JobSpec) -> list[str]:
     return [name for name in names if name not in state.namespace]
 
 
-def _drop_inputs(spec: JobSpec) -> None:
-    """Delete the file of unsent input variables."""
-    if isinstance(spec, CellSpec) and spec.inputs:
-        Path(spec.inputs).unlink(missing_ok=True)
-
-
 def _with_inputs(state: MagicsState, spec: JobSpec) -> JobSpec:
     """Write the input variables to the agent's spool folder. VariableError."""
     if not isinstance(spec, CellSpec) or not spec.names_in:
         return spec
-    from jupyter_slurm import places  # noqa: PLC0415
-    from jupyter_slurm.jobs.outcome.variables import write_variables  # noqa: PLC0415
-    from jupyter_slurm.jobs.submission.inputs import digest_inputs, holds_code  # noqa: PLC0415
     from jupyter_slurm.jobs.submission.payload import check_names  # noqa: PLC0415
 
     check_names(spec.names_in, state.namespace)
-    path = places.spool_dir() / f"{spec.id}.vars"
-    try:
-        write_variables(path, spec.names_in, state.namespace)
-        digest = digest_inputs(path, spec.names_in, state.namespace)
-        python = sys.version_info[:2] if holds_code(path) else None
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    return msgspec.structs.replace(
-        spec, inputs=str(path), inputs_digest=digest, inputs_python=python
-    )
+    return with_inputs(spec, state.namespace)
 
 
 def show_to_end(

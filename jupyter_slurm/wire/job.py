@@ -18,6 +18,7 @@ from jupyter_slurm.wire.state import JobState
 from jupyter_slurm.wire.usage import Usage, UsageSample
 
 __all__ = [
+    "OUTCOME",
     "CellJob",
     "CellSpec",
     "Earlier",
@@ -46,6 +47,9 @@ __all__ = [
     "new_id",
 ]
 
+OUTCOME = "_outcome"
+"""The variable out of an `Executor`'s call: the returned value or, if the call failed, its
+exception."""
 OutFormat = Literal["auto", "data"]
 """The format of variables from a job: auto is data if that is exact, else pickle."""
 Engine = Literal["torchrun", "mpi", "ray", "dask"]

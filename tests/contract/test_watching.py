@@ -55,6 +55,19 @@ def test_waiting_caller_gets_submitted_and_forgotten_jobs(any_api: AnyApi) -> No
     assert api.changes().jobs == ()
 
 
+def test_client_that_waits_for_an_end_is_not_woken_before(any_api: AnyApi) -> None:
+    api = any_api.api
+    before = api.changes().cursor
+    with ThreadPoolExecutor(1) as pool:
+        job = submitted(any_api)
+        waiting = pool.submit(api.changes, before, PATIENCE_S, ended=True)
+        cancelled(any_api, job)
+        heard = waiting.result()
+        while not heard.jobs:  # a connection was opened for it
+            heard = api.changes(heard.cursor, PATIENCE_S, ended=True)
+    assert [(one.id, one.state.final) for one in heard.jobs] == [(job.id, True)]
+
+
 def test_cursor_of_another_agent_starts_over(any_api: AnyApi) -> None:
     job = submitted(any_api)
     told = any_api.api.changes("0badcafe.7.0", PATIENCE_S)

@@ -20,6 +20,7 @@ from jupyter_slurm.errors import NotFoundError, SubmitError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
 from jupyter_slurm.wire import (
+    OUTCOME,
     AgentStatus,
     CellSpec,
     Check,
@@ -349,7 +350,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
             error = ErrorOutput(ename=type(exc).__name__, evalue=str(exc), traceback=lines)
             self.emit(spec.id, error)
             exit_code = exc.code if isinstance(exc, SystemExit) else 1
-            self._end(spec, JobState.FAILED, int(exit_code or 0), error=error)
+            self._end(spec, JobState.FAILED, int(exit_code or 0), space={OUTCOME: exc}, error=error)
             return
         self._end(spec, JobState.COMPLETED, 0, space=space)
 

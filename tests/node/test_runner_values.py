@@ -15,6 +15,7 @@ import pytest
 
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.outcome.variables import read_variables
+from jupyter_slurm.wire import OUTCOME
 from tests.node.cells import BARE, FULL, Run, RunCell, Runner
 
 BOTH = pytest.mark.parametrize("python", [BARE, FULL], ids=["bare", "full"])
@@ -105,6 +106,20 @@ def test_failed_cell_returns_no_variables(run: RunCell) -> None:
     done = run("x = 1\n1 / 0", names_out=["x"])
     assert done.result.variables is None
     assert not (done.job_dir / "vars.0").exists()
+
+
+def test_failed_call_of_an_executor_returns_its_exception(run: RunCell) -> None:
+    done = run("raise ValueError('no', 3)", names_out=[OUTCOME])
+    assert done.result.status == "error"
+    error = done.variables()[OUTCOME]
+    assert isinstance(error, ValueError)
+    assert error.args == ("no", 3)
+
+
+def test_exception_that_cannot_be_pickled_is_left_out(run: RunCell) -> None:
+    done = run("import threading\nraise ValueError(threading.Lock())", names_out=[OUTCOME])
+    assert done.result.ename == "ValueError"
+    assert "cannot pickle '_thread.lock' object" in failed(done)[OUTCOME]
 
 
 def test_full_disk_loses_only_large_variables(run: RunCell) -> None:

@@ -18,7 +18,7 @@ from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, RANKED, Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.slurm.units import NODE_NAME
 from jupyter_slurm.untrusted_json import Moment, read_json
-from jupyter_slurm.wire import CellJob, CellSpec, DashboardName, Job
+from jupyter_slurm.wire import OUTCOME, CellJob, CellSpec, DashboardName, Job
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -137,6 +137,7 @@ def task(spec: CellSpec) -> bytes:
             "names_out": spec.names_out,
             "out_format": spec.out_format,
             **({"names_gather": spec.names_gather} if spec.names_gather else {}),
+            **({"error_out": OUTCOME} if OUTCOME in spec.names_out else {}),
         }
     )
 

@@ -37,6 +37,7 @@ def changes(
     caller: str = "",
     look: tuple[str, ...] = (),
     everyone: bool = False,
+    ended: bool = False,
 ) -> Changes:
     """As `Api.changes`."""
     deadline_s = time.monotonic() + wait_s
@@ -62,7 +63,7 @@ def changes(
                 news = _unfinished(news, {one.cluster for one in looked})
             left_s = deadline_s - time.monotonic()
             is_new = (
-                any((news.whole, news.values, news.gone))
+                _is_news(news, ended)
                 or any(any(rows) for _, rows in listed)
                 or ".".join(current) != digests
             )
@@ -73,7 +74,10 @@ def changes(
                 if any(one.closed for one in looked):
                     return True
                 now = (clusters.change_count, *(one.change_count for one in looked))
-                return registry.revision != revision or now != counts
+                if now != counts:
+                    return True
+                newest, news = registry.changes_since(revision)
+                return newest != revision and (not ended or _is_news(news, ended))
 
             asked = any(one.state is ConnectionState.ASKING for one in connections)
             registry.wait(changed, min(left_s, _QUESTION_PAUSE_S) if asked else left_s)
@@ -89,6 +93,11 @@ def changes(
         queues=queues,
         connections=None if current[0] == known_digest else connections,
     )
+
+
+def _is_news(news: Delta[Job], ended: bool) -> bool:
+    jobs = [job for job in news.values if job.state.final] if ended else news.values
+    return any((news.whole, jobs, news.gone))
 
 
 def _listings(
