@@ -36,7 +36,7 @@ A job with dashboards (Ray's, Dask's, TensorBoard) has besides:
 A session has the same; `cells/ID` is the folder of each of its cells, where N is 0:
 
     cells/ID/cell.py task.json key inputs.vars                    by us
-    cells/requests                                                by us, a line for each wish
+    cells/requests                                                by us, a line for each request
     poke                                                          a FIFO, for clients on the node
     cells/ID/claim.0/ started.0.json output.0.jsonl vars.0 result.0.json exit.0.json
                                                                   by node/session.py
@@ -115,6 +115,16 @@ class JobDir:
 
     def result(self, attempt: int) -> PurePosixPath:
         return self.path / f"result.{attempt}.json"
+
+    @property
+    def requests(self) -> PurePosixPath:
+        """A session's requests, of all its cells."""
+        return self.path / "cells" / "requests"
+
+    @property
+    def poke(self) -> PurePosixPath:
+        """The FIFO that wakes a session."""
+        return self.path / "poke"
 
     def cell(self, cell_id: str) -> JobDir:
         """Return the folder of one of a session's cells."""
