@@ -29,8 +29,8 @@ _R = TypeVar("_R")
 class Caller(Protocol):
     """The front end that runs a command. Prompts, logins and waiting are its own."""
 
-    used_session: str | None
-    """The ID of the session in use; None: the newest."""
+    used_session: Job | None
+    """The session in use, as it was when it was chosen; None: the newest."""
 
     @property
     def api(self) -> Api:

@@ -94,7 +94,14 @@ def run(
         _check_syntax(state, spec)
     if request.dry_run:
         return _preview(state, request, spec)
-    job = _find_or_submit(state, request, spec)
+    try:
+        job = _find_or_submit(state, request, spec)
+    except NotFoundError:
+        used = state.used_session
+        if used is None or used.id != spec.session or request.reuse is Reuse.ATTACH:
+            raise
+        state.used_session = None  # it was forgotten
+        return run(state, line, code, made)
     is_new = job.id == spec.id
     if notebook is None and is_new and not state.told_unnamed and prompter().there():
         state.told_unnamed = True

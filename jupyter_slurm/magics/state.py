@@ -60,8 +60,8 @@ class MagicsState:
         self.used_cluster: str | None = None
         """The cluster of `%slurm use`."""
         self.used_options: tuple[str, ...] = ()
-        self.used_session: str | None = None
-        """The id of the job that `%%slurm --session` goes to, once that is known."""
+        self.used_session: Job | None = None
+        """The session that `%%slurm --session` goes to, once that is known."""
         self.started_sessions: set[str] = set()
         """The ids of those that this kernel has started."""
         self.unnamed = f"kernel {secrets.token_hex(8)}"

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from IPython.core.error import UsageError
+from msgspec.structs import replace
 
 from jupyter_slurm.errors import CellFailed, CodeError, NotFoundError, SubmitError, VariableError
 from jupyter_slurm.job import JobHandle
@@ -15,6 +16,7 @@ from jupyter_slurm.places import spool_dir
 from jupyter_slurm.wire import JobKind, JobState
 from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
+from tests.specs import known
 
 
 def only_job(api: FakeApi) -> str:
@@ -27,7 +29,7 @@ def test_a_variable_goes_in_and_another_comes_back(shell: Shell, api: FakeApi) -
     ran = shell.run("%%slurm --in data --out total\ntotal = sum(data)")
     assert ran.error is None
     assert shell.ip.user_ns["total"] == 6
-    assert api.calls == ["submit", "result", "delivered"]
+    api.until(lambda api: api.calls == ["submit", "result", "delivered"])
 
 
 def test_the_card_is_one_display_that_ends_with_the_final_state(shell: Shell, api: FakeApi) -> None:
@@ -35,6 +37,29 @@ def test_the_card_is_one_display_that_ends_with_the_final_state(shell: Shell, ap
     cards = [one for one in ran.shown if one.display_id == f"slurm-card-{only_job(api)}"]
     assert [card.update for card in cards] == [False] + [True] * (len(cards) - 1)
     assert "done" in cards[-1].data["text/html"]
+
+
+def test_the_card_comes_before_the_output_and_the_end_after_it(shell: Shell, api: FakeApi) -> None:
+    shown = [one.display_id for one in shell.run("%%slurm\nvalue('2')").shown]
+    card = f"slurm-card-{only_job(api)}"
+    assert (shown[0], shown[-1], shown.count(None)) == (card, card, 1)
+
+
+def test_a_cell_goes_to_the_session_in_use_and_once_that_is_forgotten_to_the_newest(
+    shell: Shell, api: FakeApi
+) -> None:
+    def session_of_a_cell(code: str) -> str | None:
+        assert shell.run(f"%%slurm --session\n{code}").error is None
+        return next(reversed(api.specs.values())).session
+
+    session = known(kind=JobKind.SESSION, cluster="fake", notebook=shell.state.owner.notebook)
+    for job_id in ("first222", "second22"):
+        api.put(replace(session, id=job_id))
+        assert session_of_a_cell(repr(job_id)) == "first222"
+    api.remove("first222")
+    assert session_of_a_cell("3") == "second22"
+    api.remove("second22")
+    assert isinstance(shell.run("%%slurm --session\n4").error, NotFoundError)
 
 
 def test_a_failed_cell_raises_with_the_remote_traceback(shell: Shell) -> None:
