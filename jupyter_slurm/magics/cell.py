@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
 
+from jupyter_slurm.api import Api
 from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.commands import line as cell_line
 from jupyter_slurm.commands.functions import warn_ended_earlier, with_session
@@ -309,7 +312,6 @@ def bring(
     """Show the job here until it has ended, and then its outcome."""
     state.live.drop(job.id)
     card = LiveCard(job)
-    card.show()
     replay = Replay(job.id, state.output_limit_bytes, state.settings.show, on_clear=card.show)
     following = Following(state.api, card, replay)
     with CallThread(state.person, job.cluster) as worker:
@@ -324,7 +326,7 @@ def bring(
                 raise _cancelled(state, card, following) from None
             raise _left(state, card) from None
         except JupyterSlurmError as exc:
-            _give_up(state, worker, card, exc)
+            _give_up(state, card, exc)
             raise
     if not card.settled:
         state.live.add(card)
@@ -353,19 +355,25 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
             if failed is None:
                 raise
             warn(f"Its files could not be fetched: {exc}")
-    _note_sent(state, worker, card)
+    _note_sent(state, card)
     return failed
 
 
-def _note_sent(state: MagicsState, worker: CallThread, card: LiveCard) -> None:
+def _note_sent(state: MagicsState, card: LiveCard) -> None:
     """Have the page acknowledge the outcome, once it has it; where the client does not, count it
-    as delivered."""
-    job, asked = card.job, page()
+    as delivered. The cell does not wait for that."""
+    job_id, asked = card.job.id, page()
+    state.sent[job_id] = asked
+    card.complete()
     if asked is None:
-        job = worker(lambda: state.api.delivered(job.id))
-    else:
-        state.sent[job.id] = asked
-    card.complete(job)
+        # The kernel waits for it before it exits.
+        name = f"delivered {job_id}"
+        threading.Thread(target=_count_delivered, args=[state.agent, job_id], name=name).start()
+
+
+def _count_delivered(agent: Api, job_id: str) -> None:
+    with suppress(JupyterSlurmError):  # the cell, run again, attaches
+        agent.delivered(job_id)
 
 
 def _show_other_ranks(state: MagicsState, worker: CallThread, job: Job) -> None:
@@ -424,9 +432,7 @@ def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Deta
     return Detached(f"job {job_id} was asked to end and is {ended}")
 
 
-def _give_up(
-    state: MagicsState, worker: CallThread, card: LiveCard, exc: JupyterSlurmError
-) -> None:
+def _give_up(state: MagicsState, card: LiveCard, exc: JupyterSlurmError) -> None:
     """Keep a job whose connection is lost. Count an outcome that cannot be fetched as sent, so that
     the cell's next run submits a new job."""
     on_the_way = (AgentError, LoginError, HostKeyError)
@@ -436,4 +442,4 @@ def _give_up(
         goes = _after_login() if waits else "is not affected"
         warn(f"Job {card.job.id} {goes}; {ways(card.job.id)}.")
     else:
-        _note_sent(state, worker, card)
+        _note_sent(state, card)

@@ -67,9 +67,9 @@ class MagicsState:
         self.unnamed = f"kernel {secrets.token_hex(8)}"
         """Stands for an unknown notebook: two that run the same cell, as in a sweep of parameters,
         must not share a job."""
-        self.sent: dict[str, str] = {}
+        self.sent: dict[str, str | None] = {}
         """The jobs whose outcome this kernel has sent to a page, which then acknowledges it, and
-        the page."""
+        the page; None: to a client that does not."""
         self.told_unnamed = False
         """The hint for unsaved notebooks has been shown."""
         self.live = LiveCards(lambda: self.agent)
@@ -185,7 +185,7 @@ class MagicsState:
     def is_shown(self, job: Job) -> bool:
         """Tell whether the outcome is in the notebook. A page that runs another cell is still
         there, so it has all that was sent to it, acknowledged or not."""
-        return job.delivered or (job.id in self.sent and self.sent[job.id] == page())
+        return job.delivered or (job.id in self.sent and self.sent[job.id] in (None, page()))
 
     # --- the caller of commands ---
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+import threading
 
 import pytest
 from IPython.core.error import UsageError
@@ -15,8 +16,9 @@ from jupyter_slurm.job import JobHandle
 from jupyter_slurm.places import spool_dir
 from jupyter_slurm.wire import JobKind, JobState
 from tests.magics.fake import FakeApi
-from tests.magics.shell import Shell
+from tests.magics.shell import KeepingPublisher, Shell
 from tests.specs import known
+from tests.ssh.waiting import wait_until
 
 
 def only_job(api: FakeApi) -> str:
@@ -43,6 +45,20 @@ def test_the_card_comes_before_the_output_and_the_end_after_it(shell: Shell, api
     shown = [one.display_id for one in shell.run("%%slurm\nvalue('2')").shown]
     card = f"slurm-card-{only_job(api)}"
     assert (shown[0], shown[-1], shown.count(None)) == (card, card, 1)
+
+
+def test_a_cell_without_output_shows_its_card_while_it_waits(shell: Shell, api: FakeApi) -> None:
+    publisher = shell.ip.display_pub
+    assert isinstance(publisher, KeepingPublisher)
+
+    def finish() -> None:
+        wait_until(lambda: len(publisher.shown) > 0)
+        api.finish(only_job(api))
+
+    thread = threading.Thread(target=finish)
+    thread.start()
+    assert [one.update for one in shell.run("%%slurm\nlinger()").shown][:1] == [False]
+    thread.join()
 
 
 def test_a_cell_goes_to_the_session_in_use_and_once_that_is_forgotten_to_the_newest(

@@ -93,7 +93,7 @@ def test_what_is_sent_to_another_client_counts_as_delivered(
     client.metadata = metadata
     shell.ip.user_ns.update(namespace)
     shell.run(CELL)
-    assert [job.delivered for job in api.jobs()] == [True]
+    api.until(lambda api: [job.delivered for job in api.jobs()] == [True])
     client.session = "page-2"
     shell.run(CELL)
     assert jobs(api) == 2

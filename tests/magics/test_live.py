@@ -57,6 +57,13 @@ def test_a_page_that_shows_jobs_is_told_of_states_and_of_what_comes_after_the_en
     assert published(shell) == 4
 
 
+def test_a_card_appears_once_when_output_comes_below_it(shell: Shell, card: LiveCard) -> None:
+    change(card, state=JobState.RUNNING)
+    card.appear()
+    card.appear()
+    assert published(shell) == 1
+
+
 @pytest.mark.usefixtures("page")
 def test_vs_code_shows_no_jobs_by_itself_whose_ever_the_kernel_is(shell: Shell) -> None:
     assert renders_jobs()
