@@ -340,7 +340,9 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
     """Put the variables into the notebook, then note that everything was sent; return the error to
     raise."""
     api, job_id = state.api, card.job.id
-    result = worker(lambda: api.result(job_id))
+    result = Result(job=card.job, status="ok")
+    if not _says_all(card.job):
+        result = worker(lambda: api.result(job_id), card.appear)
     not_come = dict(result.failed)
     variables = worker(lambda: read_result_variables(result, not_come))
     state.namespace.update(variables)
@@ -357,6 +359,12 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
             warn(f"Its files could not be fetched: {exc}")
     _note_sent(state, card)
     return failed
+
+
+def _says_all(job: Job) -> bool:
+    """Return whether the job succeeded and brings no variables, so that its result says no more."""
+    brings = job.names_out or job.names_gather
+    return job.state is JobState.COMPLETED and job.warning is None and not brings
 
 
 def _note_sent(state: MagicsState, card: LiveCard) -> None:
