@@ -242,7 +242,7 @@ class ResultService:
         folder = JobDir(PurePosixPath(job.job_dir))
         transport = self._clusters.named(job.cluster).transport
         data = transport.read(folder.result(job.restarts))
-        key = self._registry.store.key(job.id)
+        key = self._registry.store.key(job)
         if data is None or key is None:
             return Result(job=job, status="none")
         found = parse_result(data, key)

@@ -157,7 +157,7 @@ class JobRegistry:
         return self.revision
 
     def observe(self, job_id: str, **changes: Any) -> None:
-        """Change fields of the job that are asked for anew while it lives, and are not saved."""
+        """Change fields of the job that another agent learns for itself, and do not save them."""
         with self._changed:
             record = self._records.get(job_id)
             if record is None or all(getattr(record.job, n) == v for n, v in changes.items()):

@@ -82,7 +82,9 @@ class CellSubmitter(Submitter):
         session = self._registry.job(spec.session or "")
         if session.state.final:
             raise ended(session)
-        files = with_key(prepare_session_cell(spec), self._registry.store.new_key(self._id))
+        store = self._registry.store
+        key = store.key(self._registry.job(self._id)) or store.new_key(self._id)
+        files = with_key(prepare_session_cell(spec), key)
         with self._registry.lock():
             record = self._registry.record(self._id)
             if record.job.state.final:
@@ -107,8 +109,8 @@ class CellSubmitter(Submitter):
             if job.state is JobState.SUBMITTING:
                 changes |= {"state": JobState.PENDING, "problem": None, "problem_since_s": None}
                 changes["why"] = _waits_for(session, self._others(session))
-            if session.idle_since_s is not None and not job.state.final:
-                self._registry.change(session.id, idle_since_s=None)
+            if not job.state.final:
+                self._registry.observe(session.id, idle_since_s=None)
             return self._registry.change(self._id, **changes)
 
     def _others(self, session: Job) -> bool:
@@ -135,4 +137,4 @@ def rests(registry: JobRegistry, session_id: str) -> None:
         session = registry.job(session_id)
         has_cells = any(one.job.session == session.id for one in registry.live(session.cluster))
         if not has_cells and not session.state.final:
-            registry.change(session.id, idle_since_s=time.time())
+            registry.observe(session.id, idle_since_s=time.time())
