@@ -27,7 +27,7 @@ class TerminalCaller:
     is_saved = False
 
     def __init__(self, connect: Callable[[], Api] | None = None) -> None:
-        self.used_session: str | None = None
+        self.used_session: Job | None = None
         self._connect = connect
 
     @cached_property

@@ -193,7 +193,8 @@ def session_named(caller: Caller, name: str, cluster: str | None) -> Job:
     """Return the session with this ID, or the caller's with this name; for "" the one in use or the
     newest. `cluster` None: the caller's. NotFoundError, RequestError."""
     jobs = caller.api.jobs()
-    used = next((job for job in jobs if job.id == caller.used_session), None)
+    chosen = caller.used_session
+    used = next((job for job in jobs if chosen is not None and job.id == chosen.id), None)
     if used is not None and cluster in (None, used.cluster):
         is_meant = not name or (name == used.name and not used.state.final)
         if is_meant:
@@ -202,16 +203,20 @@ def session_named(caller: Caller, name: str, cluster: str | None) -> Job:
     if name:
         return sessions.named(jobs, name, caller.owner, cluster)
     job = sessions.newest(jobs, caller.owner, cluster)
-    caller.used_session = job.id
+    caller.used_session = job
     return job
 
 
 def with_session(caller: Caller, request: Request) -> Request:
-    """Return the request with the session's ID in place of its name. NotFoundError,
+    """Return the request with the session's ID in place of its name. The session in use is not
+    looked up: `submit` raises NotFoundError if it was forgotten. NotFoundError,
     RequestError."""
     if request.session is None:
         return request
-    job = session_named(caller, request.session, request.cluster)
+    name, used = request.session, caller.used_session
+    if used is not None and name in ("", used.id) and request.cluster in (None, used.cluster):
+        return replace(request, session=used.id, cluster=used.cluster)
+    job = session_named(caller, name, request.cluster)
     sessions.check_cluster(job, request.cluster)
     return replace(request, session=job.id, cluster=job.cluster)
 
@@ -227,10 +232,11 @@ def stop_sessions(caller: Caller, args: Arguments) -> Iterator[str]:
 def list_sessions(caller: Caller, _args: Arguments) -> Table:
     jobs, now_s = caller.api.jobs(), time.time()
     found = [job for job in jobs if job.kind is JobKind.SESSION]
+    used_id = caller.used_session.id if caller.used_session is not None else None
     cells = [job.session for job in jobs if job.session is not None]
     rows = (
         (
-            f"{job.name} (in use)" if job.id == caller.used_session else job.name,
+            f"{job.name} (in use)" if job.id == used_id else job.name,
             job.id,
             job.cluster,
             job.slurm_id or "",

@@ -29,8 +29,8 @@ _R = TypeVar("_R")
 class Caller(Protocol):
     """The front end that runs a command, with its own prompts, logins and waiting."""
 
-    used_session: str | None
-    """The ID of the chosen session; None: the newest."""
+    used_session: Job | None
+    """The session in use, as it was when it was chosen; None: the newest."""
 
     @property
     def api(self) -> Api:

@@ -116,6 +116,16 @@ class JobDir:
     def result(self, attempt: int) -> PurePosixPath:
         return self.path / f"result.{attempt}.json"
 
+    @property
+    def requests(self) -> PurePosixPath:
+        """A session's requests, of all its cells."""
+        return self.path / "cells" / "requests"
+
+    @property
+    def poke(self) -> PurePosixPath:
+        """The FIFO that wakes a session."""
+        return self.path / "poke"
+
     def cell(self, cell_id: str) -> JobDir:
         """Return the folder of one of a session's cells."""
         return JobDir(self.path / "cells" / cell_id)

@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 
 import msgspec
 
+from jupyter_slurm.api import Api
 from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.commands import line as cell_line
 from jupyter_slurm.commands.functions import warn_ended_earlier, with_session
@@ -91,7 +94,14 @@ def run(
         _check_syntax(state, spec)
     if request.dry_run:
         return _preview(state, request, spec)
-    job = _find_or_submit(state, request, spec)
+    try:
+        job = _find_or_submit(state, request, spec)
+    except NotFoundError:
+        used = state.used_session
+        if used is None or used.id != spec.session or request.reuse is Reuse.ATTACH:
+            raise
+        state.used_session = None  # it was forgotten
+        return run(state, line, code, made)
     is_new = job.id == spec.id
     if notebook is None and is_new and not state.told_unnamed and prompter().there():
         state.told_unnamed = True
@@ -280,7 +290,6 @@ def show_to_end(
     """Show the job until it has ended, then its outcome."""
     state.live.drop(job.id)
     card = LiveCard(job)
-    card.show()
     replay = Replay(job.id, state.output_limit_bytes, state.settings.show, on_clear=card.show)
     following = Following(state.api, card, replay)
     with CallThread(state.person, job.cluster) as worker:
@@ -295,7 +304,7 @@ def show_to_end(
                 raise _cancelled(state, card, following) from None
             raise _left(state, card) from None
         except JupyterSlurmError as exc:
-            _give_up(state, worker, card, exc)
+            _give_up(state, card, exc)
             raise
     if not card.settled:
         state.live.add(card)
@@ -308,7 +317,9 @@ def show_to_end(
 def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterSlurmError | None:
     """Load the variables into the notebook, then note the delivery; return the error to raise."""
     api, job_id = state.api, card.job.id
-    result = worker(lambda: api.result(job_id))
+    result = Result(job=card.job, status="ok")
+    if not _says_all(card.job):
+        result = worker(lambda: api.result(job_id), card.appear)
     not_come = dict(result.failed)
     variables = worker(lambda: read_result_variables(result, not_come))
     state.namespace.update(variables)
@@ -323,18 +334,31 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
             if failed is None:
                 raise
             warn(f"Cannot fetch the job's files: {exc}")
-    _note_sent(state, worker, card)
+    _note_sent(state, card)
     return failed
 
 
-def _note_sent(state: MagicsState, worker: CallThread, card: LiveCard) -> None:
-    """Let the page acknowledge the outcome; if the client cannot, count it as delivered."""
-    job, asked = card.job, page()
+def _says_all(job: Job) -> bool:
+    """Return whether the job succeeded without variables, so that its result adds nothing."""
+    brings = job.names_out or job.names_gather
+    return job.state is JobState.COMPLETED and job.warning is None and not brings
+
+
+def _note_sent(state: MagicsState, card: LiveCard) -> None:
+    """Let the page acknowledge the outcome; if the client cannot, count it as delivered. Do not
+    wait for either."""
+    job_id, asked = card.job.id, page()
+    state.sent[job_id] = asked
+    card.complete()
     if asked is None:
-        job = worker(lambda: state.api.delivered(job.id))
-    else:
-        state.sent[job.id] = asked
-    card.complete(job)
+        # The kernel waits for it before it exits.
+        name = f"delivered {job_id}"
+        threading.Thread(target=_count_delivered, args=[state.agent, job_id], name=name).start()
+
+
+def _count_delivered(agent: Api, job_id: str) -> None:
+    with suppress(JupyterSlurmError):  # the cell, run again, attaches
+        agent.delivered(job_id)
 
 
 def _show_other_ranks(state: MagicsState, worker: CallThread, job: Job) -> None:
@@ -393,11 +417,9 @@ def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Deta
     return Detached(f"job {job_id}: cancellation requested; it is {ended}")
 
 
-def _give_up(
-    state: MagicsState, worker: CallThread, card: LiveCard, exc: JupyterSlurmError
-) -> None:
-    """Leave a job whose connection is lost. Count an outcome that cannot be fetched as delivered,
-    so that the cell submits a new job next time."""
+def _give_up(state: MagicsState, card: LiveCard, exc: JupyterSlurmError) -> None:
+    """Leave a job whose connection is lost. Count an outcome that cannot be fetched as sent, so
+    that the cell submits a new job next time."""
     on_the_way = (AgentError, LoginError, HostKeyError)
     if isinstance(exc, on_the_way) or exc.transient or not card.job.state.final:
         state.live.add(card)
@@ -405,4 +427,4 @@ def _give_up(
         goes = _after_login() if waits else "continues"
         warn(f"Job {card.job.id} {goes}; {ways(card.job.id)}.")
     else:
-        _note_sent(state, worker, card)
+        _note_sent(state, card)

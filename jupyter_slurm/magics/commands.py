@@ -104,7 +104,7 @@ def _use(state: MagicsState, args: Arguments) -> str:
 
 def _use_session(state: MagicsState, args: Arguments) -> str:
     job = functions.session_named(state, args.name, args.cluster)
-    state.used_session = job.id
+    state.used_session = job
     return f"`%%slurm --session` cells go to {title(job)}, which is {job.state.word}."
 
 

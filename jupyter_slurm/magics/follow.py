@@ -10,7 +10,7 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
@@ -26,6 +26,7 @@ from jupyter_slurm.wire import Job, LogChunk
 T = TypeVar("T")
 
 _WAIT_S = 20.0
+_LATE_S = 0.05
 
 
 class CallThread:
@@ -53,8 +54,15 @@ class CallThread:
         """End the thread after its current call, without waiting."""
         self._calls.put(None)
 
-    def __call__(self, call: Callable[[], T]) -> T:
-        return self._person.repeating(lambda: self.post(call).result(), lambda: self._cluster)
+    def __call__(self, call: Callable[[], T], late: Callable[[], None] | None = None) -> T:
+        """`late` is called if the value does not come soon."""
+        return self._person.repeating(lambda: self._value(call, late), lambda: self._cluster)
+
+    def _value(self, call: Callable[[], T], late: Callable[[], None] | None) -> T:
+        future = self.post(call)
+        if late is not None and not wait([future], _LATE_S).done:
+            late()
+        return future.result()
 
     def post(self, call: Callable[[], T]) -> Future[T]:
         """Make the call in the thread and return its future, without waiting."""
@@ -117,10 +125,13 @@ class Following:
                     self._cursor,
                     wait_s=wait_s,
                     budget_bytes=self._replay.budget_bytes,
-                )
+                ),
+                self._card.appear,
             )
             self._cursor = chunk.cursor
             self._card.update(chunk.job)
+            if chunk.outputs or chunk.skipped_bytes:
+                self._card.appear()
             self._replay.show(chunk)
             if chunk.end or time.monotonic() >= until_s:
                 return chunk.job

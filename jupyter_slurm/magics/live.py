@@ -25,6 +25,8 @@ _BETWEEN_CLOCKS_S = 15.0
 _SETTLED_AFTER_S = 20.0
 """Seconds after the end in which a job's usage may still arrive: slurmdbd gets it late."""
 _LONGEST_WAIT_S = 20.0
+_PACE_S = 0.1
+"""The pause between answers: a session changes several times with each of its cells."""
 _RETRY_S = 10.0
 
 
@@ -44,6 +46,11 @@ class LiveCard:
         """Show the card first, or again after the cell was cleared."""
         self._publish(update=False)
 
+    def appear(self) -> None:
+        """Show the card unless it is shown: output comes below it, or the cell takes longer."""
+        if self._shown is None:
+            self.show()
+
     def update(self, job: Job) -> None:
         """Show a new state at once, other changes within a second, the clock now and then. Send a
         page that updates cards itself only states and changes after the end."""
@@ -53,9 +60,8 @@ class LiveCard:
         if self.due_s() <= 0:
             self._publish(update=True)
 
-    def complete(self, job: Job) -> None:
+    def complete(self) -> None:
         """Show that the cell has all output of the job, for the page to acknowledge."""
-        self.job = max(self.job, job, key=lambda one: one.revision)
         self._is_complete = True
         self._publish(update=True)
 
@@ -73,7 +79,9 @@ class LiveCard:
 
     def due_s(self) -> float:
         """Return the seconds until the next update is due."""
-        if self._shown is None or self._shown[0] is not self.job.state:
+        if self._shown is None:  # until `appear`
+            return _LONGEST_WAIT_S
+        if self._shown[0] is not self.job.state:
             return 0.0
         past_s = time.monotonic() - self._shown_s
         is_new = self._shown[1] != self.job.revision
@@ -94,6 +102,7 @@ class LiveCard:
         return job.state.final and (job.usage is not None or old)
 
     def _publish(self, *, update: bool) -> None:
+        update = update and self._shown is not None
         state_is_new = self._shown is None or self._shown[0] is not self.job.state
         self._shown, self._shown_s = (self.job.state, self.job.revision), time.monotonic()
         if update and not in_place() and not state_is_new:
@@ -115,6 +124,7 @@ class LiveCards:
         self._thread: threading.Thread | None = None
 
     def add(self, card: LiveCard) -> None:
+        card.appear()
         with self._lock:
             self._cards[card.job.id] = card
             self._has_new = True
@@ -137,6 +147,7 @@ class LiveCards:
                 changes = self._api().changes(cursor, wait_s=self._wait_s())
                 cursor = changes.cursor
                 self._update({job.id: job for job in changes.jobs})
+                time.sleep(_PACE_S)
             except JupyterSlurmError as exc:
                 self._say(exc)
                 cursor = ""  # reload all jobs, so that the cards drop the problem

@@ -85,6 +85,8 @@ class Replay:
         self._pace = Pace()
         self._tail: _Tail | None = None
         self._stream_name: str | None = None
+        self._has_written = False
+        """Text is on its way. A kernel takes a millisecond to flush even if there is none."""
         self._coloured = Coloured()
 
     @property
@@ -113,9 +115,14 @@ class Replay:
                     self._display(shown)
                 case Hello():
                     pass
-        flush()
+        self._flush()
         if self._tail and (chunk.end or in_place()):
             self._tail.show()
+
+    def _flush(self) -> None:
+        if self._has_written:
+            self._has_written = False
+            flush()
 
     def _clear(self, output: ClearOutput) -> None:
         self._left_bytes, self._tail = self._limit_bytes, None
@@ -125,7 +132,7 @@ class Replay:
 
     def _clear_now(self, *, wait: bool) -> None:
         self._clear_first = False
-        flush()
+        self._flush()
         clear(wait=wait)
         self._on_clear()
 
@@ -135,13 +142,14 @@ class Replay:
         # A lone surrogate cannot be sent to the front end.
         data = output.text.encode("utf-8", "replace")
         if output.name != self._stream_name:
-            flush()  # each stream has its own buffer: keep their order
+            self._flush()  # each stream has its own buffer: keep their order
             self._stream_name = output.name
         if self._tail is None:
             head = data[: self._left_bytes].decode("utf-8", "ignore")
             self._pace.spend(len(head))
             shown = head if in_place() else self._coloured.feed(head)
             (sys.stderr if output.name == "stderr" else sys.stdout).write(shown)
+            self._has_written = True
             self._left_bytes -= len(head.encode())
             data = data[len(head.encode()) :]
             if not data:
@@ -156,7 +164,7 @@ class Replay:
             time.sleep(pause_s)
         size_bytes = sum(len(value) for value in output.data.values() if isinstance(value, str))
         self._pace.spend(size_bytes)
-        flush()
+        self._flush()
         match output:
             case UpdateDisplayData():
                 change(output.data, output.metadata, display_id=self._id(output.display_id))

@@ -114,13 +114,14 @@ def _started(state: MagicsState, started: Started) -> JobHandle | None:
 def _session(state: MagicsState, started: StartedSession) -> None:
     """Wait until the session runs, then use it for this notebook."""
     job = started.job
+    used = state.used_session
     for other in state.api.jobs():
-        if other.id == state.used_session and not other.state.final:
+        if used is not None and other.id == used.id and not other.state.final:
             warn(
                 f"{title(other)} is {other.state.word} and continues; `%slurm session stop "
                 f"{other.id}` stops it"
             )
-    state.used_session = job.id
+    state.used_session = job
     state.started_sessions.add(job.id)
     card = LiveCard(job)
     card.show()

@@ -60,15 +60,16 @@ class MagicsState:
         self.used_cluster: str | None = None
         """The cluster chosen with `%slurm use`."""
         self.used_options: tuple[str, ...] = ()
-        self.used_session: str | None = None
-        """The job ID of the `%%slurm --session` session, once known."""
+        self.used_session: Job | None = None
+        """The session of `%%slurm --session`, once known."""
         self.started_sessions: set[str] = set()
         """The IDs of sessions started by this kernel."""
         self.unnamed = f"kernel {secrets.token_hex(8)}"
         """Identifies an unknown notebook: two that run the same cell, as in a parameter sweep, must
         not share a job."""
-        self.sent: dict[str, str] = {}
-        """Jobs whose outcome was sent to a page for acknowledgement, and the page."""
+        self.sent: dict[str, str | None] = {}
+        """Jobs whose outcome this kernel has sent, and the page that acknowledges it; None: a
+        client that does not."""
         self.told_unnamed = False
         """The hint for unsaved notebooks was shown."""
         self.live = LiveCards(lambda: self.agent)
@@ -182,7 +183,7 @@ class MagicsState:
     def is_shown(self, job: Job) -> bool:
         """Return whether the outcome is in the notebook. A page that runs another cell still
         exists, so it has everything sent to it, acknowledged or not."""
-        return job.delivered or (job.id in self.sent and self.sent[job.id] == page())
+        return job.delivered or (job.id in self.sent and self.sent[job.id] in (None, page()))
 
     # --- the caller of commands ---
 

@@ -227,6 +227,32 @@ def test_unwritable_folder_is_named_and_nothing_runs(
     assert transport.run(["echo", "well"]).stdout == b"well\n"
 
 
+def test_line_is_appended_after_the_files_and_wakes_the_reader(
+    transport: Transport, there: Path
+) -> None:
+    cells, file, fifo = there / "it's cells", there / "it's a file", there / "a fifo"
+
+    def append(cell: str, files: dict[str, bytes | Path]) -> None:
+        transport.upload_and_append(far(cells / cell), files, f"run {cell}", far(file), far(fifo))
+
+    append("a", {"in": b"1"})  # no FIFO
+    os.mkfifo(fifo)
+    os.chown(fifo, there.stat().st_uid, there.stat().st_gid)
+    append("b", {"in": b"2"})  # no reader
+    reader = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    append("c", {})
+    assert os.read(reader, 10) == b"."
+    os.close(reader)
+    assert file.read_text() == "\nrun a\n\nrun b\n\nrun c\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert {path.name: (path / "in").read_bytes() for path in cells.iterdir()} == {
+        "a": b"1",
+        "b": b"2",
+    }
+    with pytest.raises(FileAccessError, match="/proc/requests"):
+        transport.upload_and_append(far(there), {}, "x", PurePosixPath("/proc/requests"), far(fifo))
+
+
 # --- files ---
 
 

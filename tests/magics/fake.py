@@ -179,6 +179,8 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         self.calls.append("submit")
         if self.refuse:
             raise SubmitError(self.refuse)
+        if spec.session is not None:
+            self.job(spec.session)
         self.specs[spec.id] = spec
         job: Job = kind_of(spec).recorded(
             spec,

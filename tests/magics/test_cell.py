@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+import threading
 
 import pytest
 from IPython.core.error import UsageError
+from msgspec.structs import replace
 
 from jupyter_slurm.errors import CellFailed, CodeError, NotFoundError, SubmitError, VariableError
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.places import spool_dir
 from jupyter_slurm.wire import JobKind, JobState
 from tests.magics.fake import FakeApi
-from tests.magics.shell import Shell
+from tests.magics.shell import KeepingPublisher, Shell
+from tests.specs import known
+from tests.ssh.waiting import wait_until
 
 
 def only_job(api: FakeApi) -> str:
@@ -27,7 +31,7 @@ def test_variables_are_sent_and_returned(shell: Shell, api: FakeApi) -> None:
     ran = shell.run("%%slurm --in data --out total\ntotal = sum(data)")
     assert ran.error is None
     assert shell.ip.user_ns["total"] == 6
-    assert api.calls == ["submit", "result", "delivered"]
+    api.until(lambda api: api.calls == ["submit", "result", "delivered"])
 
 
 def test_card_is_one_display_with_the_final_state(shell: Shell, api: FakeApi) -> None:
@@ -35,6 +39,41 @@ def test_card_is_one_display_with_the_final_state(shell: Shell, api: FakeApi) ->
     cards = [one for one in ran.shown if one.display_id == f"slurm-card-{only_job(api)}"]
     assert [card.update for card in cards] == [False] + [True] * (len(cards) - 1)
     assert "done" in cards[-1].data["text/html"]
+
+
+def test_card_precedes_the_output_and_the_end_follows_it(shell: Shell, api: FakeApi) -> None:
+    shown = [one.display_id for one in shell.run("%%slurm\nvalue('2')").shown]
+    card = f"slurm-card-{only_job(api)}"
+    assert (shown[0], shown[-1], shown.count(None)) == (card, card, 1)
+
+
+def test_cell_without_output_shows_its_card_while_it_waits(shell: Shell, api: FakeApi) -> None:
+    publisher = shell.ip.display_pub
+    assert isinstance(publisher, KeepingPublisher)
+
+    def finish() -> None:
+        wait_until(lambda: len(publisher.shown) > 0)
+        api.finish(only_job(api))
+
+    thread = threading.Thread(target=finish)
+    thread.start()
+    assert [one.update for one in shell.run("%%slurm\nlinger()").shown][:1] == [False]
+    thread.join()
+
+
+def test_cell_uses_the_session_in_use_or_the_newest(shell: Shell, api: FakeApi) -> None:
+    def session_of_a_cell(code: str) -> str | None:
+        assert shell.run(f"%%slurm --session\n{code}").error is None
+        return next(reversed(api.specs.values())).session
+
+    session = known(kind=JobKind.SESSION, cluster="fake", notebook=shell.state.owner.notebook)
+    for job_id in ("first222", "second22"):
+        api.put(replace(session, id=job_id))
+        assert session_of_a_cell(repr(job_id)) == "first222"
+    api.remove("first222")
+    assert session_of_a_cell("3") == "second22"
+    api.remove("second22")
+    assert isinstance(shell.run("%%slurm --session\n4").error, NotFoundError)
 
 
 def test_failed_cell_raises_with_the_remote_traceback(shell: Shell) -> None:

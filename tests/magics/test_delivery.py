@@ -86,7 +86,7 @@ def test_other_clients_count_as_delivered_at_once(
     client.metadata = metadata
     shell.ip.user_ns.update(namespace)
     shell.run(CELL)
-    assert [job.delivered for job in api.jobs()] == [True]
+    api.until(lambda api: [job.delivered for job in api.jobs()] == [True])
     client.session = "page-2"
     shell.run(CELL)
     assert jobs(api) == 2

@@ -56,6 +56,13 @@ def test_page_that_renders_jobs_gets_cards_only_for_state_changes(
     assert published(shell) == 4
 
 
+def test_a_card_appears_once_when_output_comes_below_it(shell: Shell, card: LiveCard) -> None:
+    change(card, state=JobState.RUNNING)
+    card.appear()
+    card.appear()
+    assert published(shell) == 1
+
+
 @pytest.mark.usefixtures("page")
 def test_vs_code_does_not_render_jobs(shell: Shell) -> None:
     assert renders_jobs()

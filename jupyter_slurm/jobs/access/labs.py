@@ -94,7 +94,7 @@ class Labs:
         job = self._registry.job(job_id)
         if not kind_of(job).is_web_server:
             raise RequestError(f"Job {job.id} is not a lab.", hint="See `%slurm lab list`.")
-        key = self._registry.store.key(job.id)
+        key = self._registry.store.key(job)
         if job.state.final or job.lab is None or key is None:
             raise RequestError(f"The lab {job.id} has ended ({job.state}).", hint=job.why)
         if job.lab.step is not LabStep.READY:

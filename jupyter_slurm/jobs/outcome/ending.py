@@ -188,7 +188,7 @@ class Ending:
             return None
 
     def _result(self, data: bytes | None) -> RunnerResult | None:
-        key = self._registry.store.key(self._job.id)
+        key = self._registry.store.key(self._job)
         if not data or key is None:
             return None
         try:

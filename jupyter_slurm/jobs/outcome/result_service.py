@@ -58,6 +58,8 @@ from jupyter_slurm.wire import (
 
 _RESULT_PATIENCE_S = 20.0
 _RESULT_PAUSE_S = 1.0
+_GATHER_S = 0.01
+"""Seconds that news waits for the job's end, so that a short cell takes one answer."""
 _FOLLOWED_S = 2.0
 """Text that arrives this soon after the log was read to the end gets its arrival time."""
 _SILENT = "the result does not mention it"
@@ -105,7 +107,11 @@ class ResultService:
                 chunk = Chunk(deque(), position, complete=False)
             news = chunk.outputs or chunk.skipped_bytes or job.revision != position.revision
             left_s = deadline_s - time.monotonic()
-            if news or job.state.final or left_s <= 0 or self._registry.closed:
+            if job.state.final or left_s <= 0 or self._registry.closed:
+                break
+            if news:
+                if self._registry.wait(lambda: self._is_over(job_id), min(left_s, _GATHER_S)):
+                    continue
                 break
             if not self._registry.wait(self._registry.changed_since(count), left_s):
                 break
@@ -122,6 +128,9 @@ class ResultService:
             end=job.state.final and chunk.complete,
             show=show,
         )
+
+    def _is_over(self, job_id: str) -> bool:
+        return self._registry.job(job_id).state.final
 
     def _has_just_ended(self, job_id: str, task: int | None, position: Cursor) -> bool:
         """Return whether the log ended at or before `position` a moment ago, so that later text is
@@ -234,7 +243,7 @@ class ResultService:
         folder = JobDir(PurePosixPath(job.job_dir))
         transport = self._clusters.named(job.cluster).transport
         data = transport.read(folder.result(job.restarts))
-        key = self._registry.store.key(job.id)
+        key = self._registry.store.key(job)
         if data is None or key is None:
             return Result(job=job, status="none")
         found = parse_result(data, key)

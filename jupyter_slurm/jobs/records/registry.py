@@ -159,7 +159,7 @@ class JobRegistry:
         return self.revision
 
     def observe(self, job_id: str, **changes: Any) -> None:
-        """Change fields of a live job that are polled, and so not saved."""
+        """Change fields of a live job that every agent learns again, and so are not saved."""
         with self._changed:
             record = self._records.get(job_id)
             if record is None or all(getattr(record.job, n) == v for n, v in changes.items()):

@@ -6,6 +6,7 @@ of its own, so that it is never shown or logged.
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets
 from pathlib import Path
@@ -122,10 +123,20 @@ class Store:
             _replace(path, secrets.token_hex(_KEY_BYTES).encode(), synced=True)
         return path.read_bytes()
 
-    def key(self, job_id: str) -> bytes | None:
-        """Return the key of a job; None: jobs of its kind sign nothing."""
-        path = self._keys / job_id
-        return path.read_bytes() if path.exists() else None
+    def key(self, job: Job) -> bytes | None:
+        """Return the key of a job; None: jobs of its kind sign nothing. The key of a session's
+        cell is derived from the session's, which is on disk."""
+        key = self._key(job.id)
+        if key is None and job.session is not None:
+            of_session = self._key(job.session)
+            key = of_session and hmac.digest(of_session, job.id.encode(), "sha256").hex().encode()
+        return key
+
+    def _key(self, job_id: str) -> bytes | None:
+        try:
+            return (self._keys / job_id).read_bytes()
+        except FileNotFoundError:
+            return None
 
 
 def _read(path: Path) -> Record | None:

@@ -130,6 +130,16 @@ def test_records_and_keys_are_private(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
+def test_each_cell_of_a_session_has_its_own_key(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    cells = [known(id=job_id, session="ssssssss") for job_id in ("aaaaaaaa", "bbbbbbbb")]
+    assert store.key(cells[0]) is None
+    of_session = store.new_key("ssssssss")
+    keys = [store.key(cell) for cell in cells]
+    assert len({of_session, *keys}) == 3
+    assert keys == [Store(tmp_path).key(cell) for cell in cells]
+
+
 def test_key_is_not_in_the_record(tmp_path: Path) -> None:
     store = Store(tmp_path)
     key = store.new_key("aaaaaaaa")
