@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jupyter_slurm.server.extension import SlurmApp
     from jupyter_slurm.wire import (
         CellSpec,
+        Environment,
         Job,
         JobKind,
         JobSpec,
@@ -37,6 +38,7 @@ __all__ = [
     "CellFailed",
     "CellSpec",
     "Connection",
+    "Environment",
     "Job",
     "JobHandle",
     "JobKind",
@@ -60,7 +62,7 @@ def __getattr__(name: str) -> object:
     match name:
         case "CellFailed" | "JobLostError" | "JupyterSlurmError":
             module = "errors"
-        case "Job" | "JobKind" | "JobSpec" | "JobState" | "new_id":
+        case "Environment" | "Job" | "JobKind" | "JobSpec" | "JobState" | "new_id":
             module = "wire"
         case _ if name.endswith("Spec") and name in __all__:
             module = "wire"

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from jupyter_slurm.commands import environments
 from jupyter_slurm.commands.parsing import JobOption, as_words, before_dashes, job_options
 from jupyter_slurm.commands.submitting import CELL
 from jupyter_slurm.errors import NotFoundError, RequestError
@@ -28,6 +29,7 @@ from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.wire import (
     CellSpec,
     Engine,
+    Environment,
     LabSpec,
     OutFormat,
     ProgramSpec,
@@ -64,6 +66,8 @@ class Request:
     container_name: str | None = None
     container_remap_root: bool = False
     runtime: str | None = None
+    environment: Environment | None = None
+    """The packages to install, their file not read."""
     modules: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[str, ...] = ()
@@ -135,6 +139,9 @@ def parse(words: Sequence[str]) -> Request:
         container_name=last.get("container-name"),
         container_remap_root="container-remap-root" in ours,
         runtime=last.get("runtime"),
+        environment=environments.asked(
+            ours.get("with", []), last.get("requirements"), mine="with-mine" in ours
+        ),
         modules=_names(ours.get("module", [])),
         env=_environment(ours.get("env", [])),
         mounts=tuple(ours.get("mount", [])),
@@ -251,6 +258,7 @@ def spec(
         container_name=request.container_name,
         container_remap_root=request.container_remap_root,
         runtime=request.runtime,
+        environment=request.environment,
         modules=request.modules,
         env=dict(request.env),
         mounts=request.mounts,
@@ -267,8 +275,9 @@ def spec(
 def with_local_context(spec: SpecT, here: Path | None = None) -> SpecT:
     """Return the spec with the folder `here` (None: this process's) in it, since the agent runs in
     another: the paths where the code runs, what is pushed and where fetched files go are absolute.
-    Add this process's SLURM_CONF and, below a hub, the address below which the hub shows a lab.
-    NotFoundError: the folder to push does not exist."""
+    Read the file with the packages to install. Add this process's SLURM_CONF and, below a hub, the
+    address below which the hub shows a lab. NotFoundError: the folder to push, or the file, does
+    not exist; RequestError: the file cannot be used."""
     here = here or Path.cwd()
     push = pushed_from(here, spec.push)
     fetch_to = str(here) if spec.fetch else None
@@ -280,6 +289,7 @@ def with_local_context(spec: SpecT, here: Path | None = None) -> SpecT:
         cwd=str(here),
         push=push,
         fetch_to=fetch_to,
+        environment=spec.environment and environments.read(spec.environment, here),
         slurm_conf=os.environ.get("SLURM_CONF") or None,
     )
 
@@ -319,6 +329,7 @@ def _check_in_session(request: Request, made: type[object], options: Mapping[str
         "container-remap-root": request.container_remap_root,
         "runtime": request.runtime,
         "module": request.modules,
+        "with": request.environment,
         "launch": request.launch,
         "tensorboard": request.tensorboard,
         "env": request.env,

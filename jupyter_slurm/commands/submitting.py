@@ -27,6 +27,13 @@ _OF_CELLS = MappingProxyType(
         "container-remap-root": OurOption("", "be root in the container, as `apt install` needs"),
         "runtime": OurOption("NAME", "how the image is run: charliecloud, none …"),
         "module": OurOption("NAMES", "environment modules to load first, separated by commas"),
+        "with": OurOption(
+            "PACKAGES", "packages to install first, separated by commas; without an image"
+        ),
+        "requirements": OurOption(
+            "FILE", "the same from requirements.txt, pyproject.toml, uv.lock, environment.yml"
+        ),
+        "with-mine": OurOption("", "the same: the packages of this Python, at their versions"),
         "in": OurOption("NAMES", "variables of this notebook to send to the cell"),
         "out": OurOption("NAMES", "variables to bring back into this notebook"),
         "out-format": OurOption("auto|data", "bring variables back pickled, or as JSON and arrays"),
@@ -62,6 +69,7 @@ _OF_IMAGES = ("cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise"
 _NOT_ENTERED = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
 _NOT_ENTERED += "gather max-restarts mpi tensorboard".split()
 _NOT_KEPT = (*_NOT_ENTERED, "launch")
+_PACKAGES = ("with", "requirements", "with-mine")
 
 SUBMIT = Command(
     "submit",
@@ -93,6 +101,7 @@ RUN = Command(
     refused=(
         *"image in out out-format attach fresh session".split(),
         *"launch gather max-restarts mpi tensorboard".split(),
+        *_PACKAGES,
     ),
     refusal="--{} does not apply to an image's own program.",
     instead=MappingProxyType({"image": "Use `%slurm run IMAGE`."}),
@@ -167,7 +176,7 @@ SHELL = Command(
         job=OurOption("ID", "enter this running job, in its image"),
         node=OurOption("NAME", "with --job: the node (its first)"),
     ),
-    refused=(*_NOT_KEPT, "push", "push-exclude", "detach", "dry-run"),
+    refused=(*_NOT_KEPT, *_PACKAGES, "push", "push-exclude", "detach", "dry-run"),
     refusal="--{} does not apply to a terminal.",
     instead=MappingProxyType(
         {"push": "`%slurm push DIR` copies a folder to the cluster; --chdir starts in it."}

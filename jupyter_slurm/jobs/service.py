@@ -15,6 +15,7 @@ import msgspec
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, TransportError, from_problem
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.access.dashboards import Dashboards
 from jupyter_slurm.jobs.access.kernel_line import kernel_line
 from jupyter_slurm.jobs.access.labs import Labs
@@ -23,6 +24,7 @@ from jupyter_slurm.jobs.access.shells import Shells
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster import describe, doctor, queue
 from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.cluster.environments import Environments
 from jupyter_slurm.jobs.cluster.files import Files
 from jupyter_slurm.jobs.cluster.images import Images
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
@@ -63,6 +65,7 @@ from jupyter_slurm.wire import (
     ImageBuild,
     ImageRemoval,
     ImageSpec,
+    InstalledEnvironment,
     Job,
     JobDetails,
     JobPriority,
@@ -87,7 +90,8 @@ from jupyter_slurm.wire import (
 _SUBMIT_WAIT_S = 20.0
 """Seconds to wait for sbatch before the caller gets a job that is SUBMITTING."""
 _PUSH_WAIT_S = 1.0
-"""Seconds to wait while a folder is pushed with the job: then its progress is shown instead."""
+"""Seconds to wait while a folder is pushed, or another job awaited: then the caller gets a job that
+shows the progress."""
 _JOIN_S = 2.0
 """Seconds for submissions to end; one that hangs in a connection is abandoned."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
@@ -119,6 +123,7 @@ class Service:
         self._measured = Measured(self._registry, self._clusters)
         self._sessions = Sessions(self._registry, self._clusters)
         self._images = Images(self._registry, self._clusters, self.submit)
+        self._environments = Environments(self._registry, self._clusters, self.submit)
         self._control = JobControl(
             self._registry, self._clusters, self._transfers, self._results, self._sessions
         )
@@ -302,7 +307,7 @@ class Service:
 
         if not self._registry.wait(settled, _PUSH_WAIT_S):
             self._registry.wait(
-                lambda: settled() or self._registry.job(spec.id).transfer is not None,
+                lambda: settled() or _waits(self._registry.job(spec.id)),
                 _SUBMIT_WAIT_S,
             )
         job = self._registry.job(spec.id)
@@ -337,12 +342,18 @@ class Service:
         job = with_dependency(asked, self._registry, _SUBMIT_WAIT_S)
         made = prepare(job)  # raises if the job cannot be submitted
         warning = None if job.spec.on_login else self._preflight.check(job, cluster)
+        if spec.environment is not None and spec.environment.left_out:
+            omitted = ", ".join(spec.environment.left_out)
+            told = f"Not installed, because only this machine has them: {omitted}."
+            warning = joined(warning, told, between="\n")
+        environment = job.site.environment
         self._check_python(job)
         first = kind_of(spec).recorded(
             job.spec,
             cluster=cluster.name,
             gpus=job.gpus,
             image=job.image,
+            environment_id=None if environment is None else environment.id,
             runtime=job.runtime.name,
             job_dir=str(job.job_dir.path),
             delivered=kind_of(spec).is_service,
@@ -379,7 +390,9 @@ class Service:
         job = self._registry.job(job_id)
         kind = LoginNodeRunner if job.on_login else CellSubmitter if job.session else Submitter
         find = partial(self._clusters.named, cluster)
-        submitter = kind(self._registry, find, self._transfers, job_id, self._stop, made)
+        submitter = kind(
+            self._registry, find, self._transfers, self._environments, job_id, self._stop, made
+        )
 
         def work() -> None:
             try:
@@ -565,6 +578,16 @@ class Service:
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
         return self._images.remove_image(name, cluster)
 
+    # --- environments ---
+
+    def environments(self, cluster: str | None = None) -> list[InstalledEnvironment]:
+        return self._environments.environments(cluster)
+
+    def remove_environments(
+        self, ids: list[str], cluster: str | None = None, unused_s: float | None = None
+    ) -> list[InstalledEnvironment]:
+        return self._environments.remove_environments(ids, cluster, unused_s)
+
     # --- labs, kernels, shells ---
 
     def lab_entry(self, job_id: str) -> LabEntry:
@@ -627,3 +650,8 @@ class Service:
             commands=self._clusters.counts(),
             checks=tuple(self._unreadable_records()),
         )
+
+
+def _waits(job: Job) -> bool:
+    """Return whether the submission waits for a folder or for another job."""
+    return job.transfer is not None or job.why is not None

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, TypeVar
 from msgspec import Struct, field
 
 from jupyter_slurm.wire.connection import Transfer
+from jupyter_slurm.wire.environment import Environment
 from jupyter_slurm.wire.lab import Lab
 from jupyter_slurm.wire.problem import Problem
 from jupyter_slurm.wire.state import JobState
@@ -108,6 +109,8 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     container_name: str | None = None
     """The name of a container that stays on its node, made from `image` where there is none; None:
     the job's container goes with the job."""
+    environment: Environment | None = None
+    """Packages for a job without an image; None: those of the node's Python."""
     container_remap_root: bool = False
     """Whether the program is root in its container, and the user outside, as apt needs it."""
     runtime: str | None = None
@@ -175,7 +178,8 @@ class ProgramSpec(_Spec, frozen=True, kw_only=True, tag="program"):
     arguments: tuple[str, ...] = ()
     """The words behind its name."""
     on_login: bool = False
-    """Whether it runs on the login machine itself, without Slurm, to make an image there."""
+    """Whether it runs on the login machine itself, without Slurm, to make an image or an
+    environment."""
 
 
 class ScriptSpec(_Spec, frozen=True, kw_only=True, tag="script"):
@@ -280,6 +284,8 @@ class _Job(_Row, frozen=True, kw_only=True):
     image: str | None = None
     container_name: str | None = None
     """See `JobSpec`."""
+    environment_id: str | None = None
+    """The `InstalledEnvironment` that it runs in; None: it asked for no packages."""
     runtime: str = "none"
     exit_code: int | None = None
     signal: int | None = None

@@ -58,6 +58,7 @@ export interface Wire {
   Transfer?: Transfer;
   TransferState?: TransferState;
   CellSpec?: CellSpec;
+  Environment?: Environment;
   Changes?: Changes;
   ProgramJob?: ProgramJob;
   ScriptJob?: ScriptJob;
@@ -96,6 +97,7 @@ export interface Wire {
   ImageBuild?: ImageBuild;
   ImageRemoval?: ImageRemoval;
   ImageSpec?: ImageSpec;
+  InstalledEnvironment?: InstalledEnvironment;
   JobDetails?: JobDetails;
   ProgramSpec?: ProgramSpec;
   ScriptSpec?: ScriptSpec;
@@ -200,6 +202,7 @@ export interface CellJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -281,6 +284,7 @@ export interface CellSpec {
   };
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -311,6 +315,18 @@ export interface CellSpec {
   max_restarts: number;
   mpi: string | null;
   tensorboard: string | null;
+}
+/**
+ * The packages that a job needs. The cluster installs equal ones once.
+ */
+export interface Environment {
+  packages: string[];
+  mine: boolean;
+  file: string | null;
+  source: 'conda' | 'requirements' | 'uv.lock';
+  text: string;
+  project: string;
+  left_out: string[];
 }
 /**
  * Changes of jobs and connections since a cursor. Each job is in it once.
@@ -362,6 +378,7 @@ export interface ProgramJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -420,6 +437,7 @@ export interface ScriptJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -474,6 +492,7 @@ export interface SessionJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -531,6 +550,7 @@ export interface KernelJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -587,6 +607,7 @@ export interface LabJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -914,6 +935,17 @@ export interface ImageSpec {
   again: boolean;
   notebook: string | null;
 }
+export interface InstalledEnvironment {
+  id: string;
+  packages: string[];
+  file: string | null;
+  tool: string;
+  python: string;
+  path: string;
+  size_mib: number | null;
+  made_s: number | null;
+  used_s: number | null;
+}
 /**
  * All that can be said of a job, for somebody who looks at it alone.
  */
@@ -946,6 +978,7 @@ export interface ProgramSpec {
   };
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -980,6 +1013,7 @@ export interface ScriptSpec {
   };
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -1013,6 +1047,7 @@ export interface SessionSpec {
   };
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -1047,6 +1082,7 @@ export interface KernelSpec {
   };
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -1080,6 +1116,7 @@ export interface LabSpec {
   };
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];

@@ -14,6 +14,7 @@ from enum import Enum
 from jupyter_slurm.containers import builders, runtime_named
 from jupyter_slurm.containers.builders.script import Failure, read_failure, stopped_at
 from jupyter_slurm.formatting import brief, joined, memory
+from jupyter_slurm.jobs.cluster import environment_script
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import SHUT_DOWN, SUCCEEDED, Explained
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
@@ -305,9 +306,9 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
         container = runtime_named(evidence.runtime).explain(log)
         if container is not None:
             return failed(joined(container.sentence, _where(log)), container.advice)
-    image = read_failure(log) if kind.makes_images else None
-    if image is not None:
-        return failed(*_image_failed(image, log))
+    unmade = _unmade(log) if kind.makes_images else None
+    if unmade is not None:
+        return failed(*unmade)
     bare = evidence.runtime == "none"
     missing = kind.missing(log, exit_code, bare=bare) if result is None else None
     if missing is not None:
@@ -317,6 +318,12 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
     code = joined(f"Failed (exit code {exit_code}).", _where(log))
     why = _diagnosed(found, exit_code) if found else code
     return replace(failed(why, found.advice if found else None), signal=signal)
+
+
+def _unmade(log: str) -> Explained | None:
+    """Explain why an image or an environment was not made; None: the job makes none."""
+    image = read_failure(log)
+    return environment_script.failure(log) if image is None else _image_failed(image, log)
 
 
 def _image_failed(image: Failure, log: str) -> Explained:

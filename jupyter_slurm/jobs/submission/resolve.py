@@ -7,7 +7,9 @@ from dataclasses import replace
 import msgspec
 
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
+from jupyter_slurm.jobs.cluster.environment_script import planned
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission.resolved import (
@@ -32,7 +34,16 @@ def resolve(spec: JobSpec, cluster: SlurmCluster, job_dir: JobDir | None = None)
     if image is not None and runtime.takes_image:
         file = cluster.find_image(image, runtime.name, runtime.fetched)
     folder = job_dir or JobDir(cluster.job_root() / spec.id)
-    site = Site(str(cluster.transport.home()), folder, file)
+    environment = None
+    if spec.environment is not None:
+        environment = planned(
+            spec.environment,
+            kind_of(spec).needs_packages,
+            cluster.toolchain(spec.modules),
+            str(cluster.environments_root()),
+            cluster.profile,
+        )
+    site = Site(str(cluster.transport.home()), folder, file, environment)
     if spec.launch is not None:
         site = _with_srun(site, cluster, is_mpi=spec.launch == "mpi")
     return resolved(spec, profile, site)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from jupyter_slurm.errors import (
     CommandError,
@@ -28,6 +29,7 @@ from jupyter_slurm.errors import (
     from_problem,
 )
 from jupyter_slurm.formatting import joined, reasons_told
+from jupyter_slurm.jobs.cluster.environment_script import EnvironmentPlan
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster, silent_sbatch
 from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.kinds import kind_of
@@ -47,12 +49,17 @@ from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed
 from jupyter_slurm.wire import CellSpec, JobSpec, JobState, TransferState
 
+if TYPE_CHECKING:
+    from jupyter_slurm.jobs.cluster.environments import Environments
+
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 30.0
 _SILENT_S = 15.0
 """Seconds between checks of an sbatch that has not answered; it retries for minutes."""
 _PUSH_TOLD_S = 1.0
 """Seconds between progress reports of a pushed folder."""
+_WAIT_TOLD_S = 1.0
+"""Seconds between reports on another job that the submission waits for."""
 
 
 def withdraw(registry: JobRegistry, job_id: str) -> bool:
@@ -94,6 +101,7 @@ class Submitter:
         registry: JobRegistry,
         cluster: Callable[[], SlurmCluster],
         transfers: Transfers,
+        environments: Environments,
         job_id: str,
         stop: threading.Event,
         made: Submission | None = None,
@@ -103,6 +111,7 @@ class Submitter:
         self._registry = registry
         self._find_cluster = cluster
         self._transfers = transfers
+        self._environments = environments
         self._id = job_id
         self._stop = stop
         self._made = made
@@ -196,9 +205,9 @@ class Submitter:
             return self._reject(SubmitError("The text of this job is no longer there to submit."))
         try:
             submission = self._submission(spec)
-            if spec.push is not None and not self._has_pushed(spec, spec.push):
+            if not self._is_ready(spec, submission):
                 return self._cancelled_meanwhile()
-        except (RequestError, NotFoundError, FileAccessError) as exc:
+        except (RequestError, NotFoundError, FileAccessError, SubmitError) as exc:
             return self._reject(exc)
         self._outputs = submission.outputs
         files = with_key(submission.files, self._registry.store.new_key(self._id))
@@ -276,6 +285,50 @@ class Submitter:
             since_s = job.problem_since_s or time.time()
             with suppress(NotFoundError):  # forgotten meanwhile
                 self._registry.found(job, problem=error.problem(), problem_since_s=since_s)
+
+    def _is_ready(self, spec: JobSpec, submission: Submission) -> bool:
+        """Prepare what the job needs on the cluster. False: the job was cancelled, or the agent
+        stops."""
+        if spec.push is not None and not self._has_pushed(spec, spec.push):
+            return False
+        plan = submission.job.site.environment
+        return plan is None or self._has_packages(spec, plan)
+
+    def _has_packages(self, spec: JobSpec, plan: EnvironmentPlan) -> bool:
+        """Wait until the packages are installed. False: the job was cancelled, or the agent stops.
+        SubmitError: they cannot be installed."""
+        environments, cluster = self._environments, self._cluster
+        installation = environments.installation(plan, cluster, spec)
+        while installation is not None:
+            installation = self._registry.job(installation.id)
+            if installation.state.final:
+                environments.check_installed(installation, cluster)
+                break
+            self._tell_wait(environments.told(installation, cluster))
+            if self._is_unwanted(_WAIT_TOLD_S, installation.id):
+                return False
+        self._tell_wait(None)
+        return True
+
+    def _tell_wait(self, why: str | None) -> None:
+        """Show what the submission waits for; None: nothing any more."""
+        job = self._registry.job(self._id)
+        if job.cancel_requested_s is None:
+            self._registry.found(job, why=why)
+
+    def _is_unwanted(self, wait_s: float, other_id: str | None = None) -> bool:
+        """Wait, at most until the end of another job. Return whether the job was cancelled, or the
+        agent stops."""
+
+        def cancelled() -> bool:
+            job = self._registry.job(self._id)
+            return job.state.final or job.cancel_requested_s is not None
+
+        def ended() -> bool:
+            return other_id is not None and self._registry.job(other_id).state.final
+
+        self._registry.wait(lambda: cancelled() or ended(), wait_s)
+        return cancelled() or self._stop.is_set() or self._registry.closed
 
     def _has_pushed(self, spec: JobSpec, folder: str) -> bool:
         """Push the folder once per job: later edits have no effect. False: the push was stopped or

@@ -37,6 +37,7 @@ const COMMON = {
   container_remap_root: true,
   runtime: null,
   modules: ['gcc', 'cuda'],
+  environment: { packages: ['polars', 'numpy>=1,<2'], mine: false, file: '/n/r.txt' },
   env: { TOKEN: '', B: '' },
   mounts: ['/a b:/c'],
   push: null,
@@ -53,6 +54,7 @@ test('what was asked for is in the fields, and the rest as it would be typed', (
   expect(wishes.image).toBe('x{y}.sif');
   expect(lineOf({ ...wishes, env: '' })).toBe(
     "--cluster far --gpus a100:2 --launch ray --time 00:30:00 --image 'x{{y}}.sif' --name fit " +
-      "--module gcc --module cuda --exclusive --container-remap-root --mount '/a b:/c' --in a --in b"
+      "--module gcc --module cuda --with 'polars,numpy>=1,<2' --exclusive --container-remap-root " +
+      "--requirements /n/r.txt --mount '/a b:/c' --in a --in b"
   );
 });
