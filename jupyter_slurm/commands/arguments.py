@@ -230,7 +230,7 @@ Completer = Callable[..., Iterable[str]]
 """A function that argcomplete calls with the beginning of a word as `prefix`."""
 Completers = Callable[[str], Completer]
 """A function that returns the completer for an option, or for what an argument names."""
-_OF_SCRIPTS = ("cluster", "name", "push", "push-exclude", "fetch", "dry-run")
+_OF_SCRIPTS = ("cluster", "name", "after", "push", "push-exclude", "fetch", "dry-run")
 """The options of ours that a batch script takes."""
 
 

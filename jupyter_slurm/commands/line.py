@@ -27,6 +27,7 @@ from jupyter_slurm.formatting import brief
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.wire import (
+    After,
     CellSpec,
     Engine,
     Environment,
@@ -68,6 +69,7 @@ class Request:
     runtime: str | None = None
     environment: Environment | None = None
     """The packages to install, their file not read."""
+    after: tuple[After, ...] = ()
     modules: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[str, ...] = ()
@@ -142,6 +144,7 @@ def parse(words: Sequence[str]) -> Request:
         environment=environments.asked(
             ours.get("with", []), last.get("requirements"), mine="with-mine" in ours
         ),
+        after=tuple(map(_after, ours.get("after", []))),
         modules=_names(ours.get("module", [])),
         env=_environment(ours.get("env", [])),
         mounts=tuple(ours.get("mount", [])),
@@ -259,6 +262,7 @@ def spec(
         container_remap_root=request.container_remap_root,
         runtime=request.runtime,
         environment=request.environment,
+        after=request.after,
         modules=request.modules,
         env=dict(request.env),
         mounts=request.mounts,
@@ -330,6 +334,7 @@ def _check_in_session(request: Request, made: type[object], options: Mapping[str
         "runtime": request.runtime,
         "module": request.modules,
         "with": request.environment,
+        "after": request.after,
         "launch": request.launch,
         "tensorboard": request.tensorboard,
         "env": request.env,
@@ -422,6 +427,18 @@ def _environment(values: Sequence[str]) -> dict[str, str]:
             )
         env[name] = value
     return env
+
+
+def _after(text: str) -> After:
+    job, _, ends = text.partition(":")
+    match ends or "ok":
+        case "ok" | "any" | "fail" as known if job:
+            return After(job=job, ends=known)
+    raise _wrong(
+        "after",
+        f"--after: `{brief(text)}` is not JOB, JOB:ok, JOB:any or JOB:fail.",
+        "JOB is the ID of a job, or its name.",
+    )
 
 
 def _job_name(name: str | None, option: str = "name") -> str | None:

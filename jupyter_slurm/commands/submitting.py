@@ -53,6 +53,10 @@ _OF_CELLS = MappingProxyType(
         ),
         "fetch": OurOption("GLOBS", "files to bring back when the job ends; may be repeated"),
         "name": OurOption("NAME", "the job's name"),
+        "after": OurOption(
+            "JOB[:WHEN]",
+            "start once a job has succeeded (or JOB:any, JOB:fail); may be repeated",
+        ),
         "detach": OurOption("", "return a job handle at once instead of waiting"),
         "wait": OurOption("", "wait for the end even if the setting is to detach"),
         "on-interrupt": OurOption("detach|cancel", "what an interrupt of the cell does to the job"),
@@ -176,7 +180,7 @@ SHELL = Command(
         job=OurOption("ID", "enter this running job, in its image"),
         node=OurOption("NAME", "with --job: the node (its first)"),
     ),
-    refused=(*_NOT_KEPT, *_PACKAGES, "push", "push-exclude", "detach", "dry-run"),
+    refused=(*_NOT_KEPT, *_PACKAGES, "after", "push", "push-exclude", "detach", "dry-run"),
     refusal="--{} does not apply to a terminal.",
     instead=MappingProxyType(
         {"push": "`%slurm push DIR` copies a folder to the cluster; --chdir starts in it."}

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -41,7 +42,12 @@ from jupyter_slurm.jobs.records.store import Record, Store, without_content
 from jupyter_slurm.jobs.submission import identity, payload
 from jupyter_slurm.jobs.submission.login_node import LoginNodeRunner
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
-from jupyter_slurm.jobs.submission.resolve import resolve, with_dependency
+from jupyter_slurm.jobs.submission.resolve import (
+    after_by_id,
+    resolve,
+    with_after,
+    with_dependency,
+)
 from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, image_of, resolved
 from jupyter_slurm.jobs.submission.session_cells import CellSubmitter
 from jupyter_slurm.jobs.submission.submit import Submitter
@@ -319,7 +325,7 @@ class Service:
         check_previewable(spec)
         cluster = self._clusters.named(spec.cluster)
         job = with_dependency(resolve(spec, cluster), self._registry, _SUBMIT_WAIT_S)
-        return self._preflight.preview(job, cluster)
+        return self._preflight.preview(with_after(job, self._registry), cluster)
 
     def _recorded(self, spec: JobSpec) -> tuple[Record, Submission | None] | None:
         """Record a new job. Return its record and its submission (None for a session's cell). None:
@@ -340,6 +346,8 @@ class Service:
         cluster.check_configuration(spec.slurm_conf)
         asked = resolve(spec, cluster)
         job = with_dependency(asked, self._registry, _SUBMIT_WAIT_S)
+        after = after_by_id(spec, self._registry, cluster.name)
+        job = replace(job, spec=msgspec.structs.replace(job.spec, after=after))
         made = prepare(job)  # raises if the job cannot be submitted
         warning = None if job.spec.on_login else self._preflight.check(job, cluster)
         if spec.environment is not None and spec.environment.left_out:
@@ -363,7 +371,7 @@ class Service:
         record = Record(
             job=first,
             spec=job.spec,
-            asked=without_content(spec),
+            asked=without_content(msgspec.structs.replace(spec, after=after)),
             given=given,
         )
         return (record, made) if self._registry.add(record) else None

@@ -18,6 +18,7 @@ from jupyter_slurm.wire.state import JobState
 from jupyter_slurm.wire.usage import Usage, UsageSample
 
 __all__ = [
+    "After",
     "CellJob",
     "CellSpec",
     "Earlier",
@@ -92,6 +93,15 @@ class _KindDefaults(Struct, frozen=True, kw_only=True, tag_field="kind"):
         return False
 
 
+class After(Struct, frozen=True, kw_only=True):
+    """A job that another one waits for."""
+
+    job: str
+    """Its ID, ours or Slurm's, or its name."""
+    ends: Literal["ok", "any", "fail"] = "ok"
+    """The end that lets the other one start."""
+
+
 class _Spec(_KindDefaults, frozen=True, kw_only=True):
     """The fields that the specifications of all kinds have. Submitting the same id twice is one
     job."""
@@ -105,6 +115,8 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     """None: the default cluster."""
     options: dict[str, str] = field(default_factory=dict)
     """sbatch's long option names -> normalised values ("" for a flag), without our options."""
+    after: tuple[After, ...] = ()
+    """The jobs that it waits for, in addition to `options["dependency"]`."""
     image: str | None = None
     container_name: str | None = None
     """The name of a container that stays on its node, made from `image` where there is none; None:

@@ -48,6 +48,7 @@ export type JobSpec = CellSpec | ProgramSpec | ScriptSpec | SessionSpec | Kernel
 export type Row = CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob | ListedJob;
 
 export interface Wire {
+  After?: After;
   AgentStatus?: AgentStatus;
   Check?: Check;
   Behind?: Behind;
@@ -126,6 +127,13 @@ export interface Wire {
   Job?: Job;
   JobSpec?: JobSpec;
   Row?: Row;
+}
+/**
+ * A job that another one waits for.
+ */
+export interface After {
+  job: string;
+  ends: 'any' | 'fail' | 'ok';
 }
 /**
  * `jupyter slurm status`.
@@ -282,6 +290,7 @@ export interface CellSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
   environment: Environment | null;
@@ -976,6 +985,7 @@ export interface ProgramSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
   environment: Environment | null;
@@ -1011,6 +1021,7 @@ export interface ScriptSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
   environment: Environment | null;
@@ -1045,6 +1056,7 @@ export interface SessionSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
   environment: Environment | null;
@@ -1080,6 +1092,7 @@ export interface KernelSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
   environment: Environment | null;
@@ -1114,6 +1127,7 @@ export interface LabSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
   environment: Environment | null;

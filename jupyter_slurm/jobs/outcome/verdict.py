@@ -79,6 +79,8 @@ class Evidence:
     limit_passed: bool = False
     """The time limit has passed since the start."""
     cancel_requested: bool = False
+    unmet: str | None = None
+    """The job of `--after` whose end never lets this one start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +147,10 @@ class Cause(Enum):
     CANCELLED_BY = ("Cancelled by {by}.",)
     WITHDRAWN_BY = ("Cancelled by {by} before it started.",)
     CANCELLED = ("Cancelled.", _UNNAMED)
+    UNMET = (
+        "Slurm cancelled the job, because {job} did not end as `--after` needs.",
+        "Submit both again, or this one with `--after JOB:any`.",
+    )
     WITHDRAWN = (
         "Cancelled before it started.",
         f"{_UNNAMED} Slurm itself cancels a job whose dependency can never be met.",
@@ -415,6 +421,8 @@ def _cancelled(evidence: Evidence, slurm: SlurmVerdict, *, forgotten: bool) -> V
         return (Cause.CANCELLED_BY if started else Cause.WITHDRAWN_BY).verdict(state, by=by)
     if forgotten:
         return Cause.KILLED_AND_FORGOTTEN.verdict(state)
+    if evidence.unmet is not None and not started:
+        return Cause.UNMET.verdict(state, job=evidence.unmet)
     return (Cause.CANCELLED if started else Cause.WITHDRAWN).verdict(state)
 
 

@@ -41,7 +41,7 @@ from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.options import slurm_name
 from jupyter_slurm.jobs.submission.prepare import Outputs, Submission, prepare, with_key
-from jupyter_slurm.jobs.submission.resolve import resolve
+from jupyter_slurm.jobs.submission.resolve import awaited, resolve, with_after
 from jupyter_slurm.jobs.submission.sbatch_call import sbatch_call, sbatch_call_as_typed
 from jupyter_slurm.jobs.watching.queue_rows import bears_id
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
@@ -204,11 +204,11 @@ class Submitter:
         if spec is None:
             return self._reject(SubmitError("The text of this job is no longer there to submit."))
         try:
-            submission = self._submission(spec)
-            if not self._is_ready(spec, submission):
-                return self._cancelled_meanwhile()
+            submission = self._ready(spec, self._submission(spec))
         except (RequestError, NotFoundError, FileAccessError, SubmitError) as exc:
             return self._reject(exc)
+        if submission is None:
+            return self._cancelled_meanwhile()
         self._outputs = submission.outputs
         files = with_key(submission.files, self._registry.store.new_key(self._id))
         with self._registry.lock():
@@ -286,13 +286,21 @@ class Submitter:
             with suppress(NotFoundError):  # forgotten meanwhile
                 self._registry.found(job, problem=error.problem(), problem_since_s=since_s)
 
-    def _is_ready(self, spec: JobSpec, submission: Submission) -> bool:
-        """Prepare what the job needs on the cluster. False: the job was cancelled, or the agent
-        stops."""
+    def _ready(self, spec: JobSpec, submission: Submission) -> Submission | None:
+        """Prepare what the job needs on the cluster, and return the submission with it. None: the
+        job was cancelled, or the agent stops."""
         if spec.push is not None and not self._has_pushed(spec, spec.push):
-            return False
+            return None
         plan = submission.job.site.environment
-        return plan is None or self._has_packages(spec, plan)
+        if plan is not None and not self._has_packages(spec, plan):
+            return None
+        while (before := awaited(spec, self._registry, self._cluster.name)) is not None:
+            self._tell_wait(f"Waits until job {before.id} is submitted.")
+            if self._is_unwanted(_WAIT_TOLD_S):
+                return None
+        self._tell_wait(None)
+        # A sweep after a sweep of its size would say `aftercorr` here.
+        return prepare(with_after(submission.job, self._registry)) if spec.after else submission
 
     def _has_packages(self, spec: JobSpec, plan: EnvironmentPlan) -> bool:
         """Wait until the packages are installed. False: the job was cancelled, or the agent stops.
@@ -307,7 +315,6 @@ class Submitter:
             self._tell_wait(environments.told(installation, cluster))
             if self._is_unwanted(_WAIT_TOLD_S, installation.id):
                 return False
-        self._tell_wait(None)
         return True
 
     def _tell_wait(self, why: str | None) -> None:

@@ -47,6 +47,7 @@ function optionsOf(spec: JobSpec): Record<string, Value> {
     runtime: spec.runtime,
     module: spec.modules,
     ...packagesOf(spec),
+    after: spec.after.map(({ job, ends }) => `${job}:${ends}`),
     mount: spec.mounts,
     push: spec.push,
     'push-exclude': spec.push_exclude,

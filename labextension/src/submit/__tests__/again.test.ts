@@ -38,6 +38,7 @@ const COMMON = {
   runtime: null,
   modules: ['gcc', 'cuda'],
   environment: { packages: ['polars', 'numpy>=1,<2'], mine: false, file: '/n/r.txt' },
+  after: [{ job: 'k3j5x2m7', ends: 'any' }],
   env: { TOKEN: '', B: '' },
   mounts: ['/a b:/c'],
   push: null,
@@ -55,6 +56,6 @@ test('what was asked for is in the fields, and the rest as it would be typed', (
   expect(lineOf({ ...wishes, env: '' })).toBe(
     "--cluster far --gpus a100:2 --launch ray --time 00:30:00 --image 'x{{y}}.sif' --name fit " +
       "--module gcc --module cuda --with 'polars,numpy>=1,<2' --exclusive --container-remap-root " +
-      "--requirements /n/r.txt --mount '/a b:/c' --in a --in b"
+      "--requirements /n/r.txt --after k3j5x2m7:any --mount '/a b:/c' --in a --in b"
   );
 });
