@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from jupyter_slurm.job import Connection, JobHandle, connect
     from jupyter_slurm.server.extension import SlurmApp
     from jupyter_slurm.wire import (
+        After,
         CellSpec,
+        Environment,
         Job,
         JobKind,
         JobSpec,
@@ -34,9 +36,11 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "After",
     "CellFailed",
     "CellSpec",
     "Connection",
+    "Environment",
     "Executor",
     "Future",
     "Job",
@@ -63,7 +67,7 @@ def __getattr__(name: str) -> object:
     match name:
         case "CellFailed" | "JobLostError" | "JupyterSlurmError":
             module = "errors"
-        case "Job" | "JobKind" | "JobSpec" | "JobState" | "new_id":
+        case "After" | "Environment" | "Job" | "JobKind" | "JobSpec" | "JobState" | "new_id":
             module = "wire"
         case _ if name.endswith("Spec") and name in __all__:
             module = "wire"

@@ -28,6 +28,7 @@ from jupyter_slurm.wire import (
     ImageBuild,
     ImageRemoval,
     ImageSpec,
+    InstalledEnvironment,
     Job,
     JobDetails,
     JobPriority,
@@ -175,9 +176,9 @@ class Api(Protocol):
         """Submit a job and return it once sbatch has accepted it. Repeating the call is safe.
 
         SubmitError: Slurm refused the job. RequestError: the agent refused it. If the cluster does
-        not answer (`Job.problem`) or a pushed folder takes long (`Job.transfer`), the job is
-        returned as SUBMITTING and the agent goes on. A session's cell (`JobSpec.session`) is sent
-        to the session, without sbatch.
+        not answer (`Job.problem`), or a pushed folder (`Job.transfer`) or another job (`Job.why`)
+        takes long, the job is returned as SUBMITTING and the agent goes on. A session's cell
+        (`JobSpec.session`) is sent to the session, without sbatch.
         """
 
     def preview(self, spec: JobSpec) -> Preview:
@@ -299,6 +300,16 @@ class Api(Protocol):
 
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
         """Remove an image that was built or pulled, with its older versions. NotFoundError."""
+
+    # --- environments ---
+    def environments(self, cluster: str | None = None) -> list[InstalledEnvironment]:
+        """Return the environments whose packages jobs have installed (`JobSpec.environment`)."""
+
+    def remove_environments(
+        self, ids: list[str], cluster: str | None = None, unused_s: float | None = None
+    ) -> list[InstalledEnvironment]:
+        """Remove environments, and with `unused_s` all those that no job has used for so long;
+        return them. NotFoundError; RequestError: a live job uses one."""
 
     # --- labs ---
     def lab_entry(self, job_id: str) -> LabEntry:

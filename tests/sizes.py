@@ -77,6 +77,7 @@ NOT_FAST = (
     "commands/test_notebooks.py",
     "containers/test_docker.py",
     "contract/test_transport.py",
+    "jobs/cluster/test_environment_installation.py",
     "jobs/submission/test_sbatch_call.py",
     "jobs/submission/test_script.py",
     "jobs/submission/test_staging.py",

@@ -33,7 +33,7 @@ commands on the cluster get the longer time."""
 _SLOW = frozenset(
     "submit control_jobs preview details doctor describe cluster_info command requeue forget "
     "connect answer disconnect forward close_tunnel push pull fetch images make_image remove_image "
-    "dashboard_entry shell shell_in_job".split()
+    "environments remove_environments dashboard_entry shell shell_in_job".split()
 )
 
 
@@ -187,6 +187,10 @@ class AgentClient:
     images = _remote_call(Api.images)
     make_image = _remote_call(Api.make_image)
     remove_image = _remote_call(Api.remove_image)
+
+    # --- environments ---
+    environments = _remote_call(Api.environments)
+    remove_environments = _remote_call(Api.remove_environments)
 
     # --- labs ---
     lab_entry = _remote_call(Api.lab_entry)

@@ -229,7 +229,7 @@ Completer = Callable[..., Iterable[str]]
 """A completer for argcomplete, called with the beginning of a word as `prefix`."""
 Completers = Callable[[str], Completer]
 """Returns the completer for an option or a kind of argument."""
-_OF_SCRIPTS = ("cluster", "name", "push", "push-exclude", "fetch", "dry-run")
+_OF_SCRIPTS = ("cluster", "name", "after", "push", "push-exclude", "fetch", "dry-run")
 """Our options that batch scripts accept."""
 
 

@@ -32,7 +32,7 @@ from jupyter_slurm.commands.values import (
     StartedSession,
 )
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.formatting import counted, moment
+from jupyter_slurm.formatting import counted, memory, moment
 from jupyter_slurm.views import card, priority_text, spending_text
 from jupyter_slurm.views.connections import (
     CONNECTION_HEAD,
@@ -423,6 +423,40 @@ def remove_images(caller: Caller, args: Arguments) -> Iterator[str]:
         yield removed(name, caller.call(partial(caller.api.remove_image, name, cluster), cluster))
 
 
+# --- environments -----------------------------------------------------------------------------
+
+
+def list_environments(caller: Caller, args: Arguments) -> Table:
+    found, now_s = caller.api.environments(args.cluster or caller.cluster), time.time()
+    rows = (
+        (
+            one.id,
+            ", ".join(filter(None, (one.file, *one.packages))),
+            f"{one.tool}, Python {one.python}" if one.python else one.tool,
+            memory(max(1.0, one.size_mib)) if one.size_mib is not None else "",
+            moment(one.used_s or one.made_s or now_s, now_s),
+            one.path,
+        )
+        for one in found
+    )
+    none = "No environments yet. `%%slurm --with PACKAGES` installs one."
+    head = ("ID", "Packages", "By", "Size", "Last use", "Where")
+    return Table(head, tuple(rows), "" if found else none, found)
+
+
+def remove_environments(caller: Caller, args: Arguments) -> Iterator[str]:
+    if not args.ids and args.unused is None:
+        raise RequestError("Missing ID.", hint="Name environments, or use `--unused 30d`.")
+    cluster = args.cluster or caller.cluster
+    gone = caller.call(
+        partial(caller.api.remove_environments, list(args.ids), cluster, args.unused), cluster
+    )
+    for one in gone:
+        yield f"{one.id}: removed"
+    if not gone:
+        yield "Every environment was used since."
+
+
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     {
         "clusters list": list_clusters,
@@ -455,6 +489,8 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
         "image ls": list_images,
         "image pull": pull_image,
         "image rm": remove_images,
+        "env list": list_environments,
+        "env rm": remove_environments,
     }
 )
 """Commands of both front ends, by their words."""

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from jupyter_slurm.commands import environments
 from jupyter_slurm.commands.parsing import JobOption, as_words, before_dashes, job_options
 from jupyter_slurm.commands.submitting import CELL
 from jupyter_slurm.errors import NotFoundError, RequestError
@@ -27,8 +28,10 @@ from jupyter_slurm.formatting import brief
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.wire import (
+    After,
     CellSpec,
     Engine,
+    Environment,
     LabSpec,
     OutFormat,
     ProgramSpec,
@@ -64,6 +67,9 @@ class Request:
     container_name: str | None = None
     container_remap_root: bool = False
     runtime: str | None = None
+    environment: Environment | None = None
+    """The packages to install, their file not read."""
+    after: tuple[After, ...] = ()
     modules: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[str, ...] = ()
@@ -135,6 +141,10 @@ def parse(words: Sequence[str]) -> Request:
         container_name=last.get("container-name"),
         container_remap_root="container-remap-root" in ours,
         runtime=last.get("runtime"),
+        environment=environments.asked(
+            ours.get("with", []), last.get("requirements"), mine="with-mine" in ours
+        ),
+        after=tuple(map(_after, ours.get("after", []))),
         modules=_names(ours.get("module", [])),
         env=_environment(ours.get("env", [])),
         mounts=tuple(ours.get("mount", [])),
@@ -245,8 +255,9 @@ def spec(
 
 def with_local_context(spec: SpecT, here: Path | None = None) -> SpecT:
     """Return the spec with absolute local paths, relative to `here` (None: this process's working
-    directory), since the agent has another. Add this process's SLURM_CONF and, below a hub, the
-    base URL for labs. NotFoundError: the folder to push does not exist."""
+    directory), since the agent has another, and with the text of its requirements file. Add this
+    process's SLURM_CONF and, below a hub, the base URL for labs. NotFoundError: the folder to push
+    or the file does not exist; RequestError: the file cannot be used."""
     here = here or Path.cwd()
     push = pushed_from(here, spec.push)
     fetch_to = str(here) if spec.fetch else None
@@ -258,6 +269,7 @@ def with_local_context(spec: SpecT, here: Path | None = None) -> SpecT:
         cwd=str(here),
         push=push,
         fetch_to=fetch_to,
+        environment=spec.environment and environments.read(spec.environment, here),
         slurm_conf=os.environ.get("SLURM_CONF") or None,
     )
 
@@ -297,6 +309,8 @@ def _check_in_session(request: Request, made: type[object], options: Mapping[str
         "container-remap-root": request.container_remap_root,
         "runtime": request.runtime,
         "module": request.modules,
+        "with": request.environment,
+        "after": request.after,
         "launch": request.launch,
         "tensorboard": request.tensorboard,
         "env": request.env,
@@ -387,6 +401,18 @@ def _environment(values: Sequence[str]) -> dict[str, str]:
             )
         env[name] = value
     return env
+
+
+def _after(text: str) -> After:
+    job, _, ends = text.partition(":")
+    match ends or "ok":
+        case "ok" | "any" | "fail" as known if job:
+            return After(job=job, ends=known)
+    raise _wrong(
+        "after",
+        f"--after: `{brief(text)}` is not JOB, JOB:ok, JOB:any or JOB:fail.",
+        "JOB is the ID of a job, or its name.",
+    )
 
 
 def _job_name(name: str | None, option: str = "name") -> str | None:

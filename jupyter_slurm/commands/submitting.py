@@ -28,6 +28,13 @@ _OF_CELLS = MappingProxyType(
         ),
         "runtime": OurOption("NAME", "the container tool: charliecloud, none …"),
         "module": OurOption("NAMES", "environment modules to load first, separated by commas"),
+        "with": OurOption(
+            "PACKAGES", "packages to install first, separated by commas; without an image"
+        ),
+        "requirements": OurOption(
+            "FILE", "the same from requirements.txt, pyproject.toml, uv.lock, environment.yml"
+        ),
+        "with-mine": OurOption("", "the same: the packages of this Python, at their versions"),
         "in": OurOption("NAMES", "variables of this notebook to send to the cell"),
         "out": OurOption("NAMES", "variables to return to this notebook"),
         "out-format": OurOption("auto|data", "return variables pickled, or as JSON and arrays"),
@@ -45,6 +52,10 @@ _OF_CELLS = MappingProxyType(
         "session": OurOption("[NAME]", "run in a session started here, or in any by its ID"),
         "fetch": OurOption("GLOBS", "files to fetch when the job ends; may be repeated"),
         "name": OurOption("NAME", "the job's name"),
+        "after": OurOption(
+            "JOB[:WHEN]",
+            "start once a job has succeeded (or JOB:any, JOB:fail); may be repeated",
+        ),
         "detach": OurOption("", "return a job handle at once instead of waiting"),
         "wait": OurOption("", "wait for the end, overriding the detach setting"),
         "on-interrupt": OurOption("detach|cancel", "the effect of an interrupt on the job"),
@@ -61,6 +72,7 @@ _OF_IMAGES = ("cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise"
 _NOT_ENTERED = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
 _NOT_ENTERED += "gather max-restarts mpi tensorboard".split()
 _NOT_KEPT = (*_NOT_ENTERED, "launch")
+_PACKAGES = ("with", "requirements", "with-mine")
 
 SUBMIT = Command(
     "submit",
@@ -92,6 +104,7 @@ RUN = Command(
     refused=(
         *"image in out out-format attach fresh session".split(),
         *"launch gather max-restarts mpi tensorboard".split(),
+        *_PACKAGES,
     ),
     refusal="--{} does not apply to an image's own program.",
     instead=MappingProxyType({"image": "Use `%slurm run IMAGE`."}),
@@ -177,7 +190,7 @@ SHELL = Command(
         job=OurOption("ID", "enter this running job, in its image"),
         node=OurOption("NAME", "with --job: the node (its first)"),
     ),
-    refused=(*_NOT_KEPT, "push", "push-exclude", "detach", "dry-run"),
+    refused=(*_NOT_KEPT, *_PACKAGES, "after", "push", "push-exclude", "detach", "dry-run"),
     refusal="--{} does not apply to a terminal.",
     instead=MappingProxyType(
         {"push": "`%slurm push DIR` copies a folder to the cluster. Start in it with --chdir."}

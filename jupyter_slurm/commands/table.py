@@ -14,6 +14,7 @@ from jupyter_slurm.commands.command import (
     Command,
     OurOption,
     gpus,
+    idle_s,
     lines,
     number,
     options,
@@ -336,9 +337,23 @@ _IMAGES = (
     ),
 )
 
+_ENVIRONMENTS = (
+    Command("env", "list and remove installed packages (`--with`)", usual="list"),
+    Command("env list", "list environments of packages", options=_OF_CLUSTER_AS_JSON),
+    Command(
+        "env rm",
+        "remove environments, which the next job that needs one installs again",
+        arguments=(Argument("ids", "ID", "an ID that `env list` shows", "*"),),
+        options=options(
+            unused=OurOption("TIME", "all that no job has used for so long: 30d", read=idle_s),
+            cluster=_CLUSTER,
+        ),
+    ),
+)
+
 FORM = tuple(
     "cluster partition account qos gpus nodes ntasks launch cpus-per-task mem time image chdir "
-    "display-name name array idle module env tensorboard".split()
+    "display-name name array idle module with env tensorboard".split()
 )
 """Options with a field in JupyterLab's form, in order."""
 
@@ -350,6 +365,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = MappingProxyType(
         "Following jobs": _OF_JOBS,
         "Connections and files": _REACHED,
         "Images": _IMAGES,
+        "Packages": _ENVIRONMENTS,
         "Help": (_COMPLETION, Command("help", "show this text", only="notebook")),
     }
 )

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import msgspec
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, TransportError, from_problem
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.access.dashboards import Dashboards
 from jupyter_slurm.jobs.access.kernel_line import kernel_line
 from jupyter_slurm.jobs.access.labs import Labs
@@ -23,6 +25,7 @@ from jupyter_slurm.jobs.access.shells import Shells
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster import describe, doctor, queue
 from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.cluster.environments import Environments
 from jupyter_slurm.jobs.cluster.files import Files
 from jupyter_slurm.jobs.cluster.images import Images
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
@@ -39,7 +42,12 @@ from jupyter_slurm.jobs.records.store import Record, Store, without_content
 from jupyter_slurm.jobs.submission import identity, payload
 from jupyter_slurm.jobs.submission.login_node import LoginNodeRunner
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
-from jupyter_slurm.jobs.submission.resolve import resolve, with_dependency
+from jupyter_slurm.jobs.submission.resolve import (
+    after_by_id,
+    resolve,
+    with_after,
+    with_dependency,
+)
 from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, image_of, resolved
 from jupyter_slurm.jobs.submission.session_cells import CellSubmitter
 from jupyter_slurm.jobs.submission.submit import Submitter
@@ -63,6 +71,7 @@ from jupyter_slurm.wire import (
     ImageBuild,
     ImageRemoval,
     ImageSpec,
+    InstalledEnvironment,
     Job,
     JobDetails,
     JobPriority,
@@ -87,7 +96,8 @@ from jupyter_slurm.wire import (
 _SUBMIT_WAIT_S = 20.0
 """Seconds to wait for sbatch before returning the job as SUBMITTING."""
 _PUSH_WAIT_S = 1.0
-"""Seconds to wait for a folder that is pushed with the job, before returning its progress."""
+"""Seconds to wait while a folder is pushed or another job is awaited, before returning a job that
+shows the progress."""
 _JOIN_S = 2.0
 """Seconds to wait for submissions to end; one that hangs in a connection is abandoned."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
@@ -119,6 +129,7 @@ class Service:
         self._measured = Measured(self._registry, self._clusters)
         self._sessions = Sessions(self._registry, self._clusters)
         self._images = Images(self._registry, self._clusters, self.submit)
+        self._environments = Environments(self._registry, self._clusters, self.submit)
         self._control = JobControl(
             self._registry, self._clusters, self._transfers, self._results, self._sessions
         )
@@ -302,7 +313,7 @@ class Service:
 
         if not self._registry.wait(settled, _PUSH_WAIT_S):
             self._registry.wait(
-                lambda: settled() or self._registry.job(spec.id).transfer is not None,
+                lambda: settled() or _waits(self._registry.job(spec.id)),
                 _SUBMIT_WAIT_S,
             )
         job = self._registry.job(spec.id)
@@ -314,7 +325,7 @@ class Service:
         check_previewable(spec)
         cluster = self._clusters.named(spec.cluster)
         job = with_dependency(resolve(spec, cluster), self._registry, _SUBMIT_WAIT_S)
-        return self._preflight.preview(job, cluster)
+        return self._preflight.preview(with_after(job, self._registry), cluster)
 
     def _recorded(self, spec: JobSpec) -> tuple[Record, Submission | None] | None:
         """Record a new job. Return its record and its submission (None for a session's cell), or
@@ -335,14 +346,22 @@ class Service:
         cluster.check_configuration(spec.slurm_conf)
         asked = resolve(spec, cluster)
         job = with_dependency(asked, self._registry, _SUBMIT_WAIT_S)
+        after = after_by_id(spec, self._registry, cluster.name)
+        job = replace(job, spec=msgspec.structs.replace(job.spec, after=after))
         made = prepare(job)  # raises if the job cannot be submitted
         warning = None if job.spec.on_login else self._preflight.check(job, cluster)
+        if spec.environment is not None and spec.environment.left_out:
+            omitted = ", ".join(spec.environment.left_out)
+            told = f"Not installed, because only this machine has them: {omitted}."
+            warning = joined(warning, told, between="\n")
+        environment = job.site.environment
         self._check_python(job)
         first = kind_of(spec).recorded(
             job.spec,
             cluster=cluster.name,
             gpus=job.gpus,
             image=job.image,
+            environment_id=None if environment is None else environment.id,
             runtime=job.runtime.name,
             job_dir=str(job.job_dir.path),
             delivered=kind_of(spec).is_service,
@@ -352,7 +371,7 @@ class Service:
         record = Record(
             job=first,
             spec=job.spec,
-            asked=without_content(spec),
+            asked=without_content(msgspec.structs.replace(spec, after=after)),
             given=given,
         )
         return (record, made) if self._registry.add(record) else None
@@ -379,7 +398,9 @@ class Service:
         job = self._registry.job(job_id)
         kind = LoginNodeRunner if job.on_login else CellSubmitter if job.session else Submitter
         find = partial(self._clusters.named, cluster)
-        submitter = kind(self._registry, find, self._transfers, job_id, self._stop, made)
+        submitter = kind(
+            self._registry, find, self._transfers, self._environments, job_id, self._stop, made
+        )
 
         def work() -> None:
             try:
@@ -569,6 +590,16 @@ class Service:
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
         return self._images.remove_image(name, cluster)
 
+    # --- environments ---
+
+    def environments(self, cluster: str | None = None) -> list[InstalledEnvironment]:
+        return self._environments.environments(cluster)
+
+    def remove_environments(
+        self, ids: list[str], cluster: str | None = None, unused_s: float | None = None
+    ) -> list[InstalledEnvironment]:
+        return self._environments.remove_environments(ids, cluster, unused_s)
+
     # --- labs, kernels, shells ---
 
     def lab_entry(self, job_id: str) -> LabEntry:
@@ -631,3 +662,8 @@ class Service:
             commands=self._clusters.counts(),
             checks=tuple(self._unreadable_records()),
         )
+
+
+def _waits(job: Job) -> bool:
+    """Return whether the submission waits for a folder or for another job."""
+    return job.transfer is not None or job.why is not None

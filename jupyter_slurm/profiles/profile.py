@@ -137,6 +137,9 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     build_on: Literal["job", "login"] = "job"
     """Build images in a job, or on the login node if the site allows it or the nodes cannot reach a
     registry."""
+    install_on: Literal["login", "job"] = "login"
+    """Install packages for jobs without an image (`--with`) on the login node, or in a job if the
+    site wants that or the nodes have another processor."""
     modules: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
     """Folders mounted in every image, written as for `--mount`: `SRC[:DST[:ro]]`."""

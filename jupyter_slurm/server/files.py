@@ -110,10 +110,13 @@ class Folders:
             ) from exc
 
     def placed(self, spec: JobSpec, folder: Path) -> JobSpec:
-        """Return the spec for `folder`. NotFoundError: no folder to push. HTTPError: the user may
-        not push, and so may not find out which folders exist."""
-        if spec.push is not None and not self._pushes:
-            raise HTTPError(403, "`--push` needs permission to execute on this server.")
+        """Return the spec for `folder`. NotFoundError: no folder to push, or no file of packages.
+        HTTPError: the user may not push, and so may not find out which folders and files exist."""
+        packages = spec.environment
+        reads = packages is not None and (packages.mine or packages.file is not None)
+        if (spec.push is not None or reads) and not self._pushes:
+            needs = "`--push`, `--requirements` and `--with-mine` need"
+            raise HTTPError(403, f"{needs} permission to execute on this server.")
         cluster = spec.cluster or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
         return with_local_context(msgspec.structs.replace(spec, cluster=cluster), folder)
 

@@ -283,10 +283,12 @@ def _facts(job: Job, now_s: float, when: Callable[[float], str]) -> Iterator[str
         yield counted(job.gpus, "GPU")
     if job.image:
         yield f"{job.image} ({job.runtime})"
+    if job.environment_id:
+        yield f"environment {job.environment_id}"
     if job.python:
         version = ".".join(map(str, job.python))
         path = f" ({job.python_path})" if job.python_path else ""
-        yield f"Python {version}{'' if job.image else ' of the node'}{path}"
+        yield f"Python {version}{'' if job.image or job.environment_id else ' of the node'}{path}"
     yield from _time(job, now_s)
     if job.state.final:
         yield f"ended {when(job.ended_s or job.state_since_s)}"

@@ -8,6 +8,7 @@ public names in `__all__`. `framing` has the frames of streams into jobs.
 from jupyter_slurm.wire.cluster import *
 from jupyter_slurm.wire.connection import *
 from jupyter_slurm.wire.control import *
+from jupyter_slurm.wire.environment import *
 from jupyter_slurm.wire.image import *
 from jupyter_slurm.wire.job import *
 from jupyter_slurm.wire.kernel import *

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, TypeVar
 from msgspec import Struct, field
 
 from jupyter_slurm.wire.connection import Transfer
+from jupyter_slurm.wire.environment import Environment
 from jupyter_slurm.wire.lab import Lab
 from jupyter_slurm.wire.problem import Problem
 from jupyter_slurm.wire.state import JobState
@@ -19,6 +20,7 @@ from jupyter_slurm.wire.usage import Usage, UsageSample
 
 __all__ = [
     "OUTCOME",
+    "After",
     "CellJob",
     "CellSpec",
     "Earlier",
@@ -95,6 +97,15 @@ class _KindDefaults(Struct, frozen=True, kw_only=True, tag_field="kind"):
         return False
 
 
+class After(Struct, frozen=True, kw_only=True):
+    """A job that another one waits for."""
+
+    job: str
+    """Its ID, ours or Slurm's, or its name."""
+    ends: Literal["ok", "any", "fail"] = "ok"
+    """The end that lets the other one start."""
+
+
 class _Spec(_KindDefaults, frozen=True, kw_only=True):
     """The common fields of all specifications. Submitting the same ID twice creates one job."""
 
@@ -106,10 +117,14 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     """None: the default cluster."""
     options: dict[str, str] = field(default_factory=dict)
     """sbatch's long option names -> normalised values ("" for a flag), without ours."""
+    after: tuple[After, ...] = ()
+    """The jobs that it waits for, in addition to `options["dependency"]`."""
     image: str | None = None
     container_name: str | None = None
     """The name of a container that stays on its node, created from `image` if missing; None: the
     container ends with the job."""
+    environment: Environment | None = None
+    """Packages for a job without an image; None: those of the node's Python."""
     container_remap_root: bool = False
     """Run as root inside the container (as apt needs) and as the user outside."""
     runtime: str | None = None
@@ -177,7 +192,7 @@ class ProgramSpec(_Spec, frozen=True, kw_only=True, tag="program"):
     arguments: tuple[str, ...] = ()
     """The command-line arguments."""
     on_login: bool = False
-    """Run on the login node without Slurm, to build an image."""
+    """Run on the login node without Slurm, to build an image or an environment."""
 
 
 class ScriptSpec(_Spec, frozen=True, kw_only=True, tag="script"):
@@ -281,6 +296,8 @@ class _Job(_Row, frozen=True, kw_only=True):
     image: str | None = None
     container_name: str | None = None
     """See `JobSpec`."""
+    environment_id: str | None = None
+    """The `InstalledEnvironment` that it runs in; None: it asked for no packages."""
     runtime: str = "none"
     exit_code: int | None = None
     signal: int | None = None

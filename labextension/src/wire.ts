@@ -48,6 +48,7 @@ export type JobSpec = CellSpec | ProgramSpec | ScriptSpec | SessionSpec | Kernel
 export type Row = CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob | ListedJob;
 
 export interface Wire {
+  After?: After;
   AgentStatus?: AgentStatus;
   Check?: Check;
   Behind?: Behind;
@@ -58,6 +59,7 @@ export interface Wire {
   Transfer?: Transfer;
   TransferState?: TransferState;
   CellSpec?: CellSpec;
+  Environment?: Environment;
   Changes?: Changes;
   ProgramJob?: ProgramJob;
   ScriptJob?: ScriptJob;
@@ -96,6 +98,7 @@ export interface Wire {
   ImageBuild?: ImageBuild;
   ImageRemoval?: ImageRemoval;
   ImageSpec?: ImageSpec;
+  InstalledEnvironment?: InstalledEnvironment;
   JobDetails?: JobDetails;
   ProgramSpec?: ProgramSpec;
   ScriptSpec?: ScriptSpec;
@@ -124,6 +127,13 @@ export interface Wire {
   Job?: Job;
   JobSpec?: JobSpec;
   Row?: Row;
+}
+/**
+ * A job that another one waits for.
+ */
+export interface After {
+  job: string;
+  ends: 'any' | 'fail' | 'ok';
 }
 /**
  * `jupyter slurm status`.
@@ -200,6 +210,7 @@ export interface CellJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -279,8 +290,10 @@ export interface CellSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -311,6 +324,18 @@ export interface CellSpec {
   max_restarts: number;
   mpi: string | null;
   tensorboard: string | null;
+}
+/**
+ * The packages that a job needs. The cluster installs equal ones once.
+ */
+export interface Environment {
+  packages: string[];
+  mine: boolean;
+  file: string | null;
+  source: 'conda' | 'requirements' | 'uv.lock';
+  text: string;
+  project: string;
+  left_out: string[];
 }
 /**
  * Changes of jobs and connections since a cursor, each job once.
@@ -362,6 +387,7 @@ export interface ProgramJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -420,6 +446,7 @@ export interface ScriptJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -474,6 +501,7 @@ export interface SessionJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -531,6 +559,7 @@ export interface KernelJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -587,6 +616,7 @@ export interface LabJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -915,6 +945,17 @@ export interface ImageSpec {
   again: boolean;
   notebook: string | null;
 }
+export interface InstalledEnvironment {
+  id: string;
+  packages: string[];
+  file: string | null;
+  tool: string;
+  python: string;
+  path: string;
+  size_mib: number | null;
+  made_s: number | null;
+  used_s: number | null;
+}
 /**
  * The details of one job.
  */
@@ -945,8 +986,10 @@ export interface ProgramSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -979,8 +1022,10 @@ export interface ScriptSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -1012,8 +1057,10 @@ export interface SessionSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -1046,8 +1093,10 @@ export interface KernelSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -1079,8 +1128,10 @@ export interface LabSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];

@@ -42,6 +42,7 @@ from jupyter_slurm.wire import (
     ImageOrigin,
     ImageRemoval,
     ImageSpec,
+    InstalledEnvironment,
     Job,
     JobDetails,
     JobPriority,
@@ -314,6 +315,14 @@ class MemoryService(FileSide, JobSide, QueueSide):
 
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
         raise NotFoundError(f"There is no image {name!r}.")
+
+    def environments(self, cluster: str | None = None) -> list[InstalledEnvironment]:
+        return []
+
+    def remove_environments(
+        self, ids: list[str], cluster: str | None = None, unused_s: float | None = None
+    ) -> list[InstalledEnvironment]:
+        return []
 
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[Row]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from jupyter_slurm import places
 from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
 from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
-from jupyter_slurm.wire import ExecuteResult, JobKind, JobSpec, JobState
+from jupyter_slurm.wire import After, ExecuteResult, JobKind, JobSpec, JobState
 from tests.jobs.conftest import Site, over_ssh, spec
 
 
@@ -164,6 +164,26 @@ def test_dependency_accepts_our_job_ids(site: Site) -> None:
     assert script.state is JobState.COMPLETED
     with pytest.raises(RequestError, match="unknown job `zzzzzzzz`"):
         site.service.submit(spec("1", options={"dependency": "afterok:zzzzzzzz"}))
+
+
+@over_ssh
+def test_a_job_starts_after_others_as_after_says(site: Site) -> None:
+    held = site.service.submit(spec("1 / 0", name="first", options={"hold": ""}))
+    after = (After(job="first", ends="fail"),)
+    cleans = site.service.submit(spec("print(1)", after=after, name="cleans"))
+    uses = site.service.submit(spec("1", after=(After(job=str(held.slurm_id)),)))
+    both = (After(job=uses.id, ends="any"), After(job="cleans"))
+    last = site.service.submit(spec("1", after=both))
+    assert site.service.job(last.id).state is JobState.PENDING
+    site.service.release(held.id)
+    assert site.wait(cleans.id).state is JobState.COMPLETED
+    assert site.wait(last.id).state is JobState.COMPLETED
+    unmet = site.wait(uses.id)
+    assert unmet.state is JobState.CANCELLED
+    assert f"job {held.id} (first, failed)" in str(unmet.why)
+    assert site.run("1", after=(After(job=held.id, ends="fail"),)).state is JobState.COMPLETED
+    with pytest.raises(RequestError, match="never start"):
+        site.service.submit(spec("1", after=(After(job=held.id),)))
 
 
 def test_spec_submitted_twice_is_one_job(site: Site) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from jupyter_server.services.contents.filemanager import FileContentsManager
+from tornado.web import HTTPError
 
 from jupyter_slurm.commands.notebooks import MIME
 from jupyter_slurm.errors import RequestError
@@ -77,6 +78,22 @@ def test_path_stays_in_the_root(folders: Folders, tmp_path: Path) -> None:
     assert folders.local("/a b//c.py") == tmp_path / "a b" / "c.py"
     with pytest.raises(RequestError):
         folders.local("a/../../b")
+
+
+def test_packages_of_a_file_are_beside_the_notebook_and_need_the_right_to_execute(
+    tmp_path: Path,
+) -> None:
+    contents = FileContentsManager(root_dir=str(tmp_path))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "r.txt").write_text("polars\n")
+    wish = LineWish(code="1", line="--requirements r.txt", notebook="a/n.ipynb")
+    spec = line_spec(Logged(), Folders(contents), wish)  # type: ignore[arg-type]
+    assert spec.environment is not None
+    assert spec.environment.text == "polars\n"
+    for line in ("--requirements r.txt", "--with-mine"):
+        wish = LineWish(code="1", line=line, notebook="a/n.ipynb")
+        with pytest.raises(HTTPError):
+            line_spec(Logged(), Folders(contents, pushes=False), wish)  # type: ignore[arg-type]
 
 
 def test_notebook_outside_the_root_gets_no_executed_copy(folders: Folders) -> None:

@@ -18,8 +18,10 @@ from jupyter_slurm import containers
 from jupyter_slurm.containers.image_folder import tool_of
 from jupyter_slurm.containers.images import find_image, name_of
 from jupyter_slurm.containers.references import Reference
-from jupyter_slurm.errors import CommandError, ControllerError, RequestError
+from jupyter_slurm.errors import CommandError, ControllerError, RequestError, TransportError
+from jupyter_slurm.jobs.cluster.environment_script import PROBE, Toolchain, parse_toolchain
 from jupyter_slurm.jobs.cluster.image_store import ImageStore, site_images
+from jupyter_slurm.jobs.submission.script import ScriptPlan, render_enter
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.fields import SLURM_ENV, sealed
@@ -99,6 +101,9 @@ class SlurmCluster:
         self._srun_lock = threading.Lock()
         self._srun_said: dict[str, tuple[int, str]] = {}
         """By option: the connection, and srun's output on it."""
+        self._toolchains_lock = threading.Lock()
+        self._toolchains: dict[str, tuple[int, Toolchain]] = {}
+        """By the text of the question: the connection that asked, and the answer."""
 
     @property
     def name(self) -> str:
@@ -108,6 +113,10 @@ class SlurmCluster:
         home = self.transport.home()
         root = self.profile.job_root
         return home / root[2:] if root.startswith("~/") else PurePosixPath(root)
+
+    def environments_root(self) -> PurePosixPath:
+        """Return the folder of environments of packages."""
+        return self.job_root() / "envs"
 
     def check_configuration(self, slurm_conf: str | None) -> None:
         """Raise RequestError if the user's sbatch would use another configuration than ours.
@@ -245,6 +254,43 @@ class SlurmCluster:
                 said = done.stdout + done.stderr  # some releases list MPI types on stderr
                 self._srun_said[option] = (now, said.decode(errors="replace"))
             return self._srun_said[option][1]
+
+    def toolchain(self, modules: Sequence[str]) -> Toolchain:
+        """Return the programs that install packages, with the profile's modules and these; asked
+        for once in each connection. RequestError: a module cannot be loaded."""
+        plan = ScriptPlan(
+            title="toolchain",
+            job_dir="/",
+            command=("sh", "-c", PROBE, "probe", self.profile.python),
+            modules=(*self.profile.modules, *modules),
+            setup=self.profile.setup,
+            login_shell=self.profile.login_shell,
+        )
+        text = render_enter(plan)
+        with self._toolchains_lock:
+            connection = self.access.connection
+            now = 0 if connection is None else connection.generation
+            known = self._toolchains.get(text)
+            if known is None or known[0] != now:
+                shell = ["bash", "-l", "-c"] if self.profile.login_shell else ["bash", "-c"]
+                limit_s = self.profile.command_timeout_s
+                try:
+                    done = self.transport.run([*shell, text], timeout_s=limit_s)
+                except TimedOutError as exc:
+                    raise TransportError(
+                        f"The login node of {self.name} does not answer: {exc}."
+                    ) from exc
+                if done.returncode != 0:
+                    raise RequestError(
+                        f"Cannot set up the login node of {self.name} to install packages.",
+                        hint="Its modules, and `modules` and `setup` of the cluster's profile, "
+                        "have to work there too.",
+                        detail=done.stderr.decode(errors="replace").strip() or None,
+                        option="with",
+                    )
+                known = now, parse_toolchain(done.stdout.decode(errors="replace"))
+                self._toolchains[text] = known
+            return known[1]
 
     def _count(self, program: str) -> None:
         with self._lock:

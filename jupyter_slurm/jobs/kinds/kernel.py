@@ -40,6 +40,7 @@ class Kernel(ByPython[KernelSpec]):
     job = KernelJob
     idle_without = "without a connected client"
     runner = layout.KERNEL
+    needs_packages = ("ipykernel",)
     node_files = ("framing", "kernel", "private_folder")
     listens = True
     is_service = True

@@ -63,7 +63,9 @@ class Kind(Generic[SpecT]):
     starts_tasks: ClassVar[bool] = False
     """May start tasks on other nodes. All GPUs of other jobs must be on one node."""
     makes_images: ClassVar[bool] = False
-    """Builds images, also on the login node."""
+    """Builds images and installs packages, also on the login node."""
+    needs_packages: ClassVar[tuple[str, ...]] = ()
+    """Packages that its program imports, in addition to the user's."""
     is_in_home: ClassVar[bool] = False
     """Runs in the home on a remote cluster, because its files must remain."""
 

@@ -45,6 +45,7 @@ class Lab(ByPython[LabSpec]):
     noun = "lab"
     idle_without = "without use"
     is_in_home = True
+    needs_packages = ("jupyterlab",)
     runner = layout.LAB
     node_files = ("framing", "lab", "private_folder", "socket_proxy")
     is_web_server = True

@@ -28,7 +28,7 @@ class Program(Kind[ProgramSpec]):
         if "{attempt}" in spec.arguments:
             raise RequestError("`{attempt}` cannot be an argument: the node replaces it.")
         if spec.on_login and spec.image:
-            raise RequestError("The login node only builds images.")
+            raise RequestError("The login node only builds images and installs packages.")
         if spec.code or spec.on_login:
             super().check(spec)
         elif "chdir" in spec.options:

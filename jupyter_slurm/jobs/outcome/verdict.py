@@ -14,6 +14,7 @@ from enum import Enum
 from jupyter_slurm.containers import builders, runtime_named
 from jupyter_slurm.containers.builders.script import Failure, read_failure, stopped_at
 from jupyter_slurm.formatting import brief, joined, memory
+from jupyter_slurm.jobs.cluster import environment_script
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import SHUT_DOWN, SUCCEEDED, Explained
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
@@ -79,6 +80,8 @@ class Evidence:
     limit_passed: bool = False
     """The time limit has passed since the start."""
     cancel_requested: bool = False
+    unmet: str | None = None
+    """The job of `--after` whose end never lets this one start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +150,10 @@ class Cause(Enum):
     CANCELLED_BY = ("Cancelled by {by}.",)
     WITHDRAWN_BY = ("Cancelled by {by} before it started.",)
     CANCELLED = ("Cancelled.", _UNNAMED)
+    UNMET = (
+        "Slurm cancelled the job, because {job} did not end as `--after` needs.",
+        "Submit both again, or this one with `--after JOB:any`.",
+    )
     WITHDRAWN = (
         "Cancelled before it started.",
         f"{_UNNAMED} Slurm itself cancels a job whose dependency can never be met.",
@@ -308,9 +315,9 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
         container = runtime_named(evidence.runtime).explain(log)
         if container is not None:
             return failed(joined(container.sentence, _where(log)), container.advice)
-    image = read_failure(log) if kind.makes_images else None
-    if image is not None:
-        return failed(*_image_failed(image, log))
+    unmade = _unmade(log) if kind.makes_images else None
+    if unmade is not None:
+        return failed(*unmade)
     bare = evidence.runtime == "none"
     missing = kind.missing(log, exit_code, bare=bare) if result is None else None
     if missing is not None:
@@ -320,6 +327,12 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
     code = joined(f"Failed (exit code {exit_code}).", _where(log))
     why = _diagnosed(found, exit_code) if found else code
     return replace(failed(why, found.advice if found else None), signal=signal)
+
+
+def _unmade(log: str) -> Explained | None:
+    """Explain why an image or an environment was not made; None: the job makes none."""
+    image = read_failure(log)
+    return environment_script.failure(log) if image is None else _image_failed(image, log)
 
 
 def _image_failed(image: Failure, log: str) -> Explained:
@@ -411,6 +424,8 @@ def _cancelled(evidence: Evidence, slurm: SlurmVerdict, *, forgotten: bool) -> V
         return (Cause.CANCELLED_BY if started else Cause.WITHDRAWN_BY).verdict(state, by=by)
     if forgotten:
         return Cause.KILLED_AND_FORGOTTEN.verdict(state)
+    if evidence.unmet is not None and not started:
+        return Cause.UNMET.verdict(state, job=evidence.unmet)
     return (Cause.CANCELLED if started else Cause.WITHDRAWN).verdict(state)
 
 

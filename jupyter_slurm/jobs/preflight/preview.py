@@ -58,7 +58,7 @@ class Preflight:
         wanted = resources_of(job.effective_options)
         info, found = self._looked(cluster)
         partition = offers.partition(cluster.profile, info, wanted.partitions)
-        found += _interpreter(job)
+        found += _interpreter(job, cluster)
         if partition is not None and len(wanted.partitions) <= 1:
             found += checks.check_maxima(wanted, partition)
         found += self._checks(job, cluster)
@@ -153,8 +153,13 @@ def _working_directory(job: Resolved, cluster: SlurmCluster) -> Iterator[Check]:
         )
 
 
-def _interpreter(job: Resolved) -> list[Check]:
+def _interpreter(job: Resolved, cluster: SlurmCluster) -> list[Check]:
     """Name the Python that runs the code without an image."""
+    environment = job.site.environment
+    if environment is not None:
+        is_there = cluster.transport.exists(PurePosixPath(environment.record))
+        first = "" if is_there else ", whose packages are installed first"
+        return [Check(ok=None, sentence=f"It runs in the environment {environment.id}{first}.")]
     if not job.kind.uses_runner or job.in_image:
         return []
     sentence = f"Without an image the cell runs in the node's `{job.profile.python}`."

@@ -70,9 +70,14 @@ _CONTENT = {"code": "", "inputs": None, "inputs_digest": None}
 
 
 def without_content(spec: JobSpec) -> JobSpec:
-    """Return the spec without code, input variables and the values of its environment."""
+    """Return the spec without code, input variables, the values of its environment and the text of
+    its packages."""
+    packages = spec.environment
+    if packages is not None:
+        packages = msgspec.structs.replace(packages, text="", project="")
     content = {name: blank for name, blank in _CONTENT.items() if name in spec.__struct_fields__}
-    return msgspec.structs.replace(spec, env=dict.fromkeys(spec.env, ""), **content)
+    env = dict.fromkeys(spec.env, "")
+    return msgspec.structs.replace(spec, env=env, environment=packages, **content)
 
 
 class Store:

@@ -54,9 +54,17 @@ def given_in_session(spec: CellSpec) -> dict[str, str]:
 
 
 def _given(spec: JobSpec, of_cluster: Sequence[object]) -> dict[str, str]:
-    asked = [spec.kind, spec.name, spec.modules, sorted(spec.env.items()), spec.mounts]
+    asked: list[object] = [
+        spec.kind,
+        spec.name,
+        spec.modules,
+        sorted(spec.env.items()),
+        spec.mounts,
+    ]
     asked += [spec.container_name] if spec.container_name else []
     asked += ["root"] if spec.container_remap_root else []
+    asked += [spec.environment] if spec.environment is not None else []
+    asked += [spec.after] if spec.after else []
     own = [getattr(spec, name) for name in kind_of(spec).identified_by]
     found = {
         "options": _digest([of_cluster, asked, own, spec.fetch, spec.push_exclude]),

@@ -1,4 +1,4 @@
-"""Jobs that run on the login node without Slurm: image builds.
+"""Jobs that run on the login node without Slurm: builds of images and environments.
 
 Folder and script are those of any job, so that output, attaching and verdict share the code. Start,
 cancellation and state differ. A keeper on the login node starts the script in its own process

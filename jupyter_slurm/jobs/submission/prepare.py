@@ -95,7 +95,7 @@ def prepare(job: Resolved) -> Submission:
         setup=job.profile.setup,
         python=job.profile.python,
         before=staged.before,
-        runtime_setup=(*job.mount_links, *launch.setup),
+        runtime_setup=(*job.mount_links, *job.environment_lines, *launch.setup),
         after=staged.after,
         pid_file=launch.pid_file,
         signal=signal,
@@ -111,11 +111,13 @@ def prepare(job: Resolved) -> Submission:
     if job.spec.launch is not None:
         files |= launching.files(job, in_image, box, inside)
         engine = job.runtime.launch([], box)
-        ran = replace(plan, command=engine.argv, before="", runtime_setup=engine.setup)
+        setup = (*job.environment_lines, *engine.setup)
+        ran = replace(plan, command=engine.argv, before="", runtime_setup=setup)
         files[layout.ENGINE] = render_enter(ran).encode()
     files |= _dashboards(job.spec, job.kind.dashboards(job.spec))
     beside = launch_beside(job.runtime, [], box)
-    entered = replace(plan, command=beside.argv, before="", runtime_setup=beside.setup)
+    setup = (*job.environment_lines, *beside.setup)
+    entered = replace(plan, command=beside.argv, before="", runtime_setup=setup)
     files[layout.ENTER] = render_enter(entered).encode()
     argv = sbatch.argv(str(job.job_dir.path / layout.SCRIPT), options)
     return Submission(job, script, tuple(argv), files, tuple(job.environment))
@@ -176,7 +178,7 @@ def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:
 
 def _launch(job: Resolved, chdir: str | None) -> containers.Launch:
     """Return the program's start in the script."""
-    spec, runtime, python = job.spec, job.runtime, job.profile.python
+    spec, runtime, python = job.spec, job.runtime, job.python
     box, inside = _boxed(job, chdir)
     argv = [f"{inside}/{layout.PROGRAM}"]
     if isinstance(spec, ProgramSpec):

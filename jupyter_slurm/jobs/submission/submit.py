@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from jupyter_slurm.errors import (
     CommandError,
@@ -28,6 +29,7 @@ from jupyter_slurm.errors import (
     from_problem,
 )
 from jupyter_slurm.formatting import joined, reasons_told
+from jupyter_slurm.jobs.cluster.environment_script import EnvironmentPlan
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster, silent_sbatch
 from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.kinds import kind_of
@@ -39,7 +41,7 @@ from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.options import slurm_name
 from jupyter_slurm.jobs.submission.prepare import Outputs, Submission, prepare, with_key
-from jupyter_slurm.jobs.submission.resolve import resolve
+from jupyter_slurm.jobs.submission.resolve import awaited, resolve, with_after
 from jupyter_slurm.jobs.submission.sbatch_call import sbatch_call, sbatch_call_as_typed
 from jupyter_slurm.jobs.watching.queue_rows import bears_id
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
@@ -47,12 +49,17 @@ from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed
 from jupyter_slurm.wire import CellSpec, JobSpec, JobState, TransferState
 
+if TYPE_CHECKING:
+    from jupyter_slurm.jobs.cluster.environments import Environments
+
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 30.0
 _SILENT_S = 15.0
 """Seconds between checks of an sbatch that has not answered; it retries for minutes."""
 _PUSH_TOLD_S = 1.0
 """Seconds between progress reports for a pushed folder."""
+_WAIT_TOLD_S = 1.0
+"""Seconds between reports on another job that the submission waits for."""
 
 
 def withdraw(registry: JobRegistry, job_id: str) -> bool:
@@ -94,6 +101,7 @@ class Submitter:
         registry: JobRegistry,
         cluster: Callable[[], SlurmCluster],
         transfers: Transfers,
+        environments: Environments,
         job_id: str,
         stop: threading.Event,
         made: Submission | None = None,
@@ -103,6 +111,7 @@ class Submitter:
         self._registry = registry
         self._find_cluster = cluster
         self._transfers = transfers
+        self._environments = environments
         self._id = job_id
         self._stop = stop
         self._made = made
@@ -195,11 +204,11 @@ class Submitter:
         if spec is None:
             return self._reject(SubmitError("The code of this job is no longer available."))
         try:
-            submission = self._submission(spec)
-            if spec.push is not None and not self._has_pushed(spec, spec.push):
-                return self._cancelled_meanwhile()
-        except (RequestError, NotFoundError, FileAccessError) as exc:
+            submission = self._ready(spec, self._submission(spec))
+        except (RequestError, NotFoundError, FileAccessError, SubmitError) as exc:
             return self._reject(exc)
+        if submission is None:
+            return self._cancelled_meanwhile()
         self._outputs = submission.outputs
         files = with_key(submission.files, self._registry.store.new_key(self._id))
         with self._registry.lock():
@@ -276,6 +285,57 @@ class Submitter:
             since_s = job.problem_since_s or time.time()
             with suppress(NotFoundError):  # forgotten meanwhile
                 self._registry.found(job, problem=error.problem(), problem_since_s=since_s)
+
+    def _ready(self, spec: JobSpec, submission: Submission) -> Submission | None:
+        """Prepare what the job needs on the cluster, and return the submission with it. None: the
+        job was cancelled, or the agent stops."""
+        if spec.push is not None and not self._has_pushed(spec, spec.push):
+            return None
+        plan = submission.job.site.environment
+        if plan is not None and not self._has_packages(spec, plan):
+            return None
+        while (before := awaited(spec, self._registry, self._cluster.name)) is not None:
+            self._tell_wait(f"Waits until job {before.id} is submitted.")
+            if self._is_unwanted(_WAIT_TOLD_S):
+                return None
+        self._tell_wait(None)
+        # A sweep after a sweep of its size would say `aftercorr` here.
+        return prepare(with_after(submission.job, self._registry)) if spec.after else submission
+
+    def _has_packages(self, spec: JobSpec, plan: EnvironmentPlan) -> bool:
+        """Wait until the packages are installed. False: the job was cancelled, or the agent stops.
+        SubmitError: they cannot be installed."""
+        environments, cluster = self._environments, self._cluster
+        installation = environments.installation(plan, cluster, spec)
+        while installation is not None:
+            installation = self._registry.job(installation.id)
+            if installation.state.final:
+                environments.check_installed(installation, cluster)
+                break
+            self._tell_wait(environments.told(installation, cluster))
+            if self._is_unwanted(_WAIT_TOLD_S, installation.id):
+                return False
+        return True
+
+    def _tell_wait(self, why: str | None) -> None:
+        """Show what the submission waits for; None: nothing any more."""
+        job = self._registry.job(self._id)
+        if job.cancel_requested_s is None:
+            self._registry.found(job, why=why)
+
+    def _is_unwanted(self, wait_s: float, other_id: str | None = None) -> bool:
+        """Wait, at most until the end of another job. Return whether the job was cancelled, or the
+        agent stops."""
+
+        def cancelled() -> bool:
+            job = self._registry.job(self._id)
+            return job.state.final or job.cancel_requested_s is not None
+
+        def ended() -> bool:
+            return other_id is not None and self._registry.job(other_id).state.final
+
+        self._registry.wait(lambda: cancelled() or ended(), wait_s)
+        return cancelled() or self._stop.is_set() or self._registry.closed
 
     def _has_pushed(self, spec: JobSpec, folder: str) -> bool:
         """Push the folder once per job: later edits have no effect. False: the push was stopped or

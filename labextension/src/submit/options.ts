@@ -111,6 +111,12 @@ export const OPTIONS = [
     help: 'environment modules to load first, separated by commas'
   },
   {
+    name: 'with',
+    words: ['--with'],
+    kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
+    help: 'packages to install first, separated by commas; without an image'
+  },
+  {
     name: 'env',
     words: ['--env'],
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],

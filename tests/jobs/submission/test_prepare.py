@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.cluster.environment_script import Toolchain, planned
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm.options import OPTIONS
-from jupyter_slurm.wire import JobKind
+from jupyter_slurm.wire import Environment, JobKind
 from tests.specs import job_spec
 
 FOLDER = JobDir(PurePosixPath("/jobs/50% off/abcdefgh"))
@@ -264,3 +265,24 @@ def test_lab_accepts_only_a_valid_base_url() -> None:
     for wrong in ("", "user/", "/user", "//evil.example/", "/a b/", "/a?b/", "/a'\n/"):
         with pytest.raises(RequestError, match="base URL"):
             base_url(wrong)
+
+
+def test_an_environments_python_runs_the_job_and_is_the_first_on_its_path() -> None:
+    tools = Toolchain("3.11.2", "/usr/bin/python3", "x86_64", "/usr/bin/uv", "")
+    packages = Environment(packages=("polars",))
+    plan = planned(packages, (), tools, "/jobs/50% off/envs", ClusterProfile(name="c"))
+    site = Site("/home/alice", FOLDER, environment=plan)
+    usual = {"image": "pytorch", "runtime": "charliecloud"}
+    for launch in (None, "ray"):
+        made = prepared(
+            environment=packages,
+            site=site,
+            launch=launch,
+            profile={"runtime": "charliecloud", "defaults": usual},
+        )
+        assert f"'{plan.path}/bin/python' -uB" in made.script
+        assert f"PATH='{plan.path}'/bin:" in made.script
+        beside = [made.files["enter"], *([made.files["engine"]] if launch else [])]
+        for file in beside:
+            assert isinstance(file, bytes)
+            assert f"VIRTUAL_ENV='{plan.path}'".encode() in file

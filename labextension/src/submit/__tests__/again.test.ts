@@ -37,6 +37,8 @@ const COMMON = {
   container_remap_root: true,
   runtime: null,
   modules: ['gcc', 'cuda'],
+  environment: { packages: ['polars', 'numpy>=1,<2'], mine: false, file: '/n/r.txt' },
+  after: [{ job: 'k3j5x2m7', ends: 'any' }],
   env: { TOKEN: '', B: '' },
   mounts: ['/a b:/c'],
   push: null,
@@ -53,6 +55,7 @@ test("a job's options are restored in fields, and the rest as text", () => {
   expect(wishes.image).toBe('x{y}.sif');
   expect(lineOf({ ...wishes, env: '' })).toBe(
     "--cluster far --gpus a100:2 --launch ray --time 00:30:00 --image 'x{{y}}.sif' --name fit " +
-      "--module gcc --module cuda --exclusive --container-remap-root --mount '/a b:/c' --in a --in b"
+      "--module gcc --module cuda --with 'polars,numpy>=1,<2' --exclusive --container-remap-root " +
+      "--requirements /n/r.txt --after k3j5x2m7:any --mount '/a b:/c' --in a --in b"
   );
 });
