@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from jupyter_slurm.errors import CellFailed, JobLostError, JupyterSlurmError
+    from jupyter_slurm.errors import CellFailed, JobLostError, JupyterSlurmError, SweepError
     from jupyter_slurm.executor import Executor, Future, future
     from jupyter_slurm.job import Connection, JobHandle, connect
     from jupyter_slurm.server.extension import SlurmApp
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         ProgramSpec,
         ScriptSpec,
         SessionSpec,
+        SweepSpec,
         new_id,
     )
 
@@ -55,6 +56,8 @@ __all__ = [
     "ProgramSpec",
     "ScriptSpec",
     "SessionSpec",
+    "SweepError",
+    "SweepSpec",
     "connect",
     "future",
     "load_ipython_extension",
@@ -65,7 +68,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     match name:
-        case "CellFailed" | "JobLostError" | "JupyterSlurmError":
+        case "CellFailed" | "JobLostError" | "JupyterSlurmError" | "SweepError":
             module = "errors"
         case "After" | "Environment" | "Job" | "JobKind" | "JobSpec" | "JobState" | "new_id":
             module = "wire"

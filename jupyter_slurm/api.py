@@ -44,6 +44,7 @@ from jupyter_slurm.wire import (
     Result,
     Row,
     Spending,
+    SweepTasks,
     Transfer,
     Tunnel,
     UsageChanges,
@@ -251,6 +252,14 @@ class Api(Protocol):
 
     def result(self, job_id: str) -> Result:
         """Return the result of a job that has ended. JobLostError, SignatureError."""
+
+    def sweep(self, job_id: str) -> SweepTasks:
+        """Return the states, reasons and usage of a sweep's tasks. RequestError: not a sweep."""
+
+    def retry(self, job_id: str, options: dict[str, str] | None = None) -> Job:
+        """Submit the failed tasks of a sweep again, with other `options` of sbatch; `2x` for `mem`
+        or `time` doubles the limit. Their results join the others. RequestError: no
+        task has failed, or an option is invalid."""
 
     def delivered(self, job_id: str) -> Job:
         """Note that a client has the result: running the cell again submits a new job."""

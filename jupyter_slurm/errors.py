@@ -25,6 +25,7 @@ JupyterSlurmError
 ├── LocalClusterError      the private Slurm of `jupyter slurm up`
 ├── AgentError             cannot reach or start the agent, or it has another version
 └── CellFailed             the job failed (with the remote traceback, or Slurm's reason)
+    └── SweepError         tasks of a sweep failed; the others have results
 
 Every class has a stable `code` (for programs), an HTTP `status` (for the agent and the server), and
 `transient`: the same call may succeed later. An instance has a sentence (`message`), a hint
@@ -239,6 +240,14 @@ class CellFailed(JupyterSlurmError):
             return traceback
         shown = super()._render_traceback_() if self.left_to_say is None else [self.left_to_say]
         return [*traceback, *([""] if traceback else []), *shown]
+
+
+class SweepError(CellFailed):
+    """Tasks of a sweep failed. `traceback` groups equal errors."""
+
+    code = "sweep-failed"
+    table: object = None
+    """The table with a row for each task, including those that succeeded."""
 
 
 def from_problem(problem: Problem) -> JupyterSlurmError:

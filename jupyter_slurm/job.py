@@ -9,17 +9,18 @@ import contextvars
 import re
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands.notebooks import marker_of
-from jupyter_slurm.errors import JupyterSlurmError, from_problem
+from jupyter_slurm.errors import CellFailed, JupyterSlurmError, from_problem
+from jupyter_slurm.slurm.units import format_array
 from jupyter_slurm.views.card import plain
 from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import (
@@ -33,6 +34,8 @@ from jupyter_slurm.wire import (
     Output,
     Result,
     Stream,
+    SweepJob,
+    SweepSpec,
     Transfer,
     TransferState,
 )
@@ -40,6 +43,7 @@ from jupyter_slurm.wire import (
 if TYPE_CHECKING:
     from jupyter_slurm.client.login import Prompter
 
+InputSpecT = TypeVar("InputSpecT", bound=CellSpec | SweepSpec)
 _WAIT_S = 20.0
 _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
@@ -121,8 +125,8 @@ class JobHandle:
         self.wait(timeout)
         result = self._api.result(self.id)
         not_come = dict(result.failed)
-        variables = read_result_variables(result, not_come)
-        failed: JupyterSlurmError | None = failure(result) or left_out(result.job, not_come)
+        variables, error = read_outcome(self._api, result, not_come)
+        failed: JupyterSlurmError | None = error or left_out(result.job, not_come)
         if result.job.fetch:
             try:
                 wait_for_transfer(self._api, self._api.fetch(self.id))
@@ -287,32 +291,77 @@ def check_shown_transfer(transfer: Transfer) -> Transfer:
     return check_transfer(transfer)
 
 
-def with_inputs(spec: CellSpec, namespace: Mapping[str, object]) -> CellSpec:
+def with_inputs(spec: InputSpecT, namespace: Mapping[str, object]) -> InputSpecT:
     """Write the variables that go in to where the agent takes them from, and return the spec with
     their file. VariableError."""
+    path, digest, python = _spooled(spec, f"{spec.id}.vars", spec.names_in, namespace)
+    return msgspec.structs.replace(
+        spec, inputs=path, inputs_digest=digest, inputs_python=python or spec.inputs_python
+    )
+
+
+def with_params(spec: SweepSpec, parameters: Sequence[Mapping[str, object]]) -> SweepSpec:
+    """Write the parameters of all tasks to where the agent takes them from, and return the spec
+    with their file. VariableError."""
+    by_task = {str(task): dict(one) for task, one in enumerate(parameters)}
+    path, digest, python = _spooled(spec, f"{spec.id}.params.vars", tuple(by_task), by_task)
+    return msgspec.structs.replace(
+        spec,
+        tasks=format_array(range(len(by_task))),
+        names_params=tuple(by_task["0"]),
+        params=path,
+        params_digest=digest,
+        inputs_python=python,
+    )
+
+
+def _spooled(
+    spec: CellSpec | SweepSpec, name: str, names: Sequence[str], namespace: Mapping[str, object]
+) -> tuple[str, str | None, tuple[int, int] | None]:
+    """Write variables to the agent's spool folder. Return the path, the digest, and the version of
+    this Python if the file needs it. VariableError."""
     from jupyter_slurm import places  # noqa: PLC0415
     from jupyter_slurm.jobs.outcome.variables import write_variables  # noqa: PLC0415
     from jupyter_slurm.jobs.submission.inputs import digest_inputs, holds_code  # noqa: PLC0415
 
-    path = places.spool_dir() / f"{spec.id}.vars"
+    path = places.spool_dir() / name
     digest = None
     try:
-        write_variables(path, spec.names_in, namespace)
+        write_variables(path, names, namespace)
         if spec.fingerprint is not None:  # the digest finds the cell's job again
-            digest = digest_inputs(path, spec.names_in, namespace)
+            digest = digest_inputs(path, names, namespace)
         python = sys.version_info[:2] if holds_code(path) else None
     except BaseException:
         path.unlink(missing_ok=True)
+        drop_inputs(spec)
         raise
-    return msgspec.structs.replace(
-        spec, inputs=str(path), inputs_digest=digest, inputs_python=python
-    )
+    return str(path), digest, python
 
 
 def drop_inputs(spec: JobSpec) -> None:
-    """Delete the file of the variables that go in: they are not sent."""
-    if isinstance(spec, CellSpec) and spec.inputs:
-        Path(spec.inputs).unlink(missing_ok=True)
+    """Delete the files of the variables that go in: they are not sent."""
+    inputs = spec.inputs if isinstance(spec, CellSpec | SweepSpec) else None
+    params = spec.params if isinstance(spec, SweepSpec) else None
+    for path in filter(None, (inputs, params)):
+        Path(path).unlink(missing_ok=True)
+
+
+def read_outcome(
+    api: Api, result: Result, failed: dict[str, str], known: Container[str] = ()
+) -> tuple[dict[str, object], CellFailed | None]:
+    """Return the variables (for a sweep, its table) and the error of a failed job. Add the errors
+    of variables to `failed`. `known`: see `failure`."""
+    job = result.job
+    if not isinstance(job, SweepJob) or result.variables is None:
+        return read_result_variables(result, failed), failure(result, known)
+    from jupyter_slurm import sweep  # noqa: PLC0415 - only sweeps need it
+
+    tasks = api.sweep(job.id)
+    rows = sweep.table(result, tasks, failed)
+    table, error = sweep.as_frame(rows, job.id), sweep.error(tasks, rows)
+    if error is not None:
+        error.table = table
+    return {job.into: table}, error
 
 
 def read_result_variables(

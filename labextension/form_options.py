@@ -46,8 +46,9 @@ def _form_option(name: str) -> dict[str, object]:
 
 def _has(command: Command, name: str) -> bool:
     if name in OPTIONS and name not in CELL.options:
-        # What a batch script alone can have, a job without a text of its own cannot.
-        return OPTIONS[name].not_in_cell is None or command not in (LAB_START, KERNEL_ADD)
+        # What needs a text, a job without a text of its own cannot have.
+        needs_text = OPTIONS[name].not_in_cell is not None or name == "array"
+        return not needs_text or command not in (LAB_START, KERNEL_ADD)
     return name in command.options or name in of_cells(command)
 
 

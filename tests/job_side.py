@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import (
     AgentStatus,
     Changes,
@@ -16,6 +17,7 @@ from jupyter_slurm.wire import (
     JobVerb,
     QueueStatus,
     Refusal,
+    SweepTasks,
     UsageChanges,
     UsageSample,
 )
@@ -127,6 +129,12 @@ class JobSide(ABC):
 
     def extend(self, job_id: str, limit: str) -> Job:
         return self.change(job_id, limit_s=7200)
+
+    def sweep(self, job_id: str) -> SweepTasks:
+        raise RequestError(f"Job {job_id} is not a sweep.")
+
+    def retry(self, job_id: str, options: dict[str, str] | None = None) -> Job:
+        raise RequestError(f"Job {job_id} is not a sweep.")
 
     def control_jobs(
         self,

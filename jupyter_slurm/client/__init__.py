@@ -31,9 +31,10 @@ _SLOW_ANSWER_S = 240.0
 """Seconds that an answer may take beyond `wait_s`. Calls that move files, connect or run several
 commands on the cluster get the longer time."""
 _SLOW = frozenset(
-    "submit control_jobs preview details doctor describe cluster_info command requeue forget "
-    "connect answer disconnect forward close_tunnel push pull fetch images make_image remove_image "
-    "environments remove_environments dashboard_entry shell shell_in_job".split()
+    "submit control_jobs sweep retry result preview details doctor describe cluster_info command "
+    "requeue forget connect answer disconnect forward close_tunnel push pull fetch images "
+    "make_image remove_image environments remove_environments dashboard_entry shell "
+    "shell_in_job".split()
 )
 
 
@@ -173,6 +174,8 @@ class AgentClient:
     usage = _remote_call(Api.usage)
     logs = _remote_call(Api.logs)
     result = _remote_call(Api.result)
+    sweep = _remote_call(Api.sweep)
+    retry = _remote_call(Api.retry)
     delivered = _remote_call(Api.delivered)
     cancel = _remote_call(Api.cancel)
     hold = _remote_call(Api.hold)

@@ -16,12 +16,12 @@ from types import MappingProxyType
 import msgspec
 
 from jupyter_slurm.commands import headless, labs, packages_here, sessions, steering
-from jupyter_slurm.commands.arguments import job_spec
+from jupyter_slurm.commands.arguments import job_spec, of_job
 from jupyter_slurm.commands.command import Command, since_s
 from jupyter_slurm.commands.image_line import ImageRequest, parse_image, removed
 from jupyter_slurm.commands.line import Request, pushed_from, with_local_context
-from jupyter_slurm.commands.parsing import Arguments
-from jupyter_slurm.commands.submitting import IMAGE_PULL
+from jupyter_slurm.commands.parsing import Arguments, as_words
+from jupyter_slurm.commands.submitting import CELL, IMAGE_PULL, RETRY
 from jupyter_slurm.commands.values import (
     Caller,
     Checks,
@@ -164,6 +164,16 @@ def warn_ended_earlier(caller: Caller, job: Job, word: str) -> None:
 
 def steer(verb: JobVerb, caller: Caller, args: Arguments) -> Outcomes:
     return Outcomes(steering.steer_each(caller.api, verb, args.ids))
+
+
+def retry(caller: Caller, args: Arguments) -> Started:
+    """Submit the failed tasks of a sweep again."""
+    ours = [(name, value) for name, value in args.options if name in CELL.options]
+    request = of_job(RETRY, as_words(ours))
+    asked = {name: value or "" for name, value in args.options if name not in CELL.options}
+    job = caller.api.job(args.id)
+    again = caller.call(lambda: caller.api.retry(job.id, asked), job.cluster)
+    return Started(again, request)
 
 
 def forget(caller: Caller, args: Arguments) -> Outcomes | int:
@@ -471,6 +481,7 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
         "hold": partial(steer, "hold"),
         "release": partial(steer, "release"),
         "requeue": partial(steer, "requeue"),
+        "retry": retry,
         "forget": forget,
         "session start": start_session,
         "session stop": stop_sessions,

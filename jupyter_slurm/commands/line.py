@@ -27,16 +27,19 @@ from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.formatting import brief
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.directives import read_directives
+from jupyter_slurm.slurm.units import format_array, indices
 from jupyter_slurm.wire import (
     After,
     CellSpec,
     Engine,
     Environment,
+    JobSpec,
     LabSpec,
     OutFormat,
     ProgramSpec,
     ScriptSpec,
     SpecT,
+    SweepSpec,
 )
 
 
@@ -79,6 +82,11 @@ class Request:
     push: str | None = None
     push_exclude: tuple[str, ...] = ()
     fetch: tuple[str, ...] = ()
+    sweep: tuple[str, ...] = ()
+    """`NAME=VALUES` and `NAME`, as typed."""
+    max_running: int | None = None
+    max_fails: int | None = None
+    into: str | None = None
     launch: Engine | None = None
     names_gather: tuple[str, ...] = ()
     max_restarts: int = 0
@@ -151,6 +159,10 @@ def parse(words: Sequence[str]) -> Request:
         names_in=_variables("in", ours.get("in", [])),
         names_out=_variables("out", ours.get("out", [])),
         out_format=_one_of("out-format", last.get("out-format")),
+        sweep=tuple(ours.get("sweep", [])),
+        max_running=_positive("max-running", last.get("max-running")),
+        max_fails=_positive("max-fails", last.get("max-fails")),
+        into=_into(last.get("into")),
         launch=_one_of("launch", last.get("launch")),
         names_gather=_variables("gather", ours.get("gather", [])),
         mpi=last.get("mpi"),
@@ -193,6 +205,19 @@ def parse_with_arguments(words: Sequence[str]) -> Request:
     """Parse a line's words; the arguments of a script after `--` are unchanged. RequestError."""
     options, arguments = before_dashes(words)
     return replace(parse(options), arguments=tuple(arguments))
+
+
+def of_cell(code: str, request: Request) -> type[JobSpec]:
+    """Return the type of a notebook's cell. A Python cell with --sweep or --array is a sweep."""
+    made = by_text(code, request.options)
+    is_sweep = bool(request.sweep) or "array" in request.options
+    if made is CellSpec and is_sweep:
+        return SweepSpec
+    if request.sweep:
+        raise _wrong(
+            "sweep", "--sweep needs a Python cell; this text starts with `#!`.", "Use --array."
+        )
+    return made
 
 
 def by_text(code: str, options: Collection[str] = ()) -> type[CellSpec | ProgramSpec | ScriptSpec]:
@@ -238,6 +263,10 @@ def spec(
         told = "Only a script that starts with `#!` accepts arguments after `--`."
         raise RequestError(told, hint="Pass variables to Python with `--in NAMES`.")
     name, options = _named(request, code, made)
+    if made is SweepSpec:
+        own |= _of_sweep(request, options)
+    elif given := _given_of_sweep(request):
+        raise _wrong(given, f"--{given} needs --sweep or --array.")
     if request.session is not None:
         _check_in_session(request, made, options)
     said: dict[str, Any] = {
@@ -296,6 +325,40 @@ def _named(request: Request, code: str, made: type[object]) -> tuple[str | None,
         return request.name or _as_name(said or ""), options
     return request.name or _job_name(options.get("job-name"), "job-name"), {
         name: value for name, value in options.items() if name != "job-name"
+    }
+
+
+def _given_of_sweep(request: Request) -> str | None:
+    """Return a given option that only sweeps have."""
+    given = {
+        "max-running": request.max_running,
+        "max-fails": request.max_fails,
+        "into": request.into,
+    }
+    return next((name for name, value in given.items() if value is not None), None)
+
+
+def _of_sweep(request: Request, options: dict[str, str]) -> dict[str, Any]:
+    """Return the fields that only sweeps have, and remove `array` from the options. The notebook
+    adds the tasks of `--sweep`."""
+    rejected = {
+        "session": request.session is not None,
+        "launch": request.launch,
+        "tensorboard": request.tensorboard,
+    }
+    for name in (name for name, given in rejected.items() if given):
+        raise _wrong(name, f"A sweep cannot have --{name}.")
+    array = options.pop("array", "")
+    tasks, _, at_once = array.partition("%")
+    if request.sweep and array:
+        raise _wrong("array", "--sweep and --array exclude each other.", "Leave out --array.")
+    running = request.max_running or (int(at_once) if at_once else None)
+    into = request.into or "results"
+    return {
+        "tasks": format_array(indices(tasks)) if tasks else "0",
+        "names_params": tuple(text.partition("=")[0].strip() for text in request.sweep),
+        "max_running": running,
+        "into": into,
     }
 
 
@@ -455,6 +518,18 @@ def _one_of(name: str, value: str | None) -> Any:
     if value not in (None, *choices):
         known = ", ".join(f"`{one}`" for one in choices)
         raise _wrong(name, f"--{name} must be one of {known}, not `{value}`.")
+    return value
+
+
+def _positive(name: str, value: str | None) -> int | None:
+    if value is not None and not (value.isdecimal() and int(value)):
+        raise _wrong(name, f"--{name} must be a number from 1, not `{value}`.")
+    return None if value is None else int(value)
+
+
+def _into(value: str | None) -> str | None:
+    if value is not None and not value.isidentifier():
+        raise _wrong("into", f"--into: `{value}` is not a variable name.")
     return value
 
 

@@ -38,6 +38,14 @@ _OF_CELLS = MappingProxyType(
         "in": OurOption("NAMES", "variables of this notebook to send to the cell"),
         "out": OurOption("NAMES", "variables to return to this notebook"),
         "out-format": OurOption("auto|data", "return variables pickled, or as JSON and arrays"),
+        "sweep": OurOption(
+            "NAME[=VALUES]",
+            "run for each value: a list (1e-3,1e-4), an expression (range(9)), or a variable with "
+            "a DataFrame or a list of dicts; may be repeated, for all combinations",
+        ),
+        "max-running": OurOption("N", "the most tasks of a sweep that run at a time"),
+        "max-fails": OurOption("N", "cancel the rest of a sweep after N failed tasks"),
+        "into": OurOption("NAME", "the variable for the table of a sweep (results)"),
         "launch": OurOption("torchrun|mpi|ray|dask", "use all nodes, with ranks or workers"),
         "gather": OurOption("NAMES", "variables to return as lists over the ranks"),
         "mpi": OurOption("TYPE", "how MPI ranks find each other: pmix, pmi2 (srun --mpi)"),
@@ -71,6 +79,8 @@ CELL = Command("%%slurm", "run this cell as a job", only="notebook", of_job=True
 _OF_IMAGES = ("cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise")
 _NOT_ENTERED = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
 _NOT_ENTERED += "gather max-restarts mpi tensorboard".split()
+_OF_SWEEPS = ("sweep", "max-running", "max-fails", "into")
+_NOT_ENTERED += _OF_SWEEPS
 _NOT_KEPT = (*_NOT_ENTERED, "launch")
 _PACKAGES = ("with", "requirements", "with-mine")
 
@@ -90,7 +100,7 @@ SUBMIT = Command(
     ),
     of_job=True,
     rest="ARGUMENTS",
-    refused=("in", "out", "out-format", "attach", "fresh", "no-raise"),
+    refused=("in", "out", "out-format", "attach", "fresh", "no-raise", *_OF_SWEEPS),
     refusal="--{} is for notebook cells.",
     more="Shows the job's output and returns its exit code. Ctrl-C leaves the job running; "
     "`jupyter slurm attach ID` follows it again.",
@@ -105,6 +115,7 @@ RUN = Command(
         *"image in out out-format attach fresh session".split(),
         *"launch gather max-restarts mpi tensorboard".split(),
         *_PACKAGES,
+        *_OF_SWEEPS,
     ),
     refusal="--{} does not apply to an image's own program.",
     instead=MappingProxyType({"image": "Use `%slurm run IMAGE`."}),
@@ -120,6 +131,7 @@ CALL = Command(
     refused=(
         *"in out out-format gather fetch session attach fresh dry-run".split(),
         *"detach wait on-interrupt no-raise".split(),
+        *_OF_SWEEPS,
     ),
     refusal="--{} does not apply to an Executor.",
 )
@@ -198,6 +210,17 @@ SHELL = Command(
     more="Runs `srun --pty` on your terminal, with sbatch's and image options. COMMAND runs "
     "instead of a shell; the exit code is the shell's. A new allocation ends with the shell; a "
     "running job continues. A lost connection ends the shell: use `tmux` in a job to keep it.",
+)
+
+RETRY = Command(
+    "retry",
+    "submit the failed tasks of a sweep again",
+    arguments=(Argument("id", "ID", "a job ID, ours or Slurm's", of="job"),),
+    of_job=True,
+    refused=tuple(one for one in _OF_CELLS if one not in ("detach", "wait", "on-interrupt")),
+    refusal="A retry cannot change --{}.",
+    more="sbatch options replace the sweep's; `--mem 2x` and `--time 2x` multiply the tasks' "
+    "limits. Their results join the sweep's table.",
 )
 
 _REBUILD = OurOption("", "build or pull again even if nothing has changed")

@@ -133,9 +133,10 @@ exec srun "$@"
 _START = (
     r"""
 dir=$1 name=$2 terminal=$3; shift 3
-finish() { rm -f "$dir/program.pid" "$said"; }
+node=${JSLURM_NODE:-}
+finish() { rm -f "$dir/program$node.pid" "$said"; }
 # They come to the step by itself; from here on this shell only waits for it to end.
-[ -n "$terminal" ] || { trap : TERM INT HUP USR1 USR2; rm -f "$dir/program.pid"; }
+[ -n "$terminal" ] || { trap : TERM INT HUP USR1 USR2; rm -f "$dir/program$node.pid"; }
 """
     + _NAMED
     + STEP
@@ -150,7 +151,7 @@ if [ -n "$terminal" ]; then
   exec srun --nodes=1 --ntasks=1 --export=ALL $terminal "$@"
 fi
 # An exit code that is not 0 is no error of srun's, and that a step has ended is told otherwise.
-said=$dir/srun.${SLURM_RESTART_COUNT:-0}
+said=$dir/srun.${SLURM_RESTART_COUNT:-0}$node
 rm -f "$said"
 mkfifo "$said" || exit 74
 trap finish EXIT

@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Literal
 
+import msgspec
+
 from jupyter_slurm.errors import (
     CommandError,
     ControllerError,
@@ -22,15 +24,18 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
+from jupyter_slurm.jobs.outcome.array_tasks import failed_tasks, live_arrays, with_states
 from jupyter_slurm.jobs.outcome.result_service import ResultService
 from jupyter_slurm.jobs.outcome.verdict import CANCEL_NOTED
 from jupyter_slurm.jobs.records.registry import JobRegistry
+from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission import login_node
 from jupyter_slurm.jobs.submission.submit import withdraw
+from jupyter_slurm.jobs.submission.sweep_arrays import plan, retry_options
 from jupyter_slurm.jobs.watching.queue_rows import is_same
 from jupyter_slurm.slurm import scancel, scontrol, squeue, states
 from jupyter_slurm.slurm.rejections import explain_requeue, message, refused
-from jupyter_slurm.wire import CommandOutput, Job, JobState, JobVerb, Refusal
+from jupyter_slurm.wire import CommandOutput, Job, JobState, JobVerb, Refusal, SweepJob
 
 _AT_ONCE = 500
 """Jobs that one command names: a command line has a maximum length."""
@@ -70,10 +75,11 @@ class JobControl:
         if job.on_login:
             login_node.look(self._registry, self._clusters.named(job.cluster))
             return self._registry.job(job_id)
-        if job.slurm_id is None:
+        ids = _listed_ids(self._registry.record(job_id), "cancel")
+        if not ids:
             return self._registry.job(job_id)
         try:
-            self._ask_slurm(job, scancel.cancel_argv([job.slurm_id]))
+            self._ask_slurm(job, scancel.cancel_argv(ids))
         except NotFoundError:  # the watcher judges its end
             self._clusters.watch(self._clusters.named(job.cluster)).ask_now()
         except CommandError as exc:
@@ -81,6 +87,37 @@ class JobControl:
                 self._registry.change(job_id, cancel_requested_s=before.cancel_requested_s)
                 raise
         return self._registry.job(job_id)
+
+    def retry(self, job_id: str, options: Mapping[str, str]) -> Job:
+        """Plan arrays for the failed tasks of a sweep; the caller submits them."""
+        job = self._registry.job(job_id)
+        if not isinstance(job, SweepJob):
+            raise RequestError(f"Job {job.id} is not a sweep and has no tasks to retry.")
+        cluster = self._clusters.named(job.cluster)
+        record = self._registry.record(job.id)
+        tasks = failed_tasks(job.tasks)
+        if not tasks:
+            raise RequestError(f"No task of sweep {job.id} has failed.")
+        wanted = retry_options(record, options)
+        size = cluster.max_array_size() if job.names_params else None
+        ends = self._clusters.watch(cluster).sweeps.table(job.id).ends()
+        base = max((ends[task].attempt for task in tasks if task in ends), default=0) + 1
+        arrays = [msgspec.structs.replace(a, base=base, options=wanted) for a in plan(tasks, size)]
+        with self._registry.lock():
+            self._registry.note(job.id, arrays=(*record.arrays, *arrays))
+            self._registry.change(
+                job.id,
+                state=JobState.PENDING,
+                tasks=with_states(job.tasks, dict.fromkeys(tasks, "PENDING")),
+                ended_s=None,
+                why=None,
+                advice=None,
+                erased_s=None,
+                delivered=False,
+                cancel_requested_s=None,
+                stopped_s=None,
+            )
+        return self._registry.job(job.id)
 
     def _job_to_cancel(self, job_id: str) -> Job:
         """Return the job. NotFoundError: unknown, but its submission may still arrive and is then
@@ -130,8 +167,8 @@ class JobControl:
             if job.cluster != known.name:
                 why = f"Job {job.id} is on {job.cluster}, not on {known.name}."
                 refusals.append(Refusal(job=job.id, why=why))
-            elif job.slurm_id is not None and not job.state.final and job.session is None:
-                wanted[job.slurm_id] = job
+            elif ids := _listed_ids(self._registry.record(job.id), verb):
+                wanted |= dict.fromkeys(ids, job)
             elif verb == "cancel":
                 unlisted.append(job)
             else:
@@ -225,16 +262,18 @@ class JobControl:
 
     def extend(self, job_id: str, limit: str) -> Job:
         job = self._registry.job(job_id)
-        if job.state.final or job.slurm_id is None:
+        ids = _listed_ids(self._registry.record(job.id), "hold")
+        if not ids:
             raise RequestError(f"Job {job.id} is {job.state}: it has no time limit to change.")
         try:
-            argv = scontrol.time_limit_argv(job.slurm_id, limit.strip())
+            commands = [scontrol.time_limit_argv(one, limit.strip()) for one in ids]
         except ValueError as exc:
             raise RequestError(
                 f"{exc}.", hint="Use `+1h` for an hour more, or `4h` for four hours in all."
             ) from exc
         try:
-            self._ask_slurm(job, argv)
+            for argv in commands:
+                self._ask_slurm(job, argv)
         except CommandError as exc:
             if not scontrol.is_denied(exc.detail or ""):
                 raise
@@ -245,7 +284,7 @@ class JobControl:
                 detail=exc.detail,
             ) from exc
         # Not from a listing, which may be older.
-        answer = self._clusters.named(job.cluster).ask(scontrol.job_argv(job.slurm_id))
+        answer = self._clusters.named(job.cluster).ask(scontrol.job_argv(ids[0]))
         limits_s = [row.limit_s for row in scontrol.parse_jobs(answer)]
         known_s = None if not limits_s or limits_s[0] is None else int(limits_s[0])
         return self._registry.change(job_id, limit_s=known_s)
@@ -281,15 +320,17 @@ class JobControl:
 
     def _update(self, job_id: str, verb: Literal["hold", "release", "requeue"]) -> Job:
         job = self._registry.job(job_id)
-        if job.state.final or job.slurm_id is None:
+        ids = _listed_ids(self._registry.record(job.id), verb)
+        if not ids:
             raise RequestError(nothing_to(verb, job))
-        self._ask_slurm(job, scontrol.update_argv(verb, [job.slurm_id]))
+        self._ask_slurm(job, scontrol.update_argv(verb, ids))
         return self.why(job_id)
 
     def _ask_slurm(self, job: Job, argv: list[str]) -> None:
         """Run `argv`. CommandError; NotFoundError: Slurm forgot the job or reused its ID."""
         cluster = self._clusters.named(job.cluster)
-        if not ask_jobs(cluster, self._registry.record(job.id)):
+        # The queue has just listed the arrays of a sweep.
+        if not isinstance(job, SweepJob) and not ask_jobs(cluster, self._registry.record(job.id)):
             raise gone(job)
         cluster.ask(argv)
         self._clusters.watch(cluster).ask_now()
@@ -320,6 +361,17 @@ class JobControl:
         return any(one.mirror == mirror and one.job.id != job_id for one in records)
 
 
+def _listed_ids(record: Record, verb: JobVerb) -> list[str]:
+    """Return Slurm's IDs of a job in the queue. For a sweep, return its arrays with live tasks; to
+    requeue, none, because all their tasks would run again."""
+    job = record.job
+    if job.state.final or job.session is not None:
+        return []
+    if isinstance(job, SweepJob):
+        return [] if verb == "requeue" else live_arrays(record)
+    return list(job.slurm_ids)
+
+
 def _refusal(job: Job, why: str) -> Refusal:
     return Refusal(job=job.slurm_id or job.id, why=why)
 
@@ -334,5 +386,9 @@ def gone(job: Job) -> NotFoundError:
 
 def nothing_to(verb: JobVerb, job: Job) -> str:
     """Return the message for a job that cannot be held, released or requeued."""
+    if isinstance(job, SweepJob) and verb == "requeue" and not job.state.final:
+        return (
+            f"Sweep {job.id} cannot be requeued as a whole. Requeue its tasks by their Slurm IDs."
+        )
     done = {"hold": "held", "release": "released", "requeue": "requeued"}[verb]
     return f"Job {job.id} is {job.state} and cannot be {done}."

@@ -41,8 +41,17 @@ A session also has these, with a folder `cells/ID` for each of its cells, where 
     cells/ID/claim.0/ started.0.json output.0.jsonl vars.0 result.0.json exit.0.json
                                                                   by node/session.py
 
-With many ranks it also has `poke.R`, `cells/orders.N` by the first one, `cells/ID/launch.0.jsonl`,
-and for each cell `output.0.R.jsonl vars.0.R result.0.R.json`, as a cell in a job of its own.
+A sweep has files that its tasks share, and a folder for each task I:
+
+    inputs.vars params.vars         by us; params.vars has a dict for each task
+    news                            by job.sh: a line for each start and end of a task. Only a hint
+    arrays/TOKEN/submit.lock submitted submit.err    of each array but the first
+    tasks/I/claim.N/ started.N.json log.N exit.N.json usage.N.jsonl
+    tasks/I/output.N.jsonl vars.N result.N.json      as in a job's folder
+
+With many ranks a session also has `poke.R`, `cells/orders.N` by the first one,
+`cells/ID/launch.0.jsonl`, and for each cell `output.0.R.jsonl vars.0.R result.0.R.json`, as a cell
+in a job of its own.
 """
 
 from __future__ import annotations
@@ -130,6 +139,19 @@ class JobDir:
         """Return the folder of one of a session's cells."""
         return JobDir(self.path / "cells" / cell_id)
 
+    def array(self, token: str) -> JobDir:
+        """Return the folder of one of a sweep's arrays, except the first."""
+        return JobDir(self.path / "arrays" / token)
+
+    def task(self, index: int) -> JobDir:
+        """Return the folder of one of a sweep's tasks."""
+        return JobDir(self.path / "tasks" / str(index))
+
+    @property
+    def news(self) -> PurePosixPath:
+        """The file that grows when a task of a sweep starts or ends."""
+        return self.path / "news"
+
     def exit(self, attempt: int) -> PurePosixPath:
         return self.path / f"exit.{attempt}.json"
 
@@ -155,4 +177,5 @@ CERTIFICATE = "tls.pem"
 CERTIFICATE_KEY = "tls.key"
 ENVIRONMENT = "env.sh"
 INPUTS = "inputs.vars"
+PARAMS = "params.vars"
 CLOUDPICKLE = "cloudpickle.zip"

@@ -6,8 +6,8 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -51,6 +51,7 @@ from jupyter_slurm.jobs.submission.resolve import (
 from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, image_of, resolved
 from jupyter_slurm.jobs.submission.session_cells import CellSubmitter
 from jupyter_slurm.jobs.submission.submit import Submitter
+from jupyter_slurm.jobs.submission.sweep_arrays import SweepSubmitter, sha256_of
 from jupyter_slurm.jobs.watching.usage import Measured
 from jupyter_slurm.wire import (
     AgentStatus,
@@ -88,6 +89,8 @@ from jupyter_slurm.wire import (
     Result,
     Row,
     Spending,
+    SweepSpec,
+    SweepTasks,
     Transfer,
     Tunnel,
     UsageChanges,
@@ -137,6 +140,7 @@ class Service:
         self._labs.remove_pages()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
+        self._submitting: dict[str, threading.Lock] = {}
         unfinished: dict[str, list[str]] = {}
         for record in self._registry.live():
             self._reopen_lab(record)
@@ -373,6 +377,7 @@ class Service:
             spec=job.spec,
             asked=without_content(msgspec.structs.replace(spec, after=after)),
             given=given,
+            params_sha256=sha256_of(spec.params) if isinstance(spec, SweepSpec) else None,
         )
         return (record, made) if self._registry.add(record) else None
 
@@ -384,7 +389,7 @@ class Service:
     def _check_python(self, job: Resolved) -> None:
         """Raise VariableError if an earlier job shows that the image's Python cannot read the
         inputs."""
-        python = job.spec.inputs_python if isinstance(job.spec, CellSpec) else None
+        python = job.spec.inputs_python if isinstance(job.spec, CellSpec | SweepSpec) else None
         if python is None or job.spec.modules:
             return
         kind = (job.profile.name, job.runtime.name, job.image)
@@ -397,14 +402,20 @@ class Service:
     def _pursue(self, job_id: str, cluster: str, made: Submission | None = None) -> None:
         job = self._registry.job(job_id)
         kind = LoginNodeRunner if job.on_login else CellSubmitter if job.session else Submitter
+        if kind_of(job).has_tasks:
+            kind = SweepSubmitter
         find = partial(self._clusters.named, cluster)
         submitter = kind(
             self._registry, find, self._transfers, self._environments, job_id, self._stop, made
         )
 
+        if isinstance(submitter, SweepSubmitter):
+            submitter.on_sent = partial(self._watch, cluster, [job_id])
+
         def work() -> None:
             try:
-                submitter.run()
+                with self._one_submitter(job_id):
+                    submitter.run()
             except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
                 with suppress(NotFoundError):  # the job was forgotten meanwhile
                     self._registry.job(job_id)
@@ -413,6 +424,15 @@ class Service:
             self._watch(cluster, [job_id])
 
         self._start(work, f"submission of {job_id}")
+
+    @contextmanager
+    def _one_submitter(self, job_id: str) -> Iterator[None]:
+        """Wait until no other thread submits this job: a retry may start while a sweep waits for
+        room."""
+        with self._lock:
+            lock = self._submitting.setdefault(job_id, threading.Lock())
+        with lock:
+            yield
 
     def _start(self, work: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=work, name=name, daemon=True)
@@ -437,11 +457,15 @@ class Service:
         for job in self._unfinished(job_ids):
             try:
                 # A requested cancellation may not have been sent yet.
-                if job.submitted_s is None or job.cancel_requested_s is not None:
+                is_sent = job.submitted_s is not None and not self._has_unsent_arrays(job.id)
+                if not is_sent or job.cancel_requested_s is not None:
                     self._pursue(job.id, cluster)
             except Exception as exc:  # noqa: BLE001 (the other jobs are resumed)
                 self._note_problem(job, exc)
         self._watch(cluster, job_ids)
+
+    def _has_unsent_arrays(self, job_id: str) -> bool:
+        return any(one.slurm_id is None for one in self._registry.record(job_id).arrays)
 
     def _watch(self, name: str, job_ids: list[str]) -> None:
         """Start watching these jobs; retry until the cluster's profile is usable."""
@@ -543,6 +567,14 @@ class Service:
 
     def result(self, job_id: str) -> Result:
         return self._results.result(job_id)
+
+    def sweep(self, job_id: str) -> SweepTasks:
+        return self._results.sweep(job_id)
+
+    def retry(self, job_id: str, options: dict[str, str] | None = None) -> Job:
+        job = self._control.retry(job_id, options or {})
+        self._pursue(job.id, job.cluster)
+        return job
 
     def delivered(self, job_id: str) -> Job:
         job = self._registry.change(job_id, delivered=True)

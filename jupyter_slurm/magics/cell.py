@@ -17,6 +17,7 @@ import msgspec
 from jupyter_slurm.api import Api
 from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.commands import line as cell_line
+from jupyter_slurm.commands import sweep_values
 from jupyter_slurm.commands.functions import warn_ended_earlier, with_session
 from jupyter_slurm.commands.line import Request, Reuse, with_local_context
 from jupyter_slurm.errors import (
@@ -26,10 +27,11 @@ from jupyter_slurm.errors import (
     LoginError,
     LoginNeededError,
     NotFoundError,
+    SweepError,
     VariableError,
 )
 from jupyter_slurm.formatting import counted
-from jupyter_slurm.job import JobHandle, drop_inputs, read_result_variables, with_inputs
+from jupyter_slurm.job import JobHandle, drop_inputs, read_outcome, with_inputs, with_params
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.magics.follow import CallThread, Detached, Following, ways
 from jupyter_slurm.magics.frontend import page, prompter, say, show, warn
@@ -38,7 +40,7 @@ from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.views import other_ranks
-from jupyter_slurm.views.failure import below_card, failure, left_out
+from jupyter_slurm.views.failure import below_card, left_out
 from jupyter_slurm.wire import (
     CellJob,
     CellSpec,
@@ -50,6 +52,8 @@ from jupyter_slurm.wire import (
     Preview,
     Result,
     ScriptSpec,
+    SweepJob,
+    SweepSpec,
     new_id,
 )
 
@@ -67,6 +71,9 @@ _OTHER: Mapping[InputPart, str] = MappingProxyType(
         "kernel": "another kernel",
     }
 )
+_OTHER_OF_SWEEPS: Mapping[InputPart, str] = MappingProxyType(
+    {"in": "other parameters", "in?": "perhaps other parameters"}
+)
 
 
 def run(
@@ -81,7 +88,7 @@ def run(
     mark = cell_line.fingerprint(code, "" if notebook else state.unnamed)
     spec = with_local_context(
         cell_line.spec(
-            made or cell_line.by_text(code, request.options),
+            made or cell_line.of_cell(code, request),
             request,
             code,
             job_id=new_id(),
@@ -90,7 +97,7 @@ def run(
         )
     )
     spec = msgspec.structs.replace(spec, kernel=state.process)
-    if isinstance(spec, CellSpec):
+    if isinstance(spec, CellSpec | SweepSpec):
         _check_syntax(state, spec)
     if request.dry_run:
         return _preview(state, request, spec)
@@ -130,8 +137,8 @@ def wait_or_detach(state: MagicsState, request: Request, job: Job) -> JobHandle 
 def _preview(state: MagicsState, request: Request, spec: JobSpec) -> Preview:
     """Return the preview, including the size of input variables. VariableError: one is missing, and
     the cell has no earlier job."""
-    if not _absent(state, spec) or _earlier_without(state, request, spec) is None:
-        spec = _with_inputs(state, spec)
+    if not _absent(state, request, spec) or _earlier_without(state, request, spec) is None:
+        spec = _with_inputs(state, request, spec)
     try:
         return state.api.preview(spec)
     finally:
@@ -178,10 +185,10 @@ def _newest(state: MagicsState) -> Job:
 
 
 def _find_or_submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
-    absent = _absent(state, spec)
+    absent = _absent(state, request, spec)
     if absent and (job := _find_without(state, request, spec, absent)) is not None:
         return job
-    spec = _with_inputs(state, spec)
+    spec = _with_inputs(state, request, spec)
     try:
         job = _find(state, request, spec)
     except BaseException:
@@ -200,7 +207,8 @@ def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
     earlier = _attachable(state, spec)
     if earlier is not None:
         job = earlier.job
-        other = _listed([str(_OTHER[part]) for part in earlier.differs])
+        known = {**_OTHER, **_OTHER_OF_SWEEPS} if isinstance(spec, SweepSpec) else _OTHER
+        other = _listed([str(known[part]) for part in earlier.differs])
         if not earlier.differs or request.reuse is Reuse.ATTACH:
             _say_attached(request, job, other)
             return job
@@ -268,20 +276,25 @@ def _submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
         raise
 
 
-def _absent(state: MagicsState, spec: JobSpec) -> list[str]:
+def _absent(state: MagicsState, request: Request, spec: JobSpec) -> list[str]:
     """Return the input variables that do not exist."""
-    names = spec.names_in if isinstance(spec, CellSpec) else ()
+    names = spec.names_in if isinstance(spec, CellSpec | SweepSpec) else ()
+    names = (*names, *sweep_values.variables(request.sweep))
     return [name for name in names if name not in state.namespace]
 
 
-def _with_inputs(state: MagicsState, spec: JobSpec) -> JobSpec:
-    """Write the input variables to the agent's spool folder. VariableError."""
-    if not isinstance(spec, CellSpec) or not spec.names_in:
+def _with_inputs(state: MagicsState, request: Request, spec: JobSpec) -> JobSpec:
+    """Write the input variables and a sweep's parameters to the agent's spool folder.
+    VariableError."""
+    if not isinstance(spec, CellSpec | SweepSpec):
         return spec
-    from jupyter_slurm.jobs.submission.payload import check_names  # noqa: PLC0415
+    if spec.names_in:
+        from jupyter_slurm.jobs.submission.payload import check_names  # noqa: PLC0415
 
-    check_names(spec.names_in, state.namespace)
-    return with_inputs(spec, state.namespace)
+        check_names(spec.names_in, state.namespace)
+    if isinstance(spec, SweepSpec) and request.sweep:
+        spec = with_params(spec, sweep_values.parameters(request.sweep, state.namespace))
+    return with_inputs(spec, state.namespace) if spec.names_in else spec
 
 
 def show_to_end(
@@ -321,12 +334,13 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
     if not _says_all(card.job):
         result = worker(lambda: api.result(job_id), card.appear)
     not_come = dict(result.failed)
-    variables = worker(lambda: read_result_variables(result, not_come))
+    variables, ended_badly = worker(lambda: read_outcome(api, result, not_come, state.namespace))
     state.namespace.update(variables)
     _remark(result)
-    ended_badly = failure(result, state.namespace)
     job = result.job
-    failed = below_card(ended_badly, job) if ended_badly else left_out(job, not_come)
+    failed: JupyterSlurmError | None = ended_badly or left_out(job, not_come)
+    if ended_badly and not isinstance(ended_badly, SweepError):
+        failed = below_card(ended_badly, job)
     if result.job.fetch:
         try:
             follow_transfer(api, worker, worker(lambda: api.fetch(job_id)))
@@ -339,8 +353,9 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
 
 
 def _says_all(job: Job) -> bool:
-    """Return whether the job succeeded without variables, so that its result adds nothing."""
-    brings = job.names_out or job.names_gather
+    """Return whether the job succeeded without variables or a table, so that its result adds
+    nothing."""
+    brings = job.names_out or job.names_gather or isinstance(job, SweepJob)
     return job.state is JobState.COMPLETED and job.warning is None and not brings
 
 

@@ -1,6 +1,6 @@
 """The supervisor of a cell: runs it in a process of its own, and records its output and result.
 
-    python3 -u runner.py JOBDIR ATTEMPT [torchrun|mpi]
+    python3 -u runner.py JOBDIR ATTEMPT [torchrun|mpi|task I]
 
 Runs on the cluster, Python 3.6 and later, standard library only. This process runs no user code, so
 it survives whatever the cell does. It reads the cell's stdout, stderr and events (from
@@ -9,8 +9,9 @@ the cell's process has ended.
 Exit code: 0 the cell succeeded, 1 it failed, 128 + n signal n ended it, 74 disk full; after
 sys.exit, its code.
 
-The last argument makes it one rank of many (launch.py): rank R > 0 writes `output.N.R.jsonl`, and
-each rank `result.N.R.json`.
+`torchrun` or `mpi` makes it one rank of many (launch.py): rank R > 0 writes `output.N.R.jsonl`, and
+each rank `result.N.R.json`. `task I` makes it one task of a sweep, with its own files
+in `tasks/I`.
 """
 
 import codecs
@@ -379,9 +380,15 @@ def hear_signals() -> int:
 
 
 def supervise(
-    job_dir: str, attempt: str, child: "List[int]", output: Output, rank: "Optional[int]" = None
+    job_dir: str,
+    attempt: str,
+    child: "List[int]",
+    output: Output,
+    rank: "Optional[int]" = None,
+    own_dir: str = "",
 ) -> int:
-    """Supervise the cell's process, and return the job's exit code. `child`: pid, pipes."""
+    """Supervise the cell's process, and return the job's exit code. `child`: pid, pipes. `own_dir`:
+    a task's folder."""
     started_s = time.time()
     wakeup = hear_signals()
     signer = Signer(os.path.join(job_dir, "key"))
@@ -404,7 +411,8 @@ def supervise(
     if "JSLURM_ENGINE" in os.environ:
         add_peak(result, job_dir, attempt)
     try:
-        signer.write(os.path.join(job_dir, "result.%s.json" % of_rank(attempt, rank)), result)
+        name = "result.%s.json" % of_rank(attempt, rank)
+        signer.write(os.path.join(own_dir or job_dir, name), result)
     except OSError as error:
         complain("cannot write the result: %s" % error)
         return NO_ROOM_EXIT
@@ -461,12 +469,17 @@ def start(live: "Callable[[List[int]], int]") -> "List[int]":
 
 
 def live_for_a_cell(
-    job_dir: str, attempt: str, pipes: "List[int]", rank: "Optional[int]" = None
+    job_dir: str,
+    attempt: str,
+    pipes: "List[int]",
+    rank: "Optional[int]" = None,
+    task: "Optional[str]" = None,
 ) -> int:
-    """Run the cell in the forked process, and return the exit code."""
+    """Run the cell in the forked process, and return the exit code. `task`: the index of a sweep's
+    task."""
     import runner_cell  # noqa: PLC0415 - only the child needs it
 
-    return runner_cell.run(job_dir, attempt, pipes, rank)
+    return runner_cell.run(job_dir, attempt, pipes, rank, task)
 
 
 def start_dashboards(
@@ -482,17 +495,19 @@ def start_dashboards(
 
 def main(argv: "List[str]") -> int:
     job_dir, attempt = os.path.abspath(argv[1]), argv[2]
-    rank = int(os.environ[RANK_OF[argv[3]]]) if len(argv) > 3 else None
+    task = argv[4] if argv[3:4] == ["task"] else None
+    rank = int(os.environ[RANK_OF[argv[3]]]) if len(argv) > 3 and task is None else None
+    own_dir = job_dir if task is None else os.path.join(job_dir, "tasks", task)
     register_errors()
     try:
-        output = Output(os.path.join(job_dir, "output.%s.jsonl" % of_rank(attempt, rank or None)))
+        output = Output(os.path.join(own_dir, "output.%s.jsonl" % of_rank(attempt, rank or None)))
     except OSError as error:
         complain("cannot write output, so the cell did not run: %s" % error)
         return NO_ROOM_EXIT
     tell = lambda line: output.write_text("stderr", line)  # noqa: E731
     end_dashboards = start_dashboards(job_dir, attempt, argv[3:], tell)
-    child = start(lambda pipes: live_for_a_cell(job_dir, attempt, pipes, rank))
-    exit_code = supervise(job_dir, attempt, child, output, rank)
+    child = start(lambda pipes: live_for_a_cell(job_dir, attempt, pipes, rank, task))
+    exit_code = supervise(job_dir, attempt, child, output, rank, own_dir)
     end_dashboards()
     if argv[3:] == ["torchrun"] and exit_code and exit_code - 128 not in FORWARDED:
         import runner_ranks  # noqa: PLC0415 - few jobs have any

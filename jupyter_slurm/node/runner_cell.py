@@ -94,6 +94,8 @@ class Cell:
         self.namespace["__builtins__"] = builtins
         self.rank: "Optional[int]" = None
         """The rank of this process, if there are many."""
+        self.task: "Optional[str]" = None
+        """The index of the task of a sweep."""
         self.check_world: "Optional[Callable[[], None]]" = None
         """Checks once that the ranks have found each other."""
         self.run_async: "Optional[Callable[[Any], Any]]" = None
@@ -305,15 +307,23 @@ def watch_imports(finder: Finder, cell: Cell) -> None:
 
 
 def load_inputs(job_dir: str, cell: Cell) -> None:
-    """Load the variables of --in."""
-    inputs = os.path.join(job_dir, "inputs.vars")
-    if os.path.exists(inputs):
-        import runner_values  # noqa: PLC0415 - 5 ms
+    """Load the variables of --in, and the parameters of a sweep's task."""
+    cell.namespace.update(_read(os.path.join(job_dir, "inputs.vars"), None))
+    if cell.task is not None:
+        own = _read(os.path.join(job_dir, "params.vars"), [cell.task])
+        cell.namespace.update(own.get(cell.task, {}))
 
-        values, failed = runner_values.read(inputs)
-        if failed:
-            raise VariableError(".\n".join("%s: %s" % item for item in failed.items()))
-        cell.namespace.update(values)
+
+def _read(path: str, names: "Optional[List[str]]") -> "Dict[str, Any]":
+    """Return these variables of the file, if it exists."""
+    if not os.path.exists(path):
+        return {}
+    import runner_values  # noqa: PLC0415 - 5 ms
+
+    values, failed = runner_values.read(path, names)
+    if failed:
+        raise VariableError(".\n".join("%s: %s" % item for item in failed.items()))
+    return values
 
 
 def run_cell(
@@ -424,7 +434,8 @@ def _store(
 ) -> "Dict[str, Any]":
     import runner_values  # noqa: PLC0415 - 5 ms
 
-    names, path = task[which], os.path.join(job_dir, file_name)
+    own_dir = job_dir if cell.task is None else os.path.join(job_dir, "tasks", cell.task)
+    names, path = task[which], os.path.join(own_dir, file_name)
     there = [name for name in names if name in cell.namespace]
     failed = {name: "the cell did not set it" for name in names if name not in there}
     told: "Dict[str, Any]" = {"file": None, "bytes": 0, "hmac": None, "names": []}
@@ -486,13 +497,20 @@ def make_main(cell: Cell) -> None:
     watch_imports(Finder(folder), cell)
 
 
-def run(job_dir: str, attempt: str, pipes: "List[int]", rank: "Optional[int]" = None) -> int:
-    """Run the cell, and return the exit code."""
+def run(
+    job_dir: str,
+    attempt: str,
+    pipes: "List[int]",
+    rank: "Optional[int]" = None,
+    of_sweep: "Optional[str]" = None,
+) -> int:
+    """Run the cell, and return the exit code. `of_sweep`: the index of a sweep's task."""
     interrupts = runner_process.Interrupts()
     publisher = open_process(pipes, interrupts)
     task, source = read_cell(job_dir)
     cell = Cell(source, task["cell_name"], publisher)
     cell.take_rank(job_dir, attempt, rank)
+    cell.task = of_sweep
     make_main(cell)
     interrupts.hold()  # until `run_cell` can report an interrupt
     interrupts.install()

@@ -44,7 +44,7 @@ _READ, _WRITE, EXECUTE = Right("read"), Right("write"), Right("execute")
 RULES: Mapping[str, Rule] = MappingProxyType(
     dict.fromkeys(
         "clusters cluster_info connections tunnels jobs job details history images queue status "
-        "environments priorities spending describe doctor result transfer".split(),
+        "environments priorities spending describe doctor result sweep transfer".split(),
         Rule((_READ,), get=True),
     )
     | dict.fromkeys(
@@ -60,7 +60,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
     | dict.fromkeys(
         "list_folder file_entry read_file write_file make_folder rename_file remove_file "
         "push pull fetch forward submit preview attachable notebook_moved notebook_path "
-        "make_image command".split(),
+        "make_image command retry".split(),
         Rule((EXECUTE,)),
     )
 )

@@ -73,7 +73,6 @@ _TABLE: Final = (
         "a",
         "array",
         "run once for each index: 0-15, 1,3,7, 1-8%4 (four at a time)",
-        not_in_cell="Use `%%sbatch`: a job array needs a script that begins with `#!/bin/bash`.",
     ),
     Option("autocomplete", None, "text", "complete an option", _23_02, reserved=_NO_JOB),
     Option("batch", None, "text", "features of the node that runs the batch script"),

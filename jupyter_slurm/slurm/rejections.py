@@ -214,6 +214,24 @@ def explain_rejection(stderr: str) -> Rejection | None:
     return Rejection("definitive", said, option=next(named, None))
 
 
+_SUBMIT_LIMIT: Final = re.compile(r"\b(?:QOS|Assoc)[A-Za-z]*Submit[A-Za-z]*Limit\b")
+"""The reasons of acct_policy_validate() (src/slurmctld/acct_policy.c), which sbatch prints."""
+
+
+def is_submit_limit(stderr: str) -> bool:
+    """Return whether sbatch refused because too many jobs or tasks are in the queue.
+
+    >>> is_submit_limit("sbatch: error: QOSMaxSubmitJobPerUserLimit\\nsbatch: error: Batch job …")
+    True
+    """
+    return _SUBMIT_LIMIT.search(stderr) is not None
+
+
+def is_dependency_problem(stderr: str) -> bool:
+    """Return whether sbatch refused a job because of its --dependency."""
+    return "Job dependency problem" in stderr
+
+
 RUNS_ONCE: Final = "Slurm cannot run it again: it was submitted without `--requeue`."
 NOT_BATCH: Final = "Slurm requeues only batch jobs; `srun` or `salloc` started this one."
 

@@ -32,6 +32,26 @@ def argv(script: str, options: Mapping[str, str], arguments: Sequence[str] = ())
     return ["sbatch", "--parsable", *sbatch_args(options), "--", script, *arguments]
 
 
+def options_of(argv: Sequence[str]) -> dict[str, str]:
+    """Return the options of a submission's argv."""
+    words = argv[2 : argv.index("--")]
+    return {name[2:]: value for name, _, value in (word.partition("=") for word in words)}
+
+
+def with_options(
+    argv: Sequence[str], options: Mapping[str, str | None], arguments: Sequence[str]
+) -> list[str]:
+    """Return a submission's argv with other options (None: without that one) and arguments.
+
+    >>> with_options(["sbatch", "--parsable", "--mem=1", "--hold", "--", "a"], {"mem": "2"}, ["b"])
+    ['sbatch', '--parsable', '--hold', '--mem=2', '--', 'a', 'b']
+    """
+    kept = {name: value for name, value in options_of(argv).items() if name not in options}
+    new = {name: value for name, value in options.items() if value is not None}
+    script = argv[argv.index("--") + 1]
+    return ["sbatch", "--parsable", *sbatch_args({**kept, **new}), "--", script, *arguments]
+
+
 def test_only_argv(submission: Sequence[str]) -> list[str]:
     """Query the start of a submission of `argv`, without submitting. sbatch reads the script, which
     need not exist yet, from standard input. Slow on a loaded cluster (the answer needs a plan of

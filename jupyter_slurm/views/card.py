@@ -38,6 +38,7 @@ from jupyter_slurm.wire import (
     Job,
     JobState,
     Problem,
+    SweepJob,
     Usage,
     state_word,
 )
@@ -206,6 +207,14 @@ def tasks(by_state: Mapping[str, str]) -> str:
     return ", ".join([f"{done} of {total} done", *named])
 
 
+def task_counts(by_state: Mapping[str, str]) -> str:
+    """Return the progress of a sweep: `150 of 200 done, 8 running, 39 waiting, 3 failed`."""
+    counts = {state: len(indices(some)) for state, some in by_state.items()}
+    rest = [f"{n} {state_word(state)}" for state, n in counts.items() if state != "COMPLETED"]
+    done = f"{counts.get('COMPLETED', 0)} of {counted(sum(counts.values()), 'task')} done"
+    return ", ".join([done, *rest])
+
+
 def _named(some: str) -> str:
     """Return `task 3`, `tasks 8-9`: a bare index reads like a number of tasks."""
     shown = some if len(some) <= _NAMED_TASKS else f"{some[:_NAMED_TASKS]}…"
@@ -273,7 +282,7 @@ def _facts(job: Job, now_s: float, when: Callable[[float], str]) -> Iterator[str
     """Yield ID, place, resources, duration and usage."""
     yield title(job)
     if job.tasks:
-        yield tasks(job.tasks)
+        yield task_counts(job.tasks) if isinstance(job, SweepJob) else tasks(job.tasks)
     if job.nodes:
         where = f"{', '.join(job.nodes)} ({job.partition})" if job.partition else job.nodes[0]
         yield f"login node {where}" if job.on_login else where
@@ -338,6 +347,8 @@ def _notes(job: Job, now_s: float) -> Iterator[_Note]:
         )
     if has_unseen_output(job):
         results = ", ".join(["its output", *job.names_out])
+        if isinstance(job, SweepJob):
+            results = f"the table `{job.into}`"
         text = f"`%slurm attach {job.id}` fetches {results}"
         yield _Note("Not seen yet", text)
     if job.erased_s is not None:

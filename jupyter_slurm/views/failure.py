@@ -12,7 +12,7 @@ from jupyter_slurm.errors import CellFailed, VariableError
 from jupyter_slurm.formatting import visible_lines
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.views.card import title
-from jupyter_slurm.wire import Job, JobState, Result
+from jupyter_slurm.wire import Job, JobState, Result, SweepJob
 
 _NO_NAME = re.compile(r"name '([^']+)' is not defined")
 
@@ -23,6 +23,8 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
     job = result.job
     if result.status == "ok":
         return None
+    if isinstance(job, SweepJob):
+        return _slurm_did(job)
     if result.status == "none":
         # Only a cell reports its success; a script only has its exit code.
         if not kind_of(job).has_result and job.state is JobState.COMPLETED:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from jupyter_slurm.errors import LoginNeededError
 from jupyter_slurm.formatting import duration, joined, moment
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.views.card import colour, has_unseen_output, left_s, symbol, tasks
+from jupyter_slurm.views.card import colour, has_unseen_output, left_s, symbol, task_counts, tasks
 from jupyter_slurm.views.table import Table
 from jupyter_slurm.views.transfer_card import progress_text
-from jupyter_slurm.wire import SAID_BY_STATE, JobState, ListedJob, Row, state_word
+from jupyter_slurm.wire import SAID_BY_STATE, JobState, ListedJob, Row, SweepJob, state_word
 
 HEAD = (
     "ID",
@@ -91,7 +91,8 @@ def _clock(seconds: float) -> str:
 def note(row: Row, now_s: float) -> str:
     """Return the problem, or the progress of an array and the reason for waiting or ending."""
     is_over = state_of(row).final
-    far = tasks(row.tasks) if row.tasks and not is_over else None
+    progress = task_counts if isinstance(row, SweepJob) else tasks
+    far = progress(row.tasks) if row.tasks and not is_over else None
     # The state's word is in the next column.
     is_said = is_over and (row.why in SAID_BY_STATE or row.state == JobState.COMPLETED)
     why = None if is_said else row.why

@@ -19,6 +19,7 @@ from jupyter_slurm.wire.state import JobState
 from jupyter_slurm.wire.usage import Usage, UsageSample
 
 __all__ = [
+    "MOST_TASKS",
     "OUTCOME",
     "After",
     "CellJob",
@@ -45,6 +46,10 @@ __all__ = [
     "SessionJob",
     "SessionSpec",
     "SpecT",
+    "SweepFailure",
+    "SweepJob",
+    "SweepSpec",
+    "SweepTasks",
     "UsageChanges",
     "new_id",
 ]
@@ -54,6 +59,8 @@ OUTCOME = "_outcome"
 exception."""
 OutFormat = Literal["auto", "data"]
 """The format of variables from a job: auto is data if that is exact, else pickle."""
+MOST_TASKS = 100_000
+"""The maximum number of tasks of a sweep."""
 Engine = Literal["torchrun", "mpi", "ray", "dask"]
 """The launcher of a job on many nodes: the code runs in each of many ranks, or once with workers on
 all nodes (ray, dask)."""
@@ -66,6 +73,7 @@ def new_id() -> str:
 
 class JobKind(StrEnum):
     CELL = "cell"
+    SWEEP = "sweep"
     PROGRAM = "program"
     SCRIPT = "script"
     SESSION = "session"
@@ -184,6 +192,34 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     """The log folder for TensorBoard; None: no TensorBoard."""
 
 
+class SweepSpec(_Spec, frozen=True, kw_only=True, tag="sweep"):
+    """A Python cell that runs once for each task, in Slurm job arrays."""
+
+    code: str
+    tasks: str = ""
+    """The indices of its tasks, as for --array: `0-99`."""
+    names_params: tuple[str, ...] = ()
+    """The variables that differ between tasks; () for `--array`, whose indices are Slurm's."""
+    params: str | None = None
+    """A local file in `places.spool_dir()` with a dict of parameters for each task, under its
+    index; moved into the job folder."""
+    params_digest: str | None = None
+    """The digest of the values; None if unknown."""
+    max_running: int | None = None
+    """The maximum number of tasks that run at a time."""
+    max_fails: int | None = None
+    """The number of failed tasks that cancels the others."""
+    into: str = "results"
+    """The variable for the table of results."""
+    names_in: tuple[str, ...] = ()
+    names_out: tuple[str, ...] = ()
+    out_format: OutFormat | None = None
+    inputs: str | None = None
+    inputs_digest: str | None = None
+    inputs_python: tuple[int, int] | None = None
+    """For these, see `CellSpec`."""
+
+
 class ProgramSpec(_Spec, frozen=True, kw_only=True, tag="program"):
     """A script that starts with `#!`, run in the image, or the image's own program."""
 
@@ -238,7 +274,7 @@ class LabSpec(_Spec, frozen=True, kw_only=True, tag="lab"):
     machine."""
 
 
-JobSpec = CellSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec
+JobSpec = CellSpec | SweepSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec
 """The specification of a job. In JSON, `kind` names its kind."""
 SpecT = TypeVar("SpecT", bound=JobSpec)
 
@@ -323,6 +359,11 @@ class _Job(_Row, frozen=True, kw_only=True):
     """The push of the folder, at most a second old; None: none is running."""
 
     @property
+    def slurm_ids(self) -> tuple[str, ...]:
+        """Return all its Slurm IDs: a sweep may have several arrays."""
+        return () if self.slurm_id is None else (self.slurm_id,)
+
+    @property
     def names_out(self) -> tuple[str, ...]:
         """Return the only names that are read from the result."""
         return ()
@@ -362,6 +403,27 @@ class CellJob(_Job, frozen=True, kw_only=True, tag="cell"):
     """The requested log folder; None: no TensorBoard."""
 
 
+class SweepJob(_Job, frozen=True, kw_only=True, tag="sweep"):
+    """A sweep. `tasks` has all its tasks, including those not yet submitted (PENDING);
+    `slurm_id` is that of its first array."""
+
+    names_out: tuple[str, ...] = ()
+    out_format: OutFormat = "auto"
+    names_params: tuple[str, ...] = ()
+    max_running: int | None = None
+    max_fails: int | None = None
+    into: str = "results"
+    """For these, see `SweepSpec`."""
+    arrays: tuple[str, ...] = ()
+    """The Slurm IDs of its arrays."""
+    stopped_s: float | None = None
+    """The time when the other tasks were cancelled because of `max_fails`."""
+
+    @property
+    def slurm_ids(self) -> tuple[str, ...]:
+        return self.arrays
+
+
 class ProgramJob(_Job, frozen=True, kw_only=True, tag="program"):
     on_login: bool = False
 
@@ -390,7 +452,7 @@ class LabJob(_Job, frozen=True, kw_only=True, tag="lab"):
     lab: Lab | None = None
 
 
-Job = CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob
+Job = CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob
 """A job of any kind. In JSON, `kind` names its kind."""
 
 
@@ -462,6 +524,33 @@ class JobDetails(Struct, frozen=True, kw_only=True):
     """The working directory on the cluster, with the user's files; "" if unknown."""
     problem: Problem | None = None
     """The reason why files on the cluster are missing here: no connection, or a login is needed."""
+
+
+class SweepFailure(Struct, frozen=True, kw_only=True):
+    """An error that tasks of a sweep have in common."""
+
+    tasks: str
+    ename: str
+    evalue: str
+    traceback: tuple[str, ...] = ()
+
+
+class SweepTasks(Struct, frozen=True, kw_only=True):
+    """The tasks of a sweep. Tasks are written as for --array."""
+
+    job: SweepJob
+    states: dict[str, str]
+    """State -> tasks, like `Job.tasks`."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """The reason for ending or waiting -> tasks, without tasks that succeeded."""
+    nodes: dict[str, str] = field(default_factory=dict)
+    """Node -> tasks."""
+    elapsed_s: tuple[float | None, ...] = ()
+    """The run time of each ended task, in the order of the indices."""
+    peak_mib: tuple[float | None, ...] = ()
+    """The peak memory of each ended task, in the order of the indices."""
+    failures: tuple[SweepFailure, ...] = ()
+    """The errors of failed tasks, grouped."""
 
 
 class UsageChanges(Struct, frozen=True, kw_only=True):

@@ -35,8 +35,14 @@ export const labIcon = drawn(
 );
 export const kernelIcon = badged('kernel', pythonIcon);
 
+const sweepIcon = drawn(
+  'sweep',
+  'M4 4h4v4H4zm6 0h4v4h-4zm6 0h4v4h-4zM4 10h4v4H4zm6 0h4v4h-4zm6 0h4v4h-4zM4 16h4v4H4zm6 0h4v4h-4zm6 0h4v4h-4z'
+);
+
 const KIND_ICONS: Readonly<Record<Job['kind'], LabIcon>> = {
   cell: codeIcon,
+  sweep: sweepIcon,
   script: fileIcon,
   program: consoleIcon,
   session: runningIcon,

@@ -40,12 +40,14 @@ export type ConnectionState =
   'asking' | 'closed' | 'connecting' | 'local' | 'login-needed' | 'lost' | 'open';
 export type QuestionKind = 'host-key' | 'passphrase' | 'secret' | 'text' | 'touch';
 export type ImageOrigin = 'alias' | 'built' | 'pulled' | 'site';
-export type JobKind = 'cell' | 'kernel' | 'lab' | 'program' | 'script' | 'session';
+export type JobKind = 'cell' | 'kernel' | 'lab' | 'program' | 'script' | 'session' | 'sweep';
 export type Output =
   Hello | Stream | DisplayData | UpdateDisplayData | ExecuteResult | ClearOutput | ErrorOutput;
-export type Job = CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
-export type JobSpec = CellSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec;
-export type Row = CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob | ListedJob;
+export type Job = CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
+export type JobSpec =
+  CellSpec | SweepSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec;
+export type Row =
+  CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob | ListedJob;
 
 export interface Wire {
   After?: After;
@@ -61,6 +63,7 @@ export interface Wire {
   CellSpec?: CellSpec;
   Environment?: Environment;
   Changes?: Changes;
+  SweepJob?: SweepJob;
   ProgramJob?: ProgramJob;
   ScriptJob?: ScriptJob;
   SessionJob?: SessionJob;
@@ -100,6 +103,7 @@ export interface Wire {
   ImageSpec?: ImageSpec;
   InstalledEnvironment?: InstalledEnvironment;
   JobDetails?: JobDetails;
+  SweepSpec?: SweepSpec;
   ProgramSpec?: ProgramSpec;
   ScriptSpec?: ScriptSpec;
   SessionSpec?: SessionSpec;
@@ -120,6 +124,8 @@ export interface Wire {
   Result?: Result;
   Spending?: Spending;
   Spent?: Spent;
+  SweepFailure?: SweepFailure;
+  SweepTasks?: SweepTasks;
   Tunnel?: Tunnel;
   UsageChanges?: UsageChanges;
   UsageSample?: UsageSample;
@@ -343,12 +349,79 @@ export interface Environment {
 export interface Changes {
   cursor: string;
   whole: boolean;
-  jobs: (CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob)[];
+  jobs: (CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob)[];
   listed: ListedJob[];
   listed_whole: string[];
   gone: string[];
   queues: QueueStatus[];
   connections: Connection[] | null;
+}
+/**
+ * A sweep. `tasks` has all its tasks, including those not yet submitted (PENDING);
+ * `slurm_id` is that of its first array.
+ */
+export interface SweepJob {
+  kind: 'sweep';
+  cluster: string;
+  name: string;
+  slurm_id: string | null;
+  user: string | null;
+  partition: string | null;
+  account: string | null;
+  qos: string | null;
+  priority: number | null;
+  reason: string | null;
+  why: string | null;
+  nodes: string[];
+  node_count: number | null;
+  gpus: number;
+  gpu_load: number | null;
+  submitted_s: number | null;
+  started_s: number | null;
+  ended_s: number | null;
+  start_estimate_s: number | null;
+  limit_s: number | null;
+  tasks: {
+    [k: string]: string;
+  };
+  id: string;
+  state: JobState;
+  revision: number;
+  restarts: number;
+  advice: string | null;
+  warning: string | null;
+  problem: Problem | null;
+  problem_since_s: number | null;
+  created_s: number;
+  state_since_s: number;
+  erased_s: number | null;
+  image: string | null;
+  container_name: string | null;
+  environment_id: string | null;
+  runtime: string;
+  exit_code: number | null;
+  signal: number | null;
+  usage: Usage | null;
+  cancel_requested_s: number | null;
+  no_requeue: string | null;
+  inferred: boolean;
+  delivered: boolean;
+  notebook: string | null;
+  fingerprint: string | null;
+  job_dir: string;
+  python: [number, number, number] | null;
+  python_path: string;
+  fetch: string[];
+  fetch_to: string | null;
+  transfer: Transfer | null;
+  names_out: string[];
+  out_format: 'auto' | 'data';
+  names_params: string[];
+  max_running: number | null;
+  max_fails: number | null;
+  into: string;
+  arrays: string[];
+  stopped_s: number | null;
 }
 export interface ProgramJob {
   kind: 'program';
@@ -841,7 +914,7 @@ export interface DisplayData {
  * An earlier job of the same cell.
  */
 export interface Earlier {
-  job: CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
+  job: CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
   differs: ('folder' | 'image' | 'in' | 'in?' | 'kernel' | 'options' | 'push')[];
 }
 export interface ErrorOutput {
@@ -922,7 +995,7 @@ export interface Image {
 }
 export interface ImageBuild {
   image: Image;
-  job: (CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob) | null;
+  job: (CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob) | null;
 }
 export interface ImageRemoval {
   held_on: string[];
@@ -960,8 +1033,9 @@ export interface InstalledEnvironment {
  * The details of one job.
  */
 export interface JobDetails {
-  job: CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
-  asked: (CellSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec) | null;
+  job: CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
+  asked:
+    (CellSpec | SweepSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec) | null;
   code: string | null;
   script: string | null;
   command: string[];
@@ -974,6 +1048,53 @@ export interface JobDetails {
   events: JobEvent[];
   folder: string;
   problem: Problem | null;
+}
+/**
+ * A Python cell that runs once for each task, in Slurm job arrays.
+ */
+export interface SweepSpec {
+  kind: 'sweep';
+  id: string;
+  name: string;
+  cluster: string | null;
+  options: {
+    [k: string]: string;
+  };
+  after: After[];
+  image: string | null;
+  container_name: string | null;
+  environment: Environment | null;
+  container_remap_root: boolean;
+  runtime: string | null;
+  modules: string[];
+  env: {
+    [k: string]: string;
+  };
+  mounts: string[];
+  cwd: string | null;
+  notebook: string | null;
+  file: string | null;
+  fingerprint: string | null;
+  kernel: string | null;
+  push: string | null;
+  push_exclude: string[];
+  fetch: string[];
+  fetch_to: string | null;
+  slurm_conf: string | null;
+  code: string;
+  tasks: string;
+  names_params: string[];
+  params: string | null;
+  params_digest: string | null;
+  max_running: number | null;
+  max_fails: number | null;
+  into: string;
+  names_in: string[];
+  names_out: string[];
+  out_format: ('auto' | 'data') | null;
+  inputs: string | null;
+  inputs_digest: string | null;
+  inputs_python: [number, number] | null;
 }
 /**
  * A script that starts with `#!`, run in the image, or the image's own program.
@@ -1189,7 +1310,7 @@ export interface LabEntry {
  * The output after a cursor, and the job at that moment.
  */
 export interface LogChunk {
-  job: CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
+  job: CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
   outputs: (
     Hello | Stream | DisplayData | UpdateDisplayData | ExecuteResult | ClearOutput | ErrorOutput
   )[];
@@ -1281,7 +1402,7 @@ export interface RemoteKernel {
  * The outcome of a cell, with a valid signature.
  */
 export interface Result {
-  job: CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
+  job: CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
   status: 'error' | 'interrupted' | 'killed' | 'none' | 'ok';
   ename: string | null;
   evalue: string | null;
@@ -1315,6 +1436,33 @@ export interface Spent {
   unpriced: number;
 }
 /**
+ * An error that tasks of a sweep have in common.
+ */
+export interface SweepFailure {
+  tasks: string;
+  ename: string;
+  evalue: string;
+  traceback: string[];
+}
+/**
+ * The tasks of a sweep. Tasks are written as for --array.
+ */
+export interface SweepTasks {
+  job: SweepJob;
+  states: {
+    [k: string]: string;
+  };
+  reasons: {
+    [k: string]: string;
+  };
+  nodes: {
+    [k: string]: string;
+  };
+  elapsed_s: (number | null)[];
+  peak_mib: (number | null)[];
+  failures: SweepFailure[];
+}
+/**
  * A local port, on both loopbacks, forwarded to `host:port` as the cluster sees it, or to the
  * Unix socket with the path `host` (`port` is then 0).
  */
@@ -1333,7 +1481,7 @@ export interface Tunnel {
 export interface UsageChanges {
   cursor: string;
   samples: UsageSample[];
-  job: CellJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
+  job: CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
   end: boolean;
   problem: Problem | null;
 }

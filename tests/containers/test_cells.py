@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from jupyter_slurm import places
+from jupyter_slurm.job import read_outcome
 from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
 from jupyter_slurm.wire import DisplayData, ExecuteResult, Job, JobKind, JobSpec, JobState
 from tests.cluster.apptainer import ApptainerEngine, exports
@@ -227,6 +228,42 @@ total = sum(data)
     result = ground.site.service.result(job.id)
     assert result.variables is not None, ground.site.text(job.id, "stderr")
     assert read_variables(Path(result.variables))[0] == {"total": 6}
+
+
+def test_sweep_tasks_run_in_parallel_with_their_own_signals(ground: Ground, tmp_path: Path) -> None:
+    """The tasks share the job's folder, so files of the container tool must not collide."""
+    params = places.spool_dir() / "params.vars"
+    by_task = {str(task): {"x": task} for task in range(3)}
+    write_variables(params, tuple(by_task), by_task)
+    code = """
+import os, time
+y = [x, os.environ["V"]]
+print("up", flush=True)
+try:
+    while x > 0:
+        time.sleep(0.01)
+except KeyboardInterrupt:
+    print("heard", flush=True)
+"""
+    service = ground.site.service
+    sweep = {"kind": JobKind.SWEEP, "tasks": "0-2", "params": str(params), "names_params": ("x",)}
+    job = service.submit(ground.job_spec(code, env={"V": _HOSTILE}, names_out=("y",), **sweep))
+
+    def text(task: int) -> str:
+        chunk = service.logs(job.id, task=task, budget_bytes=None)
+        return "".join(getattr(one, "text", "") for one in chunk.outputs)
+
+    wait_until(lambda: "up" in text(1) and "up" in text(2), seen=lambda: text(1) + text(2))
+    wait_until(lambda: service.job(job.id).tasks.get("COMPLETED") == "0")
+    service.control_jobs("cancel", [], [f"{job.slurm_id}_2"])
+    wait_until(lambda: "heard" in text(2), seen=lambda: text(2))
+    assert "heard" not in text(1)
+    service.cancel(job.id)
+    ground.site.wait(job.id)
+    assert "heard" in text(1)
+    variables, _ = read_outcome(service, service.result(job.id), {})
+    rows: Any = variables["results"]
+    assert rows["y"].iloc[0] == [0, _HOSTILE]
 
 
 @pytest.mark.parametrize("ground", ["charliecloud"], indirect=True)

@@ -30,7 +30,7 @@ def cells(path: Path) -> list[Any]:
 
 
 def test_each_guide_has_a_notebook() -> None:
-    assert {path.stem for path in NOTEBOOKS} == {"quickstart", "many-nodes", *GUIDES}
+    assert {path.stem for path in NOTEBOOKS} == {"quickstart", "many-nodes", "sweep", *GUIDES}
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.job import read_outcome
 from jupyter_slurm.wire import JobKind, JobState
 from tests.jobs.conftest import Site, over_ssh
 from tests.jobs.packaged import Packaged, held
@@ -34,6 +35,19 @@ def test_a_cell_runs_with_packages_that_are_installed_once(packaged: Packaged) -
     assert again.environment_id == job.environment_id
     assert packaged.installations() == [installation]
     assert packaged.run("alpha", "beta").environment_id != job.environment_id
+
+
+def test_sweep_has_packages_that_are_installed_once_for_all_tasks(packaged: Packaged) -> None:
+    code = "import alpha, sys\nfound = alpha.version, sys.prefix"
+    sweep = {"kind": JobKind.SWEEP, "tasks": "0-3", "names_out": ("found",)}
+    job = packaged.run("alpha", code=code, **sweep)
+    assert job.tasks == {"COMPLETED": "0-3"}
+    assert len(packaged.installations()) == 1
+    service = packaged.site.service
+    variables, failed = read_outcome(service, service.result(job.id), {})
+    table: Any = variables["results"]
+    assert failed is None
+    assert table["found"].tolist() == [("1.0", packaged.only().path)] * 4
 
 
 @over_ssh

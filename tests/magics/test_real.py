@@ -223,3 +223,104 @@ def test_widget_and_tables_show_the_job(kernel: Kernel) -> None:
     ok(kernel.run("%slurm queue"))
     ok(kernel.run("%slurm clusters"))
     assert "✔" in ok(kernel.run("%slurm doctor")).text
+
+
+def test_sweep_returns_a_table_and_reports_failed_tasks(kernel: Kernel) -> None:
+    cell = (
+        "%%slurm --sweep x=1,2,3 --sweep how=fine,bad --max-running 4 --out y\n"
+        "if how == 'bad' and x == 2:\n"
+        "    raise ValueError('no good')\n"
+        "y = 10 * x"
+    )
+    reply = kernel.run(cell)
+    assert reply.content["ename"] == "SweepError"
+    told = "\n".join(reply.content["traceback"])
+    assert "1 of 6 tasks failed" in told
+    assert "no good" in told
+    assert "x=2" in told
+    assert "5 of 6 tasks done" in reply.displays()[-1]["content"]["data"]["text/plain"]
+    shown = "print(results[['x', 'how', 'y', 'task', 'state']].to_csv(index=False))"
+    assert ok(kernel.run(shown)).text.split() == [
+        "x,how,y,task,state",
+        "1,fine,10.0,0,COMPLETED",
+        "1,bad,10.0,1,COMPLETED",
+        "2,fine,20.0,2,COMPLETED",
+        "2,bad,,3,FAILED",
+        "3,fine,30.0,4,COMPLETED",
+        "3,bad,30.0,5,COMPLETED",
+    ]
+
+
+def test_array_of_a_python_cell_has_slurms_indices(kernel: Kernel) -> None:
+    ok(kernel.run("%%slurm --array 2-3 --out i --into table\nimport os\n" + INDEX))
+    assert kernel.run("print(table['i'].tolist())").text == "[2, 3]\n"
+
+
+def test_sweep_without_variables_returns_its_table(kernel: Kernel) -> None:
+    ok(kernel.run("%%slurm --sweep x=1,2\npass"))
+    shown = "print(results[['x', 'state']].values.tolist())"
+    assert kernel.run(shown).text == "[[1, 'COMPLETED'], [2, 'COMPLETED']]\n"
+
+
+INDEX = "i = int(os.environ['SLURM_ARRAY_TASK_ID'])"
+
+
+def test_sweep_of_a_killed_kernel_is_found_again_with_its_table(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    env = {**environment, "JPY_SESSION_NAME": f"{tmp_path}/sweep.ipynb"}
+    gate = tmp_path / "gate"
+    cell = (
+        "%%slurm --sweep configs --out y\nimport os, time\n"
+        f"while not os.path.exists({str(gate)!r}):\n    time.sleep(0.05)\ny = -x"
+    )
+    with running_kernel(env, tmp_path) as first:
+        first.run(LOAD)
+        first.run("configs = [{'x': 1}, {'x': 2}]")
+        first.start(cell)
+        first.until(lambda message: "running" in str(message["content"]))
+        first.manager.shutdown_kernel(now=True)
+        gate.touch()
+        with running_kernel(env, tmp_path) as second:
+            second.run(LOAD)
+            reply = ok(second.run(cell))
+            assert "attached" in reply.text
+            shown = "print(results[['x', 'y']].values.tolist())"
+            assert second.run(shown).text == "[[1, -1], [2, -2]]\n"
+            ok(second.run("del results"))
+            job_id = re.search(r"job ([a-z2-7]{8})", reply.text)
+            assert job_id is not None
+            ok(second.run(f"%slurm attach {job_id[1]}"))
+            assert second.run(shown).text == "[[1, -1], [2, -2]]\n"
+
+
+def test_retry_returns_the_whole_table(kernel: Kernel, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    cell = (
+        "%%slurm --sweep x=1,2 --out y\nimport os\n"
+        f"assert x == 1 or os.path.exists({str(gate)!r})\ny = x"
+    )
+    reply = kernel.run(cell)
+    assert reply.content["ename"] == "SweepError"
+    retry = re.search(r"%slurm retry ([a-z2-7]{8})", "\n".join(reply.content["traceback"]))
+    assert retry is not None
+    gate.touch()
+    ok(kernel.run(f"{retry[0]} --time 2x"))
+    assert kernel.run("print(results['y'].tolist())").text == "[1, 2]\n"
+    refused = kernel.run(retry[0])
+    assert refused.content["ename"] == "UsageError"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--sweep x=1 --out x",
+        "--sweep nothing",
+        "--max-running 2",
+        "--sweep x=1,2 --array 1-2",
+        "--sweep x=range(0)",
+    ],
+)
+def test_invalid_sweep_line_is_rejected(kernel: Kernel, line: str) -> None:
+    reply = kernel.run(f"%%slurm {line}\n1")
+    assert reply.content["ename"] == "UsageError"

@@ -67,6 +67,15 @@ OF_KIND: dict[JobKind, dict[str, Any]] = {
         "inputs": "/spool/data.vars",
         "options": {"gpus": "2", "time": "30m", "signal": "USR1@60", "comment": "it's mine"},
     },
+    JobKind.SWEEP: {
+        "code": _CELL,
+        "tasks": "0-99",
+        "names_params": ("data",),
+        "params": "/spool/params.vars",
+        "names_out": ("x",),
+        "max_running": 8,
+        "options": {"gpus": "1", "time": "30m", "signal": "USR1@60", "comment": "it's mine"},
+    },
     JobKind.PROGRAM: {
         "code": _PROGRAM,
         "arguments": ("a b", "$HOME", "it's", ""),

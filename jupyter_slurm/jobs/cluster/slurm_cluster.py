@@ -23,8 +23,8 @@ from jupyter_slurm.jobs.cluster.environment_script import PROBE, Toolchain, pars
 from jupyter_slurm.jobs.cluster.image_store import ImageStore, site_images
 from jupyter_slurm.jobs.submission.script import ScriptPlan, render_enter
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.slurm import srun
-from jupyter_slurm.slurm.fields import SLURM_ENV, sealed
+from jupyter_slurm.slurm import scontrol, srun
+from jupyter_slurm.slurm.fields import SLURM_ENV, optional_int, sealed
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.slurm.versions import SlurmVersion, parse_version
 from jupyter_slurm.transport import Completed, TimedOutError, Transport
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 
 _SECRET_BYTES = 8
+_USUAL_ARRAY_SIZE = 1001
+"""slurm.conf(5), MaxArraySize."""
 
 
 class ClusterAccess(NamedTuple):
@@ -104,6 +106,8 @@ class SlurmCluster:
         self._toolchains_lock = threading.Lock()
         self._toolchains: dict[str, tuple[int, Toolchain]] = {}
         """By the text of the question: the connection that asked, and the answer."""
+        self._array_size = (-1, 0)
+        """The connection that asked for MaxArraySize, and its value."""
 
     @property
     def name(self) -> str:
@@ -242,6 +246,18 @@ class SlurmCluster:
     def mpi_types(self) -> tuple[str, ...]:
         """Return the MPI types of srun, best first, cached per connection. (): none, or unknown."""
         return srun.parse_mpi_types(self._srun("--mpi=list") or "")
+
+    def max_array_size(self) -> int:
+        """Return MaxArraySize, which exceeds every index of an array, cached per connection.
+        CommandError: the controller does not report it."""
+        with self._srun_lock:
+            connection = self.access.connection
+            now = 0 if connection is None else connection.generation
+            if self._array_size[0] != now:
+                settings = scontrol.parse_config(self.ask(scontrol.config_argv()))
+                size = optional_int(settings.get("MaxArraySize", "")) or _USUAL_ARRAY_SIZE
+                self._array_size = (now, size)
+            return self._array_size[1]
 
     def _srun(self, option: str) -> str | None:
         with self._srun_lock:

@@ -13,11 +13,13 @@ from jupyter_slurm.jobs.kinds.lab import Lab
 from jupyter_slurm.jobs.kinds.program import Program
 from jupyter_slurm.jobs.kinds.script import Script
 from jupyter_slurm.jobs.kinds.session import Session
+from jupyter_slurm.jobs.kinds.sweep import Sweep
 from jupyter_slurm.wire import JobKind, SpecT
 
 KINDS: Mapping[JobKind, Kind[Any]] = MappingProxyType(
     {
         JobKind.CELL: Cell(),
+        JobKind.SWEEP: Sweep(),
         JobKind.PROGRAM: Program(),
         JobKind.SCRIPT: Script(),
         JobKind.SESSION: Session(),

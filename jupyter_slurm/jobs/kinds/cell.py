@@ -18,7 +18,7 @@ from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, RANKED, Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.slurm.units import NODE_NAME
 from jupyter_slurm.untrusted_json import Moment, read_json
-from jupyter_slurm.wire import OUTCOME, CellJob, CellSpec, DashboardName, Job
+from jupyter_slurm.wire import OUTCOME, CellJob, CellSpec, DashboardName, Job, SweepSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -127,8 +127,9 @@ def _check_launch(spec: CellSpec) -> None:
         raise RequestError("--max-restarts must be 0 or more.", option="max-restarts")
 
 
-def task(spec: CellSpec) -> bytes:
+def task(spec: CellSpec | SweepSpec) -> bytes:
     """Return the runner's task."""
+    names_gather = spec.names_gather if isinstance(spec, CellSpec) else ()
     return msgspec.json.encode(
         {
             "id": spec.id,
@@ -136,13 +137,13 @@ def task(spec: CellSpec) -> bytes:
             "names_in": spec.names_in,
             "names_out": spec.names_out,
             "out_format": spec.out_format,
-            **({"names_gather": spec.names_gather} if spec.names_gather else {}),
+            **({"names_gather": names_gather} if names_gather else {}),
             **({"error_out": OUTCOME} if OUTCOME in spec.names_out else {}),
         }
     )
 
 
-def own_files(spec: CellSpec) -> dict[str, bytes | Path]:
+def own_files(spec: CellSpec | SweepSpec) -> dict[str, bytes | Path]:
     """Return the cell's own files, with an empty key."""
     files: dict[str, bytes | Path] = {
         layout.CELL: spec.code.encode(),

@@ -66,6 +66,8 @@ class Kind(Generic[SpecT]):
     """Builds images and installs packages, also on the login node."""
     needs_packages: ClassVar[tuple[str, ...]] = ()
     """Packages that its program imports, in addition to the user's."""
+    has_tasks: ClassVar[bool] = False
+    """Runs its code once for each task, in job arrays."""
     is_in_home: ClassVar[bool] = False
     """Runs in the home on a remote cluster, because its files must remain."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from jupyter_slurm.formatting import joined
 from jupyter_slurm.slurm import scontrol, states
@@ -15,6 +16,9 @@ from jupyter_slurm.slurm.scontrol import ControlRow
 from jupyter_slurm.slurm.units import format_array, indices
 from jupyter_slurm.wire import JobState
 from jupyter_slurm.wire.state import state_word
+
+if TYPE_CHECKING:
+    from jupyter_slurm.jobs.records.store import Record, TaskArray
 
 MOST = 100_000
 """Larger arrays are only tracked as a whole."""
@@ -63,6 +67,56 @@ def every(tasks: Mapping[str, str]) -> str:
 def first(tasks: Mapping[str, str]) -> int | None:
     """Return the lowest index; None: not an array."""
     return min((some[0] for some in map(indices, tasks.values()) if some), default=None)
+
+
+def by_task(arrays: Iterable[TaskArray]) -> dict[int, TaskArray]:
+    """Return the last array of each task."""
+    return {task: array for array in arrays for task in indices(array.tasks)}
+
+
+def states_of(tasks: Mapping[str, str]) -> dict[int, str]:
+    """Return the state of each task of `Job.tasks`."""
+    return {task: state for state, text in tasks.items() for task in indices(text)}
+
+
+def runs(values: Iterable[tuple[int, str]]) -> dict[str, str]:
+    """Group tasks by value, written as for --array.
+
+    >>> runs([(0, "RUNNING"), (1, "RUNNING"), (2, "PENDING")])
+    {'PENDING': '2', 'RUNNING': '0-1'}
+    """
+    found: dict[str, list[int]] = {}
+    for task, value in values:
+        found.setdefault(value, []).append(task)
+    return {value: format_array(some) for value, some in sorted(found.items())}
+
+
+def with_states(tasks: Mapping[str, str], changes: Mapping[int, str]) -> dict[str, str]:
+    """Return `Job.tasks` with other states of some tasks."""
+    return runs({**states_of(tasks), **changes}.items())
+
+
+def live_tasks(record: Record) -> list[int]:
+    """Return the tasks that are or may be in the queue."""
+    sent = {task for task, one in by_task(record.arrays).items() if one.sbatch_calls}
+    return [t for t, s in states_of(record.job.tasks).items() if t in sent and not is_end(s)]
+
+
+def live_arrays(record: Record) -> list[str]:
+    """Return Slurm's IDs of the arrays with tasks in the queue."""
+    arrays = by_task(record.arrays)
+    live = {arrays[task].token for task in live_tasks(record)}
+    return [one.slurm_id for one in record.arrays if one.slurm_id and one.token in live]
+
+
+def failed_tasks(tasks: Mapping[str, str]) -> list[int]:
+    """Return the tasks that ended without success."""
+    return sorted(t for t, s in states_of(tasks).items() if is_end(s) and s != "COMPLETED")
+
+
+def is_end(state: str) -> bool:
+    """Return whether a task in this state has ended."""
+    return states.is_terminal(state) or state == JobState.LOST
 
 
 def paths(rows: Iterable[ControlRow]) -> dict[str, str]:

@@ -108,14 +108,9 @@ class Ending:
             runtime=job.runtime,
             slurm=self._from_row(),
             cancel_requested=job.cancel_requested_s is not None,
-            unmet=self._unmet(),
+            unmet=unmet(self._registry.record(self._job.id).asked, self._registry),
         )
         self._record(judge(evidence), evidence)
-
-    def _unmet(self) -> str | None:
-        asked = self._registry.record(self._job.id).asked
-        before = asked and unmet(asked, self._registry)
-        return f"job {before.id} ({before.name}, {before.state.word})" if before else None
 
     def _goes_to_its_end(self) -> bool:
         """Mark the job FINISHING; False: it has already ended, e.g. a cell that its session
@@ -178,7 +173,7 @@ class Ending:
                 started and job.limit_s and time.time() > started.time_s + job.limit_s
             ),
             cancel_requested=self._registry.job(job.id).cancel_requested_s is not None,
-            unmet=self._unmet(),
+            unmet=unmet(self._registry.record(self._job.id).asked, self._registry),
         )
 
     def _has_claimed(self) -> bool:

@@ -3,6 +3,7 @@ removed after use if the transport had to copy it."""
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import deque
 from contextlib import suppress
@@ -19,6 +20,7 @@ from jupyter_slurm.errors import (
     FileAccessError,
     JobLostError,
     LoginNeededError,
+    NotFoundError,
     RequestError,
     TransportError,
 )
@@ -26,7 +28,7 @@ from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.outcome import array_tasks
+from jupyter_slurm.jobs.outcome import array_tasks, sweep_results
 from jupyter_slurm.jobs.outcome.allocation import (
     ask_accounting,
     ask_jobs,
@@ -41,6 +43,7 @@ from jupyter_slurm.jobs.outcome.result import (
     check_asked,
     parse_result,
 )
+from jupyter_slurm.jobs.outcome.sweep_tasks import SweepTable
 from jupyter_slurm.jobs.outcome.variables import check_signature
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record
@@ -54,6 +57,8 @@ from jupyter_slurm.wire import (
     Result,
     Show,
     Stream,
+    SweepJob,
+    SweepTasks,
 )
 
 _RESULT_PATIENCE_S = 20.0
@@ -163,11 +168,16 @@ class ResultService:
         transport = cluster.transport
         folder = JobDir(PurePosixPath(job.job_dir))
         path, errors, heading = record.stdout_path, record.stderr_path, ""
-        rank = _rank(job, task)
-        if rank is None and (job.tasks or task is not None):
+        rank, attempts = _rank(job, task), job.restarts + 1
+        if isinstance(job, SweepJob):
+            if task is None:  # the tasks have no common log
+                return job, Chunk(deque(), position), "text"
+            self._check_task(job, task)
+            folder, attempts, task = folder.task(task), self._table(job).attempts(task), None
+        elif rank is None and (job.tasks or task is not None):
             path, errors, heading = self._log_of_task(record, cluster, task)
         reader = LogReader(transport, folder, kind_of(job), path, errors, rank or 0)
-        chunk = reader.read(position, job.restarts + 1, budget_bytes, time_s)
+        chunk = reader.read(position, attempts, budget_bytes, time_s)
         if heading and not position.log and chunk.outputs:
             chunk.outputs.appendleft(Stream(name="stderr", text=heading))
         hellos = [output for output in chunk.outputs if isinstance(output, Hello)]
@@ -178,6 +188,13 @@ class ResultService:
             # Return the job as it was before reading: if it has ended since, there is more output.
             job = msgspec.structs.replace(job, **told)
         return job, chunk, cluster.profile.show
+
+    def _check_task(self, job: SweepJob, task: int) -> None:
+        if array_tasks.state_of(job.tasks, task) is None:
+            raise RequestError(
+                f"The sweep {job.id} has no task {task}.",
+                hint=f"Use one of {array_tasks.every(job.tasks)}.",
+            )
 
     def _log_of_task(
         self, record: Record, cluster: SlurmCluster, task: int | None
@@ -239,7 +256,35 @@ class ResultService:
                 if left_s <= 0 or self._registry.wait(lambda: False, min(left_s, _RESULT_PAUSE_S)):
                     raise
 
+    def sweep(self, job_id: str) -> SweepTasks:
+        """Return the tasks of a sweep. RequestError: not a sweep."""
+        return self._table(self._registry.job(job_id)).tasks()
+
+    def _table(self, job: Job) -> SweepTable:
+        if not isinstance(job, SweepJob):
+            raise RequestError(f"Job {job.id} is not a sweep.")
+        return self._clusters.watch(self._clusters.named(job.cluster)).sweeps.table(job.id)
+
+    def _read_sweep(self, job: SweepJob) -> Result:
+        """Return the result of a sweep, with a folder of variables."""
+        record, key = self._registry.record(job.id), self._registry.store.key(job)
+        if key is None or job.slurm_id is None:
+            return Result(job=job, status="none")
+        transport = self._clusters.named(job.cluster).transport
+        self._copies.setdefault(job.id, []).append(sweep_results.fetched_folder(job.id))
+        folder, failed = sweep_results.fetch(transport, record, self._table(job).ends(), key)
+        is_well = job.state is JobState.COMPLETED
+        return Result(
+            job=job,
+            status="ok" if is_well else "error",
+            variables=str(folder),
+            names=job.names_out,
+            failed=failed,
+        )
+
     def _read_result(self, job: Job) -> Result:
+        if isinstance(job, SweepJob):
+            return self._read_sweep(job)
         folder = JobDir(PurePosixPath(job.job_dir))
         transport = self._clusters.named(job.cluster).transport
         data = transport.read(folder.result(job.restarts))
@@ -285,7 +330,11 @@ class ResultService:
     def served(self, job_id: str) -> None:
         """Remove the copies made by `result` for this job."""
         for copy in self._copies.pop(job_id, ()):
-            copy.unlink(missing_ok=True)
+            _remove(copy)
+        job = self._registry.job(job_id)
+        if isinstance(job, SweepJob) and job.state.final:
+            with suppress(NotFoundError, ConfigError):  # the cluster's profile was removed
+                self._clusters.watch(self._clusters.named(job.cluster)).sweeps.drop(job_id)
 
 
 def _rank(job: Job, task: int | None) -> int | None:
@@ -324,4 +373,12 @@ def remove_old_copies() -> None:
     for path in found:
         with suppress(OSError):  # removed by another process, or not a file
             if path.stat().st_mtime < oldest_s:
-                path.unlink()
+                _remove(path)
+
+
+def _remove(copy: Path) -> None:
+    """Remove a copied file, or the folder of a sweep's variables."""
+    if copy.is_dir():
+        shutil.rmtree(copy, ignore_errors=True)
+    else:
+        copy.unlink(missing_ok=True)

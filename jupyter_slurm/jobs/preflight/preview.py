@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from jupyter_slurm.errors import (
@@ -26,7 +27,16 @@ from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.preflight.resources import resources_of
 from jupyter_slurm.jobs.submission.prepare import prepare
 from jupyter_slurm.jobs.submission.resolved import Resolved
-from jupyter_slurm.wire import Check, ClusterInfo, Job, JobSpec, Preview, Spending
+from jupyter_slurm.slurm.units import indices
+from jupyter_slurm.wire import (
+    Check,
+    ClusterInfo,
+    Job,
+    JobSpec,
+    Preview,
+    Spending,
+    SweepSpec,
+)
 
 _INFO_KEPT_S = 30.0
 """Seconds to cache a cluster's info."""
@@ -56,6 +66,8 @@ class Preflight:
     def preview(self, job: Resolved, cluster: SlurmCluster) -> Preview:
         submission = prepare(job)
         wanted = resources_of(job.effective_options)
+        if isinstance(job.spec, SweepSpec):
+            wanted = replace(wanted, tasks_of_array=len(indices(job.spec.tasks)))
         info, found = self._looked(cluster)
         partition = offers.partition(cluster.profile, info, wanted.partitions)
         found += _interpreter(job, cluster)

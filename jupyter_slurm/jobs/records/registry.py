@@ -95,7 +95,7 @@ class JobRegistry:
             if job_id in self._records:
                 return self._records[job_id]
             whole_id = job_id.partition("+")[0]
-            same = [r for r in self._records.values() if r.job.slurm_id == whole_id]
+            same = [r for r in self._records.values() if whole_id in r.job.slurm_ids]
         if not same:
             raise NotFoundError(f"Unknown job {job_id!r}.", hint="See `%slurm jobs`.")
         same = [record for record in same if not record.job.state.final] or same
@@ -127,8 +127,12 @@ class JobRegistry:
         found: dict[str, list[Record]] = {}
         for record in self.records():
             job = record.job
-            if job.cluster == cluster and (job.slurm_id or job.state is JobState.SUBMITTING):
-                found.setdefault(job.slurm_id or "", []).append(record)
+            if job.cluster != cluster:
+                continue
+            is_new = job.state is JobState.SUBMITTING and not job.slurm_ids
+            is_unsent = is_new or any(one.slurm_id is None for one in record.arrays)
+            for slurm_id in (*job.slurm_ids, *([""] if is_unsent else [])):
+                found.setdefault(slurm_id, []).append(record)
         return found
 
     def changes_since(self, revision: int | None) -> tuple[int, Delta[Job]]:

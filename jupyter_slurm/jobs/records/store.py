@@ -24,6 +24,25 @@ _MOST_BYTES = 80 * 2**20
 """Maximum size of a record: a request has at most 64 MiB (`agent/protocol.py`)."""
 
 
+class TaskArray(msgspec.Struct, frozen=True, kw_only=True):
+    """A Slurm job array with tasks of a sweep, submitted or planned."""
+
+    token: str
+    """Our ID in Slurm's name and comment, like a job's ID. The first array has the job's."""
+    tasks: str
+    """Indices of the sweep's tasks."""
+    offset: int = 0
+    """The difference between a task's index and Slurm's."""
+    base: int = 0
+    """The number of the first attempt."""
+    options: dict[str, str] = msgspec.field(default_factory=dict)
+    """Options of sbatch that replace those of the sweep."""
+    sbatch_calls: int = 0
+    """Number of times that sbatch may have been called."""
+    slurm_id: str | None = None
+    submitted_s: float | None = None
+
+
 class Record(msgspec.Struct, kw_only=True):
     """The agent's record of a job."""
 
@@ -56,6 +75,10 @@ class Record(msgspec.Struct, kw_only=True):
     session; "" if unknown."""
     given: dict[str, str] = msgspec.field(default_factory=dict)
     """Digests of its inputs (`identity.py`)."""
+    arrays: tuple[TaskArray, ...] = ()
+    """The arrays of a sweep, in the order of their submission; (): not yet planned."""
+    params_sha256: str | None = None
+    """The digest of a sweep's file of parameters; None: no parameters."""
     events: tuple[JobEvent, ...] = ()
     """The events of its life (`events.py`)."""
 
@@ -66,7 +89,13 @@ class Record(msgspec.Struct, kw_only=True):
         self.events = following(self.events, old, self.job, now_s)
 
 
-_CONTENT = {"code": "", "inputs": None, "inputs_digest": None}
+_CONTENT = {
+    "code": "",
+    "inputs": None,
+    "inputs_digest": None,
+    "params": None,
+    "params_digest": None,
+}
 
 
 def without_content(spec: JobSpec) -> JobSpec:

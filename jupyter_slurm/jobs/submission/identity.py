@@ -25,7 +25,7 @@ from jupyter_slurm.jobs.submission.inputs import MAYBE
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.transport.files.ignore import Exclusion
 from jupyter_slurm.transport.files.manifest import scan
-from jupyter_slurm.wire import CellSpec, Earlier, InputPart, Job, JobSpec, JobState
+from jupyter_slurm.wire import CellSpec, Earlier, InputPart, Job, JobSpec, JobState, SweepSpec
 
 _IMAGE_FILE = "image file"
 _CLOCK_S = 2.0
@@ -66,12 +66,15 @@ def _given(spec: JobSpec, of_cluster: Sequence[object]) -> dict[str, str]:
     asked += [spec.environment] if spec.environment is not None else []
     asked += [spec.after] if spec.after else []
     own = [getattr(spec, name) for name in kind_of(spec).identified_by]
+    own += [spec.tasks] if isinstance(spec, SweepSpec) and not spec.names_params else []
     found = {
         "options": _digest([of_cluster, asked, own, spec.fetch, spec.push_exclude]),
         "folder": _folder(spec),
     }
-    if isinstance(spec, CellSpec) and spec.names_in:
+    if isinstance(spec, CellSpec | SweepSpec) and spec.names_in:
         found["in"] = spec.inputs_digest or _unknown()
+    if isinstance(spec, SweepSpec) and spec.names_params:
+        found["in"] = f"{found.get('in', '')} {spec.params_digest or _unknown()}"
     if spec.push is not None:
         found["push"] = _listing(spec, spec.push)
     return found

@@ -51,9 +51,9 @@ def has_token(comment: str) -> bool:
     return _TOKEN in comment
 
 
-def slurm_name(spec: JobSpec) -> str:
-    """Return the job's name in Slurm, with our ID: `squeue` and `sacct` find jobs by name."""
-    return f"{spec.name}.{spec.id}"
+def slurm_name(name: str, job_id: str) -> str:
+    """Return a job's name in Slurm, with our ID: `squeue` and `sacct` find jobs by name."""
+    return f"{name}.{job_id}"
 
 
 def merged_options(
@@ -144,6 +144,8 @@ def _refuse_of_scripts(options: Mapping[str, str]) -> None:
         instead = sbatch_options.OPTIONS[name].not_in_cell
         if name == "job-name":
             instead = "`--name NAME` sets the job's name."
+        if name == "array":
+            instead = "Use a Python cell in a notebook, or a batch script (`#!/bin/bash`)."
         if instead is not None:
             raise RequestError(f"`--{name}` cannot be used with a cell.", hint=instead, option=name)
 
@@ -151,7 +153,7 @@ def _refuse_of_scripts(options: Mapping[str, str]) -> None:
 def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[str, str]:
     _refuse_of_scripts(options)
     ours = {
-        "job-name": slurm_name(spec),
+        "job-name": slurm_name(spec.name, spec.id),
         "comment": comment(spec, options.get("comment")),
         "chdir": str(job_dir.path),
         "output": sbatch.literal_path(str(job_dir.slurm_out)),
@@ -164,6 +166,15 @@ def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[st
         # Slurm ends a job that loses a node (sbatch(1)); these engines continue on the others.
         ours["no-kill"] = ""
     return ours
+
+
+def array_option(tasks: str, max_running: int | None) -> str:
+    """Return the value of --array for these indices.
+
+    >>> array_option("0-9", 4)
+    '0-9%4'
+    """
+    return tasks if max_running is None else f"{tasks}%{max_running}"
 
 
 def comment(spec: JobSpec, given: str | None) -> str:

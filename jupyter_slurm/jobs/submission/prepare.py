@@ -19,7 +19,7 @@ from jupyter_slurm.jobs.kinds import cell
 from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.jobs.submission import launching, staging
 from jupyter_slurm.jobs.submission.checks import check_spec
-from jupyter_slurm.jobs.submission.options import comment, of_script, of_shell
+from jupyter_slurm.jobs.submission.options import array_option, comment, of_script, of_shell
 from jupyter_slurm.jobs.submission.payload import node_files
 from jupyter_slurm.jobs.submission.resolved import Resolved
 from jupyter_slurm.jobs.submission.script import (
@@ -36,8 +36,11 @@ from jupyter_slurm.wire import (
     JobSpec,
     ProgramSpec,
     ScriptSpec,
+    SweepSpec,
 )
 
+_OWN_FILES = "export JSLURM_NODE=.task$task\n"
+"""Container tools use it in the names of their files in the job's folder."""
 _OWN = re.compile(r"%[0-9]{0,2}[jA]")
 """The filename patterns for the job's ID."""
 
@@ -85,6 +88,9 @@ def prepare(job: Resolved) -> Submission:
     chdir = job.options.get("chdir")
     staged = staging.staged(job)
     options, signal = of_script(job.spec, job.job_dir, job.options, staged.reserve_s)
+    arguments: tuple[str, ...] = ()
+    if isinstance(job.spec, SweepSpec):  # as one array; the submission may split it
+        options["array"], arguments = array_option(job.spec.tasks, job.spec.max_running), ("0", "0")
     in_image = _launch(job, chdir)
     launch = in_image if job.spec.launch is None else launching.launch(job)
     plan = ScriptPlan(
@@ -94,12 +100,13 @@ def prepare(job: Resolved) -> Submission:
         modules=job.modules,
         setup=job.profile.setup,
         python=job.profile.python,
-        before=staged.before,
+        before=f"{_OWN_FILES}{staged.before}" if _shares_files(job) else staged.before,
         runtime_setup=(*job.mount_links, *job.environment_lines, *launch.setup),
         after=staged.after,
         pid_file=launch.pid_file,
         signal=signal,
         login_shell=job.profile.login_shell,
+        is_sweep=job.kind.has_tasks,
     )
     script = render_script(plan)
     files: dict[str, bytes | Path] = {layout.SCRIPT: script.encode()}
@@ -119,8 +126,13 @@ def prepare(job: Resolved) -> Submission:
     setup = (*job.environment_lines, *beside.setup)
     entered = replace(plan, command=beside.argv, before="", runtime_setup=setup)
     files[layout.ENTER] = render_enter(entered).encode()
-    argv = sbatch.argv(str(job.job_dir.path / layout.SCRIPT), options)
+    argv = sbatch.argv(str(job.job_dir.path / layout.SCRIPT), options, arguments)
     return Submission(job, script, tuple(argv), files, tuple(job.environment))
+
+
+def _shares_files(job: Resolved) -> bool:
+    """Return whether containers of several tasks use the same folder at the same time."""
+    return job.kind.has_tasks and job.in_image
 
 
 def _dashboards(spec: JobSpec, names: tuple[DashboardName, ...]) -> Files:
@@ -189,6 +201,7 @@ def _launch(job: Resolved, chdir: str | None) -> containers.Launch:
         there = "python3" if runtime.takes_image else python
         # -B: no __pycache__ in the job's folder.
         argv = [there, "-uB", f"{inside}/{job.kind.runner}", inside, "{attempt}"]
+        argv += ["task", "{task}"] if job.kind.has_tasks else []
     return runtime.launch(argv, box)
 
 

@@ -125,8 +125,10 @@ class Resolved:
 
     @property
     def is_staged(self) -> bool:
-        """Return whether the folder is copied to the node; never for many nodes."""
-        return self.profile.storage.stage and self.runs_in_work and self.spec.launch is None
+        """Return whether the folder is copied to the node; never for many nodes or tasks, which
+        share it."""
+        alone = self.spec.launch is None and not self.kind.has_tasks
+        return self.profile.storage.stage and self.runs_in_work and alone
 
     @property
     def works_in(self) -> str:
@@ -179,6 +181,12 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
     )
     places = MountRoots(site.home, job.works_in, str(site.job_dir.path))
     found = parse_mounts(mounts, places)
+    if found.links and kind.has_tasks:
+        raise RequestError(
+            "A sweep cannot mount a folder named by a variable of the node.",
+            hint="Give the folder's path, or run without an image.",
+            option="mount",
+        )
     job = replace(job, mounts=found.mounts, mount_links=found.links)
     check_environment(job.environment)
     if kind.is_raw_script:

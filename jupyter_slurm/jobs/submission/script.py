@@ -43,7 +43,8 @@ class ScriptPlan:
     job_dir: str
     """The path on the node, outside any container."""
     command: Sequence[str]
-    """The whole command with the container tool; `{attempt}` stands for the attempt's number."""
+    """The whole command with the container tool; `{attempt}` stands for the attempt's number, and
+    `{task}` for the index of a sweep's task."""
     modules: Sequence[str] = ()
     setup: str = ""
     """Shell text from the profile."""
@@ -60,6 +61,9 @@ class ScriptPlan:
     login_shell: bool = True
     python: str = "python3"
     """The node's Python, for measurements."""
+    is_sweep: bool = False
+    """Run for each task of an array. sbatch passes `TaskArray.offset` and `TaskArray.base` to the
+    script, and each task has its own folder in `job_dir`."""
 
 
 def render_script(plan: ScriptPlan) -> str:
@@ -68,12 +72,14 @@ def render_script(plan: ScriptPlan) -> str:
         shell="/bin/bash -p" if plan.login_shell else "/bin/bash",
         title=" ".join(plan.title.split()),
         begin=_begin(plan),
-        job_dir=_quote(plan.job_dir),
-        target=_target(plan.pid_file),
+        place=(_PLACE_OF_TASK if plan.is_sweep else _PLACE).format(job_dir=_quote(plan.job_dir)),
+        usage="$sweep_dir" if plan.is_sweep else "$job_dir",
+        news=f"{_NEWS}\n  " if plan.is_sweep else "",
+        target=_target(plan),
         signals=_traps(plan.signal),
         caught=_caught(plan.signal),
-        prepare=_prepare(plan),
-        command=_command(plan.command),
+        prepare=f"{_NEWS}\n{_prepare(plan)}" if plan.is_sweep else _prepare(plan),
+        command=_command(plan.command, _NUMBERS_OF_TASK if plan.is_sweep else _NUMBERS),
         python=_quote(plan.python),
         after=_without_dos(plan.after),
         setup_exit=SETUP_EXIT,
@@ -94,7 +100,7 @@ def render_enter(plan: ScriptPlan) -> str:
         "#!/bin/bash -l" if plan.login_shell else "#!/bin/bash",
         f"cd -- {_quote(plan.job_dir)} || exit {NO_ROOM_EXIT}",
         _prepare(plan),
-        f'exec {_command(plan.command)} "$@"',
+        f'exec {_command(plan.command, _NUMBERS)} "$@"',
     )
     return "".join(f"{line}\n" for line in lines)
 
@@ -102,7 +108,10 @@ def render_enter(plan: ScriptPlan) -> str:
 def _begin(plan: ScriptPlan) -> str:
     """Return shell text that claims the attempt, then reads the login files."""
     claim = _CLAIM.format(no_room_exit=NO_ROOM_EXIT, duplicate_exit=DUPLICATE_EXIT)
-    return _LOGIN.format(claim=claim) if plan.login_shell else claim
+    if not plan.login_shell:
+        return claim
+    count, words = (2, ' "$1" "$2"') if plan.is_sweep else (0, "")
+    return _LOGIN.format(claim=claim, count=count, words=words)
 
 
 def _quote(text: str) -> str:
@@ -116,13 +125,17 @@ def _without_dos(quoted: str) -> str:
     return quoted.replace("\r\n", "\r'$'\\n''")
 
 
-def _command(argv: Sequence[str]) -> str:
-    return " ".join('"$attempt"' if word == "{attempt}" else _quote(word) for word in argv)
+def _command(argv: Sequence[str], numbers: Mapping[str, str]) -> str:
+    return " ".join(numbers.get(word) or _quote(word) for word in argv)
 
 
-def _target(pid_file: str | None) -> str:
+def _target(plan: ScriptPlan) -> str:
     """Return shell text that prints the process to signal, or nothing if there is none yet."""
-    return "$(program)" if pid_file is None else f"$(cat {_quote(pid_file)} 2>/dev/null)"
+    if plan.pid_file is None:
+        return "$(program)"
+    stem, suffix = plan.pid_file.removesuffix(".pid"), '"$JSLURM_NODE".pid'
+    path = f"{_quote(stem)}{suffix}" if plan.is_sweep else _quote(plan.pid_file)
+    return f"$(cat {path} 2>/dev/null)"
 
 
 def _traps(signal: tuple[str, str] | None) -> str:
@@ -173,6 +186,18 @@ load_module() {
 }
 """
 
+_NUMBERS: Mapping[str, str] = MappingProxyType({"{attempt}": '"$attempt"'})
+_NUMBERS_OF_TASK = MappingProxyType({**_NUMBERS, "{task}": '"$task"'})
+_PLACE = """\
+job_dir={job_dir}
+attempt=${{SLURM_RESTART_COUNT:-0}}"""
+_PLACE_OF_TASK = """\
+sweep_dir={job_dir}
+task=$(($1 + SLURM_ARRAY_TASK_ID)) attempt=$(($2 + ${{SLURM_RESTART_COUNT:-0}}))
+job_dir=$sweep_dir/tasks/$task
+(umask 077 && mkdir -p "$job_dir")"""
+_NEWS = """printf '%s %s\\n' "$task" "$attempt" >>"$sweep_dir/news\""""
+
 _CLAIM = """\
 # A submission whose answer was lost may be made again: the first of the two jobs to come here
 # takes the folder, which mkdir decides, on NFS too; the other one ends and has done nothing.
@@ -187,8 +212,8 @@ fi
 """
 _LOGIN = """\
 # Claimed before the login files are read: where they end the shell, the claim is all there is.
-if [ $# = 0 ]; then
-{claim}exec /bin/bash -l "$0" logged-in
+if [ $# = {count} ]; then
+{claim}exec /bin/bash -l "$0"{words} logged-in
 fi
 set +efuC # as they may have left them
 unset IFS
@@ -199,8 +224,7 @@ _TEMPLATE = """\
 #!{shell}
 # {title}
 # Written by jupyter-slurm; everything of this job is in the folder below.
-job_dir={job_dir}
-attempt=${{SLURM_RESTART_COUNT:-0}}
+{place}
 rc=255 caught='' child='' seconds='' stage='' out_of_time=''
 
 {begin}
@@ -259,7 +283,7 @@ finish() {{
   printf -v seconds '%(%s)T' -1
   printf -v ended '{{"exit_code": %d, "signal": "%s", "time_s": %d}}' "$rc" "$caught" "$seconds"
   printf '%s\\n' "$ended" >"$job_dir/exit.$attempt.json" || rc={no_room_exit}
-  exit "$rc"
+  {news}exit "$rc"
 }}
 trap finish EXIT
 {signals}
@@ -291,7 +315,7 @@ exec 7> >(
     elif ! {{ read -rt 1 || [ $? -le 128 ]; }}; then
       for python in {python} python3 /usr/libexec/platform-python; do
         command -v "$python" || continue
-        "$python" -ISB "$job_dir/usage.py" "$job_dir/usage.$attempt.jsonl" "$$" <&0 &
+        "$python" -ISB "{usage}/usage.py" "$job_dir/usage.$attempt.jsonl" "$$" <&0 &
         break
       done
       poke

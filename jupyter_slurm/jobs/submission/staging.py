@@ -75,7 +75,7 @@ def snapshot_argv(mirror: PurePosixPath, job_dir: JobDir) -> list[str]:
 
 # --- on the node ------------------------------------------------------------------------------
 
-_MAKE_WORK = 'mkdir -p -- "$job_dir/work" || {{ rc={no_room_exit}; exit $rc; }}'
+_MAKE_WORK = 'mkdir -p -- "{folder}/work" || {{ rc={no_room_exit}; exit $rc; }}'
 
 # The lock ends with its holder, even when killed; folders without one are removed, but only this
 # node's, since shared file systems may not share locks. File system clocks are coarse: after `tick`
@@ -158,7 +158,8 @@ def staged(job: Resolved) -> Staged:
     """Return the staging part of the job's script."""
     if not job.runs_in_work:
         return Staged("", "", 0)
-    before = _MAKE_WORK.format(no_room_exit=NO_ROOM_EXIT)
+    folder = "$sweep_dir" if job.kind.has_tasks else "$job_dir"
+    before = _MAKE_WORK.format(folder=folder, no_room_exit=NO_ROOM_EXIT)
     if not job.is_staged:
         return Staged(before, "", 0)
     check, scratch = _scratch(job.profile.storage)

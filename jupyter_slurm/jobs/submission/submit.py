@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.errors import (
     CommandError,
@@ -35,6 +35,7 @@ from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
 from jupyter_slurm.jobs.outcome.result import parse_started
 from jupyter_slurm.jobs.records.registry import JobRegistry
@@ -47,7 +48,7 @@ from jupyter_slurm.jobs.watching.queue_rows import bears_id
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed
-from jupyter_slurm.wire import CellSpec, JobSpec, JobState, TransferState
+from jupyter_slurm.wire import CellSpec, JobSpec, JobState, SweepSpec, TransferState
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.cluster.environments import Environments
@@ -74,8 +75,10 @@ def withdraw(registry: JobRegistry, job_id: str) -> bool:
 
 def _end_unsent(registry: JobRegistry, record: Record) -> None:
     _drop_spec(registry, record)
+    tasks = array_tasks.every(record.job.tasks)
     registry.change(
         record.job.id,
+        tasks={"CANCELLED": tasks} if tasks else {},
         state=JobState.CANCELLED,
         ended_s=time.time(),
         why="Cancelled by you before it was sent.",
@@ -88,9 +91,16 @@ def _end_unsent(registry: JobRegistry, record: Record) -> None:
 
 def _drop_spec(registry: JobRegistry, record: Record) -> None:
     """Drop the spec and its variables after the submission."""
-    if isinstance(record.spec, CellSpec) and record.spec.inputs is not None:
-        Path(record.spec.inputs).unlink(missing_ok=True)
+    for path in spooled(record.spec):
+        path.unlink(missing_ok=True)
     registry.note(record.job.id, spec=None)
+
+
+def spooled(spec: JobSpec | None) -> list[Path]:
+    """Return the local files of a job's variables, which are moved into its folder."""
+    inputs = spec.inputs if isinstance(spec, CellSpec | SweepSpec) else None
+    params = spec.params if isinstance(spec, SweepSpec) else None
+    return [Path(path) for path in (inputs, params) if path is not None]
 
 
 class Submitter:
@@ -115,7 +125,9 @@ class Submitter:
         self._id = job_id
         self._stop = stop
         self._made = made
-        self._dir = JobDir(PurePosixPath(registry.job(job_id).job_dir))
+        self._whole = PurePosixPath(registry.job(job_id).job_dir)
+        self._dir = JobDir(self._whole)
+        """The folder with `submitted`, where sbatch is called."""
         self._first_empty_s: float | None = None
         self._outputs = Outputs()
 
@@ -162,13 +174,16 @@ class Submitter:
 
     def _step(self) -> bool:
         """Take the next step; return whether the submission is settled."""
-        record = self._registry.record(self._id)
-        job = record.job
+        job = self._registry.job(self._id)
         if job.submitted_s is not None and job.slurm_id is not None:
             # Sent before, perhaps by another agent; a cancellation may be pending.
             self._cancel(job.slurm_id)
             return True
-        if record.sbatch_calls == 0:
+        return self._pursue()
+
+    def _pursue(self) -> bool:
+        """Look up the outcome of an earlier call of sbatch, or call it."""
+        if self._calls == 0:
             return self._cancelled_meanwhile() or self._call_sbatch()
         answer = self._look_up()
         if answer is not None:
@@ -211,32 +226,51 @@ class Submitter:
             return self._cancelled_meanwhile()
         self._outputs = submission.outputs
         files = with_key(submission.files, self._registry.store.new_key(self._id))
+        return self._called(
+            lambda: self._hand_over(submission, files),
+            command=submission.sbatch,
+            folder=submission.job.folder,
+        )
+
+    @property
+    def _calls(self) -> int:
+        """The number of times that sbatch may have been called."""
+        return self._registry.record(self._id).sbatch_calls
+
+    def _note_calls(self, calls: int, **known: Any) -> None:
+        self._registry.note(self._id, sbatch_calls=calls, **known)
+
+    def _called(self, hand_over: Callable[[], Completed], **known: Any) -> bool:
+        """Note the call and the `known` fields in the record, then call sbatch by `hand_over`."""
         with self._registry.lock():
             if self._registry.job(self._id).state.final:  # withdrawn meanwhile
                 return True
-            calls = record.sbatch_calls
-            self._registry.note(
-                self._id,
-                sbatch_calls=calls + 1,
-                command=submission.sbatch,
-                folder=submission.job.folder,
-            )
+            calls = self._calls
+            self._note_calls(calls + 1, **known)
         try:
-            done = self._hand_over(submission, files)
+            done = hand_over()
         except FileAccessError as exc:  # sbatch was not called
             return self._reject(SubmitError(exc.message, hint=exc.hint, detail=exc.detail))
         except ConnectionLostError:  # it may have been
             raise
         except TransportError:  # nothing was begun
-            self._registry.note(self._id, sbatch_calls=calls)
+            self._note_calls(calls)
             raise
-        refusal = _passing_refusal(done)
+        refusal = self._passing_refusal(done)
         if refusal is not None:  # sbatch reports that it did not submit the job
-            self._registry.note(self._id, sbatch_calls=calls)
+            self._note_calls(calls)
             if calls == 0 and self._cancelled_meanwhile():
                 return True
             raise refusal
         return self._judge(done)
+
+    def _passing_refusal(self, done: Completed) -> ControllerError | None:
+        """Return a temporary refusal; None: sbatch may have submitted the job, or refused for
+        good."""
+        refusal = explain_rejection(sbatch_words(done)) if done.returncode else None
+        if refusal is None or refusal.category != "transient":
+            return None
+        return ControllerError(f"Slurm did not accept the job: {refusal.text}", hint=refusal.hint)
 
     def _submission(self, spec: JobSpec) -> Submission:
         """Return the prepared submission. Prepare again for a second attempt, or if the profile has
@@ -299,7 +333,6 @@ class Submitter:
             if self._is_unwanted(_WAIT_TOLD_S):
                 return None
         self._tell_wait(None)
-        # A sweep after a sweep of its size would say `aftercorr` here.
         return prepare(with_after(submission.job, self._registry)) if spec.after else submission
 
     def _has_packages(self, spec: JobSpec, plan: EnvironmentPlan) -> bool:
@@ -372,7 +405,7 @@ class Submitter:
         if done.returncode == 0 and answer is not None:
             warning = done.stderr.decode(errors="replace").strip()
             return self._settle(answer[0], warning=warning or None)
-        words = _words(done.stderr, done.stdout)
+        words = sbatch_words(done)
         rejection = explain_rejection(words)
         if done.returncode != 0 and (rejection is None or rejection.category == "definitive"):
             if rejection is None:
@@ -401,18 +434,23 @@ class Submitter:
             return started.slurm_id
         rows = squeue.parse(self._cluster.ask(squeue.mine_argv(self._cluster.transport.user())))
         for row in rows:
-            if bears_id(self._id, row):
+            if bears_id(self._token, row):
                 return row.whole_id
         return self._look_up_history()
 
+    @property
+    def _token(self) -> str:
+        """Our ID in Slurm's name and comment."""
+        return self._id
+
     def _look_up_history(self) -> str | None:
-        record = self._registry.record(self._id)
-        if record.spec is None or kind_of(record.spec).is_raw_script:
+        job = self._registry.job(self._id)
+        if kind_of(job).is_raw_script:
             return None
-        since_s = record.job.created_s - 300
+        name, since_s = slurm_name(job.name, self._token), job.created_s - 300
         try:
             output = self._cluster.ask(
-                sacct.names_argv(self._cluster.transport.user(), [slurm_name(record.spec)], since_s)
+                sacct.names_argv(self._cluster.transport.user(), [name], since_s)
             )
         except CommandError as exc:
             if isinstance(exc, ControllerError) and not sacct.is_disabled(str(exc)):
@@ -494,10 +532,6 @@ def _words(stderr: bytes | None, stdout: bytes | None) -> str:
     return "\n".join(filter(None, parts))
 
 
-def _passing_refusal(done: Completed) -> ControllerError | None:
-    """Return a temporary refusal; None: sbatch may have submitted the job, or refused for good."""
-    words = _words(done.stderr, done.stdout)
-    refusal = explain_rejection(words) if done.returncode else None
-    if refusal is None or refusal.category != "transient":
-        return None
-    return ControllerError(f"Slurm did not accept the job: {refusal.text}", hint=refusal.hint)
+def sbatch_words(done: Completed) -> str:
+    """Return what sbatch printed."""
+    return _words(done.stderr, done.stdout)

@@ -13,6 +13,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.jobs.outcome.allocation import ask_allocation, ask_jobs, note_outputs, note_paths
+from jupyter_slurm.jobs.outcome.sweep_tasks import Sweeps
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission.session_cells import ends_s
 from jupyter_slurm.jobs.watching.queue_rows import (
@@ -47,6 +48,7 @@ class Watcher(Protocol):
 
 class Comparison:
     def __init__(self, registry: JobRegistry, cluster: SlurmCluster, watch: Watcher) -> None:
+        self.sweeps = Sweeps(registry, cluster)
         self._registry = registry
         self._cluster = cluster
         self._watch = watch
@@ -62,6 +64,10 @@ class Comparison:
             by_id.setdefault(row.whole_id, []).append(row)
         for job in jobs:
             with noting_errors(self._registry, job.id):
+                if kind_of(job).has_tasks:
+                    ours = [row for one in job.slurm_ids for row in by_id.get(one, ())]
+                    self._compare_sweep(job, ours, began_s)
+                    continue
                 self._compare_one(job, by_id.get(job.slurm_id or ""), began_s)
 
     def _compare_one(self, old: Job, found: list[QueueRow] | None, began_s: float) -> None:
@@ -81,6 +87,24 @@ class Comparison:
             self._row_missing(job)
         if kind_of(job).accepts_cells:
             self._tell_its_cells(self._registry.job(job.id))
+
+    def _compare_sweep(self, old: Job, found: list[QueueRow], began_s: float) -> None:
+        ours = [row for row in found if is_same(self._registry.record(old.id), row)]
+        job = self._registry.change(old.id, problem=None, problem_since_s=None)
+        if ours:
+            row = leading(ours)
+            self._registry.observe(job.id, priority=row.priority)
+            state = job.state if job.state is JobState.RUNNING else state_named(row.state)
+            with self._registry.lock():
+                now = self._registry.job(job.id)
+                changes = _by_row(now, row, state, now.nodes)
+                changes |= {"name": now.name, "nodes": now.nodes, "started_s": now.started_s}
+                if array_tasks.have_run(now.tasks):  # the next ones wait for these
+                    for name in ("reason", "why", "advice", "start_estimate_s"):
+                        changes[name] = None
+                if not now.state.final and not states.is_terminal(row.state):
+                    self._registry.change(job.id, **changes)
+        self.sweeps.table(job.id).listed(found, began_s)
 
     def _tasks_seen(self, job_id: str, found: list[QueueRow]) -> None:
         listed = [(one.array_task_id, one.state) for one in found]

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.jobs.records.change_log import ChangeLog, Delta
 from jupyter_slurm.jobs.records.registry import JobRegistry
@@ -167,7 +168,7 @@ def listed_job(row: QueueRow, cluster: str, *, mine: bool, array: Job | None = N
         id=array_id,
         array=array_id,
         mine=mine,
-        name=row.name if array_id is None else row.name.removesuffix(f".{array_id}"),
+        name=_task_name(row, array) if array else row.name,
         state=row.state,
         user=row.user,
         partition=row.partition,
@@ -185,6 +186,11 @@ def listed_job(row: QueueRow, cluster: str, *, mine: bool, array: Job | None = N
         start_estimate_s=row.start_s if waits else None,
         limit_s=int(row.limit_s) if row.limit_s is not None else None,
     )
+
+
+def _task_name(row: QueueRow, array: Job) -> str:
+    """Return the name of a task without our ID. Each array of a sweep has its own ID."""
+    return array.name if kind_of(array).has_tasks else row.name.removesuffix(f".{array.id}")
 
 
 def whole_array(listed: Iterable[ListedJob], known: Mapping[str, str]) -> ListedJob:

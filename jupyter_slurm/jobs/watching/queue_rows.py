@@ -14,7 +14,7 @@ from jupyter_slurm.untrusted_json import unreadable
 from jupyter_slurm.wire import Job, JobState
 
 if TYPE_CHECKING:
-    from jupyter_slurm.jobs.records.store import Record
+    from jupyter_slurm.jobs.records.store import Record, TaskArray
     from jupyter_slurm.slurm.sacct import AcctRow
     from jupyter_slurm.slurm.scontrol import ControlRow
 
@@ -32,9 +32,18 @@ def is_same(record: Record, row: QueueRow | ControlRow) -> bool:
     submission time to the second decides. A requeue changes that time (`_job_requeue_op` in
     src/slurmctld/job_mgr.c).
     """
-    if bears_id(record.job.id, row):
+    if any(is_of_array(one, row) for one in record.arrays) or bears_id(record.job.id, row):
         return True
     return not has_token(row.comment or "") and _is_submission(record, row)
+
+
+def is_of_array(array: TaskArray, row: QueueRow | ControlRow) -> bool:
+    """Return whether a row with the array's Slurm ID is that array of a sweep."""
+    if bears_id(array.token, row):
+        return True
+    if has_token(row.comment or "") or array.submitted_s is None or row.submit_s is None:
+        return False
+    return abs(row.submit_s - array.submitted_s) < _CLOCKS_DIFFER_S
 
 
 def is_requeued(record: Record, row: ControlRow) -> bool:
@@ -58,7 +67,8 @@ def is_accounted(record: Record, row: AcctRow) -> bool:
     if _is_submission(record, row):
         return True
     if not kind_of(job).is_raw_script:
-        return row.name.endswith(f".{job.id}")
+        tokens = (job.id, *(one.token for one in record.arrays))
+        return row.name.endswith(tuple(f".{token}" for token in tokens))
     return row.name == job.name and (row.submit_s or 0.0) > job.created_s - _CLOCKS_DIFFER_S
 
 

@@ -75,6 +75,7 @@ class Watch:
         self._ending: set[str] = set()
         self._stirred_s = time.monotonic()
         self._comparison = Comparison(registry, cluster, self)
+        self.sweeps = self._comparison.sweeps
         self._gpu_loads = GpuLoads()
         self.listing = ClusterQueue(registry, cluster.name, cluster.profile.poll_s, self._show)
         self.nodes = Nodes(cluster, self._closed)
@@ -227,6 +228,12 @@ class Watch:
                     wanted[PurePosixPath(path)] = (job.id, self._output_grew)
                 continue
             folder = JobDir(PurePosixPath(job.job_dir))
+            if kind.has_tasks:
+                wanted[folder.news] = (job.id, self._tasks_told)
+                for task in indices(job.tasks.get(JobState.RUNNING))[:_MOST_TASKS]:
+                    attempt = self.sweeps.table(job.id).attempts(task) - 1
+                    wanted[folder.task(task).output(attempt)] = (job.id, self._output_grew)
+                continue
             if job.session is not None:
                 wanted |= self._session_cell_files(job, folder)
                 continue
@@ -264,6 +271,9 @@ class Watch:
 
     def _output_grew(self, job_id: str, path: PurePosixPath) -> None:
         """Do nothing: waiting calls are woken for every growth."""
+
+    def _tasks_told(self, job_id: str, path: PurePosixPath) -> None:
+        self.sweeps.table(job_id).news()
 
     def _progress_told(self, job_id: str, path: PurePosixPath) -> None:
         data = self._cluster.transport.read(path, -PROGRESS_BYTES) or b""
@@ -354,7 +364,7 @@ class Watch:
         for job in waiting:
             self._registry.observe(job.id, gpu_load=loads.get(job.id))
         self.listing.answered(rows, user, ours, everyone=everyone)
-        wanted = {job.slurm_id for job in waiting}
+        wanted = {slurm_id for job in waiting for slurm_id in job.slurm_ids}
         own = (row for row in rows if row.user == user) if everyone else rows
         return [squeue.read(r) for r in own if r.slurm_id in wanted or r.whole_id in wanted]
 

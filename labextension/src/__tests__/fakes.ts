@@ -21,6 +21,16 @@ const OWN = {
     ranks: 0,
     tensorboard: null
   },
+  sweep: {
+    names_out: [],
+    out_format: 'auto',
+    names_params: [],
+    max_running: null,
+    max_fails: null,
+    into: 'results',
+    arrays: ['123'],
+    stopped_s: null
+  },
   program: { on_login: false },
   script: {},
   session: { idle_s: null, idle_since_s: null },

@@ -12,6 +12,8 @@ export function bytes(count: number): string {
     : `${decimal(count / 1_000_000, count < 10_000_000 ? 1 : 0)} MB`;
 }
 
+const PYTHON_KINDS: readonly Job['kind'][] = ['cell', 'sweep', 'session'];
+
 /** The language of the code, by its first line or the kind of its job. */
 export function languageOf(code: string, kind: Job['kind']): 'python' | 'shell' | 'text' {
   const first = /^#!.*/.exec(code)?.[0] ?? '';
@@ -21,5 +23,5 @@ export function languageOf(code: string, kind: Job['kind']): 'python' | 'shell' 
   if (/sh\b/.test(first) || kind === 'script') {
     return 'shell';
   }
-  return first !== '' ? 'text' : kind === 'cell' || kind === 'session' ? 'python' : 'shell';
+  return first !== '' ? 'text' : PYTHON_KINDS.includes(kind) ? 'python' : 'shell';
 }

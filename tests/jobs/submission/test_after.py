@@ -11,11 +11,11 @@ import pytest
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.jobs.records.store import Record, Store, TaskArray
 from jupyter_slurm.jobs.submission.resolve import after_by_id, awaited, unmet, with_after
 from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
-from jupyter_slurm.wire import After, JobSpec, JobState
+from jupyter_slurm.wire import After, JobKind, JobSpec, JobState
 from tests.specs import job_spec, known
 
 SITE = Site("/home/a", JobDir(PurePosixPath("/jobs/zzzzzzzz")))
@@ -115,7 +115,56 @@ def test_the_end_that_is_not_met_is_found(registry: JobRegistry) -> None:
     asked = waiting(("5", "ok"), ("aaaaaaaa", "ok"))
     assert unmet(asked, registry) is None
     registry.change("aaaaaaaa", state=JobState.FAILED)
-    found = unmet(asked, registry)
-    assert found is not None
-    assert found.id == "aaaaaaaa"
+    assert "aaaaaaaa" in str(unmet(asked, registry))
     assert unmet(waiting(("aaaaaaaa", "fail")), registry) is None
+
+
+def add_sweep(
+    registry: JobRegistry, tasks: dict[str, str], *arrays: tuple[str, str | None]
+) -> None:
+    """Add a sweep with arrays of these tasks and Slurm IDs."""
+    ids = tuple(slurm_id for _, slurm_id in arrays if slurm_id is not None)
+    job = known(
+        id="aaaaaaaa", kind=JobKind.SWEEP, slurm_id=ids[0], arrays=ids, tasks=tasks, name="scan"
+    )
+    some = tuple(
+        TaskArray(token=f"a{at}", tasks=one, slurm_id=slurm_id, sbatch_calls=1)
+        for at, (one, slurm_id) in enumerate(arrays)
+    )
+    registry.add(Record(job=job, spec=None, arrays=some))
+
+
+def test_job_after_a_sweep_waits_for_its_unfinished_arrays(registry: JobRegistry) -> None:
+    tasks = {"COMPLETED": "0-4", "PENDING": "5-14"}
+    add_sweep(registry, tasks, ("0-4", "7"), ("5-9", "8"), ("10-14", "9"))
+    for word in ("aaaaaaaa", "8", "scan"):
+        assert sent(registry, waiting((word, "ok")))["dependency"] == "afterok:8:9"
+    with pytest.raises(RequestError, match="several arrays"):
+        sent(registry, waiting(("scan", "fail")))
+
+
+def test_sweep_is_awaited_until_all_its_arrays_are_submitted(registry: JobRegistry) -> None:
+    add_sweep(registry, {"PENDING": "0-9"}, ("0-4", "7"), ("5-9", None))
+    assert awaited(waiting(("scan", "ok")), registry, "c") is not None
+    arrays = registry.record("aaaaaaaa").arrays
+    registry.note("aaaaaaaa", arrays=(arrays[0], msgspec.structs.replace(arrays[1], slurm_id="8")))
+    assert awaited(waiting(("scan", "ok")), registry, "c") is None
+
+
+def test_job_after_a_failing_sweep_is_judged_by_its_tasks(registry: JobRegistry) -> None:
+    add_sweep(registry, {"FAILED": "0", "RUNNING": "1"}, ("0", "7"), ("1", "8"))
+    with pytest.raises(RequestError, match="never start"):
+        sent(registry, waiting(("scan", "ok")))
+    assert sent(registry, waiting(("scan", "fail")))["dependency"] == "afterany:8"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "ends", "term"),
+    [("0-9", "ok", "aftercorr"), ("0-8", "ok", "afterok"), ("0-9", "any", "afterany")],
+)
+def test_sweep_after_a_sweep_of_its_size_starts_task_by_task(
+    tasks: str, ends: str, term: str, registry: JobRegistry
+) -> None:
+    add_sweep(registry, {"PENDING": "0-9"}, ("0-9", "7"))
+    asked = waiting(("scan", ends), kind=JobKind.SWEEP, tasks=tasks)
+    assert sent(registry, asked)["dependency"] == f"{term}:7"

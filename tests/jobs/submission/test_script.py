@@ -202,3 +202,31 @@ def test_files_are_copied_back_after_any_end(tmp_path: Path) -> None:
     run(tmp_path, replace(plan, setup="rc=5; exit 5"), attempt="1")
     assert (tmp_path / "after").read_text() == "3\n5\n"
     assert read(tmp_path, "exit.0.json")["exit_code"] == 3
+
+
+@pytest.mark.parametrize("login_shell", [True, False])
+def test_sweep_task_has_its_own_folder_and_attempts(folder: Path, login_shell: bool) -> None:
+    command = ["sh", "-c", 'echo "$0 $1"; exit 3', "{task}", "{attempt}"]
+    plan = ScriptPlan("t", str(folder), command, login_shell=login_shell, is_sweep=True)
+    script = folder / "job.sh"
+    script.write_text(render_script(plan))
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder.parent),
+        "SLURM_JOB_ID": "4711",
+        "SLURMD_NODENAME": "n1",
+        "SLURM_ARRAY_TASK_ID": "7",
+        "SLURM_RESTART_COUNT": "1",
+    }
+    for _ in range(2):  # the second is a twin, and runs nothing
+        subprocess.run(["/bin/bash", script, "1000", "2"], env=env, check=False)
+    own = folder / "tasks" / "1007"
+    assert (own / "log.3").read_text() == "1007 3\n"
+    assert read(own, "exit.3.json")["exit_code"] == 3
+    assert (folder / "news").read_text() == "1007 3\n1007 3\n"
+    assert own.stat().st_mode & 0o777 == 0o700
+
+
+def test_words_in_braces_change_only_in_sweeps(tmp_path: Path) -> None:
+    run(tmp_path, ScriptPlan("t", str(tmp_path), ["printf", "%s", "{task}"]))
+    assert (tmp_path / "log.0").read_text() == "{task}"
