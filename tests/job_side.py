@@ -131,6 +131,7 @@ class JobSide(ABC):
         return self.change(job_id, limit_s=7200)
 
     def sweep(self, job_id: str) -> SweepTasks:
+        job_id = self.job(job_id).id
         raise RequestError(f"Job {job_id} is not a sweep.")
 
     def retry(self, job_id: str, options: dict[str, str] | None = None) -> Job:

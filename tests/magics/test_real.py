@@ -297,7 +297,7 @@ def test_sweep_of_a_killed_kernel_is_found_again_with_its_table(
 def test_retry_returns_the_whole_table(kernel: Kernel, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     cell = (
-        "%%slurm --sweep x=1,2 --out y\nimport os\n"
+        "%%slurm --sweep x=1,2 --out y --time 5m\nimport os\n"
         f"assert x == 1 or os.path.exists({str(gate)!r})\ny = x"
     )
     reply = kernel.run(cell)

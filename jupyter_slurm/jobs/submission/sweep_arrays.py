@@ -377,7 +377,7 @@ def _more_time(had: Mapping[str, str], limit_s: int | None, times: float) -> str
     given_s = parse_time_s(had["time"]) if "time" in had else limit_s
     if not given_s:
         raise RequestError(
-            "The tasks have no time limit to multiply.",
+            "The time limit of the tasks is unknown.",
             hint="Give a time: --time 2h.",
             option="time",
         )
