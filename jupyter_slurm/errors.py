@@ -232,7 +232,7 @@ class CellFailed(JupyterSlurmError):
         self.traceback = traceback
         self.job_id = job_id
         self.left_to_say: str | None = None
-        """The text below the traceback when a card shows the rest; None: there is no card."""
+        """The text below the traceback when a card shows the rest; None without a card."""
 
     def _render_traceback_(self) -> list[str]:
         traceback = [*map(coloured, self.traceback)]

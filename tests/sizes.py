@@ -23,7 +23,7 @@ ONLY_IN_ALL = (
     "cli/test_shell.py",
     "containers/test_terminals.py",
     "examples/*",
-    "executor/test_cpython.py",
+    "executor/cpython.py",
     "jobs/access/test_labs.py",
     "jobs/access/test_shells.py",
     "jobs/cluster/test_doctor.py",

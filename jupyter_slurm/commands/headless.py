@@ -31,7 +31,7 @@ def request(words: Sequence[str]) -> line.Request:
 
 def resolved(api: Api, request: line.Request, notebook: str | None = None) -> line.Request:
     """Return the request with the session's ID in place of its name. The name "" means the newest
-    session of the notebook, or of the terminals if there is no notebook. NotFoundError,
+    session of the notebook, or of terminals without a notebook. NotFoundError,
     RequestError."""
     if request.session is None:
         return request

@@ -121,7 +121,7 @@ class KernelJob:
             if job is not None:
                 self._follow(job)
         except Exception as exc:  # noqa: BLE001 - a worker never dies silently
-            self._tell(Gone(*texts.stumbled(exc)))
+            self._tell(Gone(*texts.internal_error(exc)))
 
     def _found_or_submitted(self) -> Job | None:
         while not self._ends.is_set():

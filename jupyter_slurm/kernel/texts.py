@@ -71,11 +71,11 @@ def over(job: Job) -> tuple[str, str]:
 
 
 def refused(error: JupyterSlurmError) -> tuple[str, str]:
-    """Return the reason and advice when there is no job."""
+    """Return the reason and advice without a job."""
     return str(error), _advice(None)
 
 
-def stumbled(error: Exception) -> tuple[str, str]:
+def internal_error(error: Exception) -> tuple[str, str]:
     """Return the reason and advice after an internal error."""
     return f"Internal error in the kernel: {error!r}.", _advice(None)
 

@@ -5,7 +5,7 @@ there are two routes: directly from the login node, or through a relay inside th
 each new connection tries the other.
 
 `localhost` means the node's own, so the relay is tried first; from outside, the same port may
-belong to another user. Unix sockets need a relay, on the login node if there is no job.
+belong to another user. Unix sockets need a relay, on the login node for a tunnel without a job.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def cluster_info(cluster: SlurmCluster) -> ClusterInfo:
 
 
 def priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
-    """Add prices from the profile, and its accounts and QOS if there is no accounting."""
+    """Add prices from the profile, and its accounts and QOS without accounting."""
     found = []
     for one in info.partitions:
         told = profile.partitions.get(one.name, PartitionLimits())

@@ -38,7 +38,7 @@ class Site:
     """The environment with the job's packages, not necessarily installed yet; None: it asks for
     none."""
     has_overlap: bool = True
-    """Whether steps share CPUs only with `--overlap`; known only for jobs on many nodes."""
+    """Steps share CPUs only with `--overlap`. Known only for jobs on many nodes."""
     mpi_types: tuple[str, ...] = ()
     """MPI types of srun, best first; known only for MPI jobs."""
 

@@ -28,7 +28,7 @@ from jupyter_slurm.wire import Job, ListedJob, Problem, QueueStatus, Row
 _ENDED_KEPT = 300
 
 Ours = Mapping[str, Sequence[Record]]
-"""What `JobRegistry.by_slurm_id` returns."""
+"""Records by Slurm's ID, from `JobRegistry.by_slurm_id`."""
 
 
 @dataclass(frozen=True, slots=True)

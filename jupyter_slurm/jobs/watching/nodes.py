@@ -16,7 +16,7 @@ from jupyter_slurm.jobs.watching.on_demand import OnDemand, backed_off_s
 from jupyter_slurm.wire import NodeChanges, Problem
 
 _SELDOMER = 5.0
-"""How many times less often than the queue."""
+"""Number of intervals of the queue between two listings of nodes."""
 
 _log = logging.getLogger(__name__)
 
