@@ -1,7 +1,6 @@
-"""jupyter-slurm: run notebook cells as containerised Slurm jobs, as if they ran here.
+"""jupyter-slurm: run notebook cells as Slurm jobs in containers, as if they ran locally.
 
-Public names and the hooks of IPython and Jupyter; no logic, and nothing heavy is imported before it
-is used.
+Public names and the hooks of IPython and Jupyter. No logic; imports are lazy.
 
     import jupyter_slurm as js
     job = js.connect("arandu").submit(js.CellSpec(name="hello", code="print(1)"))
@@ -17,10 +16,13 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from jupyter_slurm.errors import CellFailed, JobLostError, JupyterSlurmError, SweepError
+    from jupyter_slurm.executor import Executor, Future, future
     from jupyter_slurm.job import Connection, JobHandle, connect
     from jupyter_slurm.server.extension import SlurmApp
     from jupyter_slurm.wire import (
+        After,
         CellSpec,
+        Environment,
         Job,
         JobKind,
         JobSpec,
@@ -35,9 +37,13 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "After",
     "CellFailed",
     "CellSpec",
     "Connection",
+    "Environment",
+    "Executor",
+    "Future",
     "Job",
     "JobHandle",
     "JobKind",
@@ -53,6 +59,7 @@ __all__ = [
     "SweepError",
     "SweepSpec",
     "connect",
+    "future",
     "load_ipython_extension",
     "new_id",
     "unload_ipython_extension",
@@ -63,24 +70,26 @@ def __getattr__(name: str) -> object:
     match name:
         case "CellFailed" | "JobLostError" | "JupyterSlurmError" | "SweepError":
             module = "errors"
-        case "Job" | "JobKind" | "JobSpec" | "JobState" | "new_id":
+        case "After" | "Environment" | "Job" | "JobKind" | "JobSpec" | "JobState" | "new_id":
             module = "wire"
         case _ if name.endswith("Spec") and name in __all__:
             module = "wire"
         case "Connection" | "JobHandle" | "connect":
             module = "job"
+        case "Executor" | "Future" | "future":
+            module = "executor"
         case _:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{module}"), name)
 
 
 def __dir__() -> list[str]:
-    """Return what completion shows: the public names, loaded or not, and what each module has."""
+    """Return the names for completion: public names, loaded or not, and module attributes."""
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:
-    """Where `jupyter-builder develop` finds the browser's side, and what JupyterLab calls it."""
+    """Return the browser part's folder and name, for `jupyter-builder develop`."""
     return [{"src": "labextension", "dest": "jupyter-slurm"}]
 
 
@@ -99,7 +108,7 @@ def unload_ipython_extension(shell: InteractiveShell) -> None:
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str | type[SlurmApp]]]:
-    """What a Jupyter server loads: `jupyter server extension list` names it."""
+    """Return the Jupyter server extension, for `jupyter server extension list`."""
     from jupyter_slurm.server.extension import SlurmApp  # noqa: PLC0415
 
     return [{"module": "jupyter_slurm", "app": SlurmApp}]

@@ -28,6 +28,7 @@ from jupyter_slurm.wire import (
     ImageBuild,
     ImageRemoval,
     ImageSpec,
+    InstalledEnvironment,
     Job,
     JobDetails,
     JobPriority,
@@ -176,9 +177,9 @@ class Api(Protocol):
         """Submit a job and return it once sbatch has accepted it. Repeating the call is safe.
 
         SubmitError: Slurm refused the job. RequestError: the agent refused it. If the cluster does
-        not answer (`Job.problem`) or a pushed folder takes long (`Job.transfer`), the job is
-        returned as SUBMITTING and the agent goes on. A session's cell (`JobSpec.session`) is sent
-        to the session, without sbatch.
+        not answer (`Job.problem`), or a pushed folder (`Job.transfer`) or another job (`Job.why`)
+        takes long, the job is returned as SUBMITTING and the agent goes on. A session's cell
+        (`JobSpec.session`) is sent to the session, without sbatch.
         """
 
     def preview(self, spec: JobSpec) -> Preview:
@@ -215,6 +216,7 @@ class Api(Protocol):
         caller: str = "",
         look: tuple[str, ...] = (),
         everyone: bool = False,
+        ended: bool = False,
     ) -> Changes:
         """Return changes of jobs and connections since the cursor; wait up to `wait_s` for the
         first. For `caller` see `connect`.
@@ -223,6 +225,7 @@ class Api(Protocol):
         asks Slurm every `poll_s` seconds, once for all clients.
         `everyone`: return the unfinished jobs of all users on these clusters, else this user's
         jobs on every cluster.
+        `ended`: wait for a job that has ended, rather than for any change.
         """
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
@@ -251,11 +254,11 @@ class Api(Protocol):
         """Return the result of a job that has ended. JobLostError, SignatureError."""
 
     def sweep(self, job_id: str) -> SweepTasks:
-        """Return what is known of the tasks of a sweep. RequestError: not a sweep."""
+        """Return the states, reasons and usage of a sweep's tasks. RequestError: not a sweep."""
 
     def retry(self, job_id: str, options: dict[str, str] | None = None) -> Job:
         """Submit the failed tasks of a sweep again, with other `options` of sbatch; `2x` for `mem`
-        and `time` is a multiple of what they had. Their results join the others. RequestError: no
+        or `time` doubles the limit. Their results join the others. RequestError: no
         task has failed, or an option is invalid."""
 
     def delivered(self, job_id: str) -> Job:
@@ -306,6 +309,16 @@ class Api(Protocol):
 
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
         """Remove an image that was built or pulled, with its older versions. NotFoundError."""
+
+    # --- environments ---
+    def environments(self, cluster: str | None = None) -> list[InstalledEnvironment]:
+        """Return the environments whose packages jobs have installed (`JobSpec.environment`)."""
+
+    def remove_environments(
+        self, ids: list[str], cluster: str | None = None, unused_s: float | None = None
+    ) -> list[InstalledEnvironment]:
+        """Remove environments, and with `unused_s` all those that no job has used for so long;
+        return them. NotFoundError; RequestError: a live job uses one."""
 
     # --- labs ---
     def lab_entry(self, job_id: str) -> LabEntry:

@@ -1,4 +1,4 @@
-"""Keeps what this process holds out of core dumps. Knows no keys and no passwords."""
+"""Disable core dumps of this process."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import resource
 
 
 def refuse() -> None:
-    """Keep anybody from writing a core dump of this process. Programs that it starts inherit this,
-    and may raise the limit again.
+    """Disable core dumps. Child processes inherit this, and may raise the limit again.
 
-    The limit is one byte, which no core dump has: at a limit of 0 Linux writes none to a file, but
-    still gives one to a program that `core_pattern` names, and at 1 to neither (core(5), and
+    The limit is one byte, below the size of any core dump. With a limit of 0 Linux writes no file,
+    but still pipes a dump to the program in `core_pattern`; with 1 it does neither (core(5), and
     do_coredump in fs/coredump.c).
     """
     _, most = resource.getrlimit(resource.RLIMIT_CORE)

@@ -1,37 +1,35 @@
-"""The exceptions of jupyter-slurm, and nothing else: no I/O, no imports of ours but `wire`
-and `formatting`.
+"""The exceptions of jupyter-slurm. No I/O; imports only `wire` and `formatting`.
 
 JupyterSlurmError
-├── ConfigError            a profile, setting or missing program on this machine
-├── RequestError           what was asked for cannot be: unknown option, malformed time, bad name
+├── ConfigError            a bad profile or setting, or a program missing on this machine
+├── RequestError           an invalid request: unknown option, malformed time, bad name
 │   ├── CodeError          code that Python cannot compile
-│   └── VariableError      a variable that is not there or cannot travel
-├── NotFoundError          no such job, cluster or file
-├── TransportError         the way to the cluster's machine failed
-│   ├── ConnectionLostError  it broke in the middle: what was asked for may have happened
-│   │   └── TooMuchError   more came than is taken, so that it was broken off
-│   ├── FileAccessError    files there cannot be written or read; nothing was run
-│   │   └── NotAFileError  a pipe, a device or a folder stands where a file should be
-│   ├── LoginNeededError   a person has to log in first; nothing was done
-│   ├── LoginError         a host refused the login (wrong code, locked account), or nobody answered
-│   ├── HostKeyError       a host is not who it was, or nobody has vouched for it
-│   └── ForwardError       a port over there cannot be reached
-├── CommandError           a program on the cluster refused; holds its argv, exit code and own words
-│   └── ControllerError    slurmctld did not answer: nothing is known, trying again may help
-├── SubmitError            sbatch refused the job; there is none
-├── NotMeasuredError       there is no measurement of what a job uses, or not yet
-├── JobLostError           nobody knows what became of the job
-├── SignatureError         what came back is not what the job wrote
-├── MalformedError         what came from a cluster is not of the form that it should have
+│   └── VariableError      a variable that does not exist or cannot be sent
+├── NotFoundError          unknown job, cluster or file
+├── TransportError         the connection to the cluster's machine failed
+│   ├── ConnectionLostError  the connection dropped; the request may have had its effect
+│   │   └── TooMuchError   the connection was closed because of too much data
+│   ├── FileAccessError    cannot read or write files on the cluster; nothing was run
+│   │   └── NotAFileError  a pipe, a device or a folder in place of a file
+│   ├── LoginNeededError   the user has to log in first; nothing was done
+│   ├── LoginError         login refused (wrong code, locked account), or no answer
+│   ├── HostKeyError       the host key has changed or is unknown
+│   └── ForwardError       a remote port cannot be reached
+├── CommandError           a program on the cluster failed; has argv, exit code and output
+│   └── ControllerError    slurmctld did not answer; retrying may help
+├── SubmitError            sbatch refused the job
+├── NotMeasuredError       no measurements of the job's usage, or not yet
+├── JobLostError           the job's outcome is unknown
+├── SignatureError         the result is not signed by the job
+├── MalformedError         malformed data from the cluster
 ├── LocalClusterError      the private Slurm of `jupyter slurm up`
-├── AgentError             the agent cannot be reached, started, or is of another version
-└── CellFailed             the job ended, and not well (the remote traceback, or what Slurm did)
-    └── SweepError         tasks of a sweep failed; the others have their results
+├── AgentError             cannot reach or start the agent, or it has another version
+└── CellFailed             the job failed (with the remote traceback, or Slurm's reason)
+    └── SweepError         tasks of a sweep failed; the others have results
 
-Every class has a stable `code` (for programs), an HTTP `status` (for the agent and the server),
-and says with `transient` whether the same call may succeed later. An instance has a sentence
-(`message`), what to do next (`hint`), the tool's own words (`detail`), and where it is about an
-option that somebody gave, which (`option`).
+Every class has a stable `code` (for programs), an HTTP `status` (for the agent and the server), and
+`transient`: the same call may succeed later. An instance has a sentence (`message`), a hint
+(`hint`), the tool's own words (`detail`), and the user's option concerned, if any (`option`).
 """
 
 from __future__ import annotations
@@ -43,9 +41,8 @@ from jupyter_slurm.wire import Problem
 
 
 class JupyterSlurmError(Exception):
-    """The base of all exceptions. `str()` is the sentence, followed by the hint on a line of its
-    own; it holds nothing that could steer a terminal, since names and a tool's words come from
-    elsewhere."""
+    """The base of all exceptions. `str()` is the sentence, the detail and the hint, each on a line
+    of its own, without control characters: names and tools' words come from elsewhere."""
 
     code: ClassVar[str] = "error"
     status: ClassVar[int] = 500
@@ -70,7 +67,7 @@ class JupyterSlurmError(Exception):
         return visible_lines(joined(self.message, detail, self.hint, between="\n"))
 
     def problem(self) -> Problem:
-        """Return the error in the form that goes over the wire."""
+        """Return the error as a value for the wire."""
         return Problem(
             code=self.code,
             message=self.message,
@@ -81,7 +78,7 @@ class JupyterSlurmError(Exception):
         )
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython shows: the sentence, not the way through our code."""
+        """Return the lines for IPython: the message without our traceback."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -100,7 +97,7 @@ class VariableError(RequestError):
 
 
 class CodeError(RequestError):
-    """Code has a syntax error. `traceback` is what IPython shows, one string a line, or []."""
+    """A syntax error. `traceback` has the lines for IPython, or is empty."""
 
     code = "syntax"
 
@@ -216,7 +213,7 @@ class AgentError(JupyterSlurmError):
 
 
 class CellFailed(JupyterSlurmError):
-    """A cell's job did not end well. `traceback` is the remote one, one string a line, or []."""
+    """A cell's job failed. `traceback` has the lines of the remote traceback, or is empty."""
 
     code = "cell-failed"
     status = 422
@@ -235,8 +232,7 @@ class CellFailed(JupyterSlurmError):
         self.traceback = traceback
         self.job_id = job_id
         self.left_to_say: str | None = None
-        """All that is shown besides the traceback, where a card says the rest; None: there is no
-        card."""
+        """The text below the traceback when a card shows the rest; None without a card."""
 
     def _render_traceback_(self) -> list[str]:
         traceback = [*map(coloured, self.traceback)]
@@ -247,15 +243,15 @@ class CellFailed(JupyterSlurmError):
 
 
 class SweepError(CellFailed):
-    """Tasks of a sweep failed. `traceback` has their errors, equal ones together."""
+    """Tasks of a sweep failed. `traceback` groups equal errors."""
 
     code = "sweep-failed"
     table: object = None
-    """The table with a row for each task, those too that succeeded."""
+    """The table with a row for each task, including those that succeeded."""
 
 
 def from_problem(problem: Problem) -> JupyterSlurmError:
-    """Return the exception that a `Problem` was made from; an unknown code gives the base class."""
+    """Return the exception for a `Problem`; the base class for an unknown code."""
     classes = {cls.code: cls for cls in _tree(JupyterSlurmError)}
     cls = classes.get(problem.code, JupyterSlurmError)
     return cls(problem.message, hint=problem.hint, detail=problem.detail, option=problem.option)

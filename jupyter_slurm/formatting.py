@@ -1,4 +1,4 @@
-"""PURE: spans, moments, sizes and lines as people read them: no values of ours, no clock."""
+"""PURE: durations, times, sizes and lines for users. No values of ours, no clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 
 def visible(line: str) -> str:
-    """Return one line without control characters: what others typed must not steer a terminal.
+    """Return a line without control characters, safe for a terminal.
 
     >>> visible("a\\x1b[31m\\nb")
     'a�[31m b'
@@ -19,7 +19,7 @@ def visible(line: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """Make each of several lines `visible`; a newline at the end stays.
+    """Make each of several lines `visible`; keep a final newline.
 
     >>> visible_lines("a\\x1b]0;b\\x07\\nc\\rd\\n")
     'a�]0;b�\\nc d\\n'
@@ -28,7 +28,7 @@ def visible_lines(text: str) -> str:
 
 
 _STEERING = re.compile(
-    # Colours; the cursor up and along, a line erased (progress bars); the cursor hidden, shown.
+    # Colours; cursor movement and erasing (progress bars); hiding the cursor.
     r"\x1b\[(?:[0-9;:]{0,40}m|[0-9]{0,4}[ACDGK]|\?25[hl])"
     r"|[\n\r\t\x08]"
 )
@@ -36,9 +36,8 @@ _BEGUN = re.compile(r"\x1b(?:\[[0-9;:?]{0,40})?\Z")
 
 
 def coloured(text: str) -> str:
-    """Make a program's own output safe for a terminal: it may have colours and write over the lines
-    before (as a progress bar does), but it cannot set a title, write the clipboard or ask the
-    terminal a question.
+    """Make a program's output safe for a terminal. Colours and overwriting (progress bars) are
+    allowed; setting a title, writing the clipboard and querying the terminal are not.
 
     >>> coloured("\\x1b[31mred\\x1b[0m\\r50 %\\x1b]52;c;eA==\\x07")
     '\\x1b[31mred\\x1b[0m\\r50 %�]52;c;eA==�'
@@ -50,13 +49,13 @@ def coloured(text: str) -> str:
 
 
 class Coloured:
-    """`coloured` for text that comes in pieces, which may cut a sequence in two."""
+    """`coloured` for text in pieces, which may split an escape sequence."""
 
     def __init__(self) -> None:
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """Return what may be written now of `piece` and of what was held back before."""
+        """Return the text to write now, and hold back an incomplete sequence."""
         text = self._held + piece
         begun = _BEGUN.search(text)
         self._held = begun[0] if begun else ""
@@ -64,7 +63,7 @@ class Coloured:
 
 
 def brief(text: str, most: int = 80) -> str:
-    """Return the beginning of a text that is too long to be read in a sentence.
+    """Shorten a text for use in a sentence.
 
     >>> brief("a" * 100, 5)
     'aaaa…'
@@ -73,7 +72,7 @@ def brief(text: str, most: int = 80) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format a duration as people say it, in two units at most.
+    """Format a duration in at most two units.
 
     >>> duration(7.4), duration(125), duration(3700), duration(200_000)
     ('7 s', '2 min 5 s', '1 h 1 min', '2 d 7 h')
@@ -91,18 +90,18 @@ def duration(seconds: float) -> str:
 
 
 def moment(at_s: float, now_s: float) -> str:
-    """Format the local time, with the date unless it is today's."""
+    """Format the local time, with the date unless it is today."""
     at, now = time.localtime(at_s), time.localtime(now_s)
     return time.strftime("%H:%M:%S" if at[:3] == now[:3] else "%Y-%m-%d %H:%M", at)
 
 
 def date_and_time(at_s: float) -> str:
-    """Format the local date and time, for what is read on another day."""
+    """Format the local date and time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s))
 
 
 def width(line: str) -> int:
-    """Return how many columns of a terminal a line takes: two for each wide character.
+    """Return the number of terminal columns of a line; a wide character takes two.
 
     >>> width("state"), width("状態")
     (5, 4)
@@ -114,7 +113,7 @@ def width(line: str) -> int:
 
 
 def padded(line: str, columns: int) -> str:
-    """Fill the line up with blanks.
+    """Pad a line with blanks.
 
     >>> padded("状態", 6)
     '状態  '
@@ -123,7 +122,7 @@ def padded(line: str, columns: int) -> str:
 
 
 def cut(line: str, columns: int) -> str:
-    """Return as much of the line as fits.
+    """Cut a line to a number of columns.
 
     >>> cut("状態 running", 7), cut("状態", 3)
     ('状態 ru', '状')
@@ -134,7 +133,7 @@ def cut(line: str, columns: int) -> str:
 
 
 def memory(mib: float) -> str:
-    """Format an amount of memory in the unit that people would use.
+    """Format an amount of memory in MiB or GiB.
 
     >>> memory(512), memory(1536)
     ('512 MiB', '1.5 GiB')
@@ -143,7 +142,7 @@ def memory(mib: float) -> str:
 
 
 def size(size_bytes: float) -> str:
-    """Format a size as disks are sold: in powers of ten.
+    """Format a size in powers of ten.
 
     >>> size(999), size(1_500), size(33_000_000)
     ('999 B', '1.5 kB', '33.0 MB')
@@ -158,7 +157,7 @@ def size(size_bytes: float) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return the count with its noun, which takes an s in the plural.
+    """Return the count and its noun, with an s in the plural.
 
     >>> counted(1, "GPU"), counted(2000, "file")
     ('1 GPU', '2,000 files')
@@ -176,7 +175,7 @@ def joined(*texts: str | None, between: str = " ") -> str:
 
 
 def reasons_told(reasons: Mapping[str, str], count: int) -> list[str]:
-    """Return a line for each reason, and one for how many more there are of `count`.
+    """Return a line per reason, and a line for the rest of `count`.
 
     >>> reasons_told({"a.pt": "It cannot be read."}, 3)
     ['a.pt: It cannot be read.', 'and 2 more']

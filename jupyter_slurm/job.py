@@ -9,19 +9,23 @@ import contextvars
 import re
 import sys
 import time
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands.notebooks import marker_of
 from jupyter_slurm.errors import CellFailed, JupyterSlurmError, from_problem
+from jupyter_slurm.slurm.units import format_array
 from jupyter_slurm.views.card import plain
 from jupyter_slurm.views.failure import failure, left_out
 from jupyter_slurm.wire import (
     CellJob,
+    CellSpec,
     ErrorOutput,
     Job,
     JobSpec,
@@ -31,6 +35,7 @@ from jupyter_slurm.wire import (
     Result,
     Stream,
     SweepJob,
+    SweepSpec,
     Transfer,
     TransferState,
 )
@@ -38,6 +43,7 @@ from jupyter_slurm.wire import (
 if TYPE_CHECKING:
     from jupyter_slurm.client.login import Prompter
 
+InputSpecT = TypeVar("InputSpecT", bound=CellSpec | SweepSpec)
 _WAIT_S = 20.0
 _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
@@ -104,7 +110,7 @@ class JobHandle:
     def result(self, timeout: float | None = None) -> dict[str, object]:
         """Wait for the end of the job and of `--fetch`, and return the variables. CellFailed: the
         job failed; VariableError: a variable is missing; JobLostError, SignatureError; TimeoutError
-        as in `wait`; errors of `--fetch`."""
+        as in `wait`; the errors of `--fetch`."""
         variables, failed = self._outcome(timeout)
         if failed:
             raise failed
@@ -142,7 +148,7 @@ class JobHandle:
         current().shell.run_line_magic("slurm", f"attach {self.id}")
 
     def __await__(self) -> Generator[Any, None, dict[str, object]]:
-        import asyncio  # noqa: PLC0415 - whoever awaits has loaded it, and a terminal never does
+        import asyncio  # noqa: PLC0415 - loaded by any caller that awaits, and not needed in a terminal
 
         loop = asyncio.get_running_loop()
         context = contextvars.copy_context()
@@ -170,8 +176,6 @@ class Connection:
     def submit(self, spec: JobSpec) -> JobHandle:
         """Submit a job; the same spec is submitted once. SubmitError: sbatch refused; RequestError:
         the spec is invalid."""
-        import msgspec  # noqa: PLC0415
-
         if spec.cluster is None:
             spec = msgspec.structs.replace(spec, cluster=self.cluster)
         return JobHandle(self.api, self.api.submit(spec))
@@ -223,7 +227,7 @@ def until_ready(
 def log_pages(
     api: Api, job_id: str, task: int | None = None, cursor: str = ""
 ) -> Iterator[LogChunk]:
-    """Yield the output so far of a job or array task, in pages."""
+    """Yield the log so far of a job or array task, in pages."""
     while True:
         chunk = api.logs(job_id, cursor, budget_bytes=None, task=task)
         yield chunk
@@ -239,7 +243,7 @@ def read_whole_log(api: Api, job_id: str, task: int | None = None) -> Iterator[s
 
 
 def text_of(outputs: Iterable[Output]) -> str:
-    """Return the text of streams and errors, including allowed errors of notebook cells."""
+    """Return the text of streams and errors, including ignored errors of notebook cells."""
     return "".join(map(_text_of, outputs))
 
 
@@ -279,7 +283,7 @@ def check_transfer(transfer: Transfer) -> Transfer:
 
 
 def check_shown_transfer(transfer: Transfer) -> Transfer:
-    """Return the transfer; raise its error without the files that its card names."""
+    """Return the transfer; raise its error, without the files that its card lists."""
     if transfer.failed is not None and transfer.problem is not None:
         error = from_problem(transfer.problem)
         error.detail = None
@@ -287,11 +291,71 @@ def check_shown_transfer(transfer: Transfer) -> Transfer:
     return check_transfer(transfer)
 
 
+def with_inputs(spec: InputSpecT, namespace: Mapping[str, object]) -> InputSpecT:
+    """Write the variables that go in to where the agent takes them from, and return the spec with
+    their file. VariableError."""
+    path, digest, python = _spooled(spec, f"{spec.id}.vars", spec.names_in, namespace)
+    return msgspec.structs.replace(
+        spec, inputs=path, inputs_digest=digest, inputs_python=python or spec.inputs_python
+    )
+
+
+def with_params(spec: SweepSpec, parameters: Sequence[Mapping[str, object]]) -> SweepSpec:
+    """Write the parameters of all tasks to where the agent takes them from, and return the spec
+    with their file. VariableError."""
+    from jupyter_slurm import sweep  # noqa: PLC0415 - only sweeps need it
+
+    by_task = {str(task): dict(one) for task, one in enumerate(parameters)}
+    path, digest, python = _spooled(spec, f"{spec.id}.params.vars", tuple(by_task), by_task)
+    text = Path(path).with_suffix(".json")
+    text.write_bytes(msgspec.json.encode(sweep.params_as_text(list(by_task.values()))))
+    return msgspec.structs.replace(
+        spec,
+        tasks=format_array(range(len(by_task))),
+        names_params=tuple(by_task["0"]),
+        params=path,
+        params_text=str(text),
+        params_digest=digest,
+        inputs_python=python,
+    )
+
+
+def _spooled(
+    spec: CellSpec | SweepSpec, name: str, names: Sequence[str], namespace: Mapping[str, object]
+) -> tuple[str, str | None, tuple[int, int] | None]:
+    """Write variables to the agent's spool folder. Return the path, the digest, and the version of
+    this Python if the file needs it. VariableError."""
+    from jupyter_slurm import places  # noqa: PLC0415
+    from jupyter_slurm.jobs.outcome.variables import write_variables  # noqa: PLC0415
+    from jupyter_slurm.jobs.submission.inputs import digest_inputs, holds_code  # noqa: PLC0415
+
+    path = places.spool_dir() / name
+    digest = None
+    try:
+        write_variables(path, names, namespace)
+        if spec.fingerprint is not None:  # the digest finds the cell's job again
+            digest = digest_inputs(path, names, namespace)
+        python = sys.version_info[:2] if holds_code(path) else None
+    except BaseException:
+        path.unlink(missing_ok=True)
+        drop_inputs(spec)
+        raise
+    return str(path), digest, python
+
+
+def drop_inputs(spec: JobSpec) -> None:
+    """Delete the files of the variables that go in: they are not sent."""
+    inputs = spec.inputs if isinstance(spec, CellSpec | SweepSpec) else None
+    params = (spec.params, spec.params_text) if isinstance(spec, SweepSpec) else ()
+    for path in filter(None, (inputs, *params)):
+        Path(path).unlink(missing_ok=True)
+
+
 def read_outcome(
     api: Api, result: Result, failed: dict[str, str], known: Container[str] = ()
 ) -> tuple[dict[str, object], CellFailed | None]:
-    """Return the variables, for a sweep its table, and the error of a job that failed; add to
-    `failed` the errors of variables. `known`: see `failure`."""
+    """Return the variables (for a sweep, its table) and the error of a failed job. Add the errors
+    of variables to `failed`. `known`: see `failure`."""
     job = result.job
     if not isinstance(job, SweepJob) or result.variables is None:
         return read_result_variables(result, failed), failure(result, known)

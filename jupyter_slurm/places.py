@@ -1,7 +1,7 @@
-"""Where our files lie on this machine: folders and their rights, and nothing else.
+"""Our folders on this machine, and their permissions.
 
-Data and runtime folders have the host's name in them, since homes are often shared between hosts
-and an agent is one per host. Everything is made 0700, and refused when it belongs to somebody else.
+Names of data and runtime folders include the host, since hosts often share homes and each has its
+own agent. Folders are created 0700, and rejected if another user owns them.
 """
 
 from __future__ import annotations
@@ -23,30 +23,29 @@ _SOCKET_PATH_BYTES = 100
 
 
 def make_private(path: Path) -> None:
-    """Make `path` and the missing folders above it, all of them 0700. `parents=True` would leave
-    the ones above to the umask, and whoever may write there can put another folder in the place of
-    ours."""
+    """Create `path` and its missing parents, all 0700. With `parents=True` the umask would decide
+    about the parents, and a user who may write there could replace our folder."""
     if not path.parent.exists():
         make_private(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)
 
 
 def private_dir(path: Path) -> Path:
-    """Make `path` (0700) where needed and return it. Raise ConfigError when it cannot be made or
-    belongs to another user."""
+    """Create `path` (0700) if needed and return it. ConfigError: cannot create it, or another user
+    owns it."""
     try:
         make_private(path)
         info = path.stat()
     except OSError as exc:
         raise ConfigError(
-            f"The folder {path} cannot be made: {exc.strerror}.",
-            hint="Remove what is in its place, or make room for it; or point JUPYTER_DATA_DIR and "
-            "JUPYTER_RUNTIME_DIR elsewhere.",
+            f"Cannot create the folder {path}: {exc.strerror}.",
+            hint="Remove what is in its place, free disk space, or set JUPYTER_DATA_DIR and "
+            "JUPYTER_RUNTIME_DIR to other folders.",
         ) from exc
     if info.st_uid != os.getuid():
         raise ConfigError(
             f"{path} belongs to another user (uid {info.st_uid}).",
-            hint="Remove it, or point JUPYTER_DATA_DIR and JUPYTER_RUNTIME_DIR elsewhere.",
+            hint="Remove it, or set JUPYTER_DATA_DIR and JUPYTER_RUNTIME_DIR to other folders.",
         )
     if stat.S_IMODE(info.st_mode) & 0o077:
         path.chmod(0o700)
@@ -54,7 +53,7 @@ def private_dir(path: Path) -> Path:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file (0600) so that a reader sees the old content or the new, never half of it."""
+    """Write a file (0600) atomically."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "w", encoding="utf-8") as file:
@@ -67,13 +66,13 @@ def host() -> str:
 
 
 def data_dir() -> Path:
-    """Return the folder for what must outlive the agent: job records, keys, the log."""
+    """Return the folder for files that outlive the agent: job records, keys, the log."""
     return private_dir(_data_of_all_hosts() / host())
 
 
 def kernel_values_dir() -> Path:
-    """Return the folder for the values of remote kernels' `--env`. It lies beside the kernelspecs,
-    which all hosts that share a home have."""
+    """Return the folder for the values of remote kernels' `--env`. Like the kernelspecs, it is
+    shared by all hosts that share a home."""
     return private_dir(_data_of_all_hosts() / "kernel-env")
 
 
@@ -82,17 +81,15 @@ def _data_of_all_hosts() -> Path:
 
 
 def spool_dir() -> Path:
-    """Return the folder for variables on their way into a job; it is on the same file system as the
-    records."""
+    """Return the folder for variables to send to a job, on the file system of the records."""
     return private_dir(data_dir() / "spool")
 
 
 def runtime_dir() -> Path:
-    """Return the folder for the agent's socket and lock. It is short: a socket's path must fit
-    `sun_path`.
+    """Return the folder for the agent's socket and lock. The path is short enough for `sun_path`.
 
-    Not in XDG_RUNTIME_DIR, which one session of a user has and another has not: that would make
-    two agents on one store.
+    Not in XDG_RUNTIME_DIR, which only some sessions of a user have: two agents could then use one
+    store.
     """
     return private_dir(_runtime_path())
 
@@ -106,30 +103,30 @@ def _runtime_path() -> Path:
 
 
 def lab_page(job_id: str) -> Path:
-    """Return the path of the page that leads into a lab. The page holds the lab's token."""
+    """Return the path of the page that opens a lab. The page contains the lab's token."""
     return private_dir(runtime_dir() / "labs") / f"{job_id}.html"
 
 
 def lab_pages() -> list[Path]:
-    """Return the existing pages; make no folder for them."""
+    """Return the existing pages; create no folder."""
     return list((_runtime_path() / "labs").glob("*.html"))
 
 
 def is_of_this_host(folder: Path) -> bool:
-    """Tell whether `folder`, which may be a `runtime_dir`, is not another host's."""
+    """Return whether `folder` is not the `runtime_dir` of another host."""
     name = folder.name
     return not name.startswith(_RUNTIME_PREFIX) or name == f"{_RUNTIME_PREFIX}{host()}"
 
 
 def config_dirs() -> list[Path]:
-    """Return the folders that may hold `clusters.toml` and `clusters.d/*.toml`: the system's first,
-    the user's last (a later file wins)."""
+    """Return the folders for `clusters.toml` and `clusters.d/*.toml`, the system's first and the
+    user's last (a later file wins)."""
     user = paths.jupyter_config_dir()
-    # In a virtual environment Jupyter itself puts the environment's folder before the user's.
+    # In a virtual environment Jupyter puts the environment's folder before the user's.
     others = [folder for folder in reversed(paths.jupyter_config_path()) if folder != user]
     return [Path(folder) / "jupyter-slurm" for folder in (*others, user)]
 
 
 def user_config_dir() -> Path:
-    """Return the folder where `clusters add` and `up` write."""
+    """Return the folder for the files of `clusters add` and `up`."""
     return private_dir(Path(paths.jupyter_config_dir()) / "jupyter-slurm")

@@ -21,8 +21,8 @@ Row = dict[str, Any]
 
 
 def table(result: Result, tasks: SweepTasks, failed: dict[str, str]) -> list[Row]:
-    """Return a row for each task: parameters, outputs, and how it ran. Add to `failed` why outputs
-    cannot be read, by name."""
+    """Return a row for each task: parameters, outputs, state and usage. Add the outputs that cannot
+    be read to `failed`, with the reason."""
     job = tasks.job
     order = sorted(task for text in tasks.states.values() for task in indices(text))
     folder = None if result.variables is None else Path(result.variables)
@@ -58,39 +58,43 @@ def as_frame(rows: list[Row], job_id: str) -> object:
 
 
 def error(tasks: SweepTasks, rows: list[Row]) -> SweepError | None:
-    """Return the error of a sweep of which tasks failed; None: all succeeded."""
+    """Return the error of a sweep with failed tasks; None: all succeeded."""
     failed = [row for row in rows if row["state"] != "COMPLETED"]
     if not failed:
         return None
     job = tasks.job
     by_task = {row["task"]: row for row in rows}
-    lines = list(_told_failures(tasks.failures, job, by_task))
+    lines = list(_failures(tasks.failures, job, by_task))
     raised = {task for one in tasks.failures for task in indices(one.tasks)}
     for reason, text in tasks.reasons.items():
         others = [task for task in indices(text) if task not in raised]
         if others:
-            lines += [f"{_named(others)}: {reason}", *_told_parameters(others, job, by_task), ""]
+            lines += [
+                f"{_task_names(others)}: {reason}",
+                *_parameter_lines(others, job, by_task),
+                "",
+            ]
     return SweepError(
         f"{len(failed)} of {len(rows)} tasks failed.",
-        hint=f"`%slurm retry {job.id}` submits them again, e.g. with --mem 2x.",
+        hint=f"Submit them again with `%slurm retry {job.id}`; --mem 2x doubles their memory.",
         traceback=tuple(lines),
         job_id=job.id,
     )
 
 
-def _told_failures(
+def _failures(
     failures: tuple[SweepFailure, ...], job: SweepJob, rows: dict[int, Row]
 ) -> Iterator[str]:
     """Yield the tracebacks, each with the parameters of its tasks."""
     for one in failures:
         tasks = list(indices(one.tasks))
-        yield f"{_named(tasks)}: {one.ename}"
-        yield from _told_parameters(tasks, job, rows)
+        yield f"{_task_names(tasks)}: {one.ename}"
+        yield from _parameter_lines(tasks, job, rows)
         yield from one.traceback or (f"{one.ename}: {one.evalue}",)
         yield ""
 
 
-def _told_parameters(tasks: list[int], job: SweepJob, rows: dict[int, Row]) -> Iterator[str]:
+def _parameter_lines(tasks: list[int], job: SweepJob, rows: dict[int, Row]) -> Iterator[str]:
     if not job.names_params:
         return
     for task in tasks[:_SHOWN_TASKS]:
@@ -110,7 +114,7 @@ def _brief(value: object) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
 
 
-def _named(tasks: list[int]) -> str:
+def _task_names(tasks: list[int]) -> str:
     return f"Task{'s' if len(tasks) > 1 else ''} {format_array(tasks)}"
 
 
@@ -124,7 +128,7 @@ def _parameters(job: SweepJob, folder: Path | None) -> dict[int, Row]:
     found, unread = read_variables(path)
     if unread:
         name, why = next(iter(unread.items()))
-        raise VariableError(f"The parameters of task {name} cannot be read: {why}.")
+        raise VariableError(f"Cannot read the parameters of task {name}: {why}.")
     return {int(task): dict(value) for task, value in found.items() if isinstance(value, dict)}
 
 

@@ -1,6 +1,6 @@
-"""PURE: JSON that comes from a cluster, read under caps of its size, its depth and its values.
+"""PURE: JSON from a cluster, read with limits on size, depth and number of values.
 
-What a file or a frame means belongs to its reader.
+Its readers interpret the values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jupyter_slurm.formatting import brief, visible
 
 MOST_BYTES: Final = 16 * 2**20
 MOST_DEPTH: Final = 64
-"""Far below what Python's own stack allows, so that any reader can write the value again."""
+"""Far below Python's stack limit, so that any reader can write the value again."""
 MOST_VALUES: Final = 1_000_000
 """An empty list takes three bytes of JSON and seventy of memory."""
 
@@ -27,7 +27,7 @@ _DEEPER: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1, ord(",")
 _NOT_SHAPE: Final = bytes(set(range(256)) - {*_DEEPER, ord('"')})
 
 LATEST_S: Final = 253_402_300_799
-"""The last second of the year 9999, the last that Python and browsers can write."""
+"""The last second of the year 9999, the latest that Python and browsers can format."""
 Moment = Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)]
 """A point in time, in UTC epoch seconds."""
 
@@ -35,30 +35,29 @@ _T = TypeVar("_T")
 
 
 def read_json(data: bytes | str | memoryview, kind: type[_T], most_bytes: int = MOST_BYTES) -> _T:
-    """Return the value of `kind` in `data`. Raise MalformedError when there is none or it breaks a
-    cap."""
+    """Return the value of `kind` in `data`. MalformedError: not such a value, or over a limit."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
     check_json(raw, most_bytes)
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
         raise MalformedError(
-            "What came from the cluster is not of the form that it should have.",
+            "The cluster sent malformed data.",
             detail=brief(visible(str(exc)), _MOST_DETAIL),
         ) from None
 
 
 def unreadable(error: Exception) -> MalformedError:
-    """Return the problem of a job whose rows or files no parser can read."""
+    """Return the problem of a job with unreadable rows or files."""
     return MalformedError(
-        "What the cluster says of this job cannot be read.",
-        hint="The agent asks the cluster again; other jobs are not affected.",
+        "Cannot read the cluster's data about this job.",
+        hint="The agent tries again.",
         detail=brief(visible(f"{type(error).__name__}: {error}"), _MOST_DETAIL),
     )
 
 
 def check_json(data: bytes, most_bytes: int = MOST_BYTES) -> None:
-    """Raise MalformedError where `data` breaks a cap, without checking that it is JSON.
+    """Raise MalformedError if `data` exceeds a limit. It need not be valid JSON.
 
     >>> check_json(b'{"a": "[[[[", "b": [1, 2]}')
     """
@@ -70,6 +69,6 @@ def check_json(data: bytes, most_bytes: int = MOST_BYTES) -> None:
     plain = data.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NOT_SHAPE)
     shape = _STRING.sub(b"", plain).replace(b'"', b"")
     if len(shape) - shape.count(b"]") - shape.count(b"}") > MOST_VALUES:
-        raise MalformedError(f"JSON of more than {MOST_VALUES} values is not read.")
+        raise MalformedError(f"JSON has more than {MOST_VALUES} values.")
     if max(accumulate(map(_DEEPER.__getitem__, shape)), default=0) > MOST_DEPTH:
-        raise MalformedError(f"JSON nested more than {MOST_DEPTH} deep is not read.")
+        raise MalformedError(f"JSON is nested more than {MOST_DEPTH} levels deep.")

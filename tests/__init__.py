@@ -1,1 +1,1 @@
-"""A package, so that `tests.ui`, which has to be one, is known by that name."""
+"""A package, so that the package `tests.ui` has that name."""

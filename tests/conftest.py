@@ -1,4 +1,4 @@
-"""What every test may use."""
+"""Fixtures and hooks of all tests."""
 
 import fcntl
 import gc
@@ -24,19 +24,19 @@ pytest_plugins = (
     "tests.cluster.machines",
 )
 
-# Started in the background, a shell's children ignore Ctrl-C, and what is ignored is inherited by
-# every program that a test starts to interrupt it.
+# Children of a background shell ignore Ctrl-C, and every program that a test starts would inherit
+# that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# So are hangups below nohup(1), and a bash cannot trap what it has inherited as ignored.
+# The same for hangups below nohup(1); bash cannot trap signals that it inherits as ignored.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# JupyterLab asks yarn and npm for their settings at each start where it finds Node.js, which its
-# users seldom have: it takes as long as the start itself.
+# JupyterLab reads settings of yarn and npm at each start if it finds Node.js, which few users have.
+# This takes as long as the start itself.
 os.environ["PATH"] = os.pathsep.join(
     [str(Path(__file__).parent / "without_nodejs"), os.environ.get("PATH", os.defpath)]
 )
 
-# How long an example takes, or making one, is a matter of what else this machine does.
+# The time of an example, and of generating it, depends on the load of this machine.
 _BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 for _size in SIZES:
     settings.register_profile(_size, _BUSY, max_examples=100 if _size == "all" else 20)
@@ -64,16 +64,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Freeze what is loaded by now, since it stays to the end: IPython collects garbage whenever a
-    shell ends."""
+    """Freeze the loaded objects, which stay to the end: IPython collects garbage whenever a shell
+    ends."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest-timeout begins to count
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Let tests with Ray or Dask wait for each other: each starts a dozen processes, and Ray gives
-    up where some take more than 15 s to start (ray-project/ray#65983)."""
+    """Run tests with Ray or Dask one at a time: each starts a dozen processes, and Ray fails if
+    some take more than 15 s to start (ray-project/ray#65983)."""
     if "engines_python" not in getattr(item, "fixturenames", ()):
         return (yield)
     lock = os.open(Path(__file__).parent, os.O_RDONLY)
@@ -85,7 +85,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def _long_ones_early(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Spread over the list, of which each worker begins with a part, and before others there."""
+    """Spread long tests over the list, since each worker starts with a part of it, and move them
+    to the front of their part."""
     long = [one for one in items if one.get_closest_marker("long")]
     ordered = [one for one in items if not one.get_closest_marker("long")]
     for at, one in reversed([*enumerate(long)]):

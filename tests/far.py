@@ -1,6 +1,6 @@
-"""The far half of an Api in memory: a login with scripted questions, tunnels, transfers.
+"""The remote half of an Api in memory: a login with scripted questions, tunnels, transfers.
 
-A front end's test says what the hosts ask (`ask`) and what is right; nothing here is remote.
+Tests of front ends give the hosts' questions (`ask`) and the right answers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Asked:
 
 
 class FarSide:
-    """`needed`: calls that go to the cluster raise LoginNeededError until somebody logs in."""
+    """`needed`: calls of the cluster raise LoginNeededError until a login."""
 
     def __init__(self) -> None:
         self.script: list[Asked] = []
@@ -47,13 +47,13 @@ class FarSide:
         self.given: list[str | None] = []
         """Every answer, in order."""
         self.callers: list[str] = []
-        """Who called `connect`, in order."""
+        """The callers of `connect`, in order."""
         self.steps: list[dict[str, Any]] = []
-        """What each look at a transfer changes about it."""
+        """The changes of a transfer at each request for its state."""
         self.targets: list[tuple[object, ...]] = []
         """The arguments of each `forward`, `push`, `pull` and `fetch`."""
         self.answered_elsewhere: Callable[[], None] | None = None
-        """What happens while a caller waits for another window's answer."""
+        """Called while a caller waits for another window's answer."""
         self._owner: str | None = None
         self._at = self._tries = 0
         self._refused = False
@@ -65,7 +65,7 @@ class FarSide:
         self.script, self.needed = list(script), True
 
     def far(self) -> None:
-        """What each call that goes to the cluster begins with."""
+        """Called first by each call of the cluster."""
         if self.needed:
             raise LoginNeededError("The connection to fake needs a login.", hint="%slurm login")
 
@@ -88,7 +88,7 @@ class FarSide:
         return self._asking(cluster)
 
     def other_window_asks(self) -> None:
-        """Somebody else has begun the login."""
+        """Start the login as another caller."""
         self._owner = "another window"
 
     def other_window_is_done(self) -> None:

@@ -1,4 +1,4 @@
-"""The files of an Api in memory, of which there are none: a fake, for front ends."""
+"""The file calls of an Api in memory, without any files: a fake for front ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The images of an Api in memory: a fake, for front ends; making one is a job that prints text."""
+"""The images and environments of an Api in memory: a fake for front ends. A build prints text."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jupyter_slurm.wire import (
     ImageOrigin,
     ImageRemoval,
     ImageSpec,
+    InstalledEnvironment,
     Job,
     JobSpec,
 )
@@ -19,9 +20,11 @@ class ImageSide:
     def __init__(self) -> None:
         self.image_specs: list[ImageSpec] = []
         self.made: dict[str, Image] = {}
-        """By name; what is asked for again is there already."""
+        """Images by name; a repeated request finds the first."""
         self.making = "print('making it')"
-        """The job that makes one."""
+        """The job of a build."""
+        self.installed: list[InstalledEnvironment] = []
+        self.removals: list[tuple[list[str], float | None]] = []
 
     def submit(self, spec: JobSpec) -> Job:
         raise NotImplementedError
@@ -44,3 +47,12 @@ class ImageSide:
         if self.made.pop(name, None) is None:
             raise NotFoundError(f"There is no image {name!r} that was built or pulled here.")
         return ImageRemoval(held_on=("n1", "n2") if name == "loaded" else ())
+
+    def environments(self, cluster: str | None = None) -> list[InstalledEnvironment]:
+        return self.installed
+
+    def remove_environments(
+        self, ids: list[str], cluster: str | None = None, unused_s: float | None = None
+    ) -> list[InstalledEnvironment]:
+        self.removals.append((ids, unused_s))
+        return [one for one in self.installed if one.id in ids]

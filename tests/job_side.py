@@ -1,4 +1,4 @@
-"""The jobs of an Api in memory, kept and told of; what runs them is each one's own."""
+"""The job records of an Api in memory. Subclasses run the jobs."""
 
 from __future__ import annotations
 
@@ -90,10 +90,20 @@ class JobSide(ABC):
         caller: str = "",
         look: tuple[str, ...] = (),
         everyone: bool = False,
+        ended: bool = False,
     ) -> Changes:
         known = revision_of(cursor)
+
+        def is_new() -> bool:
+            if self._woken or not ended:
+                return self._woken or self._revision > known
+            gone = any(at > known for at, _ in self._gone)
+            return gone or any(
+                job.revision > known and job.state.final for job in self._jobs.values()
+            )
+
         with self._changed:
-            self._changed.wait_for(lambda: self._revision > known or self._woken, wait_s)
+            self._changed.wait_for(is_new, wait_s)
             return Changes(
                 cursor=str(self._revision),
                 whole=known < 0,
@@ -121,6 +131,7 @@ class JobSide(ABC):
         return self.change(job_id, limit_s=7200)
 
     def sweep(self, job_id: str) -> SweepTasks:
+        job_id = self.job(job_id).id
         raise RequestError(f"Job {job_id} is not a sweep.")
 
     def retry(self, job_id: str, options: dict[str, str] | None = None) -> Job:

@@ -1,4 +1,4 @@
-"""Somebody's browser at a lab, without one: logs in as the page does, and runs code in a kernel."""
+"""A client of a lab in place of a browser: it logs in as the page does, and runs code."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ANSWER_S = 60.0
 
 
 class LabVisitor:
-    """Comes to the lab's port by its name; no name server need know that."""
+    """Connects to the lab's port with its host name, without name resolution."""
 
     def __init__(self, host: str, port: int) -> None:
-        """`host` is what the browser's address says, `port` one of this machine."""
+        """`host`: the host of the browser's address; `port`: a port of this machine."""
         self.host = host
         self.port = port
         self._session = requests.Session()
@@ -31,11 +31,11 @@ class LabVisitor:
         return cls(job.lab.url.removeprefix("http://").rstrip("/"), job.lab.port)
 
     def take_cookies(self, other: LabVisitor) -> None:
-        """As a browser would, were both of one name."""
+        """Take the other's cookies, as a browser would for one host name."""
         self._session.cookies.update(other._session.cookies)
 
     def log_in(self, entry: LabEntry) -> requests.Response:
-        """What the POST of the page is answered."""
+        """Return the response to the page's POST."""
         path = entry.login_url.removeprefix(f"http://{self.host}")
         return self._session.post(
             f"http://127.0.0.1:{self.port}{path}",
@@ -51,12 +51,11 @@ class LabVisitor:
         )
 
     def hang_up(self) -> None:
-        """Of its connections those that nothing goes through; whatever comes next makes a new
-        one."""
+        """Close idle connections, so that the next request opens a new one."""
         self._session.close()
 
     def stream(self, path: str) -> Any:
-        """The bytes of the answer, to be read as they come and closed: an `HTTPResponse`."""
+        """Return the streamed answer, an `HTTPResponse` to close."""
         answer = self._session.get(
             f"http://127.0.0.1:{self.port}{path}",
             headers={"Referer": f"http://{self.host}/lab"},  # /files is for links in the page
@@ -67,7 +66,7 @@ class LabVisitor:
         return answer.raw
 
     def post(self, path: str, body: Any = None) -> Any:
-        """What a page of the lab would post, and be answered."""
+        """Post as a page of the lab, and return the answer."""
         answer = self._session.post(
             f"http://127.0.0.1:{self.port}{path}",
             json=body,
@@ -78,12 +77,12 @@ class LabVisitor:
         return answer.json() if answer.content else None
 
     def start_kernel(self) -> str:
-        self.get("/lab")  # gives the cookie that what changes something has to show
+        self.get("/lab")  # sets the cookie that changing requests need
         kernel_id: str = self.post("/api/kernels", {})["id"]
         return kernel_id
 
     def run(self, kernel_id: str, code: str) -> str:
-        """What the code printed."""
+        """Run code, and return its output."""
         cookies = "; ".join(f"{one.name}={one.value}" for one in self._session.cookies)
         sock = websocket.create_connection(
             f"ws://127.0.0.1:{self.port}/api/kernels/{kernel_id}/channels",

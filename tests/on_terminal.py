@@ -1,4 +1,4 @@
-"""A shell on a terminal: what its user types and sees."""
+"""A shell on a terminal, with typed lines and their output."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pexpect  # type: ignore[import-untyped]
 
 PATIENCE_S = 60
 SLEEPS = "sh -c \"echo sle''eps; exec sleep 1000\""
-"""Says so when the terminal is its own, and not the shell's."""
+"""A program that reports when it has the terminal."""
 
 
 def spawned(
     argv: Sequence[str], *, env: dict[str, str] | None = None, cwd: Path | None = None
 ) -> pexpect.spawn:
-    """A terminal of 30 rows and 100 columns in which `argv` runs."""
+    """Run `argv` in a terminal of 30 rows and 100 columns."""
     return pexpect.spawn(
         argv[0],
         list(argv[1:]),
@@ -29,9 +29,9 @@ def spawned(
 
 
 def prompted(terminal: pexpect.spawn) -> None:
-    """The shell there takes lines, and shows what is typed no more."""
+    """Wait for the shell's prompt, and turn off its echo."""
     terminal.expect("[#$>] ")  # Apptainer's own ends with >
-    # A shell complains of a locale that its image lacks, and again at each new size.
+    # A shell warns about a locale that its image lacks, and again after each change of size.
     terminal.sendline("export LC_ALL=C.UTF-8; PS1='ready''> '; stty -echo; echo be''gun")
     terminal.expect("begun\r\n")
     terminal.expect("ready> ")
@@ -44,14 +44,14 @@ def answered(terminal: pexpect.spawn, line: str, answer: str) -> None:
 
 
 def answer(terminal: pexpect.spawn, line: str) -> str:
-    """What the shell prints for the line."""
+    """Return the shell's output for the line."""
     terminal.sendline(line)
     terminal.expect("ready> ")
     return str(terminal.before)
 
 
 def end(terminal: pexpect.spawn) -> int:
-    """Its exit status."""
+    """Wait for the end, and return the exit status."""
     terminal.expect(pexpect.EOF)
     terminal.wait()
     assert terminal.exitstatus is not None
@@ -59,6 +59,6 @@ def end(terminal: pexpect.spawn) -> int:
 
 
 def close(terminal: pexpect.spawn) -> None:
-    """Close the terminal as its window is closed, and wait for the program's end."""
+    """Close the terminal like a closed window, and wait for the program's end."""
     terminal.ptyproc.fileobj.close()
     terminal.ptyproc.wait()

@@ -1,4 +1,4 @@
-"""The part of an Api in memory that looks at Slurm: nodes, history, priorities, spending."""
+"""The Slurm calls of an Api in memory: nodes, history, priorities, spending."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jupyter_slurm.wire import (
 
 
 def revision_of(cursor: str) -> int:
-    """-1: the beginning."""
+    """Return the revision in a cursor; -1: the beginning."""
     return int(cursor) if cursor.isdecimal() else -1
 
 

@@ -1,7 +1,7 @@
 """The three sizes of the test suite: `fast`, `main` and `all`.
 
-`fast` runs the tests that need no real part. `main` adds the real parts of most users: Slurm, sshd,
-Charliecloud, a browser. `all` leaves nothing out. A test gets its size from its file, its fixtures
+`fast` runs the tests without real software. `main` adds what most users have: Slurm, sshd,
+Charliecloud, a browser. `all` runs everything. A test gets its size from its file, its fixtures
 and its parameters: a new test needs no mark unless it starts a real part by itself.
 """
 
@@ -23,6 +23,7 @@ ONLY_IN_ALL = (
     "cli/test_shell.py",
     "containers/test_terminals.py",
     "examples/*",
+    "executor/cpython.py",
     "jobs/access/test_labs.py",
     "jobs/access/test_shells.py",
     "jobs/cluster/test_doctor.py",
@@ -60,15 +61,15 @@ ONLY_IN_ALL = (
     "*_faults.py",
     "*/test_hostile*.py",
 )
-"""Patterns of files below tests/: attacks, guides, benchmarks, rare faults, rare sites, and what
-takes long by itself: labs, remote kernels, terminals, making images."""
+"""Patterns of files below tests/: attacks, guides, benchmarks, rare faults, rare sites, and slow
+parts: labs, remote kernels, terminals, building images."""
 MAIN_PATHS = (
     "ui/test_card.py",
     "ui/test_first_minute.py",
     "ui/test_lab.py",
     "ui/test_login.py",
 )
-"""The files of tests/ui that `main` runs; a browser takes more CPU time than any other part."""
+"""The files of tests/ui that `main` runs; a browser takes more CPU time than other software."""
 NOT_FAST = (
     "ssh/*",
     "ui/*",
@@ -76,6 +77,7 @@ NOT_FAST = (
     "commands/test_notebooks.py",
     "containers/test_docker.py",
     "contract/test_transport.py",
+    "jobs/cluster/test_environment_installation.py",
     "jobs/submission/test_sbatch_call.py",
     "jobs/submission/test_script.py",
     "jobs/submission/test_staging.py",
@@ -93,19 +95,19 @@ NOT_FAST = (
 )
 """Patterns of files that start programs in most tests: kernels, shells, `ssh`, a browser."""
 _REAL = ("tests.cluster.", "tests.ssh.", "tests.agent.")
-"""Modules whose fixtures are real parts: clusters, engines, images, sshds, agents."""
+"""Modules whose fixtures start real software: clusters, engines, images, sshds, agents."""
 _OTHER_PARTS = tuple(
     f"tests.cluster.{name}" for name in ("apptainer", "docker", "machines", "pyxis", "registry")
 )
-"""Modules whose fixtures are real parts of `all`: the other container tools, nodes with a network
-of their own."""
+"""Modules whose fixtures start software for `all`: other container tools, nodes with their own
+network."""
 _OTHER_FIXTURES = {"engines_python", "tensorflow_python", "odd_sshd"}
 _OTHER_TOOLS = {"apptainer", "docker", "enroot", "podman", "pyxis", "singularity"}
-"""Words of a parameter's id: `test_a_figure_comes_back[docker]`."""
+"""Words of a parameter's id: `test_figure_is_returned[docker]`."""
 
 
 def leaves_out(size: str, path: Path) -> bool:
-    """Return whether the size runs no test of this file, which is then not imported either."""
+    """Return whether the size skips this file, so that it is not imported."""
     if size == "all" or not path.is_relative_to(ROOT):
         return False
     name = path.relative_to(ROOT).as_posix()
@@ -135,6 +137,6 @@ def size_of(item: pytest.Item) -> str:
 
 
 def _is_real(fixture: pytest.FixtureDef[object]) -> bool:
-    """Return whether this is a real part; what is started for a whole module or more is one."""
+    """Return whether the fixture starts real software, as all of module scope and above do."""
     module = fixture.func.__module__
     return module.startswith(_REAL) or (module.startswith("tests.") and fixture.scope != "function")

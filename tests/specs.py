@@ -1,4 +1,4 @@
-"""Makes what a job of any kind is asked for with, and what is known of one."""
+"""Specs and records of jobs of any kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
 
 
 def job_spec(code: str = "", *, kind: JobKind = JobKind.CELL, **fields: Any) -> JobSpec:
-    """Return a job of that kind; of one that has no code, `code` is left out."""
+    """Return a spec of that kind; `code` is left out for kinds without code."""
     make = KINDS[kind].spec
     if "code" in make.__struct_fields__:
         fields["code"] = code
@@ -20,7 +20,7 @@ def job_spec(code: str = "", *, kind: JobKind = JobKind.CELL, **fields: Any) -> 
 
 
 def known(**fields: Any) -> Job:
-    """Return what is known of a job, a cell that runs where `fields` do not say otherwise."""
+    """Return a job, by default a running cell."""
     told = {
         "id": "aaaaaaaa",
         "cluster": "c",
@@ -36,6 +36,6 @@ def known(**fields: Any) -> Job:
 
 
 def of_kind(kind: JobKind, job: Job) -> Job:
-    """Return the job as one of that kind."""
+    """Return the job converted to that kind."""
     made: Job = msgspec.convert(msgspec.to_builtins(job) | {"kind": kind.value}, Job)
     return made

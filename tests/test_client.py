@@ -1,4 +1,4 @@
-"""The client and the real agent process: started, met, killed, replaced, refused."""
+"""The client and the real agent process."""
 
 from __future__ import annotations
 
@@ -59,35 +59,35 @@ def test_importing_the_client_loads_nothing_heavy() -> None:
 
 
 # --- starting ---
-def test_the_first_call_starts_an_agent_and_others_meet_it(agent_home: AgentHome) -> None:
+def test_first_call_starts_the_agent_that_others_use(agent_home: AgentHome) -> None:
     first = agent_home.client().status()
     assert first.pid == agent_home.agent_pid()
     assert first.socket == str(agent_home.socket)
     assert agent_home.client().status().pid == first.pid
 
 
-def test_the_agent_leaves_the_session_and_the_folder_of_who_started_it(api: AgentClient) -> None:
+def test_agent_runs_in_its_own_session_and_in_the_root_folder(api: AgentClient) -> None:
     pid = api.status().pid
     assert os.getsid(pid) != os.getsid(0)
     assert Path(f"/proc/{pid}/cwd").readlink() == Path("/")
     assert pid not in _children()
 
 
-def test_clients_at_once_start_one_agent(agent_home: AgentHome) -> None:
+def test_simultaneous_clients_start_one_agent(agent_home: AgentHome) -> None:
     programs = [agent_home.python("print(client.status().pid)") for _ in range(4)]
     pids = {program.communicate()[0] for program in programs}
     assert pids == {f"{agent_home.agent_pid()}\n"}
     assert agent_home.log.read_text().count(" serves ") == 1
 
 
-def test_a_stale_socket_and_lock_of_a_dead_agent_are_no_hindrance(agent_home: AgentHome) -> None:
+def test_stale_socket_and_lock_are_replaced(agent_home: AgentHome) -> None:
     agent_home.lock.write_text("1\n")
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(agent_home.socket))
     assert agent_home.client().status().pid == agent_home.agent_pid()
 
 
-def test_an_agent_that_cannot_start_says_why(
+def test_agent_that_cannot_start_is_explained(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(BROKEN_VARIABLE, "1")
@@ -98,7 +98,7 @@ def test_an_agent_that_cannot_start_says_why(
     agent_home.client().check()
 
 
-def test_a_path_too_long_for_a_socket_is_named(agent_home: AgentHome) -> None:
+def test_too_long_socket_path_is_named(agent_home: AgentHome) -> None:
     folder = agent_home.folder / ("x" * 120)
     with pytest.raises(AgentError, match=r"cannot listen at .*x{120}.*too long"):
         AgentClient(folder / "agent.sock", agent_home.command).check()
@@ -107,7 +107,7 @@ def test_a_path_too_long_for_a_socket_is_named(agent_home: AgentHome) -> None:
 # --- finding ---
 
 
-def test_find_gives_the_agent_that_runs_and_starts_none_later(agent_home: AgentHome) -> None:
+def test_find_returns_the_running_agent_and_starts_none(agent_home: AgentHome) -> None:
     agent_home.client().check()
     found = find()
     assert found is not None
@@ -116,7 +116,7 @@ def test_find_gives_the_agent_that_runs_and_starts_none_later(agent_home: AgentH
         found.status()
 
 
-def test_a_socket_named_by_the_environment_is_used(
+def test_socket_named_by_the_environment_is_used(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent_home.client().check()
@@ -125,7 +125,7 @@ def test_a_socket_named_by_the_environment_is_used(
     assert connect().status().pid == agent_home.agent_pid()
 
 
-def test_without_unix_sockets_the_error_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_unix_sockets_are_reported_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(socket, "AF_UNIX")
     for get in (connect, find):
         with pytest.raises(AgentError, match="WSL"):
@@ -133,7 +133,7 @@ def test_without_unix_sockets_the_error_names_the_remedy(monkeypatch: pytest.Mon
 
 
 # --- trust ---
-def test_a_folder_open_to_others_is_refused(agent_home: AgentHome) -> None:
+def test_folder_open_to_others_is_rejected(agent_home: AgentHome) -> None:
     agent_home.client().check()
     agent_home.socket.parent.chmod(0o755)
     with pytest.raises(AgentError, match="0755"):
@@ -141,18 +141,14 @@ def test_a_folder_open_to_others_is_refused(agent_home: AgentHome) -> None:
 
 
 # --- the agent goes away ---
-def test_an_idle_agent_that_was_killed_is_replaced_at_the_next_call(
-    agent_home: AgentHome, api: AgentClient
-) -> None:
+def test_next_call_replaces_a_killed_agent(agent_home: AgentHome, api: AgentClient) -> None:
     assert len(api.clusters()) == 2
     dead = agent_home.kill()
     assert agent_home.socket.exists(), "a killed agent removes nothing"
     assert api.status().pid not in {dead, None}
 
 
-def test_a_submission_survives_the_death_of_its_agent(
-    agent_home: AgentHome, api: AgentClient
-) -> None:
+def test_submission_survives_a_killed_agent(agent_home: AgentHome, api: AgentClient) -> None:
     gate = agent_home.folder / "gate"
     with ThreadPoolExecutor() as pool:
         submission = pool.submit(api.submit, spec(options={"gate": str(gate)}))
@@ -162,20 +158,18 @@ def test_a_submission_survives_the_death_of_its_agent(
         assert submission.result() == api.job("abcdefgh")
 
 
-def test_a_call_that_must_not_be_done_twice_is_made_once(
-    agent_home: AgentHome, api: AgentClient
-) -> None:
+def test_unsafe_call_is_not_repeated(agent_home: AgentHome, api: AgentClient) -> None:
     with pytest.raises(AgentError, match="may have succeeded"):
         api.cancel("dies")
     assert agent_home.log.read_text().count(" serves ") == 1
-    with pytest.raises(NotFoundError):  # by another agent, whose connection was not lost in between
+    with pytest.raises(NotFoundError):  # by another agent, over a new connection
         api.cancel("none")
     agent_home.kill()
     with pytest.raises(NotFoundError):
         api.cancel("none")
 
 
-def test_an_agent_that_hangs_is_an_error_that_names_it(
+def test_hanging_agent_is_named_in_the_error(
     agent_home: AgentHome, api: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid = api.status().pid
@@ -192,7 +186,7 @@ def test_an_agent_that_hangs_is_an_error_that_names_it(
 
 
 # --- versions ---
-def test_a_newer_client_takes_over_and_the_call_under_way_is_finished(
+def test_newer_client_replaces_the_agent_after_running_calls(
     agent_home: AgentHome, api: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = api.status().pid
@@ -205,7 +199,7 @@ def test_a_newer_client_takes_over_and_the_call_under_way_is_finished(
         newer = agent_home.client()
         takeover = pool.submit(newer.status)
         wait_until(lambda: not agent_home.socket.exists())
-        assert poll.result().jobs == ()  # a call that waits for news is answered at once
+        assert poll.result().jobs == ()  # a long poll is answered at once
         assert not old_ends(0), "the old agent left a call behind"
         gate.with_suffix(".open").touch()
         assert submission.result().slurm_id == "1"
@@ -213,7 +207,7 @@ def test_a_newer_client_takes_over_and_the_call_under_way_is_finished(
     assert "agent ends: retired" in agent_home.log.read_text()
 
 
-def test_another_protocol_asks_for_a_restart_of_the_kernel(
+def test_other_protocol_version_asks_for_a_kernel_restart(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(link, "PROTOCOL", 99)
@@ -229,7 +223,7 @@ def test_threads_get_their_own_answers(api: AgentClient) -> None:
     assert answers == [f"squeue\t{word}" for word in words]
 
 
-def test_an_interrupted_call_leaves_the_client_usable(agent_home: AgentHome) -> None:
+def test_interrupted_call_keeps_the_client_usable(agent_home: AgentHome) -> None:
     watcher = agent_home.client()
     program = agent_home.python(
         "try:\n    client.changes(client.changes().cursor, 60.0)\n"
@@ -240,7 +234,7 @@ def test_an_interrupted_call_leaves_the_client_usable(agent_home: AgentHome) -> 
     assert program.communicate()[0] == "squeue\n"
 
 
-def test_both_sides_of_a_fork_can_go_on(agent_home: AgentHome) -> None:
+def test_both_processes_after_a_fork_can_call(agent_home: AgentHome) -> None:
     program = agent_home.python(
         "import os\nclient.check()\nchild = os.fork()\n"
         "for number in range(50):\n"
@@ -253,7 +247,7 @@ def test_both_sides_of_a_fork_can_go_on(agent_home: AgentHome) -> None:
 
 
 # --- what cannot be ---
-def test_an_error_of_the_service_arrives_as_it_was(api: AgentClient) -> None:
+def test_error_of_the_service_arrives_unchanged(api: AgentClient) -> None:
     with pytest.raises(SubmitError) as caught:
         api.submit(spec(options={"time": "never"}))
     assert (
@@ -264,7 +258,7 @@ def test_an_error_of_the_service_arrives_as_it_was(api: AgentClient) -> None:
     )
 
 
-def test_a_bug_in_the_service_points_to_the_log_which_does_not_quote_the_cell(
+def test_internal_error_points_to_the_log_without_quoting_the_cell(
     agent_home: AgentHome, api: AgentClient
 ) -> None:
     with pytest.raises(JupyterSlurmError, match=re.escape(str(agent_home.log))) as caught:
@@ -279,7 +273,7 @@ def test_a_bug_in_the_service_points_to_the_log_which_does_not_quote_the_cell(
 @pytest.mark.parametrize(
     ("code", "words"), [("x" * (64 * 2**20), "64 MiB"), ("\ud800", "surrogate")]
 )
-def test_a_cell_that_cannot_travel_is_refused_before_it_is_sent(
+def test_unsendable_cell_is_rejected_before_the_call(
     api: AgentClient, code: str, words: str
 ) -> None:
     with pytest.raises(RequestError, match=words):
@@ -287,7 +281,7 @@ def test_a_cell_that_cannot_travel_is_refused_before_it_is_sent(
 
 
 def _poll(api: AgentClient, pool: ThreadPoolExecutor) -> Future[Changes]:
-    """A long poll that has arrived in the agent."""
+    """Start a long poll, and wait until the agent has it."""
     poll = pool.submit(api.changes, api.changes().cursor, 60.0)
     wait_until(lambda: api.status().clients == 2)
     return poll

@@ -15,5 +15,5 @@ MODULES = sorted(
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_examples_in_docstrings_are_true(module: str) -> None:
+def test_examples_in_docstrings_are_correct(module: str) -> None:
     assert doctest.testmod(import_module(module)).failed == 0

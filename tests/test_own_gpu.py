@@ -1,4 +1,4 @@
-"""`jupyter slurm up` on a machine with an NVIDIA GPU: CUDA's own driver says what jobs have of it.
+"""`jupyter slurm up` on a machine with an NVIDIA GPU, observed by CUDA's own driver.
 
 Skipped on every other machine, CI's too: `local_cluster/test_gpus.py` has what needs no GPU.
 """
@@ -21,7 +21,7 @@ from tests.cluster.plugin import ROOT, jupyter_homes, kept
 
 
 def nvidia_smi(*query: str) -> list[str]:
-    """The lines that nvidia-smi answers; none where it is not there or fails."""
+    """Return the lines of nvidia-smi; none if it is missing or fails."""
     if shutil.which("nvidia-smi") is None:
         return []
     argv = ["nvidia-smi", *query, "--format=csv,noheader,nounits"]
@@ -75,7 +75,7 @@ time.sleep(600)
 
 @pytest.fixture(scope="module")
 def shell() -> Iterator[Shell]:
-    """Where `jupyter slurm up` has been said, and no more."""
+    """Yield a shell after `jupyter slurm up`."""
     home = Path(tempfile.mkdtemp(prefix="gpu-"))  # not pytest's: a socket's path must be short
     env = {**os.environ, **jupyter_homes(home), "PYTHONPATH": str(ROOT)}
     for name in ("SLURM_CONF", "JUPYTER_SLURM_AGENT", "JUPYTER_SLURM_CLUSTER"):
@@ -102,19 +102,19 @@ def job(shell: Shell, name: str) -> dict[str, object]:
     return dict(found)
 
 
-def test_a_job_that_asks_for_gpus_has_these_in_the_order_of_nvidia_smi(shell: Shell) -> None:
+def test_job_has_the_requested_number_of_gpus(shell: Shell) -> None:
     uuids = nvidia_smi("--query-gpu=uuid")
     every = shell.ok("submit", "tells.py", "--gpus", str(len(uuids)))
     assert sorted(json.loads(every)) == sorted(uuids)
     assert json.loads(shell.ok("submit", "tells.py", "--gpus", "1"))[0] in uuids
 
 
-def test_a_job_that_asks_for_none_has_none(shell: Shell) -> None:
+def test_job_without_gpus_has_none(shell: Shell) -> None:
     assert json.loads(shell.ok("submit", "tells.py")) == []
 
 
-def test_who_waits_for_a_gpu_gets_it_when_a_killed_job_has_left_it(shell: Shell) -> None:
-    """What it uses is measured meanwhile, and nothing of the killed one stays."""
+def test_waiting_job_gets_the_gpu_of_a_killed_one(shell: Shell) -> None:
+    """The first job's usage is measured, and its processes end."""
     every = ("--gpus", str(len(nvidia_smi("--query-gpu=uuid"))))
     before_mib = sum(map(float, nvidia_smi("--query-gpu=memory.used")))
     others = set(nvidia_smi("--query-compute-apps=pid"))
@@ -133,6 +133,6 @@ def test_who_waits_for_a_gpu_gets_it_when_a_killed_job_has_left_it(shell: Shell)
 
 
 def _most_mib(usage: Path) -> float:
-    """Of the GPUs' memory, in any sample."""
+    """Return the highest GPU memory of all samples."""
     samples = [json.loads(line) for line in usage.read_text().splitlines()]
     return max((gpu["memory_mib"] or 0 for one in samples for gpu in one["gpus"]), default=0)

@@ -1,4 +1,4 @@
-"""The documents, the notebook and the packaging of the project as a whole."""
+"""The project's documents, notebook and packaging."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ PACKAGE = ROOT / "jupyter_slurm"
 
 
 def named_in_map(document: str) -> set[str]:
-    """Return what a document has in backticks: `api.py`, `jobs/service.py`, whole folders `slurm/`.
+    """Return the paths in backticks of a document: `api.py`, `jobs/service.py`, folders `slurm/`.
 
     In one line, `jobs/records/store.py` `registry.py` are of one folder.
     """
@@ -30,7 +30,7 @@ def named_in_map(document: str) -> set[str]:
 
 
 @pytest.mark.parametrize("document", ["ARCHITECTURE.md", "docs/protocols.md"])
-def test_the_map_names_nothing_that_is_not_there(document: str) -> None:
+def test_documents_name_only_existing_files(document: str) -> None:
     tops = ("jupyter_slurm", "tests", "scripts", "examples")
     files = [path for top in tops for path in (ROOT / top).rglob("*")]
     ends = {f"/{path.relative_to(ROOT)}" for path in files} | {f"/{top}" for top in tops}
@@ -42,7 +42,7 @@ def test_the_map_names_nothing_that_is_not_there(document: str) -> None:
     assert not gone
 
 
-def test_what_runs_on_the_node_needs_nothing_but_the_standard_library() -> None:
+def test_node_files_need_only_the_standard_library() -> None:
     paths = sorted((PACKAGE / "node").glob("*.py"))
     siblings = {one.stem for one in paths}
     where_there = {
@@ -84,14 +84,14 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def test_links_of_the_documents_lead_somewhere() -> None:
+def test_links_in_documents_exist() -> None:
     for document in ROOT.glob("*.md"):
         text = document.read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#]+)", text):
             assert target.startswith("https://") or (ROOT / target).exists(), (document, target)
 
 
-def test_importing_the_package_imports_nothing_heavy() -> None:
+def test_importing_the_package_loads_nothing_heavy() -> None:
     code = "import sys, jupyter_slurm; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
@@ -105,7 +105,7 @@ def test_completion_shows_the_public_names() -> None:
     assert all(getattr(jupyter_slurm, name) is not None for name in jupyter_slurm.__all__)
 
 
-def test_binder_has_a_python_that_the_package_takes() -> None:
+def test_binder_uses_a_supported_python() -> None:
     version = (ROOT / "binder" / "runtime.txt").read_text(encoding="utf-8").strip()
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     needed = re.search(r'^requires-python = ">=3\.(\d+)"$', project, re.MULTILINE)
@@ -113,7 +113,7 @@ def test_binder_has_a_python_that_the_package_takes() -> None:
     assert int(version.removeprefix("python-3.")) >= int(needed[1])
 
 
-def test_each_claim_of_the_security_page_names_code_and_a_test_that_there_are() -> None:
+def test_claims_in_security_md_name_existing_code_and_tests() -> None:
     wrong = []
     for row in (ROOT / "SECURITY.md").read_text().splitlines():
         if row.startswith("| ") and not row.startswith("| claim"):
@@ -136,7 +136,7 @@ def _named(cell: str) -> list[str]:
 
 
 def _is_there(place: str) -> bool:
-    """A file or a folder of the package, or a name in a module of it."""
+    """Return whether it is a file or folder of the package, or a name in one of its modules."""
     module, _, name = place.partition(".")
     file = ROOT / "jupyter_slurm" / f"{module}.py"
     named = file.is_file() and name in file.read_text()

@@ -40,7 +40,7 @@ def result(folder: Path, **fields: Any) -> tuple[Result, SweepTasks]:
     return Result(job=job, status="error", variables=str(folder), names=("acc",)), tasks
 
 
-def test_a_row_has_parameters_outputs_and_how_the_task_ran(tmp_path: Path) -> None:
+def test_row_has_parameters_outputs_and_usage(tmp_path: Path) -> None:
     rows = sweep.table(*result(tmp_path), {})
     columns = ["lr", "text", "acc", "task", "state", "reason", "node", "elapsed_s", "peak_mib"]
     assert list(rows[0]) == columns
@@ -54,7 +54,7 @@ def test_a_row_has_parameters_outputs_and_how_the_task_ran(tmp_path: Path) -> No
     assert last["reason"] == "The cell raised ValueError."
 
 
-def test_the_table_is_a_dataframe_where_pandas_is_installed(
+def test_table_is_a_dataframe_if_pandas_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = sweep.table(*result(tmp_path), {})
@@ -66,7 +66,7 @@ def test_the_table_is_a_dataframe_where_pandas_is_installed(
     assert sweep.as_frame(rows, "aaaaaaaa") is rows
 
 
-def test_the_error_counts_failed_tasks_and_groups_them_with_their_parameters(
+def test_error_counts_and_groups_failed_tasks(
     tmp_path: Path,
 ) -> None:
     found, tasks = result(tmp_path)
@@ -79,7 +79,7 @@ def test_the_error_counts_failed_tasks_and_groups_them_with_their_parameters(
     assert "lr=3" in told
 
 
-def test_outputs_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+def test_unreadable_outputs_are_named(tmp_path: Path) -> None:
     found, tasks = result(tmp_path)
     write_variables(tmp_path / "1.vars", ["other"], {"other": 1})
     failed: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""`jupyter slurm …`: find the command, run it, show its value, turn errors into exit codes.
+"""`jupyter slurm …`: run a command, show its value, turn errors into exit codes.
 
-`commands/functions.py` has the commands that the notebook has too, the modules here the others.
-`caller.py` is the terminal as their caller, `show.py` shows values, `follow.py` a job's output.
+`commands/functions.py` has the commands shared with the notebook, the modules here the others.
+`caller.py` is the terminal as caller, `show.py` shows values, `follow.py` a job's output.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ COMMANDS: Mapping[str, Callable[[TerminalCaller, Any], object]] = MappingProxyTy
         **submit.COMMANDS,
     }
 )
-"""The functions of the commands, by their words."""
+"""Functions of the commands, by their words."""
 
 
 def main(argv: Sequence[str] | None = None, connect: Callable[[], Api] | None = None) -> int:
-    """Run one command line; return its exit code: 0, 1 for a failure, 2 for a wrong line.
+    """Run one command line; return its exit code: 0, 1 for a failure, 2 for an invalid line.
 
-    `submit` and `attach` return the exit code of the job. `connect` returns the Api.
+    `submit` and `attach` return the job's exit code. `connect` returns the Api.
     """
     words = sys.argv[1:] if argv is None else list(argv)
     if "_ARGCOMPLETE" in os.environ:
@@ -66,15 +66,15 @@ def main(argv: Sequence[str] | None = None, connect: Callable[[], Api] | None = 
             note(f"jupyter slurm: {exc}\n")
         return _INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`); Python must not try to write the rest.
+        # The reader of our output has exited (`| head`); prevent Python from writing the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _CLOSED_PIPE
     return code
 
 
 def _exit_at_signals() -> None:
-    """Let SIGTERM and a closed terminal (SIGHUP) end the process as an exception does, so that
-    unfinished files are removed. nohup(1) has SIGHUP ignored, and it stays ignored."""
+    """Turn SIGTERM and SIGHUP (closed terminal) into an exception, so that unfinished files are
+    removed. Keep SIGHUP ignored under nohup(1)."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, lambda number, _frame: sys.exit(128 + number))
@@ -84,7 +84,7 @@ def _run(words: Sequence[str], caller: TerminalCaller) -> int:
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     if words[:1] == ["--version"]:
-        from importlib import metadata  # noqa: PLC0415 - it loads much
+        from importlib import metadata  # noqa: PLC0415 - slow
 
         say(f"jupyter-slurm {metadata.version('jupyter-slurm')}\n")
         return 0

@@ -1,4 +1,4 @@
-"""The terminal as the caller of commands: its cluster, its prompts, its logins."""
+"""The terminal as caller of commands: cluster, prompts, logins."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _R = TypeVar("_R")
 
 
 class TerminalCaller:
-    """A terminal. It finds or starts the agent with the first call that needs the agent."""
+    """A terminal. It connects to the agent, or starts it, at the first call."""
 
     notebook: str | None = None
     owner = Owner(None)
     is_saved = False
 
     def __init__(self, connect: Callable[[], Api] | None = None) -> None:
-        self.used_session: str | None = None
+        self.used_session: Job | None = None
         self._connect = connect
 
     @cached_property
     def api(self) -> Api:
-        # Help and wrong words need none of these.
+        # Not needed for help or invalid commands.
         from jupyter_slurm import client  # noqa: PLC0415
         from jupyter_slurm.client.login import TerminalPrompter, interactive  # noqa: PLC0415
 
@@ -63,7 +63,7 @@ class TerminalCaller:
             raise
         except KeyboardInterrupt:
             note("\n")
-            remark(f"Whether job {spec.id} was submitted: `jupyter slurm why {spec.id}`")
+            remark(f"Check if job {spec.id} was submitted: `jupyter slurm why {spec.id}`")
             raise
 
     def log_in(self, cluster: str | None) -> Connection:

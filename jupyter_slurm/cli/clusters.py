@@ -28,22 +28,22 @@ def test(caller: TerminalCaller, args: Arguments) -> Iterator[Checks | int | str
     yield code
     if code == 0:
         caller.api.forget(job.id)
-        yield f"✔ A job went to `{job.cluster}` and came back."
+        yield f"✔ A job on `{job.cluster}` succeeded."
 
 
 def remove(_caller: TerminalCaller, args: Arguments) -> str:
     path = save.remove_profile(args.name)
-    return f"`{args.name}` is removed: {path}. Its jobs continue."
+    return f"Removed `{args.name}`: {path}. Its jobs continue."
 
 
 def default(_caller: TerminalCaller, args: Arguments) -> str:
     path = save.set_default(args.name)
-    return f"Jobs that name no cluster now go to `{args.name}` ({path})."
+    return f"The default cluster is now `{args.name}` ({path})."
 
 
 def list_templates(_caller: TerminalCaller, _args: Arguments) -> Table:
     known = {name: templates.read(name).about for name in templates.names()}
-    use = "To use one: jupyter slurm clusters add NAME --template NAME"
+    use = "Use one with: jupyter slurm clusters add NAME --template NAME"
     return Table(("Name", "Cluster"), tuple(known.items()), use, known)
 
 

@@ -1,4 +1,4 @@
-"""Completion in shells, by argcomplete. It starts nothing and logs in nowhere."""
+"""Completion in shells, by argcomplete. It starts no agent and no login."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from jupyter_slurm.wire import Job, JobKind
 
 
 def completion(_caller: TerminalCaller, args: Arguments) -> None:
-    """Print the script that makes a shell complete our commands."""
-    from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - only completion needs it
+    """Print the shell script that enables completion."""
+    from argcomplete.shell_integration import shellcode  # noqa: PLC0415 - needed for completion only
 
     if args.shell == "zsh":
         say("(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }\n")
@@ -21,7 +21,7 @@ def completion(_caller: TerminalCaller, args: Arguments) -> None:
 
 
 def complete() -> None:
-    """Print the completions of the line that the shell names, and exit."""
+    """Print completions of the shell's line, and exit."""
     import argcomplete  # noqa: PLC0415
 
     argcomplete.autocomplete(
@@ -41,7 +41,7 @@ def _completer(of: str) -> Completer:
 
 
 def _values(of: str) -> Iterable[str]:
-    """Return the names that are known without asking a cluster."""
+    """Return the names that are known locally."""
     from jupyter_slurm.profiles.reading import load_profiles  # noqa: PLC0415
 
     match of:
@@ -61,7 +61,7 @@ def _values(of: str) -> Iterable[str]:
 
 
 def _jobs() -> list[Job]:
-    """Return the agent's jobs; [] if it does not run, since starting it takes long."""
+    """Return the agent's jobs; [] if it is not running, since a start is slow."""
     from jupyter_slurm.client import find  # noqa: PLC0415
 
     client = find()

@@ -1,6 +1,6 @@
-"""Questions of a command on the terminal, and their default answers.
+"""Prompts on the terminal, with default answers.
 
-None asks for a secret (`login.py` does that): the terminal shows what the user types.
+None asks for a secret (`login.py` does): the terminal echoes the input.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jupyter_slurm.formatting import visible
 
 
 class Dialogue:
-    """The questions. `asks` False: the default answers each, and one without a default fails."""
+    """Prompts. `asks` False: use each default, and fail without one."""
 
     def __init__(self, *, asks: bool) -> None:
         self._asks = asks
@@ -24,15 +24,14 @@ class Dialogue:
         tell(text)
 
     def text(self, question: str, default: str = "", *, option: str = "") -> str:
-        """Return the line that the user types, or else the default. `option` is the one that would
-        have answered the question."""
+        """Return the user's line, or the default. `option` would have answered the question."""
         if not self._asks:
             return default
         shown = f" [{visible(default)}]" if default else ""
         return self._read(f"{question}{shown}: ", option) or default
 
     def choice(self, question: str, choices: Sequence[str], default: str, *, option: str) -> str:
-        """Return one of `choices`, given by name or number, or another text."""
+        """Return one of `choices`, by name or number, or another text."""
         if not self._asks or not choices:
             return self.text(question, default, option=option)
         for number, one in enumerate(choices, 1):
@@ -60,8 +59,8 @@ class Dialogue:
         if not line:
             say("\n")
             raise RequestError(
-                "This needs an answer, and stdin has ended.",
-                hint=f"Use {option}." if option else "Use --yes to take what is proposed.",
+                "No answer: stdin has ended.",
+                hint=f"Use {option}." if option else "Use --yes to accept the defaults.",
                 option=option,
             )
         return line.strip()

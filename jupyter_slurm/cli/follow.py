@@ -1,4 +1,4 @@
-"""Follow a job's output or a transfer on a terminal to its end; return exit codes for a shell."""
+"""Follow a job or transfer on a terminal to its end; return shell exit codes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _WAIT_S = 20.0
 _TRANSFER_WAIT_S = 1.0
 _BETWEEN_LOOKS_S = 0.2
 _TICK_S = 2.0
-"""Seconds between updates of a waiting job's clock; they ask only the agent."""
+"""Seconds between updates of a waiting job's clock, from the agent only."""
 
 
 def follow_started(api: Api, started: Started) -> int:
-    """Follow the job to its end, or print its ID if it is detached; return the exit code."""
+    """Follow the job to its end, or print its ID if detached; return the exit code."""
     job, request = started.job, started.request
     if request.detach:
         say(f"{job.id}\n")
@@ -60,14 +60,14 @@ def attach(api: Api, job: Job, *, cancel: bool = False) -> int:
     except KeyboardInterrupt:
         if cancel:
             api.cancel(job.id)
-            note(f"\n{card.title(job)} is being cancelled.\n")
+            note(f"\n{card.title(job)} : cancellation requested.\n")
         else:
             note(f"\n{come_back(job)}\n")
         raise
 
 
 def follow_transfer(api: Api, transfer: Transfer) -> Transfer:
-    """Show the transfer until it has ended; raise what made it fail. Ctrl-C stops it."""
+    """Show the transfer until it has ended; raise its error. Ctrl-C stops it."""
     terminal = Terminal(sys.stdout, sys.stderr)
     try:
         while transfer.state is TransferState.RUNNING:
@@ -84,7 +84,7 @@ def follow_transfer(api: Api, transfer: Transfer) -> Transfer:
 
 
 def follow(api: Api, job: Job) -> int:
-    """Show all output of `job` until its end, then how it ended; tell the agent that it was shown.
+    """Show all output of `job` until its end, then its outcome; note the delivery.
 
     Return the job's exit code, 128 + the signal's number, or 1 if it failed without either.
     KeyboardInterrupt: the user typed Ctrl-C; the job continues.
@@ -105,20 +105,20 @@ def follow(api: Api, job: Job) -> int:
         except JupyterSlurmError as exc:
             if failed is None:
                 raise
-            terminal.note(f"Its files could not be fetched: {exc}")
+            terminal.note(f"Cannot fetch the job's files: {exc}")
     api.delivered(last.id)
     return 0 if failed is None else exit_code(result)
 
 
 def print_text(api: Api, job: Job, task: int | None = None) -> None:
-    """Print the text of `job`, or of a task of an array, so far: stdout, stderr and errors."""
+    """Print the output so far of `job` or an array task: stdout, stderr and errors."""
     write = writer(sys.stdout)
     for text in read_whole_log(api, job.id, task):
         write(text)
 
 
 def print_all_text(api: Api, job: Job, task: int | None = None) -> None:
-    """Print what `job`, or a task of an array, has printed and prints until its end."""
+    """Print the output of `job` or an array task until its end."""
     write = writer(sys.stdout)
     cursor, end = "", False
     while not end:
@@ -130,13 +130,13 @@ def print_all_text(api: Api, job: Job, task: int | None = None) -> None:
 def come_back(job: Job) -> str:
     """Return the sentence for a user who leaves a running job."""
     return (
-        f"{card.title(job)} continues: `jupyter slurm attach {job.id}` shows its output, `jupyter "
-        f"slurm cancel {job.id}` stops it."
+        f"{card.title(job)} continues. Show it with `jupyter slurm attach {job.id}`, stop it with "
+        f"`jupyter slurm cancel {job.id}`."
     )
 
 
 def exit_code(result: Result) -> int:
-    """Return the exit code of a job that has failed: never 0."""
+    """Return the exit code of a failed job: never 0."""
     job = result.job
     if job.signal:
         return 128 + job.signal

@@ -1,4 +1,4 @@
-"""`jupyter slurm kernel add|list|remove`: kernels in jobs, for the picker of every client."""
+"""`jupyter slurm kernel add|list|remove`: kernels in jobs, for Jupyter's kernel picker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jupyter_slurm.views.table import Table
 
 def add(caller: TerminalCaller, args: Arguments) -> str:
     made = spec.add(spec.meant(args, caller.api.clusters()))
-    return f"{made.display_name} is in Jupyter's picker, as `{made.name}`."
+    return f"Added {made.display_name} to Jupyter's kernels as `{made.name}`."
 
 
 def listed(_caller: TerminalCaller, _args: Arguments) -> Table:
@@ -21,7 +21,7 @@ def listed(_caller: TerminalCaller, _args: Arguments) -> Table:
     return Table(
         ("Name", "Title", "Options"),
         tuple((one.name, one.display_name, " ".join(one.words)) for one in found),
-        "" if found else "You have no kernels in jobs. `jupyter slurm kernel add` adds one.",
+        "" if found else "No kernels in jobs. Add one with `jupyter slurm kernel add`.",
         [{"name": s.name, "display_name": s.display_name, "words": s.words} for s in found],
     )
 
@@ -29,7 +29,7 @@ def listed(_caller: TerminalCaller, _args: Arguments) -> Table:
 def remove(_caller: TerminalCaller, args: Arguments) -> Iterator[str]:
     for name in args.names:
         spec.remove(name)
-        yield f"{name} is no longer in Jupyter's picker."
+        yield f"Removed {name} from Jupyter's kernels."
 
 
 COMMANDS: Mapping[str, Callable[[TerminalCaller, Arguments], object]] = MappingProxyType(

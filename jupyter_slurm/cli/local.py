@@ -1,4 +1,4 @@
-"""Commands about this machine: the private Slurm (`up`, `down`, `status`) and the agent."""
+"""Commands for this machine: the private Slurm (`up`, `down`, `status`) and the agent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHAPE = ("nodes", "cpus", "gpu_type", "runtime")
 
 
 def up(_caller: TerminalCaller, args: Arguments) -> str:
-    """Start the cluster. Settings that no option gives keep their last values."""
+    """Start the cluster. Settings without an option keep their last values."""
     given = {name: getattr(args, name) for name in _SHAPE}
     asked = {name: value for name, value in given.items() if value is not None}
     if args.memory is not None:
@@ -34,7 +34,7 @@ def up(_caller: TerminalCaller, args: Arguments) -> str:
     return "\n".join(
         (
             _sentence(status),
-            "In a notebook: `%load_ext jupyter_slurm`, then cells that begin with `%%slurm`.",
+            "In a notebook: `%load_ext jupyter_slurm`, then cells that start with `%%slurm`.",
             f"Slurm's own commands: SLURM_CONF={status.conf} squeue",
             f"To stop it: jupyter slurm down{_name_option(status)}",
         )
@@ -43,29 +43,29 @@ def up(_caller: TerminalCaller, args: Arguments) -> str:
 
 def down(caller: TerminalCaller, args: Arguments) -> Iterator[str]:
     if local_cluster.status(args.name) is None:
-        yield f"There is no private cluster `{args.name}`."
+        yield f"No private cluster `{args.name}`."
         return
     local_cluster.down(args.name, purge=args.purge, say=_say)
     if args.purge:
         _forget_jobs(args.name, caller.api)
-        yield f"`{args.name}` and all its files are removed."
+        yield f"Removed `{args.name}` and all its files."
         yield from _remove_kernels(args.name)
     else:
-        yield f"`{args.name}` is stopped. `jupyter slurm up` brings its queue back."
+        yield f"Stopped `{args.name}`. Its queue resumes with `jupyter slurm up`."
 
 
 def _remove_kernels(cluster: str) -> Iterator[str]:
     """Remove the kernelspecs of a removed cluster."""
-    from jupyter_slurm.kernel import spec  # noqa: PLC0415 - most commands here do without
+    from jupyter_slurm.kernel import spec  # noqa: PLC0415 - needed by few commands
 
     for kernel in spec.listed():
         if kernel.cluster == cluster:
             spec.remove(kernel.name)
-            yield f"The kernel {kernel.display_name} is no longer in the launcher."
+            yield f"Removed the kernel {kernel.display_name} from the launcher."
 
 
 def _forget_jobs(cluster: str, api: Api) -> None:
-    """Make the agent forget the jobs of a removed cluster, and end it if it has no others."""
+    """Make the agent forget the jobs of a removed cluster, and stop it if it has no others."""
     for job in api.jobs(cluster):
         api.forget(job.id)
     found = api.status()
@@ -83,7 +83,7 @@ def status(_caller: TerminalCaller, args: Arguments) -> None:
     if cluster:
         tell(_sentence(cluster))
     else:
-        tell(f"There is no private cluster `{args.name}`.")
+        tell(f"No private cluster `{args.name}`.")
     for daemon in cluster.daemons if cluster else ():
         name = f"{daemon.program} {daemon.node or ''}".rstrip()
         say(f"  {name}: {f'pid {daemon.pid}' if daemon.running else 'not running'}\n")
@@ -105,7 +105,7 @@ def agent(_caller: TerminalCaller, args: Arguments) -> None:
 
 
 def _agent() -> AgentStatus | None:
-    from jupyter_slurm.client import find  # noqa: PLC0415 - most commands here do without
+    from jupyter_slurm.client import find  # noqa: PLC0415 - needed by few commands
 
     client = find()
     return client.status() if client else None
@@ -113,7 +113,7 @@ def _agent() -> AgentStatus | None:
 
 def _agent_text(agent: AgentStatus | None) -> str:
     if agent is None:
-        return "The agent is not running. The next command that needs it starts it."
+        return "The agent is not running. It starts on demand."
     return (
         f"The agent (pid {agent.pid}, version {agent.version}) has run for "
         f"{duration(time.time() - agent.started_s)}: {counted(agent.live_jobs, 'unfinished job')}, "

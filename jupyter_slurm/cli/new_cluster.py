@@ -1,7 +1,7 @@
 """`clusters add NAME`: set up a profile step by step.
 
-Without a template it logs in, finds out what the cluster has (`Api.describe`, `Api.cluster_info`),
-proposes settings, shows the file, and keeps it if the user agrees. If it fails, it keeps no file.
+Without a template it logs in, inspects the cluster (`Api.describe`, `Api.cluster_info`), proposes
+settings, shows the file, and saves it if the user agrees. After an error, nothing is saved.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from jupyter_slurm.wire import ClusterInfo, Description, Folder, Partition
 
 
 def add(caller: TerminalCaller, args: Arguments) -> int:
-    """Add the cluster; return 1, and keep nothing, if the user does not agree."""
+    """Add the cluster; return 1, and save nothing, if the user does not agree."""
     save.check_new(args.name)
     talk = Dialogue(asks=not args.yes)
     if args.template is not None:
@@ -69,17 +69,17 @@ def add(caller: TerminalCaller, args: Arguments) -> int:
         }
         say(f"\n{path}:\n\n{toml_text(settings)}\n")
         if not talk.agreed("Keep this?"):
-            talk.say("Nothing is kept.")
+            talk.say("Nothing was saved.")
             return 1
         save.write_profile(args.name, settings)
         kept = True
     finally:
         if not kept:
-            with suppress(JupyterSlurmError):  # there may be no connection
+            with suppress(JupyterSlurmError):  # possibly not connected
                 api.disconnect(args.name)
             path.unlink(missing_ok=True)
     _make_default(api, args.name, talk)
-    talk.say(f"`{args.name}` is there. To try it: jupyter slurm clusters test {args.name}")
+    talk.say(f"Added `{args.name}`. Try it with: jupyter slurm clusters test {args.name}")
     return 0
 
 
@@ -87,14 +87,14 @@ def add(caller: TerminalCaller, args: Arguments) -> int:
 
 
 def _add_from_template(caller: TerminalCaller, args: Arguments, talk: Dialogue) -> int:
-    """Ask for what the template cannot know, and write the profile. Log in nowhere."""
+    """Ask the template's questions and write the profile, without a login."""
     template = _template_named(args.template)
     talk.say(f"{template.about}.")
     settings = _settings(args, template, talk)
     path = save.profile_path(args.name)
     say(f"\n{path}:\n\n{toml_text(settings)}\n")
     if not talk.agreed("Keep this?"):
-        talk.say("Nothing is kept.")
+        talk.say("Nothing was saved.")
         return 1
     save.write_profile(args.name, settings)
     try:
@@ -104,7 +104,7 @@ def _add_from_template(caller: TerminalCaller, args: Arguments, talk: Dialogue) 
         raise
     if hint:
         talk.say(hint)
-        talk.say(f"To log in: jupyter slurm login {args.name}")
+        talk.say(f"Log in with: jupyter slurm login {args.name}")
     _make_default(caller.api, args.name, talk)
     return 0
 
@@ -115,13 +115,13 @@ def _template_named(name: str) -> Template:
         return templates.read(name)
     near = suggest(name, known)
     raise RequestError(
-        f"There is no template `{name}`{f'; did you mean `{near}`?' if near else '.'}",
+        f"Unknown template `{name}`{f'; did you mean `{near}`?' if near else '.'}",
         hint=f"Templates: {', '.join(known)}.",
     )
 
 
 def _settings(args: Arguments, template: Template, talk: Dialogue) -> dict[str, Setting]:
-    """Return the file's settings: the template's name, and what differs from the template."""
+    """Return the file's settings: the template's name, and differences from the template."""
     given = _given(args)
     answers = _variables(args.var, template)
     for name, question in template.ask.items():
@@ -133,7 +133,7 @@ def _settings(args: Arguments, template: Template, talk: Dialogue) -> dict[str, 
 
 
 def _given(args: Arguments) -> dict[str, Setting]:
-    """Return the settings that the options give."""
+    """Return the settings from the options."""
     defaults = {"partition": args.partition, "account": args.account}
     settings: dict[str, Setting | None] = {
         "host": args.host,
@@ -154,7 +154,7 @@ def _variables(pairs: list[str], template: Template) -> dict[str, str]:
         name, equals, value = pair.partition("=")
         if not equals or name not in known:
             raise RequestError(
-                f"--var: `{pair}` is not NAME=VALUE of the template.",
+                f"--var: `{pair}` is not NAME=VALUE for the template.",
                 hint=f"It has: {', '.join(known)}." if known else f"`{template.name}` has none.",
             )
         variables[name] = value
@@ -169,11 +169,13 @@ def _way(args: Arguments, talk: Dialogue) -> dict[str, Setting]:
     given: str | None = args.host
     if given is None:
         if args.yes:
-            raise RequestError("Which host?", hint="Give --host; `--host ''` is this machine.")
+            raise RequestError(
+                "The host is missing.", hint="Use --host; `--host ''` means this machine."
+            )
         known = ssh_hosts()
         talk.say(
-            "Where is the cluster's login node? A name of ~/.ssh/config or [user@]host[:port]; "
-            "nothing: this machine."
+            "The cluster's login node: a name in ~/.ssh/config, [user@]host[:port], or "
+            "empty for this machine."
         )
         given = talk.choice("Host", known, "", option="--host")
     commands = new_cluster.commands(args.path, args.env)
@@ -183,13 +185,13 @@ def _way(args: Arguments, talk: Dialogue) -> dict[str, Setting]:
 
 
 def _gateway(way: Mapping[str, Setting], talk: Dialogue, exc: TransportError) -> tuple[str, ...]:
-    """Return the jump hosts that the user names for a host out of reach; (): none."""
+    """Ask for jump hosts to an unreachable host; (): none."""
     if "host" not in way or way["jump"]:
         return ()
     talk.say(str(exc))
     talk.say(
-        "Is it behind a gateway (ProxyJump)? A name of ~/.ssh/config or [user@]host[:port]; "
-        "several with commas between, the outermost first; nothing: give up."
+        "Gateway (ProxyJump), if any: a name in ~/.ssh/config or [user@]host[:port]; "
+        "several separated by commas, outermost first; empty to stop."
     )
     return new_cluster.gateways(talk.text("Gateway", option="--jump"))
 
@@ -199,7 +201,7 @@ def _log_in(api: Api, name: str, talk: Dialogue) -> None:
 
 
 def _look(api: Api, name: str) -> tuple[Description, ClusterInfo]:
-    """Return what the cluster has. ConfigError: it has no Slurm."""
+    """Return the cluster's description. ConfigError: no Slurm."""
     found = api.describe(name)
     new_cluster.check_slurm(found)
     return found, api.cluster_info(name)
@@ -226,9 +228,9 @@ def _tell(talk: Dialogue, found: Description, info: ClusterInfo) -> None:
         else "No container tool on the login node."
     )
     talk.say(
-        f"Python there: {found.python}."
+        f"Python on the login node: {found.python}."
         if found.python
-        else "Python there: none that runs; the nodes may have one."
+        else "No working Python on the login node. The nodes may have one."
     )
     for folder in found.folders:
         say(f"  {_folder_text(folder)}\n")
@@ -253,7 +255,7 @@ def _folder_text(folder: Folder) -> str:
     free = ""
     if folder.free_mib is not None:
         free = f", {memory(folder.free_mib)} free"
-    seen = "seen by every node" if folder.shared else "the nodes may not see it"
+    seen = "visible on every node" if folder.shared else "perhaps not visible on the nodes"
     write = "" if folder.writable else ", not writable by you"
     return f"{folder.name} = {folder.path} ({folder.file_system}{free}; {seen}{write})"
 
@@ -264,15 +266,15 @@ def _folder_text(folder: Folder) -> str:
 def _chosen(
     args: Arguments, talk: Dialogue, found: Description, info: ClusterInfo
 ) -> Mapping[str, Setting]:
-    """Ask for the settings other than the way, one by one, and propose a default for each."""
+    """Ask for the other settings one by one, with a default for each."""
     runtimes = new_cluster.runtimes(found)
     runtime = args.runtime or talk.choice(
-        "What runs containers", runtimes, runtimes[0], option="--runtime"
+        "Container tool", runtimes, runtimes[0], option="--runtime"
     )
     containers.runtime_named(runtime)
     roots = new_cluster.job_roots(found.folders)
     job_root = args.job_root or talk.choice(
-        "Where jobs live (login node and nodes must see it)", roots, roots[0], option="--job-root"
+        "Folder for jobs (visible on login node and nodes)", roots, roots[0], option="--job-root"
     )
     partition = _partition(args, talk, info.partitions)
     account = _account(args, talk, info.accounts)
@@ -280,19 +282,19 @@ def _chosen(
 
 
 def _partition(args: Arguments, talk: Dialogue, partitions: Sequence[Partition]) -> str:
-    """Return the partition from the options or the user; "" if Slurm has a default of its own."""
+    """Return the partition from the options or the user; "" if Slurm has its own default."""
     proposed = new_cluster.partition(partitions)
     if args.partition is not None or not proposed:
         return args.partition or ""
     names = [one.name for one in partitions if one.up]
-    return talk.choice("Partition for jobs that name none", names, proposed, option="")
+    return talk.choice("Default partition", names, proposed, option="")
 
 
 def _account(args: Arguments, talk: Dialogue, accounts: Sequence[str]) -> str:
     if args.account is not None or len(accounts) < 2:
         return args.account or ""
     return talk.choice(
-        "Account for jobs that name none (nothing: Slurm's default)",
+        "Default account (empty: Slurm's default)",
         list(accounts),
         "",
         option="--account",
@@ -300,12 +302,11 @@ def _account(args: Arguments, talk: Dialogue, accounts: Sequence[str]) -> str:
 
 
 def _make_default(api: Api, name: str, talk: Dialogue) -> None:
-    """Ask to make the cluster the default if another is; do so unasked if none is."""
+    """Ask to make the cluster the default if there is another default; otherwise do so without
+    asking."""
     known = api.clusters()
     if len(known) < 2 or any(one.default and one.name == name for one in known):
         return
     default = next((one.name for one in known if one.default), None)
-    if default is None or talk.wanted(
-        f"Shall jobs that name no cluster go there instead of `{default}`?"
-    ):
+    if default is None or talk.wanted(f"Make it the default cluster instead of `{default}`?"):
         save.set_default(name)

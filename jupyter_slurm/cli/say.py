@@ -1,7 +1,7 @@
-"""Write the command line's own words to stdout and stderr; `terminal.py` writes a job's output.
+"""Write our own text to stdout and stderr; `terminal.py` writes a job's output.
 
-All of `cli/` except `terminal.py` writes through these: names and sentences may come from a cluster
-and must not control the terminal. Sentences show commands as they are typed in a terminal.
+All of `cli/` except `terminal.py` uses these: names and sentences may come from a cluster and must
+not control the terminal. Sentences show commands as typed in a terminal.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _NOT_ASCII = re.compile(r"[^\x20-\x7e\n]+")
 
 
 def say(text: str) -> None:
-    """Write data, its newlines included, to stdout."""
+    """Write data to stdout, without an added newline."""
     sys.stdout.write(visible_lines(text))
 
 
 def note(text: str) -> None:
-    """Write sentences, their newlines included, to stderr."""
+    """Write sentences to stderr, without an added newline."""
     sys.stderr.write(visible_lines(in_words_of_a_terminal(text)))
 
 

@@ -1,6 +1,6 @@
 """`shell`: a terminal on a node, in a new allocation or in a running job.
 
-The agent prepares the command (`srun --pty`, or `ssh` that runs it), and this process executes it.
+The agent prepares the command (`srun --pty`, possibly through `ssh`), and this process executes it.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _TICK_S = 2.0
 
 
 def shell(caller: TerminalCaller, args: Arguments) -> None:
-    """Become the shell."""
+    """Replace this process by the shell."""
     wanted = parse(args)
     argv = prepared(caller.api, wanted, wanted.request.cluster or caller.cluster)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
         signal.signal(number, signal.SIG_DFL)
-    os.execvp(argv[0], argv)  # noqa: S606 (the agent's own words)
+    os.execvp(argv[0], argv)  # noqa: S606 (argv from the agent)
 
 
 def prepared(api: Api, wanted: Shell, cluster: str | None) -> list[str]:
-    """Return the argv of the shell. RequestError: this process has no terminal."""
+    """Return the argv of the shell. RequestError: stdin is not a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RequestError(
-            "A shell needs a terminal, and stdin is not one.",
-            hint="Run a program without one: `jupyter slurm submit FILE`.",
+            "A shell needs a terminal, but stdin is not one.",
+            hint="Without a terminal, use `jupyter slurm submit FILE`.",
         )
     if wanted.job_id is not None:
         _wait_for(api, wanted.job_id)
@@ -48,7 +48,7 @@ def prepared(api: Api, wanted: Shell, cluster: str | None) -> list[str]:
 
 
 def _wait_for(api: Api, job_id: str) -> None:
-    """Wait until the job runs or has ended; show why it waits."""
+    """Wait until the job runs or has ended; show its reason for waiting."""
     job = api.job(job_id)
     if job.state.final or _runs(job):
         return
@@ -62,5 +62,5 @@ def _wait_for(api: Api, job_id: str) -> None:
 
 
 def _runs(job: Job) -> bool:
-    """Tell whether a step can start in the job."""
+    """Return whether a step can start in the job."""
     return bool(job.nodes) and job.state is not JobState.PENDING

@@ -1,4 +1,4 @@
-"""Show the values of commands on a terminal, each by its type."""
+"""Show values of commands on a terminal by type."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _TICK_S = 2.0
 
 
 def show(caller: TerminalCaller, value: object, *, as_json: bool = False) -> int:
-    """Show what a command returned, or with `--json` its data; return the exit code."""
+    """Show a command's value, with `--json` its data; return the exit code."""
     if value is None:
         return 0
     if isinstance(value, int):
@@ -103,7 +103,7 @@ def _preview(_caller: TerminalCaller, preview: Preview) -> None:
 
 
 def _info(_caller: TerminalCaller, value: ClusterInfo) -> None:
-    """Print a table if the terminal is wide enough for it, else lines."""
+    """Print a table if the terminal is wide enough, else lines."""
     columns = shutil.get_terminal_size().columns
     lines = Table(offer_text.HEAD, tuple(offer_text.rows(value))).terminal_text.splitlines()
     if max(map(width, lines), default=0) > columns:
@@ -133,7 +133,7 @@ def _session(caller: TerminalCaller, started: StartedSession) -> int:
 
 
 def _dashboard(caller: TerminalCaller, value: Dashboard) -> None:
-    from jupyter_slurm.client import lab_page  # noqa: PLC0415 - only what opens a page needs it
+    from jupyter_slurm.client import lab_page  # noqa: PLC0415 - needed to open pages only
 
     page, address = lab_page.of_dashboard(caller.api, value.job, value.name)
     say(f"{address}\n")
@@ -142,7 +142,7 @@ def _dashboard(caller: TerminalCaller, value: Dashboard) -> None:
 
 
 def _remark_on(page: Path) -> None:
-    remark(f"Open {page} in a browser of this machine: it logs in there.")
+    remark(f"Open {page} in a browser on this machine to log in.")
 
 
 def _lab(caller: TerminalCaller, value: Lab) -> int:
@@ -178,8 +178,8 @@ def _lab(caller: TerminalCaller, value: Lab) -> int:
 
 
 def _ready(api: Api, job: Job) -> tuple[Job, list[Output]]:
-    """Return the lab's job once it is ready or has ended. Show its state, and the output of the
-    tools that fetch the image; return its other output, which explains an early end."""
+    """Return the lab's job once it is ready or has ended. Show its state and the output of image
+    tools; return other output, which explains an early end."""
     terminal = Terminal(sys.stderr, sys.stderr)
     cursor, shown, end = "", None, False
     unshown: list[Output] = []

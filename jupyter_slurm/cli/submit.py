@@ -1,4 +1,4 @@
-"""`submit`, `attach`, `logs`, `image build`: commands that read files or print a job's output."""
+"""`submit`, `attach`, `logs`, `image build`: commands that read files or print output."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def submit(caller: TerminalCaller, args: Arguments) -> Preview | Started:
     """Submit a file."""
     file, request = Path(args.file), headless.request(args.words)
     if not file.is_file():
-        raise NotFoundError(f"There is no file {file}.")
+        raise NotFoundError(f"File {file} not found.")
     request = with_session(caller, request)
     text = _read(file)
     spec = headless.file_spec(
@@ -45,14 +45,14 @@ def submit(caller: TerminalCaller, args: Arguments) -> Preview | Started:
 
 
 def attach(caller: TerminalCaller, args: Arguments) -> int:
-    """Show all of a job's output, from its beginning, and wait for its end."""
+    """Show all of a job's output, and wait for its end."""
     job = caller.api.job(args.id)
     warn_ended_earlier(caller, job, args.id)
     return follow.attach(caller.api, job)
 
 
 def logs(caller: TerminalCaller, args: Arguments) -> None:
-    """Print the job's stdout and stderr in order; with `--follow`, until the job ends."""
+    """Print the job's stdout and stderr; with `--follow`, until the job ends."""
     job = caller.api.job(args.id)
     warn_ended_earlier(caller, job, args.id)
     print_text = follow.print_all_text if args.follow else follow.print_text
@@ -60,7 +60,7 @@ def logs(caller: TerminalCaller, args: Arguments) -> None:
 
 
 def image_build(caller: TerminalCaller, args: Arguments) -> str | Started:
-    """Build the recipe of FILE, or else of standard input."""
+    """Build the recipe of FILE or standard input."""
     if args.file in (None, "-"):
         if args.file is None and (args.env_from_here or sys.stdin.isatty()):
             if not args.env_from_here:
@@ -72,7 +72,7 @@ def image_build(caller: TerminalCaller, args: Arguments) -> str | Started:
         return build_image(caller, IMAGE_BUILD, args, recipe, Path.cwd())
     path = Path(args.file)
     if not path.is_file():
-        raise NotFoundError(f"There is no file {path}.")
+        raise NotFoundError(f"File {path} not found.")
     recipe = path.read_text(encoding="utf-8", errors="replace")
     return build_image(caller, IMAGE_BUILD, args, recipe, path.absolute().parent)
 
@@ -85,10 +85,10 @@ def _check_syntax(api: Api, file: Path, text: str, spec: JobSpec) -> None:
 
 
 def _remark_on_directives(file: Path, text: str) -> None:
-    """Warn of `#SBATCH` lines in Python that do not apply."""
+    """Warn about `#SBATCH` lines in Python that do not apply."""
     if has_directives(text):
         remark(
-            f"{file} has #SBATCH lines and no `#!` line, so they do not apply. Begin it with "
+            f"{file} has #SBATCH lines but no `#!` line, so they do not apply. Start it with "
             "`#!/usr/bin/env python3`."
         )
     elif line := ignored_directive(text):
@@ -104,7 +104,7 @@ def _read(file: Path) -> str:
     except UnicodeDecodeError as exc:
         raise RequestError(f"{file} is not UTF-8 text (byte {exc.start}).") from exc
     except OSError as exc:
-        raise RequestError(f"{file} cannot be read: {exc.strerror}.") from exc
+        raise RequestError(f"Cannot read {file}: {exc.strerror}.") from exc
 
 
 COMMANDS: Mapping[str, Callable[[TerminalCaller, Arguments], object]] = MappingProxyType(

@@ -1,6 +1,6 @@
 """Write a job's output to stdout and stderr, and its state to stderr.
 
-On a terminal the state is one line that changes; elsewhere each change is a line.
+On a terminal the state is one updated line; otherwise each change is a line.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _CLEAR_LINE = "\r\x1b[K"
 
 
 def writer(stream: TextIO) -> Callable[[str], None]:
-    """Return a function that writes pieces of a job's output to `stream`: unchanged to a file or
-    a pipe, `Coloured` to a terminal."""
+    """Return a function that writes output to `stream`: unchanged to a file or pipe, `Coloured` to
+    a terminal."""
     shown = Coloured().feed if stream.isatty() else str
-    # A lone surrogate has no bytes in any encoding.
+    # A lone surrogate cannot be encoded.
     encoding = stream.encoding or "utf-8"
 
     def write(text: str) -> None:
@@ -46,14 +46,14 @@ def writer(stream: TextIO) -> Callable[[str], None]:
 
 
 class Terminal:
-    """The writer to `stdout` and `stderr`, each of which may be a terminal."""
+    """A writer to `stdout` and `stderr`, each of which may be a terminal."""
 
     def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
         self._stdout = stdout
         self._stderr = stderr
         self._write_to = {stream: writer(stream) for stream in (stdout, stderr)}
         self.live = stderr.isatty() and os.environ.get("TERM") != "dumb"
-        """Whether a line can change; the time in it does."""
+        """The status line can be updated, including its clock."""
         self._colours = stderr.isatty() and not os.environ.get("NO_COLOR")
         self._line = ""
         self._said: tuple[JobState, str | None, str | None] | None = None
@@ -72,7 +72,7 @@ class Terminal:
                 self._write(self._stderr, text if self._colours else _ANSI.sub("", text))
 
     def progress(self, job: Job) -> None:
-        """Show the job's state and its warning, unless they have been shown."""
+        """Show the job's state and warning, once each."""
         if job.warning is not None and job.warning != self._warned:
             self.note(job.warning)
             self._warned = job.warning
@@ -81,7 +81,7 @@ class Terminal:
         problem = job.problem.message if job.problem else None
         news = (job.state, job.why, problem)
         if self.live and job.problem and (self._said is None or problem != self._said[2]):
-            self.note(card.told_problem(job.problem))  # more than the line that changes holds
+            self.note(card.told_problem(job.problem))  # too long for the status line
         if self.live and job.started_s is None:
             self._rewrite(_headline(job))
         elif news != self._said:
@@ -89,16 +89,16 @@ class Terminal:
         self._said = news
 
     def status(self, text: str) -> None:
-        """Show one line that changes, if a line can; the next thing written replaces it."""
+        """Show a status line, if possible; the next text replaces it."""
         self._rewrite(visible(in_words_of_a_terminal(text)))
 
     def note(self, text: str) -> None:
-        """Write a line of ours to stderr, on a line of its own, with commands as in a terminal."""
+        """Write a sentence to stderr on its own line, with commands as in a terminal."""
         said = visible_lines(in_words_of_a_terminal(text.rstrip("\n")))
         self._write(self._stderr, ("\n" if self._midline else "") + said + "\n")
 
     def close(self) -> None:
-        """Clear the line that changes."""
+        """Clear the status line."""
         self._rewrite("")
 
     def _write(self, stream: TextIO, text: str) -> None:

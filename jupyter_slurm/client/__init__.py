@@ -33,7 +33,8 @@ commands on the cluster get the longer time."""
 _SLOW = frozenset(
     "submit control_jobs sweep retry result preview details doctor describe cluster_info command "
     "requeue forget connect answer disconnect forward close_tunnel push pull fetch images "
-    "make_image remove_image dashboard_entry shell shell_in_job".split()
+    "make_image remove_image environments remove_environments dashboard_entry shell "
+    "shell_in_job".split()
 )
 
 
@@ -44,8 +45,8 @@ def connect() -> AgentClient:
 
 
 def _via_jupyter_server() -> AgentClient | None:
-    """Return a client that goes through the kernel's Jupyter server, if that has announced an agent
-    whose socket this kernel does not see; else None."""
+    """Return a client through the kernel's Jupyter server, if that server announced an agent with a
+    socket that this kernel does not see; else None."""
     path = announced_path()
     if path is None or (hasattr(socket, "AF_UNIX") and path == socket_path()):
         return None
@@ -189,6 +190,10 @@ class AgentClient:
     images = _remote_call(Api.images)
     make_image = _remote_call(Api.make_image)
     remove_image = _remote_call(Api.remove_image)
+
+    # --- environments ---
+    environments = _remote_call(Api.environments)
+    remove_environments = _remote_call(Api.remove_environments)
 
     # --- labs ---
     lab_entry = _remote_call(Api.lab_entry)

@@ -133,7 +133,7 @@ class _Conversation:
         self._prompter = prompter
         self._caller = caller
         self._is_anothers = False
-        """Whether another window was asked first and may still answer."""
+        """Another window was asked first and may still answer."""
 
     def run(self) -> Connection:
         connection = self._connect()
@@ -198,8 +198,8 @@ def _not_open(connection: Connection) -> JupyterSlurmError:
 
 
 def _ask(question: Question, prompter: Prompter) -> str:
-    """Ask so that the form shows where the answer goes: a host's text follows a mark or the host's
-    name and never starts a line, so that it cannot look like ours."""
+    """Ask in a form that shows where the answer is sent: a host's text follows a mark or the host's
+    name and never starts a line, so that it cannot imitate ours."""
     prompt = visible(question.prompt).strip()
     match question.kind:
         case QuestionKind.HOST_KEY:

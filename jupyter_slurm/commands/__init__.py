@@ -1,1 +1,1 @@
-"""PURE. Turn the words that users type into requests."""
+"""PURE. Parse users' commands into requests."""

@@ -1,4 +1,4 @@
-"""PURE. Find commands in `table.py`, read the words after one, write its help."""
+"""PURE. Look up commands in `table.py`, parse their arguments, format their help."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from jupyter_slurm.slurm.options import OPTIONS, suggest
 from jupyter_slurm.wire import SpecT
 
 _ALLOCATING = ("salloc", "srun")
-"""Slurm's own commands for an allocation to work in."""
-_DESCRIPTION = "Jobs on a Slurm cluster: the same ones in terminals and in notebooks."
+"""Slurm's commands for interactive allocations."""
+_DESCRIPTION = "Run jobs on Slurm clusters, from terminals and notebooks."
 _EPILOG = (
-    "`jupyter slurm COMMAND --help` tells more of each. JUPYTER_SLURM_CLUSTER names the cluster "
-    "where --cluster does not."
+    "`jupyter slurm COMMAND --help` shows details. JUPYTER_SLURM_CLUSTER is the default for "
+    "--cluster."
 )
 
 
 def sections(place: Place) -> dict[str, list[Command]]:
-    """Return the commands that may be used there, by the titles of their sections."""
+    """Return the commands for a place, by section title."""
     there = {
         title: [command for command in section if command.only in (None, place)]
         for title, section in SECTIONS.items()
@@ -54,20 +54,20 @@ def commands(place: Place) -> list[Command]:
 
 
 def below(words: tuple[str, ...], place: Place) -> dict[str, Command]:
-    """Return the commands one word further, by that word."""
+    """Return the subcommands of these words, by their next word."""
     return {
         command.words[-1]: command for command in commands(place) if command.words[:-1] == words
     }
 
 
 def starting(made: type[object]) -> Command | None:
-    """Return the command that starts a job with such a spec. None: a cell does."""
+    """Return the command that starts a job with this kind of spec; None: a cell does."""
     everything = (command for section in SECTIONS.values() for command in section)
     return next((command for command in everything if command.starts is made), None)
 
 
 def of_cells(command: Command) -> dict[str, OurOption]:
-    """Return the options of a cell that the command takes."""
+    """Return the cell options that the command accepts."""
     if not command.of_job:
         return {}
     return {
@@ -78,7 +78,7 @@ def of_cells(command: Command) -> dict[str, OurOption]:
 
 
 def find(words: list[str], place: Place) -> tuple[Command, list[str]]:
-    """Return the command that the words begin with, and the words after it. RequestError."""
+    """Return the command at the start of the words, and the other words. RequestError."""
     found: Command | None = None
     there = below((), place)
     while there:
@@ -97,19 +97,19 @@ def _no_command(word: str, found: Command | None, there: Mapping[str, Command]) 
     typed = " ".join(("%slurm", *(found.words if found else ())))
     if word in _ALLOCATING and found is None:
         return RequestError(
-            f"`{word}` does not run here.",
-            hint="`%slurm shell OPTIONS` opens a terminal in an allocation, `%slurm session start "
-            "OPTIONS` keeps one for the cells of a notebook.",
+            f"`{word}` is not supported.",
+            hint="Open a terminal in an allocation with `%slurm shell OPTIONS`, or start a session "
+            "for cells with `%slurm session start OPTIONS`.",
         )
     near = suggest(word, tuple(there))
     return RequestError(
-        f"`{typed} {word}`: there is no such command.",
+        f"Unknown command `{typed} {word}`.",
         hint=f"Did you mean `{typed} {near}`?" if near in there else f"Use {', '.join(there)}.",
     )
 
 
 def read_arguments(command: Command, words: Sequence[str], place: Place = "terminal") -> Arguments:
-    """Read the words after a command. RequestError names the wrong word."""
+    """Parse the arguments of a command. RequestError names the invalid word."""
     unset = {field(name): _unset(option) for name, option in command.options.items()}
     args = Arguments(typed={}, options=[], rest=(), **unset)
     before, after = before_dashes(words)
@@ -124,7 +124,7 @@ def read_arguments(command: Command, words: Sequence[str], place: Place = "termi
         left += after
     is_needed = any(argument.is_needed for argument in command.arguments)
     if is_needed and not left and args.options and args.options[-1][0] == "session":
-        name, value = args.options.pop()  # `submit --session FILE`: the session needs no name
+        name, value = args.options.pop()  # in `submit --session FILE` the value is FILE
         args.options.append((name, None))
         left = [value] if value is not None else []
     _assign(args, left, command, place)
@@ -138,8 +138,8 @@ def _unset(option: OurOption) -> Any:
 
 
 def _assign(args: Arguments, words: Sequence[str], command: Command, place: Place) -> None:
-    """Assign the words that are not options to the arguments, in order. argparse cannot: options
-    may stand between them."""
+    """Assign positional words to the arguments, in order. argparse cannot, since options may stand
+    between them."""
     usage = f"`{'%%' if command.is_cell_magic else '%slurm '}{command.usage(place)}`"
     left = tuple(words)
     for argument in command.arguments:
@@ -154,11 +154,11 @@ def _assign(args: Arguments, words: Sequence[str], command: Command, place: Plac
         elif given or not hasattr(args, argument.name):
             setattr(args, argument.name, given[0] if given else None)
     if left:
-        raise RequestError(f"`{left[0]}` is one word too many.", hint=usage)
+        raise RequestError(f"`{left[0]}` is an extra argument.", hint=usage)
 
 
 def of_job(command: Command, words: Sequence[str]) -> line.Request:
-    """Read the options of a job that the command asks for. RequestError."""
+    """Parse the job options of the command. RequestError."""
     for name, _ in job_options(words):
         if name in command.refused:
             hint = command.instead.get(name)
@@ -174,8 +174,8 @@ def job_spec(
     notebook: str | None = None,
     before: Sequence[str] = (),
 ) -> tuple[line.Request, SpecT]:
-    """Return the job that a command starts, with the options `before` for every job. RequestError
-    names the wrong word."""
+    """Return the request and spec of a job to start; the options `before` apply to every job.
+    RequestError names the invalid word."""
     command = starting(made)
     assert command is not None
     request = of_job(command, line.after(before, args.words))
@@ -192,7 +192,7 @@ def job_spec(
 
 
 def take(command: Command, words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
-    """Return the words of a command without the option `name`, and its values. RequestError."""
+    """Return the words without the option `name`, and its values. RequestError."""
     args = read_arguments(command, words)
     options = [*args.options, *args.typed.items()]
     rest = as_words(option for option in options if option[0] != name)
@@ -200,8 +200,7 @@ def take(command: Command, words: Sequence[str], name: str) -> tuple[list[str], 
 
 
 def with_values(options: Iterable[JobOption], variables: Mapping[str, str]) -> list[JobOption]:
-    """Give each `--env NAME` the value that the shell exports for NAME. RequestError: it exports
-    no such variable.
+    """Give each `--env NAME` the value exported by the shell. RequestError: not exported.
 
     >>> with_values([("env", "TOKEN"), ("env", "A=b"), ("gpus", "1")], {"TOKEN": "x"})
     [('env', 'TOKEN=x'), ('env', 'A=b'), ('gpus', '1')]
@@ -217,8 +216,8 @@ def _with_value(text: str, variables: Mapping[str, str]) -> str:
         return text
     if text not in variables:
         raise RequestError(
-            f"--env: this shell exports no variable `{text}`.",
-            hint="`export` it. NAME=VALUE works too, but other users of this machine can see it.",
+            f"--env: the shell does not export `{text}`.",
+            hint="`export` it, or use NAME=VALUE, which other users of this machine can see.",
             option="env",
         )
     return f"{text}={variables[text]}"
@@ -227,15 +226,15 @@ def _with_value(text: str, variables: Mapping[str, str]) -> str:
 # --- help and completion ----------------------------------------------------------------------
 
 Completer = Callable[..., Iterable[str]]
-"""A function that argcomplete calls with the beginning of a word as `prefix`."""
+"""A completer for argcomplete, called with the beginning of a word as `prefix`."""
 Completers = Callable[[str], Completer]
-"""A function that returns the completer for an option, or for what an argument names."""
-_OF_SCRIPTS = ("cluster", "name", "push", "push-exclude", "fetch", "dry-run")
-"""The options of ours that a batch script takes."""
+"""Returns the completer for an option or a kind of argument."""
+_OF_SCRIPTS = ("cluster", "name", "after", "push", "push-exclude", "fetch", "dry-run")
+"""Our options that batch scripts accept."""
 
 
 def help_text(words: tuple[str, ...]) -> str:
-    """Return the help of the command with these words; without words, the program's."""
+    """Return the help of a command; without words, of the program."""
     parser = Parser(" ".join(("jupyter slurm", *words)), allow_abbrev=False)
     command = next((one for one in commands("terminal") if one.words == words), None)
     if command is not None:
@@ -251,7 +250,7 @@ def help_text(words: tuple[str, ...]) -> str:
 
 
 def _describe(parser: Parser, command: Command, place: Place) -> list[argparse.Action]:
-    """Add what the command takes to a parser with help; return what takes values."""
+    """Add a command's arguments and options to a parser with help; return those with values."""
     parser.description = in_words_of_a_terminal(command.help)
     parser.epilog = in_words_of_a_terminal(command.more)
     actions = [

@@ -1,4 +1,4 @@
-"""PURE. Replace `{name}` in a line by a variable's value."""
+"""PURE. Replace `{name}` in a line by the value of a variable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jupyter_slurm.formatting import joined
 from jupyter_slurm.slurm.options import suggest
 
 _FIELD = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]*\])*(?::[^{}]*)?"
-"""`x`, `job.id`, `rates[0]`, `rate:.2f`; the browser's side (form.ts) has the same."""
+"""`x`, `job.id`, `rates[0]`, `rate:.2f`; keep in step with form.ts."""
 _CALCULATION = r"[^\W\d]\w*\s*[-+*/%@(!<>=|&^][^{}]*"
 _BRACES = re.compile(
     rf"\{{\{{({_FIELD})\}}\}}|\{{({_FIELD})\}}"
@@ -23,11 +23,11 @@ _PARTS = re.compile(r"\.(\w+)|\[([^\]]*)\]")
 
 
 def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
-    """Put `str(value)` in place of each `{name}`, `{name.attribute}`, `{name[item]}` and
-    `{name:format}`; one word stays one word, whatever the value.
+    """Replace each `{name}`, `{name.attribute}`, `{name[item]}` and `{name:format}` by its value as
+    text. A word stays a single word, whatever the value.
 
-    `{{name}}` is the text `{name}`; any other brace, and `$`, stays as it is. RequestError: a
-    field has no value, or calculates with a variable that exists.
+    `{{name}}` is the text `{name}`; other braces and `$` are unchanged. RequestError: a field has
+    no value, or is an expression with an existing variable.
 
     >>> expand(["--time={minutes}", "{{a}}", "{1}"], {"minutes": 5})
     ['--time=5', '{a}', '{1}']
@@ -45,9 +45,8 @@ def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
         if kept is not None:
             return f"{{{kept}}}"
         raise RequestError(
-            f"`{{{text}}}`: nothing is calculated in an option.",
-            hint=f"Put the value into a variable first. Write `{{{{{text}}}}}` "
-            "for these very characters.",
+            f"`{{{text}}}`: an option cannot contain an expression.",
+            hint=f"Assign the value to a variable first. For literal text, write `{{{{{text}}}}}`.",
         )
 
     return [_BRACES.sub(value, word) for word in words]
@@ -55,7 +54,7 @@ def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
 
 def _value_of(field: str, namespace: Mapping[str, object]) -> str:
     """Return the text for a field in braces. RequestError."""
-    as_text = f"Write `{{{{{field}}}}}` for these very characters."
+    as_text = f"For literal text, write `{{{{{field}}}}}`."
     path, colon, form = field.partition(":")
     match = re.match(r"\w+", path)
     name = unicodedata.normalize("NFKC", match[0] if match else "")
@@ -63,7 +62,7 @@ def _value_of(field: str, namespace: Mapping[str, object]) -> str:
         near = suggest(name, tuple(namespace))
         like = f"Did you mean `{near}`?" if near in namespace else None
         raise RequestError(
-            f"`{{{field}}}`: there is no variable `{name}` here.",
+            f"`{{{field}}}`: unknown variable `{name}`.",
             hint=joined(like, as_text),
         )
     value = namespace[name]
@@ -80,7 +79,7 @@ def _item(text: str) -> object:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError) as exc:
         told = (
-            f"`[{text}]` is not a number or a quoted text; a text's own quotes stay where there "
-            "are quotes around the word, as in `'{a[\"b\"]}'`"
+            f"`[{text}]` is not a number or a quoted string. Quote the whole word to keep inner "
+            "quotes, as in `'{a[\"b\"]}'`"
         )
         raise ValueError(told) from exc

@@ -13,7 +13,7 @@ from jupyter_slurm.slurm.units import parse_time_s
 from jupyter_slurm.wire import JobSpec
 
 Place = Literal["terminal", "notebook"]
-"""`jupyter slurm …` or `%slurm …`."""
+"""In a terminal (`jupyter slurm …`) or a notebook (`%slurm …`)."""
 OWN_GPUS = "own"
 """This machine's GPUs, for `up --gpus`."""
 
@@ -23,32 +23,32 @@ class OurOption:
     """An option that is not sbatch's."""
 
     metavar: str
-    """"" for a flag; in brackets if the value may be left out."""
+    """"" for a flag; in brackets if the value is optional."""
     help: str
     short: str = ""
-    """The letter of its short form."""
+    """The letter of the short form."""
     read: Callable[[str], Any] = str
-    """Turns the text into the value; raises ValueError."""
+    """Converts the text; raises ValueError."""
     default: Any = None
     repeated: bool = False
-    """Whether all values are kept, as a tuple; else only the last."""
+    """Collect all values in a tuple; otherwise the last one wins."""
     required: bool = False
     says: str = ""
-    """The field of the job's spec for the value."""
+    """The field of the job's spec."""
     only: Place | None = None
-    """Where it may be used. None: wherever its command may."""
+    """The only place for the option; None: wherever its command is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """An argument of a command, given by its place."""
+    """A positional argument of a command."""
 
     name: str
     metavar: str
     help: str
     count: Literal["1", "?", "*", "+"] = "1"
     of: Literal["", "job", "cluster", "session", "lab", "path"] = ""
-    """The kind of name that the word is, for completion."""
+    """The kind of name, for completion."""
     choices: tuple[str, ...] = ()
 
     @property
@@ -78,21 +78,21 @@ class Command:
     options: Mapping[str, OurOption] = field(default_factory=dict)
     only: Place | None = None
     more: str = ""
-    """Further explanation, below the help."""
+    """More help, below the first sentence."""
     usual: str = ""
-    """The command below this one that runs if the words name none."""
+    """The default subcommand."""
     is_cell_magic: bool = False
-    """Whether it is typed as `%%NAME` above a cell, not after `%slurm`."""
+    """A cell magic (`%%NAME`), not a `%slurm` command."""
     of_job: bool = False
-    """Whether it takes the options of a cell and of sbatch too."""
+    """Accepts options of cells and sbatch."""
     starts: type[JobSpec] | None = None
-    """The spec of the job that it starts, if no text says what the job runs."""
+    """The spec of the job that it starts without a cell or file."""
     rest: str = ""
-    """A name for the words after `--`, if the command takes any."""
+    """The name of the arguments after `--`, if it accepts any."""
     refused: tuple[str, ...] = ()
-    """The options of a cell that it does not take."""
+    """Cell options that it rejects."""
     refusal: str = ""
-    """The error for those, with the option's name for `{}`."""
+    """The error for those, with `{}` for the option."""
     instead: Mapping[str, str] = field(default_factory=dict)
     """Hints for some of those."""
 
@@ -101,7 +101,7 @@ class Command:
         return tuple(self.name.split())
 
     def usage(self, place: Place) -> str:
-        """Return the words and, in short, what may follow them."""
+        """Return the usage line."""
         parts = [*self.words, *(one.usage for one in self.arguments)]
         named = [one.name for one in self.arguments]
         for name, option in options_of(self, place).items():
@@ -116,35 +116,35 @@ class Command:
 
 
 def options_of(command: Command, place: Place) -> dict[str, OurOption]:
-    """Return the command's own options in that place."""
+    """Return the command's own options in a place."""
     return {
         name: option for name, option in command.options.items() if option.only in (None, place)
     }
 
 
 def options(**by_name: OurOption) -> Mapping[str, OurOption]:
-    """Return options by their names, with dashes for the underscores."""
+    """Return options by name, with dashes for underscores."""
     return MappingProxyType({name.replace("_", "-"): one for name, one in by_name.items()})
 
 
 def number(text: str) -> int:
     if not text.isdecimal():
-        raise ValueError(f"it takes a number, not `{text}`.")
+        raise ValueError(f"`{text}` is not a number.")
     return int(text)
 
 
 def since(text: str) -> date | timedelta:
-    """Read a day (`2026-01-31`) or how long ago (`7d`)."""
+    """Parse a day (`2026-01-31`) or an age (`7d`)."""
     with suppress(ValueError):
         return date.fromisoformat(text)
     with suppress(ValueError):
         if not text.isdecimal() and (seconds := parse_time_s(text)):
             return timedelta(seconds=seconds)
-    raise ValueError(f"it takes a day such as 2026-01-31 or a time such as 7d, not `{text}`.")
+    raise ValueError(f"`{text}` is neither a day such as 2026-01-31 nor a duration such as 7d.")
 
 
 def since_s(when: date | timedelta, now_s: float) -> float:
-    """Return the time that `since` read. A day starts at local midnight."""
+    """Return the time of a value of `since`. A day starts at local midnight."""
     if isinstance(when, timedelta):
         return now_s - when.total_seconds()
     return datetime(when.year, when.month, when.day).astimezone().timestamp()
@@ -156,12 +156,12 @@ def gpus(text: str) -> int | str:
 
 def lines(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise ValueError(f"it takes a number of lines, not `{text}`.")
+        raise ValueError(f"`{text}` is not a number of lines.")
     return int(text)
 
 
 def idle_s(text: str) -> int:
     seconds = parse_time_s(text)
     if not seconds:
-        raise ValueError(f"`{text}` is not a length of time, such as 30m or 2h.")
+        raise ValueError(f"`{text}` is not a duration such as 30m or 2h.")
     return seconds

@@ -1,7 +1,7 @@
 """One function per command. It takes its caller and the parsed arguments and returns a value.
 
-A function returns a value or yields several. A front end shows each by its type. Commands that only
-one front end has, or that stream a job's output, are the front end's own.
+A function returns a value or yields several, which a front end shows by type. Commands of a single
+front end, and those that stream a job's output, are in that front end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from jupyter_slurm.commands.values import (
     StartedSession,
 )
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.formatting import counted, moment
+from jupyter_slurm.formatting import counted, memory, moment
 from jupyter_slurm.views import card, priority_text, spending_text
 from jupyter_slurm.views.connections import (
     CONNECTION_HEAD,
@@ -81,8 +81,8 @@ def list_clusters(caller: Caller, _args: Arguments) -> Table:
         for one in found
     )
     none = (
-        "No cluster yet. `jupyter slurm clusters add NAME` sets one up, `jupyter slurm up` starts "
-        "one on this machine."
+        "No cluster yet. Add one with `jupyter slurm clusters add NAME`, or start one on this "
+        "machine with `jupyter slurm up`."
     )
     head = ("Cluster", "Host", "Runtime", "Images", "From", "Problem")
     return Table(head, tuple(rows), "" if found else none, found)
@@ -107,7 +107,7 @@ def usage(caller: Caller, args: Arguments) -> Table:
 
 
 def submitted(caller: Caller, spec: JobSpec, request: Request) -> Preview | Job:
-    """Submit a job, or with `--dry-run` return what would be submitted."""
+    """Submit a job, or with `--dry-run` return its preview."""
     spec = with_local_context(msgspec.structs.replace(spec, cluster=spec.cluster or caller.cluster))
     return caller.api.preview(spec) if request.dry_run else caller.submit(spec, request)
 
@@ -129,14 +129,14 @@ def list_jobs(caller: Caller, args: Arguments) -> Table:
 
 
 def _to_fetch(jobs: Sequence[Job]) -> str:
-    """Say once for all rows how to fetch output."""
+    """Return a sentence on how to fetch output, for all rows."""
     unseen = [job for job in jobs if card.has_unseen_output(job)]
     if not unseen:
         return ""
-    shown = "it" if len(unseen) == 1 else "that of the newest"
+    shown = "" if len(unseen) == 1 else " (the newest)"
     return (
-        f"The output of {counted(len(unseen), 'job')} has not been fetched. `%slurm attach "
-        f"{unseen[0].id}` shows {shown}."
+        f"{counted(len(unseen), 'job')} with unfetched output. Fetch it with `%slurm attach "
+        f"{unseen[0].id}`{shown}."
     )
 
 
@@ -157,7 +157,7 @@ def why(caller: Caller, args: Arguments) -> Job | Table:
 
 
 def warn_ended_earlier(caller: Caller, job: Job, word: str) -> None:
-    """Warn that the word is Slurm's ID of a job that ended long ago."""
+    """Warn if the word is the Slurm ID of a job that ended long ago."""
     if told := card.ended_earlier(job, word, time.time()):
         caller.warn(told)
 
@@ -177,7 +177,7 @@ def retry(caller: Caller, args: Arguments) -> Started:
 
 
 def forget(caller: Caller, args: Arguments) -> Outcomes | int:
-    """Forget jobs. Ask first where that loses something."""
+    """Forget jobs. Ask first if that loses output."""
     lost = [] if args.yes else steering.unfetched(caller.api, args.ids)
     if lost and not caller.confirm(steering.forgetting(lost), "Forget them?"):
         return 1
@@ -200,10 +200,11 @@ def start_session(caller: Caller, args: Arguments) -> Preview | StartedSession:
 
 
 def session_named(caller: Caller, name: str, cluster: str | None) -> Job:
-    """Return the session with this ID, or the caller's with this name, or for "" the one in use or
-    else the newest. `cluster`: None for the caller's. NotFoundError, RequestError."""
+    """Return the session with this ID, or the caller's with this name; for "" the one in use or the
+    newest. `cluster` None: the caller's. NotFoundError, RequestError."""
     jobs = caller.api.jobs()
-    used = next((job for job in jobs if job.id == caller.used_session), None)
+    chosen = caller.used_session
+    used = next((job for job in jobs if chosen is not None and job.id == chosen.id), None)
     if used is not None and cluster in (None, used.cluster):
         is_meant = not name or (name == used.name and not used.state.final)
         if is_meant:
@@ -212,16 +213,20 @@ def session_named(caller: Caller, name: str, cluster: str | None) -> Job:
     if name:
         return sessions.named(jobs, name, caller.owner, cluster)
     job = sessions.newest(jobs, caller.owner, cluster)
-    caller.used_session = job.id
+    caller.used_session = job
     return job
 
 
 def with_session(caller: Caller, request: Request) -> Request:
-    """Return the request with the ID of the session in place of its name. NotFoundError,
+    """Return the request with the session's ID in place of its name. The session in use is not
+    looked up: `submit` raises NotFoundError if it was forgotten. NotFoundError,
     RequestError."""
     if request.session is None:
         return request
-    job = session_named(caller, request.session, request.cluster)
+    name, used = request.session, caller.used_session
+    if used is not None and name in ("", used.id) and request.cluster in (None, used.cluster):
+        return replace(request, session=used.id, cluster=used.cluster)
+    job = session_named(caller, name, request.cluster)
     sessions.check_cluster(job, request.cluster)
     return replace(request, session=job.id, cluster=job.cluster)
 
@@ -237,10 +242,11 @@ def stop_sessions(caller: Caller, args: Arguments) -> Iterator[str]:
 def list_sessions(caller: Caller, _args: Arguments) -> Table:
     jobs, now_s = caller.api.jobs(), time.time()
     found = [job for job in jobs if job.kind is JobKind.SESSION]
+    used_id = caller.used_session.id if caller.used_session is not None else None
     cells = [job.session for job in jobs if job.session is not None]
     rows = (
         (
-            f"{job.name} (in use)" if job.id == caller.used_session else job.name,
+            f"{job.name} (in use)" if job.id == used_id else job.name,
             job.id,
             job.cluster,
             job.slurm_id or "",
@@ -255,7 +261,7 @@ def list_sessions(caller: Caller, _args: Arguments) -> Table:
     return Table(
         ("Name", "ID", "Cluster", "Slurm", "State", "Node", "Cells", "Ends", "Notebook"),
         tuple(rows),
-        "" if found else "You have no sessions. `%slurm session start` starts one.",
+        "" if found else "No sessions. Start one with `%slurm session start`.",
         found,
     )
 
@@ -295,7 +301,7 @@ def list_labs(caller: Caller, _args: Arguments) -> Table:
     return Table(
         shown,
         tuple(labs.row(job, now_s)[: len(shown)] for job in found),
-        "" if found else "You have no labs. `%slurm lab start` starts one.",
+        "" if found else "No labs. Start one with `%slurm lab start`.",
         found,
     )
 
@@ -319,7 +325,7 @@ def list_connections(caller: Caller, _args: Arguments) -> Table:
 
 
 def tunnel(caller: Caller, args: Arguments) -> Iterator[str | Table | Tunnel | Dashboard]:
-    """Close tunnels, then open a tunnel or a dashboard, or list the tunnels."""
+    """Close tunnels, then open a tunnel or a dashboard, or list tunnels."""
     for tunnel_id in args.close:
         caller.api.close_tunnel(tunnel_id)
         yield f"Tunnel {tunnel_id} is closed."
@@ -343,7 +349,7 @@ def list_tunnels(caller: Caller, _args: Arguments) -> Table:
 def push(caller: Caller, args: Arguments) -> Transfer:
     path, cluster = _absolute(args.local), args.cluster or caller.cluster
     if not path.exists():
-        raise NotFoundError(f"There is no {path}.")
+        raise NotFoundError(f"{path} not found.")
     remote = args.remote or path.resolve().name or _missing("REMOTE")
     return caller.call(
         lambda: caller.api.push(str(path), remote, cluster, tuple(args.exclude)), cluster
@@ -360,12 +366,12 @@ def pull(caller: Caller, args: Arguments) -> Transfer:
 
 
 def _absolute(path: str) -> Path:
-    """Return the absolute path, since the agent runs in another folder."""
+    """Return the absolute path, since the agent has another working directory."""
     return Path(path).expanduser().absolute()
 
 
 def _missing(word: str) -> str:
-    raise RequestError(f"Give {word} too: the other path has no name.")
+    raise RequestError(f"{word} is missing: the other path has no file name.")
 
 
 # --- images -----------------------------------------------------------------------------------
@@ -383,7 +389,7 @@ def list_images(caller: Caller, args: Arguments) -> Table:
         )
         for one in found
     )
-    none = "No images yet. `jupyter slurm image build` or %%slurm_image builds one."
+    none = "No images yet. Build one with `jupyter slurm image build` or %%slurm_image."
     head = ("Image", "From", "Size", "Made", "Where")
     return Table(head, tuple(rows), "" if found else none, found)
 
@@ -391,11 +397,11 @@ def list_images(caller: Caller, args: Arguments) -> Table:
 def build_image(
     caller: Caller, command: Command, args: Arguments, recipe: str, folder: Path
 ) -> str | Started:
-    """Build an image from a recipe, whose files lie in `folder`."""
+    """Build an image from a recipe, with files in `folder`."""
     request = parse_image(command, args, before=caller.with_defaults(()))
     here = packages_here.read() if request.env_from_here else None
     if here is not None and here.left_out:
-        caller.warn(f"Omitted, because only this machine has them: {', '.join(here.left_out)}.")
+        caller.warn(f"Omitted packages that are only on this machine: {', '.join(here.left_out)}.")
     spec = request.build_spec(
         new_id(),
         recipe,
@@ -417,7 +423,7 @@ def _made(caller: Caller, request: ImageRequest, spec: ImageSpec) -> str | Start
     spec = msgspec.structs.replace(spec, cluster=cluster)
     made = caller.call(lambda: caller.api.make_image(spec), cluster)
     if made.job is None:
-        return f"The image {made.image.name} is there: {made.image.path}"
+        return f"Image {made.image.name} exists: {made.image.path}"
     return Started(made.job, request.request)
 
 
@@ -425,6 +431,40 @@ def remove_images(caller: Caller, args: Arguments) -> Iterator[str]:
     cluster = args.cluster or caller.cluster
     for name in args.names:
         yield removed(name, caller.call(partial(caller.api.remove_image, name, cluster), cluster))
+
+
+# --- environments -----------------------------------------------------------------------------
+
+
+def list_environments(caller: Caller, args: Arguments) -> Table:
+    found, now_s = caller.api.environments(args.cluster or caller.cluster), time.time()
+    rows = (
+        (
+            one.id,
+            ", ".join(filter(None, (one.file, *one.packages))),
+            f"{one.tool}, Python {one.python}" if one.python else one.tool,
+            memory(max(1.0, one.size_mib)) if one.size_mib is not None else "",
+            moment(one.used_s or one.made_s or now_s, now_s),
+            one.path,
+        )
+        for one in found
+    )
+    none = "No environments yet. `%%slurm --with PACKAGES` installs one."
+    head = ("ID", "Packages", "By", "Size", "Last use", "Where")
+    return Table(head, tuple(rows), "" if found else none, found)
+
+
+def remove_environments(caller: Caller, args: Arguments) -> Iterator[str]:
+    if not args.ids and args.unused is None:
+        raise RequestError("Missing ID.", hint="Name environments, or use `--unused 30d`.")
+    cluster = args.cluster or caller.cluster
+    gone = caller.call(
+        partial(caller.api.remove_environments, list(args.ids), cluster, args.unused), cluster
+    )
+    for one in gone:
+        yield f"{one.id}: removed"
+    if not gone:
+        yield "Every environment was used since."
 
 
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(
@@ -460,6 +500,8 @@ FUNCTIONS: Mapping[str, Function] = MappingProxyType(
         "image ls": list_images,
         "image pull": pull_image,
         "image rm": remove_images,
+        "env list": list_environments,
+        "env rm": remove_environments,
     }
 )
-"""The commands that both front ends have, by their words."""
+"""Commands of both front ends, by their words."""

@@ -1,7 +1,7 @@
 """PURE. Jobs from files, notebooks and images' own programs.
 
-Their options are those of `%%slurm`, except those that only a cell can use. The caller reads the
-files. `node/run_file.py` runs Python files and notebooks as a cell.
+Their options are those of `%%slurm`, except those for cells only. The caller reads the files.
+`node/run_file.py` runs Python files and notebooks as a cell.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from jupyter_slurm.wire import CellSpec, JobSpec, ProgramSpec, ScriptSpec
 
 
 def request(words: Sequence[str]) -> line.Request:
-    """Read the options, and the arguments after `--`. RequestError names the wrong word."""
+    """Parse the options, and the arguments after `--`. RequestError names the invalid word."""
     options, arguments = before_dashes(words)
     return replace(of_job(SUBMIT, options), arguments=tuple(arguments))
 
 
 def resolved(api: Api, request: line.Request, notebook: str | None = None) -> line.Request:
     """Return the request with the session's ID in place of its name. The name "" means the newest
-    session of the notebook, or without a notebook of the terminals. NotFoundError, RequestError."""
+    session of the notebook, or of terminals without a notebook. NotFoundError,
+    RequestError."""
     if request.session is None:
         return request
     owner, cluster = sessions.Owner(notebook), request.cluster
@@ -54,9 +55,9 @@ def file_spec(
     job_id: str,
     arguments: Sequence[str] = (),
 ) -> JobSpec:
-    """Return the job that runs a notebook, Python or a script. RequestError.
+    """Return the job that runs a notebook, Python file or script. RequestError.
 
-    `file` is the path as the user gives it, `path` the path on this machine.
+    `file` is the path as typed, `path` its absolute path.
     """
     made: type[CellSpec | ProgramSpec | ScriptSpec] = CellSpec
     code, notebook = text, None
@@ -74,10 +75,10 @@ def file_spec(
         code = of_python(text, path, given)
     else:
         raise RequestError(
-            f"{file} is neither a notebook (.ipynb), nor Python (.py), nor a script.",
-            hint="A script begins with `#!`, e.g. `#!/bin/bash`.",
+            f"{file} is not a notebook (.ipynb), Python file (.py) or script.",
+            hint="A script starts with `#!`, e.g. `#!/bin/bash`.",
         )
-    # Give the file as a notebook: `line.spec` makes a valid job's name of that.
+    # Pass the file as a notebook: `line.spec` derives a valid job name from it.
     named = line.spec(made, request, code, job_id=job_id, notebook=str(file.with_suffix("")))
     return msgspec.structs.replace(named, notebook=notebook, file=path)
 
@@ -85,8 +86,8 @@ def file_spec(
 def own_program(
     args: Arguments, *, job_id: str, notebook: str | None = None, before: Sequence[str] = ()
 ) -> tuple[line.Request, ProgramSpec]:
-    """Make the job that runs an image's own program, after the options `before` for every job.
-    RequestError names the wrong word."""
+    """Return the request and spec of a job that runs an image's own program; the options `before`
+    apply to every job. RequestError names the invalid word."""
     of_job(RUN, args.words)
     request = line.parse(line.after(before, [*args.words, "--image", args.image]))
     request = replace(request, arguments=args.rest, reuse=line.Reuse.FRESH)

@@ -18,20 +18,21 @@ from jupyter_slurm.wire import ImageRemoval, ImageSpec
 
 _WHOLE = re.compile(r"#!|(?:from|arg|bootstrap:)\s", re.IGNORECASE)
 _SHARED = ("cluster", "partition", "account", "qos", "reservation", "constraint", "clusters")
-"""The options for every cell that also apply to building an image, which needs no GPUs."""
+"""Options for every cell that also apply to image builds, which need no GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRequest:
     name: str
-    """The image's name; to pull one, its reference."""
+    """The image's name, or its reference to pull it."""
     base: str | None
     push: str | None
-    """The folder of the recipe's files, as typed. None: the recipe's own, if it copies files."""
+    """The folder of the recipe's files, as typed. None: the recipe's own folder, if it copies
+    files."""
     env_from_here: bool
     again: bool
     request: Request
-    """The options of the job that builds or pulls it."""
+    """The options of the build job."""
 
     def build_spec(
         self,
@@ -42,15 +43,15 @@ class ImageRequest:
         folder: str | None = None,
         push: str | None = None,
     ) -> ImageSpec:
-        """Return the spec of an image to build. `here`: the packages for --env-from-here; `folder`:
-        the recipe's own; `push`: the full path of the one after --push. RequestError: the packages
+        """Return the spec of an image build. `here`: the packages for --env-from-here; `folder`:
+        the recipe's own; `push`: the absolute path of the --push folder. RequestError: the packages
         cannot be added to this recipe."""
         recipe, base = text, self.base
         if here is not None:
             if _WHOLE.match(text.lstrip()):
                 raise RequestError(
-                    "--env-from-here adds to lines of packages only.",
-                    hint="Leave it off, or write the recipe as lines: `pip install …`.",
+                    "--env-from-here works with package lines only.",
+                    hint="Omit it, or write the recipe as lines: `pip install …`.",
                 )
             recipe, base = here.recipe() + text, self.base or here.base
         spec = self.pull_spec(job_id, notebook)
@@ -71,7 +72,7 @@ class ImageRequest:
 
 
 def parse_image(command: Command, args: Arguments, before: Sequence[str] = ()) -> ImageRequest:
-    """Read the words after `image build` or `image pull`. RequestError names the wrong word.
+    """Parse the arguments of `image build` or `image pull`. RequestError names the invalid word.
     `before`: options for every job; only those of `_SHARED` apply."""
     shared = [option for option in job_options(before) if option[0] in _SHARED]
     own = vars(args)
@@ -90,6 +91,6 @@ def removed(name: str, done: ImageRemoval) -> str:
     if not done.held_on:
         return f"{name}: removed"
     return (
-        f"{name}: removed. Docker (or Podman) on {', '.join(done.held_on)} still holds it; the "
-        "next job there in another image that was built or pulled here removes it."
+        f"{name}: removed. Docker (or Podman) on {', '.join(done.held_on)} still holds it. The "
+        "next job there with another of our images removes it."
     )

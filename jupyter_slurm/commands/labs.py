@@ -15,7 +15,7 @@ from jupyter_slurm.views.card import headline, left_s, title
 from jupyter_slurm.wire import Job, JobKind, LabEntry, LabStep
 
 HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
-_START_ONE = "`%slurm lab start [OPTIONS]` starts one."
+_START_ONE = "Start one with `%slurm lab start [OPTIONS]`."
 STEPS = {
     LabStep.STARTING: "JupyterLab starts.",
     LabStep.READY: "JupyterLab is ready.",
@@ -23,8 +23,8 @@ STEPS = {
 
 
 def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> Job:
-    """Return any lab by its id or Slurm's, or the one of this name on the cluster (None: any), or
-    the newest there: the newest that lives, else the newest. NotFoundError; RequestError: several.
+    """Return any lab by our ID or Slurm's, or the one with this name on the cluster (None: any), or
+    the newest there: the newest live one, else the newest. NotFoundError; RequestError: several.
 
     `jobs` are sorted newest first, as by `Api.jobs`.
     """
@@ -45,7 +45,7 @@ def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> 
             )
     live = [job for job in found if not job.state.final]
     if name is not None and len(live) > 1:
-        raise RequestError(f"`{name}` names {_those(live)}.", hint="Give the id of one.")
+        raise RequestError(f"`{name}` names {_those(live)}.", hint="Use the ID.")
     return (live or found)[0]
 
 
@@ -64,7 +64,7 @@ def is_ready(job: Job) -> bool:
 
 
 def step(job: Job) -> str | None:
-    """Return the step of the lab's start. None: its job does not run."""
+    """Return the progress of the lab's start; None: its job does not run."""
     return None if job.lab is None else STEPS.get(job.lab.step)
 
 
@@ -86,7 +86,7 @@ def row(job: Job, now_s: float) -> tuple[str, ...]:
 
 
 def below_a_hub(job: Job) -> str | None:
-    """Return where to open a lab below a hub's address. None: the browser is on this machine."""
+    """Return the sentence on opening a lab below a hub; None: the browser is on this machine."""
     if job.lab is None or job.lab.base_url == "/":
         return None
     return (
@@ -100,13 +100,13 @@ def ended(job: Job, now_s: float) -> str:
 
 
 def page(entry: LabEntry, name: str) -> str:
-    """Return HTML that logs a browser in to the lab by POST, so that no address has the token."""
+    """Return HTML that logs a browser in to the lab by POST, which keeps the token out of URLs."""
     url, token = escape(entry.login_url), escape(entry.token)
     return _PAGE.format(title=escape(name), url=url, token=token)
 
 
 def dashboard_page(entry: LabEntry, title: str) -> str:
-    """Return HTML that opens a dashboard. Ray's asks for a token, which the page shows first."""
+    """Return HTML that opens a dashboard, and shows the token that Ray's asks for."""
     url = escape(entry.login_url)
     lines = [
         "<!DOCTYPE html>",

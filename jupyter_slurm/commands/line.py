@@ -1,6 +1,7 @@
-"""The words after `%%slurm` (or `jupyter slurm submit`) as a `Request`, and that as a `JobSpec`.
+"""Parse the words after `%%slurm` (or `jupyter slurm submit`) into a `Request`, and that into a
+`JobSpec`.
 
-`parsing.py` reads the options, `slurm.options` checks the values of sbatch's.
+`parsing.py` reads the options, `slurm.options` checks sbatch's values.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from jupyter_slurm.commands import environments
 from jupyter_slurm.commands.parsing import JobOption, as_words, before_dashes, job_options
 from jupyter_slurm.commands.submitting import CELL
 from jupyter_slurm.errors import NotFoundError, RequestError
@@ -27,8 +29,10 @@ from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.slurm.units import format_array, indices
 from jupyter_slurm.wire import (
+    After,
     CellSpec,
     Engine,
+    Environment,
     JobSpec,
     LabSpec,
     OutFormat,
@@ -40,25 +44,24 @@ from jupyter_slurm.wire import (
 
 
 class Reuse(StrEnum):
-    """The way to treat a job that the same cell has already started."""
+    """The treatment of an earlier job of the same cell."""
 
-    AUTO = "auto"  # attach to it when there is one, else submit
-    ATTACH = "attach"  # attach to it, never submit
+    AUTO = "auto"  # attach if there is one, else submit
+    ATTACH = "attach"  # attach, never submit
     FRESH = "fresh"  # submit another
 
 
 HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
-"""The base URL of a server that JupyterHub has started (and so Binder), told to it and its kernels
-and terminals."""
+"""The base URL of a server started by JupyterHub (or Binder), set in its kernels and terminals."""
 _LONGEST = 32 * 1024
-"""The longest line in characters: shlex takes quadratic time to split it."""
+"""The maximum line length in characters: shlex takes quadratic time."""
 _JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A line, read: options of sbatch under their long names, and ours."""
+    """A parsed line: sbatch options under their long names, and ours."""
 
     options: Mapping[str, str]
     cluster: str | None = None
@@ -67,6 +70,9 @@ class Request:
     container_name: str | None = None
     container_remap_root: bool = False
     runtime: str | None = None
+    environment: Environment | None = None
+    """The packages to install, their file not read."""
+    after: tuple[After, ...] = ()
     modules: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[str, ...] = ()
@@ -87,41 +93,41 @@ class Request:
     mpi: str | None = None
     tensorboard: str | None = None
     session: str | None = None
-    """The name or id of a session, "" for the one of this notebook; None: a job of its own."""
+    """A session's name or ID, "" for this notebook's; None: a job of its own."""
     detach: bool | None = None
     """None: not given."""
     on_interrupt: Literal["detach", "cancel"] | None = None
     reuse: Reuse = Reuse.AUTO
     arguments: tuple[str, ...] = ()
-    """The words after `--`, for a script."""
+    """The arguments after `--`, for a script."""
     dry_run: bool = False
     raise_on_failure: bool = True
 
 
 def split(line: str) -> list[str]:
-    """Return the words of a line, quoted as in a shell; expand nothing.
+    """Split a line into words, quoted as in a shell. Expand nothing.
 
     >>> split("--comment 'a b' --export X=$HOME")
     ['--comment', 'a b', '--export', 'X=$HOME']
     """
     if len(line) > _LONGEST:
         raise RequestError(
-            f"This line has {len(line):,} characters, and {_LONGEST:,} are the most.",
-            hint="Put what is long into a file, or into the cell.",
+            f"This line has {len(line):,} characters; the limit is {_LONGEST:,}.",
+            hint="Move long values to a file or the cell.",
         )
     try:
         return shlex.split(line)
     except ValueError as exc:
         raise _wrong(
             "",
-            f"This line cannot be split into words: {str(exc).lower()}.",
-            "Close every quote; write a backslash before a quote that is meant as itself.",
+            f"Cannot parse this line: {str(exc).lower()}.",
+            "Close every quote. Escape a literal quote with a backslash.",
         ) from exc
 
 
 def parse(words: Sequence[str]) -> Request:
-    """Read a line's words; the later of two equal options wins. RequestError names the wrong word
-    and the nearest right one."""
+    """Parse a line's words; of repeated options the last one wins. RequestError names the invalid
+    word and the nearest valid one."""
     ours: dict[str, list[str]] = {}
     given = job_options(words)
     for name, value in given:
@@ -143,6 +149,10 @@ def parse(words: Sequence[str]) -> Request:
         container_name=last.get("container-name"),
         container_remap_root="container-remap-root" in ours,
         runtime=last.get("runtime"),
+        environment=environments.asked(
+            ours.get("with", []), last.get("requirements"), mine="with-mine" in ours
+        ),
+        after=tuple(map(_after, ours.get("after", []))),
         modules=_names(ours.get("module", [])),
         env=_environment(ours.get("env", [])),
         mounts=tuple(ours.get("mount", [])),
@@ -171,7 +181,7 @@ def parse(words: Sequence[str]) -> Request:
 
 
 def _of_sbatch(given: Sequence[JobOption]) -> dict[str, str]:
-    """Return sbatch's options among those given, their values checked. OptionError."""
+    """Return the sbatch options, with checked values. OptionError."""
     return {
         name: sbatch.check_option(name, value or "")
         for name, value in given
@@ -180,7 +190,7 @@ def _of_sbatch(given: Sequence[JobOption]) -> dict[str, str]:
 
 
 def after(defaults: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Return the words after those defaults that they leave in force. RequestError."""
+    """Return the words after the defaults that they do not override. RequestError."""
     try:
         given = _of_sbatch(job_options(before_dashes(words)[0]))
         default = job_options(defaults)
@@ -192,25 +202,27 @@ def after(defaults: Sequence[str], words: Sequence[str]) -> list[str]:
 
 
 def parse_with_arguments(words: Sequence[str]) -> Request:
-    """Read a line's words, and after `--` the arguments of a script, unchanged. RequestError."""
+    """Parse a line's words; the arguments of a script after `--` are unchanged. RequestError."""
     options, arguments = before_dashes(words)
     return replace(parse(options), arguments=tuple(arguments))
 
 
 def of_cell(code: str, request: Request) -> type[JobSpec]:
-    """Return the type of a notebook's cell: in Python, one with --sweep or --array is a sweep."""
+    """Return the type of a notebook's cell. A Python cell with --sweep or --array is a sweep."""
     made = by_text(code, request.options)
     is_sweep = bool(request.sweep) or "array" in request.options
     if made is CellSpec and is_sweep:
         return SweepSpec
     if request.sweep:
-        raise _wrong("sweep", "--sweep runs Python; this text starts with `#!`.", "Use --array.")
+        raise _wrong(
+            "sweep", "--sweep needs a Python cell; this text starts with `#!`.", "Use --array."
+        )
     return made
 
 
 def by_text(code: str, options: Collection[str] = ()) -> type[CellSpec | ProgramSpec | ScriptSpec]:
-    """Return the type of a cell with this text and sbatch's options: Python, or a program that its
-    first line names. An array of programs is a batch script."""
+    """Return the type of a cell with this text and sbatch options: Python, or a program named by
+    its first line. An array of programs is a batch script."""
     if not code.startswith("#!"):
         return CellSpec
     return ScriptSpec if "array" in options else ProgramSpec
@@ -227,11 +239,12 @@ def spec(
     usual_name: str = "cell",
     **own: Any,
 ) -> SpecT:
-    """Return the spec of that type for `request` and the text of a cell. Its variables are not yet
-    written. `own`: fields of that type alone, which no option of a cell sets."""
+    """Return the spec of that type for `request` and a cell's text: fields of equal names, and
+    those that follow from more than one. Variables are written later. `own`: fields that no option
+    sets."""
     fields = made.__struct_fields__
     if "names_in" not in fields and (request.names_in or request.names_out):
-        told = "Only Python gets and returns variables; this text starts with `#!`."
+        told = "Only Python can have variables; this text starts with `#!`."
         raise RequestError(
             told, hint="Leave out --in and --out, or pass text by `--env NAME={name}`."
         )
@@ -239,16 +252,16 @@ def spec(
         raise _wrong(
             "launch",
             "--launch runs Python on many nodes; this text starts with `#!`.",
-            "Start tasks with `srun` in it, or write the cell in Python.",
+            "Use `srun` in it, or write the cell in Python.",
         )
     if request.tensorboard and "tensorboard" not in fields:
         raise _wrong(
             "tensorboard",
-            "--tensorboard needs a cell in Python; this text starts with `#!`.",
+            "--tensorboard needs a Python cell; this text starts with `#!`.",
         )
     if request.arguments and "arguments" not in fields:
-        told = "Only a script that begins with `#!` takes arguments after `--`."
-        raise RequestError(told, hint="Python gets variables by `--in NAMES`.")
+        told = "Only a script that starts with `#!` accepts arguments after `--`."
+        raise RequestError(told, hint="Pass variables to Python with `--in NAMES`.")
     name, options = _named(request, code, made)
     if made is SweepSpec:
         own |= _of_sweep(request, options)
@@ -257,46 +270,23 @@ def spec(
     if request.session is not None:
         _check_in_session(request, made, options)
     said: dict[str, Any] = {
+        "id": job_id,
+        "name": name or _of_notebook(notebook) or usual_name,
+        "options": options,
+        "env": dict(request.env),
+        "notebook": notebook,
+        "fingerprint": fingerprint,
         "code": code,
-        "arguments": request.arguments,
-        "names_in": request.names_in,
-        "names_out": request.names_out,
-        "out_format": request.out_format,
-        "session": request.session,
-        "max_fails": request.max_fails,
-        "launch": request.launch,
-        "names_gather": request.names_gather,
-        "max_restarts": request.max_restarts,
-        "mpi": request.mpi,
-        "tensorboard": request.tensorboard,
     }
-    return made(
-        id=job_id,
-        name=name or _of_notebook(notebook) or usual_name,
-        cluster=request.cluster,
-        options=options,
-        image=request.image,
-        container_name=request.container_name,
-        container_remap_root=request.container_remap_root,
-        runtime=request.runtime,
-        modules=request.modules,
-        env=dict(request.env),
-        mounts=request.mounts,
-        push=request.push,
-        push_exclude=request.push_exclude,
-        fetch=request.fetch,
-        notebook=notebook,
-        fingerprint=fingerprint,
-        **{field: one for field, one in said.items() if field in fields},
-        **own,
-    )
+    same = {field: getattr(request, field) for field in fields if hasattr(request, field)}
+    return made(**{**same, **{key: one for key, one in said.items() if key in fields}, **own})
 
 
 def with_local_context(spec: SpecT, here: Path | None = None) -> SpecT:
-    """Return the spec with the folder `here` (None: this process's) in it, since the agent runs in
-    another: the paths where the code runs, what is pushed and where fetched files go are absolute.
-    Add this process's SLURM_CONF and, below a hub, the address below which the hub shows a lab.
-    NotFoundError: the folder to push does not exist."""
+    """Return the spec with absolute local paths, relative to `here` (None: this process's working
+    directory), since the agent has another, and with the text of its requirements file. Add this
+    process's SLURM_CONF and, below a hub, the base URL for labs. NotFoundError: the folder to push
+    or the file does not exist; RequestError: the file cannot be used."""
     here = here or Path.cwd()
     push = pushed_from(here, spec.push)
     fetch_to = str(here) if spec.fetch else None
@@ -308,24 +298,25 @@ def with_local_context(spec: SpecT, here: Path | None = None) -> SpecT:
         cwd=str(here),
         push=push,
         fetch_to=fetch_to,
+        environment=spec.environment and environments.read(spec.environment, here),
         slurm_conf=os.environ.get("SLURM_CONF") or None,
     )
 
 
 def pushed_from(here: Path, push: str | None) -> str | None:
-    """Return the full path of the folder after --push, as typed in the folder `here`; None: there
-    is none. NotFoundError: it does not exist."""
+    """Return the absolute path of the --push folder, as typed in the folder `here`; None: not
+    given. NotFoundError."""
     if push is None:
         return None
     folder = (here / Path(push).expanduser()).absolute()
     if not folder.is_dir():
-        raise NotFoundError(f"--push: there is no folder {folder}.")
+        raise NotFoundError(f"--push: folder {folder} not found.")
     return str(folder)
 
 
 def _named(request: Request, code: str, made: type[object]) -> tuple[str | None, dict[str, str]]:
-    """Return the given name, if any, and sbatch's options. Keep `--job-name` for a batch script
-    alone: for all others the name in Slurm contains our id."""
+    """Return the given name and sbatch's options. Only a batch script keeps `--job-name`; for other
+    jobs the name in Slurm contains our ID."""
     options = dict(request.options)
     if made is ScriptSpec:
         if request.name is not None:
@@ -338,7 +329,7 @@ def _named(request: Request, code: str, made: type[object]) -> tuple[str | None,
 
 
 def _given_of_sweep(request: Request) -> str | None:
-    """Return an option that only sweeps have, if one is given."""
+    """Return a given option that only sweeps have."""
     given = {
         "max-running": request.max_running,
         "max-fails": request.max_fails,
@@ -348,19 +339,19 @@ def _given_of_sweep(request: Request) -> str | None:
 
 
 def _of_sweep(request: Request, options: dict[str, str]) -> dict[str, Any]:
-    """Return the fields that only sweeps have, and take `array` out of the options. The tasks of
-    `--sweep` are found in the notebook."""
-    refused = {
+    """Return the fields that only sweeps have, and remove `array` from the options. The notebook
+    adds the tasks of `--sweep`."""
+    rejected = {
         "session": request.session is not None,
         "launch": request.launch,
         "tensorboard": request.tensorboard,
     }
-    for name in (name for name, given in refused.items() if given):
+    for name in (name for name, given in rejected.items() if given):
         raise _wrong(name, f"A sweep cannot have --{name}.")
     array = options.pop("array", "")
     tasks, _, at_once = array.partition("%")
     if request.sweep and array:
-        raise _wrong("array", "--sweep makes the array by itself.", "Leave out --array.")
+        raise _wrong("array", "--sweep and --array exclude each other.", "Leave out --array.")
     running = request.max_running or (int(at_once) if at_once else None)
     into = request.into or "results"
     return {
@@ -372,7 +363,7 @@ def _of_sweep(request: Request, options: dict[str, str]) -> dict[str, Any]:
 
 
 def _check_in_session(request: Request, made: type[object], options: Mapping[str, str]) -> None:
-    """Raise RequestError for an option that a session fixed when it started."""
+    """Raise RequestError for an option that is fixed by the session."""
     if made is not CellSpec:
         raise RequestError("A session runs Python only; this text starts with `#!`.")
     ours = {
@@ -381,6 +372,8 @@ def _check_in_session(request: Request, made: type[object], options: Mapping[str
         "container-remap-root": request.container_remap_root,
         "runtime": request.runtime,
         "module": request.modules,
+        "with": request.environment,
+        "after": request.after,
         "launch": request.launch,
         "tensorboard": request.tensorboard,
         "env": request.env,
@@ -392,14 +385,14 @@ def _check_in_session(request: Request, made: type[object], options: Mapping[str
     for name in (*options, *(name for name, given in ours.items() if given)):
         raise _wrong(
             name,
-            f"--{name} is not for a cell of a session.",
-            "The session has the options that it was started with.",
+            f"--{name} cannot be used in a session.",
+            "Use it with `%slurm session start`.",
         )
 
 
 def fingerprint(code: str, kernel: str = "") -> str:
-    """Return a text that is equal for the same code in the same notebook, or, where the notebook is
-    unknown, in the same `kernel`."""
+    """Return a digest that is equal for the same code in the same notebook, or in the same `kernel`
+    if the notebook is unknown."""
     return hashlib.sha256(json.dumps([code, kernel]).encode()).hexdigest()
 
 
@@ -408,55 +401,53 @@ def _wrong(about: str, message: str, hint: str | None = None) -> RequestError:
 
 
 def _names(values: Sequence[str]) -> tuple[str, ...]:
-    """Return the parts of comma-separated lists, each once, in order."""
+    """Return the parts of comma-separated lists in order, without duplicates."""
     parts = (part.strip() for value in values for part in value.split(","))
     return tuple(dict.fromkeys(part for part in parts if part))
 
 
 def _excluded(ours: Mapping[str, Sequence[str]], nodes: str) -> tuple[str, ...]:
-    """Return the patterns of --push-exclude. `nodes` is the value of sbatch's --exclude, which
-    users confuse with it. RequestError."""
+    """Return the patterns of --push-exclude. `nodes` is sbatch's --exclude, which users confuse
+    with it. RequestError."""
     patterns = tuple(ours.get("push-exclude", ()))
     if patterns and "push" not in ours:
-        raise _wrong("push-exclude", "--push-exclude needs a folder that is pushed: --push DIR.")
+        raise _wrong("push-exclude", "--push-exclude needs --push DIR.")
     if "push" in ours and ("*" in nodes or nodes.startswith("!") or nodes.endswith("/")):
         raise _not_nodes(nodes)
     return patterns
 
 
 def _not_nodes(text: str) -> RequestError:
-    """Return the error for an --exclude with --push that looks like a pattern of files."""
+    """Return the error for --exclude with a file pattern."""
     return _wrong(
         "exclude",
-        f"--exclude names nodes, as for sbatch, and `{text}` does not.",
-        f"Files stay behind with `--push-exclude '{text}'`.",
+        f"--exclude takes node names, and `{text}` is not one.",
+        f"To exclude files, use `--push-exclude '{text}'`.",
     )
 
 
 def _patterns(values: Sequence[str]) -> tuple[str, ...]:
-    """Return the patterns of --fetch; they are relative to the job's folder, and stay in it.
-    RequestError."""
+    """Return the patterns of --fetch, relative to the job's folder and inside it. RequestError."""
     patterns = _names(values)
     for pattern in patterns:
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
             raise _wrong(
                 "fetch",
-                f"--fetch: `{pattern}` is outside of the folder where the job runs.",
-                "Give patterns relative to it, e.g. `out/*.csv`; `%slurm pull` brings any file.",
+                f"--fetch: `{pattern}` is outside of the job's working directory.",
+                "Use relative patterns, e.g. `out/*.csv`, or `%slurm pull` for other files.",
             )
     return patterns
 
 
 def _variables(option: str, values: Sequence[str]) -> tuple[str, ...]:
-    """Return the names as Python keeps them: it turns the `µ` of a keyboard into the Greek
-    letter."""
+    """Return the names as Python normalises them: `µ` on a keyboard becomes the Greek letter."""
     names = _names([unicodedata.normalize("NFKC", value) for value in values])
     for name in names:
         if not name.isidentifier():
             raise _wrong(
                 option,
-                f"--{option}: `{name}` is not the name of a variable.",
-                "Give names, separated by commas: `--in data,weights`.",
+                f"--{option}: `{name}` is not a variable name.",
+                "Separate names by commas: `--in data,weights`.",
             )
     return names
 
@@ -469,38 +460,50 @@ def _environment(values: Sequence[str]) -> dict[str, str]:
             raise _wrong(
                 "env",
                 f"--env: `{text}` is not NAME=VALUE.",
-                "For a value with blanks quote the whole: --env 'GREETING=good day'.",
+                "Quote a value with blanks: --env 'GREETING=good day'.",
             )
         env[name] = value
     return env
+
+
+def _after(text: str) -> After:
+    job, _, ends = text.partition(":")
+    match ends or "ok":
+        case "ok" | "any" | "fail" as known if job:
+            return After(job=job, ends=known)
+    raise _wrong(
+        "after",
+        f"--after: `{brief(text)}` is not JOB, JOB:ok, JOB:any or JOB:fail.",
+        "JOB is the ID of a job, or its name.",
+    )
 
 
 def _job_name(name: str | None, option: str = "name") -> str | None:
     if name is not None and not _JOB_NAME.fullmatch(name):
         raise _wrong(
             option,
-            f"--{option}: `{brief(name)}` cannot be a job's name.",
-            "Up to 64 letters, digits, `.`, `_` and `-`.",
+            f"--{option}: `{brief(name)}` is not a valid job name.",
+            "Use at most 64 letters, digits, `.`, `_` and `-`.",
         )
     return name
 
 
 def _one_name(ours: str | None, theirs: str | None) -> str | None:
-    """Return the job's name by `--name` or sbatch's `--job-name`; the latter may be a batch
-    script's, for which any text is valid. RequestError."""
+    """Return the job's name from `--name` or `--job-name`. The latter may be any text for a batch
+    script. RequestError."""
     if ours is not None and theirs not in (None, ours):
-        told = f"`--name {ours}` and `--job-name {brief(theirs)}` both name the job."
-        raise _wrong("job-name", told, "Leave one of them out.")
+        told = f"`--name {ours}` and `--job-name {brief(theirs)}` both set the job's name."
+        raise _wrong("job-name", told, "Omit one of them.")
     return ours or (theirs if theirs and _JOB_NAME.fullmatch(theirs) else None)
 
 
 def _of_notebook(notebook: str | None) -> str:
-    """Return the characters of the notebook's name that a job's name may have; "" if none."""
+    """Return the notebook's name reduced to characters allowed in a job name."""
     return _as_name((notebook or "").replace("\\", "/").rpartition("/")[2].removesuffix(".ipynb"))
 
 
 def _as_name(text: str) -> str:
-    """Return the characters of `text` that a job's name may have; "" if none."""
+    """Return the text reduced to characters allowed in a job name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:48]
 
 
@@ -510,33 +513,33 @@ def _detach(ours: Mapping[str, object]) -> bool | None:
 
 
 def _one_of(name: str, value: str | None) -> Any:
-    """Return `value`, one of those in the option's metavar; None: not given. RequestError."""
+    """Return `value` if the option's metavar lists it; None: not given. RequestError."""
     choices = CELL.options[name].metavar.split("|")
     if value not in (None, *choices):
         known = ", ".join(f"`{one}`" for one in choices)
-        raise _wrong(name, f"--{name} is one of {known}, not `{value}`.")
+        raise _wrong(name, f"--{name} must be one of {known}, not `{value}`.")
     return value
 
 
 def _positive(name: str, value: str | None) -> int | None:
     if value is not None and not (value.isdecimal() and int(value)):
-        raise _wrong(name, f"--{name} is a number from 1, not `{value}`.")
+        raise _wrong(name, f"--{name} must be a number from 1, not `{value}`.")
     return None if value is None else int(value)
 
 
 def _into(value: str | None) -> str | None:
     if value is not None and not value.isidentifier():
-        raise _wrong("into", f"--into: `{value}` is not the name of a variable.")
+        raise _wrong("into", f"--into: `{value}` is not a variable name.")
     return value
 
 
 def _count(name: str, value: str | None) -> int:
     if value is not None and not value.isdecimal():
-        raise _wrong(name, f"--{name} is a number from 0, not `{value}`.")
+        raise _wrong(name, f"--{name} must be a number from 0, not `{value}`.")
     return int(value or 0)
 
 
 def _reuse(ours: Mapping[str, object]) -> Reuse:
     if "attach" in ours and "fresh" in ours:
-        raise _wrong("attach", "--attach and --fresh are opposites: give one of them.")
+        raise _wrong("attach", "--attach and --fresh exclude each other.")
     return Reuse.ATTACH if "attach" in ours else Reuse.FRESH if "fresh" in ours else Reuse.AUTO

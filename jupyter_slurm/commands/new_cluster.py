@@ -1,4 +1,4 @@
-"""Settings of a new cluster: its host, and proposals from what it has. No I/O.
+"""Settings of a new cluster: its host, and proposals from its description. No I/O.
 
 `clusters add` and JupyterLab's dialog ask for them; `profiles.save` writes them.
 """
@@ -27,9 +27,9 @@ _JOBS = ".jupyter-slurm/jobs"
 def way(
     address: str, user: str = "", port: int | None = None, jump: Sequence[str] = ()
 ) -> dict[str, Setting]:
-    """Return the settings that lead to `address`, which is `[user@]host[:port]`. RequestError."""
+    """Return the settings for connecting to `address`, `[user@]host[:port]`. RequestError."""
     if not address:
-        raise RequestError("The cluster's host is missing.", option="host")
+        raise RequestError("The host is missing.", option="host")
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise RequestError(f"`{address}` is not [user@]host[:port].", option="host")
@@ -44,8 +44,8 @@ def way(
 
 
 def commands(folders: Sequence[str], pairs: Sequence[str]) -> dict[str, Setting]:
-    """Return where Slurm's commands are, if not on PATH, and the variables that they need.
-    RequestError: one is not NAME=VALUE."""
+    """Return the settings for Slurm's commands: folders not on PATH, and variables. RequestError:
+    not NAME=VALUE."""
     given = [pair for pair in pairs if pair.strip()]
     for pair in given:
         if not _VARIABLE.match(pair):
@@ -57,8 +57,8 @@ def commands(folders: Sequence[str], pairs: Sequence[str]) -> dict[str, Setting]
 def by_template(
     template: Template, given: Mapping[str, Setting], answers: Mapping[str, str]
 ) -> dict[str, Setting]:
-    """Return the settings over a template: those that are given, and the answers to its questions
-    where they differ from its own. RequestError: one has no answer."""
+    """Return the settings that differ from the template: the given ones, and answers to its
+    questions. RequestError: an answer is missing."""
     variables, settings = {}, dict(given)
     for name, question in template.ask.items():
         if name in given:
@@ -78,18 +78,18 @@ def by_template(
 
 
 def asked_by(template: Template, name: str) -> str:
-    """Return the option of `clusters add` that answers the template's question for `name`."""
+    """Return the `clusters add` option that answers the template's question for `name`."""
     return f"--var {name}=VALUE" if name in template.variables() else f"--{name}"
 
 
 def _port(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 2**16:
-        raise RequestError(f"`{text}` is not the number of a port.")
+        raise RequestError(f"`{text}` is not a port number.")
     return int(text)
 
 
 def gateways(text: str) -> tuple[str, ...]:
-    """Return the jump hosts in a text that has commas between them."""
+    """Return the jump hosts in a comma-separated text."""
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
@@ -97,25 +97,25 @@ def check_slurm(found: Description) -> None:
     """Raise ConfigError unless the cluster has Slurm."""
     if found.sbatch is None:
         raise ConfigError(
-            "Slurm's commands are not found there.",
-            hint="Is it the login node? `--path DIR` of `%slurm clusters add`, or *More* in "
-            "JupyterLab's dialog, names the folder of these commands.",
+            "Slurm's commands were not found.",
+            hint="Check that this is the login node. Set their folder with `--path DIR` of `%slurm "
+            "clusters add`, or under *More* in JupyterLab's dialog.",
         )
 
 
 def with_login_shell(way: Mapping[str, Setting], found: Description) -> dict[str, Setting]:
-    """Return the settings, with `login_shell = false` where the login files would end each job."""
+    """Return the settings, with `login_shell = false` if the login files would end each job."""
     return {**way, **({} if found.login_shell else {"login_shell": False})}
 
 
 def runtimes(found: Description) -> list[str]:
-    """Return what can run containers there, the best first; `none` is the last."""
+    """Return the container runtimes, best first, and `none`."""
     return [name for name in containers.RUNTIMES if name in found.runtimes] + ["none"]
 
 
 def job_roots(folders: Sequence[Folder]) -> list[str]:
-    """Return folders for jobs, those that every node sees first, the home before others. Each is
-    ours alone, since it is 0700."""
+    """Return folders for jobs: those that every node sees first, the home before others. Each is
+    private (0700)."""
     return list(_job_roots(folders)) or [f"~/{_JOBS}"]
 
 
@@ -126,15 +126,15 @@ def _job_roots(folders: Sequence[Folder]) -> Iterator[str]:
 
 
 def partition(partitions: Sequence[Partition]) -> str:
-    """Return the partition for jobs that name none; "" if Slurm has a default of its own."""
+    """Return the default partition for jobs; "" if Slurm has its own default."""
     if any(one.default for one in partitions):
         return ""
     return next((one.name for one in partitions if one.up), "")
 
 
 def chosen(runtime: str, job_root: str, partition: str, account: str) -> dict[str, Setting]:
-    """Return the settings of a new profile, but for how to reach its cluster. Raise RequestError if
-    `runtime` is none that we know."""
+    """Return the settings of a new profile, except those for connecting. RequestError: unknown
+    `runtime`."""
     containers.runtime_named(runtime)
     named = {"partition": partition, "account": account}
     return {

@@ -1,7 +1,7 @@
-"""PURE. Prepare a notebook for a job, and make the executed notebook from the job's outputs.
+"""PURE. Prepare a notebook for a job, and build the executed notebook from the job's outputs.
 
-`node/run_file.py` runs it on the node and marks in the output where each cell begins. Other
-programs that write to the job's folder can forge marks.
+`node/run_file.py` runs the notebook and marks the start of each cell in the output. Other programs
+that write to the job's folder can forge marks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MIME = "application/vnd.jupyter-slurm.notebook+json"
 def prepared(text: str, name: str) -> str:
     """Return the notebook `text` (a file's content) without outputs, as JSON for the node.
 
-    Messages call the notebook `name`. RequestError: it cannot be run.
+    `name` is its name in messages. RequestError: not runnable.
     """
     notebook = _checked(text, name)
     for cell in notebook["cells"]:
@@ -54,9 +54,9 @@ def _checked(text: str, name: str) -> dict[str, Any]:
         )
     language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python")
     if language != "python":
-        raise RequestError(f"{name} is written in {language}; only Python runs.")
+        raise RequestError(f"{name} is written in {language}; only Python is supported.")
     if not _has_cells(notebook):
-        raise RequestError(f"{name} is not a notebook: its cells are not what they should be.")
+        raise RequestError(f"{name} is not a notebook: its cells are malformed.")
     return notebook
 
 
@@ -68,7 +68,7 @@ def _has_cells(notebook: dict[str, Any]) -> bool:
 
 
 class Executed:
-    """The executed copy of a notebook, as far as the outputs given to `add` go."""
+    """The executed copy of a notebook, from the outputs passed to `add`."""
 
     def __init__(self) -> None:
         self._notebook: dict[str, Any] | None = None
@@ -79,18 +79,18 @@ class Executed:
 
     @property
     def cells(self) -> int:
-        """Return the number of cells; 0 when the job runs no notebook."""
+        """Return the number of cells; 0: the job runs no notebook."""
         return len(self._notebook["cells"]) if self._notebook else 0
 
     def text(self) -> str | None:
-        """Return the file's content; None when the job has not run a notebook."""
+        """Return the file's content; None: the job has not run a notebook."""
         if self._notebook is None:
             return None
         return json.dumps(self._notebook, indent=1, ensure_ascii=False) + "\n"
 
     def add(self, output: Output, show: Show = "full") -> None:
-        """Add the next of the job's outputs, trusted as far as `show` says; leave out those from
-        before the notebook."""
+        """Add the next output of the job, trusted as `show` says. Skip outputs from before the
+        notebook."""
         marker = marker_of(output)
         if marker is not None:
             self._mark(marker)
@@ -108,7 +108,7 @@ class Executed:
                 self._append(output)
 
     def _mark(self, marker: Marker) -> None:
-        if marker.notebook is not None:  # also after a requeue, when the job starts from zero
+        if marker.notebook is not None:  # also after a requeue, when the job starts again
             self._begin(marker.notebook)
         elif marker.cell is not None and self._notebook is not None and marker.cell < self.cells:
             self._count += 1
@@ -120,8 +120,8 @@ class Executed:
             self._append(marker.error.output())
 
     def _begin(self, notebook: dict[str, Any]) -> None:
-        """Begin the copy without the notebook's own marks of trust, outputs and widgets (JupyterLab
-        would create those that a notebook was saved with)."""
+        """Start the copy, without the notebook's trust marks, outputs and widgets (JupyterLab would
+        create saved widgets)."""
         self._notebook, self._count, self._shown, self._outputs = notebook, 0, {}, []
         _metadata(notebook).pop("widgets", None)
         for cell in notebook["cells"]:
@@ -156,12 +156,12 @@ class Executed:
 
 
 def executed_name(job: Job) -> str:
-    """Return the name of the executed copy of the job's notebook, another one for each job."""
+    """Return the file name of the executed copy, different for each job."""
     return f"{PurePath(job.notebook or job.name).stem}.slurm-{job.slurm_id or job.id}.ipynb"
 
 
 def _metadata(part: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a notebook or a cell; a new dict replaces what is not one."""
+    """Return the metadata of a notebook or cell; replace invalid metadata by a new dict."""
     if not isinstance(part.get("metadata"), dict):
         part["metadata"] = {}
     found: dict[str, Any] = part["metadata"]
@@ -185,18 +185,18 @@ class _Error(msgspec.Struct, frozen=True):
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """A mark between the outputs: one of these fields."""
+    """A mark between outputs, with one of these fields."""
 
     notebook: dict[str, Any] | None = None
-    """The notebook that runs now."""
+    """The notebook that starts here."""
     cell: Annotated[int, msgspec.Meta(ge=0, lt=1_000_000)] | None = None
-    """The index of the cell that begins here."""
+    """The index of the cell that starts here."""
     error: _Error | None = None
-    """The error that a cell was allowed to raise."""
+    """An error that the cell was allowed to raise."""
 
 
 def marker_of(output: Output) -> Marker | None:
-    """Return the output's marker; None: it is an output of the notebook, whatever its type."""
+    """Return the output's marker; None: a real output, whatever its type."""
     if not isinstance(output, DisplayData) or MIME not in output.data:
         return None
     try:

@@ -1,6 +1,6 @@
 """The packages of this Python as lines of a recipe, for `--env-from-here`.
 
-They come from each package's metadata (PEP 376, PEP 610) and from conda's `conda-meta`.
+They are read from each package's metadata (PEP 376, PEP 610) and from conda's `conda-meta`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from importlib import metadata
 
 _OURS = frozenset({"pip", "setuptools", "wheel", "jupyter-slurm", "jupyter_slurm"})
-"""Packages that the notebook's work does not need, or that no registry has."""
+"""Packages that a notebook does not need, or that no registry has."""
 _NOT_ELSEWHERE = ("python", "_libgcc_mutex", "_openmp_mutex")
 
 
@@ -25,15 +25,15 @@ class Here:
     pip: tuple[str, ...]
     """`NAME==VERSION`, sorted."""
     conda: tuple[str, ...] = ()
-    """`NAME=VERSION`, only those that the user asked for."""
+    """`NAME=VERSION`, only those requested by the user."""
     left_out: tuple[str, ...] = ()
-    """Names of packages that only this machine has: editable ones, local folders."""
+    """Packages that are only on this machine: editable installs, local folders."""
     python: str = field(default="")
     """`3.11`"""
 
     @property
     def base(self) -> str:
-        """Return the image with the same Python."""
+        """Return the image with the same Python version."""
         return "continuumio/miniconda3:latest" if self.conda else f"python:{self.python}-slim"
 
     def recipe(self) -> str:
@@ -45,19 +45,19 @@ class Here:
 
 def read() -> Here:
     """Return the packages of this process's Python."""
-    from importlib import metadata  # noqa: PLC0415 - loads much
+    from importlib import metadata  # noqa: PLC0415 - slow
 
     return collect(metadata.distributions(), Path(sys.prefix, "conda-meta"))
 
 
 def collect(distributions: Iterable[metadata.Distribution], conda_meta: Path) -> Here:
-    """Return the packages of the distributions and of `conda_meta`; that folder may be missing."""
+    """Return the packages of the distributions and of `conda_meta`, which may be missing."""
     pip: dict[str, str] = {}
     left_out: set[str] = set()
     for one in distributions:
         name = one.metadata["Name"]
         if not name or name.lower() in _OURS or name in pip:
-            continue  # Python imports the first one on the path, not this one
+            continue  # shadowed by an earlier one on the path
         if (one.read_text("INSTALLER") or "").strip() == "conda":
             continue
         if _is_local(one):
@@ -78,8 +78,8 @@ def _is_local(one: metadata.Distribution) -> bool:
 
 
 def _asked_of_conda(folder: Path) -> list[str]:
-    """Return the packages that the user told conda to install; their dependencies will follow
-    them there too."""
+    """Return the packages that the user asked conda to install. Their dependencies follow
+    automatically."""
     asked: list[str] = []
     for path in folder.glob("*.json") if folder.is_dir() else ():
         try:

@@ -1,4 +1,4 @@
-"""PURE. The argparse parsers that the table of commands describes, and how they read words."""
+"""PURE. argparse parsers, built from the table of commands."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.option_table import ALIASES
 
 JobOption = tuple[str, str | None]
-"""The long name of an option of a cell or of sbatch, and its value. None: a flag, or no value."""
+"""The long name of an option of a cell or of sbatch, and its value. None: no value."""
 _ABOUT_OPTION = re.compile(r"argument (?:-\w/)?--([\w-]+): (.*)", re.DOTALL)
-"""A message of argparse about an option."""
+"""argparse's messages about an option."""
 _BY_EQUALS = frozenset(
     name
     for name, option in sbatch.OPTIONS.items()
     if option.value_optional and name not in CELL.options
 )
-"""The options whose value must follow `=`: sbatch never takes the next word, but argparse would."""
+"""Options with a value only after `=`: sbatch never takes the next word, but argparse would."""
 _BY_EQUALS_FORMS = frozenset(
     word
     for name in _BY_EQUALS
@@ -35,40 +35,40 @@ _OF_PYXIS = MappingProxyType(
     {
         "--container-image": "Use --image IMAGE.",
         "--container-mounts": "Use --mount SRC:DST, once for each folder.",
-        "--container-mount-home": "Your home is mounted in every container already.",
+        "--container-mount-home": "The home is already mounted in every container.",
         "--container-workdir": "Use --chdir DIR.",
-        "--container-entrypoint": "`%slurm run IMAGE` runs the image's own program.",
-        "--container-save": "`%%slurm_image` builds an image; --container-name keeps a container.",
+        "--container-entrypoint": "Run the image's own program with `%slurm run IMAGE`.",
+        "--container-save": "Build an image with `%%slurm_image`, or use --container-name.",
         "--container-env": "Use --env NAME=VALUE, which overrides the image's value.",
-        "--container-writable": "Every container is writable already.",
+        "--container-writable": "Every container is already writable.",
     }
 )
-"""Options of pyxis that have another name here, or that nothing needs."""
+"""pyxis options with another name here, or without effect."""
 
 
 class Arguments(SimpleNamespace):
-    """The values of a command's arguments and options, by name, with `_` for `-`."""
+    """A command's arguments and options by name, with `_` for `-`."""
 
     typed: dict[str, str]
-    """The text of each of the command's own options that is given."""
+    """The text of each given option of the command itself."""
     options: list[JobOption]
-    """The options of a job, if the command takes them."""
+    """The job options."""
     rest: tuple[str, ...]
-    """The words after `--`, if the command takes any."""
+    """The words after `--`."""
 
     @property
     def words(self) -> list[str]:
-        """Return the options of a job as words."""
+        """Return the job options as words."""
         return as_words(self.options)
 
 
 def field(name: str) -> str:
-    """Return the attribute of `Arguments` with the value of an option."""
+    """Return the attribute of `Arguments` for an option."""
     return name.replace("-", "_")
 
 
 def as_words(options: Iterable[JobOption]) -> list[str]:
-    """Return options of a job as words, under their long names.
+    """Return job options as words, under their long names.
 
     >>> as_words([("gpus", "1"), ("hold", None), ("comment", "-x"), ("exclusive", "user")])
     ['--gpus', '1', '--hold', '--comment=-x', '--exclusive=user']
@@ -93,11 +93,15 @@ class Parser(argparse.ArgumentParser):
             raise RequestError(
                 f"{message.rstrip('.')}.", hint=(self.usage or "").replace("%%", "%") or None
             )
-        raise RequestError(f"--{found[1]}: {found[2]}.", option=found[1])
+        raise RequestError(
+            f"--{found[1]}: {found[2]}.",
+            hint=f"Write `--{found[1]}=VALUE` if the value begins with `-`.",
+            option=found[1],
+        )
 
 
 class _StoreOwnOption(argparse.Action):
-    """Store the value of an option that only this command has."""
+    """Store the value of a command's own option."""
 
     def __init__(self, *, name: str, option: OurOption, **others: Any) -> None:
         super().__init__(default=argparse.SUPPRESS, required=option.required, **others)
@@ -149,7 +153,7 @@ def add_own(
 def add_of_cells(
     to: argparse._ActionsContainer, options: Mapping[str, OurOption]
 ) -> list[argparse.Action]:
-    """Add options of a cell to a parser."""
+    """Add cell options to a parser."""
     return [
         to.add_argument(
             f"--{name}",
@@ -179,7 +183,7 @@ def _may_lack_value(metavar: str) -> bool:
 
 
 def add_of_sbatch(to: argparse._ActionsContainer, taken: Iterable[str]) -> list[argparse.Action]:
-    """Add sbatch's options to a parser, except those whose names are taken. Help omits them."""
+    """Add sbatch's options to a parser, without help, except names that are taken."""
     hidden = set(taken)
     return [
         to.add_argument(
@@ -201,12 +205,12 @@ def _aliases(name: str) -> list[str]:
 
 
 def plain_help(text: str) -> str:
-    """Return the help for argparse, which replaces `%` by values."""
+    """Escape `%` for argparse."""
     return in_words_of_a_terminal(text).replace("%", "%%")
 
 
 def in_words_of_a_terminal(text: str) -> str:
-    """Return the text with notebook commands as they are typed in a terminal.
+    """Replace notebook commands by terminal commands.
 
     >>> in_words_of_a_terminal("`%slurm jobs` lists them; %%slurm")
     '`jupyter slurm jobs` lists them; %%slurm'
@@ -235,7 +239,7 @@ def _parser(command: Command, place: Place) -> Parser:
     own = {} if command is CELL else options_of(command, place)
     add_own(parser, own)
     if command.of_job:
-        # Also those that the command refuses: `arguments.of_job` explains why.
+        # Including rejected options, which `arguments.of_job` explains.
         cells = {name: one for name, one in CELL.options.items() if name not in own}
         add_of_cells(parser, cells)
         add_of_sbatch(parser, {**own, **cells})
@@ -243,7 +247,7 @@ def _parser(command: Command, place: Place) -> Parser:
 
 
 def job_options(words: Sequence[str]) -> list[JobOption]:
-    """Return the options of a job in these words. RequestError: a word is not one."""
+    """Return the job options in these words. RequestError: unknown word."""
     args = Arguments(typed={}, options=[], rest=())
     left = read_options(CELL, words, "terminal", args)
     if left:
@@ -252,7 +256,7 @@ def job_options(words: Sequence[str]) -> list[JobOption]:
 
 
 def before_dashes(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the words before `--`, and those after it.
+    """Return the words before and after `--`.
 
     >>> before_dashes(["-n4", "--", "a", "--", "b"])
     (['-n4'], ['a', '--', 'b'])
@@ -266,13 +270,13 @@ def is_option(word: str) -> bool:
 
 
 def not_an_option(left: Sequence[str], options: Sequence[JobOption]) -> RequestError:
-    """Return the error for words that belong to no option of a job, with the nearest option."""
+    """Return the error for words that belong to no job option, with the nearest option."""
     word = next(filter(is_option, left), left[0])
     name = word.partition("=")[0]
     if is_option(word):
         if name in _OF_PYXIS:
             return RequestError(
-                f"Do not use pyxis's `{name}` here.", hint=_OF_PYXIS[name], option=name[2:]
+                f"pyxis's `{name}` is not supported.", hint=_OF_PYXIS[name], option=name[2:]
             )
         near = sbatch.suggest(name, tuple(CELL.options))
         return RequestError(
@@ -283,11 +287,11 @@ def not_an_option(left: Sequence[str], options: Sequence[JobOption]) -> RequestE
     for option, value in options:
         if value is not None and (value.endswith(",") or word.startswith(",")):
             return RequestError(
-                f"`--{option} {value} {word}` has a blank in its list.",
-                hint=f"Write it without blanks: `--{option} {value}{word}`.",
+                f"`--{option} {value} {word}` has a blank in a list.",
+                hint=f"Remove the blank: `--{option} {value}{word}`.",
                 option=option,
             )
     return RequestError(
         f"`{word}` belongs to no option of sbatch.",
-        hint="Code goes below the line; options begin with `--`.",
+        hint="Put code below the line. Options start with `--`.",
     )

@@ -1,6 +1,6 @@
-"""PURE. Sessions: find one by name, describe when it ends.
+"""PURE. Sessions: find one by name, describe its end.
 
-A session is a job (`JobKind.SESSION`) whose process runs cells as they come.
+A session is a job (`JobKind.SESSION`) whose process runs cells on request.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from jupyter_slurm.views.card import left_s
 from jupyter_slurm.wire import Job, JobKind
 
 _FEW = 3
-_START_ANOTHER = "`%slurm session start [OPTIONS]` starts one."
+_START_ANOTHER = "Start one with `%slurm session start [OPTIONS]`."
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of sessions: a notebook, or all terminals (None). `started`: the IDs of further
-    sessions, for a kernel whose notebook is unknown."""
+    """The owner of sessions: a notebook, or all terminals (None). `started`: IDs of further
+    sessions, for a kernel with an unknown notebook."""
 
     notebook: str | None
     started: frozenset[str] = frozenset()
@@ -30,8 +30,8 @@ class Owner:
 
 
 def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = None) -> Job:
-    """Return any session by its id, or the owner's of that name on the cluster (None: any): the
-    newest that lives, else the newest. NotFoundError; RequestError: on several clusters.
+    """Return any session by its ID, or the owner's with that name on the cluster (None: any): the
+    newest live one, else the newest. NotFoundError; RequestError: on several clusters.
 
     `jobs` are sorted newest first, as by `Api.jobs`.
     """
@@ -43,20 +43,19 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
     live = [job for job in mine if not job.state.final]
     if len({job.cluster for job in live}) > 1:
         told = _those(live, owner)
-        raise RequestError(f"`{name}` names {told}.", hint="Give the id of one, or --cluster.")
+        raise RequestError(f"`{name}` names {told}.", hint="Use the ID, or --cluster.")
     if not mine:
         others = [job for job in found if not job.state.final]
         there = f"`{name}` is {_those(others, owner)}. Give the ID of one."
         raise NotFoundError(
             _none(owner, cluster, name),
-            hint=there if others else "`%slurm session` lists your sessions.",
+            hint=there if others else "See `%slurm session`.",
         )
     return (live or mine)[0]
 
 
 def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job:
-    """Return the session that the owner started last on the cluster (None: any).
-    NotFoundError."""
+    """Return the owner's newest session on the cluster (None: any). NotFoundError."""
     sessions = [job for job in jobs if job.kind is JobKind.SESSION]
     mine = [job for job in sessions if owner.has(job) and cluster in (None, job.cluster)]
     if not mine:
@@ -67,21 +66,21 @@ def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job
 
 
 def is_ready(job: Job) -> bool:
-    """Tell whether the session's process runs."""
+    """Return whether the session's process runs."""
     return job.python is not None
 
 
 def check_cluster(job: Job, cluster: str | None) -> None:
-    """Raise RequestError if the session does not run on the cluster that the user named."""
+    """Raise RequestError if the session is not on the named cluster."""
     if cluster not in (None, job.cluster):
         raise RequestError(
             f"The session {job.name} ({job.id}) runs on {job.cluster}, not on {cluster}.",
-            hint="Leave out --cluster.",
+            hint="Omit --cluster.",
         )
 
 
 def ends(job: Job, now_s: float) -> str:
-    """Return when it ends at the latest, or why it waits."""
+    """Return its latest end, or the reason for waiting."""
     left = left_s(job, now_s)
     if left is None:
         return job.why or ""
@@ -97,7 +96,7 @@ def _none(owner: Owner, cluster: str | None, name: str = "") -> str:
 
 
 def _those(jobs: Sequence[Job], owner: Owner) -> str:
-    """Return each session's id, owner and cluster, as text."""
+    """Return each session's ID, owner and cluster as text."""
     return ", ".join(
         f"session {job.id} of {_whose(job, owner)} on {job.cluster}" for job in jobs[:_FEW]
     )

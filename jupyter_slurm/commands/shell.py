@@ -1,4 +1,4 @@
-"""PURE. The words after `shell`, and the terminal that they ask for."""
+"""PURE. Parse the arguments of `shell`."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import ProgramSpec
 
 _NAME = "shell"
-"""The job's name in Slurm where the words name none."""
+"""The default job name in Slurm."""
 
 ANY_SHELL = """#!/bin/sh
 [ -z "$SHELL" ] || ! command -v "$SHELL" >/dev/null || exec "$SHELL"
 ! command -v bash >/dev/null || exec bash
 exec sh
 """
-"""A script that starts the user's shell or, since an image may lack that, another one."""
+"""A script that starts the user's shell, or another one if an image lacks it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """A terminal, as the user asks for it."""
+    """A requested terminal."""
 
     job_id: str | None
     """The job to enter; None: a new allocation."""
     node: str | None
-    """The node of that job; None: its first."""
+    """A node of that job; None: the first."""
     request: line.Request
     command: tuple[str, ...]
     """The command to run instead of a shell."""
 
     @property
     def code(self) -> str:
-        """Return the sh script that the terminal runs."""
+        """Return the sh script to run."""
         return f"#!/bin/sh\nexec {shlex.join(self.command)}\n" if self.command else ANY_SHELL
 
     def spec(self, job_id: str) -> ProgramSpec:
@@ -48,27 +48,27 @@ class Shell:
 
 
 def parse(args: Arguments, before: Sequence[str] = ()) -> Shell:
-    """Read the words. RequestError names the wrong one. `before`: options for every job, which
-    count only for a new allocation."""
+    """Parse the arguments. RequestError names the invalid one. `before`: options for every job,
+    which apply only to a new allocation."""
     request = of_job(SHELL, args.words)
     if args.job is not None:
         if args.words:
             raise RequestError(
-                f"`{args.words[0]}` is for a new allocation, and --job names a running job.",
+                f"`{args.words[0]}` needs a new allocation, but --job names a running job.",
                 hint=f"`%slurm {SHELL.usage('terminal')}`",
             )
     else:
         request = line.parse(line.after(before, args.words))
         if args.node is not None:
             raise RequestError(
-                "--node is for a node of a running job: --job ID --node NAME.",
-                hint="The node of a new allocation is --nodelist NAME.",
+                "--node needs --job ID.",
+                hint="For a new allocation use --nodelist NAME.",
             )
     return Shell(args.job, args.node, request, args.rest)
 
 
 def command_line(args: Arguments, before: Sequence[str]) -> str:
-    """Return the line to type in a terminal for the same shell."""
+    """Return the terminal command for the same shell."""
     words = ["jupyter", "slurm", "shell"]
     words += line.after(before, args.words) if args.job is None else ["--job", args.job]
     words += [] if args.node is None else ["--node", args.node]

@@ -24,8 +24,7 @@ _WAIT_S = 20.0
 def steer_each(
     api: Api, verb: JobVerb, words: Sequence[str]
 ) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Apply the verb to the jobs with these IDs, those of a cluster by one call; yield for each
-    the sentence about it, or the error."""
+    """Apply the verb to jobs, with one call per cluster. Yield a sentence or an error for each."""
     found: dict[str, Job | JupyterSlurmError] = {}
     for word in dict.fromkeys(words):
         try:
@@ -50,7 +49,7 @@ def steer_each(
 
 
 def unfetched(api: Api, words: Iterable[str]) -> list[Job]:
-    """Return the jobs whose output or variables would be lost."""
+    """Return the jobs with unfetched output or variables."""
     found = []
     for word in words:
         with suppress(NotFoundError):
@@ -59,7 +58,7 @@ def unfetched(api: Api, words: Iterable[str]) -> list[Job]:
 
 
 def forgetting(jobs: Sequence[Job]) -> str:
-    """Return the sentence about what would be lost."""
+    """Return the sentence about output that would be lost."""
     return (
         f"Output and variables of {', '.join(title(job) for job in jobs)} have not been fetched "
         "and will be lost."
@@ -67,7 +66,7 @@ def forgetting(jobs: Sequence[Job]) -> str:
 
 
 def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Forget the jobs with these IDs, one after the other; yield as `steer_each` does."""
+    """Forget jobs one by one; yield as `steer_each`."""
     for word in words:
         try:
             before = api.job(word)
@@ -78,8 +77,8 @@ def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | Jup
 
 
 def _control(api: Api, verb: JobVerb, job_ids: list[str], cluster: str) -> list[Refusal]:
-    """Do it and return the jobs that refused. A single job has its own call, whose error says more;
-    cancelling a job that has ended is not an error."""
+    """Apply the verb and return refusals. A single job has its own call with a better error.
+    Cancelling an ended job is not an error."""
     if len(job_ids) == 1 and verb != "cancel":
         call: Callable[[str], Job] = getattr(api, verb)
         call(job_ids[0])
@@ -109,7 +108,7 @@ def _told_done(verb: JobVerb, before: Job, job: Job) -> str:
     if verb != "requeue":
         done = "held" if verb == "hold" else "released"
         return f"{title(before)}: {done} ({job.state.word})"
-    # While Slurm ends the run, the job is COMPLETING, which does not tell what becomes of it.
+    # Until Slurm has ended the run, the job is COMPLETING, whatever follows.
     run = ""
     if before.started_s and before.nodes:
         run = f" after {duration(time.time() - before.started_s)} on {', '.join(before.nodes)}"

@@ -1,6 +1,5 @@
-"""PURE. The commands that submit a job: the options of `%%slurm`, and what each of the others adds
-or refuses. `table.py` lists them with all other commands.
-"""
+"""PURE. The commands that submit jobs: the options of `%%slurm`, and the additions and exceptions
+of the others. `table.py` lists all commands."""
 
 from __future__ import annotations
 
@@ -22,41 +21,52 @@ _OF_CELLS = MappingProxyType(
         "cluster": OurOption("NAME", "the cluster to run on; see `%slurm clusters`"),
         "image": OurOption("IMAGE", "the container image: an alias of the profile, or its name"),
         "container-name": OurOption(
-            "NAME", "pyxis only: a container that stays on its node and is used again"
+            "NAME", "pyxis only: a container to keep on its node and reuse"
         ),
-        "container-remap-root": OurOption("", "be root in the container, as `apt install` needs"),
-        "runtime": OurOption("NAME", "how the image is run: charliecloud, none …"),
+        "container-remap-root": OurOption(
+            "", "run as root in the container, as `apt install` needs"
+        ),
+        "runtime": OurOption("NAME", "the container tool: charliecloud, none …"),
         "module": OurOption("NAMES", "environment modules to load first, separated by commas"),
+        "with": OurOption(
+            "PACKAGES", "packages to install first, separated by commas; without an image"
+        ),
+        "requirements": OurOption(
+            "FILE", "the same from requirements.txt, pyproject.toml, uv.lock, environment.yml"
+        ),
+        "with-mine": OurOption("", "the same: the packages of this Python, at their versions"),
         "in": OurOption("NAMES", "variables of this notebook to send to the cell"),
-        "out": OurOption("NAMES", "variables to bring back into this notebook"),
-        "out-format": OurOption("auto|data", "bring variables back pickled, or as JSON and arrays"),
+        "out": OurOption("NAMES", "variables to return to this notebook"),
+        "out-format": OurOption("auto|data", "return variables pickled, or as JSON and arrays"),
         "sweep": OurOption(
             "NAME[=VALUES]",
             "run for each value: a list (1e-3,1e-4), an expression (range(9)), or a variable with "
             "a DataFrame or a list of dicts; may be repeated, for all combinations",
         ),
-        "max-running": OurOption("N", "how many tasks of a sweep may run at a time"),
-        "max-fails": OurOption("N", "cancel the rest of a sweep after so many failed tasks"),
+        "max-running": OurOption("N", "the most tasks of a sweep that run at a time"),
+        "max-fails": OurOption("N", "cancel the rest of a sweep after N failed tasks"),
         "into": OurOption("NAME", "the variable for the table of a sweep (results)"),
-        "launch": OurOption("torchrun|mpi|ray|dask", "use all nodes: in ranks, or by workers"),
-        "gather": OurOption("NAMES", "variables to bring back as lists over the ranks"),
+        "launch": OurOption("torchrun|mpi|ray|dask", "use all nodes, with ranks or workers"),
+        "gather": OurOption("NAMES", "variables to return as lists over the ranks"),
         "mpi": OurOption("TYPE", "how MPI ranks find each other: pmix, pmi2 (srun --mpi)"),
         "max-restarts": OurOption("N", "how often torchrun restarts failed ranks"),
-        "tensorboard": OurOption("DIR", "TensorBoard beside the cell: for the logs in DIR"),
+        "tensorboard": OurOption("DIR", "show TensorBoard for the logs in DIR"),
         "env": OurOption("NAME=VALUE", "an environment variable for the cell; may be repeated"),
-        "mount": OurOption("SRC[:DST[:ro]]", "a folder to see in the image; may be repeated"),
-        "push": OurOption("DIR", "a folder of this machine: the job runs in a copy of it"),
+        "mount": OurOption("SRC[:DST[:ro]]", "a folder to mount in the image; may be repeated"),
+        "push": OurOption("DIR", "a local folder; the job runs in a copy"),
         "push-exclude": OurOption(
             "PATTERN", "files that --push excludes, as in .gitignore; may be repeated"
         ),
-        "session": OurOption(
-            "[NAME]", "run at once in a session started here, or in any by its ID"
-        ),
-        "fetch": OurOption("GLOBS", "files to bring back when the job ends; may be repeated"),
+        "session": OurOption("[NAME]", "run in a session started here, or in any by its ID"),
+        "fetch": OurOption("GLOBS", "files to fetch when the job ends; may be repeated"),
         "name": OurOption("NAME", "the job's name"),
+        "after": OurOption(
+            "JOB[:WHEN]",
+            "start once a job has succeeded (or JOB:any, JOB:fail); may be repeated",
+        ),
         "detach": OurOption("", "return a job handle at once instead of waiting"),
-        "wait": OurOption("", "wait for the end even if the setting is to detach"),
-        "on-interrupt": OurOption("detach|cancel", "what an interrupt of the cell does to the job"),
+        "wait": OurOption("", "wait for the end, overriding the detach setting"),
+        "on-interrupt": OurOption("detach|cancel", "the effect of an interrupt on the job"),
         "attach": OurOption("", "attach to this cell's job; never submit one"),
         "fresh": OurOption("", "submit another job even if this cell's job still runs"),
         "dry-run": OurOption("", "show what would be submitted; submit nothing"),
@@ -64,7 +74,7 @@ _OF_CELLS = MappingProxyType(
     }
 )
 CELL = Command("%%slurm", "run this cell as a job", only="notebook", of_job=True, options=_OF_CELLS)
-"""Every command that submits a job takes its options, except those that it refuses."""
+"""Every command that submits a job accepts these options, except those it rejects."""
 
 _OF_IMAGES = ("cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise")
 _NOT_ENTERED = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
@@ -72,6 +82,7 @@ _NOT_ENTERED += "gather max-restarts mpi tensorboard".split()
 _OF_SWEEPS = ("sweep", "max-running", "max-fails", "into")
 _NOT_ENTERED += _OF_SWEEPS
 _NOT_KEPT = (*_NOT_ENTERED, "launch")
+_PACKAGES = ("with", "requirements", "with-mine")
 
 SUBMIT = Command(
     "submit",
@@ -83,26 +94,27 @@ SUBMIT = Command(
             "FILE",
             ".py: Python, with ARGUMENTS as sys.argv. .ipynb: a notebook, whose executed copy is "
             "NAME.slurm-ID.ipynb in the same folder. #!…: a program that runs in the image or, "
-            "with #SBATCH lines or --array, goes to sbatch as it is, with ARGUMENTS as $1, $2 …",
+            "with #SBATCH lines or --array, is passed to sbatch unchanged, ARGUMENTS as $1, $2 …",
             of="path",
         ),
     ),
     of_job=True,
     rest="ARGUMENTS",
     refused=("in", "out", "out-format", "attach", "fresh", "no-raise", *_OF_SWEEPS),
-    refusal="--{} is for cells of a notebook.",
+    refusal="--{} is for notebook cells.",
     more="Shows the job's output and returns its exit code. Ctrl-C leaves the job running; "
     "`jupyter slurm attach ID` follows it again.",
 )
 RUN = Command(
     "run",
     "run an image's own program as a job",
-    arguments=(Argument("image", "IMAGE", "as --image says it"),),
+    arguments=(Argument("image", "IMAGE", "as for --image"),),
     of_job=True,
     rest="ARGUMENTS",
     refused=(
         *"image in out out-format attach fresh session".split(),
         *"launch gather max-restarts mpi tensorboard".split(),
+        *_PACKAGES,
         *_OF_SWEEPS,
     ),
     refusal="--{} does not apply to an image's own program.",
@@ -112,6 +124,18 @@ RUN = Command(
     "image names (with Apptainer in the job's); `--mount .:/DIR` mounts the job's folder. "
     "Charliecloud images have no such program.",
 )
+CALL = Command(
+    "Executor",
+    "call functions in jobs",
+    of_job=True,
+    refused=(
+        *"in out out-format gather fetch session attach fresh dry-run".split(),
+        *"detach wait on-interrupt no-raise".split(),
+        *_OF_SWEEPS,
+    ),
+    refusal="--{} does not apply to an Executor.",
+)
+"""The options of `js.Executor`, which is not a command."""
 SESSION_START = Command(
     "session start",
     "start a session and wait until it runs",
@@ -120,7 +144,7 @@ SESSION_START = Command(
     options=options(
         idle=OurOption(
             "TIME",
-            "stop it after so long without a cell (30m)",
+            "stop after this time without a cell (30m)",
             read=idle_s,
             default=1800,
             says="idle_s",
@@ -142,14 +166,14 @@ KERNEL_ADD = Command(
         display_name=OurOption("TEXT", 'its title ("Python 3 (arandu · 1 GPU)")'),
         idle=OurOption(
             "TIME",
-            "stop its job after so long without a client (the profile's: 1h)",
+            "stop the job after this time without a client (the profile's: 1h)",
             read=idle_s,
             says="idle_s",
         ),
     ),
     refused=(*_NOT_ENTERED, "detach", "dry-run"),
     refusal="--{} does not apply to a kernel.",
-    more="The image needs ipykernel. `--env NAME` takes the value that this shell exports. Only "
+    more="The image needs ipykernel. `--env NAME` uses the value exported by this shell. Only "
     "you can read the file with the values.",
 )
 LAB_START = Command(
@@ -160,7 +184,7 @@ LAB_START = Command(
     options=options(
         idle=OurOption(
             "TIME",
-            "stop it after so long without use (the profile's `idle_s`: 1h)",
+            "stop after this time without use (the profile's `idle_s`: 1h)",
             read=idle_s,
             says="idle_s",
         ),
@@ -178,12 +202,12 @@ SHELL = Command(
         job=OurOption("ID", "enter this running job, in its image"),
         node=OurOption("NAME", "with --job: the node (its first)"),
     ),
-    refused=(*_NOT_KEPT, "push", "push-exclude", "detach", "dry-run"),
+    refused=(*_NOT_KEPT, *_PACKAGES, "after", "push", "push-exclude", "detach", "dry-run"),
     refusal="--{} does not apply to a terminal.",
     instead=MappingProxyType(
-        {"push": "`%slurm push DIR` copies a folder to the cluster; --chdir starts in it."}
+        {"push": "`%slurm push DIR` copies a folder to the cluster. Start in it with --chdir."}
     ),
-    more="Runs `srun --pty` on your terminal, with options of sbatch and of images. COMMAND runs "
+    more="Runs `srun --pty` on your terminal, with sbatch's and image options. COMMAND runs "
     "instead of a shell; the exit code is the shell's. A new allocation ends with the shell; a "
     "running job continues. A lost connection ends the shell: use `tmux` in a job to keep it.",
 )
@@ -194,12 +218,12 @@ RETRY = Command(
     arguments=(Argument("id", "ID", "a job ID, ours or Slurm's", of="job"),),
     of_job=True,
     refused=tuple(one for one in _OF_CELLS if one not in ("detach", "wait", "on-interrupt")),
-    refusal="--{} is the sweep's own, so a retry cannot change it.",
-    more="Options of sbatch replace the sweep's; `--mem 2x` and `--time 2x` multiply what the "
-    "tasks had. Their results join the sweep's table.",
+    refusal="A retry cannot change --{}.",
+    more="sbatch options replace the sweep's; `--mem 2x` and `--time 2x` multiply the tasks' "
+    "limits. Their results join the sweep's table.",
 )
 
-_REBUILD = OurOption("", "build or pull it again even if nothing has changed")
+_REBUILD = OurOption("", "build or pull again even if nothing has changed")
 IMAGE_BUILD = Command(
     "image build",
     "build an image from a recipe: lines of packages, or the container tool's own format",
@@ -210,7 +234,7 @@ IMAGE_BUILD = Command(
     ),
     options=MappingProxyType(
         {
-            "from": OurOption("IMAGE", "the image to start from: an alias, a name or a path"),
+            "from": OurOption("IMAGE", "the base image: an alias, a name or a path"),
             "push": OurOption("DIR", "the folder with its files (the recipe's own folder)"),
             "env-from-here": OurOption("", "add the packages of this Python"),
             "rebuild": _REBUILD,
@@ -219,12 +243,12 @@ IMAGE_BUILD = Command(
     of_job=True,
     refused=tuple(name for name in CELL.options if name not in _OF_IMAGES),
     refusal="--{} is for cells, not for images.",
-    instead=MappingProxyType({"image": "Use --from IMAGE for the image to start from."}),
+    instead=MappingProxyType({"image": "Use --from IMAGE for the base image."}),
 )
 IMAGE_CELL = replace(
     IMAGE_BUILD, name="slurm_image", arguments=IMAGE_BUILD.arguments[:1], is_cell_magic=True
 )
-"""`%%slurm_image`, whose recipe is the cell."""
+"""`%%slurm_image`; the cell is its recipe."""
 IMAGE_PULL = Command(
     "image pull",
     "pull an image from a registry, for every node",

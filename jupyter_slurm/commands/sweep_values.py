@@ -1,4 +1,4 @@
-"""Read the values of `--sweep`: the parameters of each task.
+"""The values of `--sweep`: the parameters of each task.
 
 Expressions are evaluated in the user's namespace, as the cell's own code is.
 """
@@ -19,7 +19,7 @@ Parameters = dict[str, Any]
 
 
 def variables(texts: Sequence[str]) -> list[str]:
-    """Return the names of the variables that `--sweep NAME` takes whole."""
+    """Return the variables whose rows are tasks (`--sweep NAME`)."""
     return [text.strip() for text in texts if "=" not in text]
 
 
@@ -36,7 +36,7 @@ def parameters(texts: Sequence[str], namespace: Mapping[str, object]) -> list[Pa
     if count > MOST_TASKS:
         raise _wrong(
             f"The sweep has {count:,} tasks. The limit is {MOST_TASKS:,}.",
-            "Let each task do more: loop over some of the values in the cell.",
+            "Loop over some of the values in the cell.",
         )
     return [
         {name: value for part in parts for name, value in part.items()}
@@ -50,7 +50,7 @@ def _axis(text: str, namespace: Mapping[str, object]) -> list[Parameters]:
     name = name.strip()
     if not name.isidentifier():
         raise _wrong(
-            f"--sweep: `{name}` is not the name of a variable.",
+            f"--sweep: `{name}` is not a variable name.",
             "Write --sweep NAME=VALUES, or --sweep NAME for a DataFrame or a list of dicts.",
         )
     if not equals:
@@ -61,7 +61,9 @@ def _axis(text: str, namespace: Mapping[str, object]) -> list[Parameters]:
 def _table(name: str, namespace: Mapping[str, object]) -> list[Parameters]:
     """Return the rows of a variable, a DataFrame or a list of dicts."""
     if name not in namespace:
-        raise _wrong(f"--sweep: there is no variable `{name}`.", f"Or give values: {name}=1,2,3.")
+        raise _wrong(
+            f"--sweep: unknown variable `{name}`.", f"Define it, or give values: {name}=1,2,3."
+        )
     value: Any = namespace[name]
     if hasattr(value, "to_dict") and hasattr(value, "columns"):
         columns = [str(column) for column in value.columns]
@@ -75,22 +77,22 @@ def _table(name: str, namespace: Mapping[str, object]) -> list[Parameters]:
     if not all(isinstance(row, Mapping) for row in rows):
         raise _wrong(
             f"--sweep {name}: the variable is not a DataFrame or a list of dicts.",
-            f"--sweep {name}={name} makes each of its values a task.",
+            f"Use --sweep {name}={name} to make each of its values a task.",
         )
     if not rows:
         raise _wrong(f"--sweep {name}: the variable is empty.")
     for key in rows[0]:
         if not isinstance(key, str) or not key.isidentifier():
-            raise _wrong(f"--sweep {name}: `{key}` is not the name of a variable.")
+            raise _wrong(f"--sweep {name}: `{key}` is not a variable name.")
     if any(row.keys() != rows[0].keys() for row in rows):
-        raise _wrong(f"--sweep {name}: not all dicts have the same keys.")
+        raise _wrong(f"--sweep {name}: the dicts have different keys.")
     return [dict(row) for row in rows]
 
 
 def _values(name: str, text: str, namespace: Mapping[str, object]) -> list[Any]:
     """Return the values of a parameter: a comma list, or an expression."""
     if not text:
-        raise _wrong(f"--sweep {name}: there are no values.", f"Write --sweep {name}=1,2,3.")
+        raise _wrong(f"--sweep {name} has no values.", f"Write --sweep {name}=1,2,3.")
     try:
         tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError):
@@ -119,7 +121,7 @@ def _word(text: str) -> Any:
 def _element(
     tree: ast.expr, text: str, namespace: Mapping[str, object], *, is_alone: bool = False
 ) -> Any:
-    """Return the value of one expression: a literal, a bare word, or what it evaluates to."""
+    """Return the value of a literal, a bare word or an expression."""
     source = ast.get_source_segment(text, tree) or text
     try:
         return ast.literal_eval(source)
@@ -136,7 +138,7 @@ def _element(
     try:
         return eval(source, dict(namespace))  # noqa: S307 - the user's own expression
     except Exception as exc:
-        raise _wrong(f"--sweep: `{source}` cannot be evaluated: {exc!r}.") from exc
+        raise _wrong(f"--sweep: cannot evaluate `{source}`: {exc!r}.") from exc
 
 
 def _wrong(message: str, hint: str | None = None) -> RequestError:

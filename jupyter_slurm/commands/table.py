@@ -1,7 +1,7 @@
-"""PURE. The table of commands: words, arguments, options, help, and where each may be used.
+"""PURE. The table of commands: words, arguments, options, help and places.
 
-`jupyter slurm …`, `%slurm …`, `%%slurm`, their help, completion and `docs/reference.md` come from
-it. `functions.py` says what a command does.
+`jupyter slurm …`, `%slurm …`, `%%slurm`, their help, completion and `docs/reference.md` are
+generated from it. `functions.py` implements the commands.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from jupyter_slurm.commands.command import (
     Command,
     OurOption,
     gpus,
+    idle_s,
     lines,
     number,
     options,
@@ -54,7 +55,7 @@ _COMPLETION = Command(
 _HERE = (
     Command(
         "up",
-        "start a private Slurm on this machine, to try things",
+        "start a private Slurm on this machine",
         only="terminal",
         options=options(
             name=_NAME,
@@ -123,8 +124,8 @@ _CLUSTERS = (
             ),
             runtime=OurOption("NAME", "the container tool"),
             job_root=OurOption("DIR", "the folder for jobs on the cluster"),
-            partition=OurOption("NAME", "the partition for jobs that name none"),
-            account=OurOption("NAME", "the account for jobs that name none"),
+            partition=OurOption("NAME", "the default partition for jobs"),
+            account=OurOption("NAME", "the default account for jobs"),
             yes=OurOption("", "accept every proposal without asking"),
         ),
     ),
@@ -146,7 +147,7 @@ _CLUSTERS = (
     ),
     Command(
         "clusters default",
-        "set the cluster for jobs that name none",
+        "set the default cluster",
         only="terminal",
         arguments=_NAMED,
     ),
@@ -158,7 +159,7 @@ _CLUSTERS = (
     ),
     Command(
         "use",
-        "set the cluster and options for the cells that follow",
+        "set the cluster and options for later cells",
         only="notebook",
         arguments=(Argument("name", "CLUSTER", "the cluster", of="cluster"),),
         of_job=True,
@@ -182,7 +183,7 @@ _KEPT = (
     Command("session list", "list sessions", options=_AS_JSON),
     Command(
         "session use",
-        "set the session for the `%%slurm --session` cells that follow",
+        "set the session for later `%%slurm --session` cells",
         only="notebook",
         arguments=(Argument("name", "NAME", _SESSIONS, of="session"),),
         options=_OF_CLUSTER,
@@ -226,7 +227,7 @@ _OF_JOBS = (
     Command("attach", "show a job's output and wait for its end", only="terminal", arguments=_JOB),
     Command(
         "attach",
-        "bring a job's output, figures and variables into this cell",
+        "show a job's output in this cell and load its variables",
         only="notebook",
         arguments=(Argument("id", "ID", "a job ID, ours or Slurm's", "?", "job"),),
     ),
@@ -272,7 +273,7 @@ _OF_JOBS = (
     Command("cancel", "cancel jobs", arguments=_JOBS),
     Command("hold", "hold jobs", arguments=_JOBS),
     Command("release", "release held jobs", arguments=_JOBS),
-    Command("requeue", "stop running jobs and put them back into the queue", arguments=_JOBS),
+    Command("requeue", "stop and requeue running jobs", arguments=_JOBS),
     Command(
         "forget",
         "remove the records of ended jobs",
@@ -284,7 +285,7 @@ _OF_JOBS = (
 _LOCAL_PORT = OurOption("N", "the local port (any)", default="0")
 _CLOSE = OurOption("ID", "close this tunnel; may be repeated", repeated=True)
 _TARGET = (
-    "a port as the login node or the job's node sees it, or the path of a Unix socket; JOB:ray, "
+    "a port on the login node or the job's node, or the path of a Unix socket; JOB:ray, "
     "JOB:dask, JOB:tensorboard for a dashboard"
 )
 _REACHED = (
@@ -338,11 +339,25 @@ _IMAGES = (
     ),
 )
 
+_ENVIRONMENTS = (
+    Command("env", "list and remove installed packages (`--with`)", usual="list"),
+    Command("env list", "list environments of packages", options=_OF_CLUSTER_AS_JSON),
+    Command(
+        "env rm",
+        "remove environments, which the next job that needs one installs again",
+        arguments=(Argument("ids", "ID", "an ID that `env list` shows", "*"),),
+        options=options(
+            unused=OurOption("TIME", "all that no job has used for so long: 30d", read=idle_s),
+            cluster=_CLUSTER,
+        ),
+    ),
+)
+
 FORM = tuple(
     "cluster partition account qos gpus nodes ntasks launch cpus-per-task mem time image chdir "
-    "display-name name array idle module env tensorboard".split()
+    "display-name name array idle module with env tensorboard".split()
 )
-"""The options that have a field of their own in JupyterLab's form, in the order of its line."""
+"""Options with a field in JupyterLab's form, in order."""
 
 SECTIONS: Mapping[str, tuple[Command, ...]] = MappingProxyType(
     {
@@ -352,6 +367,7 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = MappingProxyType(
         "Following jobs": _OF_JOBS,
         "Connections and files": _REACHED,
         "Images": _IMAGES,
+        "Packages": _ENVIRONMENTS,
         "Help": (_COMPLETION, Command("help", "show this text", only="notebook")),
     }
 )

@@ -1,4 +1,4 @@
-"""PURE. The caller of a command's function, and the values that the functions return."""
+"""PURE. The caller of a command's function, and the functions' return values."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _R = TypeVar("_R")
 
 
 class Caller(Protocol):
-    """The front end that runs a command. Prompts, logins and waiting are its own."""
+    """The front end that runs a command, with its own prompts, logins and waiting."""
 
-    used_session: str | None
-    """The ID of the session in use; None: the newest."""
+    used_session: Job | None
+    """The session in use, as it was when it was chosen; None: the newest."""
 
     @property
     def api(self) -> Api:
-        """Return the agent; a call that needs a login asks for it."""
+        """Return the agent. A call that needs a login asks the user."""
 
     @property
     def cluster(self) -> str | None:
-        """Return the cluster for lines that name none. None: the profiles' default."""
+        """Return the default cluster; None: the profiles'."""
 
     @property
     def used_cluster(self) -> str | None:
-        """Return the cluster that the user chose for later lines."""
+        """Return the cluster that the user chose for later commands."""
 
     @property
     def notebook(self) -> str | None: ...
@@ -52,30 +52,30 @@ class Caller(Protocol):
 
     @property
     def is_saved(self) -> bool:
-        """Tell whether what is shown is saved in a notebook, which others read."""
+        """Return whether output is saved in a notebook, which others may read."""
 
     def with_defaults(self, words: Sequence[str]) -> list[str]:
-        """Return the options of a job after the user's defaults."""
+        """Return job options after the user's defaults."""
 
     def call(self, call: Callable[[], _R], cluster: str | None) -> _R:
-        """Make a call that may take long, and that the user can interrupt."""
+        """Make a call that may be slow and that the user can interrupt."""
 
     def submit(self, spec: JobSpec, request: Request) -> Job: ...
 
     def log_in(self, cluster: str | None) -> Connection: ...
 
     def confirm(self, consequence: str, question: str) -> bool:
-        """Ask the user. RequestError: they cannot be asked here, or must say --yes."""
+        """Ask the user. RequestError: cannot ask here, or --yes is required."""
 
     def remove_pages(self, jobs: Sequence[Job]) -> None:
-        """Remove the pages that open the labs of ended jobs."""
+        """Remove the pages of ended labs."""
 
     def warn(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A job that the command started: the front end follows it, unless it is detached."""
+    """A started job: the front end follows it, unless it is detached."""
 
     job: Job
     request: Request
@@ -88,12 +88,12 @@ class StartedSession(Started):
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A lab to open when it is ready."""
+    """A lab to open once ready."""
 
     job: Job
     waits: bool = True
     browser: bool = True
-    """Open a browser, rather than print the address alone."""
+    """Open a browser, not only print the URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +106,20 @@ class Dashboard:
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The checks of a cluster. One that failed fails the command."""
+    """A cluster's checks. A failed check fails the command."""
 
     checks: Sequence[Check]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """For each word, what the command did, or why it could not. One that failed stops no other."""
+    """The result or error for each word. An error does not stop the others."""
 
     outcomes: Iterable[tuple[str, str | JupyterSlurmError]]
 
 
 def text_of(value: str | Connection | Tunnel | Job) -> str:
-    """Return the sentences that show the value."""
+    """Return the value as sentences."""
     match value:
         case str():
             return value
@@ -132,7 +132,7 @@ def text_of(value: str | Connection | Tunnel | Job) -> str:
 
 
 def data_of(value: object) -> object:
-    """Return the value's data, for programs."""
+    """Return the value as data, for programs."""
     match value:
         case Table():
             return value.data

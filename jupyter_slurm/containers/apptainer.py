@@ -1,20 +1,21 @@
-"""Runtimes `apptainer` and `singularity`: one tool under two names, and nothing of Slurm's but a
-job's environment.
+"""Runtimes `apptainer` and `singularity`: one tool under two names.
+
+It uses nothing of Slurm but a job's environment.
 
 Facts (tried with Apptainer 1.4; the manuals of Singularity 3.5 and later):
-- The environment goes in, all but PATH and LD_LIBRARY_PATH, which are the image's: so variables
-  about the node's own programs are removed before.
-- `--bind` divides at colons and commas. `--mount`, a line of CSV, does not, but exists from 3.9 on:
-  only paths that need it use it. Apptainer makes mount points that the image lacks.
-- Its parent process passes signals on to the program, and exits with the program's code; its own
-  failures are 255. When it is killed, the program is, too.
-- The home is that of the user's entry in passwd, whatever $HOME says.
-- `run` executes a script in the image. One that is made of ENTRYPOINT and CMD reads them and its
-  arguments once more as a shell does, unless a variable forbids it; WORKDIR is lost.
-- A `.sif` is mounted by the kernel where the tool is set-uid, else by a program beside it, which
-  ends with the first TERM, and the files with it. `scancel` sends one to every process under
-  proctrack/linuxproc (under proctrack/cgroup to the batch script alone): a cell that wants to save
-  something then must have all that it needs for it in memory. A folder has no such program.
+- The container inherits the environment except PATH and LD_LIBRARY_PATH, which are the image's. So
+  variables about the node's own programs are removed before.
+- `--bind` splits at colons and commas. `--mount`, a line of CSV, does not, but exists only from 3.9
+  on, so only paths that need it use it. Apptainer creates mount points that the image lacks.
+- Its parent process forwards signals to the program and exits with the program's code; its own
+  failures are 255. When it is killed, so is the program.
+- The home is that of the user's passwd entry, whatever $HOME says.
+- `run` executes a script in the image. A script generated from ENTRYPOINT and CMD parses them and
+  its arguments again like a shell, unless a variable forbids it; WORKDIR is lost.
+- A set-uid tool lets the kernel mount a `.sif`. Otherwise a program beside it serves the files, and
+  ends with the first TERM. `scancel` sends TERM to every process under proctrack/linuxproc (under
+  proctrack/cgroup only to the batch script): a cell that saves something must then have everything
+  it needs in memory. A folder has no such program.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ from jupyter_slurm.containers.tool_errors import (
 )
 from jupyter_slurm.errors import RequestError
 
-# $1 the program, $2 its other name, for nodes where it has only that, $3 how much it says, then all
-# that comes behind its `exec`.
+# $1 the program, $2 its other name, for nodes that have only that, $3 its verbosity, then all the
+# arguments of its `exec`.
 _START = r"""program=$1 other=$2 talk=$3; shift 3
 command -v "$program" >/dev/null || ! command -v "$other" >/dev/null || program=$other
 [ -z "${ROCR_VISIBLE_DEVICES:-}" ] || set -- --rocm "$@"
@@ -66,7 +67,7 @@ exec env "$@"
 """
 
 _INSIDE = "export PYTHONNOUSERSITE=1\n"
-"""The home is the node's: packages installed there with pip --user are for another Python."""
+"""The home is the node's: its `pip install --user` packages are for another Python."""
 
 RUNSCRIPT = "/.singularity.d/runscript"
 _RUN_INSIDE = f"{_INSIDE}export SINGULARITY_NO_EVAL=1\n"
@@ -81,7 +82,7 @@ class Apptainer:
     has_mpi = True
 
     def __init__(self, name: str, other: str) -> None:
-        """Take the program's own `name`, and the other."""
+        """`name`: the program's own name; `other`: its other name."""
         self.name = name
         self.programs = (name, other)
         self._other = other
@@ -109,7 +110,7 @@ class Apptainer:
                 "sh",
                 self.name,
                 self._other,
-                # A fetch takes minutes, and may say how it gets on; warnings and errors remain.
+                # A download takes minutes and may report progress; warnings and errors remain.
                 "" if _FETCHED.match(image) else "--quiet",
                 "--pwd=/",
                 *map(_mount, mounts),
@@ -126,7 +127,7 @@ APPTAINERS = (Apptainer("apptainer", "singularity"), Apptainer("singularity", "a
 
 
 def apptainer_name(reference: Reference) -> str:
-    """Return Apptainer's name of the image: it takes a tag or a digest, not both."""
+    """Return Apptainer's name of the image. It accepts a tag or a digest, not both."""
     version = f"@{reference.digest}" if reference.digest else f":{reference.tag}"
     return f"docker://{reference.registry}/{reference.repository}{version}"
 
@@ -150,8 +151,8 @@ def explain_build(log_tail: str) -> Explained | None:
     return explain(_ERRORS, _error_lines(log_tail)) or full_disk(BUILDS_FULL, log_tail)
 
 
-# Its messages look like those of many programs: only lines in its exact form at the end of the
-# log, where it gave up, are its own.
+# Its messages resemble those of many programs: only lines in its exact form at the end of the log
+# are its own.
 _LAST_LINES = 5
 _ERROR = re.compile(
     r"^(?:FATAL:   |ERROR:   |ERROR  : )(?P<own>.+)$"

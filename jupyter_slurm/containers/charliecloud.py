@@ -1,14 +1,14 @@
-"""Runtime `charliecloud`: the flags and ways of ch-run (0.31, tried), and nothing of Slurm.
+"""Runtime `charliecloud`: the options and behaviour of ch-run (0.31, tried). Nothing of Slurm.
 
 Facts, from ch-run(1) and by trying 0.31:
-- Images are mounted read-only and a bind's destination must exist in them. So a folder of the
-  job dir is bound over /mnt first: below it any destination can be made, whatever the image has.
-- `--bind SRC:DST` knows no escape for a colon and no read-only binds.
+- Images are mounted read-only, and a bind's destination must exist in them. So a folder of the job
+  dir is bound over /mnt first: any destination can be created below it, whatever the image has.
+- `--bind SRC:DST` has no escape for a colon and no read-only binds.
 - `--set-env` (the image's ENV) fails for images that have none, so /ch/environment is read inside.
 - A folder image: ch-run becomes the program. A SquashFS image: ch-run stays and serves the files,
-  and takes TERM for the order to take them away, while Slurm sends TERM to every process of a job.
-  So it is started with signals blocked (env of coreutils >= 8.31 can), and the program with none.
-  A program that a signal kills in a SquashFS image gives exit code 1.
+  and unmounts them on TERM, while Slurm sends TERM to every process of a job. So ch-run starts with
+  signals blocked (env of coreutils >= 8.31 can do that), and the program with none blocked. A
+  program killed by a signal in a SquashFS image gives exit code 1.
 - GPUs need nothing: /dev is the node's. The driver's libraries must be in the image
   (`ch-fromhost --nvidia`, once).
 """
@@ -49,21 +49,21 @@ _SQUASH = (".sqfs", ".squashfs", ".sqsh")
 _JOB_DIR = "/mnt/job"
 _PID_FILE = "program.pid"
 _PID_FILE_OF_NODE = "program$JSLURM_NODE.pid"
-"""sh: of a job on many nodes each has its own."""
+"""sh: each node of a job has its own."""
 
 _OPTIONS = (
     "--home",
     "--env-no-expand",
-    # What the node's environment says about the node's own programs is wrong in the image.
+    # Variables about the node's own programs are wrong in the image.
     *(f"--unset-env={glob}" for glob in ("LD_*", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")),
     "--unset-env=CONDA_*",
     "--set-env=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    # The home is the node's: packages installed there with pip --user are for another Python.
+    # The home is the node's: its `pip install --user` packages are for another Python.
     "--set-env=PYTHONNOUSERSITE=1",
 )
 
 _USER = ': "${USER:=$(id -un)}"; export USER'
-"""ch-run needs it (0.31: "$USER not set"); a job submitted with --export=NONE may lack it."""
+"""Needed by ch-run (0.31: "$USER not set"); a job submitted with --export=NONE may lack it."""
 
 _IMAGE_ENVIRONMENT = r"""if [ -r /ch/environment ]; then
 while IFS= read -r pair || [ -n "$pair" ]; do
@@ -85,8 +85,8 @@ _UNBLOCK = (
     "import os, signal as s, sys; s.signal(s.SIGPIPE, s.SIG_DFL); s.signal(s.SIGXFSZ, s.SIG_DFL); "
     "s.pthread_sigmask(s.SIG_SETMASK, ()); os.execvp('env', ['env', '--', *sys.argv[1:]])"
 )
-"""Python ignores two signals, and what is ignored stays so in the program that it becomes; env says
-in one line that the program is missing."""
+"""Python ignores two signals, and the program that replaces it would inherit that. env reports a
+missing program in one line."""
 
 _UNBLOCK_SIGNALS = f"""printf "%s\\n" "$$" >"{_JOB_DIR}/{_PID_FILE_OF_NODE}"
 unset JSLURM_NODE
@@ -122,12 +122,12 @@ class Charliecloud:
         )
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch on a terminal, which sends the signals: ch-run need not block any."""
+        """Launch on a terminal, which sends signals, so ch-run need not block any."""
         run, setup = self._run(box)
         return Launch((*run, *in_workdir(argv, box, _JOB_DIR, _IMAGE_ENVIRONMENT)), setup)
 
     def _run(self, box: Box) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return ch-run with its options, the image and `--`; and the sh lines to run before."""
+        """Return ch-run with its options, the image and `--`, and sh lines to run before."""
         image = image_of(box, self.name)
         skeleton = f"{box.job_dir}/mnt"
         binds = [_bind(skeleton, "/mnt"), _bind(box.job_dir, _JOB_DIR)]
@@ -147,7 +147,7 @@ def _bind(src: str, dst: str) -> str:
     if ":" in src:
         raise RequestError(
             f"Charliecloud cannot mount {src}: its path has a colon.",
-            hint="Name a symbolic link without a colon.",
+            hint="Use a symbolic link without a colon.",
         )
     if not posixpath.isabs(src):
         raise RequestError(f"Charliecloud needs an absolute path to mount, not {src!r}.")
@@ -157,9 +157,7 @@ def _bind(src: str, dst: str) -> str:
 def _destination(mount: Mount) -> str:
     dst = posixpath.normpath(mount.dst)
     if mount.read_only:
-        raise RequestError(
-            f"Charliecloud cannot mount {mount.src} read-only.", hint="Leave out `:ro`."
-        )
+        raise RequestError(f"Charliecloud cannot mount {mount.src} read-only.", hint="Omit `:ro`.")
     if dst in {"/", "/mnt"} or (dst + "/").startswith(_JOB_DIR + "/"):
         raise RequestError(
             f"Cannot mount {mount.src} at {mount.dst}.",
@@ -169,7 +167,7 @@ def _destination(mount: Mount) -> str:
 
 
 def _mount_point(src: str, path: str) -> str:
-    """Return sh text that makes a folder for a folder, an empty file for a file."""
+    """Return sh text that creates a folder for a folder, an empty file for a file."""
     point, parent = shlex.quote(path), shlex.quote(posixpath.dirname(path))
     folder, file = f"mkdir -p -- {point}", f"mkdir -p -- {parent} && : >>{point}"
     return f"if [ -d {shlex.quote(src)} ]; then {folder}; else {file}; fi"
@@ -181,7 +179,7 @@ def explain_build(log_tail: str) -> Explained | None:
     return explain(_ERRORS, lines) or full_disk(BUILDS_FULL, log_tail)
 
 
-# The job's script, or the command that mounts an image for ch-run, reports a missing ch-run.
+# A missing ch-run is reported by the job's script, or by the command that mounts an image.
 _RUN_ERROR = re.compile(
     r"^ch-run\[\d+\]: error: (?P<own>.*?)(?: \(\S+\.c:\d+(?: \d+)?\))?$"
     r"|^.*slurm_script: line \d+: (?P<script>ch-run: command not found)$"
@@ -192,7 +190,7 @@ _BUILD_ERROR = re.compile(
     r"^error: (?P<own>.*)$|^\S*sh: .*?(?P<missing>ch-[a-z]+: .*not found)$", re.MULTILINE
 )
 _URLLIB = re.compile(r"HTTPS?ConnectionPool\(host='([^']+)', port=(\d+)\).*\] ([^'()]*\w).*")
-"""The error of Python's library for a connection, with its one useful part."""
+"""An error of Python's HTTP library, with its relevant parts."""
 _ERRORS = (
     (
         r"^ch-\w+: .*not found|^env: ",

@@ -1,20 +1,19 @@
-"""Runtimes `docker`, `sudo-docker` and `podman`: their command lines, and nothing of Slurm's.
+"""Runtimes `docker`, `sudo-docker` and `podman`: their command lines. Nothing of Slurm.
 
-`docker_script.py` finds out on the node what only the node knows. Facts (tried with Docker 20.10;
-docker-run(1), podman-run(1)):
+`docker_script.py` handles what depends on the node. Facts (tried with Docker 20.10; docker-run(1),
+podman-run(1)):
 - The engine is a daemon: a container is not a child of the job. It outlives a killed client, unless
   it notices the end of its standard input, which the engine closes with the client. So its input is
   a pipe whose other end the job holds, and the pipe's reader ends everything.
-- As process 1 a program ignores SIGTERM that it does not handle: --init.
+- As process 1 a program ignores a SIGTERM that it does not handle: --init.
 - The container does not inherit the job's environment, user, CPUs, memory and GPUs. `--gpus all`
-  would be all of the node's: name them by UUID, which is right whether or not cgroups hide the
-  others.
-- Values of variables do not go by the command line, which everybody on the node can read, nor by
-  --env-file, which allows no newline: a file that is read inside has them.
-- /dev/shm has 64 MB, and with --ipc=host it would keep what a killed program leaves in it.
-- The node's disk would keep each line that a program prints until it ends: --log-driver=none.
-- The image's own program is read from the image and started by a shell, as every program is, so
-  that it ends with the job: the image needs /bin/sh for it, too.
+  would mean all of the node's: name them by UUID, which is valid with and without cgroups.
+- Values of variables are not sent in the command line, which every user of the node can read, nor
+  by --env-file, which allows no newline, but in a file that is read inside.
+- /dev/shm has 64 MB. With --ipc=host it would keep the files of killed programs.
+- The node's disk would store every printed line until the program ends: --log-driver=none.
+- The image's own program is read from the image and started by a shell, like every program, so that
+  it ends with the job. So the image needs /bin/sh for it, too.
 """
 
 from __future__ import annotations
@@ -61,13 +60,13 @@ from jupyter_slurm.containers.tool_errors import (
 from jupyter_slurm.errors import RequestError
 
 _OPTIONS = (
-    # An image's entrypoint prints banners, or runs another program than it should.
+    # An image's entrypoint may print banners, or run another program.
     "--entrypoint=/bin/sh",
     "--network=host",
     "--log-driver=none",
 )
 _WORDS = r"""{{range .Config.%s}} '{{join (split . "'") "'\\''"}}'{{end}}"""
-"""Has an engine print words of an image, quoted for sh."""
+"""A template for an engine to print an image's words, quoted for sh."""
 
 
 class Docker:
@@ -77,10 +76,11 @@ class Docker:
     def __init__(
         self, name: str, words: Sequence[str], limits: str, options: Sequence[str] = ()
     ) -> None:
-        """Take the `words` that call the engine, its `limits` in the script, its own `options`."""
+        """`words` call the engine; `limits` is its part of the script, `options` its own
+        options."""
         self.name = name
         self.programs = (name,)
-        """`jobs/cluster/probe.py` finds `sudo-docker` where only sudo lets this user ask Docker."""
+        """`jobs/cluster/probe.py` finds `sudo-docker` if only sudo lets this user access Docker."""
         self.has_mpi = limits is not DOCKER_LIMITS
         """Docker's containers are children of its daemon, not of the step."""
         self._words = tuple(words)
@@ -106,7 +106,7 @@ class Docker:
         return Launch(("/bin/sh", "-c", OWN_PROGRAM, "sh", *words, *self._words, *start))
 
     def _started(self, box: Box, inside: Sequence[str], *options: str) -> tuple[str, ...]:
-        """Return the words that start a container, and in it those of a shell."""
+        """Return the command that starts a container with a shell's arguments."""
         image, archive = self._image(box)
         return (
             "/bin/sh",
@@ -129,7 +129,7 @@ class Docker:
         )
 
     def _image(self, box: Box) -> tuple[str, str]:
-        """Return the engine's name of the image, and the file that holds it, "" if none does."""
+        """Return the engine's name of the image, and the file that holds it, or ""."""
         image = image_of(box, self.name)
         tag = docker_tag(image)
         if tag is None and image.startswith("/"):
@@ -149,7 +149,7 @@ class Docker:
     def explain(self, log_tail: str) -> Explained | None:
         said = [found.start() for found in _SAID.finditer(log_tail)]
         if not said:
-            return None  # the program had begun
+            return None  # the program had started
         return explain([*_ERRORS, START_FAILED], [_error_line(log_tail[: said[-1]])])
 
 
@@ -160,8 +160,8 @@ DOCKERS = (
         "podman",
         ("podman", "--cgroup-manager=cgroupfs"),
         PODMAN_LIMITS,
-        # Files have the same owners as outside, and the groups count; labels would need rights
-        # that users lack.
+        # Files have the same owners as outside, and groups apply. Labels would need rights that
+        # users lack.
         ("--userns=keep-id", "--group-add=keep-groups", "--security-opt=label=disable"),
     ),
 )
@@ -206,7 +206,7 @@ _RECIPE_FAILED = re.compile(
     r"|^Error: building at STEP \"RUN ",
     re.MULTILINE,
 )
-"""A failed command of a recipe: Docker's old builder, BuildKit, podman."""
+"""A failed recipe command: Docker's classic builder, BuildKit, podman."""
 _PRUNE = (
     "Ask for unused images to be removed there (`docker image prune`), or leave the node out with "
     "--exclude."
@@ -251,7 +251,7 @@ _ERRORS = (
 
 
 def _error_line(log: str) -> str:
-    """Return the engine's last error, else its last line."""
+    """Return the engine's last error, or its last line."""
     errors = [found[found.lastgroup or 0] for found in _ERROR.finditer(log)]
     if errors:
         return str(errors[-1])

@@ -1,8 +1,8 @@
-"""Start, watch and end a container of an engine on the node: POSIX sh, as text.
+"""Start, watch and end an engine's container on the node: POSIX sh, as text.
 
-The script must give the container what a job has and an engine's daemon does not know (user,
-groups, CPUs, memory, GPUs, environment), pass signals on, and leave no container behind, however it
-ends. `docker.py` has the words of the command line that need nothing of the node.
+The script must give the container everything of the job that an engine's daemon does not know
+(user, groups, CPUs, memory, GPUs, environment), forward signals, and leave no container behind.
+`docker.py` has the parts of the command line that do not depend on the node.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from jupyter_slurm.containers.own_program import REFUSE
 
 ENVIRONMENT = "node$JSLURM_NODE.sh"
-"""The file in the job dir with the job's environment; emptied when the program begins. sh: of a job
-on many nodes each has its own."""
+"""The file in the job dir with the job's environment, emptied when the program starts. sh: each
+node of a job has its own."""
 
 NOT_BEGUN = "the container did not start"
-"""The line in the log if the engine has ended before the program had begun."""
+"""The log line of an engine that ended before the program started."""
 
 FORGET = r"""
 node=${SLURMD_NODENAME:-$(hostname)}
@@ -39,7 +39,7 @@ while [ "$count" -gt 0 ]; do engine="$engine $1"; shift; count=$((count - 1)); d
 say() { printf 'jupyter-slurm: %s\n' "$1" >&2; }
 """
 
-# Any node may be the first to run an image that was made here.
+# Any node may be the first to run one of our images.
 _LOAD = r"""
 if [ -n "$archive" ] && ! $engine image inspect "$made" >/dev/null 2>&1; then
   $engine load <"$archive" || { say "the container did not start:$engine load failed"; exit 125; }
@@ -252,10 +252,10 @@ exec 3<&-
 
 
 def start_script(limits: str) -> str:
-    """Return the script for `sh -c`; `limits` is the engine's own part, which adds to `"$@"`."""
+    """Return the script for `sh -c`; `limits` is the engine's own part, which appends to `"$@"`."""
     return _FACTS + limits + _RUN
 
 
 def before_program(environment: str) -> str:
-    """Return shell text to run inside, before the program. `environment`: its path, as sh."""
+    """Return shell text to run inside before the program. `environment`: its path, as sh."""
     return f"{_DEAD_MAN}. {environment}\n: >{environment}\nunset JSLURM_NODE\n"

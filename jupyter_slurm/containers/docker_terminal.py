@@ -1,15 +1,15 @@
-"""Run a program with a terminal in the container of an engine: POSIX sh, as text.
+"""Run a program with a terminal in an engine's container: POSIX sh, as text.
 
-A program that a client has started in a container does not end with it: so it leaves its process
-id, by which the script ends it. `docker_script.py` starts the container itself.
+A program started in a container does not end with its client: so it stores its process ID, by which
+the script ends it. `docker_script.py` starts the container itself.
 """
 
 HANG_UP = 'kill -HUP "-$1" "$1"'
-"""Signals the group of $1, in any shell that an image has: many refuse `--` before a group."""
+"""Signals the process group of $1, in any shell of an image: many reject `--` before a group."""
 
-# $1 the job dir, $2 a command that starts a container in which nothing happens, for a node where
-# the job has none: only the node of its script has one. $3 how many words lead to the engine, they,
-# the program inside.
+# $1 the job dir, $2 a command that starts an idle container, for a node without the job's
+# container: only the node of its script has one. $3 the number of words that call the engine, these
+# words, the program inside.
 ENTER = r"""
 dir=$1 waiting=$2 count=$3; shift 3
 engine=

@@ -1,16 +1,14 @@
-"""Runtime `enroot`: its commands on the node, without pyxis. `enroot_containers.py` has what its
-containers have in common with those of pyxis.
+"""Runtime `enroot`: its commands on the node, without pyxis.
 
-Nothing of Slurm's but a job's environment. Facts (tried with 4.1.2; src/runtime.sh, src/docker.sh,
-conf/hooks of 2.2 to 4.1):
+`enroot_containers.py` has the part shared with pyxis. It uses nothing of Slurm but a job's
+environment. Facts (tried with 4.1.2; src/runtime.sh, src/docker.sh, conf/hooks of 2.2 to 4.1):
 - `enroot start` becomes the program, so its exit code is the program's. A container stays on the
-  node until something removes it: a shell waits for the end and does that.
-- Nothing of the node's environment comes inside; `--env` would lose newlines, and show values to
-  every user that may list processes. A file has the variables of the job that are wanted.
+  node until it is removed: a shell waits for the end and does that.
+- The container inherits nothing of the node's environment. `--env` would lose newlines, and show
+  values to every user who can list processes. So a file has the job's variables.
 - `--mount` cannot have blanks. In the text of `--conf`, which has `mounts` and `rc` as functions,
-  they are written as in fstab. enroot makes a mount's destination if it is missing.
-- Our `rc` replaces the image's, whose entrypoint would print banners, or run another program than
-  it should.
+  they are written as in fstab. enroot creates a missing mount destination.
+- Our `rc` replaces the image's, whose entrypoint may print banners or run another program.
 - A shell inside reads the user's own ~/.profile if the home is the node's: ENROOT_LOGIN_SHELL=no.
 - The NVIDIA hook gives GPUs to containers with NVIDIA_VISIBLE_DEVICES. An image may lack that; the
   node may have it.
@@ -44,9 +42,9 @@ from jupyter_slurm.containers.runtime import (
 )
 
 _ENVIRONMENT = "node$JSLURM_NODE.sh"
-"""sh: of a job on many nodes each has its own."""
+"""sh: each node of a job has its own."""
 
-# $1 the container, $2 the file of its image where that was fetched.
+# $1 the container, $2 the file of its image, if downloaded.
 _HEIR = r"""trap '' TERM INT HUP USR1 USR2
 program=
 while read -r line; do
@@ -60,9 +58,8 @@ for try in 1 2 3; do # what was unpacking it may just be ending
 done
 """
 
-# $1 the job dir, $2 the image, $3 the text of the configuration, $4 "yes" where the program is root
-# inside, $5 "beside" for one with a terminal beside the job's own, or nothing; then the program
-# inside.
+# $1 the job dir, $2 the image, $3 the configuration text, $4 "yes" if the program is root inside,
+# $5 "beside" for a terminal beside the job's program, or nothing; then the program inside.
 _START = (
     f"heirs={shlex.quote(_HEIR)}"
     r"""
@@ -167,7 +164,7 @@ class Enroot(EnrootContainers):
     name = "enroot"
     programs = ("enroot",)
     has_mpi = False
-    """Its containers get the variables that we name, from a site's hook."""
+    """Its containers get the variables from a site's hook, by names that we list."""
 
     def started(self, argv: Sequence[str], box: Box, mode: StartMode) -> Launch:
         for mount in box.mounts:
@@ -184,7 +181,7 @@ class Enroot(EnrootContainers):
 
 
 def _conf(mounts: Sequence[Mount]) -> str:
-    """Return bash that enroot reads: the lines of an fstab, and what replaces the entrypoint."""
+    """Return bash for enroot: the lines of an fstab, and a replacement of the entrypoint."""
     lines = [
         f"{_field(without_nul(mount.src, NUL_IN_SRC))} {mount.dst} {_flags(mount)}"
         for mount in mounts

@@ -1,13 +1,15 @@
-"""A container of enroot's on the node, by either starter: the common part of `enroot.py` and
-`pyxis.py`. Each of these starts one in its own way.
+"""enroot's containers on the node: the common part of `enroot.py` and `pyxis.py`.
+
+Each of these starts a container in its own way.
 
 Facts (enroot 3.0 to 4.1, read):
-- /etc/rc of an image that was imported enters WORKDIR and becomes ENTRYPOINT, CMD and arguments
+- /etc/rc of an imported image enters WORKDIR and becomes ENTRYPOINT, CMD and arguments
   (src/docker.sh). pyxis' own `--container-entrypoint` runs it before the step's tasks join the
-  container, with a shell as its arguments, which most programs refuse: so the tasks run it
+  container, with a shell as its arguments, which most programs reject. So the tasks run it
   themselves.
-- `enroot exec PID` (3.0) joins the container of a process, with that one's first environment; lines
-  of a value after its first are lost. The tool refuses a container that it may not join.
+- `enroot exec PID` (3.0) joins the container of a process, with the initial environment of that
+  process; only the first line of each value survives. The tool rejects a container that it may not
+  join.
 """
 
 from __future__ import annotations
@@ -55,8 +57,8 @@ if [ -n "$gpus" ]; then
 fi
 ENROOT_LOGIN_SHELL=no; export ENROOT_LOGIN_SHELL
 """
-"""sh for the node: name the job's GPUs by UUID, which is right whether or not cgroups hide the
-others; name none if the node's tools report none."""
+"""sh for the node: name the job's GPUs by UUID, which is valid with and without cgroups; none if
+the node's tools report none."""
 
 INSIDE = r"""
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -72,12 +74,11 @@ export PATH PYTHONNOUSERSITE=1
   printf '%s\n' "$$" >"/mnt/job/program${JSLURM_NODE:-}.pid"
 unset JSLURM_PIDS JSLURM_NODE
 """
-"""sh for the container: the PATH is the image's, which enroot keeps in that file, whatever a
-profile sets. The home is the node's: packages that `pip install --user` put there are for another
-Python."""
+"""sh for the container: the image's PATH, which enroot stores in that file, whatever a profile
+sets. The home is the node's: its `pip install --user` packages are for another Python."""
 
-# $1 the job dir, $2 sh text for the container and $3 its word, $4 how many words start another
-# container, they, the program inside.
+# $1 the job dir, $2 sh text for the container and $3 its argument, $4 the number of words that
+# start another container, these words, the program inside.
 _BESIDE = r"""
 dir=$1 text=$2 folder=$3 count=$4; shift 4
 enter() { enroot exec --env TERM "$pid" "$@"; }
@@ -97,16 +98,16 @@ exec "$@"
 
 
 class StartMode(Enum):
-    """The mode in which a program is started in a container."""
+    """The way to start a program in a container."""
 
     PROGRAM = "program"
-    """The job's own, with a file of its process id."""
+    """The job's program, with a file of its process ID."""
     BESIDE = "beside"
-    """One with a terminal, while the job's own may run."""
+    """A program with a terminal, possibly beside the job's program."""
 
 
 class EnrootContainers(ABC):
-    """A `Runtime`, with `RunsOwnProgram` and `HasTerminal`, but for the start of a container."""
+    """A `Runtime`, with `RunsOwnProgram` and `HasTerminal`, except for starting a container."""
 
     takes_image = True
     image_suffixes = IMAGE_SUFFIXES
@@ -130,8 +131,8 @@ class EnrootContainers(ABC):
         return self.launch(by_script(RC, arguments), box)
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch in the container of the job's program, by its process id; if that is not possible,
-        in a new one, which lacks what was changed in the job's."""
+        """Launch in the container of the job's program, by its process ID. Otherwise launch in a
+        new one, without changes made in the job's."""
         _, _, text, _, folder = in_workdir((), box, JOB_DIR)
         own = self.started((), box, StartMode.BESIDE)
         words = (box.job_dir, text, folder, str(len(own.argv)), *own.argv, *argv)
@@ -142,7 +143,7 @@ def enroot_name(reference: Reference) -> str:
     """Return the name for enroot 2 to 4 and pyxis: `ubuntu:20.04`,
     `nvcr.io#nvidia/pytorch:22.11-py3`.
 
-    Its version 4 takes a slash for the `#` too, and digests.
+    Version 4 also accepts a slash for the `#`, and digests.
     """
     if reference.registry == HUB:
         return f"{reference.repository.removeprefix('library/')}{reference.version}"
@@ -150,7 +151,8 @@ def enroot_name(reference: Reference) -> str:
 
 
 def check_destination(mount: Mount) -> None:
-    """Raise RequestError if enroot cannot mount there, or if that would hide the job's folder."""
+    """Raise RequestError if enroot cannot mount there, or if the mount would hide the job's
+    folder."""
     if not posixpath.isabs(mount.src):
         raise RequestError(f"enroot needs an absolute path to mount, not {mount.src!r}.")
     dst = posixpath.normpath(without_nul(mount.dst, NUL_IN_DST))
@@ -168,7 +170,7 @@ def check_destination(mount: Mount) -> None:
 
 
 def is_plain(path: str) -> bool:
-    """Tell whether pyxis and enroot pass `path` on unchanged."""
+    """Return whether pyxis and enroot pass `path` on unchanged."""
     return not re.search(r'[\s,:"$`\\]', path)
 
 
@@ -236,5 +238,5 @@ _ERRORS = (
         "The node does not see the image",
         "Check its path; not every node sees every file system.",
     ),
-    ("", "enroot failed", "Look it up in enroot's manual."),
+    ("", "enroot failed", "See enroot's manual."),
 )

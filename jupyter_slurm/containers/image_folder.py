@@ -1,12 +1,12 @@
-"""The names in our own image folder on a cluster, and the record of an image. Pure.
+"""File names in our own image folder on a cluster, and the record of an image. Pure.
 
-    NAME+0123456789ab.sif     an image; the digits are those of its recipe, or of its reference
-    NAME@apptainer.json       which of them `--image NAME` means to that tool: put in place whole
-    .NAME.lock                held while one is made
-    .NAME+0123456789ab.tar@NODE   that node's engine has loaded it; removed when it has it no more
+    NAME+0123456789ab.sif     an image; the digits are those of its recipe or its reference
+    NAME@apptainer.json       the record of `--image NAME` for that tool, written atomically
+    .NAME.lock                held during a build
+    .NAME+0123456789ab.tar@NODE   the node's engine has loaded it; removed when it no longer has it
 
-An image that was made is never written again, so a job that runs in it is not disturbed by the
-next one. What was pulled has its whole reference for a NAME, `/` written `%` and `:` as `+`.
+An image file is never overwritten, so a new build does not disturb a job that runs in an old one.
+The NAME of a pulled image is its whole reference, with `%` for `/` and `+` for `:`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jupyter_slurm.errors import MalformedError, RequestError
 from jupyter_slurm.untrusted_json import Moment, read_json
 
 OWN = "jupyter-slurm/image:"
-"""Begins the names of our images in an engine."""
+"""Prefix of our images' names in an engine."""
 _BUILT = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
 _LONGEST = 64
 _TOOLS = {
@@ -41,19 +41,19 @@ _RECORD = re.compile(r"(?P<stem>.+)@(?P<tool>[a-z]+)\.json")
 
 class ImageRecord(Struct, frozen=True, kw_only=True):
     name: str
-    """The name for `--image`: that of a built image, or the whole reference."""
+    """The name for `--image`: of a built image, or a whole reference."""
     digest: str
-    """The digest of its recipe; of a pulled image, of its reference."""
+    """The digest of the recipe, or of a pulled image's reference."""
     base: str | None = None
-    """Its base image; None: it was pulled."""
+    """The base image; None: pulled."""
     file: Annotated[str, Meta(pattern=r"\A[^/\0]{1,255}\Z")]
-    """The name of its file in the folder."""
+    """The file's name in the folder."""
     made_s: Moment
     size_kib: int | None = None
 
 
 def check_name(name: str) -> None:
-    """Raise RequestError if an image cannot have that name (it must be valid for every tool)."""
+    """Raise RequestError unless the name is valid for every tool."""
     if not _BUILT.fullmatch(name) or len(name) > _LONGEST:
         raise RequestError(
             f"{name!r} is not a valid image name.",
@@ -87,7 +87,7 @@ def record_name(name: str, tool: str) -> str:
 
 
 def version(digest: str, again: str | None) -> str:
-    """Return the digits in a file's name. `again`: a text that is new for each rebuild, or None."""
+    """Return the digits in a file's name. `again`: a new text for each rebuild, or None."""
     if again is None:
         return digest[:12]
     return hashlib.sha256(f"{digest} {again}".encode()).hexdigest()[:12]
@@ -98,19 +98,19 @@ def reference_digest(reference: str, tool: str) -> str:
 
 
 def is_version(entry: str, name: str, suffixes: Sequence[str]) -> bool:
-    """Tell whether a file of the folder is the image of that name, in any version."""
+    """Return whether a file of the folder is any version of that image."""
     endings = "|".join(map(re.escape, suffixes))
     return re.fullmatch(rf"{re.escape(stem(name))}\+[0-9a-f]{{12}}(?:{endings})", entry) is not None
 
 
 def nodes_with(entries: Iterable[str], name: str) -> list[str]:
-    """Return the nodes whose engines hold the image, in any version, by the files of the folder."""
+    """Return the nodes whose engines hold any version of the image, by the files of the folder."""
     found = filter(None, map(_LOADED.fullmatch, entries))
     return sorted({one["node"] for one in found if is_version(one["file"], name, [".tar"])})
 
 
 def tool_of_record(entry: str) -> str | None:
-    """Return the tool whose record a file of the folder is; None: it is not a record."""
+    """Return the tool of a record file; None: not a record."""
     found = _RECORD.fullmatch(entry)
     return found["tool"] if found else None
 
@@ -123,12 +123,12 @@ def read_record(content: bytes) -> ImageRecord | None:
 
 
 def begun_record(name: str, digest: str, base: str | None) -> str:
-    """Return the text of a record; the script appends what only the node knows."""
+    """Return the text of a record; the script appends data known only on the node."""
     known: dict[str, Any] = {"name": name, "digest": digest, "base": base}
     return msgspec.json.encode(known).decode().removesuffix("}")
 
 
 def docker_tag(path: str) -> str | None:
-    """Return Docker's name for the image of a file that we made; None: it is not ours."""
+    """Return Docker's name for an image file of ours; None: not ours."""
     found = _TAR.fullmatch(path)
     return f"{OWN}{found[1]}" if found else None

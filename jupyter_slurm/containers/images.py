@@ -1,6 +1,6 @@
-"""Find the image for `--image NAME`: aliases, image folders, files, names in a registry. Pure.
+"""Find the image for `--image NAME`: aliases, image folders, files, registry names. Pure.
 
-The caller knows the cluster's files, and passes `exists` and `listing`; nothing here looks them up.
+The caller has access to the cluster's files, and passes `exists` and `listing`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def find_image(
     made: Callable[[str], str | None] = lambda _: None,
     there: Callable[[], Iterable[str]] = lambda: (),
 ) -> str:
-    """Return the absolute path of the image on the cluster, else the name from `fetched` for a tool
-    that fetches images.
+    """Return the absolute path of the image on the cluster, or the name from `fetched` for a tool
+    that downloads images.
 
-    `made` returns the path of an image in our own folder. Look there first for a name that only
-    such an image can have; for all others the site's own come first. `listing` returns the names in
-    a folder (none for a missing folder), `there` those of all images. NotFoundError names what was
-    missing and what exists; RequestError: this cannot be an image.
+    `made` returns the path of an image in our own folder. It takes precedence for a name that only
+    such an image can have; for all others the site's images do. `listing` returns the names in a
+    folder (none for a missing folder), `there` those of all images. NotFoundError names what was
+    missing and what exists; RequestError: not an image name.
     """
     wanted = aliases.get(reference, reference)
     check_name(wanted)
@@ -65,9 +65,9 @@ def find_image(
     offered = sorted({*aliases, *there()})
     is_path = reference.startswith(("/", "~/"))
     raise NotFoundError(
-        f"There is no file {tried} on this cluster."
+        f"File {tried} not found on this cluster."
         if is_path
-        else f"There is no image {reference!r} on this cluster.",
+        else f"Image {reference!r} not found on this cluster.",
         hint=_hint(reference, offered),
         detail=f"Looked for {tried}." if tried and not is_path else None,
         option="image",
@@ -75,22 +75,22 @@ def find_image(
 
 
 def check_name(reference: str) -> None:
-    """Raise RequestError for an empty name, a relative path, or more than a line of text."""
+    """Raise RequestError for an empty name, a relative path, or several lines."""
     if not reference or "\0" in reference or "\n" in reference:
         raise RequestError(f"{reference!r} is not an image name.", option="image")
     if reference.startswith("."):
         raise RequestError(
             f"The image {reference!r} is a relative path.",
-            hint="Use an absolute path on the cluster, or one that begins with ~/.",
+            hint="Use an absolute path on the cluster, or one that starts with ~/.",
             option="image",
         )
 
 
 def file_stems(reference: str) -> list[str]:
-    """Return the names that a file of an image folder may have for `reference`, best first.
+    """Return possible file names in an image folder for `reference`, best first.
 
-    ch-image and ch-convert write `/` as `%` and `:` as `+`. Files for Apptainer (its `pull` calls
-    them NAME_TAG) lack the registry: so only names without one, or with NGC, may have that form.
+    ch-image and ch-convert write `/` as `%` and `:` as `+`. Files for Apptainer (its `pull` names
+    them NAME_TAG) lack the registry, so only names without one, or with NGC, may have that form.
     """
     stems = [reference.replace("/", "%").replace(":", "+"), reference.replace("/", "%")]
     try:
@@ -109,7 +109,7 @@ def file_stems(reference: str) -> list[str]:
 
 
 def name_of(file: str) -> str:
-    """Return the name for `--image` of a file in an image folder."""
+    """Return the `--image` name of a file in an image folder."""
     stem = re.sub(r"\.(sqfs|squashfs|sqsh|sif|simg|img)$", "", file)
     return stem.replace("%", "/").replace("+", ":")
 
@@ -117,7 +117,7 @@ def name_of(file: str) -> str:
 def _hint(reference: str, offered: Sequence[str]) -> str:
     near = difflib.get_close_matches(reference, offered, n=1)
     start = f"Did you mean {near[0]}? " if near else ""
-    there = f"There are: {', '.join(offered)}." if offered else "The cluster has none yet."
+    there = f"Available: {', '.join(offered)}." if offered else "The cluster has no images yet."
     if reference.startswith(("/", "~/")):
         return f"{start}{there}"
-    return f"{start}{there} `%slurm image pull {reference}` pulls it from a registry."
+    return f"{start}{there} Pull it from a registry with `%slurm image pull {reference}`."

@@ -1,4 +1,4 @@
-"""Read `--mount SRC[:DST[:ro]]`, and write a mount as CSV. Pure; a runtime knows whether it can do
+"""Parse `--mount SRC[:DST[:ro]]`, and format a mount as CSV. Pure; runtimes check if they support
 it."""
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _LINK = (
 
 @dataclass(frozen=True, slots=True)
 class MountRoots:
-    """The folders that begin paths of mounts."""
+    """The folders for relative paths of mounts."""
 
     home: str
-    """The user's, on the cluster."""
+    """The user's home on the cluster."""
     here: str
-    """The one in which the job runs: `.`."""
+    """The job's working directory: `.`."""
     job_dir: str
 
 
@@ -37,12 +37,12 @@ class MountRoots:
 class Mounts:
     mounts: tuple[Mount, ...]
     links: tuple[str, ...]
-    """Lines of sh for the node. They make the links that stand for paths which begin with a
-    variable of the node's, since only a shell there knows its value."""
+    """sh lines for the node. They create links for paths that start with a variable of the node,
+    whose value only a shell there knows."""
 
 
 def parse_mounts(texts: Iterable[str], places: MountRoots) -> Mounts:
-    """Parse mounts; of several at the same place the last one counts. RequestError: as of
+    """Parse mounts; of several at the same place the last one counts. RequestError as in
     `parse_mount`."""
     found: dict[str, Mount] = {}
     for text in texts:
@@ -67,10 +67,10 @@ def parse_mounts(texts: Iterable[str], places: MountRoots) -> Mounts:
 
 
 def parse_mount(text: str, home: str, here: str) -> Mount:
-    """Parse a mount; no DST: as SRC. At the beginning of SRC `~` is `home`, the user's on the
-    cluster, and `.` is `here`, where the job runs; `$NAME` stays.
+    """Parse a mount; DST defaults to SRC. At the start of SRC `~` is `home`, the user's on the
+    cluster, and `.` is `here`, the job's working directory; `$NAME` stays.
 
-    RequestError: not of that form, or a path is relative. There is no escape for a colon.
+    RequestError: malformed, or a relative path. There is no escape for a colon.
     """
     has_nul = "--mount has a NUL character."
     src, *rest = without_nul(text, has_nul).split(":")
@@ -91,7 +91,7 @@ def parse_mount(text: str, home: str, here: str) -> Mount:
         if not posixpath.isabs(path) and not (path is src and _VARIABLE.fullmatch(path)):
             raise RequestError(
                 f"--mount {text!r}: {path} is not an absolute path.",
-                hint=f"{_FORM} SRC may begin with ~/ (your home on the cluster), ./ (the job's "
+                hint=f"{_FORM} SRC may start with ~/ (your home on the cluster), ./ (the job's "
                 "working directory) or $NAME (a variable of the node).",
                 option="mount",
             )
@@ -99,15 +99,15 @@ def parse_mount(text: str, home: str, here: str) -> Mount:
 
 
 def csv_line(fields: Sequence[str]) -> str:
-    """Join the fields of a mount for tools that read it as CSV, where a path may hold a comma, a
-    quote or a newline."""
+    """Join the fields of a mount for tools that read it as CSV; a path may contain a comma, a quote
+    or a newline."""
     line = io.StringIO()
     csv.writer(line).writerow(fields)
     return line.getvalue().removesuffix("\r\n")
 
 
 def home_expanded(path: str, home: str) -> str:
-    """Replace a leading `~` or `~/` of `path`; leave other users' homes (`~name`) alone."""
+    """Replace a leading `~` or `~/` of `path`, but not other users' homes (`~name`)."""
     if path == "~" or path.startswith("~/"):
         return home.rstrip("/") + path[1:]
     return path

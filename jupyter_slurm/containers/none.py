@@ -1,4 +1,4 @@
-"""Runtime `none`: the program runs on the node itself; modules and setup are the script's."""
+"""Runtime `none`: the program runs on the node itself; the script handles modules and setup."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class NoContainer:
         if box.image is not None:
             raise RequestError(
                 f"Runtime none does not use images, as {box.image}.",
-                hint="Leave out --image, or use a container tool: --runtime charliecloud.",
+                hint="Omit --image, or use a container tool: --runtime charliecloud.",
                 option="image",
             )
         if box.mounts:
             raise RequestError(
                 f"Runtime none cannot mount {box.mounts[0].src}: it uses the node's own files.",
-                hint="Leave out --mount and use the path itself.",
+                hint="Omit --mount and use the path itself.",
                 option="mount",
             )
         return Launch(argv=in_workdir(argv, box, box.job_dir))

@@ -1,13 +1,13 @@
-"""Start the program that an image itself names, where that is a script in the image. Pure text."""
+"""Start an image's own program by a script in the image. Pure text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 NONE_NAMED = "jupyter-slurm: the image names no program of its own"
-"""The line in the log of a job that was to run it."""
+"""The log line of a job if the image has no program."""
 NONE_NAMED_EXIT = 127
-"""As a shell says that a program is missing."""
+"""A shell's exit code for a missing program."""
 REFUSE = f"{{ echo '{NONE_NAMED}' >&2; exit {NONE_NAMED_EXIT}; }}"
 
 # $0 the script. One that cannot be executed is a shell's: enroot writes /etc/rc so.
@@ -17,5 +17,5 @@ _START = f"""[ ! -x "$0" ] || exec "$0" "$@"
 
 
 def by_script(script: str, arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return the words that run the image's own program, which `script` is in the image."""
+    """Return the command that runs the image's own program by `script`, a path in the image."""
     return ("/bin/sh", "-c", _START, script, *arguments)

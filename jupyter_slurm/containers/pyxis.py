@@ -1,24 +1,24 @@
-"""Runtime `pyxis`: Slurm's plug-in for enroot, so a step of srun's inside the batch script.
+"""Runtime `pyxis`: Slurm's plug-in for enroot, used in an srun step inside the batch script.
 
 Facts (pyxis 0.24 with enroot 4.1.2 and Slurm 22.05, tried; pyxis 0.1 to 0.24 and srun 19.05 to
 25.11, read):
-- Given to sbatch, the options would put the whole batch script into the container. Given to srun,
-  the script stays outside, where the job's folder, modules and traps are.
-- A site's plugstack.conf and enroot.conf set the defaults: so we give every option that has an
+- With sbatch, the options would put the whole batch script into the container. With srun, the
+  script stays outside, where the job's folder, modules and traps are.
+- A site's plugstack.conf and enroot.conf set the defaults, so we set every option that has an
   opposite.
 - `--container-mounts` has no escape for commas and colons, and before 0.24 none for blanks: a path
-  that has any is mounted by way of a symbolic link. PYXIS_CONTAINER_* would count as options.
-- srun takes SIGTERM for an order to kill the step (srun_job.c): it runs in a session of its own,
-  so that only Slurm's own end of the job gets to it, when its order to kill is refused already.
-  Signals for the program go to its process id, which is the node's.
-- Between a step and srun lines wait for their end: the program writes to the job's log itself.
-- srun takes part of the job's resources where the environment says so: see CPUs and GPUs below.
-- The node's environment comes inside; where the image sets the same, the image's wins.
-- All tasks of a step on one node share a container, which goes with the last of them. Whether PMIx
-  gets its folder mounted is a matter of enroot's hook 50-slurm-pmi.sh; PMI-2 uses a file descriptor
-  that stays open. Without the hook Open MPI 4.1 complained and went on.
-- A container that has a name stays on its node, and is taken again whatever `--container-image`
-  says. One that runs is entered as it is, with no mounts of ours, but with the flag `no_exec`.
+  with any of these is mounted through a symbolic link. PYXIS_CONTAINER_* would count as options.
+- srun kills the step on SIGTERM (srun_job.c). So it runs in its own session, and only gets the
+  signal when Slurm ends the job, when its request to kill is already refused. Signals for the
+  program are sent to its process ID, which is the node's.
+- srun delays a step's lines until they are complete, so the program writes to the job's log itself.
+- srun uses only part of the job's resources if the environment says so: see CPUs and GPUs below.
+- The container inherits the node's environment; variables that the image sets take precedence.
+- All tasks of a step on one node share a container, which ends with the last of them. enroot's hook
+  50-slurm-pmi.sh decides whether PMIx gets its folder mounted; PMI-2 uses a file descriptor that
+  stays open. Without the hook Open MPI 4.1 complained and continued.
+- A named container stays on its node, and is reused whatever `--container-image` says. A running
+  one is entered unchanged, without our mounts, but with the flag `no_exec`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _BARE = (
     # It must be there; into the program's own folder goes the shell inside.
     "--container-workdir=/",
 )
-"""The options for a container in which nothing is done."""
+"""Options for an idle container."""
 
 _CLEAN = r"""
 for one in $(awk 'BEGIN {
@@ -68,7 +68,7 @@ for one in $(awk 'BEGIN {
   for (name in ENVIRON) if (name ~ wrong) print name
 }'); do unset "$one"; done
 """
-"""sh for the node: remove variables that would ask for something else, or are about the node's own
+"""sh for the node: remove variables that would request something else, or are about the node's own
 programs."""
 
 STEP = (
@@ -98,8 +98,8 @@ unset SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE
 export JSLURM_GPUS="$gpus" JSLURM_LIBRARIES="${LD_LIBRARY_PATH:-}"
 """
 )
-"""sh for the batch script, before a step: put options in front of `"$@"`, so that the step has what
-the job has on this node, and remove variables that would ask for something else."""
+"""sh for the batch script, before a step: prepend options to `"$@"`, so that the step has the job's
+resources on this node, and remove variables that would request something else."""
 
 SRUN = "setsid srun --nodes=1 --ntasks=1 --export=ALL --input=none"
 
@@ -250,7 +250,7 @@ class Pyxis(EnrootContainers):
 
 
 def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
-    """Return the value of `--container-mounts`, and the lines that make the links it needs."""
+    """Return the value of `--container-mounts`, and lines that create the links it needs."""
     if not is_plain(box.job_dir):
         raise RequestError(
             f"pyxis cannot mount {box.job_dir}: it does not allow blanks, commas, colons, quotes, "
@@ -272,13 +272,13 @@ def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
 _ERRORS = (
     (
         r"unrecognized option.*container-",
-        "Slurm does not have pyxis here, or an old one",
+        "Slurm has no pyxis on this cluster, or an old one",
         "Use another --runtime, or ask the administrators for the plug-in on all nodes.",
     ),
     (
         r"a container with name .* does not exist",
         "The node does not have this container",
-        "Use --nodelist with the node where it was made, or add --image IMAGE.",
+        "Use --nodelist with the node that has it, or add --image IMAGE.",
     ),
     (r"execve\(\)|exited too soon", *NO_SHELL),
     (

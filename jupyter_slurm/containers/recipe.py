@@ -1,8 +1,8 @@
-"""Read a recipe: a container tool's own (Dockerfile, definition file, set-up script), or lines of
-packages for every tool, which `builders/` translates. PURE.
+"""Read a recipe: a container tool's own (Dockerfile, definition file, set-up script), or package
+lines for every tool, which `builders/` translates. PURE.
 
 Lines are commands: `pip install …`, `apt install …`, `conda install …`, also with the `!` or `%` of
-a notebook; or lists below `pip:`, `apt:` and `conda:`, with one package a line as in
+a notebook; or lists below `pip:`, `apt:` and `conda:`, with one package per line as in
 requirements.txt.
 """
 
@@ -48,7 +48,7 @@ _COPIES = {
         re.IGNORECASE | re.MULTILINE,
     ),
 }
-"""Text of recipes that take files from the folder beside them."""
+"""Instructions that copy files from the recipe's folder."""
 _COMMAND = re.compile(
     r"[!%]?\s*(?:sudo\s+)?(?:python3?\s+-m\s+)?(pip3?|apt|apt-get|conda|mamba)\s+install\b(.*)"
 )
@@ -61,29 +61,29 @@ _YES = frozenset({"-y", "--yes", "-q", "-qq", "--quiet"})
 class Recipe:
     kind: Kind
     text: str
-    """The text as written, with line ends as on Unix."""
+    """The text as written, with Unix line ends."""
     base: str | None
-    """The base image, as users name it; None: the text alone names it."""
+    """The base image in the user's words; None: the text names it."""
     has_files: bool
-    """True: a folder of files is pushed with it."""
+    """A folder of files is pushed with the recipe."""
 
     def digest(self, base: str | None, tool: str, files: str | None = None) -> str:
         """Return 64 hexadecimal digits, equal for recipes of the same image. `base` is the base
-        image that was found, `files` the digest of the folder that goes with the recipe."""
+        image that was found, `files` the digest of the recipe's folder."""
         words = [2, tool, self.kind, self.text, base, *([files] if files else [])]
         return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
     def commands(self) -> list[list[str]]:
-        """Return the sh commands that install the packages, a list for each of the lines.
-        RequestError: a line is not understood."""
+        """Return the sh commands that install the packages, a list per line. RequestError: invalid
+        line."""
         return [_install(tool, words) for tool, words in _packages(self.text)]
 
 
 def read_recipe(
     text: str, base: str | None, reads: Kind, runtime: str, *, pushes: bool = False
 ) -> Recipe:
-    """Read a recipe for a container tool that reads the kind `reads`. `pushes`: a folder was named
-    for it. RequestError: the tool cannot read it; or its base is missing, or given twice."""
+    """Read a recipe for a container tool that reads the kind `reads`. `pushes`: a folder was given.
+    RequestError: the tool cannot read it, or its base is missing or given twice."""
     text = text.replace("\r\n", "\n").strip("\n") + "\n"
     if "\0" in text:
         raise RequestError("The recipe has a NUL character.")
@@ -98,7 +98,7 @@ def read_recipe(
     if names_base and base is not None:
         raise RequestError(
             "The recipe already names its base image.",
-            hint="Leave out --from, or the line that begins with FROM (or Bootstrap:).",
+            hint="Omit --from, or the line that starts with FROM (or Bootstrap:).",
         )
     if not names_base and base is None:
         raise RequestError(
@@ -108,8 +108,8 @@ def read_recipe(
         raise RequestError("The recipe is empty.", hint=FORMS)
     if kind is Kind.LINES and pushes:
         raise RequestError(
-            "Lines of packages do not use files, so --push has no effect.",
-            hint=f"Leave out --push, or write {_NOUNS[reads]}.",
+            "Package lines do not use files, so --push has no effect.",
+            hint=f"Omit --push, or write {_NOUNS[reads]}.",
         )
     copies = kind in _COPIES and _COPIES[kind].search(text) is not None
     return Recipe(kind, text, base, has_files=pushes or copies)
@@ -130,7 +130,7 @@ def _kind(text: str) -> Kind:
 
 
 def _packages(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return a pair of a tool and its words for each command, in order."""
+    """Return a pair of tool and words for each command, in order."""
     found: list[tuple[str, tuple[str, ...]]] = []
     section: str | None = None
     listed: list[str] = []
@@ -163,7 +163,7 @@ def _packages(text: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _listed(tool: str, content: str) -> list[str]:
-    """Split a line of a list: for pip one requirement, blanks and all, or an option; else words."""
+    """Split a line of a list: for pip a requirement with blanks, or an option; otherwise words."""
     if tool == "pip" and not content.startswith("-"):
         return [content] if content else []
     return content.split()
@@ -184,7 +184,7 @@ def _check(tool: str, words: Sequence[str]) -> None:
         local = named.startswith(("./", "../", "/", "~")) and not named.startswith("//")
         if local or word in ("-r", "--requirement", "-e", "--editable"):
             raise RequestError(
-                f"Lines of packages cannot use the file {named}.",
+                f"Package lines cannot use the file {named}.",
                 hint="List the packages themselves, or write the container tool's own recipe, "
                 "which can copy files.",
             )
@@ -200,5 +200,5 @@ def _install(tool: str, words: Sequence[str]) -> list[str]:
         ]
     if tool == "conda":
         return [f"conda install -y {packages}", "conda clean -afy"]
-    # No other program of an image needs Debian's mark on its Python (PEP 668).
+    # In an image no other program needs Debian's protection of its Python (PEP 668).
     return [f"PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip install --no-cache-dir {packages}"]

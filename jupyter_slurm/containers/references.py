@@ -1,7 +1,7 @@
-"""The name of an image in a registry: one form as users write it, for every tool. Pure.
+"""Names of registry images: one form for every tool, as users write them. Pure.
 
-Short names of NVIDIA's frameworks with a month for a tag (`pytorch:22.11`) are those of NGC; all
-others without a registry are Docker Hub's, as they are for Docker.
+Short names of NVIDIA's frameworks with a month as tag (`pytorch:22.11`) mean NGC; all others
+without a registry mean Docker Hub, as in Docker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FRAMEWORKS = {
 }
 """NGC's repositories below `nvidia/` and the ends of their monthly tags."""
 _PUBLISHERS = {"pytorch": "pytorch/pytorch", "tensorflow": "tensorflow/tensorflow"}
-"""Names on Docker Hub that `library/` lacks."""
+"""Names on Docker Hub that are not in `library/`."""
 _FROM_NVIDIA = re.compile(r"(?:cuda|rapidsai/.+)")
 
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -57,7 +57,7 @@ class Reference:
 
 def parse_reference(text: str) -> Reference:
     """Parse an image's name, with or without registry, as Docker, Apptainer (`docker://…`) or
-    enroot (`registry#repository`) write it. RequestError: it is not one."""
+    enroot (`registry#repository`) write it. RequestError: not an image name."""
     name = text.removeprefix("docker://")
     name, _, digest = name.partition("@")
     registry, name = _registry(name)
@@ -104,7 +104,7 @@ def _ngc_tag(name: str, month: re.Match[str]) -> str:
     rest = month["rest"]
     if rest is None:
         return month["month"] + _FRAMEWORKS[name]
-    # `tensorflow:20.12-tf1`: what is left out is the Python.
+    # `tensorflow:20.12-tf1`: the Python part is omitted.
     return f"{month[0]}-py3" if rest in {"-tf1", "-tf2"} else month[0]
 
 

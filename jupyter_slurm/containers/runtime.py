@@ -22,8 +22,8 @@ _ENTER_FOLDER = (
 """POSIX sh; `$1` is absolute, or starts with a dot and is relative to the home."""
 
 
-# The step's end is that of its terminal, which what was left in the background would keep open
-# where Slurm tracks processes by their parents (proctrack/linuxproc).
+# The step ends with its terminal, which background processes would keep open where Slurm tracks
+# processes by their parents (proctrack/linuxproc).
 SWEEP = r"""trap : HUP INT QUIT
 "$@"
 rc=$?
@@ -35,7 +35,8 @@ for stat in /proc/[0-9]*/stat; do
 done
 exit "$rc"
 """
-"""POSIX sh for a task that has a terminal of srun's: runs the rest, then ends what it has left."""
+"""POSIX sh for a task with a terminal of srun: runs the rest, then ends the processes it has
+left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,36 +50,36 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The surroundings of a program: everything a runtime needs to know of the job."""
+    """A program's surroundings: everything a runtime needs to know about the job."""
 
     job_dir: str
     """Absolute, on the node."""
     image: str | None = None
-    """Absolute path of a folder or image file there, or the runtime's name for one that it fetches;
-    None: no container."""
+    """Absolute path of an image folder or file there, or the runtime's name for an image to
+    download; None: no container."""
     mounts: tuple[Mount, ...] = ()
     env_file: str | None = None
-    """Name of a file in the job dir with `export NAME='value'` lines, read last, inside. It has the
-    values, since `ps` shows a command's words to all users of the node."""
+    """Name of a file in the job dir with `export NAME='value'` lines, read last, inside. Values are
+    in a file since `ps` shows a command's words to all users of the node."""
     workdir: str | None = None
     """The path inside; `~/…` and relative paths start from the home there. None: the home."""
     as_root: bool = False
-    """True: the program is root inside."""
+    """Run the program as root inside."""
     container_name: str | None = None
-    """The value of pyxis's `--container-name`; None: the container goes with the job."""
+    """The value of pyxis's `--container-name`; None: the container ends with the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The start of a program in the batch script; each word of `argv` still needs quoting."""
+    """The start of a program in the batch script; the words of `argv` are not quoted yet."""
 
     argv: tuple[str, ...]
     """Ends with the program's own words."""
     setup: tuple[str, ...] = ()
-    """POSIX sh lines, quoted, to run before; running them twice does no harm."""
+    """POSIX sh lines, quoted, to run before; idempotent."""
     pid_file: str | None = None
-    """Path on the node of a file with the process id that gets the signals; of a job on many nodes
-    `.K` comes before its ending on node K ≥ 1. None: the launched process becomes the program."""
+    """Path on the node of a file with the process ID for signals; on node K ≥ 1 of a job `.K`
+    precedes its suffix. None: the launched process becomes the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,92 +95,91 @@ class Runtime(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the name that `--runtime` and a profile's `runtime` use."""
+        """Return the name for `--runtime` and a profile's `runtime`."""
 
     @property
     def takes_image(self) -> bool:
-        """Tell whether a job needs an image; False: it cannot have one."""
+        """Return whether a job needs an image; False: it cannot have one."""
 
     @property
     def image_suffixes(self) -> tuple[str, ...]:
-        """Return the endings of an image's file name, best first; "" is a folder."""
+        """Return the suffixes of an image's file name, best first; "" is a folder."""
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Return the programs by which it is known on a machine, its own first; an option is one
+        """Return the programs that identify the tool on a machine, its own first; an option is one
         of srun's."""
 
     @property
     def has_mpi(self) -> bool:
-        """Tell whether ranks of MPI find each other inside, by what srun tells them."""
+        """Return whether MPI ranks in the containers find each other through srun."""
 
     def fetched(self, reference: Reference) -> str | None:
-        """Return the tool's name for an image that it fetches by itself; None: it needs a file."""
+        """Return the tool's name for an image that it downloads itself; None: it needs a file."""
 
     def job_dir(self, box: Box) -> str:
-        """Return where the program finds the job dir."""
+        """Return the job dir's path for the program."""
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
-        """Return the launch of `argv`. RequestError: this runtime cannot do what the box needs."""
+        """Return the launch of `argv`. RequestError: the runtime does not support the box."""
 
     def explain(self, log_tail: str) -> Explained | None:
-        """Explain the tool's failure at the end of a job's log; None: it was not the tool."""
+        """Explain the tool's failure at the end of a job's log; None: not a failure of the tool."""
 
 
 @runtime_checkable
 class RunsOwnProgram(Protocol):
-    """A tool that can run the program which an image itself names."""
+    """A tool that can run an image's own program."""
 
     def launch_own(self, arguments: Sequence[str], box: Box) -> Launch:
-        """Launch that program where the image says, or else in the box's folder. RequestError: as
-        of `Runtime.launch`."""
+        """Launch that program in the image's folder, or else the box's. RequestError as in
+        `Runtime.launch`."""
 
 
 def launch_own(runtime: Runtime, arguments: Sequence[str], box: Box) -> Launch:
-    """Launch the image's own program. RequestError: as of `Runtime.launch`, or the runtime does not
-    know it."""
+    """Launch the image's own program. RequestError as in `Runtime.launch`, or not supported."""
     if isinstance(runtime, RunsOwnProgram):
         return runtime.launch_own(arguments, box)
     raise RequestError(
         f"The runtime {runtime.name} cannot run an image's own program.",
-        hint="Name the program in a cell or file that begins with `#!`.",
+        hint="Name the program in a cell or file that starts with `#!`.",
         option="runtime",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class StepInImage:
-    """The start of a step of srun's on many nodes, whose tasks run in the image."""
+    """The start of an srun step on many nodes whose tasks run in the image."""
 
     before: tuple[str, ...]
-    """The words before srun's own."""
+    """The words before srun."""
     options: tuple[str, ...]
-    """For srun."""
+    """srun's options."""
     inside: tuple[str, ...]
-    """The words before those of the program."""
+    """The words before the program."""
 
 
 @runtime_checkable
 class HasSteps(Protocol):
-    """A tool whose containers are steps of srun's themselves, so that a launch in one of them would
-    be another one."""
+    """A tool whose containers are srun steps themselves, so that a launch inside one would be
+    another step."""
 
     def step(self, box: Box) -> StepInImage:
-        """Return the start of a step. RequestError: as of `Runtime.launch`."""
+        """Return the start of a step. RequestError as in `Runtime.launch`."""
 
 
 def in_workdir(argv: Sequence[str], box: Box, job_dir: str, before: str = "") -> tuple[str, ...]:
-    """Run `argv` in the box's folder with its environment by a POSIX sh that becomes it.
+    """Run `argv` in the box's folder with its environment, by a POSIX sh that becomes it.
 
     `job_dir` is the job dir's path for that shell; `before` is sh text to run first. A missing
-    folder ends the shell with a message and the exit code of a failed set-up.
+    folder ends the shell with a message and the exit code of a failed setup.
     """
     before += _environment(box, job_dir)
     return ("/bin/sh", "-c", before + _ENTER_FOLDER, "sh", _folder(box.workdir), *argv)
 
 
 def in_image_folder(box: Box, job_dir: str, before: str = "") -> tuple[str, ...]:
-    """Run the words that follow likewise, but in the folder in which the image begins."""
+    """As `in_workdir`, but in the image's own working directory."""
     return ("/bin/sh", "-c", f'{before}{_environment(box, job_dir)}exec "$@"', "sh")
 
 
@@ -191,7 +191,7 @@ def _environment(box: Box, job_dir: str) -> str:
 
 
 def image_of(box: Box, runtime: str) -> str:
-    """Return the box's image. RequestError: it has none."""
+    """Return the box's image. RequestError: none."""
     if box.image is None:
         raise RequestError(
             f"The runtime {runtime} needs an image.",
@@ -202,8 +202,7 @@ def image_of(box: Box, runtime: str) -> str:
 
 
 def without_nul(text: str, sentence: str) -> str:
-    """Return `text`. RequestError, which says the sentence: it has NUL, the one character that no
-    argument can have."""
+    """Return `text`. RequestError with `sentence`: it contains NUL, which no argument can."""
     if "\0" in text:
         raise RequestError(sentence)
     return text
@@ -214,21 +213,21 @@ def _folder(workdir: str | None) -> str:
     folder = without_nul(workdir or ".", has_nul).removeprefix("~/")
     if folder in {".", "~"}:
         return "."
-    # With a dot in front `cd` does not look into $CDPATH, nor take `-` for an option.
+    # With a leading dot `cd` does not search $CDPATH, nor take `-` for an option.
     return folder if posixpath.isabs(folder) else f"./{folder}"
 
 
 @runtime_checkable
 class HasTerminal(Protocol):
-    """A runtime that has its own way for a program with a terminal."""
+    """A runtime with its own way to run a program on a terminal."""
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch as `Runtime.launch` does, but on a terminal and without a `pid_file`; in the
-        container of the job's program if that runs there, else in another one."""
+        """Launch as `Runtime.launch`, but on a terminal and without a `pid_file`; in the container
+        of the job's program if that runs there, else in another one."""
 
 
 def launch_beside(runtime: Runtime, argv: Sequence[str], box: Box) -> Launch:
-    """Launch on a terminal, as `HasTerminal.beside`. RequestError: as of `Runtime.launch`."""
+    """Launch on a terminal, as `HasTerminal.beside`. RequestError as in `Runtime.launch`."""
     if isinstance(runtime, HasTerminal):
         return runtime.beside(argv, box)
     return runtime.launch(argv, box)

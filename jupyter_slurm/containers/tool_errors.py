@@ -1,4 +1,4 @@
-"""Explain the failure of a container tool by its own error lines in a job's log. PURE.
+"""Explain a container tool's failure by its error lines in a job's log. PURE.
 
 Each tool's module has its table of rows: a pattern, a sentence, a hint.
 """
@@ -21,10 +21,10 @@ NO_NAMESPACES = (
 )
 NO_MOUNT = ("Cannot start the container: a mount failed", "Check --mount SRC on the node.")
 NO_SHELL = (
-    "Cannot start the container: the image has no such program",
+    "Cannot start the container: the image lacks the program",
     "Use an image with /bin/sh, and python3 for a cell.",
 )
-START_FAILED = ("", "Cannot start the container", "Look it up in the tool's manual.")
+START_FAILED = ("", "Cannot start the container", "See the tool's manual.")
 BUILDS_FULL = (
     "The node's folder for builds is full",
     "Name a larger one: `export TMPDIR=…` in the profile's `setup`.",
@@ -35,7 +35,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def registry_rows(login: str, room: str) -> tuple[Row, ...]:
-    """Return the rows for pulling and unpacking an image, in every tool's words.
+    """Return the rows for pulling and unpacking an image, in every tool's wording.
 
     `login`: the command that logs in to a registry; `room`: a hint that frees disk space.
     """
@@ -78,7 +78,7 @@ def registry_rows(login: str, room: str) -> tuple[Row, ...]:
 
 
 def explain(rows: Iterable[Row], lines: Sequence[str]) -> Explained | None:
-    """Return the explanation by the first row that matches one of `lines`, the last one first."""
+    """Return the explanation of the first row that matches one of `lines`, the last line first."""
     for pattern, sentence, hint in rows:
         for line in reversed(lines):
             if re.search(pattern, line, re.IGNORECASE):
@@ -87,8 +87,8 @@ def explain(rows: Iterable[Row], lines: Sequence[str]) -> Explained | None:
 
 
 def full_disk(place: tuple[str, str], log_tail: str) -> Explained | None:
-    """Explain by a line near the end of a build's log that a disk is full. `place`: a sentence and
-    a hint."""
+    """Explain a full disk by a line near the end of a build's log. `place`: a sentence and a
+    hint."""
     lines = uncoloured(log_tail).splitlines()[-_LAST_LINES:]
     return explain([(_FULL, *place)], lines)
 

@@ -1,1 +1,1 @@
-"""A job's life: from a JobSpec to files on the cluster, to Slurm, back to outputs and values."""
+"""Submits jobs, watches them, and returns their outcome."""

@@ -24,8 +24,8 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
+from jupyter_slurm.jobs.outcome.array_tasks import failed_tasks, live_arrays, with_states
 from jupyter_slurm.jobs.outcome.result_service import ResultService
-from jupyter_slurm.jobs.outcome.sweep_tasks import failed_tasks, live_arrays, with_states
 from jupyter_slurm.jobs.outcome.verdict import CANCEL_NOTED
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record
@@ -63,7 +63,7 @@ class JobControl:
             before = self._job_to_cancel(job_id)
             if before.state.final:
                 return before
-            # Noted first: if the job ends before scancel returns, this explains its end.
+            # Noted first: it explains an end before scancel returns.
             job = self._registry.change(job_id, cancel_requested_s=time.time())
         if withdraw(self._registry, job.id):
             return self._registry.job(job.id)
@@ -80,7 +80,7 @@ class JobControl:
             return self._registry.job(job_id)
         try:
             self._ask_slurm(job, scancel.cancel_argv(ids))
-        except NotFoundError:  # the watcher finds out how it ended
+        except NotFoundError:  # the watcher judges its end
             self._clusters.watch(self._clusters.named(job.cluster)).ask_now()
         except CommandError as exc:
             if not scancel.is_already_gone(exc.detail or ""):
@@ -92,7 +92,7 @@ class JobControl:
         """Plan arrays for the failed tasks of a sweep; the caller submits them."""
         job = self._registry.job(job_id)
         if not isinstance(job, SweepJob):
-            raise RequestError(f"Job {job.id} is not a sweep, so it has no tasks to retry.")
+            raise RequestError(f"Job {job.id} is not a sweep and has no tasks to retry.")
         cluster = self._clusters.named(job.cluster)
         record = self._registry.record(job.id)
         tasks = failed_tasks(job.tasks)
@@ -120,7 +120,8 @@ class JobControl:
         return self._registry.job(job.id)
 
     def _job_to_cancel(self, job_id: str) -> Job:
-        """Return the job. NotFoundError: its submission may still arrive, and is then dropped."""
+        """Return the job. NotFoundError: unknown, but its submission may still arrive and is then
+        dropped."""
         try:
             return self._registry.job(job_id)
         except NotFoundError:
@@ -198,8 +199,8 @@ class JobControl:
     def _in_order(
         self, cluster: SlurmCluster, wanted: Mapping[str, Job | None]
     ) -> tuple[list[str], list[Job]]:
-        """Return Slurm's IDs, waiting jobs first, which would otherwise start in place of the
-        cancelled ones; and the jobs whose IDs Slurm has forgotten or given to others."""
+        """Return Slurm's IDs, waiting jobs first, which would otherwise start in place of cancelled
+        ones; and the jobs whose IDs Slurm has forgotten or reused."""
         rows = squeue.parse(cluster.ask(squeue.mine_argv(cluster.transport.user())))
         there: set[str] = set()
         begun: set[str] = set()
@@ -219,7 +220,7 @@ class JobControl:
         self, cluster: SlurmCluster, verb: JobVerb, some: Mapping[str, Job | None]
     ) -> list[Refusal]:
         if verb == "cancel":
-            # Noted first: if a job ends before scancel returns, this explains its end.
+            # Noted first: it explains an end before scancel returns.
             self._note_cancels(some.values(), requested=True)
             argv = scancel.cancel_argv(some)
         else:
@@ -230,7 +231,7 @@ class JobControl:
             if verb == "cancel":
                 self._note_cancels(some.values(), requested=False)
             raise
-        except CommandError as exc:  # Slurm goes on after a job that it refuses, and names it
+        except CommandError as exc:  # Slurm names refused jobs, and continues with the others
             refusals = self._refused(exc.detail or "", verb, some)
             if verb == "cancel":
                 self._note_cancels([some[slurm_id] for slurm_id in refusals], requested=False)
@@ -299,8 +300,8 @@ class JobControl:
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
         """Run a Slurm command as written, and list the queue if the command may have changed it.
 
-        Wait some seconds for the end of our jobs that `scancel` names: a cell that is run again at
-        once would otherwise attach to its job.
+        Wait some seconds for the end of our jobs that `scancel` names: otherwise a cell that is run
+        again at once would attach to its job.
         """
         asked = self._clusters.named(cluster)
         output = queue.command(asked, argv)
@@ -328,7 +329,7 @@ class JobControl:
     def _ask_slurm(self, job: Job, argv: list[str]) -> None:
         """Run `argv`. CommandError; NotFoundError: Slurm forgot the job or reused its ID."""
         cluster = self._clusters.named(job.cluster)
-        # Of a sweep, the queue has just listed the arrays.
+        # The queue has just listed the arrays of a sweep.
         if not isinstance(job, SweepJob) and not ask_jobs(cluster, self._registry.record(job.id)):
             raise gone(job)
         cluster.ask(argv)
@@ -361,8 +362,8 @@ class JobControl:
 
 
 def _listed_ids(record: Record, verb: JobVerb) -> list[str]:
-    """Return Slurm's ids for a job in the queue; for a sweep those of arrays with live tasks, which
-    would all run again if they were requeued."""
+    """Return Slurm's IDs of a job in the queue. For a sweep, return its arrays with live tasks; to
+    requeue, none, because all their tasks would run again."""
     job = record.job
     if job.state.final or job.session is not None:
         return []
@@ -376,16 +377,18 @@ def _refusal(job: Job, why: str) -> Refusal:
 
 
 def gone(job: Job) -> NotFoundError:
-    """Return the error for a job that Slurm has forgotten."""
+    """Return the error for a forgotten job."""
     return NotFoundError(
         f"Slurm no longer knows job {job.id}.",
-        hint=f"Job {job.slurm_id} on {job.cluster}, if it exists, is another job.",
+        hint=f"Job {job.slurm_id} on {job.cluster}, if it exists, is a different job.",
     )
 
 
 def nothing_to(verb: JobVerb, job: Job) -> str:
     """Return the message for a job that cannot be held, released or requeued."""
     if isinstance(job, SweepJob) and verb == "requeue" and not job.state.final:
-        return f"Requeue single tasks of the sweep {job.id}, by their Slurm IDs."
+        return (
+            f"Sweep {job.id} cannot be requeued as a whole. Requeue its tasks by their Slurm IDs."
+        )
     done = {"hold": "held", "release": "released", "requeue": "requeued"}[verb]
     return f"Job {job.id} is {job.state} and cannot be {done}."

@@ -1,47 +1,47 @@
-"""Every path of a job's folder, there and here: names only, no I/O.
+"""Every path of a job's folder, on the cluster and on this machine: names only, no I/O.
 
-`attempt` is Slurm's restart count: a requeued job starts from zero, and writes files of its own.
-Each file has one writer, and a file that is waited for is put in place by a rename, or is a line so
-short that it arrives in one piece (`started.N.json` and `exit.N.json`; empty, they say nothing):
+`attempt` is Slurm's restart count: a requeued job starts from zero, and writes its own files. Each
+file has one writer. Readers wait for files that are renamed into place, or for lines so short that
+they are written at once (`started.N.json` and `exit.N.json`; ignored while empty):
 
     job.sh cell.py task.json key env.sh inputs.vars runner*.py   by us, before sbatch
     kernel.py kernel_frames.py kernel_process.py framing.py private_folder.py
-                                                                  by us, where it is a kernel
-    enter                           by us: runs its words in the image, beside the job's own program
+                                                                  by us, for a kernel
+    enter                           by us: runs its arguments in the image, beside the job's program
     submit.lock submitted submit.err                              by submission/submit.py
-    work/                     by the submission, where a folder was pushed; the job runs there
+    work/                     by the submission: the working directory of a job with a pushed folder
     stage                     by job.sh: a link to the node's copy of work/ (submission/staging.py)
-    bind.K                    by job.sh: links to what is mounted by a variable of the node
-    slurm.out                 by Slurm: what happens around the script (login banners, slurmstepd)
+    bind.K                    by job.sh: links to mounts that depend on a variable of the node
+    slurm.out                 by Slurm: output around the script (login banners, slurmstepd)
     claim.N/ started.N.json log.N exit.N.json                     by job.sh
-    usage.N.jsonl             by node/usage.py, on the first node: what the job uses there
-    usage.N.K.jsonl           the same on node K of several (1: the second)
-    lab.N.jsonl               by node/lab.py: how far it is; the last line counts
+    usage.N.jsonl             by node/usage.py, on the first node: the job's usage there
+    usage.N.K.jsonl           by node/usage.py, on node K of several (1: the second)
+    lab.N.jsonl               by node/lab.py: its progress; the last line counts
     limit                     by access/labs.py: the job's time limit in seconds, for the lab's page
     output.N.jsonl vars.N result.N.json                           by node/runner.py
 
-A job that a launcher spreads over nodes (`--launch`) has besides, R being a rank and K a node:
+A job with `--launch` also has these files (R: a rank, K: a node):
 
-    launch.json launch*.py engine   by us; `engine` runs its words in the image
+    launch.json launch*.py engine   by us; `engine` runs its arguments in the image
     world.N.json launch.N.jsonl result.N.json                     by node/launch.py
-    engine.N.json                   by Ray's or Dask's program of the first node: where it is
+    engine.N.json                   by Ray or Dask on the first node: its address
     output.N.R.jsonl vars.N.R result.N.R.json                     by node/runner.py; rank 0 writes
                                     output.N.jsonl
 
-A job with dashboards (Ray's, Dask's, TensorBoard) has besides:
+A job with dashboards (Ray, Dask, TensorBoard) also has these:
 
     dashboards.json dashboards.py socket_proxy.py …   by us
-    dashboards.N.json               by node/dashboards.py: which of them work; has secrets
+    dashboards.N.json               by node/dashboards.py: the working dashboards; has secrets
 
-A session has the same; `cells/ID` is the folder of each of its cells, where N is 0:
+A session also has these, with a folder `cells/ID` for each of its cells, where N is 0:
 
     cells/ID/cell.py task.json key inputs.vars                    by us
-    cells/requests                                                by us, a line for each wish
+    cells/requests                                                by us, a line for each request
     poke                                                          a FIFO, for clients on the node
     cells/ID/claim.0/ started.0.json output.0.jsonl vars.0 result.0.json exit.0.json
                                                                   by node/session.py
 
-A sweep has what its tasks share, and a folder for each task I with its own files:
+A sweep has files that its tasks share, and a folder for each task I:
 
     inputs.vars params.vars         by us; params.vars has a dict for each task
     params.json                     by us: the values of each parameter as text
@@ -50,8 +50,9 @@ A sweep has what its tasks share, and a folder for each task I with its own file
     tasks/I/claim.N/ started.N.json log.N exit.N.json usage.N.jsonl
     tasks/I/output.N.jsonl vars.N result.N.json      as in a job's folder
 
-In many ranks it has `poke.R`, `cells/orders.N` by the first one, `cells/ID/launch.0.jsonl`,
-and of each cell `output.0.R.jsonl vars.0.R result.0.R.json`, as a job of its own has them.
+With many ranks a session also has `poke.R`, `cells/orders.N` by the first one,
+`cells/ID/launch.0.jsonl`, and for each cell `output.0.R.jsonl vars.0.R result.0.R.json`, as a cell
+in a job of its own.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class JobDir:
 
     @property
     def work(self) -> PurePosixPath:
-        """The folder that the job runs in, where it has one of its own."""
+        """The working directory of a job that has its own."""
         return self.path / "work"
 
     @property
@@ -80,16 +81,16 @@ class JobDir:
 
     @property
     def submitted(self) -> PurePosixPath:
-        """sbatch's output, once it has printed it."""
+        """sbatch's output, once complete."""
         return self.path / "submitted"
 
     @property
     def submit_err(self) -> PurePosixPath:
-        """sbatch's error output, as it comes."""
+        """sbatch's error output, while it grows."""
         return self.path / "submit.err"
 
     def claim(self, attempt: int) -> PurePosixPath:
-        """Return the folder by which the script claims the attempt, before anything else."""
+        """Return the folder that the script creates first, to claim the attempt."""
         return self.path / f"claim.{attempt}"
 
     def started(self, attempt: int) -> PurePosixPath:
@@ -124,6 +125,16 @@ class JobDir:
 
     def result(self, attempt: int) -> PurePosixPath:
         return self.path / f"result.{attempt}.json"
+
+    @property
+    def requests(self) -> PurePosixPath:
+        """A session's requests, of all its cells."""
+        return self.path / "cells" / "requests"
+
+    @property
+    def poke(self) -> PurePosixPath:
+        """The FIFO that wakes a session."""
+        return self.path / "poke"
 
     def cell(self, cell_id: str) -> JobDir:
         """Return the folder of one of a session's cells."""

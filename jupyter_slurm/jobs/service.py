@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import msgspec
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, TransportError, from_problem
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.access.dashboards import Dashboards
 from jupyter_slurm.jobs.access.kernel_line import kernel_line
 from jupyter_slurm.jobs.access.labs import Labs
@@ -23,6 +25,7 @@ from jupyter_slurm.jobs.access.shells import Shells
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster import describe, doctor, queue
 from jupyter_slurm.jobs.cluster.clusters import Clusters
+from jupyter_slurm.jobs.cluster.environments import Environments
 from jupyter_slurm.jobs.cluster.files import Files
 from jupyter_slurm.jobs.cluster.images import Images
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
@@ -39,7 +42,12 @@ from jupyter_slurm.jobs.records.store import Record, Store, without_content
 from jupyter_slurm.jobs.submission import identity, payload
 from jupyter_slurm.jobs.submission.login_node import LoginNodeRunner
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
-from jupyter_slurm.jobs.submission.resolve import resolve, with_dependency
+from jupyter_slurm.jobs.submission.resolve import (
+    after_by_id,
+    resolve,
+    with_after,
+    with_dependency,
+)
 from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, image_of, resolved
 from jupyter_slurm.jobs.submission.session_cells import CellSubmitter
 from jupyter_slurm.jobs.submission.submit import Submitter
@@ -64,6 +72,7 @@ from jupyter_slurm.wire import (
     ImageBuild,
     ImageRemoval,
     ImageSpec,
+    InstalledEnvironment,
     Job,
     JobDetails,
     JobPriority,
@@ -88,15 +97,16 @@ from jupyter_slurm.wire import (
 )
 
 _SUBMIT_WAIT_S = 20.0
-"""Seconds to wait for sbatch before the caller gets a job that is SUBMITTING."""
+"""Seconds to wait for sbatch before returning the job as SUBMITTING."""
 _PUSH_WAIT_S = 1.0
-"""Seconds to wait while a folder is pushed with the job: then its progress is shown instead."""
+"""Seconds to wait while a folder is pushed or another job is awaited, before returning a job that
+shows the progress."""
 _JOIN_S = 2.0
-"""Seconds for submissions to end; one that hangs in a connection is abandoned."""
+"""Seconds to wait for submissions to end; one that hangs in a connection is abandoned."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
-"""Seconds before the profile of a cluster with unfinished jobs is read again."""
+"""Seconds before reading the profile of a cluster with unfinished jobs again."""
 _LOGIN_KEPT_S = 12 * 3600.0
-"""Seconds to keep a connection whose login a user had to answer."""
+"""Seconds to keep a connection whose login needed an answer."""
 
 _log = logging.getLogger(__name__)
 
@@ -122,6 +132,7 @@ class Service:
         self._measured = Measured(self._registry, self._clusters)
         self._sessions = Sessions(self._registry, self._clusters)
         self._images = Images(self._registry, self._clusters, self.submit)
+        self._environments = Environments(self._registry, self._clusters, self.submit)
         self._control = JobControl(
             self._registry, self._clusters, self._transfers, self._results, self._sessions
         )
@@ -138,7 +149,7 @@ class Service:
             self._start(partial(self._resume, name, job_ids), f"resuming jobs of {name}")
 
     def close(self) -> None:
-        """End every wait and thread; the next Service resumes unfinished work."""
+        """Stop all waits and threads; the next Service resumes unfinished work."""
         self._stop.set()
         self._registry.close()
         self._transfers.close()
@@ -153,7 +164,7 @@ class Service:
         self._clusters.close()
 
     def wake_waiters(self) -> None:
-        """Make every waiting call return now, and every later one immediately."""
+        """Make all waiting and later calls return immediately."""
         self._registry.close()
         self._clusters.wake_waiters()
 
@@ -161,7 +172,7 @@ class Service:
         return len(self._registry.live())
 
     def needed(self, quiet_s: float) -> bool:
-        """Return whether the agent must stay, after `quiet_s` without a call."""
+        """Return whether the agent must stay after `quiet_s` without a call."""
         if self._clusters.logins.answered_by_a_person() and quiet_s < _LOGIN_KEPT_S:
             return True
         return bool(self.live_jobs() or self.tunnels() or self._transfers.running)
@@ -306,7 +317,7 @@ class Service:
 
         if not self._registry.wait(settled, _PUSH_WAIT_S):
             self._registry.wait(
-                lambda: settled() or self._registry.job(spec.id).transfer is not None,
+                lambda: settled() or _waits(self._registry.job(spec.id)),
                 _SUBMIT_WAIT_S,
             )
         job = self._registry.job(spec.id)
@@ -318,11 +329,11 @@ class Service:
         check_previewable(spec)
         cluster = self._clusters.named(spec.cluster)
         job = with_dependency(resolve(spec, cluster), self._registry, _SUBMIT_WAIT_S)
-        return self._preflight.preview(job, cluster)
+        return self._preflight.preview(with_after(job, self._registry), cluster)
 
     def _recorded(self, spec: JobSpec) -> tuple[Record, Submission | None] | None:
-        """Record a new job. Return its record and its submission (None for a session's cell). None:
-        this ID was submitted before."""
+        """Record a new job. Return its record and its submission (None for a session's cell), or
+        None if the ID was submitted before."""
         with suppress(JupyterSlurmError):
             self._registry.record(spec.id)
             return None
@@ -339,14 +350,22 @@ class Service:
         cluster.check_configuration(spec.slurm_conf)
         asked = resolve(spec, cluster)
         job = with_dependency(asked, self._registry, _SUBMIT_WAIT_S)
+        after = after_by_id(spec, self._registry, cluster.name)
+        job = replace(job, spec=msgspec.structs.replace(job.spec, after=after))
         made = prepare(job)  # raises if the job cannot be submitted
         warning = None if job.spec.on_login else self._preflight.check(job, cluster)
+        if spec.environment is not None and spec.environment.left_out:
+            omitted = ", ".join(spec.environment.left_out)
+            told = f"Not installed, because only this machine has them: {omitted}."
+            warning = joined(warning, told, between="\n")
+        environment = job.site.environment
         self._check_python(job)
         first = kind_of(spec).recorded(
             job.spec,
             cluster=cluster.name,
             gpus=job.gpus,
             image=job.image,
+            environment_id=None if environment is None else environment.id,
             runtime=job.runtime.name,
             job_dir=str(job.job_dir.path),
             delivered=kind_of(spec).is_service,
@@ -356,7 +375,7 @@ class Service:
         record = Record(
             job=first,
             spec=job.spec,
-            asked=without_content(spec),
+            asked=without_content(msgspec.structs.replace(spec, after=after)),
             given=given,
             params_sha256=sha256_of(spec.params) if isinstance(spec, SweepSpec) else None,
         )
@@ -386,7 +405,9 @@ class Service:
         if kind_of(job).has_tasks:
             kind = SweepSubmitter
         find = partial(self._clusters.named, cluster)
-        submitter = kind(self._registry, find, self._transfers, job_id, self._stop, made)
+        submitter = kind(
+            self._registry, find, self._transfers, self._environments, job_id, self._stop, made
+        )
 
         if isinstance(submitter, SweepSubmitter):
             submitter.on_sent = partial(self._watch, cluster, [job_id])
@@ -395,7 +416,7 @@ class Service:
             try:
                 with self._one_submitter(job_id):
                     submitter.run()
-            except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
+            except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
                 with suppress(NotFoundError):  # the job was forgotten meanwhile
                     self._registry.job(job_id)
                     _log.exception("the submission of %s failed", job_id)
@@ -406,7 +427,7 @@ class Service:
 
     @contextmanager
     def _one_submitter(self, job_id: str) -> Iterator[None]:
-        """Wait until no other thread submits this job: a retry comes while a sweep waits for
+        """Wait until no other thread submits this job: a retry may start while a sweep waits for
         room."""
         with self._lock:
             lock = self._submitting.setdefault(job_id, threading.Lock())
@@ -422,7 +443,8 @@ class Service:
     # --- resuming the jobs of an earlier agent ---
 
     def _reopen_lab(self, record: Record) -> None:
-        """Open a lab's port as soon as the agent runs: a page may ask for it at any moment."""
+        """Open the port of a lab at the agent's start: a browser may request the page at any
+        time."""
         try:
             if kind_of(record.job).is_web_server:
                 self._labs.open(record.job, lab_base_url(record.spec))
@@ -430,11 +452,11 @@ class Service:
             self._note_problem(record.job, exc)
 
     def _resume(self, cluster: str, job_ids: list[str]) -> None:
-        """Resume the jobs of one cluster, which may take long to answer. Note a failure in the job
-        that it concerns."""
+        """Resume the jobs of one cluster, which may be slow to answer. Note a failure in its
+        job."""
         for job in self._unfinished(job_ids):
             try:
-                # A cancellation may have been requested and not yet sent.
+                # A requested cancellation may not have been sent yet.
                 is_sent = job.submitted_s is not None and not self._has_unsent_arrays(job.id)
                 if not is_sent or job.cancel_requested_s is not None:
                     self._pursue(job.id, cluster)
@@ -454,7 +476,7 @@ class Service:
                 return
             try:
                 self._clusters.watch(self._clusters.named(name)).look()
-            except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
+            except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
                 for job in jobs:
                     self._note_problem(job, exc)
             else:
@@ -472,7 +494,7 @@ class Service:
     def _note_problem(self, job: Job, error: Exception) -> None:
         if not isinstance(error, JupyterSlurmError):
             _log.exception("%s could not be resumed", job.id)
-            error = TransportError(f"The agent could not resume this job: {error!r}.")
+            error = TransportError(f"Cannot resume this job: {error!r}.")
         since_s = job.problem_since_s or self._started_s
         with suppress(NotFoundError, OSError):  # forgotten meanwhile; the disk is full
             self._registry.found(job, problem=error.problem(), problem_since_s=since_s)
@@ -498,7 +520,7 @@ class Service:
         return self._registry.store.renames.followed(path, since_s)
 
     def _given(self, spec: JobSpec) -> dict[str, str]:
-        """Return digests of the inputs of the job that `spec` describes."""
+        """Return digests of the inputs of `spec`."""
         cluster = self._cluster_for(spec)
         if isinstance(spec, CellSpec) and spec.session is not None:
             return identity.given_in_session(self._sessions.completed(spec, cluster.profile))
@@ -524,8 +546,11 @@ class Service:
         caller: str = "",
         look: tuple[str, ...] = (),
         everyone: bool = False,
+        ended: bool = False,
     ) -> Changes:
-        return changes(self._registry, self._clusters, cursor, wait_s, caller, look, everyone)
+        return changes(
+            self._registry, self._clusters, cursor, wait_s, caller, look, everyone, ended
+        )
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
         return self._measured.usage(job_id, cursor, wait_s)
@@ -597,6 +622,16 @@ class Service:
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
         return self._images.remove_image(name, cluster)
 
+    # --- environments ---
+
+    def environments(self, cluster: str | None = None) -> list[InstalledEnvironment]:
+        return self._environments.environments(cluster)
+
+    def remove_environments(
+        self, ids: list[str], cluster: str | None = None, unused_s: float | None = None
+    ) -> list[InstalledEnvironment]:
+        return self._environments.remove_environments(ids, cluster, unused_s)
+
     # --- labs, kernels, shells ---
 
     def lab_entry(self, job_id: str) -> LabEntry:
@@ -659,3 +694,8 @@ class Service:
             commands=self._clusters.counts(),
             checks=tuple(self._unreadable_records()),
         )
+
+
+def _waits(job: Job) -> bool:
+    """Return whether the submission waits for a folder or for another job."""
+    return job.transfer is not None or job.why is not None

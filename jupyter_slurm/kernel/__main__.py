@@ -31,9 +31,8 @@ from jupyter_slurm.wire import Job, JobSpec, KernelSpec, new_id
 
 
 def main(words: Sequence[str]) -> int:
-    """Return 0 when a client has ended the kernel; 1, after an error message, if it could not
-    start."""
-    # Ctrl-C in Jupyter's terminal means Jupyter; a message interrupts a kernel.
+    """Return 0 when a client ended the kernel; 1, after an error message, if it could not start."""
+    # Ignore Ctrl-C in Jupyter's terminal; kernels are interrupted by messages.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         asked, connection_file = _arguments(words)
@@ -45,7 +44,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def run(words: tuple[str, ...], connection_file: Path) -> None:
-    """Run the kernel to its end. ConfigError, RequestError: it could not begin."""
+    """Run the kernel to its end. ConfigError, RequestError: it could not start."""
     began_s = time.time()
     asked = spec.stored(words)
     cluster = spec.parse(asked.words).cluster
@@ -73,8 +72,8 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
     kernel_job = KernelJob(connect, record, make_spec, new_kernel, wakeup)
     proxy = Proxy(channels, kernel_job, record, open_stream, wakeup, session, cluster)
     if notebook is None:
-        # VS Code ends a kernel so, and never comes for it again: it names no notebook. Jupyter asks
-        # first, and a kernel that it has lost is found by its notebook.
+        # VS Code ends kernels by a signal and names no notebook, so it cannot find the kernel
+        # again. Jupyter sends a request first, and finds a lost kernel by its notebook.
         signal.signal(signal.SIGTERM, lambda *_: proxy.terminate())
     proxy.run()
 

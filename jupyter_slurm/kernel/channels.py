@@ -31,7 +31,7 @@ class ConnectionFile:
     transport: str
     ip: str
     ports: Mapping[str, int]
-    """Of each channel, and of `hb`."""
+    """By channel, and for `hb`."""
     key: bytes
     scheme: str
 

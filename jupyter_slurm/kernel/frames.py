@@ -24,7 +24,7 @@ MESSAGE_MOST = 256 << 20
 """Bytes of a message with its number. node/kernel_frames.py has the same limit and drops larger
 messages; `KernelStream.send` refuses them."""
 _WORD_MOST = 1 << 20
-"""Of any other frame."""
+"""Bytes of any other frame."""
 _PARTS_MOST = 1 << 16
 """Parts of a message: each costs more memory than the four bytes that can declare it."""
 CHANNELS = {"shell": b"s", "control": b"c", "stdin": b"i", "iopub": b"o", "ours": b"x"}
@@ -94,8 +94,7 @@ class NodeConnection:
         return found if found or not self._inbox.ended else None
 
     def _unpacked(self, body: bytes) -> bytes:
-        """Return the body unpacked, up to a limit: a few bytes unpack to a thousand times as
-        many."""
+        """Decompress the body up to a limit: a few bytes can expand a thousandfold."""
         found = self._unpacker.decompress(body, MESSAGE_MOST + 1)
         if len(found) > MESSAGE_MOST:
             raise ValueError(f"a message of more than {MESSAGE_MOST} bytes")
@@ -135,7 +134,7 @@ class Welcome(msgspec.Struct, frozen=True):
     """The node's first message on a connection."""
 
     boot: str
-    """Identifies the process of node/kernel.py; another one knows nothing of earlier messages."""
+    """Identifies the process of node/kernel.py; another process has no earlier messages."""
     got: int
     """The number of the last message that the node received."""
     next: int
@@ -143,7 +142,7 @@ class Welcome(msgspec.Struct, frozen=True):
     info: dict[str, Any] | None
     """The answer to kernel_info_request; None: the kernel does not listen yet."""
     count: int
-    """How often an ipykernel was started in this job."""
+    """The number of ipykernel starts in this job."""
     busy: bool
     packs: bool = False
 
@@ -162,9 +161,9 @@ class Restarting(_Event, frozen=True, tag="restarting"):
 
 class Died(_Event, frozen=True, tag="died"):
     status: int
-    """As in subprocess: the exit code, or minus the signal."""
+    """The exit code, or minus the signal, as in subprocess."""
     again: bool
-    """Another is started."""
+    """Another ipykernel is started."""
 
 
 class LeftOut(_Event, frozen=True, tag="left out"):

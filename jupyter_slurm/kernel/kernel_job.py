@@ -58,7 +58,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Reachability:
-    """Whether the cluster can be reached: `error` is the reason why not; None: it can."""
+    """Reachability of the cluster. `error`: the reason why it cannot be reached; None: it can."""
 
     error: JupyterSlurmError | None
 
@@ -93,7 +93,7 @@ class KernelJob:
         self._thread.start()
 
     def close(self) -> None:
-        """Let the thread end when its current call returns; do not wait for that."""
+        """End the thread after its current call, without waiting."""
         self._ends.set()
 
     def events(self) -> list[Event]:
@@ -110,7 +110,7 @@ class KernelJob:
         if kernel is None or not (kernel.submitted or self._api):
             return
         api = self._api or self._connect()
-        with suppress(NotFoundError):  # the agent remembers this for a job yet to come
+        with suppress(NotFoundError):  # the agent remembers it for a later submission
             api.cancel(kernel.job_id)
 
     # --- the thread ---
@@ -121,7 +121,7 @@ class KernelJob:
             if job is not None:
                 self._follow(job)
         except Exception as exc:  # noqa: BLE001 - a worker never dies silently
-            self._tell(Gone(*texts.stumbled(exc)))
+            self._tell(Gone(*texts.internal_error(exc)))
 
     def _found_or_submitted(self) -> Job | None:
         while not self._ends.is_set():
@@ -204,7 +204,7 @@ class KernelJob:
 
 
 def _hindrance(connection: Connection) -> JupyterSlurmError | None:
-    """Return why a cluster cannot be reached; None: it can."""
+    """Return the reason why a cluster cannot be reached, or None."""
     told = connection.problem.message if connection.problem else None
     where = connection.cluster
     match connection.state:

@@ -80,8 +80,8 @@ class Signer:
         return message.parts(self._signature(message))
 
     def message(self, parts: Sequence[bytes]) -> Message | None:
-        """Return the message that came through a socket; None: the parts are not a message, or the
-        sender does not have the key."""
+        """Return the message received through a socket; None: not a message, or an invalid
+        signature."""
         try:
             at = list(parts).index(DELIMITER)
             signature, header, parent, metadata, content, *buffers = parts[at + 1 :]

@@ -1,9 +1,9 @@
-"""The kernel that its clients see: available at once, whatever the state of its job.
+"""The kernel for clients: available at once, whatever the state of its job.
 
 One loop, woken by clients, by events of the job and by messages of the remote kernel. While there
-is no remote kernel, requests wait (`waiting`); afterwards messages pass both ways unchanged. When
-the job has ended, the proxy stays and says why: Jupyter would restart a kernel that exits, and so
-submit a job that the user did not ask for.
+is no remote kernel, requests wait (`waiting`); later, messages are forwarded unchanged in both
+directions. When the job has ended, the proxy stays and shows the reason: Jupyter would restart a
+kernel that exits, and so submit a job that the user did not request.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _QUEUED = frozenset(
         JobState.SPECIAL_EXIT,
     )
 )
-"""A job that has run and is so again was put back."""
+"""A job that has run and is in one of these states again was requeued."""
 
 
 class Wakeup:
@@ -278,7 +278,8 @@ class Proxy:
         self._stream_open = self._restarting = False
 
     def _give_up(self, ename: str, evalue: str, advice: str | None = None) -> None:
-        """Answer what the remote kernel will not answer: the first cell shows the reason."""
+        """Answer requests that the remote kernel will not answer; the first cell shows the
+        reason."""
         lost, self._outstanding = self._outstanding, {}
         said = False
         for channel, message in lost.values():

@@ -1,4 +1,4 @@
-"""Records on disk of which job belongs to which kernel, so that a kernel is found again.
+"""Records of kernels and their jobs on disk, so that a kernel is found again.
 
 A kernel is identified by its connection file, which survives restarts of the kernel; after a
 restart of Jupyter, by its notebook and its kernelspec's options. The process that runs a kernel
@@ -105,7 +105,7 @@ class KernelRecord:
 
     @property
     def is_left(self) -> bool:
-        """Tell whether no process has taken over the kernel."""
+        """Return whether no process has taken over the kernel."""
         return self._path.exists()
 
     def take_back(self) -> bool:

@@ -62,7 +62,7 @@ class Opened:
 
     info: dict[str, Any] | None
     count: int
-    """How often an ipykernel was started in this job."""
+    """The number of ipykernel starts in this job."""
     busy: bool
     is_another: bool
     """Another node/kernel.py runs: earlier messages and the kernel's state are lost."""
@@ -70,7 +70,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A line that is cut, and why. `KernelStream` opens it again by itself."""
+    """A lost connection and its error. `KernelStream` reconnects automatically."""
 
     error: JupyterSlurmError
 
@@ -286,9 +286,8 @@ class KernelStream:
                 self._first += 1
 
     def _withdraw(self) -> None:
-        """Replace the kept messages: they were meant for the earlier kernel, which may have got
-        them, and their senders are told that they are lost. Their numbers stay, since the node
-        accepts no gap."""
+        """Replace the kept messages: they were for the earlier kernel, which may have received
+        them, and their senders get an error. Their numbers stay, since the node accepts no gap."""
         with self._lock:
             self._kept = deque(_NOTHING for _ in self._kept)
 

@@ -33,7 +33,7 @@ def noted(text: str) -> dict[str, Any]:
 
 
 def waiting(job: Job, now_s: float, first: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the display of a cell whose job waits; `first`: a bundle that precedes it."""
+    """Return the display of a cell whose job waits; `first`: a bundle to show before it."""
     data = card.bundle(job, now_s)
     if first is None and job.state is JobState.RUNNING:
         first = noted(STARTING)
@@ -53,13 +53,13 @@ def hindered(error: JupyterSlurmError, cluster: str | None) -> str:
         return (
             f"{error.message} Log in with `jupyter slurm login{where}` in a terminal, "
             f"`%slurm login{where}` in another notebook, or in the sidebar. The kernel then "
-            "continues by itself."
+            "continues automatically."
         )
-    return f"{error} The kernel retries by itself."
+    return f"{error} The kernel retries automatically."
 
 
 def hindrance(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
-    """Return the same as a bundle."""
+    """Return `hindered` as a bundle."""
     return noted(hindered(error, cluster)) | _login(error, cluster)
 
 
@@ -71,17 +71,17 @@ def over(job: Job) -> tuple[str, str]:
 
 
 def refused(error: JupyterSlurmError) -> tuple[str, str]:
-    """Return the reason and advice when there is no job."""
+    """Return the reason and advice without a job."""
     return str(error), _advice(None)
 
 
-def stumbled(error: Exception) -> tuple[str, str]:
+def internal_error(error: Exception) -> tuple[str, str]:
     """Return the reason and advice after an internal error."""
     return f"Internal error in the kernel: {error!r}.", _advice(None)
 
 
 def forgotten(job_id: str) -> tuple[str, str]:
-    return f"The agent no longer knows job {job_id}, which ran this kernel.", _advice(None)
+    return f"The kernel's job {job_id} is unknown to the agent.", _advice(None)
 
 
 def died(status: int, *, again: bool) -> str:

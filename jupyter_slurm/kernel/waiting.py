@@ -91,9 +91,10 @@ class ConnectionNotice:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
         self._stream: JupyterSlurmError | None = None
-        """Why there is no connection to the kernel."""
+        """The reason for no connection to the kernel."""
         self._cluster: JupyterSlurmError | None = None
-        """Why the cluster cannot be reached: nothing arrives on an open stream either."""
+        """The reason why the cluster cannot be reached; an open stream then delivers nothing
+        either."""
         self._since_s = 0.0
         self._shown: tuple[Message, str] | None = None
         self._data: dict[str, Any] | None = None
@@ -112,14 +113,14 @@ class ConnectionNotice:
         self._end(now_s)
 
     def cluster_reachable(self, error: JupyterSlurmError | None, now_s: float) -> None:
-        """Note why the cluster cannot be reached; None: it can."""
+        """Note the reason why the cluster cannot be reached; None: it can."""
         if error is not None:
             self._begin(now_s)
         self._cluster = error
         self._end(now_s)
 
     def look(self, running: Message | None, cluster: str | None, now_s: float) -> None:
-        """Show the notice in the running cell, when it is due."""
+        """Show the notice in the running cell, when due."""
         error = self._error
         if error is None or running is None:
             return

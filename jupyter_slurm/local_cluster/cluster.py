@@ -52,17 +52,17 @@ class _ClusterFile(msgspec.Struct, frozen=True):
 
 
 def silent(_: str) -> None:
-    """Say nothing."""
+    """Do nothing."""
 
 
 def up(spec: LocalSpec, say: Say = silent) -> LocalStatus:
-    """Start the private cluster, or those of its daemons that do not run, and register it.
+    """Start the private cluster, or its missing daemons, and register it.
 
-    Jobs that were queued or ran when it was stopped are queued again (see `down`). Return when
-    every node answers.
+    Jobs that were queued or running at the stop are queued again (see `down`). Return when every
+    node answers.
 
-    ConfigError: Slurm is not installed. LocalClusterError: the cluster is up with another shape,
-    a daemon does not start, or the name belongs to a cluster that is not ours.
+    ConfigError: Slurm is not installed. LocalClusterError: the cluster is running with another
+    shape, a daemon does not start, or the name belongs to another cluster.
     """
     place = folder(spec.name)
     profile.check(spec.name)
@@ -86,11 +86,11 @@ def up(spec: LocalSpec, say: Say = silent) -> LocalStatus:
 
 
 def down(name: str = "local", purge: bool = False, say: Say = silent) -> None:
-    """Stop the private cluster; do nothing when there is none.
+    """Stop the private cluster, if there is one.
 
-    Its queue and its profile stay for the next `up`. Running jobs lose their node: they are killed
-    and requeued, or end as NODE_FAIL if they were submitted with `--no-requeue`. With `purge`,
-    cancel every job and leave no process, no file and no profile.
+    Its queue and profile stay for the next `up`. Running jobs lose their node: they are killed and
+    requeued, or end as NODE_FAIL if submitted with `--no-requeue`. With `purge`, cancel every job
+    and remove all processes, files and the profile.
     """
     place = folder(name)
     if not place.exists():
@@ -114,13 +114,13 @@ def down(name: str = "local", purge: bool = False, say: Say = silent) -> None:
 
 
 def status(name: str = "local") -> LocalStatus | None:
-    """Return the private cluster's status; None when it was never made, or was purged."""
+    """Return the private cluster's status; None: never started, or purged."""
     daemons = load(folder(name))
     return None if daemons is None else _status(daemons)
 
 
 def load(place: Path) -> Daemons | None:
-    """Return the cluster in the folder `place`; None when there is none."""
+    """Return the cluster in the folder `place`, or None."""
     paths = Paths.of(place)
     known = _load(paths)
     return None if known is None else _daemons(known, paths)
@@ -182,7 +182,7 @@ def _software(paths: Paths, say: Say) -> Software:
 
 
 def _ports(known: _ClusterFile | None, spec: LocalSpec) -> Ports:
-    """Return the ports of last time if all are free or our daemons have them, else new ones."""
+    """Return the previous ports if all are free or used by our daemons, else new ones."""
     if known is not None and known.spec.nodes == spec.nodes:
         daemons = _daemons(known, Paths.of(folder(spec.name)))
         if not _status(daemons).stopped or all(map(_free, known.ports.all())):
@@ -254,19 +254,21 @@ def _start(daemons: Daemons, say: Say) -> None:
 
 
 def _nodes_answer(daemons: Daemons) -> bool:
-    """Tell whether no node is unknown to slurmctld or silent ("idle*"); drained ones may stay."""
+    """Return whether slurmctld has an answer from every node (no "idle*"); nodes may be drained."""
     told = daemons.run("sinfo", "-h", "-N", "-o", "%T")
     states = told.stdout.split()
     return bool(states) and not any(state.endswith("*") or state == "unknown" for state in states)
 
 
 def _stop(daemons: Daemons) -> None:
-    """Stop jobs, then nodes, then slurmctld: each ends at once when it waits for no other."""
+    """Stop jobs, then nodes, then slurmctld, so that each ends at once."""
     daemons.kill_jobs()
     for node in daemons.spec.node_names():
         daemons.stop(slurmd(node))
-    daemons.kill_jobs()  # those that a slurmd launched in between
-    for node in daemons.spec.node_names():  # else a requeued job finds its script there, and fails
+    daemons.kill_jobs()  # launched by a slurmd in between
+    for (
+        node
+    ) in daemons.spec.node_names():  # otherwise a requeued job finds its script there, and fails
         for left in daemons.paths.spool(node).glob("job*"):
             shutil.rmtree(left)
     for name in ("slurmctld", "munged"):
@@ -274,7 +276,7 @@ def _stop(daemons: Daemons) -> None:
 
 
 def _cancel_all(daemons: Daemons) -> None:
-    """Cancel every job and wait; those that ignore it die with their node."""
+    """Cancel every job and wait; jobs that ignore it die with their node."""
     daemons.run("scancel", "--user", _user(), limit_s=_CANCEL_S)
     deadline = time.monotonic() + _CANCEL_S
     while time.monotonic() < deadline and daemons.run("squeue", "-h", limit_s=2).stdout:
@@ -282,9 +284,9 @@ def _cancel_all(daemons: Daemons) -> None:
 
 
 def _fail_nodes(daemons: Daemons) -> None:
-    """Have slurmctld give up the running jobs now, not minutes later.
+    """Make slurmctld give up the running jobs now, not minutes later.
 
-    A node that is DOWN returns by itself when its slurmd registers (ReturnToService=2).
+    A node that is DOWN returns when its slurmd registers (ReturnToService=2).
     """
     reason = "reason=jupyter slurm down"
     daemons.run("scontrol", "update", "NodeName=ALL", "State=DOWN", reason, limit_s=_CANCEL_S)
@@ -304,7 +306,7 @@ def shape(
     say: Callable[[str], None] = silent,
 ) -> LocalSpec:
     """Return the shape for the cluster `name`; `asked` has fields of `LocalSpec`. RequestError:
-    this machine's GPUs are asked for, and it has none."""
+    this machine's GPUs were requested, but it has none."""
     known = status(name)
     base = known.spec if known else LocalSpec(name=name)
     fields = dict(asked or {})
@@ -315,7 +317,7 @@ def shape(
 def _gpus(
     asked: Gpus, gpu_type: str | None, known: LocalStatus | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Return the GPUs of the shape; those of this machine may change between two starts."""
+    """Return the GPUs of the shape; this machine's may change between two starts."""
     if isinstance(asked, int):
         return {"gpus": asked, "own_gpus": ()}
     had_own = bool(known and known.spec.own_gpus)
@@ -325,7 +327,7 @@ def _gpus(
     if not own and (asked == "own" or had_own):
         raise RequestError(
             "nvidia-smi finds no GPU on this machine.",
-            hint="Use `--gpus 2` for two simulated GPUs: jobs get numbers and no device.",
+            hint="Use `--gpus 2` for two simulated GPUs: jobs get numbers, but no device.",
             option="gpus",
         )
     kind = gpu_type or _type_given(known)

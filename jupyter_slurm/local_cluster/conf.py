@@ -58,7 +58,7 @@ def _control(spec: LocalSpec, at: Setting) -> list[str]:
         "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny",
         f"SlurmUser={at.user}",
         f"SlurmdUser={at.user}",
-        # cred_expire: a requeued job waits so long (default 120 s) before it may start again.
+        # cred_expire: the delay before a requeued job may start again (default 120 s).
         f"AuthInfo=socket={paths.munge_socket},cred_expire=5",
         f"StateSaveLocation={paths.state}",
         f"SlurmdSpoolDir={paths.spool('%n')}",
@@ -75,14 +75,14 @@ def _control(spec: LocalSpec, at: Setting) -> list[str]:
 def _scheduling() -> list[str]:
     return [
         "SchedulerType=sched/backfill",
-        # One of two loops (_slurmctld_background and backfill), each once a second at best,
-        # starts a batch job: 0.35 s after sbatch as the median, 1 s at most.
+        # One of two loops (_slurmctld_background and backfill), each at most once a second, starts
+        # a batch job: 0.35 s after sbatch as the median, 1 s at most.
         "SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0",
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_Core_Memory",
         "ReturnToService=2",
         "SlurmdTimeout=60",
-        # Else Slurm drains a node that promises more than the machine has ("Low CPUs").
+        # Otherwise Slurm drains a node that promises more than the machine has ("Low CPUs").
         "SlurmdParameters=config_overrides",
     ]
 
@@ -92,7 +92,8 @@ def _jobs() -> list[str]:
         "ProctrackType=proctrack/linuxproc",
         "TaskPlugin=task/none",
         "PropagateResourceLimits=NONE",
-        # Memory limits without cgroups: the gatherer looks every second and kills jobs above them.
+        # Memory limits without cgroups: the gatherer checks every second and kills jobs above the
+        # limit.
         "JobAcctGatherType=jobacct_gather/linux",
         "JobAcctGatherFrequency=task=1",
         "JobAcctGatherParams=OverMemoryKill",
@@ -118,7 +119,7 @@ def _gres(spec: LocalSpec, node: str) -> str:
 
 
 def _by_type(spec: LocalSpec, node: str) -> list[tuple[str, list[int]]]:
-    """Return the types of a node's GPUs, and their positions in `spec.gpus_of`."""
+    """Return the GPU types of a node, and their positions in `spec.gpus_of`."""
     ordered = groupby(enumerate(spec.gpus_of(node)), key=lambda pair: pair[1].type)
     return [(kind, [position for position, _ in pairs]) for kind, pairs in ordered]
 
@@ -132,10 +133,10 @@ def _partitions() -> list[str]:
 
 
 def gres_conf(spec: LocalSpec, paths: Paths) -> str:
-    """Return gres.conf: unless `File=` is a character device, CUDA_VISIBLE_DEVICES is not set.
+    """Return gres.conf. Unless `File=` is a character device, CUDA_VISIBLE_DEVICES is not set.
 
-    Ours are links to /dev/null, also for real GPUs: if no cgroup keeps jobs from devices, Slurm
-    opens none, and a machine of WSL has no /dev/nvidiaN.
+    Ours are links to /dev/null, also for real GPUs: without a cgroup to block devices Slurm opens
+    none, and WSL has no /dev/nvidiaN.
     """
     lines = ["AutoDetect=off"]
     for node in spec.node_names():
@@ -148,9 +149,9 @@ def gres_conf(spec: LocalSpec, paths: Paths) -> str:
 def task_prolog(spec: LocalSpec) -> str:
     """Return a TaskProlog (slurm.conf(5)) for a machine's own GPUs, which no cgroup guards.
 
-    Slurm counts them by their place in gres.conf, one type after the other; CUDA counts as
-    nvidia-smi does once CUDA_DEVICE_ORDER says so. A job that asked for none finds none: Slurm
-    would leave the variable out, and CUDA would then see them all.
+    Slurm numbers them by their position in gres.conf, one type after the other; CUDA numbers them
+    like nvidia-smi if CUDA_DEVICE_ORDER says so. A job that requested none gets none: Slurm would
+    leave the variable unset, and CUDA would then use them all.
     """
     return f"""#!/bin/sh
 set -- {" ".join(str(gpu.index) for gpu in spec.gpus_of(spec.node_names()[0]))}
@@ -166,10 +167,10 @@ echo "export CUDA_VISIBLE_DEVICES=${{given#,}}"
 
 
 def cgroup_conf(version: tuple[int, int]) -> str:
-    """Return a cgroup.conf that keeps Slurm off cgroups, which an ordinary user may not make.
+    """Return a cgroup.conf that disables cgroups, which an ordinary user may not create.
 
     "disabled" exists from 24.05 on. Before, slurmd always loads a plugin: the one for version 1
-    does nothing as it starts, the one for version 2 wants a cgroup. 20.11 has no choice.
+    does nothing at its start, the one for version 2 requires a cgroup. 20.11 has no choice.
     """
     if version >= (24, 5):
         return "CgroupPlugin=disabled\n"

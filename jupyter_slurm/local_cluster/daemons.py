@@ -1,4 +1,4 @@
-"""The daemons of one cluster: start each, find it again and stop it.
+"""The daemons of one cluster: start, find and stop each.
 
 `conf` has their configuration; `cluster` has their order.
 """
@@ -26,7 +26,7 @@ from jupyter_slurm.local_cluster.spec import DaemonStatus, LocalSpec
 from jupyter_slurm.places import write_private
 
 _START_S = 120.0
-"""Seconds to wait for a running daemon on a busy machine; one that ends is reported at once."""
+"""Seconds to wait for a running daemon on a busy machine; one that exits is reported at once."""
 _STOP_S = 10.0
 _TICK_S = 0.02
 _KILL_ROUNDS = 4
@@ -42,7 +42,8 @@ class Daemons:
     software: Software
 
     def start_munged(self) -> None:
-        """Start the authentication daemon; `--force` lets any user run it, root too (munged(8))."""
+        """Start the authentication daemon; `--force` lets any user run it, including root
+        (munged(8))."""
         paths = self.paths
         self._start(
             "munged",
@@ -57,7 +58,7 @@ class Daemons:
         self.wait("munged", lambda: _listens_unix(paths.munge_socket))
 
     def start_slurmctld(self) -> None:
-        """Start the controller; it takes up the state that it saved when it was stopped."""
+        """Start the controller with the state it saved when stopped."""
         self._start("slurmctld", "-D", "-f", str(self.paths.conf))
         self.wait("slurmctld", lambda: listens(self.ports.slurmctld))
 
@@ -71,7 +72,7 @@ class Daemons:
         self.wait(name, lambda: listens(port))
 
     def find(self, name: str) -> Process | None:
-        """Return the running daemon of this name ("slurmctld", "slurmd-n1", ...), else None."""
+        """Return the running daemon with this name ("slurmctld", "slurmd-n1", ...), or None."""
         try:
             found = msgspec.json.decode(self.paths.daemon(name).read_bytes(), type=Process)
         except (FileNotFoundError, msgspec.DecodeError):
@@ -79,7 +80,7 @@ class Daemons:
         return found if found.alive() else None
 
     def stop(self, name: str) -> None:
-        """Ask the daemon to end, wait, and kill it if it does not. Wake a stopped one."""
+        """Ask the daemon to end, wait, and kill it if it does not. Continue a suspended one."""
         found = self.find(name)
         if found is not None:
             found.send(signal.SIGTERM)
@@ -89,17 +90,17 @@ class Daemons:
         self.paths.daemon(name).unlink(missing_ok=True)
 
     def wake(self, name: str) -> None:
-        """Let the daemon go on if it was stopped (SIGSTOP)."""
+        """Continue the daemon if it was suspended (SIGSTOP)."""
         found = self.find(name)
         if found is not None:
             found.send(signal.SIGCONT)
 
     def kill_jobs(self) -> None:
-        """Kill every slurmstepd of this cluster and the processes that the jobs left running.
+        """Kill every slurmstepd of this cluster and the processes left by jobs.
 
-        LocalClusterError when some do not end: the kernel keeps them, as on a dead file system.
+        LocalClusterError: some do not end, e.g. because of a dead file system.
         """
-        for _ in range(_KILL_ROUNDS):  # they may have started others meanwhile
+        for _ in range(_KILL_ROUNDS):  # they may start others meanwhile
             found = self._job_processes()
             if not found:
                 return
@@ -114,7 +115,7 @@ class Daemons:
         return [one for one in found if one.pid != os.getpid()]  # a job may call `down`
 
     def status(self) -> tuple[DaemonStatus, ...]:
-        """Return an entry for each daemon that this cluster should have."""
+        """Return an entry for each daemon of this cluster."""
         spec, ports = self.spec, self.ports
         pids = {name: found.pid for name in self.names() if (found := self.find(name))}
         told = [DaemonStatus("munged", None, pids.get("munged"), None)]
@@ -124,14 +125,14 @@ class Daemons:
         return tuple(told)
 
     def names(self) -> tuple[str, ...]:
-        """Return every daemon's name, in the order in which they start."""
+        """Return every daemon's name in start order."""
         nodes = tuple(slurmd(node) for node in self.spec.node_names())
         return ("munged", "slurmctld", *nodes)
 
     def run(
         self, command: str, *args: str, limit_s: float = 30
     ) -> subprocess.CompletedProcess[str]:
-        """Run one of Slurm's commands. subprocess.TimeoutExpired when it takes `limit_s`."""
+        """Run one of Slurm's commands. subprocess.TimeoutExpired: longer than `limit_s`."""
         return subprocess.run(
             [self.software.programs[command], *args],
             env=self.software.environment(self.paths.conf),
@@ -143,7 +144,7 @@ class Daemons:
         )
 
     def wait(self, name: str, ready: Callable[[], bool]) -> None:
-        """Wait until a daemon is `ready`; LocalClusterError with its last words if it fails."""
+        """Wait until a daemon is `ready`. LocalClusterError, with its last output: it failed."""
         deadline = time.monotonic() + _START_S
         while not ready():
             if self.find(name) is None:
@@ -179,8 +180,8 @@ def slurmd(node: str) -> str:
 
 
 def listens(port: int) -> bool:
-    """Tell whether a process listens (state 0A, proc(5)) on 127.0.0.1:`port`."""
-    # Do not connect: Slurm's daemons complain in their logs about a silent client.
+    """Return whether a process listens (state 0A, proc(5)) on 127.0.0.1:`port`."""
+    # Do not connect: Slurm's daemons log an error about a silent client.
     addresses = (f"0100007F:{port:04X}", f"00000000:{port:04X}")  # 127.0.0.1 or any address
     lines = Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()
     return any(fields[1] in addresses and fields[3] == "0A" for fields in map(str.split, lines))

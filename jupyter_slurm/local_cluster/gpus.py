@@ -1,4 +1,4 @@
-"""The GPUs of this machine, as nvidia-smi reports them. Nothing of the cluster's files here."""
+"""The GPUs of this machine, from nvidia-smi. Nothing about the cluster's files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Callable
 from jupyter_slurm.local_cluster.spec import GPU_TYPE_CHARACTERS, Gpu
 
 _LIMIT_S = 60.0
-"""Enough to wake every GPU: seconds each where no program keeps the driver loaded."""
+"""Enough to wake every GPU: seconds each if no program keeps the driver loaded."""
 
 
 def own_gpus(say: Callable[[str], None]) -> tuple[Gpu, ...]:
-    """Return this machine's GPUs that the caller may use; () if there are none. Say why an existing
-    nvidia-smi reports none.
+    """Return this machine's GPUs that the caller may use. Report if an existing nvidia-smi lists
+    none.
 
-    CUDA_VISIBLE_DEVICES counts: inside a job of another Slurm it names the job's GPUs.
+    CUDA_VISIBLE_DEVICES applies: inside a job of another Slurm it names the job's GPUs.
     """
     devices = os.environ.get("CUDA_VISIBLE_DEVICES")
     program = shutil.which("nvidia-smi")
@@ -61,7 +61,7 @@ def parse(told: str) -> tuple[Gpu, ...]:
 
 
 def type_of(name: str) -> str:
-    """Return the type that Slurm's own `AutoDetect=nvml` gives a GPU (gres.conf(5)): small letters,
+    """Return the type that Slurm's own `AutoDetect=nvml` gives a GPU (gres.conf(5)): lower case,
     `_` for blanks; here also for other characters that a type cannot have.
 
     >>> type_of("Quadro RTX 6000/8000")

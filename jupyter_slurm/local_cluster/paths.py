@@ -1,4 +1,4 @@
-"""The files of a private cluster: paths, folders and the lock. Nothing of Slurm's words here."""
+"""The files of a private cluster: paths, folders and the lock. Nothing about Slurm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jupyter_slurm.local_cluster.spec import check_name
 from jupyter_slurm.places import host, make_private
 
 _PLAIN = re.compile(r"[A-Za-z0-9/_.@+-]+")
-_LONGEST_BASE = 80  # a socket's path has 107 bytes (unix(7)); slurmd appends its own names to ours
+_LONGEST_BASE = 80  # a socket's path has 107 bytes (unix(7)); slurmd appends its own names
 
 
 def folder(name: str = "local") -> Path:
@@ -35,8 +35,8 @@ class Paths:
     """The files of one cluster.
 
     `folder` contains them. `base` is the same folder under a name that Slurm can read in its
-    configuration and that leaves room for a socket's name: the folder itself, or a short symbolic
-    link to it if the folder's own path is long or has characters that slurm.conf would split.
+    configuration and that is short enough for sockets: the folder itself, or a short symbolic link
+    if its path is long or has characters that slurm.conf would split.
     """
 
     folder: Path
@@ -92,7 +92,7 @@ class Paths:
         return self.base / "log" / f"{daemon}.log"
 
     def daemon(self, daemon: str) -> Path:
-        """Return the record of the process of `daemon`, which `daemons` writes."""
+        """Return the path of the process record of `daemon`."""
         return self.base / "run" / f"{daemon}.json"
 
     def make(self) -> None:
@@ -115,7 +115,7 @@ class Paths:
             )
 
     def unlink(self) -> None:
-        """Remove the link that `make` made, if it made one."""
+        """Remove the link created by `make`, if any."""
         if self.base == self.folder:
             return
         with suppress(FileNotFoundError):
@@ -125,7 +125,7 @@ class Paths:
 
 @contextmanager
 def locked(place: Path) -> Iterator[None]:
-    """Lock the folder `place` (made if missing) against other processes, after waiting for it."""
+    """Lock the folder `place` (created if missing) against other processes; wait for the lock."""
     fd = _lock(place)
     while fd is None:
         fd = _lock(place)
@@ -136,7 +136,7 @@ def locked(place: Path) -> Iterator[None]:
 
 
 def _lock(place: Path) -> int | None:
-    """Return the open, locked file in `place`, or None if a purge removed it while we waited."""
+    """Return the open, locked file in `place`; None: a purge removed it meanwhile."""
     make_private(place)
     path = place / "lock"
     try:
@@ -152,7 +152,7 @@ def _lock(place: Path) -> int | None:
 
 
 def remove_empty(place: Path, *, parents: int) -> None:
-    """Remove `place` and up to `parents` folders above it as long as they are empty."""
+    """Remove `place` and up to `parents` folders above it while they are empty."""
     with suppress(OSError):
         for candidate in (place, *list(place.parents)[:parents]):
             candidate.rmdir()

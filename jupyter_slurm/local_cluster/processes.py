@@ -1,6 +1,6 @@
-"""Processes as the kernel reports them.
+"""Processes, from the kernel.
 
-An id and a start time identify a process, so that a recycled id never counts as ours.
+PID and start time identify a process, so that a reused PID never counts as ours.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 _THREADS, _STARTED = 17, 19
-"""In /proc/PID/stat, counted from behind the name (proc_pid_stat(5))."""
+"""In /proc/PID/stat, counted from the end of the name (proc_pid_stat(5))."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Process:
     boot_id: str
 
     def alive(self) -> bool:
-        """Tell whether this very process runs, or a thread of it; a zombie does not."""
+        """Return whether this process or a thread of it runs; a zombie does not."""
         reap(self.pid)
         return _start_ticks(self.pid) == self.start_ticks and boot() == self.boot_id
 
@@ -41,24 +41,24 @@ class Process:
 
 
 def boot() -> str:
-    """Return the id of this run of the machine's kernel."""
+    """Return the boot ID of the machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def process(pid: int) -> Process | None:
-    """Return the process that has this id now."""
+    """Return the process that has this PID now."""
     start_ticks = _start_ticks(pid)
     return None if start_ticks is None else Process(pid, start_ticks, boot())
 
 
 def reap(pid: int) -> None:
-    """Collect the exit status of a child that ended, which else would stay as a zombie."""
+    """Collect the exit status of an ended child, which would otherwise stay a zombie."""
     with suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
 
 
 def detach(argv: Sequence[str], env: Mapping[str, str], log: Path) -> Process:
-    """Start a program in a session of its own, so that it outlives us and our terminal.
+    """Start a program in its own session, so that it outlives this process and its terminal.
 
     Its output replaces `log`. FileNotFoundError, PermissionError: it cannot start.
     """
@@ -77,7 +77,7 @@ def detach(argv: Sequence[str], env: Mapping[str, str], log: Path) -> Process:
         setsigdef=(signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGHUP, signal.SIGQUIT),
     )
     found = process(pid)
-    # A child that ended at once stays a zombie until we reap it, so its ID is not reused.
+    # A child that exits at once stays a zombie until reaped, so its PID is not reused.
     return found or Process(pid, -1, boot())
 
 
@@ -93,14 +93,14 @@ def wait_gone(processes: Iterable[Process], limit_s: float) -> bool:
 
 
 def kill(processes: Sequence[Process]) -> None:
-    """Send SIGKILL to all, and wait until they are gone."""
+    """Send SIGKILL to all, and wait until they have ended."""
     for one in processes:
         one.send(signal.SIGKILL)
     wait_gone(processes, 5)
 
 
 def with_open_file(program: str, below: Path) -> list[Process]:
-    """Return the processes of `program` that hold a file below the folder `below` open."""
+    """Return the processes of `program` that have a file below the folder `below` open."""
     prefix = os.path.realpath(below) + os.sep
     return _those(
         lambda one: (
@@ -131,7 +131,7 @@ def descendants(roots: Iterable[Process]) -> list[Process]:
 
 
 def _those(fits: Callable[[psutil.Process], bool]) -> list[Process]:
-    """Return all that fit, except those that end meanwhile or are another user's."""
+    """Return all that fit, except those that end meanwhile or belong to another user."""
     found: list[Process | None] = []
     for one in psutil.process_iter():
         with suppress(psutil.Error):
@@ -140,9 +140,9 @@ def _those(fits: Callable[[psutil.Process], bool]) -> list[Process]:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Return the start time in ticks; None for no such process, or a zombie. A process with threads
-    that still run, and may be writing a file, is not a zombie: psutil would call it one, and
-    returns no ticks."""
+    """Return the start time in ticks; None: no such process, or a zombie. A process with running
+    threads, which may be writing a file, is not a zombie: psutil would call it one, and returns no
+    ticks."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):

@@ -1,6 +1,6 @@
-"""Register a private cluster: `clusters.d/<name>.toml` among Jupyter's configuration.
+"""Register a private cluster: `clusters.d/<name>.toml` in Jupyter's configuration.
 
-This writes and removes only a file that it wrote. `profiles` knows what the file means.
+This writes and removes only its own files. `profiles` interprets them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OTHERS = re.compile(r"^\[images\].*", re.MULTILINE | re.DOTALL)
 
 
 def profile_path(name: str = "local") -> Path:
-    """Return the file that makes the private cluster `name` known; it need not exist."""
+    """Return the file of the private cluster's profile; it need not exist."""
     check_name(name)
     return Path(jupyter_config_dir(), "jupyter-slurm", "clusters.d", f"{name}.toml")
 
@@ -39,7 +39,7 @@ def check(name: str) -> None:
 
 
 def register(spec: LocalSpec, paths: Paths, env: dict[str, str]) -> None:
-    """Write the profile. Keep [images] and what follows it, to which others add."""
+    """Write the profile. Keep [images] and everything below it, which others edit."""
     check(spec.name)
     path = profile_path(spec.name)
     make_private(path.parent)
@@ -82,5 +82,5 @@ def _is_ours(path: Path) -> bool:
 
 
 def _quoted(text: str | Path) -> str:
-    """Return a TOML basic string: JSON's quoting, and the one more character that TOML forbids."""
+    """Return a TOML basic string: JSON's quoting, plus one more character that TOML forbids."""
     return json.dumps(str(text), ensure_ascii=False).replace("\x7f", "\\u007f")

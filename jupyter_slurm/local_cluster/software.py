@@ -1,7 +1,7 @@
 """Find the installed Slurm, or unpack the distribution's packages into a private folder.
 
-The private Slurm is for users without root on Debian and its children: apt-get finds, checks and
-fetches the packages, dpkg-deb unpacks them.
+The private Slurm is for users without root on Debian and its derivatives: apt-get finds, checks and
+downloads the packages, dpkg-deb unpacks them.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _PACKAGES = {  # Debian's and Ubuntu's names
 class Software:
     """The programs of one installation, by name.
 
-    If they are not in the system's places: `libraries` are the folders of their libraries,
-    `plugins` that of Slurm's plugins, and `stepd` is the slurmstepd for slurmd.
+    For programs in other than the system's folders: `libraries` are their library folders,
+    `plugins` Slurm's plugin folder, and `stepd` the slurmstepd for slurmd.
     """
 
     programs: dict[str, Path]
@@ -96,7 +96,7 @@ def installed() -> Software | None:
 
 
 def programs(*first: Path) -> dict[str, Path]:
-    """Return the existing programs, by name: those in the folders `first`, else the system's."""
+    """Return the existing programs by name, from the folders `first` or the system's."""
     path = os.pathsep.join([*map(str, first), os.environ.get("PATH", os.defpath), *_SBIN])
     found = {name: shutil.which(name, path=path) for name in (*_PACKAGES, *COMMANDS, "slurmstepd")}
     return {name: Path(text) for name, text in found.items() if text}
@@ -130,19 +130,19 @@ WANTED = ("slurm-wlm", "munge")
 
 
 def can_unpack() -> bool:
-    """Tell whether this machine has the tools that `unpacked` needs."""
+    """Return whether this machine has the tools that `unpacked` needs."""
     return all(shutil.which(tool) for tool in ("apt-get", "dpkg-deb"))
 
 
 def unpacked(place: Path, say: Callable[[str], None]) -> Software:
-    """Return the Slurm in the folder `place`; fetch it first if it is not there yet.
+    """Return the Slurm in the folder `place`; download it first if needed.
 
-    LocalClusterError, with apt's words, if apt cannot fetch it.
+    LocalClusterError, with apt's output: the download failed.
     """
     root = place / "root"
     if not root.exists():
         shutil.rmtree(place, ignore_errors=True)
-        say("Fetching the distribution's Slurm into a private folder …")
+        say("Downloading the distribution's Slurm to a private folder …")
         _fetch(place)
         part = place / "part"
         for package in sorted((place / "packages").glob("*.deb")):
@@ -154,7 +154,7 @@ def unpacked(place: Path, say: Callable[[str], None]) -> Software:
 
 
 def _fetch(place: Path) -> None:
-    """Fetch the packages that are not installed, with private lists and caches."""
+    """Download the packages that are not installed, with private lists and caches."""
     lists, cache, packages = place / "apt" / "lists", place / "apt" / "cache", place / "packages"
     for folder in (lists / "partial", cache / "archives" / "partial", packages):
         make_private(folder)
@@ -174,16 +174,16 @@ def _fetch(place: Path) -> None:
 
 
 def _name_daemons(sbin: Path) -> None:
-    """Give Debian's `slurmd-wlm` and so on their own names, as alternatives(7) does for root.
+    """Give Debian's `slurmd-wlm` etc. their usual names, as alternatives(7) does for root.
 
-    The names matter: a daemon learns its role from its name (slurm's run_in_daemon).
+    The names matter: a daemon derives its role from its name (slurm's run_in_daemon).
     """
     for path in sbin.glob("*-wlm"):
         path.with_name(path.name.removesuffix("-wlm")).symlink_to(path.name)
 
 
 def _describe(root: Path) -> Software:
-    """Return the programs below `root`, and the system's for those that need no fetching."""
+    """Return the programs below `root`, and the system's for those not downloaded."""
     libraries = tuple(sorted({path.parent for path in root.rglob("lib*.so*")}))
     plugins = next((path.parent for path in root.rglob("auth_munge.so")), None)
     found = programs(root / "usr" / "sbin", root / "usr" / "bin")

@@ -1,4 +1,5 @@
-"""The values of a private cluster: its wanted shape and its status. No I/O but `os.sysconf`."""
+"""The values of a private cluster: its requested shape and its status. No I/O except
+`os.sysconf`."""
 
 from __future__ import annotations
 
@@ -38,12 +39,11 @@ class Gpu:
 class LocalSpec:
     """The shape of a private cluster.
 
-    `cpus`, `memory_mib` and `gpus` are those of each node; all nodes are this machine, and may
-    promise more than it has. These GPUs are simulated: jobs get CUDA_VISIBLE_DEVICES and no device.
-    `own_gpus`, this machine's, take their place: the first node has them, and no other has any
-    (`gpus.own_gpus` finds them).
-    `runtime` is the container tool that the cluster's profile names.
-    `extra_conf` are lines at the end of slurm.conf, where they override ours.
+    `cpus`, `memory_mib` and `gpus` are per node; all nodes are this machine, and may promise more
+    than it has. These GPUs are simulated: jobs get CUDA_VISIBLE_DEVICES and no device. `own_gpus`,
+    this machine's, replace them: all on the first node (`gpus.own_gpus` finds them). `runtime` is
+    the container tool of the cluster's profile. `extra_conf` are lines at the end of slurm.conf,
+    which override ours.
     """
 
     name: str = "local"
@@ -83,8 +83,7 @@ class LocalSpec:
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))
 
     def gpus_of(self, node: str) -> tuple[Gpu, ...]:
-        """Return the GPUs of a node, those of a type together: Slurm requires and numbers them
-        so."""
+        """Return the GPUs of a node, grouped by type: Slurm requires and numbers them so."""
         if self.own_gpus:
             types = list(dict.fromkeys(gpu.type for gpu in self.own_gpus))
             ordered = sorted(self.own_gpus, key=lambda gpu: types.index(gpu.type))
@@ -92,7 +91,7 @@ class LocalSpec:
         return tuple(Gpu(index, self.gpu_type) for index in range(self.gpus))
 
     def gpus_text(self) -> str:
-        """Return the GPUs in words for a sentence; "": there are none."""
+        """Return a phrase about the GPUs; "": none."""
         if not self.own_gpus:
             told = f"{counted(self.gpus, 'simulated GPU')} ({self.gpu_type})"
             return told if self.gpus else ""
@@ -102,7 +101,7 @@ class LocalSpec:
 
 
 def check_name(name: str) -> None:
-    """Raise ConfigError unless `name` can name a folder, a Slurm cluster and a file of ours."""
+    """Raise ConfigError unless `name` is valid for a folder, a Slurm cluster and a file."""
     if not _NAME.fullmatch(name):
         raise ConfigError(
             f"{name!r} is not a valid name of a private cluster.",
@@ -136,10 +135,10 @@ class LocalStatus:
 
     @property
     def running(self) -> bool:
-        """Tell whether every daemon runs."""
+        """Return whether every daemon runs."""
         return all(daemon.running for daemon in self.daemons)
 
     @property
     def stopped(self) -> bool:
-        """Tell whether no daemon runs."""
+        """Return whether no daemon runs."""
         return not any(daemon.running for daemon in self.daemons)

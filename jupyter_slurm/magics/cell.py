@@ -1,19 +1,20 @@
-"""`%%slurm` and `%slurm attach`: submit or find the job, follow it, bring back its variables.
+"""`%%slurm` and `%slurm attach`: submit or find the job, follow it, load its variables.
 
-`line.py` reads the line, `replay.py` shows the output.
+`line.py` parses the line, `replay.py` shows the output.
 """
 
 from __future__ import annotations
 
-import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
 
+from jupyter_slurm.api import Api
 from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.commands import line as cell_line
 from jupyter_slurm.commands import sweep_values
@@ -30,7 +31,7 @@ from jupyter_slurm.errors import (
     VariableError,
 )
 from jupyter_slurm.formatting import counted
-from jupyter_slurm.job import JobHandle, read_outcome
+from jupyter_slurm.job import JobHandle, drop_inputs, read_outcome, with_inputs, with_params
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.magics.follow import CallThread, Detached, Following, ways
 from jupyter_slurm.magics.frontend import page, prompter, say, show, warn
@@ -38,8 +39,6 @@ from jupyter_slurm.magics.live import LiveCard
 from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.transfer import follow_transfer
-from jupyter_slurm.slurm.units import format_array
-from jupyter_slurm.sweep import params_as_text
 from jupyter_slurm.views import other_ranks
 from jupyter_slurm.views.failure import below_card, left_out
 from jupyter_slurm.wire import (
@@ -53,17 +52,18 @@ from jupyter_slurm.wire import (
     Preview,
     Result,
     ScriptSpec,
+    SweepJob,
     SweepSpec,
     new_id,
 )
 
 _CANCEL_WAIT_S = 5.0
 _RANK_BYTES = 20_000
-"""The most output that is shown of each other rank."""
+"""The most output to show of each other rank."""
 _OTHER: Mapping[InputPart, str] = MappingProxyType(
     {
         "options": "other options",
-        "folder": "another working folder",
+        "folder": "another working directory",
         "image": "another image",
         "in": "other values of --in",
         "in?": "perhaps other values of --in",
@@ -79,9 +79,8 @@ _OTHER_OF_SWEEPS: Mapping[InputPart, str] = MappingProxyType(
 def run(
     state: MagicsState, line: str, code: str, made: type[ScriptSpec] | None = None
 ) -> JobHandle | Preview | None:
-    """Run a cell's text as a job. Return the handle if the cell does not wait for it, with
-    `--dry-run` the preview. CellFailed, SubmitError, VariableError; RequestError: the line is not
-    valid."""
+    """Run a cell's text as a job. Return the handle if the cell does not wait for it, or with
+    `--dry-run` the preview. CellFailed, SubmitError, VariableError; RequestError: invalid line."""
     is_script = made is not None
     request = state.script_request(line, code) if is_script else state.request(line)
     request = with_session(state, request)
@@ -102,24 +101,31 @@ def run(
         _check_syntax(state, spec)
     if request.dry_run:
         return _preview(state, request, spec)
-    job = _find_or_submit(state, request, spec)
+    try:
+        job = _find_or_submit(state, request, spec)
+    except NotFoundError:
+        used = state.used_session
+        if used is None or used.id != spec.session or request.reuse is Reuse.ATTACH:
+            raise
+        state.used_session = None  # it was forgotten
+        return run(state, line, code, made)
     is_new = job.id == spec.id
     if notebook is None and is_new and not state.told_unnamed and prompter().there():
         state.told_unnamed = True
         warn(
-            "Not in a saved notebook: to get this job back after restarting, run `%slurm attach "
+            "The notebook is not saved: after a restart, return to this job with `%slurm attach "
             f"{job.id}`."
         )
-    return JobHandle(state.api, job) if is_script else brought(state, request, job)
+    return JobHandle(state.api, job) if is_script else wait_or_detach(state, request, job)
 
 
-def brought(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
-    """Wait for the job and show its outcome; return its handle if it is to be left alone."""
+def wait_or_detach(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
+    """Wait for the job and show its outcome; return its handle if it is detached."""
     detach = state.settings.detach if request.detach is None else request.detach
     if detach:
         return JobHandle(state.api, job)
     on_interrupt = request.on_interrupt or state.settings.on_interrupt
-    bring(
+    show_to_end(
         state,
         job,
         cancel_on_interrupt=on_interrupt == "cancel",
@@ -129,29 +135,29 @@ def brought(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
 
 
 def _preview(state: MagicsState, request: Request, spec: JobSpec) -> Preview:
-    """Return what would be submitted, judged by the size of its input variables. VariableError:
-    one of them is missing, and the cell has no job that it would attach to without."""
+    """Return the preview, including the size of input variables. VariableError: one is missing, and
+    the cell has no earlier job."""
     if not _absent(state, request, spec) or _earlier_without(state, request, spec) is None:
         spec = _with_inputs(state, request, spec)
     try:
         return state.api.preview(spec)
     finally:
-        _drop_inputs(spec)
+        drop_inputs(spec)
 
 
 def _check_syntax(state: MagicsState, spec: JobSpec) -> None:
-    """Raise CodeError, which shows the fault as IPython does, or warn of the fault."""
+    """Raise CodeError, shown as IPython does, or show a warning."""
     shell = state.shell
     manager = shell.prefilter_manager
 
     def translate(source: str) -> str:
         above = source[: len(source) - len(source.lstrip())].count("\n")
-        source = shell.transform_cell(source)  # which drops empty lines above
+        source = shell.transform_cell(source)  # drops leading empty lines
         if manager is not None and len(source.splitlines()) == 1:  # `pip …` without its %
             source = manager.prefilter_lines(source)
         return "\n" * above + source
 
-    source = f"\n{spec.code}"  # the magic's line is the cell's first
+    source = f"\n{spec.code}"  # the magic's line is the first line of the cell
     error = syntax.fault(source, shell.compile.cache(source, shell.execution_count), translate)
     if error is not None:
         rendered = shell.SyntaxTB.structured_traceback(type(error), error, None)
@@ -159,12 +165,12 @@ def _check_syntax(state: MagicsState, spec: JobSpec) -> None:
 
 
 def attach(state: MagicsState, job_id: str | None) -> None:
-    """Bring output and outcome of a job into this cell. None: the newest job whose outcome has not
-    been delivered, of this notebook if it has one. NotFoundError."""
+    """Show output and outcome of a job in this cell. None: the newest job with an undelivered
+    outcome, of this notebook if possible. NotFoundError."""
     job = state.api.job(job_id) if job_id else _newest(state)
     if job_id:
         warn_ended_earlier(state, job, job_id)
-    bring(state, job, cancel_on_interrupt=False, raise_on_failure=True)
+    show_to_end(state, job, cancel_on_interrupt=False, raise_on_failure=True)
 
 
 def _newest(state: MagicsState) -> Job:
@@ -172,8 +178,8 @@ def _newest(state: MagicsState) -> Job:
     here = [job for job in jobs if job.notebook and job.notebook == state.notebook]
     if not jobs:
         raise NotFoundError(
-            "No job runs or waits to be shown.",
-            hint="`%slurm jobs` lists all; `%slurm attach ID` shows any of them again.",
+            "No unfinished or unfetched jobs.",
+            hint="List all jobs with `%slurm jobs`, and show one again with `%slurm attach ID`.",
         )
     return (here or jobs)[0]
 
@@ -186,16 +192,16 @@ def _find_or_submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
     try:
         job = _find(state, request, spec)
     except BaseException:
-        _drop_inputs(spec)
+        drop_inputs(spec)
         raise
     if job is None:
         return _submit(state, request, spec)
-    _drop_inputs(spec)
+    drop_inputs(spec)
     return job
 
 
 def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
-    """Return the job that this very cell has already started, if it is worth attaching to."""
+    """Return this cell's earlier job, if it can be attached to."""
     if request.reuse is Reuse.FRESH:
         return None
     earlier = _attachable(state, spec)
@@ -210,17 +216,17 @@ def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
             say(f"Job {job.id} runs this code with {other} and continues; {ways(job.id)}.")
     if request.reuse is Reuse.ATTACH:
         raise NotFoundError(
-            "There is no job of this cell to attach to.",
-            hint="Leave out --attach to submit one; `%slurm jobs` lists the others.",
+            "This cell has no job to attach to.",
+            hint="Omit --attach to submit one. See other jobs with `%slurm jobs`.",
         )
     return None
 
 
 def _attachable(state: MagicsState, spec: JobSpec) -> Earlier | None:
-    """Return the job that this cell has already started, unless its outcome is in the notebook."""
+    """Return this cell's earlier job, unless its outcome is already in the notebook."""
     earlier = state.api.attachable(spec)
     while earlier is not None and earlier.job.state.final and state.is_shown(earlier.job):
-        state.api.delivered(earlier.job.id)  # the page has not yet said so
+        state.api.delivered(earlier.job.id)  # not acknowledged by the page yet
         earlier = state.api.attachable(spec)
     return earlier
 
@@ -228,25 +234,25 @@ def _attachable(state: MagicsState, spec: JobSpec) -> Earlier | None:
 def _find_without(
     state: MagicsState, request: Request, spec: JobSpec, absent: Sequence[str]
 ) -> Job | None:
-    """Return the same job if input variables are gone, and say so."""
+    """Return and report the earlier job if input variables are missing."""
     job = _earlier_without(state, request, spec)
     if job is not None:
         names = _listed([f"`{name}`" for name in absent])
-        with_what = f"what {names} held when it was submitted"
+        with_what = f"{names} as of its submission"
         _say_attached(request, job, with_what)
     return job
 
 
 def _earlier_without(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
-    """Return the job of the same cell, whatever went into it: where variables are gone, as after a
-    restart of the kernel, the cell has nothing to submit, so it can mean nothing else."""
+    """Return this cell's earlier job with any inputs: without its variables, as after a restart of
+    the kernel, the cell cannot submit a new one."""
     earlier = None if request.reuse is Reuse.FRESH else _attachable(state, spec)
     return earlier.job if earlier and {*earlier.differs} <= {"in", "in?"} else None
 
 
 def _say_attached(request: Request, job: Job, other: str) -> None:
-    """Say that the cell is attached to its job, which has `other` than the cell has now; "": the
-    same."""
+    """Report that the cell is attached to its job. `other`: the job's inputs that differ from the
+    cell's."""
     state = "has ended meanwhile" if job.state.final else f"is {job.state.word}"
     how = f", with {other}" if other else ""
     if request.reuse is not Reuse.ATTACH:
@@ -263,94 +269,40 @@ def _listed(words: Sequence[str]) -> str:
 def _submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
     try:
         return state.submit(spec, request)
-    except AgentError:  # the agent may have the job
+    except AgentError:  # the agent may have received the job
         raise
     except (JupyterSlurmError, LoginDeclined):
-        _drop_inputs(spec)
+        drop_inputs(spec)
         raise
 
 
 def _absent(state: MagicsState, request: Request, spec: JobSpec) -> list[str]:
-    """Return the variables that should go in and are not here."""
+    """Return the input variables that do not exist."""
     names = spec.names_in if isinstance(spec, CellSpec | SweepSpec) else ()
     names = (*names, *sweep_values.variables(request.sweep))
     return [name for name in names if name not in state.namespace]
 
 
-def _drop_inputs(spec: JobSpec) -> None:
-    """Delete the files of the variables that go in: they are not sent."""
-    inputs = spec.inputs if isinstance(spec, CellSpec | SweepSpec) else None
-    params = (spec.params, spec.params_text) if isinstance(spec, SweepSpec) else ()
-    for path in filter(None, (inputs, *params)):
-        Path(path).unlink(missing_ok=True)
-
-
 def _with_inputs(state: MagicsState, request: Request, spec: JobSpec) -> JobSpec:
-    """Write the variables that go in to where the agent takes them from. VariableError."""
-    if isinstance(spec, SweepSpec) and request.sweep:
-        spec = _with_params(state, request, spec)
-    if not isinstance(spec, CellSpec | SweepSpec) or not spec.names_in:
+    """Write the input variables and a sweep's parameters to the agent's spool folder.
+    VariableError."""
+    if not isinstance(spec, CellSpec | SweepSpec):
         return spec
-    from jupyter_slurm.jobs.submission.payload import check_names  # noqa: PLC0415
+    if spec.names_in:
+        from jupyter_slurm.jobs.submission.payload import check_names  # noqa: PLC0415
 
-    try:
         check_names(spec.names_in, state.namespace)
-        path, digest, python = _written(f"{spec.id}.vars", spec.names_in, state.namespace)
-    except BaseException:
-        _drop_inputs(spec)
-        raise
-    return msgspec.structs.replace(
-        spec, inputs=path, inputs_digest=digest, inputs_python=python or spec.inputs_python
-    )
+    if isinstance(spec, SweepSpec) and request.sweep:
+        spec = with_params(spec, sweep_values.parameters(request.sweep, state.namespace))
+    return with_inputs(spec, state.namespace) if spec.names_in else spec
 
 
-def _with_params(state: MagicsState, request: Request, spec: SweepSpec) -> SweepSpec:
-    """Evaluate the values of a sweep and write them to where the agent takes them from."""
-    by_task = {
-        str(task): one
-        for task, one in enumerate(sweep_values.parameters(request.sweep, state.namespace))
-    }
-    path, digest, python = _written(f"{spec.id}.params.vars", tuple(by_task), by_task)
-    text = Path(path).with_suffix(".json")
-    text.write_bytes(msgspec.json.encode(params_as_text(list(by_task.values()))))
-    return msgspec.structs.replace(
-        spec,
-        tasks=format_array(range(len(by_task))),
-        names_params=tuple(by_task["0"]),
-        params=path,
-        params_text=str(text),
-        params_digest=digest,
-        inputs_python=python,
-    )
-
-
-def _written(
-    name: str, names: Sequence[str], namespace: Mapping[str, object]
-) -> tuple[str, str, tuple[int, int] | None]:
-    """Write variables to a file of the agent's; return its path and digest, and this Python if the
-    file needs it. VariableError."""
-    from jupyter_slurm import places  # noqa: PLC0415
-    from jupyter_slurm.jobs.outcome.variables import write_variables  # noqa: PLC0415
-    from jupyter_slurm.jobs.submission.inputs import digest_inputs, holds_code  # noqa: PLC0415
-
-    path = places.spool_dir() / name
-    try:
-        write_variables(path, names, namespace)
-        digest = digest_inputs(path, names, namespace)
-        python = sys.version_info[:2] if holds_code(path) else None
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise
-    return str(path), digest, python
-
-
-def bring(
+def show_to_end(
     state: MagicsState, job: Job, *, cancel_on_interrupt: bool, raise_on_failure: bool
 ) -> None:
-    """Show the job here until it has ended, and then its outcome."""
+    """Show the job until it has ended, then its outcome."""
     state.live.drop(job.id)
     card = LiveCard(job)
-    card.show()
     replay = Replay(job.id, state.output_limit_bytes, state.settings.show, on_clear=card.show)
     following = Following(state.api, card, replay)
     with CallThread(state.person, job.cluster) as worker:
@@ -365,7 +317,7 @@ def bring(
                 raise _cancelled(state, card, following) from None
             raise _left(state, card) from None
         except JupyterSlurmError as exc:
-            _give_up(state, worker, card, exc)
+            _give_up(state, card, exc)
             raise
     if not card.settled:
         state.live.add(card)
@@ -376,10 +328,11 @@ def bring(
 
 
 def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterSlurmError | None:
-    """Put the variables into the notebook, then note that everything was sent; return the error to
-    raise."""
+    """Load the variables into the notebook, then note the delivery; return the error to raise."""
     api, job_id = state.api, card.job.id
-    result = worker(lambda: api.result(job_id))
+    result = Result(job=card.job, status="ok")
+    if not _says_all(card.job):
+        result = worker(lambda: api.result(job_id), card.appear)
     not_come = dict(result.failed)
     variables, ended_badly = worker(lambda: read_outcome(api, result, not_come, state.namespace))
     state.namespace.update(variables)
@@ -394,24 +347,37 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
         except JupyterSlurmError as exc:
             if failed is None:
                 raise
-            warn(f"Its files could not be fetched: {exc}")
-    _note_sent(state, worker, card)
+            warn(f"Cannot fetch the job's files: {exc}")
+    _note_sent(state, card)
     return failed
 
 
-def _note_sent(state: MagicsState, worker: CallThread, card: LiveCard) -> None:
-    """Have the page acknowledge the outcome, once it has it; where the client does not, count it
-    as delivered."""
-    job, asked = card.job, page()
+def _says_all(job: Job) -> bool:
+    """Return whether the job succeeded without variables or a table, so that its result adds
+    nothing."""
+    brings = job.names_out or job.names_gather or isinstance(job, SweepJob)
+    return job.state is JobState.COMPLETED and job.warning is None and not brings
+
+
+def _note_sent(state: MagicsState, card: LiveCard) -> None:
+    """Let the page acknowledge the outcome; if the client cannot, count it as delivered. Do not
+    wait for either."""
+    job_id, asked = card.job.id, page()
+    state.sent[job_id] = asked
+    card.complete()
     if asked is None:
-        job = worker(lambda: state.api.delivered(job.id))
-    else:
-        state.sent[job.id] = asked
-    card.complete(job)
+        # The kernel waits for it before it exits.
+        name = f"delivered {job_id}"
+        threading.Thread(target=_count_delivered, args=[state.agent, job_id], name=name).start()
+
+
+def _count_delivered(agent: Api, job_id: str) -> None:
+    with suppress(JupyterSlurmError):  # the cell, run again, attaches
+        agent.delivered(job_id)
 
 
 def _show_other_ranks(state: MagicsState, worker: CallThread, job: Job) -> None:
-    """Show, folded, what the ranks have written whose output is not the cell's."""
+    """Show the output of other ranks, folded."""
     if not isinstance(job, CellJob) or job.ranks < 2:
         return
     ranks = range(1, min(job.ranks, other_ranks.MOST + 1))
@@ -436,7 +402,7 @@ def _remark(result: Result) -> None:
 
 
 def _left(state: MagicsState, card: LiveCard, *, waits_for_login: bool = False) -> Detached:
-    """Return the interrupt of a cell whose job continues or is not yet submitted."""
+    """Return the interrupt of a cell whose job continues or is still being submitted."""
     state.live.add(card)
     job = card.job
     slurm = f" (Slurm {job.slurm_id})" if job.slurm_id else ""
@@ -448,11 +414,11 @@ def _left(state: MagicsState, card: LiveCard, *, waits_for_login: bool = False) 
 
 
 def _after_login() -> str:
-    return "is submitted by itself after the login, and this cell, run again, attaches to it"
+    return "is submitted automatically after the login; run this cell again to attach to it"
 
 
 def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Detached:
-    """Cancel the job of an interrupted cell and return the interrupt; a second interrupt stops the
+    """Cancel the job of an interrupted cell and return the interrupt. A second interrupt stops
     waiting."""
     job_id = card.job.id
     with CallThread(state.person, card.job.cluster) as worker:
@@ -463,19 +429,17 @@ def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Deta
             return _left(state, card)
     state.live.add(card)
     ended = card.job.state.word
-    return Detached(f"job {job_id} was asked to end and is {ended}")
+    return Detached(f"job {job_id}: cancellation requested; it is {ended}")
 
 
-def _give_up(
-    state: MagicsState, worker: CallThread, card: LiveCard, exc: JupyterSlurmError
-) -> None:
-    """Keep a job whose connection is lost. Count an outcome that cannot be fetched as sent, so that
-    the cell's next run submits a new job."""
+def _give_up(state: MagicsState, card: LiveCard, exc: JupyterSlurmError) -> None:
+    """Leave a job whose connection is lost. Count an outcome that cannot be fetched as sent, so
+    that the cell submits a new job next time."""
     on_the_way = (AgentError, LoginError, HostKeyError)
     if isinstance(exc, on_the_way) or exc.transient or not card.job.state.final:
         state.live.add(card)
         waits = isinstance(exc, LoginNeededError) and card.job.state is JobState.SUBMITTING
-        goes = _after_login() if waits else "is not affected"
+        goes = _after_login() if waits else "continues"
         warn(f"Job {card.job.id} {goes}; {ways(card.job.id)}.")
     else:
-        _note_sent(state, worker, card)
+        _note_sent(state, card)

@@ -1,7 +1,7 @@
-"""Run the magics: `%slurm WORD …`, `%%slurm` and its siblings, Slurm's own commands.
+"""Run the magics: `%slurm WORD …`, `%%slurm` and the like, Slurm's own commands.
 
-`commands/functions.py` has the commands that a terminal has too, this the others. `cell.py` runs
-cells.
+`commands/functions.py` has the commands shared with the terminal, this module the others. `cell.py`
+runs cells.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _R = TypeVar("_R")
 
 
 def run(state: MagicsState, words: Sequence[str]) -> object:
-    """Return what `%slurm` shows for these words; without words, the queue."""
+    """Return the value of a `%slurm` line; without words, the queue."""
     if not words:
         return show_queue(state)
     command, behind = find(list(words), "notebook")
@@ -48,18 +48,18 @@ def run(state: MagicsState, words: Sequence[str]) -> object:
 
 
 def show_queue(state: MagicsState) -> object:
-    """Return the live queue if the front end is a notebook that can show it, else the jobs as a
-    table."""
+    """Return the live queue if the front end is a notebook that supports it, else a table of
+    jobs."""
     if not in_place():
         return functions.list_jobs(state, Arguments(cluster=None))
-    from jupyter_slurm.magics.queue_widget import QueueWidget  # noqa: PLC0415 - loads ipywidgets
+    from jupyter_slurm.magics.queue_widget import QueueWidget  # noqa: PLC0415 - imports ipywidgets
 
     return QueueWidget(state.agent, state.cluster)
 
 
 def build_image(state: MagicsState, line: str, recipe: str) -> object:
-    """Build the image that the cell describes. Its files lie beside the notebook, if that has a
-    folder, else in the kernel's folder."""
+    """Build an image from a cell. Its files are in the notebook's folder, if known, else in the
+    kernel's."""
     args = read_arguments(IMAGE_CELL, state.words(line), "notebook")
     beside = Path(state.notebook or "").parent
     folder = beside if beside.is_absolute() and beside.is_dir() else Path.cwd()
@@ -67,18 +67,18 @@ def build_image(state: MagicsState, line: str, recipe: str) -> object:
 
 
 def _shell(state: MagicsState, args: Arguments) -> str | None:
-    """Open a shell in the terminal that IPython runs in. A notebook has no terminal: say what to
-    type in one."""
+    """Open a shell in IPython's own terminal. A notebook has none: return the command for a
+    terminal."""
     before = state.with_defaults(())
     wanted = parse_shell(args, before)
     if in_place():
         words = command_line(args, before)
         return f"A notebook has no terminal. Open one and type `{words}`."
-    # Front ends otherwise share only the Api; here they share all that is done with it.
+    # Front ends otherwise share only the Api; a shell is the same in both.
     from jupyter_slurm.cli.shell import prepared  # noqa: PLC0415
 
     argv = prepared(state.api, wanted, wanted.request.cluster)
-    interrupted = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the shell
+    interrupted = signal.signal(signal.SIGINT, lambda *_: None)  # the shell handles Ctrl-C
     try:
         subprocess.run(argv, check=False)
     finally:
@@ -92,7 +92,7 @@ def _use(state: MagicsState, args: Arguments) -> str:
     if cluster not in known:
         near = suggest(cluster, tuple(known))
         raise RequestError(
-            f"There is no cluster `{cluster}`.",
+            f"Unknown cluster `{cluster}`.",
             hint=f"Did you mean `{near}`?" if near in known else f"Use {', '.join(known)}.",
         )
     parse(options)
@@ -104,7 +104,7 @@ def _use(state: MagicsState, args: Arguments) -> str:
 
 def _use_session(state: MagicsState, args: Arguments) -> str:
     job = functions.session_named(state, args.name, args.cluster)
-    state.used_session = job.id
+    state.used_session = job
     return f"`%%slurm --session` cells go to {title(job)}, which is {job.state.word}."
 
 
@@ -121,7 +121,7 @@ def _logs(state: MagicsState, args: Arguments) -> str:
 
 
 def _last(state: MagicsState, job_id: str, lines: int | None, task: int | None) -> str:
-    """Return the last `lines` lines, or as much as a cell may hold (None)."""
+    """Return the last `lines` lines, or as many as a cell can show (None)."""
     limit = state.output_limit_bytes
     kept: deque[str] = deque()
     size = left_out = 0
@@ -138,8 +138,8 @@ def _last(state: MagicsState, job_id: str, lines: int | None, task: int | None) 
         return "\n".join(text.rstrip("\n").split("\n")[-lines:])
     if left_out:
         warn(
-            f"The first {left_out / 1e6:.1f} MB are left out. `%slurm logs {job_id} --to FILE` "
-            "saves the whole log."
+            f"The first {left_out / 1e6:.1f} MB are omitted. Save the whole log with `%slurm logs "
+            f"{job_id} --to FILE`."
         )
     return text.removesuffix("\n")
 
@@ -156,7 +156,7 @@ COMMANDS: Mapping[str, Callable[[MagicsState, Any], object]] = MappingProxyType(
         "help": lambda _state, _args: manual.line_help(),
     }
 )
-"""The functions of the commands, by their words."""
+"""Functions of the commands, by their words."""
 
 
 class Bodies:
@@ -170,7 +170,7 @@ class Bodies:
         """Run `%name line`."""
         if name == "slurm":
             return _usage(lambda: run(self._state, self._state.words(line)))
-        if name == "salloc":  # it would keep the kernel waiting, and has no terminal
+        if name == "salloc":  # it needs a terminal, and would block the kernel
             return _usage(lambda: run(self._state, [name]))
         return self._run_command(name, line)
 
@@ -186,7 +186,7 @@ class Bodies:
                 return _usage(lambda: show(state, cell.run(state, line, code)))
 
     def documentation(self, kind: str, name: str) -> str:
-        """Return what `%name?` or `%%name?` shows."""
+        """Return the text of `%name?` or `%%name?`."""
         match kind, name:
             case "line", "slurm" | "salloc":
                 return manual.line_help()
@@ -205,7 +205,7 @@ class Bodies:
         output = self._state.api.command(argv, self._state.cluster)
         if output.returncode != 0:
             raise CommandError(
-                f"`{command}` ended with exit code {output.returncode}.",
+                f"`{command}` failed with exit code {output.returncode}.",
                 detail=output.stderr or output.stdout,
             )
         if output.stderr.strip():
@@ -214,8 +214,7 @@ class Bodies:
 
 
 def _usage(call: Callable[[], _R]) -> _R:
-    """Run `call`; show a line that is not valid as one line of error, as IPython's own magics
-    do."""
+    """Run `call`; show an invalid line as a one-line error, as IPython's own magics do."""
     try:
         return call()
     except (CodeError, VariableError):

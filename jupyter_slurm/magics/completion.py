@@ -1,7 +1,7 @@
 """Completion of `%%slurm`, `%%sbatch` and `%slurm` by argcomplete.
 
-Names that the agent or the cluster knows are requested in a thread, awaited for a moment, and kept
-for the next Tab.
+Names from the agent or cluster are requested in a thread, awaited briefly, and cached for the next
+Tab.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _KEPT_S = 30.0
 
 
 class Completions:
-    """The matcher for IPython's completer, with the latest answers it got."""
+    """The matcher for IPython's completer, with cached answers."""
 
     def __init__(self, state: MagicsState) -> None:
         self._session = state
@@ -50,8 +50,8 @@ class Completions:
         self._infos: dict[str | None, _Recent[ClusterInfo]] = {}
 
     def matcher(self, context: CompletionContext) -> SimpleMatcherResult:
-        """Return the completions as IPython's matcher API (v2) wants them; [] if the cursor is not
-        in a line of ours."""
+        """Return completions for IPython's matcher API (v2); [] if the cursor is not in one of our
+        lines."""
         line = context.text_until_cursor
         words = _ours(line, first_line=context.cursor_line == 0)
         if words is None:
@@ -60,7 +60,7 @@ class Completions:
         magic, *before = words or ("",)
         if not magic:
             return {"completions": []}
-        # IPython cuts a word at `=` and `,`: do not repeat what it keeps.
+        # IPython splits words at `=` and `,`: do not repeat the part before.
         cut = max(last.rfind("="), last.rfind(",")) + 1
         completions = [
             SimpleCompletion(text[cut:], type="option" if text.startswith("-") else "value")
@@ -73,7 +73,7 @@ class Completions:
         }
 
     def _found(self, magic: str, before: Sequence[str], last: str) -> list[str]:
-        """Return the words that `last` may become."""
+        """Return the completions of `last`."""
         option, equals, value = last.partition("=") if last.startswith("--") else ("", "", last)
         typed = " ".join([*before, option, value] if equals else [*before, last])
         finder = self._finders[magic] = self._finders.get(magic) or self._finder(magic)
@@ -83,7 +83,7 @@ class Completions:
         return found
 
     def _finder(self, magic: str) -> CompletionFinder:
-        from argcomplete.finders import CompletionFinder  # noqa: PLC0415 - with the first Tab
+        from argcomplete.finders import CompletionFinder  # noqa: PLC0415 - loaded at the first Tab
 
         if magic == "%slurm":
             parser = completing_parser("notebook", self._completer)
@@ -103,7 +103,7 @@ class Completions:
         return values
 
     def _names(self, of: str) -> Iterable[str]:
-        """Return the values of an option, or all jobs, …; () if the values cannot be listed."""
+        """Return the values of an option or argument; () if unknown."""
         match of:
             case "job":
                 return tuple(job.id for job in self._jobs.get() or ())
@@ -148,7 +148,8 @@ class Completions:
 
 
 class _Recent(Generic[_T]):
-    """An answer at most half a minute old; while asking takes long, an older one or None."""
+    """An answer, refreshed after half a minute; if a request is slow, the previous answer or
+    None."""
 
     def __init__(self, ask: Callable[[], _T]) -> None:
         self._ask = ask
@@ -175,8 +176,8 @@ class _Recent(Generic[_T]):
     def _work(self, done: threading.Event) -> None:
         try:
             self._answer, self._answered_s = self._ask(), time.monotonic()
-        except Exception as exc:  # noqa: BLE001 - a Tab has no place for a message
-            _log.debug("nothing to complete with: %s", exc)
+        except Exception as exc:  # noqa: BLE001 - completion cannot show errors
+            _log.debug("completion failed: %s", exc)
         finally:
             with self._lock:
                 self._asking = None
@@ -184,7 +185,7 @@ class _Recent(Generic[_T]):
 
 
 def _paths(start: str, *, folders_only: bool) -> Iterable[str]:
-    """Yield paths of this machine; leave out names with blanks, which would need quotes."""
+    """Yield local paths, except names with blanks, which would need quotes."""
     parent, slash, name = start.rpartition("/")
     try:
         found = sorted(Path(parent + slash or ".").expanduser().iterdir())
@@ -201,7 +202,7 @@ def _paths(start: str, *, folders_only: bool) -> Iterable[str]:
 
 
 def _ours(line: str, *, first_line: bool) -> list[str] | None:
-    """Return the words of a line of ours, the magic first; None: the line is not ours."""
+    """Return the words of one of our lines, the magic first; None: another line."""
     words = line.split()
     if not words or (line[:1].isspace() and words[0].startswith("%%")):
         return None

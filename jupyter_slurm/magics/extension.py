@@ -1,7 +1,7 @@
-"""The magics as IPython sees them: their names and settings.
+"""Names and settings of the magics for IPython.
 
-`jupyter_slurm.load_ipython_extension` calls `load`, in every kernel of those who have it in their
-configuration: what the magics do (`commands.py`) is imported with the first that is used.
+`jupyter_slurm.load_ipython_extension` calls `load` in every kernel that has it configured, so the
+implementation (`commands.py`) is imported with the first magic.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ class SlurmMagics(Magics):
     """Run cells as Slurm jobs. `%config SlurmMagics` shows these settings."""
 
     default_cluster = Unicode(
-        "", config=True, help="The cluster for lines that name none; empty: the profiles' default."
+        "", config=True, help="The default cluster; empty: the profiles' default."
     )
-    default_options = Unicode("", config=True, help="Options in front of those of every cell.")
-    detach = Bool(False, config=True, help="Cells give a job handle at once, and do not wait.")
+    default_options = Unicode("", config=True, help="Default options of every cell.")
+    detach = Bool(False, config=True, help="Cells return a job handle at once and do not wait.")
     out_format = CaselessStrEnum(
         ("", "auto", "data"),
         "",
         config=True,
-        help="How variables come back from cells, as --out-format; empty: as the profile says.",
+        help="The default of --out-format; empty: the profile's.",
     )
     show = CaselessStrEnum(
         ("full", "sandboxed", "text"),
         "full",
         config=True,
-        help="How jobs' HTML and JavaScript are shown: in full, in a frame that sees nothing of "
-        "the page, or text and pictures alone. Where the cluster's profile says less, that counts.",
+        help="The display of jobs' HTML and JavaScript: in full, in a sandboxed frame, or as text "
+        "and pictures only. The cluster's profile may restrict it further.",
     )
     on_interrupt = CaselessStrEnum(
         ("detach", "cancel"),
@@ -69,7 +69,7 @@ class SlurmMagics(Magics):
         help="The effect of an interrupt of a cell on its job.",
     )
     output_limit_bytes = Int(
-        1_000_000, min=1_000, config=True, help="Of text above this, only the last lines are shown."
+        1_000_000, min=1_000, config=True, help="Of longer text only the last lines are shown."
     )
 
     def __init__(self, shell: InteractiveShell) -> None:
@@ -79,7 +79,7 @@ class SlurmMagics(Magics):
     @cached_property
     def state(self) -> MagicsState:
         """Return the state of the magics."""
-        from jupyter_slurm.magics.state import MagicsState  # noqa: PLC0415 - with the first magic
+        from jupyter_slurm.magics.state import MagicsState  # noqa: PLC0415 - loaded with the first magic
 
         assert self.shell is not None
         return MagicsState(self.shell, self)
@@ -92,7 +92,7 @@ class SlurmMagics(Magics):
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics, once; loading again keeps what the first one knows."""
+    """Register the magics once; loading again keeps the existing ones."""
     if "SlurmMagics" in shell.magics_manager.registry:
         return
     magics = SlurmMagics(shell)

@@ -1,7 +1,7 @@
-"""Follow one job in the running cell: its card and its output, until it has ended.
+"""Follow a job in the running cell, with card and output, until it has ended.
 
-A cell waits only here. The waiting call runs in a thread, so that an interrupt arrives at once and
-does not disturb the client. `cell.py` decides what an interrupt means.
+Cells wait only here. The waiting call runs in a thread, so that an interrupt arrives at once and
+does not disturb the client. `cell.py` decides what an interrupt does.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar
@@ -26,14 +26,15 @@ from jupyter_slurm.wire import Job, LogChunk
 T = TypeVar("T")
 
 _WAIT_S = 20.0
+_LATE_S = 0.05
 
 
 class CallThread:
-    """A thread that makes one blocking call after another for the cell that waits.
+    """A thread that makes blocking calls, one by one, for the waiting cell.
 
-    Calling it gives the call's value or raises what it raised; one that needs a login on `cluster`
-    gets it from the `person`, in the cell's own thread, and is made again. KeyboardInterrupt in
-    the waiting cell abandons the call, which still runs to its end.
+    It returns a call's value or raises its error. If a call needs a login on `cluster`, `person`
+    logs in from the cell's own thread, and the call is repeated. KeyboardInterrupt in the waiting
+    cell abandons the call, which still runs to its end.
     """
 
     def __init__(self, person: InteractiveClient, cluster: str | None) -> None:
@@ -50,11 +51,18 @@ class CallThread:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let the thread end after its current call; do not wait for that."""
+        """End the thread after its current call, without waiting."""
         self._calls.put(None)
 
-    def __call__(self, call: Callable[[], T]) -> T:
-        return self._person.repeating(lambda: self.post(call).result(), lambda: self._cluster)
+    def __call__(self, call: Callable[[], T], late: Callable[[], None] | None = None) -> T:
+        """`late` is called if the value does not come soon."""
+        return self._person.repeating(lambda: self._value(call, late), lambda: self._cluster)
+
+    def _value(self, call: Callable[[], T], late: Callable[[], None] | None) -> T:
+        future = self.post(call)
+        if late is not None and not wait([future], _LATE_S).done:
+            late()
+        return future.result()
 
     def post(self, call: Callable[[], T]) -> Future[T]:
         """Make the call in the thread and return its future, without waiting."""
@@ -63,7 +71,7 @@ class CallThread:
         def work() -> None:
             try:
                 future.set_result(call())
-            except BaseException as exc:  # noqa: BLE001 - it is raised where it is waited for
+            except BaseException as exc:  # noqa: BLE001 - raised in the waiting thread
                 future.set_exception(exc)
 
         self._calls.put(work)
@@ -82,8 +90,8 @@ def wait_until_ready(
     stop: str,
     show: Callable[[LogChunk], None] = lambda _: None,
 ) -> None:
-    """Return once the card's job is ready or has ended. An interrupt raises KeyboardInterrupt,
-    which says that the job continues and how to `stop` it."""
+    """Wait until the card's job is ready or has ended. An interrupt raises KeyboardInterrupt, which
+    reports that the job continues, and the command to `stop` it."""
     try:
         for chunk in until_ready(
             api, card.job, is_ready, lambda _: min(_WAIT_S, card.due_s()), worker
@@ -96,8 +104,8 @@ def wait_until_ready(
 
 
 class Following:
-    """The output of one job on its way into this cell. The cell can leave it and take it up again:
-    nothing is shown twice."""
+    """The output of a job in this cell. The cell can leave it and resume: nothing is shown
+    twice."""
 
     def __init__(self, api: Api, card: LiveCard, replay: Replay) -> None:
         self._api = api
@@ -106,8 +114,8 @@ class Following:
         self._cursor = ""
 
     def run(self, worker: CallThread, *, until_s: float = float("inf")) -> Job:
-        """Return the job once it is final and all its output has been shown, or as it was at
-        `until_s` (of `time.monotonic`)."""
+        """Return the job once it is final and all its output is shown, or its state at `until_s`
+        (of `time.monotonic`)."""
         while True:
             wait_s = max(0.0, min(_WAIT_S, self._card.due_s(), until_s - time.monotonic()))
             chunk = worker(
@@ -117,10 +125,13 @@ class Following:
                     self._cursor,
                     wait_s=wait_s,
                     budget_bytes=self._replay.budget_bytes,
-                )
+                ),
+                self._card.appear,
             )
             self._cursor = chunk.cursor
             self._card.update(chunk.job)
+            if chunk.outputs or chunk.skipped_bytes:
+                self._card.appear()
             self._replay.show(chunk)
             if chunk.end or time.monotonic() >= until_s:
                 return chunk.job
@@ -129,12 +140,12 @@ class Following:
 
 
 class Detached(KeyboardInterrupt):
-    """An interrupt of a cell: it ends the cell, and Run All with it, but not the job."""
+    """An interrupt of a cell. It ends the cell and Run All, but not the job."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"KeyboardInterrupt: {self}"]
 
 
 def ways(job_id: str) -> str:
-    """Return how to get back to a job, and how to stop it."""
-    return f"`%slurm attach {job_id}` brings it back, `%slurm cancel {job_id}` stops it"
+    """Return the commands to attach to and stop a job."""
+    return f"attach with `%slurm attach {job_id}`, stop with `%slurm cancel {job_id}`"

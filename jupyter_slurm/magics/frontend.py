@@ -1,4 +1,4 @@
-"""The front end of this shell: its abilities, its notebook, and how to publish to it."""
+"""The front end of this shell: its capabilities, its notebook, and publishing to it."""
 
 from __future__ import annotations
 
@@ -21,28 +21,26 @@ _VS_CODE = "__vsc_ipynb_file__"
 
 
 def in_place() -> bool:
-    """Tell whether a display can be changed after it was shown (Jupyter); a terminal prints it
-    again."""
+    """Return whether a display can be updated in place (Jupyter); a terminal prints it again."""
     return hasattr(get_ipython(), "kernel")
 
 
 def renders_jobs() -> bool:
-    """Tell whether the page keeps cards of jobs up to date itself: JupyterLab or Notebook with our
-    extension.
+    """Return whether the page updates job cards itself: JupyterLab or Notebook with our extension.
 
-    It does not for the kernel of a notebook that VS Code shows, even a Jupyter server's; nor,
-    without JPY_SESSION_NAME, for a kernel that was started in a terminal of such a server.
+    Not for a notebook in VS Code, even on a Jupyter server; nor, without JPY_SESSION_NAME, for a
+    kernel started in a terminal of such a server.
     """
     told = os.environ.get(CARDS_VARIABLE) == "live" and "JPY_SESSION_NAME" in os.environ
     return told and _VS_CODE not in getattr(get_ipython(), "user_ns", {})
 
 
 def page() -> str | None:
-    """Return the page that runs this cell, if it acknowledges what it has shown; None: the client
-    does not, so what is sent counts as shown.
+    """Return the page that runs this cell, if it acknowledges output; None: the client does not, so
+    sent output counts as shown.
 
     JupyterLab and Notebook name the cell in the request; a console or nbclient on the same kernel
-    does not. A page that is loaded again is another one.
+    does not. A reloaded page is a new one.
     """
     get_parent = getattr(getattr(get_ipython(), "kernel", None), "get_parent", None)
     if get_parent is None or not renders_jobs():
@@ -53,7 +51,7 @@ def page() -> str | None:
 
 
 def notebook(namespace: Mapping[str, object]) -> str | None:
-    """Return the notebook's path as its front end gives it; None if it gives none.
+    """Return the notebook's path from its front end; None if unknown.
 
     JPY_SESSION_NAME: jupyter_server >= 2; `__vsc_ipynb_file__`: VS Code, in the user's namespace.
     """
@@ -69,20 +67,20 @@ def connection_file() -> str | None:
 
 
 def prompter() -> Prompter:
-    """Return what asks the person at this shell."""
+    """Return the prompter for the user of this shell."""
     return NotebookPrompter() if in_place() else TerminalPrompter()
 
 
 class NotebookPrompter:
-    """The person in front of the notebook, asked under the running cell.
+    """Prompts under the running cell of a notebook.
 
-    A front end puts what the user types in the clear into the cell's output, which is saved; so
-    every answer but a yes or no is masked, even if the host would show it.
+    A front end saves unmasked answers in the cell's output. So every answer except yes or no is
+    masked, even if the host would show it.
     """
 
     def there(self) -> bool:
-        """Tell whether a user can answer. With nbconvert none can: it allows no stdin (kernel
-        messaging, execute_request)."""
+        """Return whether a user can answer. nbconvert allows no stdin (kernel messaging,
+        execute_request)."""
         kernel = getattr(get_ipython(), "kernel", None)
         return bool(getattr(kernel, "_allow_stdin", True))
 
@@ -90,7 +88,7 @@ class NotebookPrompter:
         say(text)
 
     def secret(self, prompt: str) -> str:
-        return self._ask(getpass.getpass, prompt)  # ipykernel has put its own there
+        return self._ask(getpass.getpass, prompt)  # replaced by ipykernel
 
     def choice(self, prompt: str) -> str:
         return self._ask(getpass.getpass, prompt)
@@ -103,9 +101,9 @@ class NotebookPrompter:
             return read(prompt)
         except StdinNotImplementedError as exc:
             raise LoginNeededError(
-                "A login needs answers, and this front end cannot ask for them.",
-                hint="Log in first, with `jupyter slurm login` in a terminal or `%slurm login` "
-                "in a notebook that is open; then run this again.",
+                "The login needs input, which this front end does not support.",
+                hint="Log in first with `jupyter slurm login` in a terminal, or `%slurm login` "
+                "in an open notebook.",
             ) from exc
 
 
@@ -122,20 +120,20 @@ def warn(text: str) -> None:
 def show(
     data: Mapping[str, Any], metadata: Mapping[str, Any], *, display_id: str | None = None
 ) -> None:
-    """Publish a display; if it has an id, `change` can change it."""
+    """Publish a display; with an ID, `change` can update it."""
     transient = {"display_id": display_id} if display_id else {}
     publish_display_data(_harmless(data), dict(metadata), transient=transient)
 
 
 def change(data: Mapping[str, Any], metadata: Mapping[str, Any], *, display_id: str) -> None:
-    """Change every display with this id, wherever it was shown."""
+    """Update every display with this ID."""
     transient = {"display_id": display_id}
     publish_display_data(_harmless(data), dict(metadata), transient=transient, update=True)
 
 
 def _harmless(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data with plain text that is safe for a terminal; leave a notebook's data as it
-    is, since its page does what it knows of escape sequences."""
+    """Return the data with plain text that is safe for a terminal. Leave a notebook's data
+    unchanged: its page handles escape sequences."""
     plain = data.get("text/plain")
     if in_place() or not isinstance(plain, str):
         return dict(data)
@@ -143,11 +141,11 @@ def _harmless(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flush() -> None:
-    """Flush both streams, so that text written before a display is seen before it."""
+    """Flush both streams, so that earlier text appears before a display."""
     sys.stdout.flush()
     sys.stderr.flush()
 
 
 def clear(*, wait: bool) -> None:
-    """Empty the cell's output; `wait`: only when the next output comes."""
+    """Clear the cell's output; `wait`: only when new output arrives."""
     clear_output(wait=wait)

@@ -1,4 +1,4 @@
-"""The help texts of the magics, made of the tables that the parser itself uses; nothing else."""
+"""Help texts of the magics, generated from the tables of the parser."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from jupyter_slurm.commands.submitting import CELL, IMAGE_CELL
 from jupyter_slurm.slurm.options import OPTIONS
 
 _CELL = """\
-Run this cell as a Slurm job, as if it ran here.
+Run this cell as a Slurm job, as if it ran locally.
 
-    %%slurm [options of sbatch] [options of ours]
+    %%slurm [sbatch options] [our options]
     ...ordinary Python, or a script that starts with #!
 
-The cell waits and shows what the job writes: text, plots, tables, errors. A job that fails, fails
-the cell. Interrupting (■) leaves the job running; `%slurm attach` brings it back. Running the same
-cell again while its job is there attaches to it, unless other values, files or options would go in:
-then it is another job. Nothing is lost by closing or restarting anything.
+The cell waits and shows the job's output: text, plots, tables, errors. If the job fails, so does
+the cell. Interrupting (■) leaves the job running; `%slurm attach` returns to it. Running the same
+cell again attaches to its job, unless other values, files or options would be sent: then it submits
+another job. Closing or restarting anything loses nothing.
 
 Examples
 
@@ -27,63 +27,63 @@ Examples
     %%slurm --session
     %%slurm --cluster arandu --partition gpu --module cuda/12.4 --env OMP_NUM_THREADS=4 --dry-run
 
-`{name}` stands for the value of a variable here (`{job.id}` and `{rate:.2f}` too), `{{name}}` for
-these very characters; `$` and all else is left as it is. With --detach: `job = _`, then
+`{name}` is replaced by the value of a variable (also `{job.id}` and `{rate:.2f}`). Write `{{name}}`
+for the literal text; `$` and everything else is unchanged. With --detach: `job = _`, then
 `job.result()`, `await job`, `job.output`, `job.cancel()`.
 
-Options of ours
+Our options
 """
 
 _LINE = """\
-The cluster from this notebook.
+Use the cluster from this notebook.
 
     %slurm                        the queue, live, with buttons
 {commands}
-`ID` is a job's id of eight characters, or Slurm's number. `%%slurm?` tells how a cell becomes a
-job; `%squeue`, `%sinfo`, `%sacct` … run Slurm's own commands; `%config SlurmMagics` has settings.
+`ID` is a job's ID of eight characters, or Slurm's number. See `%%slurm?` for cells; `%squeue`,
+`%sinfo`, `%sacct` … run Slurm's own commands; `%config SlurmMagics` shows settings.
 """
 
 _SCRIPT = """\
-Submit this cell as a batch script, as it is written.
+Submit this cell as a batch script, unchanged.
 
-    %%sbatch [options of sbatch] [--cluster NAME] [--name NAME] [--dry-run] [-- ARGUMENTS]
+    %%sbatch [sbatch options] [--cluster NAME] [--name NAME] [--dry-run] [-- ARGUMENTS]
     #!/bin/bash
     #SBATCH --time=10
     srun hostname
 
-It is submitted as if it had been typed after a login: what your login files set (`module`, PATH) is
-there. Gives a job handle and a card that stays up to date; it does not wait.
-`job = _`, then `job.wait()`, `job.output`, `job.cancel()`; `%slurm attach` waits and shows.
+The script is submitted as if typed after a login, with everything that your login files set
+(`module`, PATH). Returns a job handle and shows a live card; it does not wait. `job = _`, then
+`job.wait()`, `job.output`, `job.cancel()`. `%slurm attach` waits for the job and shows its output.
 """
 
 _IMAGE = """\
 Build an image for jobs from this cell, with the cluster's own container tool.
 
-    %%slurm_image NAME [--from IMAGE] [options of ours] [options of sbatch]
+    %%slurm_image NAME [--from IMAGE] [our options] [sbatch options]
     pip install transformers==4.40 "numpy<2"
     apt install git
 
-and from then on `%%slurm --image NAME`. Lines of pip, apt and conda, or lists below `pip:`, `apt:`,
-`conda:`, are for every tool. Each tool also reads its own recipe: Docker, podman and Charliecloud a
-Dockerfile (FROM …), Apptainer a definition file (Bootstrap: …), pyxis and enroot a set-up script
+Then use it with `%%slurm --image NAME`. Lines of pip, apt and conda, or lists below `pip:`, `apt:`,
+`conda:`, work with every tool. Each tool also reads its own recipe: Docker, podman and Charliecloud
+a Dockerfile (FROM …), Apptainer a definition file (Bootstrap: …), pyxis and enroot a set-up script
 (#!/bin/sh) with --from.
 
-A recipe that copies files takes the folder of this notebook along, or the one after --push, without
-what .dockerignore names. A job builds the image, where every node sees it. It is built again when
-the cell, the image that it starts from, or a file of that folder changes.
+A recipe that copies files gets this notebook's folder, or the one after --push, without the files
+in .dockerignore. A job builds the image, where every node sees it. It is rebuilt when the cell, the
+base image, or a file of that folder changes.
 
-Options of ours
+Our options
 """
 
 
 def image_help() -> str:
-    """Return what `%%slurm_image?` shows."""
+    """Return the text of `%%slurm_image?`."""
     ours = {**IMAGE_CELL.options, **of_cells(IMAGE_CELL)}
     return _IMAGE + "\n" + "".join(_entry(f"--{k}", v.metavar, v.help) for k, v in ours.items())
 
 
 def cell_help() -> str:
-    """Return what `%%slurm?` shows."""
+    """Return the text of `%%slurm?`."""
     ours = "".join(_entry(f"--{name}", one.metavar, one.help) for name, one in CELL.options.items())
     theirs = "".join(
         _entry(
@@ -94,11 +94,11 @@ def cell_help() -> str:
         for name, one in sorted(OPTIONS.items())
         if one.reserved is None and one.not_in_cell is None
     )
-    return f"{_CELL}\n{ours}\nOptions of sbatch, under Slurm's own names\n\n{theirs}"
+    return f"{_CELL}\n{ours}\nsbatch options, under Slurm's own names\n\n{theirs}"
 
 
 def line_help() -> str:
-    """Return what `%slurm?` shows."""
+    """Return the text of `%slurm?`."""
     told = (
         "".join(_entry(f"%slurm {one.usage('notebook')}", "", one.help) for one in section)
         for section in sections("notebook").values()
@@ -107,16 +107,16 @@ def line_help() -> str:
 
 
 def script_help() -> str:
-    """Return what `%%sbatch?` shows."""
+    """Return the text of `%%sbatch?`."""
     return _SCRIPT
 
 
 def command_help(command: str) -> str:
     return (
-        f"Run Slurm's own `{command}` on the current cluster, its arguments as written.\n\n"
+        f"Run Slurm's own `{command}` on the current cluster, with arguments as written.\n\n"
         f"    %{command} [arguments]\n\n"
-        "Gives its text; where that is a table for certain, also `.rows` (a list of dicts) and\n"
-        "`.to_pandas()`. `{name}` stands for the value of a variable here.\n"
+        "Returns its text, and for a table also `.rows` (a list of dicts) and\n"
+        "`.to_pandas()`. `{name}` is replaced by the value of a variable.\n"
     )
 
 

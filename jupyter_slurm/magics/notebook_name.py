@@ -1,7 +1,7 @@
-"""Finds which notebook this kernel runs where its front end has not said so.
+"""Find this kernel's notebook if the front end does not report it.
 
-Asks the process that started the kernel, by its command line, and the Jupyter servers of this user,
-which of them has the kernel in a session. Slow, so it is asked once for a kernel.
+Checks the command line of the kernel's parent process, and the sessions of this user's Jupyter
+servers. Slow, so it runs once per kernel.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _MOST_BYTES = 8 << 20
 
 
 def of_program() -> str | None:
-    """Return the notebook that the program which started this kernel was told to run."""
+    """Return the notebook on the command line of the program that started this kernel."""
     process = Path("/proc") / str(os.getppid())
     try:
         words = os.fsdecode((process / "cmdline").read_bytes()).split("\0")
         return told_to_run(words, (process / "cwd").readlink())
-    except OSError:  # another user's, or not Linux
+    except OSError:  # another user's process, or not Linux
         return None
 
 
 def told_to_run(words: Sequence[str], folder: Path) -> str | None:
-    """Return the notebook that a command line runs; None: it runs no notebook, or more than one.
+    """Return the notebook that a command line runs; None: none or several.
 
-    Of papermill's two, return the one that papermill writes, since that differs in each run.
+    For papermill return the output notebook, which differs for each run.
     """
     at = next((i for i, word in enumerate(words) if _program(word)), None)
     if at is None:
@@ -52,16 +52,14 @@ def told_to_run(words: Sequence[str], folder: Path) -> str | None:
 
 
 def _program(word: str) -> str | None:
-    """Return the program's name, the same for `python -m NAME` and for a script; None: another
-    program."""
+    """Return the program's name, also for `python -m NAME` and scripts; None: another program."""
     name = PurePath(word).name
     name = f"jupyter-{name}" if f"jupyter-{name}" in _RUN_ONE else name
     return name if name in _RUN_ONE or name == _PAPERMILL else None
 
 
 def of_servers(connection_file: str | None) -> str | None:
-    """Return the notebook of the session that has this kernel, on any of this user's Jupyter
-    servers."""
+    """Return the notebook of this kernel's session on any of this user's Jupyter servers."""
     kernel = _KERNEL_FILE.fullmatch(PurePath(connection_file or "").name)
     if kernel is None:
         return None
@@ -69,9 +67,9 @@ def of_servers(connection_file: str | None) -> str | None:
 
     folder = Path(jupyter_runtime_dir())
     for path in (path for pattern in _SERVERS for path in sorted(folder.glob(pattern))):
-        with suppress(OSError, ValueError, KeyError, TypeError):  # it has ended, or is not ours
+        with suppress(OSError, ValueError, KeyError, TypeError):  # ended, or not ours
             server = json.loads(path.read_bytes())
-            os.kill(server["pid"], 0)  # its port may be another's by now
+            os.kill(server["pid"], 0)  # its port may be in use by another server
             for session in _sessions(server):
                 if session["kernel"]["id"] == kernel[1]:
                     root = server.get("root_dir") or server.get("notebook_dir") or ""
@@ -80,7 +78,7 @@ def of_servers(connection_file: str | None) -> str | None:
 
 
 def _sessions(server: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    request = urllib.request.Request(  # noqa: S310 (an address of this user's own file)
+    request = urllib.request.Request(  # noqa: S310 (the address is from this user's own file)
         server["url"] + "api/sessions", headers={"Authorization": f"token {server['token']}"}
     )
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))

@@ -1,4 +1,4 @@
-"""The end of one job's log, kept up to date while it is shown: the queue's log panel."""
+"""The live end of a job's log, for the queue widget's log panel."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 class OpenLog:
-    """The log of one job, opened on the page. It calls `show` when there is something to see, first
-    in the thread of the caller that opens it and then in its own. `watched` tells whether it is
-    shown."""
+    """A job's log on the page. It calls `show` for new text, first in the opening thread and then
+    in its own. `watched` returns whether the log is visible."""
 
     def __init__(
         self,
@@ -32,7 +31,7 @@ class OpenLog:
         watched: Callable[[], bool],
     ) -> None:
         self.thread: threading.Thread | None = None
-        """While it is followed."""
+        """Set while the log is followed."""
         self._api = api
         self._job_id = job_id
         self._show = show
@@ -47,28 +46,28 @@ class OpenLog:
 
     @property
     def text(self) -> str:
-        """Return what the log would look like in a terminal, without its colours."""
+        """Return the log as in a terminal, without colours."""
         lines = _ESCAPES.sub("", self._written).split("\n")
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)
-        return text or "It has written nothing yet."
+        return text or "No output yet."
 
     @property
     def title(self) -> str:
         job = self._job
         if job is None:
             return ""
-        return f"{job.name} ({job.state.word}); into a cell: %slurm attach {job.id}"
+        return f"{job.name} ({job.state.word}); show in a cell: %slurm attach {job.id}"
 
     @property
     def closed(self) -> bool:
         return self._closed.is_set()
 
     def close(self) -> None:
-        """Stop showing anything; the thread ends after its current call."""
+        """Stop updating; the thread ends after its current call."""
         self._closed.set()
 
     def follow(self) -> None:
-        """Follow in a thread until the job ends, the log is closed or no longer watched."""
+        """Follow in a thread until the job ends, or the log is closed or not visible."""
         with self._lock:
             if self.thread is None and not self._ended and not self.closed:
                 self.thread = threading.Thread(
@@ -82,7 +81,7 @@ class OpenLog:
                 self._read(_WAIT_S)
             except NotFoundError:  # forgotten meanwhile
                 self._ended = True
-            except JupyterSlurmError:  # the rows say that nothing newer is known, and why
+            except JupyterSlurmError:  # the rows show the problem
                 self._closed.wait(_RETRY_S)
             else:
                 self._closed.wait(_BETWEEN_CHANGES_S)

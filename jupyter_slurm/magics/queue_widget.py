@@ -1,8 +1,7 @@
-"""The queue as a widget: `%slurm`. Python's half; the browser's is `queue_widget.js` and `.css`.
+"""The queue widget of `%slurm`: the Python half. The browser half is `queue_widget.js` and `.css`.
 
-It shows and steers through `Api` alone. A thread keeps it up to date, only while a browser says
-that it shows it. Callbacks may come in any thread (subshells of ipykernel 7) and print nothing:
-what they have to say goes into the widget.
+It uses only `Api`. A thread updates it while a browser reports that it is visible. Callbacks may
+run in any thread (subshells of ipykernel 7) and print nothing: messages go into the widget.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from jupyter_slurm.wire import Job, JobState, Row
 
 _EVERYONE_EVERY_S = 10.0
 _MINE_EVERY_S = 15.0
-"""A change is shown at once; this long without one, the times in the rows are made true again."""
+"""Changes are shown at once; without any, times in the rows are refreshed after this long."""
 _SHOWN_FOR_S = 75.0
-"""A browser says every 30 s that it shows the widget; a closed tab says nothing."""
+"""A browser reports every 30 s that the widget is visible."""
 _MOST_ROWS = 500
 _RETRY_S = 10.0
 
@@ -37,19 +36,19 @@ Line = dict[str, str | bool]
 
 
 class QueueWidget(anywidget.AnyWidget):
-    """My jobs, or everybody's, with buttons: cancel, hold, release, logs."""
+    """My jobs, or everyone's, with buttons: cancel, hold, release, logs."""
 
     _esm = Path(__file__).with_name("queue_widget.js")
     _css = Path(__file__).with_name("queue_widget.css")
 
     words: Dict[str, str | list[str]] = Dict().tag(sync=True)
-    """The words that the browser's half shows."""
+    """The words for the browser half."""
     rows: List[Line] = List().tag(sync=True)
     everyone = Bool(False).tag(sync=True)
     as_of = Unicode("").tag(sync=True)
-    """How true the rows are: since when, or why not."""
+    """The age of the rows, or the reason for no news."""
     message = Unicode("").tag(sync=True)
-    """What became of the last click; read out by screen readers, so nothing else goes here."""
+    """The outcome of the last click. Screen readers read it out, so nothing else goes here."""
     log = Unicode("").tag(sync=True)
     log_of = Unicode("").tag(sync=True)
 
@@ -63,28 +62,28 @@ class QueueWidget(anywidget.AnyWidget):
         self._rows_lock = threading.RLock()
         self._reads = count(1)
         self._shown_read = 0
-        """Which of them the rows are from; one that began before it comes too late."""
+        """The reading that the rows are from; an earlier one that finishes later is dropped."""
         self._thread: threading.Thread | None = None
         self._log: OpenLog | None = None
         self._log_lock = threading.RLock()
         self.on_msg(self._on_message)
         self.observe(self._on_switch, names="everyone")
         self.observe(self._on_log_of, names="log_of")
-        # ipykernel 7.4 sends a reply to the shell that last sent: a click waits for a busy cell.
-        # In its default subshell it is answered at once (ipykernel/comm/comm.py).
+        # ipykernel 7.4 sends replies to the shell that sent last, so a click would wait for a busy
+        # cell. In its default subshell it is answered at once (ipykernel/comm/comm.py).
         if hasattr(self.comm, "_reply_subshell_for"):
             self.comm._reply_subshell_for = lambda _data, default: default
         self._refresh()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """Return the widget, and the same rows for a front end without widgets."""
+        """Return the widget, and its rows for a front end without widgets."""
         found = super()._repr_mimebundle_(**kwargs)
         data, metadata = found if isinstance(found, tuple) else (found or {}, {})
         table = self.table()
         return {**data, "text/html": table._repr_html_(), "text/plain": table.text}, metadata
 
     def table(self) -> Table:
-        """Return the rows that the widget shows now."""
+        """Return the visible rows."""
         values = tuple(tuple(str(row[name.lower()]) for name in rows.HEAD) for row in self.rows)
         return Table(rows.HEAD, values, caption=self.as_of)
 
@@ -164,11 +163,11 @@ class QueueWidget(anywidget.AnyWidget):
         call: Callable[[str], Job] = getattr(self._api, verb)
         job = call(job_id)
         self._refresh()
-        asked = " and asked to end" if verb == "cancel" and not job.state.final else ""
+        asked = " with cancellation requested" if verb == "cancel" and not job.state.final else ""
         self.message = f"Job {job.name} ({job.id}) is {job.state.word}{asked}."
 
     def _open_log(self, job_id: str) -> None:
-        """Open the end of the job's log; `%slurm attach` brings the whole log into a cell."""
+        """Open the end of the job's log; `%slurm attach` shows the whole log in a cell."""
         self._close_log()
         self._log = OpenLog(self._api, job_id, self._show_log, self._is_watched)
         self.message = ""
@@ -183,8 +182,7 @@ class QueueWidget(anywidget.AnyWidget):
                 self.log, self.log_of = log.text, log.title
 
     def _on_log_of(self, _change: object) -> None:
-        """Close the log once the browser has closed its panel, which it does by emptying the
-        title."""
+        """Close the log after the browser has closed its panel, which empties the title."""
         if not self.log_of:
             self._close_log()
 
@@ -194,24 +192,24 @@ class QueueWidget(anywidget.AnyWidget):
                 self._log.close()
 
     def _try(self, call: Callable[[], None], told: str) -> bool:
-        """Make the call; return False, with the reason in the trait `told`, if it did not work."""
+        """Make the call; return False, with the error in the trait `told`, if it failed."""
         try:
             call()
-        except LoginNeededError as exc:  # nobody is asked from here: no cell runs
+        except LoginNeededError as exc:  # without a running cell there is no prompt
             cluster = f" {self._cluster}" if self._cluster else ""
             self.set_trait(told, f"{exc.message} Log in: %slurm login{cluster}")
             return False
         except JupyterSlurmError as exc:
             self.set_trait(told, str(exc))
             return False
-        except Exception as exc:  # noqa: BLE001 - in a thread nobody else would hear of it
+        except Exception as exc:  # noqa: BLE001 - otherwise lost in the thread
             self.set_trait(told, f"Unexpected: {exc!r}")
             return False
         return True
 
 
 def _words() -> dict[str, str | list[str]]:
-    """Return the words by what they stand on; of a button its label and its name."""
+    """Return the words by their place; for a button its label and name."""
     return {
         "everyone": "Everybody's jobs",
         "jobs": "Jobs",

@@ -1,7 +1,7 @@
-"""Publish a job's outputs in this cell, within the limits of a notebook.
+"""Publish a job's output in this cell, within a notebook's limits.
 
-The Jupyter server drops output above 1000 messages/s or
-1 MB/s, averaged over 3 s (ServerApp's iopub limits), and a notebook file holds all it has shown.
+The Jupyter server drops output above 1000 messages/s or 1 MB/s, averaged over 3 s (ServerApp's
+iopub limits), and a notebook file stores all output.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TAIL_COLUMNS = 300
 
 
 class Pace:
-    """The pace at which more may be published: two buckets, of messages and of bytes."""
+    """The rate limit for publishing: two buckets, of messages and of bytes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -64,13 +64,12 @@ class Pace:
 
 
 class Replay:
-    """The output of one job, shown chunk by chunk; above `limit_bytes` of text only the last lines,
-    in place.
+    """The output of a job, shown chunk by chunk; above `limit_bytes` of text only the last lines,
+    updated in place.
 
-    Output is trusted as far as both `show_as` and the cluster's profile say. The replay calls
-    `on_clear` when the job cleared the cell, to show again what is not the job's. `error` is the
-    cell's exception once it was seen: the caller that follows the job raises it instead of printing
-    it.
+    The stricter of `show_as` and the cluster's profile applies. `on_clear` is called after the job
+    cleared the cell, to show again what is not the job's. `error` is the cell's exception, which
+    the caller raises instead of printing it.
     """
 
     def __init__(
@@ -86,16 +85,17 @@ class Replay:
         self._pace = Pace()
         self._tail: _Tail | None = None
         self._stream_name: str | None = None
+        self._has_written = False
+        """Text is on its way. A kernel takes a millisecond to flush even if there is none."""
         self._coloured = Coloured()
 
     @property
     def budget_bytes(self) -> int:
-        """Return how much stream text is worth asking for next, in bytes."""
+        """Return the bytes of stream text to request next."""
         return _TAIL_BYTES if self._tail else max(1, min(self._left_bytes, _MOST_BYTES))
 
     def pause_s(self) -> float:
-        """Return how many seconds to wait before showing the next chunk; output gathers at the
-        agent meanwhile."""
+        """Return the seconds to wait before the next chunk; the agent buffers output meanwhile."""
         return 1.0 if self._tail else self._pace.pause_s()
 
     def show(self, chunk: LogChunk) -> None:
@@ -115,9 +115,14 @@ class Replay:
                     self._display(shown)
                 case Hello():
                     pass
-        flush()
+        self._flush()
         if self._tail and (chunk.end or in_place()):
             self._tail.show()
+
+    def _flush(self) -> None:
+        if self._has_written:
+            self._has_written = False
+            flush()
 
     def _clear(self, output: ClearOutput) -> None:
         self._left_bytes, self._tail = self._limit_bytes, None
@@ -127,23 +132,24 @@ class Replay:
 
     def _clear_now(self, *, wait: bool) -> None:
         self._clear_first = False
-        flush()
+        self._flush()
         clear(wait=wait)
         self._on_clear()
 
     def _stream(self, output: Stream) -> None:
         if self._clear_first:
             self._clear_now(wait=True)
-        # A lone surrogate cannot be encoded on its way to the front end.
+        # A lone surrogate cannot be sent to the front end.
         data = output.text.encode("utf-8", "replace")
         if output.name != self._stream_name:
-            flush()  # each of the two streams gathers text of its own: this one comes after that
+            self._flush()  # each stream has its own buffer: keep their order
             self._stream_name = output.name
         if self._tail is None:
             head = data[: self._left_bytes].decode("utf-8", "ignore")
             self._pace.spend(len(head))
             shown = head if in_place() else self._coloured.feed(head)
             (sys.stderr if output.name == "stderr" else sys.stdout).write(shown)
+            self._has_written = True
             self._left_bytes -= len(head.encode())
             data = data[len(head.encode()) :]
             if not data:
@@ -158,7 +164,7 @@ class Replay:
             time.sleep(pause_s)
         size_bytes = sum(len(value) for value in output.data.values() if isinstance(value, str))
         self._pace.spend(size_bytes)
-        flush()
+        self._flush()
         match output:
             case UpdateDisplayData():
                 change(output.data, output.metadata, display_id=self._id(output.display_id))
@@ -168,13 +174,13 @@ class Replay:
                 show(output.data, output.metadata)
 
     def _id(self, display_id: str) -> str:
-        """Return an id of this job's own: two jobs, or a job and this kernel, may use the same
-        id."""
+        """Return a display ID for this job only: another job or this kernel may use the same
+        one."""
         return f"slurm-{self.job_id}-{display_id}"
 
 
 class _Tail:
-    """The last lines of a log that is too long for a notebook, in one display that changes."""
+    """The last lines of a log that is too long for a notebook, in one updated display."""
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id
@@ -196,8 +202,8 @@ class _Tail:
 
     def show(self) -> None:
         head = (
-            f"… {self._more_bytes / 1e6:.1f} MB more. These are the last lines. "
-            f"`%slurm logs {self._job_id} --to FILE` saves the whole log."
+            f"… {self._more_bytes / 1e6:.1f} MB more. These are the last lines. Save the whole "
+            f"log with `%slurm logs {self._job_id} --to FILE`."
         )
         lines = [*self._lines, _last_of_overwritten(self._partial)]
         text = "\n".join([head, *lines]).encode("utf-8", "replace").decode()
@@ -207,13 +213,13 @@ class _Tail:
 
 
 def _last_of_overwritten(line: str) -> str:
-    """Return what a terminal would show of a line with carriage returns in it."""
+    """Return the visible part of a line with carriage returns."""
     return line.rstrip("\r").rpartition("\r")[2][:_TAIL_COLUMNS]
 
 
 def condense(outputs: Iterable[Output]) -> list[Output]:
-    """Return the same picture in fewer messages: leave out what is cleared at once, join text that
-    follows text of the same stream, keep the last of several updates of one display."""
+    """Return equivalent outputs in fewer messages: drop output that is cleared at once, join text
+    of the same stream, keep the last of several updates of one display."""
     kept: list[Output] = []
     updates: dict[str, int] = {}
     for output in _joined(outputs):

@@ -1,4 +1,4 @@
-"""Show the values of commands in a notebook, each by its type."""
+"""Show values of commands in a notebook by type."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jupyter_slurm.commands.values import (
 from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics import frontend
-from jupyter_slurm.magics.cell import brought
+from jupyter_slurm.magics.cell import wait_or_detach
 from jupyter_slurm.magics.follow import CallThread, wait_until_ready
 from jupyter_slurm.magics.frontend import in_place, say, warn
 from jupyter_slurm.magics.live import LiveCard
@@ -46,7 +46,7 @@ from jupyter_slurm.wire import (
 
 
 def show(state: MagicsState, value: object) -> object:
-    """Show what a command returned; return what IPython shows itself."""
+    """Show a command's value; return what IPython shows itself."""
     if value is None or isinstance(value, Table | JobHandle):
         return value
     if isinstance(value, Iterator):
@@ -74,7 +74,7 @@ def _checks(_state: MagicsState, value: Checks) -> None:
 
 
 def _outcomes(_state: MagicsState, value: Outcomes) -> None:
-    """Say what was done to each job, then raise an error if one failed."""
+    """Print the outcome for each job, then raise an error if one failed."""
     outcomes = list(value.outcomes)
     failed = [one for _, one in outcomes if isinstance(one, JupyterSlurmError)]
     for word, one in outcomes:
@@ -87,7 +87,7 @@ def _outcomes(_state: MagicsState, value: Outcomes) -> None:
 
 
 def _preview(_state: MagicsState, preview: Preview) -> None:
-    """Show the preview as HTML in a notebook; as text in a terminal or if HTML cannot be shown."""
+    """Show the preview as HTML in a notebook, or as text."""
     told = (
         *preview_lines(preview),
         f"Cluster {preview.cluster}, job dir {preview.job_dir}",
@@ -108,19 +108,20 @@ def _transfer(state: MagicsState, transfer: Transfer) -> None:
 
 
 def _started(state: MagicsState, started: Started) -> JobHandle | None:
-    return brought(state, started.request, started.job)
+    return wait_or_detach(state, started.request, started.job)
 
 
 def _session(state: MagicsState, started: StartedSession) -> None:
-    """Wait until the session runs; it is the notebook's session from then on."""
+    """Wait until the session runs, then use it for this notebook."""
     job = started.job
+    used = state.used_session
     for other in state.api.jobs():
-        if other.id == state.used_session and not other.state.final:
+        if used is not None and other.id == used.id and not other.state.final:
             warn(
                 f"{title(other)} is {other.state.word} and continues; `%slurm session stop "
                 f"{other.id}` stops it"
             )
-    state.used_session = job.id
+    state.used_session = job
     state.started_sessions.add(job.id)
     card = LiveCard(job)
     card.show()
@@ -139,7 +140,7 @@ def _session(state: MagicsState, started: StartedSession) -> None:
 
 
 def _lab(state: MagicsState, value: Lab) -> None:
-    """Wait until the lab is ready, and open it."""
+    """Wait until the lab is ready, then open it."""
     card = LiveCard(value.job)
     card.show()
     try:
@@ -164,11 +165,11 @@ def _dashboard(state: MagicsState, value: Dashboard) -> None:
 
 
 def _open(page: Path) -> None:
-    """Open a page. Its address stays out of the notebook, which others read."""
+    """Open a page. Its path is not shown in the notebook, which others may read."""
     if lab_page.show(page):
-        say("It is open in the browser.")
+        say("Opened in the browser.")
     else:
-        say(f"Open {page} in a browser of this machine: it logs in there.")
+        say(f"Open {page} in a browser on this machine to log in.")
 
 
 _SHOW: Mapping[type, Callable[[MagicsState, Any], object]] = MappingProxyType(

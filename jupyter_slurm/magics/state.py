@@ -1,4 +1,4 @@
-"""State of one kernel's magics between cells: the agent, the cluster, the live cards."""
+"""The state of a kernel's magics between cells: the agent, the cluster, live cards."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from jupyter_slurm.wire import Connection, Job, JobSpec, Show
 
 _R = TypeVar("_R")
 _TERMINAL_LIMIT_BYTES = 1 << 30
-"""A terminal forgets by itself; nothing is saved there."""
+"""A terminal has its own limit, and nothing is saved."""
 
 
 class Settings(Protocol):
-    """The settings of `%config SlurmMagics`: see `extension.py`."""
+    """The settings of `%config SlurmMagics`; see `extension.py`."""
 
     default_cluster: str
     default_options: str
@@ -51,51 +51,50 @@ class Settings(Protocol):
 
 
 class MagicsState:
-    """The state of one kernel's magics, and the caller of their commands. It connects to the agent
-    when that is first needed."""
+    """The state of a kernel's magics, and the caller of their commands. It connects to the agent on
+    first use."""
 
     def __init__(self, shell: InteractiveShell, settings: Settings) -> None:
         self.shell = shell
         self.settings = settings
         self.used_cluster: str | None = None
-        """The cluster of `%slurm use`."""
+        """The cluster chosen with `%slurm use`."""
         self.used_options: tuple[str, ...] = ()
-        self.used_session: str | None = None
-        """The id of the job that `%%slurm --session` goes to, once that is known."""
+        self.used_session: Job | None = None
+        """The session of `%%slurm --session`, once known."""
         self.started_sessions: set[str] = set()
-        """The ids of those that this kernel has started."""
+        """The IDs of sessions started by this kernel."""
         self.unnamed = f"kernel {secrets.token_hex(8)}"
-        """Stands for an unknown notebook: two that run the same cell, as in a sweep of parameters,
-        must not share a job."""
-        self.sent: dict[str, str] = {}
-        """The jobs whose outcome this kernel has sent to a page, which then acknowledges it, and
-        the page."""
+        """Identifies an unknown notebook: two that run the same cell, as in a parameter sweep, must
+        not share a job."""
+        self.sent: dict[str, str | None] = {}
+        """Jobs whose outcome this kernel has sent, and the page that acknowledges it; None: a
+        client that does not."""
         self.told_unnamed = False
-        """The hint for unsaved notebooks has been shown."""
+        """The hint for unsaved notebooks was shown."""
         self.live = LiveCards(lambda: self.agent)
 
     @cached_property
     def agent(self) -> Api:
-        """Return the agent for background work. LoginNeededError: a call needs a login."""
+        """Return the agent for background work. LoginNeededError."""
         from jupyter_slurm.client import connect  # noqa: PLC0415
 
         return connect()
 
     @cached_property
     def person(self) -> InteractiveClient:
-        """Return the person at this shell, who can be asked for a login while a cell runs."""
+        """Return the client that can ask the user for a login while a cell runs."""
         return InteractiveClient(self.agent, prompter())
 
     @property
     def api(self) -> Api:
-        """Return the agent for what a cell does: a call that needs a login asks for it and goes
-        on."""
+        """Return the agent for a cell. A call that needs a login asks the user and continues."""
         return cast("Api", self.person)
 
     @property
     def cluster(self) -> str | None:
-        """Return where a line that names no cluster goes; None: the profiles' default."""
-        named = os.environ.get("JUPYTER_SLURM_CLUSTER")  # the agent's own may be another
+        """Return the default cluster; None: the profiles' default."""
+        named = os.environ.get("JUPYTER_SLURM_CLUSTER")  # the agent's may differ
         return self.used_cluster or self.settings.default_cluster or named or None
 
     @property
@@ -105,19 +104,19 @@ class MagicsState:
 
     @property
     def notebook(self) -> str | None:
-        """Return the notebook's path now; None: it is unknown."""
-        # nbconvert, run from a notebook, inherits that notebook's environment.
+        """Return the notebook's current path; None if unknown."""
+        # nbconvert inherits the environment of a notebook that runs it.
         path = self._run_by_program or notebook(self.namespace) or self._on_a_server
         return path and self.agent.notebook_path(path, self._started_s)
 
     @property
     def process(self) -> str:
-        """Return this kernel as `JobSpec.kernel` names it."""
+        """Return this kernel's ID for `JobSpec.kernel`."""
         return f"{os.getpid()} {self._started_s}"
 
     @cached_property
     def _started_s(self) -> float:
-        """The start of this process, which was told the notebook's path then."""
+        """Return the start of this process, which knows the notebook's path at that time."""
         import psutil  # noqa: PLC0415 - loaded for notebooks only
 
         return psutil.Process().create_time()
@@ -144,19 +143,18 @@ class MagicsState:
         return self.settings.output_limit_bytes if in_place() else _TERMINAL_LIMIT_BYTES
 
     def words(self, line: str) -> list[str]:
-        """Return a magic's line as words, with each `{name}` replaced by its value."""
+        """Split a magic's line into words, with each `{name}` replaced by its value."""
         return expand(split(line), self.namespace)
 
     def request(self, line: str) -> Request:
-        """Return the line's request, after what `%slurm use` and the settings say for every
-        cell."""
+        """Return the line's request, with the defaults of `%slurm use` and the settings."""
         words = self._with_out_format(self.words(line))
         in_session = any(name == "session" for name, _ in job_options(before_dashes(words)[0]))
-        # In a session a cell has what the session has.
+        # A session's cell uses the session's options.
         return parse_with_arguments(words if in_session else self.with_defaults(words))
 
     def _with_out_format(self, words: list[str]) -> list[str]:
-        """Return the words after the settings' `--out-format`, also for a cell in a session."""
+        """Return the words after the settings' `--out-format`, which also applies in a session."""
         chosen = self.settings.out_format
         return ["--out-format", chosen, *words] if chosen else words
 
@@ -164,8 +162,8 @@ class MagicsState:
         return [*self._to_cluster(), *after(self._defaults(), words)]
 
     def script_request(self, line: str, script: str) -> Request:
-        """Return the same for a batch script, to which only sbatch's options mean anything. The
-        `#SBATCH` lines of the script count more than the notebook's defaults."""
+        """Return the request of a batch script, with sbatch's options only. The script's `#SBATCH`
+        lines override the notebook's defaults."""
         defaults = left_of(parse(self._defaults()).options, read_directives(script))
         return parse_with_arguments(
             [*self._to_cluster(), *after(sbatch_args(defaults), self.words(line))]
@@ -183,9 +181,9 @@ class MagicsState:
         self.used_cluster, self.used_options = cluster, tuple(options)
 
     def is_shown(self, job: Job) -> bool:
-        """Tell whether the outcome is in the notebook. A page that runs another cell is still
-        there, so it has all that was sent to it, acknowledged or not."""
-        return job.delivered or (job.id in self.sent and self.sent[job.id] == page())
+        """Return whether the outcome is in the notebook. A page that runs another cell still
+        exists, so it has everything sent to it, acknowledged or not."""
+        return job.delivered or (job.id in self.sent and self.sent[job.id] in (None, page()))
 
     # --- the caller of commands ---
 
@@ -198,32 +196,32 @@ class MagicsState:
             return worker(call)
 
     def submit(self, spec: JobSpec, request: Request) -> Job:
-        """Submit a job; warn where it may have been submitted although the call failed."""
+        """Submit a job; warn if it may have been submitted although the call failed."""
         with CallThread(self.person, spec.cluster) as worker:
             try:
                 return worker(lambda: self.api.submit(spec))
-            except AgentError:  # its answer is lost or late
+            except AgentError:  # no answer, or a late one
                 again = (
-                    "" if request.reuse is Reuse.FRESH else ", and this cell, run again, attaches"
+                    "" if request.reuse is Reuse.FRESH else " Run this cell again to attach to it."
                 )
                 warn(
-                    f"Job {spec.id} may have been submitted all the same. If so, `%slurm jobs` "
-                    f"lists it, `%slurm cancel {spec.id}` stops it{again}."
+                    f"Job {spec.id} may have been submitted. Check with `%slurm jobs`, stop it "
+                    f"with `%slurm cancel {spec.id}`.{again}"
                 )
                 raise
             except LoginNeededError:
-                warn("Nothing was submitted: run the cell again after the login.")
+                warn("Nothing was submitted. Run the cell again after the login.")
                 raise
             except JupyterSlurmError as exc:
                 if exc.transient:
-                    warn("Nothing was submitted: run the cell again.")
+                    warn("Nothing was submitted. Run the cell again.")
                 raise
             except LoginDeclined:
                 raise
             except KeyboardInterrupt:
                 if (request.on_interrupt or self.settings.on_interrupt) == "cancel":
                     worker.post(lambda: self.api.cancel(spec.id))
-                    told = f"job {spec.id} is cancelled as soon as Slurm has it"
+                    told = f"job {spec.id} will be cancelled once Slurm has it"
                 else:
                     told = f"job {spec.id} is still being submitted; {ways(spec.id)}"
                 raise Detached(told) from None
@@ -241,8 +239,8 @@ class MagicsState:
         warn(text)
 
     def show_card(self, job: Job) -> LiveCard:
-        """Show a card that stays up to date by itself, and return it."""
-        # It takes the place of the job's earlier cards, too.
+        """Show a live card and return it."""
+        # It also updates the job's earlier cards.
         card = LiveCard(job, is_complete=job.state.final and self.is_shown(job))
         card.show()
         if not card.settled:
@@ -251,13 +249,12 @@ class MagicsState:
 
 
 def current() -> MagicsState:
-    """Return the state in the running shell. RequestError: this is not IPython, or the extension
-    is not loaded."""
+    """Return the state of the running shell. RequestError: not IPython, or extension not loaded."""
     shell = get_ipython()
     magics = shell.magics_manager.registry.get("SlurmMagics") if shell is not None else None
     state = getattr(magics, "state", None)
     if not isinstance(state, MagicsState):
         raise RequestError(
-            "The magics of jupyter-slurm are not loaded here.", hint="%load_ext jupyter_slurm"
+            "The jupyter-slurm extension is not loaded.", hint="%load_ext jupyter_slurm"
         )
     return state

@@ -1,4 +1,4 @@
-"""The output of Slurm's own commands, and the table in it if it certainly is one. PURE."""
+"""PURE: the output of Slurm's own commands, parsed as a table if that is unambiguous."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_HEADER = re.compile(r"-[A-Za-z]*h.*|--no-?header")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SlurmText:
-    """The output of a Slurm command: `text` as printed, `table` if it is one for certain."""
+    """The output of a Slurm command: `text` as printed, and `table` if unambiguous."""
 
     text: str
     table: Table | None
@@ -30,7 +30,7 @@ class SlurmText:
         """Return a DataFrame of text. ValueError: the text is not a table."""
         if self.table is None:
             raise ValueError(
-                "This output may not be a table: ask for one with a separator, e.g. `%sacct -P` "
+                "This output may not be a table. Use a separator, e.g. `%sacct -P` "
                 "or `%squeue -o '%i|%j|%T'`."
             )
         return self.table.to_pandas()
@@ -45,7 +45,7 @@ class SlurmText:
 
 
 def read(argv: Sequence[str], text: str) -> SlurmText:
-    """Read the output of `argv` as a table, as far as that is possible without a guess."""
+    """Parse the output of `argv` as a table, without guessing."""
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines or any(_NO_HEADER.fullmatch(word) for word in argv[1:]):
         return SlurmText(text, None)
@@ -60,13 +60,13 @@ def _by_separator(lines: list[str]) -> list[list[str]] | None:
     rows = [line.split("|") for line in lines]
     if len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
         return None
-    if all(row[-1] == "" for row in rows):  # --parsable ends each line with one
+    if all(row[-1] == "" for row in rows):  # --parsable adds one to each line
         rows = [row[:-1] for row in rows]
     return [[cell.strip() for cell in row] for row in rows]
 
 
 def _by_rule(lines: list[str]) -> list[list[str]] | None:
-    """Split sacct, sacctmgr, sshare: the second line rules off each column with dashes."""
+    """Split sacct, sacctmgr, sshare: the second line underlines each column with dashes."""
     if len(lines) < 2 or not re.fullmatch(r"-+( +-+)+ *", lines[1]):
         return None
     spans = [match.span() for match in re.finditer(r"-+", lines[1])]
@@ -76,8 +76,8 @@ def _by_rule(lines: list[str]) -> list[list[str]] | None:
 def _by_blanks(lines: list[str]) -> list[list[str]] | None:
     """Split squeue, sinfo, sprio: columns of fixed width with a blank between them.
 
-    The columns are the stretches between positions that are blank in every line. Blanks in a value
-    can only make more stretches than the header has words, and then this is not a table.
+    Columns are ranges between positions that are blank in every line. Blanks in values can only add
+    ranges beyond the header's words, and then this is not a table.
     """
     names = lines[0].split()
     if len(names) < 2 or lines[0] != lines[0].upper():
@@ -91,7 +91,7 @@ def _by_blanks(lines: list[str]) -> list[list[str]] | None:
 
 
 def _cut(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
-    """Cut a line into cells; the last column runs to the line's end, since its values may be longer
-    than its rule."""
+    """Cut a line into cells; the last column extends to the end of the line, since values may be
+    longer than the dashes."""
     *most, (last, _) = spans
     return [*(line[start:end].strip() for start, end in most), line[last:].strip()]

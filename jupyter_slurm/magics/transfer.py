@@ -1,4 +1,4 @@
-"""Follow a transfer of files in the running cell; an interrupt stops it."""
+"""Follow a file transfer in the running cell; an interrupt stops it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _BETWEEN_LOOKS_S = 0.2
 
 
 class Stopped(KeyboardInterrupt):
-    """An interrupt of a cell, which ended its transfer too."""
+    """An interrupt of a cell that also stopped its transfer."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"KeyboardInterrupt: {self}"]
 
 
 def follow_transfer(api: Api, worker: CallThread, transfer: Transfer) -> Transfer:
-    """Show the transfer until it has ended. Raise what made it fail; Stopped for an interrupt,
-    which ends the transfer."""
+    """Show the transfer until it has ended. Raise its error, or Stopped for an interrupt, which
+    stops it."""
     view = _View(transfer)
     look = partial(api.transfer, transfer.id, wait_s=_WAIT_S)
     try:
@@ -42,8 +42,7 @@ def follow_transfer(api: Api, worker: CallThread, transfer: Transfer) -> Transfe
 
 
 class _View:
-    """The transfer's display under the cell if displays can change; a terminal prints only the
-    end."""
+    """The transfer's display under the cell; a terminal prints only the end."""
 
     def __init__(self, transfer: Transfer) -> None:
         self._display_id = f"slurm-transfer-{transfer.id}"

@@ -100,7 +100,7 @@ def is_ours(sock: socket.socket) -> bool:
 
 
 def accepted(listener: socket.socket) -> "Optional[socket.socket]":
-    """Accept a connection. None: it failed, or came from another user and was closed."""
+    """Accept a connection. None: it failed, or was from another user and closed."""
     try:
         sock, _ = listener.accept()
     except OSError:  # the client has left, or this process has too many open files

@@ -65,7 +65,7 @@ class KernelServer:
         """Messages for a kernel that does not listen yet."""
         self.replies = kernel_process.Replies()
         self.gather_s = 0.0
-        """When the first message outside the outbox began to wait; 0: none waits."""
+        """Time since which the first message outside the outbox waits; 0: none waits."""
         self.has_output = self.is_complete = False
         """The waiting messages show something; no more will follow."""
         self.wake_in, self.wake_out = os.pipe()
@@ -118,7 +118,7 @@ class KernelServer:
                 self.disconnect()
 
     def fill(self, line: frames.KernelLine) -> None:
-        """Send messages that come together at once. If more will follow, ask the client for an
+        """Send messages that arrive together in one piece. If more follow, ask the client for an
         answer (framing.py)."""
         now_s = time.monotonic()
         waits = line.sent + 1 < self.kept.next

@@ -54,10 +54,10 @@ MESSAGE_MOST = 256 << 20
 PENDING_MOST = 1 << 20
 """The most to buffer in one connection."""
 GATHER_S = 0.003
-"""Time to collect messages that come together."""
+"""Time to collect messages that arrive together."""
 QUIET_S = 0.025
-"""The same for messages that show nothing. The output of a quick cell is then sent with them, and
-need not wait a round trip for their acknowledgement."""
+"""As GATHER_S, for messages without visible output. The output of a quick cell is then sent with
+them, without waiting a round trip for their acknowledgement."""
 QUIET = (b"status", b"execute_input")
 """The ends of the topics of messages that show nothing."""
 

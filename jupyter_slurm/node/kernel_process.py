@@ -58,8 +58,8 @@ def refused(reply: "List[bytes]") -> "List[bytes]":
 
 
 class Replies:
-    """Replies held back until their output has passed: clients wait only some seconds for output
-    after a reply. Output ends with `idle`, or when no more comes."""
+    """Replies held until their output has passed: clients wait only some seconds for output after a
+    reply. Output ends with `idle`, or when no more arrives."""
 
     def __init__(self) -> None:
         self.held: "Any" = collections.OrderedDict()
@@ -67,7 +67,7 @@ class Replies:
         self.output_s = 0.0
         """Time of the last output."""
         self.ended: "Any" = collections.deque(maxlen=16)
-        """Requests whose output ended before the reply came."""
+        """Requests whose output ended before the reply arrived."""
 
     def add(self, parts: "List[bytes]") -> bool:
         """Hold the reply. Return False if its output has already ended."""
@@ -80,7 +80,7 @@ class Replies:
         return True
 
     def of(self, status: "List[bytes]") -> "List[List[bytes]]":
-        """Return the reply whose output ends with `status`; [] if it has not come."""
+        """Return the reply whose output ends with `status`; [] if it has not arrived."""
         request = parent_id(status)
         reply = self.held.pop(request, None)
         if reply is None:
@@ -111,7 +111,7 @@ class KernelProcess:
         self.info: "Optional[Dict[str, Any]]" = None
         """The kernel's `kernel_info_reply`; None: it does not listen yet."""
         self.heard = False
-        """A message has come on iopub, which connects later than shell."""
+        """A message has arrived on iopub, which connects later than shell."""
         self.asked_s = 0.0
         self.session = uuid.uuid4().hex
         # What the kernel starts may be other jobs.
@@ -193,7 +193,7 @@ class KernelProcess:
         self.sockets[channel].send_multipart(parts)
 
     def receive(self, channel: bytes) -> "Optional[List[bytes]]":
-        """Return a message for the client; None: there is none, or it was for this class."""
+        """Return a message for the client; None if there is none, or this class handled it."""
         try:
             parts: "List[bytes]" = self.sockets[channel].recv_multipart(self.zmq.NOBLOCK)
         except self.zmq.Again:

@@ -214,7 +214,7 @@ class Launcher:
             elif what == "signal":
                 raise Ended(128 + more)
             elif what == "gone":
-                node.is_lost = True  # srun will say why
+                node.is_lost = True  # srun will print the reason
                 until_s, is_late = min(until_s, time.monotonic() + WORD_S), False
             elif what == "step" and self._can_start_again():
                 self.start_step()

@@ -126,7 +126,7 @@ class Node:
         self.folder = ""
         self.lock = -1
         self.until_s: "Optional[float]" = None
-        """When the engine ends even if the code runs; None: it has no signal to end."""
+        """Time at which the engine ends even if the code runs; None: no signal to end yet."""
 
     def secret(self, purpose: str) -> str:
         """Derive a secret of this attempt for one purpose, the same on all nodes."""

@@ -85,7 +85,7 @@ def _show_only_call() -> None:
     """Hide the text of the job's own cell, which contains this module, from tracebacks."""
     frame = sys._getframe(2)
     name = frame.f_code.co_filename
-    source = "\n" * frame.f_lineno + CALL + "\n"  # the call comes on the next line
+    source = "\n" * frame.f_lineno + CALL + "\n"  # the call is on the next line
     _keep_lines(source, name)
 
 

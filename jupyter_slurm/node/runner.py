@@ -10,8 +10,8 @@ Exit code: 0 the cell succeeded, 1 it failed, 128 + n signal n ended it, 74 disk
 sys.exit, its code.
 
 `torchrun` or `mpi` makes it one rank of many (launch.py): rank R > 0 writes `output.N.R.jsonl`, and
-each rank `result.N.R.json`. `task I` makes it one task of a sweep, whose own files are in
-`tasks/I`.
+each rank `result.N.R.json`. `task I` makes it one task of a sweep, with its own files
+in `tasks/I`.
 """
 
 import codecs
@@ -475,7 +475,8 @@ def live_for_a_cell(
     rank: "Optional[int]" = None,
     task: "Optional[str]" = None,
 ) -> int:
-    """Run the cell in the forked process, and return the exit code. `task`: of a sweep."""
+    """Run the cell in the forked process, and return the exit code. `task`: the index of a sweep's
+    task."""
     import runner_cell  # noqa: PLC0415 - only the child needs it
 
     return runner_cell.run(job_dir, attempt, pipes, rank, task)

@@ -368,6 +368,10 @@ def run_cell(
         stopped = isinstance(error, KeyboardInterrupt) and interrupts.first is not None
         end["status"] = "interrupted" if stopped else "error"
         end["ename"], end["evalue"] = name_of(error), text_of(error)
+        if "error_out" in task:
+            cell.namespace[task["error_out"]] = error
+            end.update(_stored(task, job_dir, attempt, cell))
+            del cell.namespace[task["error_out"]]  # a session would keep its frames
     else:
         end.update(_stored(task, job_dir, attempt, cell))
     caught_signal = interrupts.first and signal.Signals(interrupts.first).name

@@ -25,7 +25,7 @@ MOST_TEXT_BYTES = 256 << 20
 """The largest `values.json`."""
 SAFE_ARROW = 15
 """The first release of pyarrow that reads no pickle from a file."""
-REMEDY = "Bring back numbers, texts, lists, dicts, NumPy arrays or frames"
+REMEDY = "Return numbers, texts, lists, dicts, NumPy arrays or frames"
 
 
 class NotData(Exception):  # noqa: N818 - it is raised and caught here
@@ -67,7 +67,7 @@ def _check_length(text: str, left_bytes: int) -> None:
 def _explain(error: Exception) -> str:
     if isinstance(error, NotData):
         return str(error)
-    return "it cannot travel as data: %s: %s. %s" % (type(error).__name__, error, REMEDY)
+    return "it cannot be stored as data: %s: %s. %s" % (type(error).__name__, error, REMEDY)
 
 
 class Packer:
@@ -105,7 +105,7 @@ class Packer:
             return {"scalar": [value.dtype.str, _base64(value.tobytes())]}
         if kind not in ("pandas.DataFrame", "pandas.Series", "polars.DataFrame", "pyarrow.Table"):
             raise NotData(
-                "it is or holds a %s.%s, which cannot travel as data. %s"
+                "it is or contains a %s.%s, which is not data. %s"
                 % (type(value).__module__, type(value).__qualname__, REMEDY)
             )
         table = _table(value, kind)
@@ -150,7 +150,7 @@ def _pyarrow() -> "Any":
         pyarrow = None
     if pyarrow is None or int(pyarrow.__version__.partition(".")[0]) < SAFE_ARROW:
         raise NotData(
-            "a frame needs pyarrow %d or later to travel as data. Install it for %s, or bring back "
+            "a frame needs pyarrow %d or later to be stored as data. Install it for %s, or return "
             "the columns as arrays" % (SAFE_ARROW, sys.executable)
         )
     return pyarrow
@@ -172,7 +172,7 @@ def read(path: str, names: "Iterable[str]") -> "Tuple[Dict[str, Any], Dict[str, 
         trees = json.loads(archive.read(VALUES).decode("ascii"))
         for name in names:
             if name not in trees:
-                failed[name] = "the file does not hold it"
+                failed[name] = "the file does not contain it"
                 continue
             try:
                 values[name] = _value(trees[name], archive)

@@ -222,7 +222,7 @@ def read(
         for name in found if names is None else names:
             modules: "Set[str]" = set()
             if name not in found:
-                failed[name] = "the file does not hold it"
+                failed[name] = "the file does not contain it"
                 continue
             try:
                 values[name] = _load(file, memoryview(mapped), index, found[name], modules)

@@ -44,7 +44,7 @@ class Poke:
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(path, 0o600)
-            # Also for writing: without a writer it would always be at its end.
+            # Opened for writing too: a FIFO without a writer is always at its end.
             opened = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:  # the file system has no FIFOs
             return

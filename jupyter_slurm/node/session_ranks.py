@@ -73,7 +73,7 @@ class First(Rank):
         """The last order to end the cell: `cancel`, `kill` or `end`."""
         self.give_up_at_s = 0.0
         self.lost = ""
-        """Why the session must end."""
+        """The reason why the session must end."""
         super().__init__(folder, attempt, engine, rank, ranks, "requests")
 
     def run(self) -> "Dict[str, Any]":

@@ -124,7 +124,7 @@ class SocketProxy:
             except BlockingIOError:
                 end.other.pending = memoryview(bytes(end.other.pending))
                 return
-            if size < CHUNK:  # the rest comes later
+            if size < CHUNK:  # the rest arrives later
                 return
 
     def write(self, end: End) -> None:

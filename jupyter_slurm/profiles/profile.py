@@ -1,4 +1,4 @@
-"""PURE. The settings of a cluster's profile: types, defaults and meaning. `reading.py` reads
+"""PURE. The settings of a cluster's profile: types, defaults, descriptions. `reading.py` reads
 them."""
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a job's files must be, by the cluster's guide."""
+    """Folders for a job's files, by the cluster's guide."""
 
     scratch: str = ""
     """Local or fast shared folder of the nodes, e.g. "/output/{user}"; `$NAME` is a variable of the
     node's environment."""
     stage: bool = False
-    """Whether a job with its own folder runs in a copy of it in `scratch`. Changes are copied back
+    """Run jobs that have their own folder in a copy of it in `scratch`. Changes are copied back
     when the job ends."""
     reserve_s: Annotated[int, Meta(ge=0, le=65535)] = 60
     """Seconds before the time limit at which such a job is stopped to copy its files back. 0:
@@ -75,13 +75,13 @@ class PartitionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cpus: Count = 0
     memory_mib: Count = 0
     gpus: Count = 0
-    """These three are per node."""
+    """GPUs, CPUs and memory are per node."""
     gpu: str = ""
     """Model of the GPUs, for display."""
     cost: Annotated[float, Meta(ge=0)] | None = None
     """Price of a node per hour, in `cost_unit`."""
     exclusive: bool = False
-    """Whether a job gets whole nodes and is charged for them."""
+    """Jobs get whole nodes and are charged for them."""
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -122,27 +122,30 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Seconds after which an unused lab, or an idle kernel's job without a client, ends. `--idle`
     overrides it."""
     lab_same_origin: bool = False
-    """Whether labs and dashboards are shown below the address of a Jupyter on another machine than
-    the browser (JupyterHub, Binder). Such a page, and so anyone who controls the cluster, has the
+    """Show labs and dashboards below the URL of a Jupyter server on another machine than the
+    browser (JupyterHub, Binder). Such a page, and so anyone who controls the cluster, has the
     powers of that Jupyter session."""
     show: Show = "full"
-    """How a notebook shows a job's HTML and JavaScript. "full": as from a local cell, with the
-    power to do in Jupyter whatever you can; so can anyone who controls the cluster or the image.
-    "sandboxed": in a frame without access to the page and the network. "text": only text and
-    pictures (PNG, JPEG). The last two leave out widgets and other active types."""
+    """The display of a job's HTML and JavaScript in notebooks. "full": as from a local cell, with
+    the power to do in Jupyter whatever you can; so can anyone who controls the cluster or the
+    image. "sandboxed": in a frame without access to the page and the network. "text": only text and
+    pictures (PNG, JPEG). The last two omit widgets and other active types."""
     out_format: OutFormat = "auto"
     """Format of variables from cells: pickles ("auto"), or JSON and arrays ("data"). A pickle can
     run any code on this machine, and anyone who controls the cluster or the image can replace a
     variable by one. `--out-format` overrides it."""
     build_on: Literal["job", "login"] = "job"
-    """Where images are built: in a job, or on the login node if the site allows it or the nodes
-    cannot reach a registry."""
+    """Build images in a job, or on the login node if the site allows it or the nodes cannot reach a
+    registry."""
+    install_on: Literal["login", "job"] = "login"
+    """Install packages for jobs without an image (`--with`) on the login node, or in a job if the
+    site wants that or the nodes have another processor."""
     modules: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
     """Folders mounted in every image, written as for `--mount`: `SRC[:DST[:ro]]`."""
     login_shell: bool = True
-    """Whether the job script first reads the user's login profile, where sites set up `module` and
-    PATH."""
+    """Read the user's login profile first in the job script, since sites set up `module` and PATH
+    there."""
     setup: str = ""
     """Shell lines that the job script runs first."""
     defaults: dict[str, str] = field(default_factory=dict)
@@ -154,7 +157,7 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Unit of the site's prices, e.g. "UA"."""
     qos: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
-    """QOS and accounts to offer if Slurm keeps no accounting."""
+    """QOS and accounts to offer if Slurm has no accounting."""
     interface: str = ""
     """Network interface of the nodes for jobs on many nodes, e.g. `ib0`; "": any that reaches the
     other nodes."""
@@ -169,7 +172,7 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     exit_grace_s: Annotated[float, Meta(ge=0)] = 90.0
     """Seconds to wait for a job's files (NFS caches attributes for up to 60 s, nfs(5))."""
     allow_commands: bool = True
-    """Whether `%squeue`, `%scontrol` … may run as typed."""
+    """Let users run `%squeue`, `%scontrol` … as typed."""
     hint: str = ""
     """Hint if the cluster cannot be reached, e.g. "Is the VPN on?"."""
     template: str = ""
@@ -177,7 +180,7 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     vars: dict[str, str] = field(default_factory=dict)
     """Values for the template's placeholders, besides `user`."""
     origin: str = ""
-    """The file that defines the cluster, or how it was found."""
+    """The file that defines the cluster, or another source."""
 
     def misses(self, slurm_conf: str) -> bool:
         """Return whether Slurm's commands would use another configuration than `slurm_conf`."""

@@ -25,11 +25,10 @@ from jupyter_slurm.profiles.toml_file import TomlFile, tables_of
 
 _NO_CLUSTER = "No cluster yet."
 _NO_CLUSTER_HINT = (
-    "`jupyter slurm up` starts one on this machine, for trying things out; where Slurm's "
-    "configuration is in /etc/slurm nothing needs to be set; where `sbatch` works by SLURM_CONF, "
-    "`jupyter slurm clusters add here --host '' --env SLURM_CONF=\"$SLURM_CONF\"` does it, and "
-    "where it has its configuration from the network, `jupyter slurm clusters add here --host ''`; "
-    "other clusters are described in {file}."
+    "Start one on this machine with `jupyter slurm up`, or add one. A Slurm configuration in "
+    "/etc/slurm needs nothing. For one from SLURM_CONF: `jupyter slurm clusters add here --host '' "
+    '--env SLURM_CONF="$SLURM_CONF"`. For one from the network: `jupyter slurm clusters add here '
+    "--host ''`. For a remote cluster: `jupyter slurm clusters add NAME`. Or edit {file}."
 )
 
 
@@ -41,7 +40,7 @@ class Profiles:
     wanted: str | None = None
     """Default cluster named by the environment or a file."""
     wanted_by: str = ""
-    """Where the default is named, for error messages."""
+    """The place of the default cluster's name, for error messages."""
     broken: Mapping[str, ConfigError] = field(default_factory=dict)
     """Errors of clusters with invalid profiles."""
     unread: ConfigError | None = None
@@ -88,7 +87,7 @@ class Profiles:
         if error is not None:
             raise _another(error)
         raise NotFoundError(
-            f"There is no cluster `{name}`{did_you_mean(name, self.clusters)}",
+            f"Unknown cluster `{name}`{did_you_mean(name, self.clusters)}",
             hint=self._known(),
             option="cluster",
         )

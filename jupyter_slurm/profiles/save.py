@@ -49,7 +49,7 @@ def check_new(name: str) -> None:
         origin = known.get(name).origin if name in known else str(path)
         raise RequestError(
             f"Cluster `{name}` exists already, in {origin}.",
-            hint=f"`jupyter slurm clusters remove {name}` removes it. Or choose another name.",
+            hint=f"Remove it with `jupyter slurm clusters remove {name}`, or choose another name.",
         )
 
 
@@ -68,7 +68,7 @@ def remove_profile(name: str) -> Path:
     if profile.origin == UP_ORIGIN:
         raise RequestError(
             f"`{name}` is the private cluster of this machine.",
-            hint=f"`jupyter slurm down --purge --name {name}` removes it.",
+            hint=f"Remove it with `jupyter slurm down --purge --name {name}`.",
         )
     if not path.exists():
         raise RequestError(

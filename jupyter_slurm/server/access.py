@@ -32,7 +32,7 @@ class Guarded(JupyterHandler):
         for right in rule.rights:
             if not await self.may(right):
                 what = "" if right.resource == RESOURCE else f" {right.resource}"
-                raise HTTPError(403, f"You may not {right.action}{what} here.")
+                raise HTTPError(403, f"This server does not let you {right.action}{what}.")
 
     def check_page(self) -> None:
         """Raise 403 if a foreign page may have sent the request with the browser's cookie. Jupyter
@@ -44,7 +44,7 @@ class Guarded(JupyterHandler):
         if self.is_from_our_page() or self.settings.get("disable_check_xsrf", False):
             return
         if "X-Xsrftoken" not in self.request.headers:
-            raise HTTPError(403, "Only pages of this server may request this.")
+            raise HTTPError(403, "This request is for pages of this server only.")
         self.check_xsrf_cookie()
 
     def is_from_our_page(self) -> bool:

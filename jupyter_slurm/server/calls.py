@@ -35,16 +35,16 @@ class Right:
 @dataclass(frozen=True, slots=True)
 class Rule:
     rights: tuple[Right, ...]
-    """Rights, all of which are needed."""
+    """The required rights."""
     get: bool = False
-    """Whether GET is allowed, for calls that only read and have scalar arguments."""
+    """GET is allowed: the call only reads and has scalar arguments."""
 
 
 _READ, _WRITE, EXECUTE = Right("read"), Right("write"), Right("execute")
 RULES: Mapping[str, Rule] = MappingProxyType(
     dict.fromkeys(
         "clusters cluster_info connections tunnels jobs job details history images queue status "
-        "priorities spending describe doctor result sweep transfer".split(),
+        "environments priorities spending describe doctor result sweep transfer".split(),
         Rule((_READ,), get=True),
     )
     | dict.fromkeys(
@@ -53,7 +53,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
     )
     | dict.fromkeys(
         "connect answer disconnect close_tunnel stop_transfer delivered cancel hold "
-        "release requeue control_jobs extend forget remove_image".split(),
+        "release requeue control_jobs extend forget remove_image "
+        "remove_environments".split(),
         Rule((_WRITE,)),
     )
     | dict.fromkeys(

@@ -1,4 +1,4 @@
-"""Jupyter's event bus: changes of job states go to it, renames of notebooks come from it."""
+"""Jupyter's event bus: publish job state changes, follow renames of notebooks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Changes(msgspec.Struct):
 
 
 class JobStates:
-    """Emit one event for each change of a job's state, as seen in answers to `changes`."""
+    """Emits an event for each job state change in answers to `changes`."""
 
     SCHEMA_ID: ClassVar[str] = "urn:jupyter-slurm:job-state:1"
 
@@ -48,7 +48,7 @@ class JobStates:
         self._known: dict[str, _Job] = {}
 
     def see(self, call: str, value: bytes) -> None:
-        """Take the agent's answer to `call`."""
+        """Process the agent's answer to `call`."""
         if call != "changes":
             return
         try:
@@ -74,7 +74,8 @@ class JobStates:
 
 
 class NotebookRenames:
-    """Pass renames of notebooks and folders to the agent, so that jobs and kernels follow them."""
+    """Reports renames of notebooks and folders to the agent, so that jobs and kernels follow
+    them."""
 
     SCHEMA_ID = ContentsManager.event_schema_id
 
@@ -85,7 +86,7 @@ class NotebookRenames:
         self._in_order = asyncio.Lock()
 
     async def hear(self, logger: EventLogger, schema_id: str, data: dict[str, Any]) -> None:
-        """Take an event of the contents manager."""
+        """Process an event of the contents manager."""
         if data["action"] != "rename":
             return
         async with self._in_order:

@@ -1,9 +1,9 @@
-"""News for every client that watches: one long poll of the agent for all at the same place.
+"""News for all watching clients, from one long poll of the agent per place.
 
-A place is a call, its arguments and a cursor. A client with an older cursor is brought up to date
-by a poll of its own and meets the others at the next news, so steadily there is one poll for each
-call and arguments, however many watch, and none when nobody does. It reads only the cursor of the
-answers that it passes on. Nothing here knows of WebSockets, or what the calls are about.
+A place is a call, its arguments and a cursor. A client with an older cursor catches up by a poll of
+its own and then joins the others, so normally there is one poll per call and arguments, however
+many clients watch, and none without clients. The feed reads only the cursor of the answers that it
+passes on. It knows nothing of WebSockets and of the calls' contents.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Ask = Callable[[str, bytes, float], Awaitable[AgentAnswer]]
 _WAIT_S = 15.0
 _LEAST_WAIT_S = 1.0
 _MANY_POLLS = 64
-"""The most polls that wait their full time; with more, each waits for a shorter time."""
+"""The most polls that wait their full time; with more, each waits less."""
 _PACE_S = 0.1
-"""The pause between values: for a job that writes without pause, ten a second."""
+"""The pause between values: at most ten a second for a job that writes continuously."""
 _STILL_S = 0.5
-"""How soon a client asks again after an immediate answer with nothing new."""
+"""The pause after an immediate answer with nothing new."""
 _BACK_OFF_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 
 
@@ -42,18 +42,17 @@ class Subscription:
     call: str
     args: dict[str, Any]
     cursor: str
-    """The cursor behind the last value that the client took."""
+    """The cursor after the client's last value."""
     give: Callable[[bytes], bool]
-    """Takes a value. False: not now; the feed drops the watch, whose cursor stays."""
+    """Accepts a value. False: not now; the feed drops the watch, and the cursor stays."""
     fail: Callable[[bytes], None]
-    """Takes a problem: the feed tries again, and the next value means that it is over."""
+    """Accepts a problem. The feed tries again; the next value means that the problem is over."""
     paced: bool = False
-    """After a value the feed asks for nothing until `Feed.go_on`: a slow reader gets the newest
-    part of what has come meanwhile, not all that it could not read in time."""
+    """After a value the feed waits for `Feed.go_on`, so a slow reader skips to the newest news."""
     _held: bool = False
-    """Whether it is paced, and the client has not finished its last value."""
+    """Paced, and the client has not finished its last value."""
     _last: int = 0
-    """The hash of the last value that it got."""
+    """The hash of the client's last value."""
     _failures: int = 0
     _poll: _Poll | None = field(default=None, repr=False)
 
@@ -63,7 +62,7 @@ class _PollKey(NamedTuple):
     args: bytes
     cursor: str
     first: bool
-    """Whether it wants an answer at once, even with nothing new."""
+    """Answer at once, even with nothing new."""
 
 
 @dataclass(eq=False)
@@ -71,19 +70,19 @@ class _Poll:
     place: _PollKey
     watches: set[Subscription] = field(default_factory=set)
     hurry: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a new client has come, which does not wait for the end of a pause."""
+    """Set when a new client arrives, which does not wait for the end of a pause."""
     task: asyncio.Task[None] | None = None
 
 
 class _Position(msgspec.Struct):
-    """The part of a value that the feed reads: where to go on."""
+    """The part of a value that the feed reads: the next cursor."""
 
     cursor: str
     end: bool = False
 
 
 class Feed:
-    """The polls for clients that watch. `seen` gets every value, once."""
+    """The polls for watching clients. `seen` gets every value, once."""
 
     def __init__(self, ask: Ask, caller: str, seen: Callable[[str, bytes], None]) -> None:
         self._ask = ask
@@ -92,7 +91,7 @@ class Feed:
         self._polls: dict[_PollKey, _Poll] = {}
 
     def watch(self, watch: Subscription) -> None:
-        """Begin a watch: its first value comes at once, whether or not there is something new."""
+        """Start a watch. Its first value is sent at once, even without news."""
         self._join(watch, first=True).hurry.set()
 
     def unwatch(self, watch: Subscription) -> None:
@@ -102,7 +101,7 @@ class Feed:
         watch._held = False
 
     def go_on(self, watch: Subscription) -> None:
-        """Go on with a paced watch, as the client has done with the last value; else do nothing."""
+        """Continue a paced watch after the client has finished the last value."""
         if watch._held:
             watch._held = False
             self._join(watch, first=False)
@@ -194,7 +193,7 @@ def _position(answer: AgentAnswer) -> _Position | bytes:
     except msgspec.MsgspecError as exc:
         return body_of(
             AgentError(
-                f"The agent's answer is not understood: {exc}.",
-                hint="If jupyter-slurm was just installed anew, restart the Jupyter server.",
+                f"Cannot read the agent's answer: {exc}.",
+                hint="If jupyter-slurm was just updated, restart the Jupyter server.",
             )
         )

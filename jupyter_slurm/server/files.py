@@ -78,7 +78,7 @@ class Folders:
     """Local paths of the server's contents."""
 
     def __init__(self, contents: ContentsManager, *, pushes: bool = True) -> None:
-        """`pushes`: whether the user may name any local folder."""
+        """`pushes`: the user may name any local folder."""
         self.contents = contents
         self._pushes = pushes
 
@@ -87,8 +87,8 @@ class Folders:
         """Return the contents' root. RequestError: they are not local files."""
         if not isinstance(self.contents, FileManagerMixin):
             raise RequestError(
-                "The files of this Jupyter server are not on its own disk, so jobs cannot be made "
-                "of them here.",
+                "The files of this Jupyter server are not on its own disk, so they cannot be run "
+                "as jobs.",
                 hint="Run the cells with `%%slurm`.",
             )
         return Path(str(self.contents.root_dir)).absolute()
@@ -111,10 +111,13 @@ class Folders:
             ) from exc
 
     def placed(self, spec: JobSpec, folder: Path) -> JobSpec:
-        """Return the spec for `folder`. NotFoundError: no folder to push. HTTPError: the user may
-        not push, and so may not find out which folders exist."""
-        if spec.push is not None and not self._pushes:
-            raise HTTPError(403, "You may not execute here, which `--push` needs.")
+        """Return the spec for `folder`. NotFoundError: no folder to push, or no file of packages.
+        HTTPError: the user may not push, and so may not find out which folders and files exist."""
+        packages = spec.environment
+        reads = packages is not None and (packages.mine or packages.file is not None)
+        if (spec.push is not None or reads) and not self._pushes:
+            needs = "`--push`, `--requirements` and `--with-mine` need"
+            raise HTTPError(403, f"{needs} permission to execute on this server.")
         cluster = spec.cluster or os.environ.get("JUPYTER_SLURM_CLUSTER") or None
         return with_local_context(msgspec.structs.replace(spec, cluster=cluster), folder)
 

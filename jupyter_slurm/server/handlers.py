@@ -118,7 +118,7 @@ class AgentHandler(Handler):
     async def post(self, name: str) -> None:
         await self.permit(OWN["agent"])
         if name not in calls():
-            raise HTTPError(404, f"There is no call {name}.")
+            raise HTTPError(404, f"Unknown call {name}.")
         self.give(await self.ask(name, self.request.body))
 
 
@@ -127,11 +127,11 @@ class NoSuchRoute(Handler):
 
     @authenticated
     async def get(self) -> None:
-        raise HTTPError(404, "There is no such call.")
+        raise HTTPError(404, "Unknown call.")
 
     @authenticated
     async def post(self) -> None:
-        raise HTTPError(404, "There is no such call.")
+        raise HTTPError(404, "Unknown call.")
 
 
 def browser_is_elsewhere(request: HTTPServerRequest) -> bool:
@@ -143,5 +143,5 @@ def browser_is_elsewhere(request: HTTPServerRequest) -> bool:
 def _rule(name: str) -> Rule:
     rule = RULES.get(name)
     if rule is None:
-        raise HTTPError(404, f"There is no call {name}.")
+        raise HTTPError(404, f"Unknown call {name}.")
     return rule

@@ -98,9 +98,9 @@ class AddKernelHandler(Handler):
         if kernel.name not in await ensure_async(self.kernel_spec_manager.get_all_specs()):
             spec.remove(kernel.name)
             raise RequestError(
-                "This Jupyter does not take its kernels from its user's own folder, so none can "
-                "be made here.",
-                hint="It has them from a gateway, or allows some alone (`allowed_kernelspecs`).",
+                "This Jupyter server does not use kernels from your own folder, so a remote kernel "
+                "cannot be added.",
+                hint="It uses a gateway, or restricts kernels (`allowed_kernelspecs`).",
             )
         self.give_value(kernel)
 

@@ -62,7 +62,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         if entry.base_url == "/":
             raise HTTPError(403, SWITCHED_OFF)
         if not self.request.path.startswith(entry.base_url):
-            raise HTTPError(404, "This lab was asked for from a Jupyter with another address.")
+            raise HTTPError(404, "This lab was requested by a Jupyter server with another URL.")
         return entry
 
     def login(self) -> dict[str, str]:
@@ -116,7 +116,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
     async def proxy(self, job_id: str, path: str) -> None:
         if self.request.headers.get("Accept") == _STREAM:
             # These answers are forwarded with all headers.
-            raise HTTPError(406, "Events of a lab's server do not come through here.")
+            raise HTTPError(406, "Events of a lab's server are not forwarded.")
         await super(LocalProxyHandler, self).proxy(_HOST, self.entry.port, path)
 
     async def open(self, job_id: str, path: str) -> None:
@@ -184,8 +184,8 @@ class DashboardProxyHandler(LabProxyHandler):
 
 
 SWITCHED_OFF = (
-    "The profile of its cluster does not let it be shown below this Jupyter's address. "
-    "`lab_same_origin = true` there does, for dashboards and for labs that are started from then "
-    "on: whoever controls that cluster's machines can then do with this session of Jupyter what "
-    "you can."
+    "The profile of the cluster does not allow showing it below this Jupyter's URL. Set "
+    "`lab_same_origin = true` there to allow it for dashboards and for labs started later. Then "
+    "anyone who controls that cluster's machines can do with this Jupyter session whatever you "
+    "can."
 )

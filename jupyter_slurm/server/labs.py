@@ -23,8 +23,8 @@ _PAGE = "lab_room.html"
 _WAIT_S = 20.0
 """Seconds that a request waits for a dashboard."""
 NO_PROXY = (
-    "Labs and dashboards are shown below this Jupyter's address by jupyter-server-proxy, which is "
-    "not installed beside this server: pip install 'jupyter-slurm[hub]'."
+    "Showing labs and dashboards below this Jupyter's URL needs jupyter-server-proxy in the "
+    "server's environment: pip install 'jupyter-slurm[hub]'."
 )
 
 
@@ -70,7 +70,7 @@ class LabHandler(Handler):
 
 
 class DashboardHandler(LabHandler):
-    """`GET dashboard/ID/NAME` and `POST dashboard/ID/NAME`: the same for a dashboard."""
+    """`GET dashboard/ID/NAME` and `POST dashboard/ID/NAME`: as for labs."""
 
     @authenticated
     async def get(self, job_id: str, name: str) -> None:

@@ -170,7 +170,7 @@ def _way(wish: Way) -> dict[str, Setting]:
         commands = new_cluster.commands([wish.path.strip()], wish.env.splitlines())
         return new_cluster.way(wish.host, wish.user, jump=jump) | commands
     if wish.template not in templates.names():
-        raise NotFoundError(f"There is no template `{wish.template}`.")
+        raise NotFoundError(f"Unknown template `{wish.template}`.")
     return new_cluster.by_template(templates.read(wish.template), {}, wish.answers)
 
 

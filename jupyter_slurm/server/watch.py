@@ -1,9 +1,9 @@
 """The WebSocket: permissions, a client's watches, and its unread values; no polls.
 
-Clients only read by it. A client's unread values are bounded: this drops the values beyond the
-bound, and asks for them again, from the client's cursor, once it has read the rest. Values sent to
-a page lie in its browser unseen, however slow that is: so the page itself paces what comes in bulk,
-and says of each value when it has shown it.
+Clients only read through it. Unread values are limited: those beyond the limit are dropped and
+requested again from the client's cursor once it has read the rest. A browser buffers values that a
+slow page has not handled yet. So the page itself paces bulk data, and acknowledges each value that
+it has shown.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from jupyter_slurm.server.feed import Feed, Subscription
 
 _UNREAD_BYTES = 4 * 1024 * 1024
 _WATCHES = 256
-"""The most watches of one client."""
+"""The maximum number of watches per client."""
 _WISH_BYTES = 16 * 1024
-"""The most bytes of one message, since this remembers the watches (`_REMEMBERED`)."""
+"""The maximum size of a message, since watches are remembered (`_REMEMBERED`)."""
 _ALIVE_S = 7.0
-"""A page that gets nothing for some of these intervals treats the line as broken."""
+"""A page that gets nothing for some of these intervals considers the connection broken."""
 _REMEMBERED = 1024
 _NOT_THEIRS = ("cursor", "wait_s", "caller")
 """Arguments that the feed sets, not the client."""
@@ -46,21 +46,21 @@ class _Wish(msgspec.Struct, forbid_unknown_fields=True):
     args: dict[str, Any] = msgspec.field(default_factory=dict)
     cursor: str = ""
     paced: bool = False
-    """Whether the page says of every value when it has shown it; only then ask for the next one."""
+    """The page acknowledges every value it has shown; only then request the next one."""
     taken: int | None = None
     unwatch: int | None = None
 
 
 class Client:
-    """One WebSocket's watches, and the values on the way to it."""
+    """The watches of one WebSocket, and its unsent values."""
 
     def __init__(self, feed: Feed, send: Callable[[bytes], Any]) -> None:
-        """Prepare to watch; `send` returns an awaitable that ends when the message has left."""
+        """`send` returns an awaitable that ends when the message was sent."""
         self._feed = feed
         self._send = send
         self._watches: dict[int, Subscription] = {}
         self._left: OrderedDict[int, _Wish] = OrderedDict()
-        """The wishes by their number, with the cursor of the last value that was sent."""
+        """The requests by number, with the cursor of the last value sent."""
         self._behind: set[Subscription] = set()
         self._unread: deque[bytes] = deque()
         self._unread_bytes = 0
@@ -70,7 +70,7 @@ class Client:
 
     def take(self, message: str | bytes) -> None:
         if len(message) > _WISH_BYTES:
-            self._put_problem(b'{"problem":%b}' % body_of(RequestError("This is too long.")))
+            self._put_problem(b'{"problem":%b}' % body_of(RequestError("The message is too long.")))
             return
         try:
             wish = msgspec.json.decode(message, type=_Wish)
@@ -92,8 +92,8 @@ class Client:
             self._sender.cancel()
 
     def _watch(self, number: int, wish: _Wish) -> None:
-        """Begin to watch. A watch with this number goes on; an earlier one with it resumes after
-        the last value that was sent: the client wrote its cursor before it had that."""
+        """Start a watch. A running watch with this number continues; an earlier one resumes after
+        the last value sent, since the client's cursor may be older."""
         args = {name: value for name, value in wish.args.items() if name not in _NOT_THEIRS}
         now = self._watches.get(number)
         if now is not None and (now.call, now.args) == (wish.call, args):
@@ -119,7 +119,7 @@ class Client:
         if wish.call not in WATCHED:
             return RequestError(f"{wish.call!r} cannot be watched.")
         if len(self._watches) >= _WATCHES:
-            return RequestError(f"A page cannot watch more than {_WATCHES} things at once.")
+            return RequestError(f"A page may have at most {_WATCHES} watches.")
         return None
 
     def _leave(self, number: int) -> None:
@@ -142,7 +142,8 @@ class Client:
         self._put_problem(b'{"watch":%d,"problem":%b}' % (number, problem))
 
     def _put_problem(self, message: bytes) -> None:
-        """Report a problem, unless the client does not read: its errors have no bounds."""
+        """Report a problem, unless the client does not read: the number of problems is
+        unlimited."""
         if self._unread_bytes < _UNREAD_BYTES:
             self._put(message)
 
@@ -185,8 +186,8 @@ class WatchHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler):
         await super().get(*args, **kwargs)
 
     def get_compression_options(self) -> dict[str, Any]:
-        """Compress a little: a listing shrinks to a tenth, for 3 ms of work a megabyte, worth it
-        for a user at home behind a slow line. More work gains little."""
+        """Compress lightly: a listing shrinks to a tenth for 3 ms per megabyte, which helps on a
+        slow line. Stronger compression gains little."""
         return {"compression_level": 1}
 
     def open(self, *args: str, **kwargs: str) -> None:

@@ -1,6 +1,6 @@
-"""Slurm's words: states, reasons, options, argv and the parsers of what Slurm prints.
+"""Slurm's states, reasons, options and argv, and parsers of its output.
 
-Pure: nothing in this folder starts a process, opens a file or a socket, or knows of jobs,
-clusters' profiles or notebooks. Every module stands alone; nothing is re-exported here.
-Releases 20.11 to 26.05 are covered; where they differ, the code names the release.
+Pure: nothing here starts a process, opens a file or a socket, or knows of jobs, profiles or
+notebooks. Modules are independent; nothing is re-exported. Covers releases 20.11 to 26.05; where
+they differ, the code names the release.
 """

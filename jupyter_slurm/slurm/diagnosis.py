@@ -1,6 +1,6 @@
 """Diagnose why a job failed, from its state, its exit code and the end of its log.
 
-`reasons` explains why a job waits. A log is the job's own text, so what it suggests is a guess.
+`reasons` explains why a job waits. A log is the job's own text, so a diagnosis from it is a guess.
 """
 
 import re

@@ -10,9 +10,9 @@ _SBATCH = "#SBATCH"
 
 
 def read_directives(script: str) -> dict[str, str]:
-    """Map long name -> value of the script's own options, the later of two equal ones.
+    """Map long name -> value of the script's own options; of repeated options the last one wins.
 
-    Leave out an option that we do not know: sbatch gets the script as it is, and will report it.
+    Skip unknown options: sbatch gets the script unchanged and will report them.
 
     >>> read_directives("#!/bin/sh\\n#SBATCH -J 'a b' --time=1 # why\\ntrue\\n#SBATCH --hold\\n")
     {'job-name': 'a b', 'time': '00:01:00'}
@@ -26,14 +26,14 @@ def read_directives(script: str) -> dict[str, str]:
 
 
 def has_directives(script: str) -> bool:
-    """Tell whether sbatch would find options in the script."""
+    """Return whether sbatch would find options in the script."""
     return any(line.startswith(_SBATCH) for line in _header(script))
 
 
 def ignored_directive(script: str) -> str | None:
     """Return the first `#SBATCH` line that sbatch ignores because a command precedes it.
 
-    Do not look into a here-document or a quoted script: their lines are for another job.
+    Skip here-documents and quoted scripts: their lines are for another job.
     """
     lines = script.split("\n")
     for line in lines[len(list(_header(script))) :]:
@@ -45,7 +45,7 @@ def ignored_directive(script: str) -> str | None:
 
 
 def _header(script: str) -> Iterator[str]:
-    """Yield the lines before the first command. sbatch does not read on."""
+    """Yield the lines before the first command, where sbatch stops reading."""
     for line in script.split("\n"):
         if line.strip() and not line.lstrip().startswith("#"):
             return

@@ -1,7 +1,7 @@
-"""Call Slurm's commands so that a program can read the output, and split that into records.
+"""Machine-readable calls of Slurm's commands: environment, separators, splitting into records and
+fields.
 
-The environment of every call, the separators, and the splitting of text into records and fields.
-The module of a command knows what its fields mean.
+The module of each command interprets its fields.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,14 @@ FIELD_END: Final = "\x1f"
 RECORD_END: Final = "\x1e"
 _DELIMITER: Final = "--delimiter="
 _MOST_DIGITS: Final = 15
-"""The digits of a number that JSON and a float hold exactly; Slurm's own have thirteen."""
+"""The most digits that JSON and a float represent exactly; Slurm's own numbers have thirteen."""
 _MOST: Final = 1e15
 
 SLURM_ENV: Final[Mapping[str, str]] = MappingProxyType(
     {"LC_ALL": "C.UTF-8", "SLURM_BITSTR_LEN": "0", "SLURM_TIME_FORMAT": "%s"}
 )
-"""Set for every call whose output is parsed: UTF-8 as it is, array ranges in full (the default
-cuts them at 64 bytes), times as epoch seconds."""
+"""The environment of every parsed call: UTF-8, full array ranges (the default cuts them at 64
+bytes), times as epoch seconds."""
 
 
 _UNSET: Final = frozenset(
@@ -32,19 +32,19 @@ _UNSET: Final = frozenset(
 class Sealed:
     """A command whose records another user cannot forge, and its output with plain separators.
 
-    A name or a comment may hold any separator that is known beforehand, so a secret follows that
-    which ends a record: RECORD_END, or sacct's delimiter, where a record is a line and counts by
-    its delimiters. squeue, sinfo and sprio print what follows a field's letter or width up to the
-    next `%` or `,` (_parse_token and _parse_long_token in src/squeue/opts.c), and sacct its
-    delimiter (src/common/print_fields.c), as they are, 18.08 to 26.05.
+    A name or comment may contain any known separator, so a secret follows the one that ends a
+    record: RECORD_END, or sacct's delimiter, where a record is a line and counts by its delimiters.
+    squeue, sinfo and sprio print the text after a field's letter or width up to the next `%` or `,`
+    (_parse_token and _parse_long_token in src/squeue/opts.c), and sacct its delimiter
+    (src/common/print_fields.c), unchanged, 18.08 to 26.05.
     """
 
     argv: tuple[str, ...]
     mark: bytes
-    """The separator with the secret behind it; b"": the command prints none."""
+    """The separator with the secret; b"": the command has none."""
 
     def opened(self, output: bytes) -> bytes:
-        """Return the output as its parser takes it; a separator in a text becomes `\\x1e`."""
+        """Return the output for its parser; a separator in a text becomes `\x1e`."""
         if not self.mark:
             return output
         plain, shown = self.mark[:1], b"\\x%02x" % self.mark[0]
@@ -52,9 +52,9 @@ class Sealed:
 
 
 def sealed(argv: Sequence[str], secret: str) -> Sealed:
-    """Return the command with `secret` behind the separators of its format, if it has one.
+    """Return the command with `secret` after the separators of its format, if it has one.
 
-    `secret`: letters, new for each call, so that the listed texts are older than it.
+    `secret`: letters, new for each call, so that no listed text can contain it.
     """
     words, mark = list(argv), ""
     for at, word in enumerate(words):
@@ -68,54 +68,54 @@ def sealed(argv: Sequence[str], secret: str) -> Sealed:
 
 
 def decode(output: str | bytes) -> str:
-    """Return the text of a command's output; a byte that is not UTF-8 becomes the text `\\xff`."""
+    """Decode a command's output; a byte that is not UTF-8 becomes the text `\xff`."""
     if isinstance(output, bytes):
         return output.decode("utf-8", "backslashreplace")
     return output
 
 
 def optional(text: str) -> str | None:
-    """Return the text of a field, or None for any of Slurm's ways to say that it is not set."""
+    """Return the text of a field; None for Slurm's words for "not set"."""
     text = text.strip()
     return None if text.lower() in _UNSET else text
 
 
 def optional_text(text: str) -> str | None:
-    """Return a user's free text (name, comment) as it is, blanks too; None: `(null)`."""
+    """Return a user's free text (name, comment) unchanged; None: `(null)`."""
     return None if text in ("", "(null)") else text
 
 
 def optional_int(text: str) -> int | None:
-    """Return a whole number; None: the field holds anything else, or an impossible one."""
+    """Return an integer; None for any other text or an impossible number."""
     text = text.strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def optional_float(text: str) -> float | None:
-    """Return a plain decimal number, or None if the field has anything else, or too large a
-    number."""
+    """Return a plain decimal number; None for any other text or a too large number."""
     try:
         number = float(text)
     except ValueError:
         return None
-    return number if -_MOST < number < _MOST else None  # which `nan` is not
+    return number if -_MOST < number < _MOST else None  # false for `nan`
 
 
 def lines(output: str | bytes) -> list[str]:
-    """Split at newlines alone; `str.splitlines` cuts at characters of a text as well."""
+    """Split at newlines only; `str.splitlines` also splits at other characters."""
     return decode(output).split("\n")
 
 
 def split_records(output: str | bytes, names: Sequence[str]) -> list[dict[str, str]]:
-    """Cut records as `cut_records` does; return each as a dict with the fields `names`."""
+    """Split records as `cut_records`; return each as a dict with the fields `names`."""
     return [dict(zip(names, values, strict=True)) for values in cut_records(output, len(names))]
 
 
 def cut_records(output: str | bytes, count: int) -> list[list[str]]:
-    """Cut records that end in RECORD_END into `count` fields each; no first field has newlines.
+    """Split records that end in RECORD_END into `count` fields each; the first field has no
+    newline.
 
-    The last field takes whatever is left. A piece with too few fields is not a record. Text before
-    a first field is another program's: a site's wrapper, a login shell.
+    The last field takes the rest. A piece with too few fields is not a record. Text before the
+    first field is from another program: a site's wrapper, a login shell.
     """
     records: list[list[str]] = []
     for piece in decode(output).split(RECORD_END):
@@ -127,10 +127,10 @@ def cut_records(output: str | bytes, count: int) -> list[list[str]]:
 
 
 def split_lines(output: str | bytes, names: Sequence[str]) -> list[dict[str, str]]:
-    """Cut lines at FIELD_END into the fields `names`; the last field takes whatever is left.
+    """Split lines at FIELD_END into the fields `names`; the last field takes the rest.
 
-    A line with too few fields is the rest of a free text that held a newline (only sacct and its
-    kin end records with one), and goes back to the end of the record before it.
+    A line with too few fields continues a free text with a newline (only sacct and the like end
+    records with one), so append it to the previous record.
     """
     records: list[list[str]] = []
     for line in decode(output).split("\n"):

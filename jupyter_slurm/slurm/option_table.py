@@ -17,9 +17,9 @@ from .versions import SlurmVersion
 class Option:
     """One option. `kind`: `flag` has no value, `text` any; `options` checks the other kinds.
 
-    `value_optional`: `--name` alone is right too. `reserved`: why users may not give it here, None
-    for all others. `choices` are the words that `choice` and `choices` accept. `not_in_cell`: what
-    to do instead if only a batch script may have it.
+    `value_optional`: `--name` alone is valid too. `reserved`: the reason why users may not use it,
+    or None. `choices`: the words for `choice` and `choices`. `not_in_cell`: a hint, if only a batch
+    script may have it.
     """
 
     name: str
@@ -49,10 +49,10 @@ _25_05: Final = SlurmVersion(25, 5, 0)
 _25_11: Final = SlurmVersion(25, 11, 0)
 _26_05: Final = SlurmVersion(26, 5, 0)
 
-_ANSWER: Final = "sbatch's answer is read here, so its form cannot be changed."
+_ANSWER: Final = "sbatch's output is parsed, so its format is fixed."
 _NO_JOB: Final = "it makes sbatch print something instead of submitting a job."
 
-_OUTPUT: Final = "The output comes back into the cell, and the job's log has all of it."
+_OUTPUT: Final = "The output is shown in the cell, and the job's log has all of it."
 _CONTAINER: Final = "`--image NAME` runs the cell in a container."
 
 _GRES_FLAGS: Final = tuple(
@@ -141,7 +141,7 @@ _TABLE: Final = (
         None,
         "text",
         "file of environment variables",
-        reserved="variables are handed to the job in a file of its own; give them one by one.",
+        reserved="variables are sent in a file of their own; use --env for each.",
     ),
     Option(
         "external",
@@ -190,7 +190,7 @@ _TABLE: Final = (
         None,
         "flag",
         "ignore #PBS lines",
-        not_in_cell="Leave it out: a cell has no #PBS lines.",
+        not_in_cell="Omit it: a cell has no #PBS lines.",
     ),
     Option(
         "input",
@@ -252,7 +252,7 @@ _TABLE: Final = (
         "choice",
         "append to the output file or truncate it",
         choices=("append", "truncate"),
-        not_in_cell="The output comes back into the cell.",
+        not_in_cell="The output is shown in the cell.",
     ),
     Option("output", "o", "text", "file for its output", not_in_cell=_OUTPUT),
     Option("overcommit", "O", "flag", "let tasks share CPUs"),
@@ -329,7 +329,7 @@ _TABLE: Final = (
         "W",
         "flag",
         "wait until the job ends",
-        reserved="jobs are watched here, all of a cluster with one query.",
+        reserved="jupyter-slurm watches jobs itself.",
     ),
     Option(
         "wait-all-nodes", None, "choice", "start only when all nodes are ready", choices=("0", "1")
@@ -340,7 +340,7 @@ _TABLE: Final = (
         None,
         "text",
         "command line to run as the script",
-        reserved="the script is written here; put the command into the cell.",
+        reserved="the script is generated; put the command into the cell.",
     ),
 )
 
@@ -359,4 +359,4 @@ EXCLUSIVE: Final = (
     ("ntasks-per-gpu", "tres-per-task"),
     ("nodelist", "nodefile"),
 )
-"""Groups with one option at most (validate_options_*() in src/common/slurm_opt.c)."""
+"""Groups of mutually exclusive options (validate_options_*() in src/common/slurm_opt.c)."""

@@ -1,7 +1,7 @@
-"""Options of sbatch as users give them: read, checked, and written out for sbatch.
+"""Users' sbatch options: parsed, checked, and formatted for sbatch.
 
-Checked is what the package itself reads or rewrites, and what Slurm's own message would not
-explain. sbatch checks all other values.
+Checks only values that the package itself uses or rewrites, and those with unclear messages from
+Slurm. sbatch checks all others.
 """
 
 import difflib
@@ -48,14 +48,14 @@ _GIVE_WAY = (
     # Slurm may lower a time limit as far as --time-min.
     (("time",), ("time-min",)),
 )
-"""Options -> the defaults that do not apply when one of them is given."""
+"""Options -> defaults that do not apply if one of them is given."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@%+*?&|()!=\[\]-]+")
 _COUNT = re.compile(r"[1-9][0-9]*")
 _NUMBER = re.compile(r"[0-9]+")
 _GPUS_VALUE = re.compile(r"(?:[^\s:,=]+[:=])?[0-9]+(?:,[^\s:,=]+[:=][0-9]+)*")
 _SIGNAL = re.compile(r"(?P<to>(?:[RB]{1,2}:)?)(?:SIG)?(?P<name>[A-Z0-9]+)(?P<before>(?:@[0-9]+)?)")
 _OURS = r"(?-i:(?!afterany)[a-z2-7]{8})"
-"""An id of jupyter-slurm; sbatch gets Slurm's id in its place."""
+"""Our job ID; sbatch gets Slurm's ID in its place."""
 _JOB = rf"(?:[0-9]+|{_OURS})(?:_(?:[0-9]+|\*)|\+[0-9]+)?(?:\+[0-9]+)?"
 _AFTER = (
     rf"(?:after(?:any|burstbuffer|corr|notok|ok)?(?::{_JOB})+|singleton|expand:[0-9]+|{_JOB}"
@@ -66,8 +66,8 @@ _OUR_ID = re.compile(rf"(?<![a-z0-9])(?![0-9]{{8}}){_OURS}(?![a-z0-9])", re.IGNO
 
 
 class OptionError(ValueError):
-    """A word that sbatch would refuse: `word`; `suggestion` is the nearest right one, `together`
-    are the names of options that exclude each other."""
+    """A word that sbatch would refuse: `word`; `suggestion` is the nearest valid one, `together`
+    the names of options that exclude each other."""
 
     def __init__(
         self,
@@ -84,15 +84,15 @@ class OptionError(ValueError):
 
     @property
     def option(self) -> str:
-        """Return the name behind the word's two dashes; "" if it has none."""
+        """Return the name after the word's two dashes, or ""."""
         return self.word[2:].partition("=")[0] if self.word.startswith("--") else ""
 
 
 def parse_options(words: Sequence[str]) -> dict[str, str]:
     """Map long name -> checked value ("" for flags): `--name value`, `--name=value`, `-n4`, `-n 4`.
 
-    If an option is given twice, the last counts, as with sbatch. OptionError for an unknown option,
-    a missing or malformed value, or a word that belongs to no option. Names are not completed.
+    Of repeated options the last one wins, as in sbatch. OptionError for an unknown option, a
+    missing or malformed value, or a word that belongs to no option. Names are not completed.
 
     >>> parse_options(["-n4", "--time=30m", "--gres", "gpu:1", "--hold"])
     {'ntasks': '4', 'time': '00:30:00', 'gres': 'gpu:1', 'hold': ''}
@@ -112,7 +112,7 @@ def parse_options(words: Sequence[str]) -> dict[str, str]:
 
 
 def takes_next(word: str) -> bool:
-    """Tell whether the word that follows `word` is the value of its option, whatever it looks like.
+    """Return whether sbatch takes the next word as the option's value.
 
     >>> takes_next("--comment"), takes_next("--comment=x"), takes_next("-J"), takes_next("-n4")
     (True, False, True, False)
@@ -133,13 +133,13 @@ def _long(word: str, rest: Iterator[str]) -> tuple[str, str]:
     option = _option(f"--{given}", ALIASES.get(given, given))
     if option.kind == "flag":
         if equals:
-            raise OptionError(word, f"--{given} takes no value, not `{value}`.")
+            raise OptionError(word, f"--{given} takes no value, but `{value}` was given.")
         return option.name, ""
     if equals:
         if not value and option.value_optional:
             raise OptionError(
                 word,
-                f"--{given}= has no value: write one, or --{given} alone.",
+                f"--{given}= has no value: add one, or use --{given} alone.",
             )
         return option.name, value
     if option.value_optional:  # by getopt(3), the next word is never its value
@@ -148,7 +148,8 @@ def _long(word: str, rest: Iterator[str]) -> tuple[str, str]:
 
 
 def _short(word: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """Yield one word's options: flags may stand together (`-HO`), a value follow at once."""
+    """Yield the options of a word: flags may be combined (`-HO`), and a value may follow at
+    once."""
     letters = word[1:]
     while letters:
         letter, letters = letters[0], letters[1:]
@@ -183,18 +184,18 @@ def _option(word: str, name: str) -> Option:
 def check_option(name: str, value: str) -> str:
     """Return the value for sbatch (`30m` -> `00:30:00`); "" for a flag.
 
-    `name` is the long name. OptionError for an unknown or reserved option, and for a value that is
-    not of its kind; the message says what would be.
+    `name` is the long name. OptionError: unknown or reserved option, or a malformed value; its
+    message describes valid values.
     """
     option = _option(f"--{name}", name)
     word = f"--{name}={value}" if value else f"--{name}"
     if option.reserved is not None:
         raise OptionError(
             word,
-            f"--{name} cannot be used here: {option.reserved}",
+            f"--{name} cannot be used: {option.reserved}",
         )
     if "\0" in value:
-        raise OptionError(word, f"--{name}: a value cannot hold a NUL character.")
+        raise OptionError(word, f"--{name}: a value cannot contain a NUL character.")
     try:
         return _checked(option, value)
     except ValueError as exc:
@@ -258,11 +259,11 @@ _CHECKS: Final[Mapping[str, Callable[[str], str]]] = {
     "array": _array,
     "signal": _signal,
 }
-"""Kind -> the function that returns the value for sbatch. ValueError: what would be right."""
+"""Kind -> function that returns the value for sbatch. ValueError describes valid values."""
 
 
 def with_slurm_ids(dependency: str, slurm_id: Callable[[str], str]) -> str:
-    """Replace each of our ids in a checked value of --dependency by its `slurm_id`.
+    """Replace our IDs in a checked value of --dependency by `slurm_id` of each.
 
     >>> with_slurm_ids("afterok:k3j5x2m7+5:12,singleton", lambda ours: "34")
     'afterok:34+5:12,singleton'
@@ -271,7 +272,7 @@ def with_slurm_ids(dependency: str, slurm_id: Callable[[str], str]) -> str:
 
 
 def left_of(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the defaults that still apply beside the given options.
+    """Return the defaults that still apply with the given options.
 
     >>> left_of({"time": "1:00", "gpus": "1", "qos": "low"}, {"time": "5", "gres": "gpu:2"})
     {'qos': 'low'}
@@ -291,19 +292,19 @@ def _asks_for_gpus(name: str, value: str) -> bool:
 
 
 def check_together(options: Mapping[str, str]) -> None:
-    """Raise OptionError for options that exclude each other (--mem and --mem-per-cpu)."""
+    """Raise OptionError for mutually exclusive options (--mem and --mem-per-cpu)."""
     for group in EXCLUSIVE:
         given = [f"--{name}" for name in group if name in options]
         if len(given) > 1:
             raise OptionError(
                 given[-1],
-                f"{', '.join(given)} exclude each other: leave all but one out.",
+                f"{', '.join(given)} exclude each other. Use one of them.",
                 together=group,
             )
     if gpus_in_tres(options.get("gres", "")) and "gpus-per-node" in options:
         raise OptionError(
             "--gpus-per-node",
-            "--gres=gpu and --gpus-per-node exclude each other: leave one out.",
+            "--gres=gpu and --gpus-per-node exclude each other. Use one of them.",
             together=("gres", "gpus-per-node"),
         )
     least = _NUMBER.match(options.get("nodes", ""))
@@ -318,10 +319,10 @@ def check_together(options: Mapping[str, str]) -> None:
 
 
 def suggest(word: str, extra: Sequence[str] = ()) -> str | None:
-    """Return the nearest right word; None when nothing is near.
+    """Return the nearest valid word, or None.
 
-    A word with dashes is compared with the long names of options and with `extra`, and comes back
-    with dashes. A bare word is compared with `extra`, or with the options' bare names without it.
+    A word with dashes is compared with the long names of options and with `extra`, and returned
+    with dashes. A bare word is compared with `extra`, or without it with the options' bare names.
 
     >>> suggest("--partitoin"), suggest("squeu", ["squeue", "sinfo"]), suggest("--zzz")
     ('--partition', 'squeue', None)
@@ -338,14 +339,14 @@ def suggest(word: str, extra: Sequence[str] = ()) -> str | None:
 
 
 def sbatch_args(options: Mapping[str, str]) -> list[str]:
-    """Return the options as words of an argv, one each, where values need no quoting."""
+    """Return the options as words of an argv, which need no quoting."""
     return [f"--{name}={value}" if value else f"--{name}" for name, value in options.items()]
 
 
 def render_directives(options: Mapping[str, str]) -> list[str]:
-    """Return the options as `#SBATCH` lines, each value so quoted that sbatch reads it back.
+    """Return the options as `#SBATCH` lines, with values quoted for sbatch.
 
-    OptionError for a newline or NUL, which no such line can hold.
+    OptionError for a newline or NUL, which such a line cannot contain.
 
     >>> render_directives({"container-image": "nvcr.io#nvidia/x", "job-name": "a b", "hold": ""})[1]
     '#SBATCH --job-name="a b"'
@@ -354,16 +355,16 @@ def render_directives(options: Mapping[str, str]) -> list[str]:
 
 
 def _directive(name: str, value: str) -> str:
-    """Write one option for get_argument() of src/sbatch/opt.c, which is not a shell.
+    """Format one option for get_argument() of src/sbatch/opt.c, which is not a shell.
 
-    It splits at blanks, takes quotes away, drops what follows a bare `#`, and heeds a backslash
+    It splits at blanks, removes quotes, drops the text after a bare `#`, and interprets a backslash
     everywhere, in single quotes too; before 24.05 a backslash does not protect a blank, so quotes
-    must. 20.11 also wipes `hetjob` and `packjob` out of any line, hence the backslash in them.
+    must. 20.11 also removes `hetjob` and `packjob` from any line, hence the backslash in them.
     """
     if any(char in value for char in "\n\r\0"):
         raise OptionError(
             f"--{name}",
-            f"--{name}: a line of #SBATCH cannot hold a newline or NUL character.",
+            f"--{name}: a #SBATCH line cannot contain a newline or NUL character.",
         )
     if not value:
         return f"--{name}"

@@ -1,4 +1,4 @@
-"""scontrol: settings of partitions, reservations of nodes. `sinfo` reports what is free."""
+"""scontrol: settings of partitions, reservations of nodes. `sinfo` reports free resources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EVERYBODY: Final = frozenset({"ALL", "(null)", "N/A", ""})
 
 @dataclass(frozen=True, slots=True)
 class PartitionSettings:
-    """A partition as slurm.conf(5) sets it up. None: no limit, or none of its own."""
+    """A partition's settings in slurm.conf(5). None: no limit, or none of its own."""
 
     name: str
     limit_s: int | None
@@ -24,11 +24,11 @@ class PartitionSettings:
     max_nodes: int | None
     """The most nodes for one job."""
     exclusive: bool
-    """Whether every job gets whole nodes (OverSubscribe=EXCLUSIVE)."""
+    """Jobs get whole nodes (OverSubscribe=EXCLUSIVE)."""
     hidden: bool
     qos: tuple[str, ...]
     accounts: tuple[str, ...]
-    """The accounts that may use it; (): all may."""
+    """The accounts that may use it; (): all."""
     default: bool
     up: bool
 
@@ -60,14 +60,14 @@ def parse_partitions(output: str | bytes) -> dict[str, PartitionSettings]:
 
 
 def parse_reservations(output: str | bytes) -> list[Reservation]:
-    """Parse the reservations of reservations_argv that have nodes, the earliest first."""
+    """Parse the reservations of reservations_argv that have nodes, earliest first."""
     found = (_reservation(fields) for fields in _records(output, "ReservationName"))
     return sorted((one for one in found if one and one.nodes), key=lambda one: one.start_s)
 
 
 def _records(output: str | bytes, first: str) -> list[dict[str, str]]:
     return [
-        dict(reversed(_KEY.findall(line)))  # the first counts: texts come after Slurm's words
+        dict(reversed(_KEY.findall(line)))  # the first counts: free texts follow Slurm's own fields
         for line in lines(output)
         if line.startswith(f"{first}=")
     ]

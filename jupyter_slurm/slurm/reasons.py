@@ -1,7 +1,7 @@
-"""Plain words for the reasons why jobs wait: every reason code of Slurm, and its free texts.
+"""Explain why jobs wait: every reason code of Slurm, and its free texts.
 
 `rejections` explains why sbatch refuses, `diagnosis` why a job failed. Slurm shows one reason at a
-time, which is not always the only one. Source: job_state_reason.c (job_reason_string() in
+time, which may not be the only one. Source: job_state_reason.c (job_reason_string() in
 slurm_protocol_defs.c up to 24.05) of 20.11 to 26.05; free texts: `state_desc` in src/slurmctld.
 """
 
@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A reason in words: `sentence` is the fact, `advice` the remedy.
+    """A reason in plain words: `sentence` is the fact, `advice` the remedy.
 
-    `never_starts`: it will not start without a change, so offer to cancel. `known`: False where
-    the sentence is only Slurm's own text. `code`: Slurm's word, or the diagnosis' stable name.
+    `never_starts`: the job needs a change to start, so offer to cancel it. `known`: False if the
+    sentence is only Slurm's own text. `code`: Slurm's word, or the diagnosis' stable name.
     `suggested`: only the job's own output points to it.
     """
 
@@ -29,7 +29,7 @@ class Explanation:
 
 
 class _Meaning(NamedTuple):
-    """`{job}`, `{partition}` and the like are filled in; a name brings the blank before it."""
+    """`{job}`, `{partition}` and the like are filled in, with a blank before names."""
 
     sentence: str
     advice: str
@@ -66,7 +66,7 @@ _NO_REASON: Final = _Meaning("Slurm gives no reason.", _WAIT)
 _BURST_BUFFER: Final = _Meaning("An operation of the burst buffer failed.", _SUPPORT)
 
 _REASONS: Final[Mapping[str, _Meaning]] = {
-    "None": _Meaning("Slurm has not looked at it yet.", "Wait a minute."),
+    "None": _Meaning("Slurm has not considered it yet.", "Wait a minute."),
     "Priority": _Meaning(
         "Other jobs are ahead of it in the queue.",
         "A shorter time limit or fewer resources may let it start sooner. See its priority: "
@@ -204,10 +204,10 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "InvalidReason": _NO_REASON,
     "InvaildReason": _NO_REASON,  # as some releases spell it
 }
-"""Code -> its meaning; 20.11 to 26.05. `_LIMIT` reads those that name a limit."""
+"""Code -> its meaning, 20.11 to 26.05. `_LIMIT` matches those that name a limit."""
 
 OF_ANYBODY: Final[Mapping[str, str]] = {"JobHeldUser": "On hold (by its owner)."}
-"""The sentences that differ where the job may be another user's."""
+"""Sentences that differ for other users' jobs."""
 
 _FREE_TEXTS: Final[tuple[tuple[str, _Meaning], ...]] = (
     (
@@ -239,7 +239,7 @@ _FREE_TEXTS: Final[tuple[tuple[str, _Meaning], ...]] = (
     ),
     (r"[Bb]urst [Bb]uffer|burst_buffer/", _BURST_BUFFER),
 )
-"""Free texts by how they begin (regular expressions), the more special first."""
+"""Beginnings of free texts (regular expressions), the most specific first."""
 
 _EXIT_SIGNAL = re.compile(r"RaisedSignal:([0-9]+)")
 _LIMIT = re.compile(
@@ -249,7 +249,7 @@ _LIMIT = re.compile(
     r"(?P<unit>RunMinutes|RunMins|MinutesPerJob|Minutes|PerJob|PerNode|NotSatisfied|)"
     r"(?:PerUser|PerAccount)?(?:Limit)?"
 )
-"""Codes that name a limit (`QOSMaxGRESPerUser`): three in four of Slurm's reasons."""
+"""Codes that name a limit (`QOSMaxGRESPerUser`): three quarters of Slurm's reasons."""
 _RESOURCES: Final[Mapping[str, str]] = {
     "cpu": "CPUs",
     "mem": "memory",
@@ -276,9 +276,9 @@ def explain(
     account: str | None = None,
     dependency: str | None = None,
 ) -> Explanation:
-    """Explain a reason of squeue or scontrol; the other arguments make it more concrete.
+    """Explain a reason of squeue or scontrol; the other arguments make it more specific.
 
-    `dependency` is squeue's `%E`. Return an unknown reason as it is, with known=False.
+    `dependency` is squeue's `%E`. An unknown reason is returned unchanged, with known=False.
 
     >>> explain("Dependency", dependency="afterok:12").sentence
     'It waits for another job (afterok:12).'
@@ -340,7 +340,7 @@ def _limit(match: re.Match[str]) -> _Meaning:
         )
     if scope == "Max" and unit in ("PerJob", "PerNode", "MinutesPerJob"):
         return _Meaning(
-            f"It asks for more {thing} than {owner} allows to one job.",
+            f"It asks for more {thing} than {owner} allows per job.",
             "Submit it again and ask for less or a shorter --time, or use another --qos.",
             never_starts=True,
         )

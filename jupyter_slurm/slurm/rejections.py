@@ -1,9 +1,9 @@
-"""Refusals of sbatch and the other commands: their category, and a hint beside Slurm's own words.
+"""Refusals of sbatch and other commands: a category, and a hint for Slurm's message.
 
-Definitive: nothing was submitted, and trying again gives the same. Transient: nothing was
-submitted, but it may work in a while. Ambiguous: the request was sent and no answer came, so the
-job may exist; look it up before trying again.
-Source: src/common/slurm_errno.c, its texts the same from 20.11 to 26.05; src/sbatch/opt.c.
+Definitive: nothing was submitted, and a retry gives the same. Transient: nothing was submitted, but
+a later retry may succeed. Ambiguous: the request was sent without an answer, so the job may exist;
+look it up before a retry. Source: src/common/slurm_errno.c, its texts the same from 20.11 to 26.05;
+src/sbatch/opt.c.
 """
 
 import re
@@ -26,11 +26,11 @@ class Rejection:
 
     category: Category
     text: str
-    """Without the names of commands."""
+    """Without names of commands."""
     hint: str | None = None
-    """None: the text is unknown."""
+    """None for an unknown text."""
     option: str | None = None
-    """The option of sbatch that it is about, by its long name."""
+    """The long name of the sbatch option concerned."""
 
 
 class _Case(NamedTuple):
@@ -43,15 +43,15 @@ _JOB_ID: Final = re.compile(r"(?<![\w.])[0-9]+(?:_(?:[0-9]+|\[[0-9,:%-]*\]))?(?!
 _ABOUT_A_JOB: Final = re.compile(
     r"^(?:Kill job error on job id )?[0-9][0-9_,:%\[\]-]*: | for job \S+$"
 )
-"""The words around the reason (src/scancel/scancel.c, src/scontrol/update_job.c)."""
+"""The text around the reason (src/scancel/scancel.c, src/scontrol/update_job.c)."""
 _COMMAND: Final = re.compile(
     r"^(?:s[a-z]+: (?:error: |fatal: )?)?(?:allocation failure: |Batch job submission failed: )?"
 )
-"""The words before the reason of a refusal."""
+"""The text before the reason of a refusal."""
 _OPTION: Final = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 
 _AMBIGUOUS: Final = (
-    # The request had left: slurmctld may have taken the job (slurm_send_recv_controller_msg()).
+    # The request was sent: slurmctld may have accepted the job (slurm_send_recv_controller_msg()).
     "Socket timed out on send/recv",
     "Connection timed out reading",
     "Zero Bytes were transmitted or received",
@@ -64,7 +64,7 @@ _PING: Final = (
     "Try again in a while; `scontrol ping` shows whether the controller is up. `jupyter slurm up` "
     "starts a cluster that it has made."
 )
-_SUPPORT: Final = "If it does not pass by itself, report it to the cluster's support."
+_SUPPORT: Final = "If it lasts, report it to the cluster's support."
 _CONFIGURE: Final = (
     "Put what `echo $SLURM_CONF` prints where `sbatch` works into the cluster's profile, as "
     "`env.SLURM_CONF`."
@@ -121,7 +121,7 @@ _DEFINITIVE: Final = (
         "Ask for less --tmp; `sinfo -o '%P %d'`.",
         "tmp",
     ),
-    _Case("sbatch: unrecognized option", "Leave it out: this release of Slurm does not have it."),
+    _Case("sbatch: unrecognized option", "Omit it: this release of Slurm does not have it."),
     _Case(
         "Requested node configuration is not available",
         "Ask for fewer CPUs or GPUs or less memory per node, or another GPU type; "
@@ -173,7 +173,7 @@ _DEFINITIVE: Final = (
         "Change --reservation; `scontrol show reservation` lists them.",
         "reservation",
     ),
-    _Case("Access denied to requested reservation", "Leave --reservation out.", "reservation"),
+    _Case("Access denied to requested reservation", "Omit --reservation.", "reservation"),
     _Case(
         "Invalid job array specification",
         "Change --array; `scontrol show config | grep MaxArraySize`.",
@@ -184,16 +184,16 @@ _DEFINITIVE: Final = (
     _Case("Access/permission denied", "Only a job's owner or an administrator may."),
     _Case(
         "are mutually exclusive",
-        "Leave one of them out; the site or an environment variable SBATCH_* may have set it.",
+        "Omit one of them; the site or an environment variable SBATCH_* may have set it.",
     ),
 )
 
 
 def explain_rejection(stderr: str) -> Rejection | None:
-    """Explain a command's standard error; return None if that is empty.
+    """Explain a command's standard error; None: it is empty.
 
-    Among several texts an ambiguous one decides, then a definitive one, since sbatch mentions a
-    passing trouble (`retrying`) before its last word.
+    Among several texts an ambiguous one decides, then a definitive one, since sbatch mentions
+    temporary errors (`retrying`) before its final message.
 
     >>> explain_rejection("sbatch: error: Socket timed out on send/recv operation").category
     'ambiguous'
@@ -237,16 +237,16 @@ NOT_BATCH: Final = "Slurm requeues only batch jobs; `srun` or `salloc` started t
 
 
 def explain_requeue(stderr: str) -> str | None:
-    """Return why Slurm cannot requeue a job, from the words of `scontrol requeue`
-    (_job_requeue_op in src/slurmctld/job_mgr.c); None: another error."""
+    """Return why Slurm cannot requeue a job, from the output of `scontrol requeue` (_job_requeue_op
+    in src/slurmctld/job_mgr.c); None: another error."""
     if "Requested operation is presently disabled" in stderr:
         return RUNS_ONCE
     return NOT_BATCH if "Only batch jobs are accepted" in stderr else None
 
 
 def refused(stderr: str, ids: Iterable[str]) -> dict[str, str]:
-    """Map each job that the errors of scancel or scontrol name to the error.
-    Ignore lines that name no job, like scontrol's last one.
+    """Map each job in the errors of scancel or scontrol to its error. Ignore lines without a job,
+    like scontrol's last one.
 
     >>> refused("scancel: error: Kill job error on job id 7: Access/permission denied", ["7", "8"])
     {'7': 'Access/permission denied'}
@@ -266,7 +266,7 @@ def refused(stderr: str, ids: Iterable[str]) -> dict[str, str]:
 
 
 def message(text: str) -> str:
-    """Return the lines of a command's error without its name in front; a site's text unchanged.
+    """Return a command's error without the command's name; a site's text unchanged.
 
     >>> message("sbatch: lua: Name an account.\\nsbatch: error: cli_filter plugin terminated")
     'lua: Name an account.\\ncli_filter plugin terminated'

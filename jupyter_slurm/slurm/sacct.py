@@ -1,6 +1,6 @@
-"""sacct: the accounting database's records of jobs and steps, and a job's use of its share.
+"""sacct: accounting records of jobs and steps, and a job's efficiency.
 
-Needs slurmdbd; a site may have none (`is_disabled`), and it may lag behind by minutes.
+Needs slurmdbd; a site may not have it (`is_disabled`), and it may lag by minutes.
 """
 
 import re
@@ -20,7 +20,7 @@ from .units import (
     parse_tres,
 )
 
-# JobName last: it is the user's, and may hold a newline.
+# JobName last: the user chose it, and it may contain a newline.
 _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "id": "JobID",
@@ -58,12 +58,12 @@ _REQUESTED = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?[KMGTP]?)([cn]?)")
 
 @dataclass(frozen=True, slots=True)
 class AcctRow:
-    """A job (`step` None) or one of its steps (`batch`, `extern`, `0` …); None is "not kept".
+    """A job (`step` None) or one of its steps (`batch`, `extern`, `0` …); None: not recorded.
 
     `exit_code` is as sacct prints it; see `exit_candidates`. `limit_s` None is no limit.
     `max_rss_mib` is the largest task's peak, `used_memory_mib` the sum of the tasks' peaks; short
-    peaks are missed (sampled every JobAcctGatherFrequency, 30 s by default). `requested_mib` is
-    for the whole job. TRES have memory in MiB.
+    peaks are missed (sampled every JobAcctGatherFrequency, 30 s by default). `requested_mib` is for
+    the whole job. TRES have memory in MiB.
     """
 
     slurm_id: str
@@ -99,7 +99,7 @@ class AcctRow:
 
 @dataclass(frozen=True, slots=True)
 class SpentRow:
-    """The resources that a job held within the time asked for; memory in TRES is in MiB."""
+    """Resources allocated to a job in the requested time; memory in TRES is in MiB."""
 
     user: str
     account: str
@@ -110,9 +110,9 @@ class SpentRow:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A job's use of what it held. `cpu_efficiency` is 0 to 1; None if nothing was sampled.
+    """A job's use of its allocation. `cpu_efficiency` is 0 to 1; None: nothing was sampled.
 
-    Work in a container that an engine runs outside the job (docker) is not in these numbers.
+    Excludes work in a container that an engine runs outside the job (docker).
     """
 
     elapsed_s: float
@@ -126,34 +126,35 @@ class Usage:
 
 
 def argv(ids: Iterable[str]) -> list[str]:
-    """Ask for jobs by id with their steps, every attempt of a requeued one."""
+    """Query jobs by ID with their steps, every attempt of a requeued one."""
     return [*_ONE_TIME, "-o", ",".join(_FIELDS.values()), "-j", ",".join(ids)]
 
 
 def names_argv(user: str, names: Iterable[str], since_s: float) -> list[str]:
-    """Ask for a user's jobs by name since a point in time (UTC epoch seconds).
+    """Query a user's jobs by name since a time (UTC epoch seconds).
 
-    Name the user: sacct shows an operator everybody's jobs, and anybody may choose these names.
+    The user must be named: sacct shows an operator all users' jobs, and any user may choose these
+    names.
 
     `uts` is epoch seconds (parse_time() in src/common/parse_time.c), so that the cluster's time
     zone does not matter. ValueError for a name with a comma.
     """
     wanted = list(names)
     if any("," in name or not name for name in wanted):
-        raise ValueError("a job name to look up must not be empty or hold a comma")
+        raise ValueError("a job name to look up must not be empty or contain a comma")
     return [*_since_argv(since_s), "-u", user, f"--name={','.join(wanted)}"]
 
 
 def mine_argv(user: str, since_s: float) -> list[str]:
-    """Ask for a user's jobs since a time (UTC epoch seconds), without steps."""
+    """Query a user's jobs since a time (UTC epoch seconds), without steps."""
     return [*_since_argv(since_s), "-X", "-u", user]
 
 
 def spent_argv(user: str, accounts: Iterable[str], since_s: float) -> list[str]:
-    """Ask for what the jobs of these accounts have held since a time, all users' as far as this one
-    may see them; without accounts for the user's own.
+    """Query the allocations of these accounts' jobs since a time, of all users as far as visible;
+    without accounts those of the user.
 
-    `-T` leaves out what a job has held before that time.
+    `-T` excludes allocations before that time.
     """
     named = ",".join(accounts)
     whose = ["-a", "-A", named] if named else ["-u", user]
@@ -180,17 +181,17 @@ def _since_argv(since_s: float) -> list[str]:
 
 
 def is_disabled(stderr: str) -> bool:
-    """Tell whether the site keeps no accounting (and will not next time either)."""
+    """Return whether the site has no accounting."""
     return "Slurm accounting storage is disabled" in stderr
 
 
 def parse(output: str | bytes) -> list[AcctRow]:
-    """Parse the jobs and steps of argv, names_argv and mine_argv, each job before its steps."""
+    """Parse the output of argv, names_argv and mine_argv, each job before its steps."""
     return [_row(field) for field in split_lines(output, tuple(_FIELDS))]
 
 
 def parse_fields(output: str | bytes) -> list[dict[str, str]]:
-    """Return the same records under sacct's names, as it prints them."""
+    """Return the records under sacct's field names, as printed."""
     return [
         {_FIELDS[name]: value for name, value in field.items()}
         for field in split_lines(output, tuple(_FIELDS))
@@ -198,9 +199,9 @@ def parse_fields(output: str | bytes) -> list[dict[str, str]]:
 
 
 def summarise(rows: Sequence[AcctRow]) -> Usage | None:
-    """Sum up one job's use by its own and its steps' `rows`; of several attempts the last.
+    """Sum up a job's usage from its `rows` and its steps'; of several attempts the last.
 
-    Return None if there is no row of the job itself.
+    None: the job itself has no row.
     """
     jobs = [index for index, row in enumerate(rows) if row.step is None]
     if not jobs:

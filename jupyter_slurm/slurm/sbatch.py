@@ -17,7 +17,7 @@ _ESTIMATE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The start of a job if it were submitted now: when and where; its id is not a job's."""
+    """The start of a job if it were submitted now. The ID is not a real job's."""
 
     slurm_id: str
     start_s: float | None
@@ -27,7 +27,7 @@ class Estimate:
 
 
 def argv(script: str, options: Mapping[str, str], arguments: Sequence[str] = ()) -> list[str]:
-    """Submit the script file with these options (long name -> value, "" for a flag); it gets the
+    """Submit the script file with these options (long name -> value, "" for a flag) and
     arguments."""
     return ["sbatch", "--parsable", *sbatch_args(options), "--", script, *arguments]
 
@@ -53,16 +53,16 @@ def with_options(
 
 
 def test_only_argv(submission: Sequence[str]) -> list[str]:
-    """Ask when the submission of `argv` would start, and submit nothing. sbatch reads the script,
-    which need not exist yet, from standard input. Slow on a loaded cluster (the answer is a plan of
-    the backfill scheduler), so only when a user asks."""
+    """Query the start of a submission of `argv`, without submitting. sbatch reads the script, which
+    need not exist yet, from standard input. Slow on a loaded cluster (the answer needs a plan of
+    the backfill scheduler), so only on a user's request."""
     return ["sbatch", "--test-only", *submission[2 : submission.index("--")]]
 
 
 def literal_path(path: str) -> str:
-    """Return `path` as a value of --output that means this very file, whatever its characters.
+    """Return `path` as a literal value of --output.
 
-    sbatch(1), FILENAME PATTERN: `%%` is a `%`. One backslash anywhere turns patterns off, and each
+    sbatch(1), FILENAME PATTERN: `%%` is a `%`. One backslash anywhere disables patterns, and each
     then protects the next character (src/slurmd/slurmstepd/fname.c).
 
     >>> literal_path("/a%j/o"), literal_path("/a\\\\%j/o")
@@ -72,7 +72,7 @@ def literal_path(path: str) -> str:
 
 
 def parse(stdout: str | bytes) -> tuple[str, str | None] | None:
-    """Return the job's id and, with several clusters, the cluster's name; None: no id was printed.
+    """Return the job's ID and, with several clusters, the cluster's name; None: no ID was printed.
 
     Sites wrap sbatch and print banners, or drop --parsable; the ID is on the last line that looks
     like one.

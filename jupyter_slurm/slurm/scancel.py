@@ -13,7 +13,7 @@ _GONE: Final = (
 def cancel_argv(ids: Iterable[str]) -> list[str]:
     """End jobs: SIGTERM, and SIGKILL after the site's KillWait. Takes `123`, `123_4`, `123_[1-4]`.
 
-    ValueError for no ids.
+    ValueError without IDs.
     """
     wanted = checked(ids)
     if not wanted:
@@ -22,12 +22,12 @@ def cancel_argv(ids: Iterable[str]) -> list[str]:
 
 
 def is_already_gone(stderr: str) -> bool:
-    """Tell whether scancel failed only because the job had ended already, as wanted."""
+    """Return whether scancel failed only because the job had already ended."""
     return any(text in stderr for text in _GONE)
 
 
 def checked(ids: Iterable[str]) -> list[str]:
-    """Return the ids. ValueError: one is not an id, as an option of scancel is not."""
+    """Return the IDs. ValueError: not an ID, e.g. an option of scancel."""
     wanted = list(ids)
     for slurm_id in wanted:
         if not slurm_id[:1].isdigit():

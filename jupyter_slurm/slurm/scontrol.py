@@ -1,6 +1,6 @@
-"""scontrol: one job in full, the controller's configuration, and the changes to a job.
+"""scontrol: one job in full, the controller's configuration, and changes to a job.
 
-This uses the text forms, not --json, which scontrol has only since 23.02.
+Uses the text forms: scontrol has --json only since 23.02.
 """
 
 import re
@@ -26,8 +26,8 @@ from .units import (
 UpdateVerb = Literal["hold", "uhold", "release", "requeue", "requeuehold"]
 
 # A record is `Key=value Key=value`, unquoted, keys in the order of src/api/job_info.c. Values may
-# hold anything, so the record is cut in three: what comes up to the job's name, what Slurm itself
-# words, and from Command on the texts of the user again.
+# contain anything, so the record is cut in three: up to the job's name, Slurm's own text, and from
+# Command on the user's text again.
 _RECORD_START = re.compile(
     r"^(?=JobId=[0-9]+ (?:ArrayJobId=|HetJobId=|JobName=|SLUID=))", re.MULTILINE
 )
@@ -46,19 +46,18 @@ _USER_TEXT = re.compile(
 )
 
 NO_TASK = "4294967294"
-"""Slurm writes this index for tasks that wait, and for a job that is not an array."""
+"""Slurm's index for waiting tasks, and for a job that is not an array."""
 _PATTERN = re.compile(r"%(?P<width>[0-9]{0,2})(?P<letter>[AajNntux%])")
 """A pattern in sbatch's --output."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRow:
-    """One job as slurmctld knows it; `fields` has every key as printed, None is "not set".
+    """A job in slurmctld; `fields` has every key as printed, None is "not set".
 
-    `requeues` is Slurm's Restarts. `exit_code` and `exit_signal` are the batch script's and are
-    (0, 0) while it runs. `tres` has memory in MiB.
-    `stdout` and `stderr` are paths with Slurm's %-patterns filled in, those too that only
-    slurmstepd fills in.
+    `requeues` is Slurm's Restarts. `exit_code` and `exit_signal` are the batch script's and are (0,
+    0) while it runs. `tres` has memory in MiB. `stdout` and `stderr` are paths with Slurm's
+    %-patterns filled in, including those that only slurmstepd fills in.
     """
 
     slurm_id: str
@@ -91,14 +90,14 @@ class ControlRow:
 
     @property
     def no_requeue(self) -> str | None:
-        """Say why `scontrol requeue` would refuse it while it runs; None: it would not."""
+        """Return why `scontrol requeue` would refuse the running job; None: it would not."""
         if self.fields.get("BatchFlag") == "0":
             return NOT_BATCH
         return RUNS_ONCE if self.fields.get("Requeue") == "0" else None
 
     def unasked_gpus(self, node: str) -> int:
-        """Count the GPUs that it has on this node without having asked for any, since it has the
-        node for itself; 0 where that is not told (before 20.11)."""
+        """Count the GPUs on this node that the job has without a request, since it has the node
+        exclusively; 0 if unknown (before 20.11)."""
         asked = [value for key, value in self.fields.items() if key.startswith("TresPer")]
         if any("gpu" in value for value in asked):
             return 0
@@ -110,7 +109,7 @@ class ControlRow:
 
 
 def job_argv(slurm_id: str) -> list[str]:
-    """Ask for one job (all the tasks, for an array's id), one line each.
+    """Query one job (all tasks of an array), one line each.
 
     `-d` also prints DerivedExitCode and the job's GPUs on each node (src/api/job_info.c).
     """
@@ -118,7 +117,7 @@ def job_argv(slurm_id: str) -> list[str]:
 
 
 def config_argv() -> list[str]:
-    """Ask for the controller's configuration, once per session."""
+    """Query the controller's configuration, once per session."""
     return ["scontrol", "show", "config"]
 
 
@@ -128,8 +127,8 @@ def update_argv(verb: UpdateVerb, ids: Iterable[str]) -> list[str]:
 
 
 def time_limit_argv(slurm_id: str, limit: str) -> list[str]:
-    """Change a job's time limit to `limit`, as in sbatch's --time or like `2h`, or by `limit` if
-    that begins with `+` or `-` (scontrol(1), TimeLimit). ValueError: it is not a time.
+    """Set a job's time limit to `limit`, as in sbatch's --time or like `2h`, or change it by a
+    `limit` with `+` or `-` (scontrol(1), TimeLimit). ValueError: not a time.
 
     >>> time_limit_argv("12", "+1h"), time_limit_argv("12", "90")[-1]
     (['scontrol', 'update', 'JobId=12', 'TimeLimit=+01:00:00'], 'TimeLimit=01:30:00')
@@ -142,15 +141,15 @@ def time_limit_argv(slurm_id: str, limit: str) -> list[str]:
 
 
 def is_denied(stderr: str) -> bool:
-    """Tell whether only others may do that: operators and administrators raise a time limit, a
-    job's owner may lower it (_update_job in src/slurmctld/job_mgr.c, all releases)."""
+    """Return whether the change needs other rights: operators and administrators raise a time
+    limit, a job's owner may lower it (_update_job in src/slurmctld/job_mgr.c, all releases)."""
     return "Access/permission denied" in stderr
 
 
 def is_unknown_job(stderr: str) -> bool:
-    """Tell whether the answer means that the controller has forgotten (or never knew) the job.
+    """Return whether the controller has forgotten the job, or never knew it.
 
-    Jobs are forgotten MinJobAge seconds after their end; this says nothing about how they ended.
+    Jobs are forgotten MinJobAge seconds after their end, whatever the outcome.
     """
     return "Invalid job id specified" in stderr
 
@@ -162,10 +161,10 @@ def parse_jobs(output: str | bytes) -> list[ControlRow]:
 
 
 def parse_config(output: str | bytes) -> dict[str, str]:
-    """Map key -> value; lists within a value stay as they are, `(null)` becomes "".
+    """Map key -> value; lists within a value are unchanged, `(null)` becomes "".
 
-    `SLURM_VERSION`, `MinJobAge` (`300 sec`), `KillWait`, `AccountingStorageType`, `ClusterName`
-    and `MaxArraySize` are in every release.
+    `SLURM_VERSION`, `MinJobAge` (`300 sec`), `KillWait`, `AccountingStorageType`, `ClusterName` and
+    `MaxArraySize` are in every release.
     """
     settings: dict[str, str] = {}
     for line in lines(output):
@@ -193,7 +192,7 @@ def _pairs(key: re.Pattern[str], text: str) -> dict[str, str]:
     ends = [*(match.start() for match in matches[1:]), len(text)]
     return {
         match[1]: text[match.end() : end].rstrip(" ")
-        for match, end in zip(matches, ends, strict=False)  # no match: an end without a key
+        for match, end in zip(matches, ends, strict=False)  # no match: a text without a key
     }
 
 
@@ -234,7 +233,7 @@ def _row(fields: Mapping[str, str]) -> ControlRow:
 
 
 def fill_in(path: str, values: Mapping[str, str]) -> str | None:
-    """Return the path with sbatch's patterns filled in. None: one has no value.
+    """Fill in sbatch's patterns; None: a value is missing.
 
     >>> fill_in("%03a %x 100%%", {"a": "7", "x": "fit"})
     '007 fit 100%'
@@ -251,8 +250,7 @@ def fill_in(path: str, values: Mapping[str, str]) -> str | None:
 
 
 def output_pattern(fields: Mapping[str, str], stream: str = "StdOut") -> str | None:
-    """Return `StdOut` or `StdErr` as `fill_in` takes it: the folder of the job means what it
-    says."""
+    """Return `StdOut` or `StdErr` for `fill_in`, with the job's folder taken literally."""
     path = optional(fields.get(stream, ""))
     folder = fields.get("WorkDir", "").rstrip("/") + "/"
     if path is None or not path.startswith(folder):
@@ -280,5 +278,5 @@ def _filled(fields: Mapping[str, str], stream: str) -> str | None:
 
 
 def _first_int(text: str) -> int | None:
-    """Return the number, or the lower end of a range (`2-4`), which a waiting job has."""
+    """Return the number, or the lower end of a range (`2-4`), as for a waiting job."""
     return optional_int(text.partition("-")[0])

@@ -1,4 +1,4 @@
-"""sinfo: nodes, and why some take no jobs; argv and parser from one table each."""
+"""sinfo: nodes, and reasons why some accept no jobs; argv and parser from one table each."""
 
 import re
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ _LEADING_NUMBER = re.compile(r"[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class NodeReason:
-    """Slurm's or an administrator's reason why a node takes no jobs."""
+    """The reason of Slurm or an administrator why a node accepts no jobs."""
 
     name: str
     reason: str
@@ -55,11 +55,11 @@ class NodeReason:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node in one of its partitions (a node of two partitions has two rows).
+    """A node in one of its partitions (a node in two partitions has two rows).
 
-    `state` is Slurm's word in small letters (idle, mixed, allocated, drained …) without the `marks`
-    behind it. `cpu_load` is the load average. Texts of 160 characters may have
-    been cut; `gpus_used` is None where the site does not say.
+    `state` is Slurm's word in lower case (idle, mixed, allocated, drained …) without the `marks`
+    after it. `cpu_load` is the load average. Texts of 160 characters may be cut; `gpus_used` is
+    None if not reported.
     """
 
     name: str
@@ -80,12 +80,12 @@ class NodeRow:
 
     @property
     def takes_jobs(self) -> bool:
-        """Tell whether a job could begin on it, were there room; Slurm wakes a sleeping node."""
+        """Return whether a job could start on it, given room; Slurm wakes a sleeping node."""
         return self.state in _TAKE_JOBS and _NO_JOBS.isdisjoint(self.marks)
 
 
 def nodes_argv() -> list[str]:
-    """Ask for every node, once for each of its partitions."""
+    """Query every node, once per partition."""
     last = list(_NODE_FIELDS)[-1]
     columns = [
         f"{code}:{width}{RECORD_END if name == last else FIELD_END}"
@@ -95,12 +95,12 @@ def nodes_argv() -> list[str]:
 
 
 def reasons_argv(nodes: str) -> list[str]:
-    """Ask why nodes of a list (`n[1-3]`) take no jobs, and since when."""
+    """Query why nodes of a list (`n[1-3]`) accept no jobs, and since when."""
     return ["sinfo", "-h", "-N", "-n", nodes, "-o", record_format(_REASON_FIELDS)]
 
 
 def parse_reasons(output: str | bytes) -> list[NodeReason]:
-    """Parse the rows of reasons_argv, those with a reason."""
+    """Parse the rows of reasons_argv that have a reason."""
     found = (
         NodeReason(one["name"].strip(), one["reason"].strip(), parse_epoch(one["since"]))
         for one in split_records(output, tuple(_REASON_FIELDS))
@@ -144,6 +144,6 @@ def _four(text: str) -> tuple[int, int, int, int]:
 
 
 def _leading_int(text: str) -> int | None:
-    """Parse `8`, or the 8 of `8+`, which is how sinfo prints the least of nodes that differ."""
+    """Parse `8`, or the 8 of `8+`, sinfo's form for the minimum of different nodes."""
     match = _LEADING_NUMBER.match(text.strip())
     return optional_int(match[0]) if match else None

@@ -1,8 +1,8 @@
-"""sprio: the priority of each waiting job, and the points that each factor adds.
+"""sprio: the priority of each waiting job, and the points of each factor.
 
-There is no --json in any release. The separator behind a field holds the field's name: a release
-that does not know a field (18.08 has neither `%B` nor `%S`) leaves it out with what follows it, and
-says so on stderr only (parse_format() in src/sprio/opts.c).
+No release has --json. The separator after a field contains the field's name: a release without a
+field (18.08 has neither `%B` nor `%S`) omits it with its separator, and reports so on stderr only
+(parse_format() in src/sprio/opts.c).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FACTORS: Final[Mapping[str, str]] = MappingProxyType(
 class PriorityRow(NamedTuple):
     """A waiting job in one of its partitions; an array is one job.
 
-    `given`: the points that each factor adds. `nice` is negative where --nice lowers it.
+    `given`: the points of each factor. `nice` is negative if --nice lowers the priority.
     """
 
     slurm_id: str
@@ -43,10 +43,10 @@ class PriorityRow(NamedTuple):
 
 
 def argv() -> list[str]:
-    """Ask for the jobs of all users that could start, as far as this user may see them.
+    """Query all users' jobs that could start, as far as this user may see them.
 
-    slurmctld sends all of them from 23.02 on, whatever sprio was told to show; held jobs and those
-    that wait for another or for a time have no priority (priority_multifactor.c).
+    slurmctld sends all of them from 23.02 on, whatever sprio is told to show; held jobs and those
+    that wait for another job or a time have no priority (priority_multifactor.c).
     """
     first = "".join(code + FIELD_END for code in _FIRST)
     named = "".join(f"{code}{FIELD_END}{name}{FIELD_END}" for name, code in _FACTORS.items())

@@ -1,8 +1,8 @@
-"""squeue: the argv of the queries and the rows they print, both from one table of fields.
+"""squeue: the argv of queries and the parser of rows, from one table of fields.
 
 Formats are text, never --json (which ignores filters before 24.05), without widths (nothing is
-cut) and in one call for all of a user's jobs (a list of ids makes slurmctld send every job and
-squeue throw most away: _print_job() in src/squeue/squeue.c).
+cut), in one call for all of a user's jobs (for a list of IDs slurmctld sends every job and squeue
+drops most: _print_job() in src/squeue/squeue.c).
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,9 +20,9 @@ from .fields import (
 from .states import parse_state
 from .units import parse_duration_s, parse_epoch
 
-# %C is left out: it makes squeue ask for every job's details. What Slurm alone words comes first:
-# whose job it is stands before the reason, in which a plugin may repeat what a user typed, and the
-# texts that a user chose come last, so that nothing in them can shift another field.
+# %C is omitted: it makes squeue request every job's details. Fields worded by Slurm alone come
+# first. The owner precedes the reason, in which a plugin may repeat a user's text. Texts chosen by
+# a user come last, so that nothing in them can shift another field.
 _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "slurm_id": "%i",
@@ -58,11 +58,11 @@ _ID, _ELAPSED, _LEFT, _STATE, _ARRAY, _USER = map(
 
 
 class QueueRow(NamedTuple):
-    """One job or array task of the queue; None is "not set".
+    """A job or array task in the queue; None: not set.
 
-    `slurm_id` is `123`, `123_4`, `123+0`, or `123_[5-8%2]` for the tasks of an array that still
-    wait (squeue without -r). `raw_id` is the number behind it. `limit_s` None is no limit.
-    `gres` is per node. `start_s` and `end_s` of a waiting job are the scheduler's estimate.
+    `slurm_id` is `123`, `123_4`, `123+0`, or `123_[5-8%2]` for the waiting tasks of an array
+    (squeue without -r). `raw_id` is the underlying number. `limit_s` None is no limit. `gres` is
+    per node. `start_s` and `end_s` of a waiting job are the scheduler's estimate.
     """
 
     slurm_id: str
@@ -92,12 +92,12 @@ class QueueRow(NamedTuple):
 
     @property
     def whole_id(self) -> str:
-        """The ID that sbatch gave: of an array, or of the first part of a heterogeneous job."""
+        """The ID from sbatch: of the array, or of the first part of a heterogeneous job."""
         return self.array_job_id or self.slurm_id.partition("+")[0]
 
 
 class RawRow(NamedTuple):
-    """A row as squeue printed it, for code that compares many and reads few (`read`)."""
+    """A row as printed by squeue, for code that compares many rows and parses few (`read`)."""
 
     slurm_id: str
     whole_id: str
@@ -107,34 +107,33 @@ class RawRow(NamedTuple):
     elapsed: str
     left: str
     text: str
-    """All fields except the two before, which change as time passes."""
+    """All other fields, which change over time."""
 
 
 def mine_argv(user: str) -> list[str]:
-    """Ask for all of a user's jobs, waiting arrays in one row, the ended ones too until MinJobAge.
-    `-a`: also in hidden partitions, which squeue else leaves out, even for one's own jobs."""
+    """Query all of a user's jobs, waiting arrays in one row, ended ones too until MinJobAge. `-a`
+    includes hidden partitions, which squeue otherwise omits, even for the user's own jobs."""
     return ["squeue", "-h", "-a", "-u", user, "-t", "all", "-o", record_format(_FIELDS)]
 
 
 def everyone_argv() -> list[str]:
-    """Ask for the same of every user, as far as this one may see it."""
+    """As mine_argv for all users, as far as visible."""
     return ["squeue", "-h", "-a", "-t", "all", "-o", record_format(_FIELDS)]
 
 
 def all_argv() -> list[str]:
-    """Ask for the queue as far as this user may see it: jobs that have not ended, waiting arrays in
-    one row."""
+    """Query the visible queue: jobs that have not ended, waiting arrays in one row."""
     return ["squeue", "-h", "-o", record_format(_FIELDS)]
 
 
 def names_argv(user: str, names: Iterable[str]) -> list[str]:
-    """Ask for a user's jobs of these names, ended ones too, to see if Slurm accepted a submission.
+    """Query a user's jobs with these names, ended ones too, to see if Slurm accepted a submission.
 
-    ValueError for a name with a comma, which squeue would read as two.
+    ValueError for a name with a comma, which squeue would split.
     """
     wanted = list(names)
     if any("," in name or not name for name in wanted):
-        raise ValueError("a job name to look up must not be empty or hold a comma")
+        raise ValueError("a job name to look up must not be empty or contain a comma")
     return [*mine_argv(user), f"--name={','.join(wanted)}"]
 
 
@@ -144,7 +143,7 @@ def parse(output: str | bytes) -> list[QueueRow]:
 
 
 def split(output: str | bytes) -> list[RawRow]:
-    """Return the same rows, not yet read."""
+    """Split the output into rows, not yet parsed."""
     return [_raw(values) for values in cut_records(output, len(_NAMES)) if values[0][:1].isdigit()]
 
 
@@ -164,7 +163,7 @@ def _raw(values: list[str]) -> RawRow:
 
 
 def read(row: RawRow) -> QueueRow:
-    """Read one row of `split`."""
+    """Parse a row of `split`."""
     values = row.text.split(FIELD_END, len(_NAMES) - 1)
     field = dict(zip(_NAMES, values, strict=True))
     is_array = optional(field["array_task_id"]) is not None

@@ -9,7 +9,7 @@ from .options import sbatch_args
 from .versions import SlurmVersion, has_overlap, overlap_shares_gpus
 
 _WAIT_S: Final = 20
-"""How long srun tries to get its step; without a limit it would try for ever."""
+"""Seconds for srun to get its step; without a limit it would try forever."""
 _MPI_TYPES: Final = ("pmix", "pmi2")
 _FIRST_TASK: Final = '[ "${SLURM_PROCID:-0}" = 0 ] || exit 0; exec "$@"'
 _WITH_GPUS: Final = (
@@ -19,8 +19,7 @@ _WITH_GPUS: Final = (
 
 
 def parse_mpi_types(text: str) -> tuple[str, ...]:
-    """Return those of the two ways in which ranks of MPI find each other that `srun --mpi=list`
-    names, best first.
+    """Return the known MPI types in the output of `srun --mpi=list`, best first.
 
     >>> parse_mpi_types("MPI plugin types are...\\n\\tnone\\n\\tpmi2\\n\\tpmix\\n")
     ('pmix', 'pmi2')
@@ -32,12 +31,12 @@ def parse_mpi_types(text: str) -> tuple[str, ...]:
 def beside_argv(
     slurm_id: str, argv: Sequence[str], *, node: str | None, version: SlurmVersion | None
 ) -> list[str]:
-    """Run `argv` once in the allocation of a job, beside its own program, on `node` (None: any).
+    """Run `argv` once in a job's allocation, beside the job's program, on `node` (None: any).
 
     `--unbuffered` passes every byte on at once; the program's standard output is then a terminal,
-    which it has to set raw (srun(1)). The step asks for no memory and none of the job's generic
+    which it has to set raw (srun(1)). The step requests no memory and none of the job's generic
     resources, which the job's other steps hold (before 22.05 `--overlap` shares only CPUs).
-    `version` None: not known, assumed to be recent. ValueError: that is not a job's id.
+    `version` None: unknown, assumed to be recent. ValueError: not a job ID.
     """
     return _step_argv(slurm_id, argv, node=node, version=version, gres=("--gres=none",))
 
@@ -50,12 +49,12 @@ def terminal_argv(
     version: SlurmVersion | None,
     gpus: int = 0,
 ) -> list[str]:
-    """Do the same on srun's own terminal, for a program that gets all of the job's resources, its
-    GPUs too.
+    """As `beside_argv` on srun's own terminal, for a program with all of the job's resources,
+    including GPUs.
 
-    `gpus`: how many it has there without having asked for any; a step has to ask for these. Before
-    22.05 `--overlap` shares only CPUs: such a step would wait for the GPUs until the job's other
-    steps have ended, and goes without.
+    `gpus`: the job's GPUs there without a request; a step has to request these. Before 22.05
+    `--overlap` shares only CPUs: such a step would wait for the GPUs until the job's other steps
+    have ended, so it gets none.
     """
     gres = _shared_gres(version, gpus)
     return _step_argv(slurm_id, argv, node=node, version=version, gres=gres, streams="--pty")
@@ -66,10 +65,10 @@ def allocation_argv(
 ) -> list[str]:
     """Run `argv` on srun's own terminal in a new allocation, which ends with it.
 
-    `options`: as for sbatch, without those that srun lacks. `--overlap` leaves room for steps that
-    are started from that terminal. With `--exclusive`, which srun refuses beside `--overlap`,
-    salloc makes the allocation and the step asks for the GPUs that the node turns out to have: a
-    step gets none unasked. Of several tasks only the first one has the terminal; the others end.
+    `options`: as for sbatch, without those that srun lacks. `--overlap` leaves room for steps
+    started from that terminal. With `--exclusive`, which srun refuses together with `--overlap`,
+    salloc makes the allocation and the step requests the node's GPUs: a step gets none without a
+    request. Of several tasks only the first has the terminal; the others end.
     """
     step = [*_overlap(version), "--pty", "--export=ALL", "/bin/sh", "-c", _FIRST_TASK, "sh", *argv]
     if "exclusive" in options:

@@ -1,4 +1,5 @@
-"""sstat: the current use of a running job's steps. Costs a request to each of the job's nodes."""
+"""sstat: the current usage of a running job's steps. It sends a request to each of the job's
+nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,12 +19,12 @@ _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _SEPARATOR: Final = "|"
-"""sstat has no --delimiter; none of these fields can hold a bar."""
+"""sstat has no --delimiter; none of these fields can contain a bar."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepUsage:
-    """One running step (`123.batch`); None if nothing has been sampled yet.
+    """A running step (`123.batch`); None: not sampled yet.
 
     `max_rss_mib` is the largest so far, `average_rss_mib` is a task's now (tried with 22.05).
     """
@@ -36,7 +37,7 @@ class StepUsage:
 
 
 def argv(slurm_id: str) -> list[str]:
-    """Ask for all steps of a job, the batch script's too; sstat omits those of other users."""
+    """Query all steps of a job, including the batch script; sstat omits other users' steps."""
     return ["sstat", "-n", "-P", "-a", "--noconvert", "-o", ",".join(_FIELDS.values()), slurm_id]
 
 

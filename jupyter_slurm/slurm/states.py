@@ -1,10 +1,10 @@
-"""Job states and flags of Slurm: long and short names, and which are ends.
+"""Slurm's job states and flags: long and short names, and terminal states.
 
 `JobState.word` has the words for users. `reasons` explains why a job waits, `diagnosis` why it
-failed.
-Source: job_state_string() and job_state_string_compact() in src/common/slurm_protocol_defs.c; the
-same from 19.05 to 26.05, with EXPEDITING since 25.11. The flags come first, in the order in which
-Slurm prints them: a text tool shows the first flag that is set, and else the base state.
+failed. Source: job_state_string() and job_state_string_compact() in
+src/common/slurm_protocol_defs.c; the same from 19.05 to 26.05, with EXPEDITING since 25.11. Flags
+come first, in the order in which Slurm prints them: a text tool shows the first flag that is set,
+or the base state.
 """
 
 import re
@@ -49,12 +49,12 @@ _CANCELLED_BY = re.compile(r"CANCELLED by ([0-9]{1,10})(?![0-9])")
 
 
 def is_terminal(name: str) -> bool:
-    """Tell whether it is a known end. A job still COMPLETING has not ended: files may change."""
+    """Return whether the state is a known end. A COMPLETING job has not ended: files may change."""
     return name in _ENDS
 
 
 def parse_state(text: str) -> str:
-    """Return the long name for a state in the output of any of Slurm's tools.
+    """Return the long name of a state in the output of any Slurm tool.
 
     Accept long and short names, `CANCELLED by 1000` and `CANCELLED+` (cut off by sacct). Return an
     unknown word in capitals.
@@ -77,7 +77,7 @@ def parse_state(text: str) -> str:
 
 
 def cancelled_by(text: str) -> int | None:
-    """Return the uid in sacct's `CANCELLED by UID`; None without one.
+    """Return the uid in sacct's `CANCELLED by UID`, or None.
 
     >>> cancelled_by("CANCELLED by 1000"), cancelled_by("CANCELLED")
     (1000, None)

@@ -1,4 +1,4 @@
-"""Slurm's quantities and the text for them: times, memory, node lists, arrays, TRES, exit codes.
+"""Slurm's quantities: times, memory, node lists, arrays, TRES, exit codes.
 
 `parse_time_s` and `parse_memory_mib` read users' input and raise errors; `parse_duration_s`,
 `parse_epoch`, `parse_tres` and `parse_exit` read Slurm's output, where None means "not set".
@@ -23,13 +23,13 @@ _COLON_FORM = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9}))?(?::([0-9]{1,9}))?")
 _UNIT_FORM = re.compile(
     r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?", re.IGNORECASE
 )
-# Digits are counted: thousands of them make a number that fits no time, size or float.
+# Limit the digits: thousands of them make a number that fits no time, size or float.
 _PRINTED = re.compile(
     r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9}(?:\.[0-9]{1,9})?)"
 )
 _MEMORY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([KMGTP]?)(?:i?B)?", re.IGNORECASE)
 _MOST: Final = 1e15
-"""The most of anything that Slurm counts."""
+"""The largest count of anything in Slurm."""
 
 
 def parse_time_s(text: str) -> int | None:
@@ -62,7 +62,7 @@ def parse_time_s(text: str) -> int | None:
 
 
 def format_time(seconds: float | None) -> str:
-    """Return Slurm's `[D-]HH:MM:SS`, parts of a second dropped; `UNLIMITED` for None.
+    """Return Slurm's `[D-]HH:MM:SS`, without fractions of a second; `UNLIMITED` for None.
 
     >>> format_time(1800), format_time(129600), format_time(None)
     ('00:30:00', '1-12:00:00', 'UNLIMITED')
@@ -78,9 +78,9 @@ def format_time(seconds: float | None) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_duration_s(text: str) -> float | None:
-    """Parse a duration as squeue and sacct print it, in seconds.
+    """Parse a duration as printed by squeue and sacct, in seconds.
 
-    None for all that is not a number of seconds: UNLIMITED, INVALID, NOT_SET, Partition_Limit, N/A.
+    None for anything else: UNLIMITED, INVALID, NOT_SET, Partition_Limit, N/A.
 
     >>> parse_duration_s("1-02:03:04"), parse_duration_s("00:01.500"), parse_duration_s("N/A")
     (93784.0, 1.5, None)
@@ -93,7 +93,7 @@ def parse_duration_s(text: str) -> float | None:
 
 
 def parse_memory_mib(text: str) -> int:
-    """Parse a memory size as typed, in MiB, rounded up; no unit means MiB (sbatch(1), --mem).
+    """Parse a memory size as typed, in MiB, rounded up; the default unit is MiB (sbatch(1), --mem).
 
     0 is Slurm's "all of the node's memory". ValueError for anything but a size.
 
@@ -118,10 +118,10 @@ def format_memory(mib: int) -> str:
 
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 NODE_NAME: Final = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,253}"
-"""A word that does not match must not enter a command or an address."""
+"""A word that does not match is unsafe in a command or an address."""
 _LETTERS = re.compile(r"[A-Za-z0-9_.-]{0,254}")
 _MAX_PIECES: Final = 11
-"""The pieces of a name with five numbers in brackets: HIGHEST_DIMENSIONS in slurm/slurm.h."""
+"""The parts of a name with five numbers in brackets: HIGHEST_DIMENSIONS in slurm/slurm.h."""
 _MAX_NODES: Final = 65_536
 """MAX_SLURM_NODES in slurm/slurm.h."""
 
@@ -129,8 +129,8 @@ _MAX_NODES: Final = 65_536
 def parse_nodelist(text: str) -> list[str]:
     """Return the names in a node list, in its order.
 
-    An unset list (`(null)`, `None assigned`) has none. ValueError for a bracket that does not
-    close, a malformed range, a word that cannot name a host, or more names than Slurm has nodes.
+    An unset list (`(null)`, `None assigned`) is empty. ValueError for an unbalanced bracket, a
+    malformed range, an invalid host name, or more names than Slurm has nodes.
 
     >>> parse_nodelist("n[001-003,7],gpu1")
     ['n001', 'n002', 'n003', 'n7', 'gpu1']
@@ -161,15 +161,15 @@ def _expand(part: str, room: int) -> list[str]:
     """Return the names of `a[1-3]b[2,4]`, at most `room`."""
     pieces = re.split(r"[][]", part)
     if len(pieces) > _MAX_PIECES or not all(map(_LETTERS.fullmatch, pieces[::2])):
-        raise ValueError(f"{part[:60]!r} does not name nodes")
+        raise ValueError(f"{part[:60]!r} is not a list of nodes")
     names = [""]
     for at, piece in enumerate(pieces):
         texts = _numbers(piece, part, room) if at % 2 else [piece]
         if len(names) * len(texts) > room:
-            raise ValueError(f"the node list holds more than {_MAX_NODES} names: {part[:60]!r}")
+            raise ValueError(f"the node list has more than {_MAX_NODES} names: {part[:60]!r}")
         names = [name + text for name in names for text in texts]
     if not re.fullmatch(NODE_NAME, names[-1]):
-        raise ValueError(f"{part[:60]!r} does not name nodes")
+        raise ValueError(f"{part[:60]!r} is not a list of nodes")
     return names
 
 
@@ -186,16 +186,18 @@ def _numbers(inside: str, part: str, room: int) -> list[str]:
 
 _ARRAY_ITEM = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?")
 _MAX_ARRAY: Final = 4_000_001
-"""slurm.conf(5), MaxArraySize: 4000001 is the largest a site can set."""
+"""slurm.conf(5), MaxArraySize: 4000001 is the maximum setting."""
 
 
 def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:
-    """Return the task ids of `--array` in rising order, and the throttle after `%` (None: none).
+    """Return the sorted task IDs of `--array`, and the throttle after `%` (None: none).
 
     >>> parse_array("1-7:2,20%4")
     ((1, 3, 5, 7, 20), 4)
     """
-    complaint = ValueError(f"{text!r} is not an array: write 1-8, 0-15:4 or 1,3,7, then maybe %4")
+    complaint = ValueError(
+        f"{text!r} is not an array: write 1-8, 0-15:4 or 1,3,7, optionally with %4"
+    )
     items, percent, limit = text.strip().partition("%")
     if percent and not (re.fullmatch(r"[0-9]{1,9}", limit) and int(limit) > 0):
         raise complaint
@@ -212,7 +214,7 @@ def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:
 
 
 def indices(text: str | None) -> tuple[int, ...]:
-    """Return the tasks of `3`, `5-8%2`, `[5-8]`; () if the text was cut short, or is None."""
+    """Return the tasks of `3`, `5-8%2`, `[5-8]`; () for None or a truncated text."""
     try:
         return parse_array((text or "").strip("[]"))[0]
     except ValueError:
@@ -220,7 +222,7 @@ def indices(text: str | None) -> tuple[int, ...]:
 
 
 def format_array(tasks: Iterable[int]) -> str:
-    """Do the inverse of `parse_array`.
+    """The inverse of `parse_array`.
 
     >>> format_array([7, 1, 2, 3])
     '1-3,7'
@@ -237,7 +239,8 @@ def format_array(tasks: Iterable[int]) -> str:
 def parse_tres(text: str) -> dict[str, float]:
     """Parse resources, `cpu=4,mem=64G,gres/gpu:a100=2`: memory in MiB, the rest as numbers.
 
-    Leave out what is not a number; Slurm's `0` or a missing `mem` can mean all of a node's memory.
+    Skip values that are not numbers; Slurm's `0` or a missing `mem` can mean all of a node's
+    memory.
 
     >>> parse_tres("cpu=4,mem=2.5G,node=1,billing=4,gres/gpu:a100=2")["mem"]
     2560.0
@@ -287,8 +290,7 @@ def gpus_by_type(text: str) -> dict[str, int]:
 
 @lru_cache(maxsize=1024)
 def gpus_in_tres(text: str) -> int:
-    """Count all GPUs in a text as for `gpus_by_type`; the total without a type counts if there is
-    one.
+    """Count all GPUs in a text as in `gpus_by_type`; the total without a type takes precedence.
 
     >>> gpus_in_tres("cpu=1,gres/gpu=2,gres/gpu:a100=2"), gpus_in_tres("gres:gpu:a100:4(S:0-1)")
     (2, 4)
@@ -298,7 +300,7 @@ def gpus_in_tres(text: str) -> int:
 
 
 def gpus_of_option(value: str) -> int:
-    """Count the GPUs that a value of --gpus, --gpus-per-node … asks for, all types together.
+    """Count the GPUs of all types in a value of --gpus, --gpus-per-node …
 
     >>> gpus_of_option("2"), gpus_of_option("a100:1,v100:1"), gpus_of_option("")
     (2, 2, 0)
@@ -307,7 +309,7 @@ def gpus_of_option(value: str) -> int:
 
 
 def parse_epoch(text: str) -> float | None:
-    """Return a time as Slurm prints it in UTC epoch seconds; None for `N/A`, `Unknown`, `None`.
+    """Return a time printed by Slurm in UTC epoch seconds; None for `N/A`, `Unknown`, `None`.
 
     Takes epoch seconds (`SLURM_TIME_FORMAT=%s`) and the default ISO form, which is local time of
     the machine that printed it.
@@ -318,12 +320,12 @@ def parse_epoch(text: str) -> float | None:
         return float(number) if 0 < number <= LATEST_S else None
     try:
         return datetime.fromisoformat(word).timestamp()
-    except (ValueError, OverflowError, OSError):  # the last two: a year that no clock has
+    except (ValueError, OverflowError, OSError):  # the last two: an impossible year
         return None
 
 
 def parse_exit(text: str) -> tuple[int, int] | None:
-    """Parse `code:signal` of scontrol and sacct; None if there is none.
+    """Parse `code:signal` of scontrol and sacct, or return None.
 
     >>> parse_exit("1:0"), parse_exit("0:9"), parse_exit("")
     ((1, 0), (0, 9), None)

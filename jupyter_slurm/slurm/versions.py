@@ -1,6 +1,6 @@
-"""The release of Slurm, and the differences between releases, with the source of each fact.
+"""Slurm's release, and differences between releases with sources.
 
-Nothing here is about a single command's syntax; that is in the command's own module.
+The syntax of a single command is in its own module.
 """
 
 import re
@@ -21,9 +21,8 @@ class SlurmVersion(NamedTuple):
 
 
 def parse_version(text: str) -> SlurmVersion | None:
-    """Return the release in the output of `sinfo --version` (`slurm 22.05.8`, `slurm-wlm 22.05.8`).
-
-    None: it has no release.
+    """Return the release in the output of `sinfo --version` (`slurm 22.05.8`, `slurm-wlm 22.05.8`),
+    or None.
 
     >>> str(parse_version("slurm-wlm 22.05.8"))
     '22.05.8'
@@ -35,10 +34,10 @@ def parse_version(text: str) -> SlurmVersion | None:
 
 
 def has_overlap(version: SlurmVersion) -> bool:
-    """Tell whether srun has `--overlap`; before, steps share CPUs anyway (RELEASE_NOTES)."""
+    """Return whether srun has `--overlap`; before, steps share CPUs anyway (RELEASE_NOTES)."""
     return version >= (20, 11, 0)
 
 
 def overlap_shares_gpus(version: SlurmVersion) -> bool:
-    """Tell whether `srun --overlap` shares memory and GPUs too; 20.11 and 21.08 share only CPUs."""
+    """Return whether `srun --overlap` shares memory and GPUs too, not only CPUs (20.11, 21.08)."""
     return version >= (22, 5, 0)

@@ -74,6 +74,13 @@ def wait_connected(connect: Callable[[Answered], None]) -> None:
         raise error
 
 
+def not_appended(file: PurePosixPath, said: str) -> FileAccessError:
+    """Return `upload_and_append`'s error; `said`: the system's words."""
+    return FileAccessError(
+        f"Cannot write {file}.", hint="Check the disk space and your quota.", detail=said or None
+    )
+
+
 def not_private(folder: PurePosixPath, listed: str) -> FileAccessError:
     """Return `upload_and_run`'s error for a folder open to others; `listed`: its `ls -ldn`."""
     return FileAccessError(
@@ -131,6 +138,23 @@ class Transport(Protocol):
         target exists was moved by an earlier call. `argv` also gets the variables HANDED_ON of the
         user's environment. TimedOutError. FileAccessError: the files cannot be written (full disk,
         quota, permissions) or the folder cannot be made private; `argv` did not run.
+        """
+
+    def upload_and_append(
+        self,
+        folder: PurePosixPath,
+        files: Mapping[str, bytes | Path],
+        line: str,
+        file: PurePosixPath,
+        fifo: PurePosixPath,
+        *,
+        timeout_s: float = 60.0,
+    ) -> None:
+        """Upload `files` to `folder` as `upload_and_run` does, append `line` to `file` (0600), and
+        wake the reader of `fifo`, in one round trip. Without files the folder is not made.
+
+        The line starts on a new line, even after one that a full disk has cut. `fifo` may not exist
+        or have no reader. TimedOutError. FileAccessError: the line was not written.
         """
 
     def grown(

@@ -31,7 +31,7 @@ class Prompt(NamedTuple):
 
     @property
     def names_a_key(self) -> bool:
-        """Tell whether a host asks for a secret of this machine. See wire.Question."""
+        """Return whether a host asks for a secret of this machine. See wire.Question."""
         by_host = self.kind in (QuestionKind.SECRET, QuestionKind.TEXT)
         # Other widths and forms of letters look the same to the user.
         words = unicodedata.normalize("NFKC", f"{self.instruction}\n{self.text}")
@@ -44,7 +44,7 @@ class Ask(Protocol):
         front end asks the user; LoginError: the user declined or did not answer in time."""
 
 
-def nobody(prompt: Prompt) -> str:
+def no_prompt(prompt: Prompt) -> str:
     """Refuse to answer: for automatic operations, such as a reconnect."""
     raise LoginNeededError(
         f"{prompt.host} asks a question that only you can answer.",

@@ -1,7 +1,7 @@
-"""A port of this machine whose connections are forwarded elsewhere.
+"""A local port whose connections are forwarded.
 
-`Connect` decides the target. The openers (jobs/access) know which ports there are; this module
-knows no clusters and no jobs.
+`Connect` decides the target. The callers (jobs/access) decide which ports to open; this module
+knows nothing of clusters and jobs.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Forward:
         self.local_port: int = self._listeners[0].getsockname()[1]
         self.opened_s = time.time()
         self.problem: Problem | None = None
-        """Why the latest connection failed; None: it did not, or there was none."""
+        """The reason why the latest connection failed, if it did."""
         self._lock = threading.Lock()
         self._tried: set[_Pending] = set()
         """Connections whose socket may already have another owner."""
@@ -258,10 +258,9 @@ class Forward:
 
 
 def is_for(place: str, head: bytes) -> bool:
-    """Tell whether the head of an HTTP request is for `place` (`HOST:PORT`) and can be read in one
-    way only.
+    """Return whether the head of an HTTP request is unambiguously for `place` (`HOST:PORT`).
 
-    A browser uses a connection for one name and port only, so this holds for all that follow.
+    A browser uses a connection for one name and port only, so this holds for all later requests.
     """
     request, *lines = head.split(b"\r\n")
     method, _, target = request.partition(b" ")

@@ -29,6 +29,7 @@ from jupyter_slurm.transport import (
     connect_in_thread,
     limits,
     local_program,
+    not_appended,
     not_private,
 )
 from jupyter_slurm.transport.terminal_script import ONLY_TERMINALS_VARIABLES, START, exports, script
@@ -91,6 +92,32 @@ class LocalTransport:
         *,
         timeout_s: float = 60.0,
     ) -> Completed:
+        self._upload(folder, files)
+        own = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
+        return self._run(argv, Path(folder), own | self._env, b"", timeout_s)
+
+    def upload_and_append(
+        self,
+        folder: PurePosixPath,
+        files: Mapping[str, bytes | Path],
+        line: str,
+        file: PurePosixPath,
+        fifo: PurePosixPath,
+        *,
+        timeout_s: float = 60.0,
+    ) -> None:
+        if files:
+            self._upload(folder, files)
+        try:
+            _append(file, f"\n{line}\n".encode())
+        except OSError as exc:
+            raise not_appended(file, exc.strerror or str(exc)) from exc
+        with suppress(OSError):
+            if stat.S_ISFIFO(os.stat(fifo).st_mode):  # noqa: PTH116 (a Path costs more than the call)
+                # Opened for reading, too, it needs no reader.
+                _append(fifo, b".", os.O_RDWR | os.O_NONBLOCK)
+
+    def _upload(self, folder: PurePosixPath, files: Mapping[str, bytes | Path]) -> None:
         target = Path(folder)
         try:
             make_private(target)
@@ -109,8 +136,6 @@ class LocalTransport:
                     "where jobs live."
                 ),
             ) from exc
-        own = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
-        return self._run(argv, target, own | self._env, b"", timeout_s)
 
     def grown(
         self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
@@ -323,8 +348,17 @@ def _place(target: str, content: bytes | Path, ending: str) -> None:
         raise
 
 
+def _append(file: PurePosixPath, data: bytes, flags: int = os.O_WRONLY | os.O_CREAT) -> None:
+    descriptor = os.open(file, flags | os.O_APPEND | os.O_NOCTTY, 0o600)
+    try:
+        while data:
+            data = data[os.write(descriptor, data) :]
+    finally:
+        os.close(descriptor)
+
+
 def _is_text(name: str) -> bool:
-    """Tell whether a name is UTF-8: others (surrogates) can be neither shown nor requested."""
+    """Return whether a name is UTF-8: others (surrogates) can be neither shown nor requested."""
     try:
         name.encode()
     except UnicodeEncodeError:

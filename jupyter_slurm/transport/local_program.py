@@ -120,7 +120,7 @@ def feed(
     """Write `source` to the standard input of the process, a pipe, and collect its output as
     `gather` does. An error of reading `source` kills the program, and so does `stop`
     (ConnectionLostError)."""
-    # Ours alone: `gather` would close it.
+    # Not passed to `gather`, which would close it.
     stdin, process.stdin = process.stdin, None
     feeding = _StdinWriter(source, cast("IO[bytes]", stdin))
 

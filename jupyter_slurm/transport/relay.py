@@ -1,7 +1,7 @@
-"""The relay: connections made by one program of ours inside a job, node/relay.py.
+"""The relay: connections made by our program inside a job, node/relay.py.
 
-The program starts with the first connection and serves all that follow. Its text goes in by
-standard input and is written nowhere. relay_streams.py speaks its frames.
+The program starts with the first connection and serves all later ones. Its text is sent through
+standard input and stored nowhere. relay_streams.py exchanges its frames.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jupyter_slurm.transport import limits
 from jupyter_slurm.transport.relay_streams import Streams, StreamsEndedError
 
 _START_S = 40.0
-"""Seconds until the program's first word: Slurm may be slow to create a step."""
+"""Seconds until the program's first output: Slurm may be slow to create a step."""
 _LAST_WORDS = 2000
 _ABSTRACT = "@"
 """Prefix of the name of an abstract socket, in place of a host; also in node/relay.py."""
@@ -158,10 +158,10 @@ class Relay:
 
 
 def _after_first_word(channel: socket.socket, first: bytes, last: bytes) -> bytes:
-    """Skip what a prolog printed and the program's first word; return what follows.
+    """Skip a prolog's output and the program's first output; return what follows.
 
-    ForwardError: the program did not start (with the text after `last`), or the prolog prints
-    too much.
+    ForwardError: the program did not start (with the text after `last`), or the prolog prints too
+    much.
     """
     output = bytearray()
     deadline_s = time.monotonic() + _START_S
@@ -175,8 +175,8 @@ def _after_first_word(channel: socket.socket, first: bytes, last: bytes) -> byte
             if len(output) > limits.WORDS_BYTES:
                 raise ForwardError(
                     "Cannot start the relay on the cluster: more than "
-                    f"{size(limits.WORDS_BYTES)} came before its first word.",
-                    hint="Check whether a prolog on the node prints without end.",
+                    f"{size(limits.WORDS_BYTES)} of other output arrived first.",
+                    hint="Check if a prolog on the node prints endlessly.",
                 )
     words = output.partition(last)[2].decode(errors="replace").strip()
     raise ForwardError(

@@ -81,7 +81,7 @@ class Streams:
         self._ended = False
         self._closing = False
         self.reason = ""
-        """Why we ended it: the relay sent invalid data."""
+        """The reason why we ended it: invalid data from the relay."""
         self._said_s = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._channel_mask = selectors.EVENT_READ
@@ -225,7 +225,7 @@ class Streams:
         self._settle(stream)
 
     def _is_too_much(self, stream: _RelayStream) -> bool:
-        """Tell whether too much is unread. GarbledError: the stream exceeded its credit."""
+        """Return whether too much is unread. GarbledError: the stream exceeded its credit."""
         if len(stream.pending) > _WINDOW:
             raise GarbledError("it sent more than its credit")
         return sum(len(one.pending) for one in self._streams.values()) > _UNREAD_MOST

@@ -1,1 +1,1 @@
-"""PURE. Show a value as people see it: as text, a table, HTML or a card."""
+"""PURE. Format values as text, tables, HTML or cards."""

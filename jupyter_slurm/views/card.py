@@ -1,9 +1,9 @@
-"""PURE: a `Job` -> the card under its cell: a MIME bundle, the same facts as HTML and as text.
+"""PURE: a `Job` -> the card under its cell: a MIME bundle, with the same facts as HTML and as text.
 
-No I/O, no clock, no IPython: the caller says what time it is. The HTML is a plain table with inline
-styles, so that it still reads well where styles are stripped (GitHub), has no colours of its own
-but the state's and a translucent grey, and carries no script. The styles are of the kind that
-JupyterLab leaves in a notebook that it does not trust. Everything that anybody typed is escaped.
+No I/O, no clock, no IPython: the caller passes the time. The HTML is a plain table with inline
+styles, so that it reads well where styles are stripped (GitHub). It has no colours except the
+state's and a translucent grey, and no script. JupyterLab keeps these styles in an untrusted
+notebook. All text from users is escaped.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from jupyter_slurm.wire import (
 
 MIME = "application/vnd.jupyter-slurm.job+json"
 CARDS_VARIABLE = "JUPYTER_SLURM_CARDS"
-"""`live` in the environment of kernels whose Jupyter server has the browser's side, which shows
-what `MIME` names by itself."""
+"""`live` in the environment of kernels whose Jupyter server has our browser part, which shows
+`MIME` itself."""
 
 _GREY, _BLUE, _GREEN, _ORANGE, _RED = "#767676", "#2878c8", "#2e8540", "#b56a00", "#d0342c"
 _SYMBOLS: Mapping[str, str] = MappingProxyType(
@@ -62,19 +62,19 @@ _COLOURS: Mapping[str, str] = MappingProxyType(
         "unknown": _ORANGE,
     }
 )
-"""Each has a contrast of at least 3:1 on white and on JupyterLab's dark background."""
+"""Contrast of at least 3:1 on white and on JupyterLab's dark background."""
 
 _LONG_TEXT = 240
-"""Characters from which on a text is folded away."""
+"""Characters from which a text is folded."""
 _FOLDED_TEXT = 72
 _SOON_S = 300.0
-"""Seconds before a session's end from which on its card warns of it."""
+"""Seconds before a session's end from which its card shows a warning."""
 _ERASED_SOON_S = 14 * 24 * 3600
-"""From so many seconds before the site erases a job's files on, short texts name the day too."""
+"""Seconds before the site erases a job's files from which short texts show the day."""
 _NAMED_TASKS = 60
-"""Characters of the tasks that are named of one state."""
+"""Characters of the listed tasks in a state."""
 
-# A page's own stripes and rules for tables (JupyterLab, nbconvert) would cut the card to pieces.
+# Override the stripes and rules of tables in JupyterLab and nbconvert.
 _TABLE = "border:none;border-collapse:collapse;background:transparent;color:inherit;margin:4px 0"
 _ROW = '<tr style="background:transparent">'
 _CELL = "border:none;text-align:left;vertical-align:top;line-height:1.5;overflow-wrap:anywhere"
@@ -88,11 +88,11 @@ _CODE = re.compile(r"`([^`\n]+)`")
 
 
 def bundle(job: Job, now_s: float, *, is_complete: bool = False) -> dict[str, Any]:
-    """Return the card's three forms. The first only names the job and says whether the cell has all
+    """Return the card's three forms. The first only identifies the job and whether the cell has all
     its output (`is_complete`): a live renderer asks the agent for the rest, so a saved notebook
-    cannot put words into its mouth. The others may be read much later: they give dates, and their
-    own time as long as the job has not ended. Ids, times and figures, which no two runs share, are
-    in one line of each, so that a notebook that is run again differs in little."""
+    cannot fake it. The others may be read much later: they have dates, and their own time while the
+    job has not ended. IDs, times and figures are on one line of each, so that a notebook changes
+    little when run again."""
     if is_complete:
         job = msgspec.structs.replace(job, delivered=True)
     text = _lines(job, saved_headline(job), now_s, date_and_time)
@@ -128,7 +128,7 @@ def _lines(job: Job, headline: str, now_s: float, when: Callable[[float], str]) 
 
 
 def html(job: Job, now_s: float) -> str:
-    """Draw a table: how the job goes and its name, a line of facts, a row for each note."""
+    """Draw a table: state and name, a line of facts, a row per note."""
     ours = colour(job.state)
     how = f" · {escape(_how(job))}" if _how(job) else ""
     lines = (
@@ -148,28 +148,27 @@ def html(job: Job, now_s: float) -> str:
 
 
 def ended_earlier(job: Job, word: str, now_s: float) -> str | None:
-    """Return what to say of an ended job that was named by Slurm's id, which another may have now;
-    None: it lives, or it was named by ours."""
+    """Return a warning about an ended job that was named by its Slurm ID, possibly reused; None: it
+    lives, or was named by our ID."""
     if word == job.id or not job.state.final:
         return None
     ago = duration(now_s - job.created_s)
-    return f"{word} was the Slurm id of job {job.id}, submitted {ago} ago, which has ended."
+    return f"{word} was the Slurm ID of job {job.id}, submitted {ago} ago, which has ended."
 
 
 def told_to_end(job: Job) -> str:
-    """Return what to say of a job after `cancel`, whose state until then is old news."""
+    """Return the sentence after `cancel`; the job's state is outdated by then."""
     if job.state.final:
         return f"{title(job)} has ended: it is {job.state.word}"
-    # Before it is known whether the cluster has the job, `why` says what becomes of the wish.
+    # Until the cluster is known to have the job, `why` tells the fate of the cancellation.
     why = job.why if job.state is JobState.SUBMITTING else None
-    return joined(f"{title(job)}: asked to end", why, between=". ")
+    return joined(f"{title(job)}: cancellation requested", why, between=". ")
 
 
 def no_longer_listed(job: Job) -> str:
-    """Return what to say of a job after `cancel`, of which nothing is left in Slurm's queue."""
+    """Return the sentence after `cancel` for a job that is not in Slurm's queue."""
     return (
-        f"{title(job)}: Slurm's queue does not list it any more, so nothing was cancelled; how it "
-        "has ended is being found out"
+        f"{title(job)}: no longer in Slurm's queue, so nothing was cancelled; checking how it ended"
     )
 
 
@@ -181,26 +180,26 @@ def title(job: Job) -> str:
 
 
 def headline(job: Job, now_s: float) -> str:
-    """Return the state and since when: a span while it changes, a moment once it does not."""
+    """Return the state with its duration, or its time if it is final."""
     if job.state.final:
         return f"{job.state.word} {moment(job.ended_s or job.state_since_s, now_s)}"
     return f"{job.state.word} for {duration(now_s - job.state_since_s)}"
 
 
 def told_problem(problem: Problem) -> str:
-    """Return the problem's sentence and its hint, as one text."""
+    """Return the problem's sentence and hint as one text."""
     return joined(problem.message, problem.hint)
 
 
 def saved_headline(job: Job) -> str:
-    """Return the state for a person who reads it on another day, and since when it lasts."""
+    """Return the state and its start time, for a saved notebook."""
     if job.state.final:
         return job.state.word
     return f"{job.state.word} since {date_and_time(job.state_since_s)}"
 
 
 def tasks(by_state: Mapping[str, str]) -> str:
-    """Tell how far an array is: `7 of 10 done, tasks 8-9 running, task 3 failed`."""
+    """Describe an array: `7 of 10 done, tasks 8-9 running, task 3 failed`."""
     total = sum(len(indices(some)) for some in by_state.values())
     done = len(indices(by_state.get("COMPLETED")))
     rest = {state: some for state, some in by_state.items() if state != "COMPLETED"}
@@ -209,7 +208,7 @@ def tasks(by_state: Mapping[str, str]) -> str:
 
 
 def task_counts(by_state: Mapping[str, str]) -> str:
-    """Tell how far a sweep is: `150 of 200 done, 8 running, 39 waiting, 3 failed`."""
+    """Return the progress of a sweep: `150 of 200 done, 8 running, 39 waiting, 3 failed`."""
     counts = {state: len(indices(some)) for state, some in by_state.items()}
     rest = [f"{n} {state_word(state)}" for state, n in counts.items() if state != "COMPLETED"]
     done = f"{counts.get('COMPLETED', 0)} of {counted(sum(counts.values()), 'task')} done"
@@ -217,7 +216,7 @@ def task_counts(by_state: Mapping[str, str]) -> str:
 
 
 def _named(some: str) -> str:
-    """Return `task 3`, `tasks 8-9`: an index alone reads as a number of tasks."""
+    """Return `task 3`, `tasks 8-9`: a bare index reads like a number of tasks."""
     shown = some if len(some) <= _NAMED_TASKS else f"{some[:_NAMED_TASKS]}…"
     return f"task {shown}" if len(indices(some)) == 1 else f"tasks {shown}"
 
@@ -229,12 +228,12 @@ def symbol(state: JobState) -> str:
 
 
 def colour(state: JobState) -> str:
-    """Return the colour as `#rrggbb`; the state's word stands beside it always."""
+    """Return the colour as `#rrggbb`; the state's word is always shown with it."""
     return _COLOURS[state.tone]
 
 
 def _ink(shade: str) -> str:
-    """Style text: drawn towards the page's own colour, it reads on white and on black."""
+    """Return a text style, mixed with the page's own colour for contrast on white and on black."""
     return f"color:{shade};color:color-mix(in srgb,{shade} 70%,currentColor)"
 
 
@@ -243,12 +242,12 @@ class _Note:
     label: str
     text: str
     brief: bool = False
-    """Also in the text form; others that are there too have a line of their own."""
+    """Also in the text form; other such notes have a line of their own."""
     fraction: float | None = None
-    """A bar of this length stands before the text."""
+    """The length of a bar before the text."""
 
     def html(self, bar: str) -> str:
-        """Draw the row's value; `bar`: the colour of its bar."""
+        """Draw the row's value; `bar` is the colour of its bar."""
         if len(self.text) > _LONG_TEXT:
             start, rest = self.text[:_FOLDED_TEXT], self.text[_FOLDED_TEXT:]
             shown, folded = f"{marked_up(start)} …", f"… {marked_up(rest)}"
@@ -264,14 +263,14 @@ class _Note:
 
 
 def marked_up(text: str) -> str:
-    """Escape the text, with what stands in backticks as code, since it is there to be copied."""
+    """Escape the text and format backticks as code."""
     return _CODE.sub(r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
 def _how(job: Job) -> str:
-    """Return by what a job that failed ended; "": its state says so."""
+    """Return how a failed job ended; "": the state is enough."""
     if job.state is not JobState.FAILED:
-        return ""  # code and signal only say how Slurm ended it, and how far it had begun by then
+        return ""  # code and signal only reflect how Slurm stopped it
     if raised := re.fullmatch(RAISED, job.why or ""):
         return raised[1]
     if job.signal:
@@ -280,23 +279,25 @@ def _how(job: Job) -> str:
 
 
 def _facts(job: Job, now_s: float, when: Callable[[float], str]) -> Iterator[str]:
-    """Yield which job it is, where and with what it runs, how long, and what it used."""
+    """Yield ID, place, resources, duration and usage."""
     yield title(job)
     if job.tasks:
         yield task_counts(job.tasks) if isinstance(job, SweepJob) else tasks(job.tasks)
     if job.nodes:
         where = f"{', '.join(job.nodes)} ({job.partition})" if job.partition else job.nodes[0]
-        yield f"login machine {where}" if job.on_login else where
+        yield f"login node {where}" if job.on_login else where
     elif job.partition:
         yield f"partition {job.partition}"
     if job.gpus:
         yield counted(job.gpus, "GPU")
     if job.image:
         yield f"{job.image} ({job.runtime})"
+    if job.environment_id:
+        yield f"environment {job.environment_id}"
     if job.python:
         version = ".".join(map(str, job.python))
         path = f" ({job.python_path})" if job.python_path else ""
-        yield f"Python {version}{'' if job.image else ' of the node'}{path}"
+        yield f"Python {version}{'' if job.image or job.environment_id else ' of the node'}{path}"
     yield from _time(job, now_s)
     if job.state.final:
         yield f"ended {when(job.ended_s or job.state_since_s)}"
@@ -305,7 +306,7 @@ def _facts(job: Job, now_s: float, when: Callable[[float], str]) -> Iterator[str
 
 
 def _reasons(job: Job, between: str) -> str:
-    """Return why the job waits or how it ended, and what to do, as far as that is left to say."""
+    """Return the reason and hint, unless the card already shows them."""
     if job.state is JobState.COMPLETED:
         return ""
     why = job.why or ""
@@ -316,14 +317,14 @@ def _reasons(job: Job, between: str) -> str:
 
 
 def has_unseen_output(job: Job) -> bool:
-    """Tell whether a notebook can still fetch output of an ended job."""
+    """Return whether output of an ended job is still unfetched by a notebook."""
     never_ran = job.started_s is None and job.state in (JobState.CANCELLED, JobState.REJECTED)
     return job.state.final and not (job.delivered or never_ran or kind_of(job).is_service)
 
 
 def left_s(job: Job, now_s: float) -> float | None:
-    """Return how many seconds a session, a lab or a kernel that runs, or the session of a cell, has
-    left at most. None: not known, or it has no end."""
+    """Return the remaining seconds of a running session, lab or kernel, or of a cell's session.
+    None: unknown or unlimited."""
     if isinstance(job, CellJob) and job.session is not None:
         return None if job.session_ends_s is None else job.session_ends_s - now_s
     if not kind_of(job).is_service or job.state is not JobState.RUNNING:
@@ -341,12 +342,14 @@ def _notes(job: Job, now_s: float) -> Iterator[_Note]:
     if not job.state.final:
         return
     if job.inferred:
-        yield _Note("Note", "The end was concluded from traces: neither the job nor Slurm said it.")
+        yield _Note(
+            "Note", "The end is inferred from traces: neither the job nor Slurm reported it."
+        )
     if has_unseen_output(job):
-        brings = ", ".join(["its output", *job.names_out])
+        results = ", ".join(["its output", *job.names_out])
         if isinstance(job, SweepJob):
-            brings = f"the table `{job.into}`"
-        text = f"`%slurm attach {job.id}` brings {brings}"
+            results = f"the table `{job.into}`"
+        text = f"`%slurm attach {job.id}` fetches {results}"
         yield _Note("Not seen yet", text)
     if job.erased_s is not None:
         kept = (
@@ -363,7 +366,7 @@ def _as_of(job: Job, now_s: float) -> Iterator[_Note]:
 
 
 def _news(job: Job, now_s: float) -> Iterator[_Note]:
-    """Yield what a person should read first."""
+    """Yield the most important notes."""
     if (moved := job.transfer) is not None:
         text = f"{moved.local}: {progress_text(moved, now_s)}"
         yield _Note("Pushing", text, brief=True, fraction=done_fraction(moved))
@@ -381,7 +384,7 @@ def _news(job: Job, now_s: float) -> Iterator[_Note]:
     if job.warning:
         yield _Note("Warning", job.warning)
     yield from _session(job, now_s)
-    if job.problem is not None and not job.state.final:  # of one that was refused it is the reason
+    if job.problem is not None and not job.state.final:  # for a rejected job it is the reason
         since = ""
         if job.problem_since_s:
             since = f"Since {moment(job.problem_since_s, now_s)}."
@@ -390,13 +393,13 @@ def _news(job: Job, now_s: float) -> Iterator[_Note]:
 
 
 def _session(job: Job, now_s: float) -> Iterator[_Note]:
-    """Yield what is left of a session, in its own card and, near the end, in its cells'."""
+    """Yield a session's remaining time, in its own card and, near the end, in its cells'."""
     ends_in_s = left_s(job, now_s)
     if job.state.final:
         return
     if ends_in_s is not None and ends_in_s < _SOON_S:
         what = "The session" if job.session else "It"
-        told = f"{what} ends in {duration(max(0.0, ends_in_s))}; what it holds is then lost"
+        told = f"{what} ends in {duration(max(0.0, ends_in_s))}; its variables are then lost"
         yield _Note("Ends soon", told, brief=True)
     if job.idle_s is not None:
         since = ""

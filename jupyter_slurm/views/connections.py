@@ -1,6 +1,6 @@
-"""What front ends say of connections and tunnels, and how a tunnel's aim is understood.
+"""Text for connections and tunnels, and the parser of a tunnel's target.
 
-Sentences and words only; shared by the magics and the command line.
+Shared by the magics and the command line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jupyter_slurm.wire import (
 
 
 class TunnelEnds(NamedTuple):
-    """The place where a tunnel is to lead, and the port here (0: any)."""
+    """A tunnel's target and its local port (0: any)."""
 
     host: str
     port: int
@@ -32,15 +32,15 @@ class TunnelEnds(NamedTuple):
 def connected(connection: Connection) -> str:
     """Return the sentence after a login."""
     if connection.state is ConnectionState.LOCAL:
-        return f"{connection.cluster} is on this machine: no login is needed."
+        return f"{connection.cluster} is on this machine and needs no login."
     how = [ways(connection)] if connection.hosts else []
     if connection.round_trip_s is not None:
-        how.append(f"{connection.round_trip_s * 1000:.0f} ms there and back")
+        how.append(f"{connection.round_trip_s * 1000:.0f} ms round trip")
     return f"Connected to {connection.cluster}{': ' if how else ''}{', '.join(how)}."
 
 
 def ways(connection: Connection) -> str:
-    """Name the hosts that the connection goes through."""
+    """List the hosts of the connection."""
     return " → ".join(connection.hosts)
 
 
@@ -78,8 +78,8 @@ def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
 
 
 def tunnel_ends(api: Api, aim: str, local_port: str) -> TunnelEnds:
-    """Parse `PORT`, `JOB:PORT`, `HOST:PORT`, `/PATH` or `JOB:/PATH`, the path of a Unix socket. A
-    job is one that is known here. RequestError."""
+    """Parse `PORT`, `JOB:PORT`, `HOST:PORT`, `/PATH` or `JOB:/PATH` (a Unix socket). A known job
+    takes precedence over a host. RequestError."""
     here = _port(local_port) if local_port != "0" else 0
     if aim.startswith("/"):
         return TunnelEnds(aim, 0, None, here)
@@ -93,15 +93,15 @@ def tunnel_ends(api: Api, aim: str, local_port: str) -> TunnelEnds:
 
 
 def dashboard_aim(api: Api, aim: str) -> tuple[Job, DashboardName] | None:
-    """Parse `JOB:ray`, `JOB:dask` or `JOB:tensorboard`; return None for what is a port.
-    NotFoundError: there is no such job."""
+    """Parse `JOB:ray`, `JOB:dask` or `JOB:tensorboard`; return None for a port. NotFoundError:
+    unknown job."""
     where, _, word = aim.rpartition(":")
     found = next((name for name in DASHBOARDS if name == word.lower()), None)
     return None if found is None or not where else (api.job(where), found)
 
 
 def reach(tunnel: Tunnel) -> str:
-    """Return the sentence for a tunnel that is open."""
+    """Return the sentence for an open tunnel."""
     aim = _target(tunnel)
     if tunnel.job_id and tunnel.port:
         aim = f"port {tunnel.port} of job {tunnel.job_id}"

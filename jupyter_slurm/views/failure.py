@@ -1,6 +1,6 @@
-"""PURE: how a job ended -> None when it ended well, else the `CellFailed` that says how not.
+"""PURE: the outcome of a job -> None for a success, else the `CellFailed` that describes it.
 
-One judgement for the magics, the handle and the command line. Nothing is fetched or shown here.
+Shared by the magics, the handle and the command line. Nothing is fetched or shown here.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _NO_NAME = re.compile(r"name '([^']+)' is not defined")
 
 
 def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
-    """Return why the cell failed; None: the job did what it was asked to. `known` are names that
-    exist here: a cell that missed one of them gets the hint to send it."""
+    """Return the cell's failure; None: the job succeeded. `known`: local names. A cell that missed
+    one of them gets the hint to send it."""
     job = result.job
     if result.status == "ok":
         return None
     if isinstance(job, SweepJob):
         return _slurm_did(job)
     if result.status == "none":
-        # Only a cell says itself that it went well; a script's exit status is all it has.
+        # Only a cell reports its success; a script only has its exit code.
         if not kind_of(job).has_result and job.state is JobState.COMPLETED:
             return None
         return _slurm_did(job)
@@ -35,7 +35,7 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
         return CellFailed(
             failed.message, hint=failed.hint, traceback=result.traceback, job_id=job.id
         )
-    exited = result.ename == "SystemExit"  # which is not an exception to a user that calls sys.exit
+    exited = result.ename == "SystemExit"  # not an exception to a user who calls sys.exit
     return CellFailed(
         f"{_where(job)} exited with code {job.exit_code}."
         if exited
@@ -48,8 +48,8 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
 
 
 def below_card(failed: CellFailed, job: Job) -> CellFailed:
-    """Return the error of a job whose card is shown above it: it repeats nothing that the card
-    says, nor what the traceback does."""
+    """Return the error of a job below its card, without what the card or the traceback already
+    shows."""
     if failed.traceback or failed.detail is None:
         hint = "" if failed.hint in (None, job.advice) else failed.hint
         ended = "" if failed.traceback else f"CellFailed: {job.name} ended ({job.state.word})"
@@ -58,24 +58,24 @@ def below_card(failed: CellFailed, job: Job) -> CellFailed:
 
 
 def left_out(job: Job, failed: Mapping[str, str]) -> VariableError | None:
-    """Return an error where variables did not come back: the cells that follow count on them.
-    `failed`: why not, by name."""
+    """Return an error for variables that were not returned, since later cells need them. `failed`:
+    reasons by name."""
     if not failed:
         return None
     return VariableError(
-        f"The cell succeeded, but {', '.join(f'`{name}`' for name in failed)} did not come back.",
+        f"The cell succeeded, but did not return {', '.join(f'`{name}`' for name in failed)}.",
         detail="\n".join(f"{name}: {reason}." for name, reason in failed.items()),
         hint=f"The job's files are in {job.job_dir}." if job.job_dir else None,
     )
 
 
 def _slurm_did(job: Job) -> CellFailed:
-    """Return the agent's words for it: out of memory, time limit, node failure, cancelled …"""
+    """Return the agent's reason: out of memory, time limit, node failure, cancelled …"""
     return ended(job, _where(job), _exit(job))
 
 
 def ended(job: Job, named: str, otherwise: str) -> CellFailed:
-    """Return the error of a job that has ended; `otherwise`: why, where the agent does not say."""
+    """Return the error of an ended job; `otherwise`: the reason if the agent has none."""
     return CellFailed(
         f"{named} ended ({job.state.word}): {job.why or otherwise}",
         hint=job.advice,
@@ -98,7 +98,7 @@ def _where(job: Job) -> str:
 
 
 def _keyboard(result: Result) -> str | None:
-    """Return a hint where the code waited for input: `input`, `getpass`, `breakpoint`."""
+    """Return a hint if the code waited for input: `input`, `getpass`, `breakpoint`."""
     asked = result.ename == "EOFError" and (
         result.evalue == "EOF when reading a line" or "getpass" in "".join(result.traceback)
     )

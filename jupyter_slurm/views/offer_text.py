@@ -75,7 +75,7 @@ def _node(one: Partition) -> str:
 
 
 def _only(one: Partition) -> str:
-    """Return the QOS and accounts that may use the partition."""
+    """Return the QOS and accounts that the partition is limited to."""
     told = ["whole nodes"] if one.exclusive else []
     if one.allow_qos:
         told.append(f"QOS {', '.join(one.allow_qos)} only")

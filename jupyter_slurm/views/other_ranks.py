@@ -1,4 +1,4 @@
-"""PURE. The output of a job's ranks but the first -> what a cell shows below it, folded."""
+"""PURE. The output of a job's other ranks -> a folded display below the cell's output."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from jupyter_slurm.formatting import counted, visible_lines
 from jupyter_slurm.wire import ErrorOutput, Output, Stream
 
 MOST = 32
-"""So many ranks are shown in a cell; the panel and `%slurm logs` show any."""
+"""The number of ranks shown in a cell; the panel and `%slurm logs` show any."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def text_of(outputs: Iterable[Output]) -> str:
-    """Return the text of a rank's output: what it printed, and its traceback."""
+    """Return the text of a rank's output and traceback."""
     found = []
     for one in outputs:
         match one:
@@ -27,7 +27,7 @@ def text_of(outputs: Iterable[Output]) -> str:
 
 
 def as_html(texts: Mapping[int, str], more: str) -> str:
-    """Return one fold for each rank that has text, and `more`, where the others are."""
+    """Return a fold for each rank with text, and `more`."""
     folds = [
         f"<details><summary>Rank {rank}: {_lines(text)}</summary>"
         f'<pre style="margin:0 0 0 1.5em">{escape(text)}</pre></details>'
@@ -38,9 +38,9 @@ def as_html(texts: Mapping[int, str], more: str) -> str:
 
 
 def as_text(texts: Mapping[int, str], job_id: str) -> str:
-    """Return the same for front ends that cannot fold."""
+    """Return a text for front ends that cannot fold."""
     told = ", ".join(f"{rank} ({_lines(text)})" for rank, text in texts.items() if text)
-    return f"Other ranks wrote, too: {told}. `%slurm logs {job_id} --task RANK` shows it."
+    return f"Output of other ranks: {told}. Show it with `%slurm logs {job_id} --task RANK`."
 
 
 def _lines(text: str) -> str:

@@ -1,6 +1,6 @@
-"""PURE: `--dry-run` as lines for a terminal and as HTML for a notebook.
+"""PURE: `--dry-run` as lines for a terminal and HTML for a notebook.
 
-All text from users is made harmless; the HTML has no colours of its own and no script.
+All text from users is escaped. The HTML has no colours of its own and no script.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jupyter_slurm.views.card import marked_up
 from jupyter_slurm.wire import Check, Cost, Preview
 
 MARKS = {True: "✔", False: "✖", None: "·"}
-"""Before a sentence of `Check`, by its `ok`."""
+"""The marks of checks, by `Check.ok`."""
 
 _PRE = "white-space:pre-wrap;overflow-wrap:anywhere;margin:2px 0 2px 1.5em"
 
@@ -33,13 +33,13 @@ def preview_lines(preview: Preview) -> Iterator[str]:
 
 
 def check_text(check: Check) -> str:
-    """Return a line for the check, and one for its hint."""
+    """Return a line for the check and one for its hint."""
     hint = f"\n    {check.hint}" if check.hint else ""
     return f"{MARKS[check.ok]} {check.sentence}{hint}"
 
 
 def preview_html(preview: Preview) -> str:
-    """Return the same as HTML, with the script and sbatch's command line in a closed section."""
+    """Return the preview as HTML, with script and sbatch command in a folded section."""
     told = "".join(f"<div>{line}</div>" for line in _html_lines(preview))
     files = ", ".join(preview.files)
     where = f"Cluster {preview.cluster}, job dir {preview.job_dir}. Files: {files}."
@@ -100,7 +100,7 @@ def _hours(value: float, of: str) -> str:
 
 
 def number(value: float) -> str:
-    """Return the number with two decimals at most.
+    """Return the number with at most two decimals.
 
     >>> number(36.0), number(0.25), number(12345.6)
     ('36', '0.25', '12,346')

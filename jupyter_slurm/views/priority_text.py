@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from jupyter_slurm.wire import JobPriority
 
 _FACTORS = "age fairshare jobsize partition qos association site tres nice".split()
-NONE = "Slurm gives the job no priority now. Only jobs that wait and could start have one."
+NONE = "The job has no priority now. Only waiting jobs that could start have one."
 
 
 def table(told: Sequence[JobPriority]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the columns, and a row for each partition; factors without points have no column."""
+    """Return the columns, and a row per partition. Factors without points have no column."""
     factors = [name for name in _FACTORS if any(name in one.given for one in told)]
     rows = [
         (

@@ -1,4 +1,4 @@
-"""PURE: a row of a list of jobs, as the terminal, notebooks and the widget show it."""
+"""PURE: rows of a list of jobs, for the terminal, notebooks and the widget."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HOUR_S, _DAY_S = 3600, 86400
 
 
 def cells(row: Row, now_s: float) -> tuple[str, ...]:
-    """Return the text below each name in `HEAD`."""
+    """Return the cells below `HEAD`."""
     return (
         row.id or "",
         row.slurm_id or "",
@@ -50,7 +50,7 @@ def job_table(found: Sequence[Row], now_s: float, caption: str = "") -> Table:
 
 
 def state_of(row: Row) -> JobState:
-    """Return the state; UNKNOWN for one of a newer Slurm."""
+    """Return the state; UNKNOWN for a state of a newer Slurm."""
     return JobState.__members__.get(row.state, JobState.UNKNOWN)
 
 
@@ -59,8 +59,8 @@ def row_colour(row: Row) -> str:
 
 
 def time(row: Row, now_s: float) -> str:
-    """Return how long the job ran, or has run of its limit; for a job that waits for work, how long
-    it has left."""
+    """Return the run time, with the limit of a running job. For a session, lab or kernel with a
+    limit, return the remaining time."""
     if row.started_s is None:
         return ""
     if state_of(row).final:
@@ -74,7 +74,7 @@ def time(row: Row, now_s: float) -> str:
 
 
 def _clock(seconds: float) -> str:
-    """Return a span as Slurm prints it.
+    """Return a duration as Slurm prints it.
 
     >>> _clock(95), _clock(3723), _clock(90000)
     ('1:35', '1:02:03', '1-01:00:00')
@@ -89,12 +89,11 @@ def _clock(seconds: float) -> str:
 
 
 def note(row: Row, now_s: float) -> str:
-    """Return why nothing newer is known, or how far an array is and why the job waits or how it
-    ended."""
+    """Return the problem, or the progress of an array and the reason for waiting or ending."""
     is_over = state_of(row).final
-    told = task_counts if isinstance(row, SweepJob) else tasks
-    far = told(row.tasks) if row.tasks and not is_over else None
-    # The state's word stands beside it.
+    progress = task_counts if isinstance(row, SweepJob) else tasks
+    far = progress(row.tasks) if row.tasks and not is_over else None
+    # The state's word is in the next column.
     is_said = is_over and (row.why in SAID_BY_STATE or row.state == JobState.COMPLETED)
     why = None if is_said else row.why
     if not isinstance(row, ListedJob):

@@ -23,7 +23,7 @@ def lines(told: Spending) -> Iterator[str]:
     """Yield the period, and what is missing from the table."""
     since = moment(told.since_s, told.asked_s)
     if not told.accounting:
-        yield f"{told.cluster} keeps no accounting, so the use of ended jobs is unknown."
+        yield f"{told.cluster} has no accounting, so usage is unknown."
         return
     yield (
         f"Allocated on {told.cluster} since {since}."

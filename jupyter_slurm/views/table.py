@@ -1,4 +1,4 @@
-"""PURE. Tables of text, as a notebook and a terminal show them."""
+"""PURE. Tables of text for notebooks and terminals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jupyter_slurm.formatting import padded, visible, width
 
 _CELL = "text-align:left;vertical-align:top;padding:2px 8px"
 _SENTENCE = 32
-"""Characters from which on a cell may wrap."""
+"""Characters from which a cell may wrap."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -22,7 +22,7 @@ class Table:
     values: tuple[tuple[str, ...], ...]
     caption: str = ""
     data: Any = None
-    """The value that the rows show, for programs."""
+    """The value of the rows, for programs."""
 
     @property
     def rows(self) -> list[dict[str, str]]:
@@ -35,14 +35,14 @@ class Table:
 
     @property
     def terminal_text(self) -> str:
-        """Return what a terminal shows. "": the caption alone says that there are no rows."""
+        """Return the text for a terminal. "": there are no rows, and only the caption is shown."""
         if not self.values and self.caption:
             return ""
         head = [name.upper() for name in self._shown(self.columns)]
         return "\n".join(aligned(head, list(map(self._shown, self.values))))
 
     def _shown(self, row: Sequence[str]) -> tuple[str, ...]:
-        """Return a row without the columns that are empty in every row."""
+        """Return a row without columns that are empty in every row."""
         return tuple(
             cell
             for at, cell in enumerate(row)
@@ -77,7 +77,7 @@ class Table:
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table whose columns are as wide as their longest cell.
+    """Return the lines of a table with aligned columns.
 
     >>> aligned(["ID", "State"], [["a", "RUNNING"]])
     ['ID  State', 'a   RUNNING']
@@ -88,6 +88,6 @@ def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _html(cell: str) -> str:
-    """Return the cell as HTML: sentences may wrap; IDs, names and numbers stay on one line."""
+    """Return the cell as HTML. Sentences may wrap; IDs, names and numbers may not."""
     wrap = "pre-wrap;min-width:16em" if len(cell) > _SENTENCE else "pre"
     return f'<td style="{_CELL};white-space:{wrap}">{escape(cell)}</td>'

@@ -1,7 +1,6 @@
-"""PURE: files on their way -> what people see: a line, and the same with a bar as HTML; below it
-the first of those that have not gone over.
+"""PURE: a transfer -> a line, and HTML with a progress bar; below it the first failed files.
 
-No asking, no clock of its own. Paths are what somebody typed, so they are escaped.
+No I/O, no clock. Paths come from users, so they are escaped.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ _COLOURS: Mapping[TransferState, str] = MappingProxyType(
         TransferState.STOPPED: "#767676",
     }
 )
-"""As the card's: a contrast of at least 3:1 on white and on JupyterLab's dark background."""
+"""As in the card: contrast of at least 3:1 on white and on JupyterLab's dark background."""
 _RATE_AFTER_S = 1.0
-"""A rate of less than this long is a guess."""
+"""Seconds before which a rate is only a guess."""
 _RESUMES = "the next transfer resumes from there"
 
 
@@ -37,7 +36,7 @@ def bundle(transfer: Transfer, now_s: float) -> dict[str, Any]:
 
 
 def plain(transfer: Transfer, now_s: float) -> str:
-    """Return a line: direction, progress or end; then the files that were left behind."""
+    """Return a line with direction, progress or outcome, and lines for failed and skipped files."""
     first = f"{_symbol(transfer)} {_way(transfer)}: {progress_text(transfer, now_s)}"
     return "\n".join(map(visible, (first, *(f"  {line}" for line in _behind(transfer)))))
 
@@ -63,7 +62,7 @@ def html(transfer: Transfer, now_s: float) -> str:
 
 
 def progress_text(transfer: Transfer, now_s: float) -> str:
-    """Tell how far it is, or how it ended; why it failed is for the error that follows."""
+    """Describe the progress or outcome. The error that follows has the reason for a failure."""
     match transfer.state:
         case TransferState.DONE:
             return _all(transfer)
@@ -81,7 +80,7 @@ def _may_go_on(transfer: Transfer) -> bool:
 
 
 def done_fraction(transfer: Transfer) -> float | None:
-    """Return which part of the bytes is done, 0 to 1; None: their sum is not known yet."""
+    """Return the finished fraction of the bytes, 0 to 1; None if the total is unknown."""
     if transfer.files is None or transfer.bytes is None:
         return None
     return min(1.0, transfer.bytes_done / transfer.bytes) if transfer.bytes else 1.0

@@ -1,7 +1,7 @@
-"""PURE: what a job shows -> what of it a cell or a notebook is given, as far as its cluster is
-trusted: all of it, HTML and scripts in a box of their own, or text and pictures alone.
+"""PURE: a job's output -> the output for a cell or notebook, by the trust in its cluster: all of
+it, HTML and scripts in a sandbox, or text and pictures only.
 
-The one place that knows which types of output can act on the page that shows them.
+The only place that knows which types of output can act on the page.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; media-src data: blob:"
 )
-"""The box reaches no network, and so nothing that listens on this machine."""
+"""The sandbox has no network access, and so cannot reach local servers."""
 _SCRIPT_END = re.compile(r"</(?=script)", re.IGNORECASE)
 
 
@@ -39,7 +39,7 @@ def stricter(one: Show, other: Show) -> Show:
 
 
 def trusted_as(output: Output, show: Show) -> Output:
-    """Return the output as a cluster that is trusted so far may show it."""
+    """Return the output as a cluster with this trust may show it."""
     match output:
         case DisplayData() | UpdateDisplayData() | ExecuteResult() if show != "full":
             data = _bundle(output.data, show)
@@ -58,7 +58,7 @@ def _bundle(data: Mapping[str, Any], show: Show) -> dict[str, Any]:
     text = data.get("text/plain")
     if text is None:
         found = [data[mime] for mime in _SOURCES if mime in data]
-        text = found[0] if found else "" if shown else "[nothing that can be shown as text]"
+        text = found[0] if found else "" if shown else "[no text to show]"
     shown["text/plain"] = text if isinstance(text, str) else str(text)
     if show == "sandboxed" and (page := _page(data)) is not None:
         shown["text/html"] = _boxed(page)
@@ -66,7 +66,7 @@ def _bundle(data: Mapping[str, Any], show: Show) -> dict[str, Any]:
 
 
 def _page(data: Mapping[str, Any]) -> str | None:
-    """Return what the box shows; None: nothing needs one."""
+    """Return the content of the sandbox; None: not needed."""
     for mime in ("text/html", "image/svg+xml"):
         if isinstance(data.get(mime), str):
             return str(data[mime])
@@ -77,7 +77,7 @@ def _page(data: Mapping[str, Any]) -> str | None:
 
 
 def _boxed(page: str) -> str:
-    """Return a frame without an origin: its scripts see nothing of the page around it."""
+    """Return a frame without an origin: its scripts cannot access the page around it."""
     policy = f'<meta http-equiv="Content-Security-Policy" content="{html.escape(_POLICY)}">'
     inside = html.escape(f"<!doctype html>{policy}{page}")
     return (
@@ -88,6 +88,6 @@ def _boxed(page: str) -> str:
 
 
 def _sizes(metadata: Any) -> dict[str, int]:
-    """Keep a picture's whole numbers alone, since some pages put metadata into their HTML."""
+    """Keep only a picture's integers, since some pages put metadata into their HTML."""
     known = metadata if isinstance(metadata, dict) else {}
     return {name: known[name] for name in ("width", "height") if type(known.get(name)) is int}

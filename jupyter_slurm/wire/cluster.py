@@ -1,4 +1,4 @@
-"""The state of a cluster, of its files, and of the agent."""
+"""The state of a cluster, its files, and the agent."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ __all__ = [
 
 
 class Cluster(Struct, frozen=True, kw_only=True):
-    """A cluster that the profiles name."""
+    """A cluster in the profiles."""
 
     name: str
     host: str | None
     """None: this machine."""
     runtime: str
     origin: str
-    """The file that defines it, or how it was found."""
+    """The file that defines the cluster, or another source."""
     default: bool
     images: tuple[str, ...] = ()
     """The profile's aliases."""
     problem: Problem | None = None
-    """Why it cannot be used now."""
+    """The reason why the cluster cannot be used now."""
 
 
 class Partition(Struct, frozen=True, kw_only=True):
@@ -57,39 +57,39 @@ class Partition(Struct, frozen=True, kw_only=True):
     free_gpus: int | None = None
     """The free GPUs of nodes that accept jobs. None: this Slurm does not report them."""
     gpus_by_type: dict[str, tuple[int, int | None]] = field(default_factory=dict)
-    """Type ("": not reported) -> how many, and how many of them are free."""
+    """Type ("" if not reported) -> number of GPUs, and number of free GPUs."""
     cpus: int | None = None
     memory_mib: int | None = None
     gpus_per_node: int = 0
-    """These three are those of its largest nodes."""
+    """CPUs, memory and GPUs are those of the largest nodes."""
     max_nodes: int | None = None
     """The most nodes for one job; None: no limit."""
     default_time_s: int | None = None
-    """The time limit of a job that asks for none."""
+    """The time limit of a job without --time."""
     exclusive: bool = False
-    """Whether every job gets whole nodes."""
+    """Every job gets whole nodes."""
     allow_qos: tuple[str, ...] = ()
     allow_accounts: tuple[str, ...] = ()
-    """The QOS and accounts that may use it; (): all may."""
+    """The QOS and accounts that may use the partition; (): all."""
     cost: float | None = None
-    """The price of a node for an hour, in `ClusterInfo.cost_unit`; None: the profile has none."""
+    """The price of a node hour, in `ClusterInfo.cost_unit`; None: no price in the profile."""
     about: str = ""
-    """The profile's description of it for users."""
+    """The profile's description for users."""
 
 
 class Reservation(Struct, frozen=True, kw_only=True):
-    """Nodes reserved for a time, for maintenance or for some users' jobs."""
+    """Nodes reserved for a time, for maintenance or for certain users."""
 
     name: str
     start_s: float
     end_s: float
     maintenance: bool
     partitions: dict[str, int]
-    """Partition -> the number of its nodes that are reserved."""
+    """Partition -> number of reserved nodes."""
 
 
 class ClusterInfo(Struct, frozen=True, kw_only=True):
-    """A cluster's partitions, accounts, QOS and reservations, as of `asked_s`."""
+    """A cluster's partitions, accounts, QOS and reservations at `asked_s`."""
 
     name: str
     slurm_version: str
@@ -102,12 +102,12 @@ class ClusterInfo(Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()
     """Partitions that Slurm hides from this user; not in `partitions`."""
     reservations: tuple[Reservation, ...] = ()
-    """The earliest first."""
+    """Earliest first."""
     asked_s: float
 
 
 class Folder(Struct, frozen=True, kw_only=True):
-    """A folder of the cluster that somebody may want to use."""
+    """A folder of the cluster for the user's files."""
 
     name: str
     """The users' name for it: `$SCRATCH`, `$WORK`."""
@@ -117,35 +117,35 @@ class Folder(Struct, frozen=True, kw_only=True):
     """The name from `stat -f`: nfs, lustre, ext2/ext3 …"""
     free_mib: int | None
     shared: bool | None
-    """Whether every node sees it; None: only a job could find that out."""
+    """Visible on every node; None: unknown without a job."""
 
 
 class Description(Struct, frozen=True, kw_only=True):
-    """What a cluster has that a profile could name, as seen on its login machine."""
+    """Tools, Python and folders on the login node, for a new profile."""
 
     name: str
     sbatch: str | None
     """The path of sbatch; None: not found."""
     runtimes: tuple[str, ...]
-    """Container tools, under our names for them."""
+    """Container runtimes by our names."""
     modules: bool
     python: str | None
-    """The version of the profile's interpreter, e.g. "3.11"; None: it does not run there."""
+    """The version of the profile's interpreter, e.g. "3.11"; None: it does not run."""
     folders: tuple[Folder, ...]
     login_shell: bool = True
-    """False: the login files end a job before its code begins."""
+    """False: the login files end a job before its code starts."""
 
 
 class QueueStatus(Struct, frozen=True, kw_only=True):
-    """How new a listing of a cluster's queue is."""
+    """The age of a queue listing."""
 
     cluster: str
     asked_s: float | None = None
-    """When Slurm last answered; None: it has not answered yet."""
+    """The time of Slurm's last answer; None: none yet."""
     problem: Problem | None = None
-    """Why it has not answered since."""
+    """The reason for no answer since."""
     interval_s: float
-    """Seconds between two listings while a client watches."""
+    """Seconds between listings while a client watches."""
 
 
 class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -153,7 +153,7 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     state: str
-    """Slurm's state, in full and in lower case: `idle`, `mixed`, `allocated`, `drained*` …"""
+    """Slurm's state in full, lower case: `idle`, `mixed`, `allocated`, `drained*` …"""
     partitions: tuple[str, ...]
     cpus: int
     cpus_used: int
@@ -162,15 +162,15 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
     load: float | None = None
     gpus: int = 0
     gpus_used: int | None = None
-    """None: this Slurm does not report it."""
+    """None: not reported by this Slurm."""
     gpu_type: str | None = None
     features: str | None = None
     reason: str | None = None
-    """Why it is down or drained, in the operator's words."""
+    """The operator's reason for a node that is down or drained."""
 
 
 class NodeChanges(Struct, frozen=True, kw_only=True):
-    """A cluster's nodes and partitions, whole, whenever something of them has changed."""
+    """All nodes and partitions of a cluster, sent after any change."""
 
     cluster: str
     cursor: str
@@ -184,7 +184,7 @@ class NodeChanges(Struct, frozen=True, kw_only=True):
 
 
 class CommandOutput(Struct, frozen=True, kw_only=True):
-    """A Slurm command's own words."""
+    """The output of a Slurm command."""
 
     argv: tuple[str, ...]
     returncode: int
@@ -193,14 +193,14 @@ class CommandOutput(Struct, frozen=True, kw_only=True):
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """One sentence of `doctor`."""
+    """One line of `doctor`."""
 
     ok: bool | None
-    """None: neither good nor bad, for information."""
+    """None: information only."""
     sentence: str
     hint: str | None = None
     option: str | None = None
-    """The option it is about, as in `Problem`."""
+    """The option concerned, as in `Problem`."""
 
 
 class Cost(Struct, frozen=True, kw_only=True):
@@ -208,13 +208,13 @@ class Cost(Struct, frozen=True, kw_only=True):
 
     limit_s: float
     jobs: int = 1
-    """The number of an array's jobs; the figures below are for all of them."""
+    """The number of jobs in an array; the figures below cover all of them."""
     node_hours: float | None = None
-    """None: it does not get whole nodes."""
+    """None: no whole nodes."""
     cpu_hours: float
     gpu_hours: float
     units: float | None = None
-    """The site's charge, in `unit`; None: the profile has no price."""
+    """The site's charge, in `unit`; None: no price in the profile."""
     unit: str = ""
 
 
@@ -231,28 +231,28 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     memory_mib: float
     cpu_s: float
     clients: int
-    """The number of requests that it is answering now."""
+    """The number of open requests."""
     live_jobs: int
     commands: dict[str, int] = field(default_factory=dict)
-    """`cluster program` -> how often it ran since the start, e.g. {"local squeue": 12}."""
+    """`cluster program` -> number of calls since the start, e.g. {"local squeue": 12}."""
     checks: tuple[Check, ...] = ()
-    """Faults of its own files: records of jobs that it could not read when it started."""
+    """Problems with the agent's own files, such as unreadable job records."""
 
 
 class FileEntry(Struct, frozen=True, kw_only=True):
-    """One, links followed."""
+    """A file or folder. Links are followed."""
 
     name: str
     kind: Literal["file", "folder", "other"]
-    """other: a link that leads nowhere, a socket, a device."""
+    """other: a dangling link, a socket, a device."""
     size_bytes: int
     modified_s: float
     writable: bool
-    """Whether this user may write to it."""
+    """Writable by this user."""
 
 
 class FileListing(Struct, frozen=True, kw_only=True):
-    """A folder and what is in it, but for names that are no UTF-8."""
+    """A folder and its entries, except names that are not UTF-8."""
 
     folder: FileEntry
     entries: tuple[FileEntry, ...]

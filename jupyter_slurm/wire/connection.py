@@ -1,4 +1,4 @@
-"""The way to a cluster: connections and their questions, tunnels, transfers of files."""
+"""Connections and login questions, tunnels, file transfers."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = [
 
 
 class QuestionKind(StrEnum):
-    # The host asks these two, in its own words, and gets the answer.
-    SECRET = "secret"  # noqa: S105 - a password or code: hidden while typed, never kept
-    TEXT = "text"  # visible while typed, e.g. the number of a menu's line
-    # This machine asks these three, in our words, and keeps the answer to itself.
-    PASSPHRASE = "passphrase"  # noqa: S105 - of a private key's file: hidden, never kept
+    # Asked by the host, in its own words; the host gets the answer.
+    SECRET = "secret"  # noqa: S105 - a password or code: hidden while typed, never stored
+    TEXT = "text"  # visible while typed, e.g. a menu number
+    # Asked by this machine, in our words; the answer stays local.
+    PASSPHRASE = "passphrase"  # noqa: S105 - of a private key: hidden, never stored
     TOUCH = "touch"  # a security key waits to be touched; there is nothing to answer
-    HOST_KEY = "host-key"  # "yes" accepts the key and remembers it, anything else refuses
+    HOST_KEY = "host-key"  # "yes" accepts the key and stores it, anything else rejects it
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """What a login wants to know of a person; `Api.answer` takes the answer."""
+    """A login question for the user, answered by `Api.answer`."""
 
     id: str
     cluster: str
@@ -40,28 +40,28 @@ class Question(Struct, frozen=True, kw_only=True):
     """The asking host: `alice@gateway.example.org`."""
     kind: QuestionKind
     prompt: str
-    """The host's own words, or ours for a passphrase or a host key."""
+    """The host's words, or ours for a passphrase or a host key."""
     instruction: str = ""
-    """The host's words before the prompt; for a host key its type and fingerprint."""
+    """The host's words before the prompt; for a host key, its type and fingerprint."""
     names_a_key: bool = False
-    """Whether the host's words mention a passphrase or a private key, which no host needs: the
-    front end that shows the question warns of that."""
+    """The host's words mention a passphrase or a private key, which no host needs. The front end
+    shows a warning."""
     refused: bool = False
-    """Whether the answer before was wrong: the front end that shows the question says so."""
+    """The previous answer was wrong. The front end reports it."""
 
 
 class ConnectionState(StrEnum):
     LOCAL = "local"  # the cluster is this machine
     CLOSED = "closed"  # not needed yet, or closed by the user
     CONNECTING = "connecting"
-    ASKING = "asking"  # the user has to answer
+    ASKING = "asking"  # waiting for the user's answer
     OPEN = "open"
-    LOST = "lost"  # it comes back by itself
-    LOGIN_NEEDED = "login-needed"  # it comes back when the user logs in again
+    LOST = "lost"  # reconnects automatically
+    LOGIN_NEEDED = "login-needed"  # reconnects when the user logs in again
 
 
 class Connection(Struct, frozen=True, kw_only=True):
-    """The way to a cluster, as it is."""
+    """The state of the connection to a cluster."""
 
     cluster: str
     state: ConnectionState
@@ -71,13 +71,13 @@ class Connection(Struct, frozen=True, kw_only=True):
     question: Question | None = None
     """The question for this caller; None while another client has it."""
     problem: Problem | None = None
-    """Why it is LOST, LOGIN_NEEDED or CLOSED."""
+    """The reason for LOST, LOGIN_NEEDED or CLOSED."""
     round_trip_s: float | None = None
 
 
 class Tunnel(Struct, frozen=True, kw_only=True):
-    """A port of this machine, on both loopbacks, that leads to `host:port` as the cluster sees it,
-    or to the Unix socket whose path `host` is; `port` is then 0."""
+    """A local port, on both loopbacks, forwarded to `host:port` as the cluster sees it, or to the
+    Unix socket with the path `host` (`port` is then 0)."""
 
     id: str
     cluster: str
@@ -85,13 +85,14 @@ class Tunnel(Struct, frozen=True, kw_only=True):
     port: int
     local_port: int
     route: Literal["direct", "relay"]
-    """From the login node; by a relay inside the job's allocation, or on the login node."""
+    """direct: from the login node. relay: by a relay inside the job's allocation or on the login
+    node."""
     job_id: str | None = None
     opened_s: float
     connections: int = 0
-    """The number that is open now."""
+    """The number of open connections."""
     problem: Problem | None = None
-    """Why new connections fail; None when they do not."""
+    """The reason why new connections fail."""
 
 
 class TransferState(StrEnum):
@@ -102,15 +103,15 @@ class TransferState(StrEnum):
 
 
 class Behind(Struct, frozen=True, kw_only=True):
-    """Files that a transfer has not taken along."""
+    """Files that a transfer did not copy."""
 
     count: int
     reasons: dict[str, str]
-    """The first few files by name -> why, in a sentence."""
+    """The first few file names -> reason, as a sentence."""
 
 
 class Transfer(Struct, frozen=True, kw_only=True):
-    """Files on their way between this machine and a cluster."""
+    """Files being copied between this machine and a cluster."""
 
     id: str
     cluster: str
@@ -119,17 +120,17 @@ class Transfer(Struct, frozen=True, kw_only=True):
     remote: str
     state: TransferState
     files: int | None = None
-    """The number of files to send, those that differ; None: not known yet."""
+    """The number of files to send; None if unknown."""
     bytes: int | None = None
     files_done: int = 0
     bytes_done: int = 0
     files_same: int = 0
-    """The number of files not sent, since both sides have the same."""
+    """The number of files that are equal on both sides."""
     failed: Behind | None = None
-    """The files that should have arrived and have not; they make the transfer FAILED."""
+    """Files that did not arrive; the transfer is then FAILED."""
     left_out: Behind | None = None
-    """The files not meant to travel: links that lead out of the folder, sockets."""
+    """Files that are never sent: links out of the folder, sockets."""
     began_s: float
     ended_s: float | None = None
     problem: Problem | None = None
-    """Why it FAILED; the detail names the files that did."""
+    """The reason for FAILED; the detail names the files."""

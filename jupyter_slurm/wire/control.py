@@ -1,4 +1,4 @@
-"""What can be done to many jobs at once, and the jobs that refuse it."""
+"""Actions on many jobs at once, and the jobs that Slurm refused."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ JobVerb = Literal["cancel", "hold", "release", "requeue"]
 
 
 class Refusal(Struct, frozen=True, kw_only=True):
-    """A job that stays as it was."""
+    """A job that Slurm did not change."""
 
     job: str
-    """Slurm's ID; ours if the job has none."""
+    """Slurm's ID, or ours if there is none."""
     why: str

@@ -1,6 +1,7 @@
-"""A job: its specification, and the agent's view of it; each kind has a struct of both.
+"""Job specifications and the agent's view of jobs, one struct of each per kind.
 
-A new kind has its two structs here, below the parts that all kinds have."""
+A new kind has its two structs here, below the parts that all kinds share.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import ClassVar, Literal, TypeVar
 from msgspec import Struct, field
 
 from jupyter_slurm.wire.connection import Transfer
+from jupyter_slurm.wire.environment import Environment
 from jupyter_slurm.wire.lab import Lab
 from jupyter_slurm.wire.problem import Problem
 from jupyter_slurm.wire.state import JobState
@@ -18,6 +20,8 @@ from jupyter_slurm.wire.usage import Usage, UsageSample
 
 __all__ = [
     "MOST_TASKS",
+    "OUTCOME",
+    "After",
     "CellJob",
     "CellSpec",
     "Earlier",
@@ -50,17 +54,20 @@ __all__ = [
     "new_id",
 ]
 
+OUTCOME = "_outcome"
+"""The variable out of an `Executor`'s call: the returned value or, if the call failed, its
+exception."""
 OutFormat = Literal["auto", "data"]
-"""How variables come back: as data if that is exact and pickled if not, or as data alone."""
+"""The format of variables from a job: auto is data if that is exact, else pickle."""
 MOST_TASKS = 100_000
-"""The most tasks of a sweep."""
+"""The maximum number of tasks of a sweep."""
 Engine = Literal["torchrun", "mpi", "ray", "dask"]
-"""How the nodes of a job work together: the code runs in each of many ranks, or once with workers
-on all nodes (ray)."""
+"""The launcher of a job on many nodes: the code runs in each of many ranks, or once with workers on
+all nodes (ray, dask)."""
 
 
 def new_id() -> str:
-    """Make an id for a `JobSpec`: eight of `a-z2-7`, 40 random bits."""
+    """Return a new ID for a `JobSpec`: eight of `a-z2-7`, 40 random bits."""
     return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(8))
 
 
@@ -75,7 +82,7 @@ class JobKind(StrEnum):
 
 
 class _KindDefaults(Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """The defaults, for any job, of values that only some kinds have."""
+    """Defaults of values that only some kinds have."""
 
     @property
     def kind(self) -> JobKind:
@@ -83,41 +90,51 @@ class _KindDefaults(Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     @property
     def session(self) -> str | None:
-        """Return the id of the session that the job runs in, as cells may; it then has no
-        `slurm_id`."""
+        """Return the ID of the cell's session. The cell then has no `slurm_id`."""
         return None
 
     @property
     def launch(self) -> Engine | None:
-        """Return how the job's nodes work together; None: its code runs on the first one alone."""
+        """Return the launcher; None: the code runs on the first node only."""
         return None
 
     @property
     def on_login(self) -> bool:
-        """Tell whether the job runs on the login machine, as programs may: it then has no
-        `slurm_id`, and `nodes` is that machine."""
+        """Return whether the program runs on the login node. It then has no `slurm_id`, and `nodes`
+        is that machine."""
         return False
 
 
+class After(Struct, frozen=True, kw_only=True):
+    """A job that another one waits for."""
+
+    job: str
+    """Its ID, ours or Slurm's, or its name."""
+    ends: Literal["ok", "any", "fail"] = "ok"
+    """The end that lets the other one start."""
+
+
 class _Spec(_KindDefaults, frozen=True, kw_only=True):
-    """The fields that the specifications of all kinds have. Submitting the same id twice is one
-    job."""
+    """The common fields of all specifications. Submitting the same ID twice creates one job."""
 
     id: str = field(default_factory=new_id)
-    """Eight of `a-z2-7`; Slurm's job name and comment contain it. Two specs made without one are
-    two jobs."""
+    """Eight of `a-z2-7`, part of Slurm's job name and comment. Each new spec gets its own."""
     name: str
     """The name for users; letters, digits, `.`, `_`, `-`."""
     cluster: str | None = None
     """None: the default cluster."""
     options: dict[str, str] = field(default_factory=dict)
-    """sbatch's long option names -> normalised values ("" for a flag), without our options."""
+    """sbatch's long option names -> normalised values ("" for a flag), without ours."""
+    after: tuple[After, ...] = ()
+    """The jobs that it waits for, in addition to `options["dependency"]`."""
     image: str | None = None
     container_name: str | None = None
-    """The name of a container that stays on its node, made from `image` where there is none; None:
-    the job's container goes with the job."""
+    """The name of a container that stays on its node, created from `image` if missing; None: the
+    container ends with the job."""
+    environment: Environment | None = None
+    """Packages for a job without an image; None: those of the node's Python."""
     container_remap_root: bool = False
-    """Whether the program is root in its container, and the user outside, as apt needs it."""
+    """Run as root inside the container (as apt needs) and as the user outside."""
     runtime: str | None = None
     """None: the profile's."""
     modules: tuple[str, ...] = ()
@@ -125,26 +142,27 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     mounts: tuple[str, ...] = ()
     """`SRC[:DST[:ro]]`."""
     cwd: str | None = None
-    """Where the code runs; None: the user's home."""
+    """The code's working directory; None: the home."""
     notebook: str | None = None
     file: str | None = None
-    """The file of this machine that the job was made of; None: it was made of a text."""
+    """The local file with the code; None: the code is not from a file."""
     fingerprint: str | None = None
-    """Equal for the same code: with `notebook` it names a cell. None: never attach to it."""
+    """A digest of the code; with `notebook` it identifies a cell. None: never attach to this
+    job."""
     kernel: str | None = None
-    """The kernel's process that submits it: its pid, a blank, its start in UTC epoch seconds. While
-    that runs, no other kernel attaches."""
+    """The kernel process that submits: its pid, a blank, its start in UTC epoch seconds. While it
+    runs, no other kernel attaches."""
     push: str | None = None
-    """A folder of this machine: the job runs in a copy of it, made when it is submitted."""
+    """A local folder to copy at submission. The job runs in the copy."""
     push_exclude: tuple[str, ...] = ()
-    """Patterns, as in .gitignore, of files not to push, beside those of its own .gitignore."""
+    """.gitignore patterns of files not to push, in addition to the folder's .gitignore."""
     fetch: tuple[str, ...] = ()
-    """Patterns of files, relative to the folder where the job runs, that `Api.fetch` brings."""
+    """Patterns of files for `Api.fetch`, relative to the job's working directory."""
     fetch_to: str | None = None
-    """The folder of this machine that they go to; None: there is nothing to fetch."""
+    """The local target folder; None: fetch nothing."""
     slurm_conf: str | None = None
-    """SLURM_CONF of the submitting process, which the agent lacks: on this machine the agent
-    compares it with the configuration that the profile leads to."""
+    """SLURM_CONF of the submitting process. On this machine the agent compares it with the
+    profile's configuration."""
 
 
 class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
@@ -156,23 +174,22 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     out_format: OutFormat | None = None
     """None: the profile's."""
     inputs: str | None = None
-    """A local file in `places.spool_dir()` with the input variables; it moves into the job dir."""
+    """A local file in `places.spool_dir()` with the input variables; moved into the job folder."""
     inputs_digest: str | None = None
-    """The digest of their values (`jobs.variables.digest_inputs`); None: not known."""
+    """The digest of the values (`jobs.variables.digest_inputs`); None if unknown."""
     inputs_python: tuple[int, int] | None = None
-    """The Python that wrote `inputs`, if that matters (code travels by value), else None."""
+    """The Python version that wrote `inputs`, if they contain code by value."""
     session: str | None = None
-    """The id of the session that the cell runs in; None: it runs in a job of its own."""
+    """The ID of the session that runs the cell; None: a job of its own."""
     launch: Engine | None = None
     names_gather: tuple[str, ...] = ()
-    """Variables of which each rank gives its own; they come back as lists."""
+    """Variables to return as a list of each rank's value."""
     max_restarts: int = 0
-    """How often torchrun starts the ranks again when one has failed."""
+    """How often torchrun restarts the ranks after a failure."""
     mpi: str | None = None
-    """The way in which ranks of MPI find each other, as `srun --mpi=list` names it; None: the best
-    that the node has."""
+    """The MPI type, a name in `srun --mpi=list`; None: the best on the node."""
     tensorboard: str | None = None
-    """The folder whose logs TensorBoard shows beside the cell; None: it does not run."""
+    """The log folder for TensorBoard; None: no TensorBoard."""
 
 
 class SweepSpec(_Spec, frozen=True, kw_only=True, tag="sweep"):
@@ -182,19 +199,19 @@ class SweepSpec(_Spec, frozen=True, kw_only=True, tag="sweep"):
     tasks: str = ""
     """The indices of its tasks, as for --array: `0-99`."""
     names_params: tuple[str, ...] = ()
-    """The variables that differ between tasks; (): the tasks are Slurm's (`--array`)."""
+    """The variables that differ between tasks; () for `--array`, whose indices are Slurm's."""
     params: str | None = None
     """A local file in `places.spool_dir()` with a dict of parameters for each task, under its
-    index; it moves into the job dir."""
+    index; moved into the job folder."""
     params_digest: str | None = None
-    """The digest of their values; None: unknown."""
+    """The digest of the values; None if unknown."""
     params_text: str | None = None
-    """A local file in JSON with the values of each parameter as text, in the order of the indices,
-    to show them; it moves into the job dir."""
+    """A local JSON file with the values of each parameter as text, in the order of the indices, for
+    display; moved into the job folder."""
     max_running: int | None = None
-    """How many tasks may run at a time."""
+    """The maximum number of tasks that run at a time."""
     max_fails: int | None = None
-    """After so many failed tasks the others are cancelled."""
+    """The number of failed tasks that cancels the others."""
     into: str = "results"
     """The variable for the table of results."""
     names_in: tuple[str, ...] = ()
@@ -203,49 +220,49 @@ class SweepSpec(_Spec, frozen=True, kw_only=True, tag="sweep"):
     inputs: str | None = None
     inputs_digest: str | None = None
     inputs_python: tuple[int, int] | None = None
-    """These: see `CellSpec`."""
+    """For these, see `CellSpec`."""
 
 
 class ProgramSpec(_Spec, frozen=True, kw_only=True, tag="program"):
-    """Text that starts with `#!`, run as it is inside the image, or the image's own program."""
+    """A script that starts with `#!`, run in the image, or the image's own program."""
 
     code: str = ""
-    """"": what the image names by ENTRYPOINT and CMD, or as its runscript."""
+    """"": the image's ENTRYPOINT and CMD, or its runscript."""
     arguments: tuple[str, ...] = ()
-    """The words behind its name."""
+    """The command-line arguments."""
     on_login: bool = False
-    """Whether it runs on the login machine itself, without Slurm, to make an image there."""
+    """Run on the login node without Slurm, to build an image or an environment."""
 
 
 class ScriptSpec(_Spec, frozen=True, kw_only=True, tag="script"):
-    """A batch script, handed to sbatch as written (%%sbatch)."""
+    """A batch script, passed to sbatch as written (%%sbatch)."""
 
     code: str
     arguments: tuple[str, ...] = ()
-    """The words behind its name."""
+    """The command-line arguments."""
 
 
 class SessionSpec(_Spec, frozen=True, kw_only=True, tag="session"):
-    """A process on the node that runs cells as they come."""
+    """A process on the node that runs cells on request."""
 
     code: ClassVar[str] = ""
     idle_s: int
-    """How long it waits without a cell before it ends."""
+    """Seconds without a cell before the session ends."""
     launch: Engine | None = None
-    """`ray` or `dask`: its cells use it; `torchrun` or `mpi`: each rank runs them, and keeps its
-    own variables."""
+    """`ray` or `dask`: available to the cells; `torchrun` or `mpi`: each rank runs the cells and
+    has its own variables."""
     mpi: str | None = None
     """As `CellSpec.mpi`."""
 
 
 class KernelSpec(_Spec, frozen=True, kw_only=True, tag="kernel"):
-    """An ipykernel on the node, for a client here."""
+    """An ipykernel on the node, for a local client."""
 
     code: ClassVar[str] = ""
     idle_s: int | None = None
-    """How long it waits without a client before it ends; None: the profile says how long."""
+    """Seconds without a client before the kernel ends; None: the profile's."""
     launch: Engine | None = None
-    """`ray` or `dask`: its cells use it."""
+    """`ray` or `dask`, available to the cells."""
 
 
 class LabSpec(_Spec, frozen=True, kw_only=True, tag="lab"):
@@ -253,25 +270,25 @@ class LabSpec(_Spec, frozen=True, kw_only=True, tag="lab"):
 
     code: ClassVar[str] = ""
     idle_s: int | None = None
-    """How long it may be unused before it ends; None: the profile says how long."""
+    """Seconds without use before the lab ends; None: the profile's."""
     jupyter_base_url: str | None = None
-    """The base URL of the Jupyter server that asks for it, if its browsers are on other machines.
-    The lab is then shown below it, if the profile allows that (`lab_same_origin`). None: the
-    browser is on this machine."""
+    """The base URL of the Jupyter server, if its browsers are on other machines. The lab is then
+    shown below it, if the profile allows that (`lab_same_origin`). None: the browser is on this
+    machine."""
 
 
 JobSpec = CellSpec | SweepSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec
-"""The specification of a job. In JSON, `kind` says of which kind."""
+"""The specification of a job. In JSON, `kind` names its kind."""
 SpecT = TypeVar("SpecT", bound=JobSpec)
 
 
 class _Row(_KindDefaults, frozen=True, kw_only=True):
-    """The fields that every job in a list has. None, 0 or (): unknown, or does not apply."""
+    """The common fields of listed jobs. None, 0 or (): unknown, or not applicable."""
 
     cluster: str
     name: str
     slurm_id: str | None = None
-    """Slurm's id: `123`, or `123_4` and `123_[5-8%2]` for tasks of an array."""
+    """Slurm's ID: `123`, or `123_4` and `123_[5-8%2]` for tasks of an array."""
     user: str | None = None
     partition: str | None = None
     account: str | None = None
@@ -280,97 +297,98 @@ class _Row(_KindDefaults, frozen=True, kw_only=True):
     reason: str | None = None
     """Slurm's reason word or text."""
     why: str | None = None
-    """The reason as a sentence; after the end, what became of the job."""
+    """The reason as a sentence; after the end, the outcome."""
     nodes: tuple[str, ...] = ()
     """Names, or lists as Slurm prints them: `n[1-4]`."""
     node_count: int | None = None
     gpus: int = 0
     gpu_load: float | None = None
-    """Mean load of the job's GPUs in the last minutes, 0 to 1. None: not measured."""
+    """Mean GPU load in the last minutes, 0 to 1. None: not measured."""
     submitted_s: float | None = None
     started_s: float | None = None
     ended_s: float | None = None
     start_estimate_s: float | None = None
     limit_s: int | None = None
     tasks: dict[str, str] = field(default_factory=dict)
-    """For an array: Slurm's state -> the tasks in it, in the notation of `--array` (`0-3,7`);
-    UNKNOWN: they ended unobserved. {}: it is not an array, or has too many to follow."""
+    """For an array: Slurm's state -> its tasks, in the notation of `--array` (`0-3,7`); UNKNOWN:
+    ended unobserved. {}: not an array, or too many tasks to track."""
 
 
 class _Job(_Row, frozen=True, kw_only=True):
-    """A job as the agent knows it, from its record and from squeue. Each change raises
-    `revision`."""
+    """A job as the agent knows it, from its record and squeue. Each change raises `revision`."""
 
     id: str
     state: JobState
     revision: int = 0
     restarts: int = 0
     advice: str | None = None
-    """What the user can do about it."""
+    """A hint for the user."""
     warning: str | None = None
     problem: Problem | None = None
-    """Why nothing newer is known: the cluster has not answered since `problem_since_s`."""
+    """The reason for no news: the cluster has not answered since `problem_since_s`."""
     problem_since_s: float | None = None
     created_s: float
     state_since_s: float
     erased_s: float | None = None
-    """When the site erases `job_dir`, once the job has ended; None: it does not, as far as the
+    """The time at which the site erases `job_dir` of an ended job; None: never, as far as the
     profile says."""
     image: str | None = None
     container_name: str | None = None
     """See `JobSpec`."""
+    environment_id: str | None = None
+    """The `InstalledEnvironment` that it runs in; None: it asked for no packages."""
     runtime: str = "none"
     exit_code: int | None = None
     signal: int | None = None
     usage: Usage | None = None
     cancel_requested_s: float | None = None
     no_requeue: str | None = None
-    """Why Slurm would not put it back into the queue; None: it would, or that is not known yet."""
+    """The reason why Slurm would not requeue the job; None: it would, or unknown."""
     inferred: bool = False
-    """Whether the end was inferred from traces, since neither the job nor Slurm reported it."""
+    """The end is inferred from traces: neither the job nor Slurm reported it."""
     delivered: bool = False
-    """A front end has shown the outcome: it called `Api.delivered`."""
+    """A front end has shown the outcome and called `Api.delivered`."""
     notebook: str | None = None
     fingerprint: str | None = None
     job_dir: str = ""
     python: tuple[int, int, int] | None = None
-    """The Python that ran the cell, once it has reported that."""
+    """The version of the cell's Python, once reported."""
     python_path: str = ""
-    """Its path on the node, or in the image; empty: not known."""
+    """The path of that Python on the node, or in the image; "" if unknown."""
     fetch: tuple[str, ...] = ()
     fetch_to: str | None = None
-    """These: see `JobSpec`."""
+    """For these, see `JobSpec`."""
     transfer: Transfer | None = None
-    """The push of its folder, as it was a second ago; None: none is on its way."""
+    """The push of the folder, at most a second old; None: none is running."""
 
     @property
     def slurm_ids(self) -> tuple[str, ...]:
-        """Return all of Slurm's ids for it: a sweep may be several arrays."""
+        """Return all its Slurm IDs: a sweep may have several arrays."""
         return () if self.slurm_id is None else (self.slurm_id,)
 
     @property
     def names_out(self) -> tuple[str, ...]:
-        """Return the names of the only variables ever read from its result."""
+        """Return the only names that are read from the result."""
         return ()
 
     @property
     def names_gather(self) -> tuple[str, ...]:
-        """Return the names of the variables of which each rank gives its own."""
+        """Return the variables of which each rank returns its own value."""
         return ()
 
     @property
     def idle_s(self) -> int | None:
-        """Return how many seconds it may be idle before it ends; None: no limit."""
+        """Return the allowed idle seconds; None: no limit."""
         return None
 
     @property
     def idle_since_s(self) -> float | None:
-        """Return since when it has been idle; None: it is not, or cannot be."""
+        """Return the time since which the job is idle; None: it is not, or cannot be."""
         return None
 
     @property
     def lab(self) -> Lab | None:
-        """Return the way into a lab that has not ended."""
+        """Return the lab's state; None: not a lab, or ended."""
         return None
 
 
@@ -379,19 +397,18 @@ class CellJob(_Job, frozen=True, kw_only=True, tag="cell"):
     out_format: OutFormat = "auto"
     session: str | None = None
     session_ends_s: float | None = None
-    """When that session's time is over, as known when the cell was sent."""
+    """The end of the session's time limit, as known when the cell was sent."""
     launch: Engine | None = None
     names_gather: tuple[str, ...] = ()
     ranks: int = 0
-    """How many ranks run the code, each with an output of its own; 0: it runs once, or that is not
-    known yet."""
+    """The number of ranks, each with its own output; 0: the code runs once, or unknown."""
     tensorboard: str | None = None
-    """The folder of its logs, as asked for; None: the job has no TensorBoard."""
+    """The requested log folder; None: no TensorBoard."""
 
 
 class SweepJob(_Job, frozen=True, kw_only=True, tag="sweep"):
-    """A sweep. `tasks` has all its tasks, also those that are not yet submitted (PENDING);
-    `slurm_id` is its first array's."""
+    """A sweep. `tasks` has all its tasks, including those not yet submitted (PENDING);
+    `slurm_id` is that of its first array."""
 
     names_out: tuple[str, ...] = ()
     out_format: OutFormat = "auto"
@@ -399,11 +416,11 @@ class SweepJob(_Job, frozen=True, kw_only=True, tag="sweep"):
     max_running: int | None = None
     max_fails: int | None = None
     into: str = "results"
-    """These: see `SweepSpec`."""
+    """For these, see `SweepSpec`."""
     arrays: tuple[str, ...] = ()
-    """Slurm's ids of its arrays."""
+    """The Slurm IDs of its arrays."""
     stopped_s: float | None = None
-    """When its other tasks were cancelled, since `max_fails` had failed."""
+    """The time when the other tasks were cancelled because of `max_fails`."""
 
     @property
     def slurm_ids(self) -> tuple[str, ...]:
@@ -415,13 +432,14 @@ class ProgramJob(_Job, frozen=True, kw_only=True, tag="program"):
 
 
 class ScriptJob(_Job, frozen=True, kw_only=True, tag="script"):
-    """A batch script, or a job that was submitted elsewhere."""
+    """A batch script, or a job of another tool."""
 
 
 class SessionJob(_Job, frozen=True, kw_only=True, tag="session"):
     idle_s: int | None = None
     idle_since_s: float | None = None
-    """Since when no cell has run or waited in it; None: one does, or it has not begun."""
+    """The time since which no cell runs or waits; None: one does, or the session has not
+    started."""
     launch: Engine | None = None
 
 
@@ -433,82 +451,82 @@ class KernelJob(_Job, frozen=True, kw_only=True, tag="kernel"):
 class LabJob(_Job, frozen=True, kw_only=True, tag="lab"):
     idle_s: int | None = None
     idle_since_s: float | None = None
-    """Since when nobody has used it, once that is half of `idle_s` ago."""
+    """The time of the last use, once that is half of `idle_s` ago."""
     lab: Lab | None = None
 
 
 Job = CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob
-"""A job of any kind. In JSON, `kind` says of which kind."""
+"""A job of any kind. In JSON, `kind` names its kind."""
 
 
 class ListedJob(_Row, frozen=True, kw_only=True, omit_defaults=True, tag="listed"):
-    """A job that only Slurm lists, or some tasks of an array: the agent has no record of it."""
+    """A job, or tasks of an array, without a record in the agent."""
 
     id: str | None = None
-    """For tasks of an array with a record: its id."""
+    """The ID of the array's record."""
     state: str
-    """Slurm's state, which a newer Slurm may have added."""
+    """Slurm's state, possibly one of a newer Slurm."""
     mine: bool = False
-    """Whether it is this user's."""
+    """Owned by this user."""
     array: str | None = None
-    """For tasks: the key of their array's row. None: it is a whole job, or a whole array."""
+    """For tasks: the key of their array's row. None: a whole job or array."""
 
     @property
     def key(self) -> str:
-        """Return its name in `Changes.gone`."""
+        """Return the row's key in `Changes.gone`."""
         return f"{self.cluster} {self.slurm_id}"
 
 
 Row = Job | ListedJob
-"""A job in a list: one row for each job, and one for each listed task of an array."""
+"""A job in a list: one row per job, and one per listed task of an array."""
 
 
 InputPart = Literal["options", "folder", "image", "in", "in?", "push", "kernel"]
-"""A part of a job's input: for `in` the values differ, for `in?` they only may. `kernel`: another
-kernel submitted the job, and still runs."""
+"""A part of a job's input. `in`: the values differ; `in?`: they may differ. `kernel`: submitted by
+another kernel that still runs."""
 
 
 class Earlier(Struct, frozen=True, kw_only=True):
-    """A job that the same cell has started before."""
+    """An earlier job of the same cell."""
 
     job: Job
     differs: tuple[InputPart, ...] = ()
-    """The input that differs from what the cell would get now; (): it is this cell's job."""
+    """The inputs that differ now; (): none."""
 
 
 class JobEvent(Struct, frozen=True, kw_only=True):
-    """Something that happened to a job."""
+    """An event in the life of a job."""
 
     time_s: float
     state: JobState
-    """The job's state from then on."""
+    """The job's new state."""
     text: str | None = None
-    """A sentence for it: why the job waits, on which node it began, who asked for its end."""
+    """A sentence: why the job waits, the node where it started, who ended it."""
 
 
 class JobDetails(Struct, frozen=True, kw_only=True):
-    """All that can be said of a job, for somebody who looks at it alone."""
+    """The details of one job."""
 
     job: Job
     asked: JobSpec | None = None
-    """What was asked for, without code and the values of its variables; None: it was submitted
-    elsewhere, or recorded by an older version."""
+    """The spec, without code and values of variables; None: submitted elsewhere, or recorded by an
+    older version."""
     code: str | None = None
-    """The user's code; None: it is no longer there."""
+    """The user's code; None: no longer available."""
     script: str | None = None
-    """The batch script as sbatch got it; None: it is no longer there."""
+    """The batch script as sent to sbatch; None: no longer available."""
     command: tuple[str, ...] = ()
     """sbatch with its options."""
     environment: dict[str, str | None] = field(default_factory=dict)
-    """The variables set for it; None: a value that is withheld."""
+    """The variables set for the job; None: a withheld value."""
     record: dict[str, str] = field(default_factory=dict)
-    """Slurm's own record under Slurm's field names: `scontrol show job`, later sacct's."""
+    """Slurm's record under Slurm's field names, from `scontrol show job` or sacct."""
     events: tuple[JobEvent, ...] = ()
-    """The oldest first."""
+    """Oldest first."""
     folder: str = ""
-    """The folder on the cluster where it runs, or ran, with the user's files; "": not known."""
+    """The working directory on the cluster, with the user's files; "" if unknown."""
     problem: Problem | None = None
-    """Why what lies on the cluster is missing here: the connection is lost or needs a login."""
+    """The reason why files on the cluster are missing here: no connection, or a login is needed."""
 
 
 class SweepFailure(Struct, frozen=True, kw_only=True):
@@ -521,31 +539,31 @@ class SweepFailure(Struct, frozen=True, kw_only=True):
 
 
 class SweepTasks(Struct, frozen=True, kw_only=True):
-    """The tasks of a sweep, as far as they are known. Tasks are written as for --array."""
+    """The tasks of a sweep. Tasks are written as for --array."""
 
     job: SweepJob
     states: dict[str, str]
-    """State -> tasks, as `Job.tasks`."""
+    """State -> tasks, like `Job.tasks`."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """How they ended or why they wait, as a sentence -> tasks. Succeeded tasks have none."""
+    """The reason for ending or waiting -> tasks, without tasks that succeeded."""
     nodes: dict[str, str] = field(default_factory=dict)
     """Node -> tasks."""
     elapsed_s: tuple[float | None, ...] = ()
-    """How long each ended task ran, in the order of the indices."""
+    """The run time of each ended task, in the order of the indices."""
     peak_mib: tuple[float | None, ...] = ()
-    """The most memory that each ended task used, in the order of the indices."""
+    """The peak memory of each ended task, in the order of the indices."""
     failures: tuple[SweepFailure, ...] = ()
-    """The errors of failed tasks, equal ones together."""
+    """The errors of failed tasks, grouped."""
     params: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Parameter -> its values as text, in the order of the indices; {}: not known."""
+    """Parameter -> its values as text, in the order of the indices; {} if unknown."""
 
 
 class UsageChanges(Struct, frozen=True, kw_only=True):
     cursor: str
     samples: tuple[UsageSample, ...]
-    """The samples after the cursor, the oldest first; of another node older ones may follow."""
+    """The samples after the cursor, oldest first. Older samples of another node may follow."""
     job: Job
     end: bool = False
-    """Whether the job is final, and no more samples will come."""
+    """The job is final; no more samples follow."""
     problem: Problem | None = None
-    """Why nothing is measured."""
+    """The reason for no samples."""

@@ -1,4 +1,4 @@
-"""A remote kernel in Jupyter's picker: a kernelspec whose cells run in a job."""
+"""Remote kernels: kernelspecs whose cells run in a job."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ __all__ = ["RemoteKernel"]
 
 
 class RemoteKernel(Struct, frozen=True, kw_only=True):
-    """One that is on disk, or that would be."""
+    """A remote kernel, on disk or proposed."""
 
     name: str
-    """Jupyter's name for it."""
+    """Jupyter's name for the kernel."""
     display_name: str
-    """Its title in launcher and picker."""
+    """The title in launcher and kernel picker."""
     words: tuple[str, ...]
-    """Its job's options, as typed after `kernel add`."""
+    """The job's options, as typed after `kernel add`."""
     cluster: str | None = None
-    """None: its words are no longer valid."""
+    """None: the options are no longer valid."""
     exists: bool = True
-    """Whether a kernel of that name is on disk."""
+    """The kernelspec is on disk."""

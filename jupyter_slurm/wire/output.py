@@ -1,7 +1,7 @@
-"""The output and the results of a job.
+"""Output and results of a job.
 
 One struct per line of `output.N.jsonl`, which node/runner.py writes; the tag is the key "type".
-Text is valid Unicode: half a surrogate pair, which a job may print, is the text `\\udce9` here.
+Text is valid Unicode: a lone surrogate, which a job may print, becomes the text `\udce9`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ __all__ = [
 
 
 class Hello(Struct, frozen=True, kw_only=True, tag_field="type", tag="hello"):
-    """The first record: who runs the cell. `ipython` is None where the image has none."""
+    """The first record: the Python that runs the cell. `ipython` is None if the image has no
+    IPython."""
 
     python: tuple[int, int, int]
     executable: str = ""
-    """The path of that Python on the node; empty if it does not know that."""
+    """The path of that Python on the node; "" if unknown."""
     ipython: str | None = None
     host: str = ""
     pid: int = 0
@@ -48,7 +49,7 @@ class Stream(Struct, frozen=True, kw_only=True, tag_field="type", tag="stream"):
     name: Literal["stdout", "stderr"]
     text: str
     time_s: Annotated[int, Meta(ge=0, lt=2**40)] = 0
-    """When its first byte was written, in UTC epoch seconds; 0: not known."""
+    """The time of the first byte, in UTC epoch seconds; 0 if unknown."""
 
 
 class DisplayData(Struct, frozen=True, kw_only=True, tag_field="type", tag="display_data"):
@@ -86,55 +87,55 @@ Output = (
 
 
 Show = Literal["full", "sandboxed", "text"]
-"""How far a page trusts a job's output: `views/trusted_output.py`."""
+"""The trust of a page in a job's output: `views/trusted_output.py`."""
 
 
 class LogChunk(Struct, frozen=True, kw_only=True):
-    """What came since `cursor` was last given back, and the job at that moment."""
+    """The output after a cursor, and the job at that moment."""
 
     job: Job
     outputs: tuple[Output, ...]
     cursor: str
-    """Opaque; "" is the beginning. Survives restarts of everything."""
+    """Opaque; "" is the beginning. Valid after any restart."""
     skipped_bytes: int = 0
-    """Stream text left out since the caller was too far behind its budget (displays never are)."""
+    """Stream text skipped because the caller was too far behind its budget (displays never are)."""
     more: bool = False
-    """Whether more output is there already: a call with `cursor` returns it at once."""
+    """More output is available: a call with `cursor` returns at once."""
     end: bool = False
-    """Whether the job is final and all its output has been returned."""
+    """The job is final and all its output was returned."""
     show: Show = "full"
-    """How far the cluster's profile trusts `outputs`; the front end that shows them keeps to it."""
+    """The trust of the cluster's profile in `outputs`, which front ends must respect."""
 
 
 class Gathered(Struct, frozen=True, kw_only=True):
-    """The variables of one rank that `--gather` names; the fields are as in `Result`."""
+    """The `--gather` variables of one rank; fields as in `Result`."""
 
     variables: str | None
     names: tuple[str, ...]
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """How a cell ended, its signature checked."""
+    """The outcome of a cell, with a valid signature."""
 
     job: Job
     status: Literal["ok", "error", "killed", "interrupted", "none"]
-    """"none": the job has ended without a result of its own; `job.why` says why."""
+    """"none": the job ended without a result; `job.why` has the reason."""
     ename: str | None = None
     evalue: str | None = None
     traceback: tuple[str, ...] = ()
     interrupted_by: str | None = None
     variables: str | None = None
-    """A local file for `jobs.variables.read_variables`, its signature checked; None: no variables
-    came back."""
+    """A local file for `jobs.variables.read_variables` with a valid signature; None: no
+    variables."""
     names: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
-    """Variables that could not come back, and why."""
+    """Variables that were not returned -> reason."""
     gathered: tuple[Gathered, ...] = ()
     """By rank."""
 
 
 class Preview(Struct, frozen=True, kw_only=True):
-    """What `submit` would send (`--dry-run`), and what would become of it."""
+    """The preview of a submission (`--dry-run`)."""
 
     cluster: str
     script: str
@@ -142,31 +143,31 @@ class Preview(Struct, frozen=True, kw_only=True):
     job_dir: str
     files: tuple[str, ...]
     variables: tuple[str, ...] = ()
-    """Names of the environment variables that the program gets; their values travel in a file."""
+    """The names of environment variables for the program. Values are sent in a file."""
     cost: Cost | None = None
-    """None: no known limit on how long it may run."""
+    """None: no known time limit."""
     checks: tuple[Check, ...] = ()
-    """The reasons against it, the limits it would meet, what is free now."""
+    """Reasons why Slurm may refuse the job, limits that apply, free resources."""
     start_estimate_s: float | None = None
-    """When Slurm expects it to start (sbatch --test-only); None: not asked, or not answered."""
+    """Slurm's expected start (sbatch --test-only); None: not asked, or not answered."""
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """Changes of jobs and connections since a cursor. Each job is in it once."""
+    """Changes of jobs and connections since a cursor, each job once."""
 
     cursor: str
     """Opaque; "" is the beginning. The cursor of an earlier agent counts as the beginning."""
     whole: bool
-    """Whether `jobs` are all jobs; else only the new or changed ones."""
+    """`jobs` are all jobs, not only new or changed ones."""
     jobs: tuple[Job, ...]
     listed: tuple[ListedJob, ...] = ()
     """New or changed jobs without a record, and tasks of arrays, on the clusters that the client
-    looks at."""
+    watches."""
     listed_whole: tuple[str, ...] = ()
-    """The clusters whose `listed` is complete."""
+    """The clusters with a complete `listed`."""
     gone: tuple[str, ...] = ()
-    """Ids of forgotten jobs and keys of jobs that are no longer listed."""
+    """IDs of forgotten jobs and keys of jobs that are no longer listed."""
     queues: tuple[QueueStatus, ...] = ()
-    """The status of each queue that the client looks at."""
+    """The status of each queue that the client watches."""
     connections: tuple[Connection, ...] | None = None
-    """All connections; None: none has changed."""
+    """All connections; None: unchanged."""

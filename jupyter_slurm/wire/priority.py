@@ -14,9 +14,9 @@ class JobPriority(Struct, frozen=True, kw_only=True, omit_defaults=True):
     partition: str
     priority: int
     before: int
-    """The number of jobs ahead of it in the partition, as far as Slurm shows them to this user."""
+    """The number of jobs ahead in the partition, as far as this user may see them."""
     waiting: int
-    """The number of jobs that wait in the partition, including this one."""
+    """The number of waiting jobs in the partition, including this one."""
     given: dict[str, float] = field(default_factory=dict)
-    """Factor -> its points, by Slurm's names (`age`, `fairshare`, `jobsize`, `partition`, `qos`,
-    `association`, `site`, `tres`, `nice`), without those that give none."""
+    """Factor -> points, by Slurm's names (`age`, `fairshare`, `jobsize`, `partition`, `qos`,
+    `association`, `site`, `tres`, `nice`), without zeros."""

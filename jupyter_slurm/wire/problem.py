@@ -1,4 +1,4 @@
-"""An error as it leaves a process."""
+"""An error as a value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Problem"]
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """An error on its way to a person: see `errors.py` for the codes."""
+    """An error as a value; see `errors.py` for the codes."""
 
     code: str
     message: str
@@ -16,5 +16,5 @@ class Problem(Struct, frozen=True, kw_only=True):
     detail: str | None = None
     transient: bool = False
     option: str | None = None
-    """The option of `%%slurm` that it is about, by its long name; "": it is about the line, but not
-    about a certain option; None: it is not about the line."""
+    """The long name of the `%%slurm` option concerned; "": the line, but no single option; None:
+    not about the line."""

@@ -1,4 +1,4 @@
-"""The use of a cluster by a user and their accounts."""
+"""Cluster usage by a user and their accounts."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ __all__ = ["Spending", "Spent"]
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """The resources that an account's jobs held, used or not."""
+    """Resources allocated to an account's jobs, used or not."""
 
     account: str
     user: str
-    """"": all users together, as far as Slurm shows them."""
+    """"": all users, as far as Slurm shows them."""
     jobs: int
     cpu_hours: float
     gpu_hours: float
     units: float | None = None
-    """The site's charge, in `Spending.unit`; None: the profile has no price."""
+    """The site's charge, in `Spending.unit`; None: no price in the profile."""
     unpriced: int = 0
-    """The number of jobs that are not in `units`, because their partition has no price."""
+    """The number of jobs missing from `units`, because their partition has no price."""
 
 
 class Spending(Struct, frozen=True, kw_only=True):
@@ -27,6 +27,6 @@ class Spending(Struct, frozen=True, kw_only=True):
     since_s: float
     asked_s: float
     accounting: bool
-    """False: Slurm keeps no accounting, so the use is unknown."""
+    """False: Slurm has no accounting, so usage is unknown."""
     unit: str = ""
     spent: tuple[Spent, ...] = ()

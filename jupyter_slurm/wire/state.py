@@ -1,4 +1,4 @@
-"""The states of a job, the word for each, and how it goes: one list for every front end."""
+"""Job states, their words and tones, for every front end."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Literal
 __all__ = ["RAISED", "SAID_BY_CARD", "SAID_BY_STATE", "JobState", "state_word"]
 
 Tone = Literal["waiting", "running", "done", "failed", "ended", "unknown"]
-"""How a job goes, for colours and signs; `ended` is neither well nor badly."""
+"""The tone of a state, for colours and signs; `ended` is neutral."""
 
 
 class JobState(StrEnum):
-    """Slurm's states under Slurm's names, and five of ours for what Slurm has no word for."""
+    """Slurm's states under Slurm's names, and five of ours."""
 
     # Ours, before and beside Slurm's.
-    SUBMITTING = "SUBMITTING"  # recorded here; not known yet whether sbatch has accepted it
-    REJECTED = "REJECTED"  # sbatch refused it, there is no job
-    UNKNOWN = "UNKNOWN"  # the cluster does not answer; `problem` says since when and why
-    FINISHING = "FINISHING"  # it has ended; not known yet how
-    LOST = "LOST"  # its end is not known and never will be
+    SUBMITTING = "SUBMITTING"  # recorded; sbatch has not accepted it yet
+    REJECTED = "REJECTED"  # sbatch refused the job
+    UNKNOWN = "UNKNOWN"  # the cluster does not answer; see `problem`
+    FINISHING = "FINISHING"  # ended; the outcome is not known yet
+    LOST = "LOST"  # ended; the outcome cannot be known
     # Slurm's, not ended (base states and the flags that `squeue %T` prints in their place).
     PENDING = "PENDING"
     CONFIGURING = "CONFIGURING"
@@ -52,17 +52,17 @@ class JobState(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Tell whether nothing will change any more."""
+        """Return whether the state can no longer change."""
         return self in _FINAL
 
     @property
     def word(self) -> str:
-        """Return the word that users see; JupyterLab translates it."""
+        """Return the word for users; JupyterLab translates it."""
         return STATE_WORDS[self]
 
     @property
     def tone(self) -> Tone:
-        """Return how the job goes."""
+        """Return the state's tone."""
         return _TONES.get(self, "failed" if self.final else "waiting")
 
 
@@ -100,7 +100,7 @@ STATE_WORDS: Mapping[str, str] = MappingProxyType(
         JobState.OUT_OF_MEMORY: "out of memory",
     }
 )
-"""A state -> its word in sidebar, card, tables, `%slurm` and terminal."""
+"""State -> its word in sidebar, card, tables, `%slurm` and terminal."""
 
 SAID_BY_STATE = frozenset(
     {
@@ -112,11 +112,11 @@ SAID_BY_STATE = frozenset(
         "Time limit reached.",
     }
 )
-"""The reasons that say no more than the state's word."""
+"""Reasons that add nothing to the state's word."""
 
 RAISED = r"The cell raised ([^ ]+)\."
 SAID_BY_CARD = (r"Failed \(exit code [0-9]+\)\.", r"Out of memory \(peak [^)]+\)\.", RAISED)
-"""Patterns of reasons that say no more than a card shows beside its state's word."""
+"""Patterns of reasons that add nothing to a card."""
 
 _FINAL = frozenset(
     JobState(name)
@@ -147,7 +147,7 @@ _TONES: Mapping[JobState, Tone] = MappingProxyType(
 
 
 def state_word(name: str) -> str:
-    """Return the word for a state of squeue's, which a newer Slurm may have added.
+    """Return the word for a state in squeue, possibly one of a newer Slurm.
 
     >>> state_word("TIMEOUT"), state_word("SOMETHING_NEW")
     ('timed out', 'something new')

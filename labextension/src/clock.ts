@@ -1,15 +1,15 @@
-// What time it is, for what tells how long something goes on. Hooks alone.
+// Hooks for the current time, for views with durations.
 import { useEffect, useReducer } from 'react';
 import { useSeen } from './watching';
 
-/** Seconds are shown in the first hour alone. */
+/** Seconds are shown only in the first hour. */
 const QUICK_MS = 1_000;
 const SLOW_MS = 20_000;
 const HOUR_S = 3_600;
 
 /**
- * Returns the last tick in UTC epoch seconds. The clock stands while nobody sees the view. null: it
- * does not tick.
+ * Returns the last tick in UTC epoch seconds. The clock stops while the view is hidden. null: it does
+ * not tick.
  */
 export function useNow(everyMs: number | null = QUICK_MS): number {
   const seen = useSeen();
@@ -28,7 +28,7 @@ export function useNow(everyMs: number | null = QUICK_MS): number {
   return nowS;
 }
 
-/** Returns the time of this drawing, and draws anew. `sinceS`: the beginning; null: it is over. */
+/** Returns the time of this render, and renders again. `sinceS`: the start; null: it has ended. */
 export function useClock(sinceS: number | null): number {
   const nowS = timeS();
   useNow(sinceS === null ? null : nowS - sinceS < HOUR_S ? QUICK_MS : SLOW_MS);

@@ -1,5 +1,5 @@
-// How many jobs there are, by state: in status bar, sidebar and queue alike each task of an array is
-// a job, as Slurm counts them. Pure.
+// Counts of jobs by state, for status bar, sidebar and queue. Each task of an array is a job, as for
+// Slurm. Pure.
 import { isFinal, isRunning, isWaiting } from './format';
 import { countOf, taskCount } from './tasks';
 import type { Row } from './wire';
@@ -35,7 +35,7 @@ export function countRows(rows: Iterable<Row>): Counts {
   return counts;
 }
 
-/** Those that have not ended. */
+/** The counts of running and waiting jobs. */
 export function live(counts: Counts): { running: number; waiting: number } {
   let running = 0;
   let waiting = 0;
@@ -49,7 +49,7 @@ export function live(counts: Counts): { running: number; waiting: number } {
   return { running, waiting };
 }
 
-/** The same states without those of jobs that have ended. */
+/** The counts of states that are not final. */
 export function unfinished(counts: Counts): Counts {
   return new Map([...counts].filter(([state]) => !isFinal(state)));
 }

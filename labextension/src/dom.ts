@@ -1,6 +1,6 @@
-// Elements for the bodies of dialogs, which are there before React would have drawn them.
+// Elements for the bodies of dialogs, which are needed before React draws them.
 
-/** Makes an element with these properties, and puts into it what comes after them. */
+/** Creates an element with these properties and children. */
 export function make<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   properties: Partial<HTMLElementTagNameMap[K]>,

@@ -1,9 +1,9 @@
-// Loads what warns of the end of jobs of a kind (warnings.ts) with the first such job.
+// Loads the warnings about ending jobs (warnings.ts) with the first such job.
 import { onceThereIs } from './later';
 import type { ISlurmModel } from './tokens';
 import type { Ending } from './warnings';
 
-/** `channel`: its name, by which the tabs of a browser agree on which one warns. */
+/** `channel`: the name of the channel on which the browser's tabs agree which one warns. */
 export function warnOfEnds(model: ISlurmModel, ending: Ending, channel: string): void {
   onceThereIs(model, ending.is, async () => {
     const { Warnings } = await import('./warnings');

@@ -1,12 +1,12 @@
-// When a session, a lab or a kernel ends at the latest. Pure: no DOM, no clock.
+// The latest end of a session, lab or kernel. Pure: no DOM, no clock.
 import type { Row } from './wire';
 
-/** Below which what is left is told; as jupyter_slurm/commands/sessions.py has it. */
+/** Remaining time is shown below this; equal to that in jupyter_slurm/commands/sessions.py. */
 export const SOON_S = 300;
 
 const ENDS: ReadonlySet<string> = new Set(['session', 'lab', 'kernel']);
 
-/** As jupyter_slurm/commands/sessions.py has it; null: nobody knows, or never. */
+/** Equal to that in jupyter_slurm/commands/sessions.py; null: unknown, or never. */
 export function endsOf(job: Row): number | null {
   if (job.kind === 'cell' && job.session !== null) {
     return job.session_ends_s;

@@ -1,4 +1,4 @@
-// A moment in full, for hover texts and details.
+// Full date and time, for hover texts and details.
 import { language } from './language';
 
 /** Returns day and time to the second, with the year. */

@@ -1,10 +1,10 @@
-// Spans, moments, sizes and states as people read them. Pure: no clock, no model.
+// Durations, times, sizes and states as text. Pure: no clock, no model.
 import { decimal, language, unitsOfTime } from './language';
 import { STATES } from './states';
 import { trans } from './translation';
 import type { Connection, Row } from './wire';
 
-/** As people say it, two units at most: `7 s`, `2 min 5 s`, `1 h 1 min`, `2 d 7 h`. */
+/** At most two units: `7 s`, `2 min 5 s`, `1 h 1 min`, `2 d 7 h`. */
 export function duration(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   const [d, h, min, s] = unitsOfTime();
@@ -24,10 +24,10 @@ export function duration(seconds: number): string {
 
 const CLOCK = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' } as const;
 
-/** Nobody takes the time of tonight for that of another day. */
+/** A time this near needs no date. */
 const SOON_S = 12 * 3600;
 
-/** Local time of a UTC epoch second, of 24 hours; with the date unless it is today's, or soon. */
+/** Local time of a UTC epoch second, in 24 hours; with the date unless it is today or soon. */
 export function moment(atS: number, nowS: number): string {
   return localTime(atS, nowS, CLOCK);
 }
@@ -45,12 +45,12 @@ function localTime(atS: number, nowS: number, clock: Intl.DateTimeFormatOptions)
     : at.toLocaleString(language(), { month: 'short', day: 'numeric', ...clock });
 }
 
-/** In the unit that people would use: `512 MiB`, `1.5 GiB`. */
+/** In the largest suitable unit: `512 MiB`, `1.5 GiB`. */
 export function memory(mib: number): string {
   return mib < 1024 ? `${decimal(mib, 0)} MiB` : `${decimal(mib / 1024)} GiB`;
 }
 
-/** One line without control characters, and without marks that turn what follows it around. */
+/** One line without control characters and without marks that reverse the text after it. */
 export function visible(text: string): string {
   return text.replace(/\s/gu, ' ').replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, '\ufffd');
 }
@@ -59,17 +59,17 @@ type Known = (typeof STATES)[keyof typeof STATES];
 
 export type Tone = Known['tone'];
 
-/** undefined: of a Slurm that is newer. */
+/** undefined: a state of a newer Slurm. */
 function known(state: string): Known | undefined {
   return Object.hasOwn(STATES, state) ? STATES[state as keyof typeof STATES] : undefined;
 }
 
-/** The session that a cell runs in; null: it is in none, or is no cell. */
+/** The session of a cell; null: no session, or not a cell. */
 export function sessionOf(job: Row): string | null {
   return job.kind === 'cell' ? job.session : null;
 }
 
-/** Nothing will change any more. */
+/** Whether the state is final. */
 export function isFinal(state: string): boolean {
   return known(state)?.final ?? false;
 }
@@ -78,22 +78,22 @@ export function isRunning(state: string): boolean {
   return tone(state) === 'running';
 }
 
-/** It is to run yet. */
+/** Whether the job has yet to run. */
 export function isWaiting(state: string): boolean {
   return !isFinal(state) && !isRunning(state);
 }
 
-/** Slurm says PENDING of a job that somebody holds, and tells by the reason. */
+/** Whether the job is held: Slurm's state is PENDING then, with a reason. */
 export function isHeld(state: string, reason: string | null | undefined): boolean {
   return state === 'PENDING' && (reason ?? '').includes('Held');
 }
 
-/** Slurm can be asked. */
+/** Whether Slurm can be queried. */
 export function isOpen({ state }: Connection): boolean {
   return state === 'open' || state === 'local';
 }
 
-/** How a state is coloured; the state's own word stands beside it always. */
+/** The colour of a state; a word always stands beside it. */
 export function tone(state: string): Tone {
   return known(state)?.tone ?? 'waiting';
 }

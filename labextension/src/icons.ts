@@ -11,7 +11,7 @@ import {
 import { tone } from './format';
 import type { Job } from './wire';
 
-/** Four nodes, one of them at work. */
+/** Four nodes, one of them busy. */
 export const slurmIcon = new LabIcon({
   name: 'jupyter-slurm:slurm',
   svgstr: `<svg xmlns="http://www.w3.org/2000/svg" width="16" viewBox="0 0 24 24">
@@ -103,7 +103,7 @@ function drawn(name: string, path: string): LabIcon {
 
 const PAUSED = '‖';
 
-/** A sign that is told apart without colour; the state's word stands beside it always. */
+/** A sign that differs without colour; a word always stands beside it. */
 export function stateSign(state: string, held = false): string {
   if (held) {
     return PAUSED;

@@ -1,4 +1,4 @@
-// The list of plugins; what each does lives in its folder.
+// The list of plugins.
 import type { JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { plugin as card } from './card/plugin';
 import { plugin as commands } from './commands/plugin';

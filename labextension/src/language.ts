@@ -1,16 +1,16 @@
-// The language in which times and numbers are written.
+// Times and numbers in the page's language.
 
-/** Return the page's language; undefined: a page that names none, whose numbers are the browser's. */
+/** Return the page's language; undefined: the page names none, and the browser's applies. */
 export function language(): string | undefined {
   return document.documentElement.lang || undefined;
 }
 
-/** Writes a number as people read it: `4,900`. */
+/** Formats a number: `4,900`. */
 export function numeral(count: number): string {
   return count.toLocaleString(language());
 }
 
-/** Writes it with so many digits behind the point, which is a comma in most languages. */
+/** Formats a number with that many decimals. */
 export function decimal(value: number, digits = 1): string {
   const exactly = { minimumFractionDigits: digits, maximumFractionDigits: digits };
   return value.toLocaleString(language(), exactly);
@@ -19,7 +19,7 @@ export function decimal(value: number, digits = 1): string {
 const UNITS = ['d', 'h', 'min', 's'] as const;
 const JAPANESE_UNITS = ['日', '時間', '分', '秒'] as const;
 
-/** The signs of day, hour, minute and second, which all our languages but one share. */
+/** The units of day, hour, minute and second; all our languages but Japanese share them. */
 export function unitsOfTime(): typeof UNITS | typeof JAPANESE_UNITS {
   return language()?.startsWith('ja') ? JAPANESE_UNITS : UNITS;
 }
@@ -29,7 +29,7 @@ export function listed(parts: readonly string[]): string {
   return parts.filter(Boolean).join(language()?.startsWith('ja') ? '、' : ', ');
 }
 
-/** Joins the facts that are not empty, in a line of them. */
+/** Joins the facts that are not empty into a line. */
 export function dotted(facts: readonly string[]): string {
   return facts.filter(Boolean).join(' · ');
 }

@@ -1,5 +1,5 @@
-// Loads code when it is first needed: a view when it is shown, what watches jobs of a kind with the
-// first such job. A page starts without it.
+// Loads code when it is first needed: a view when it is shown, code for a kind of job with the first
+// such job. A page starts without it.
 import { createElement, lazy, Suspense, type ComponentType, type JSX } from 'react';
 import type { ISlurmModel } from './tokens';
 import { trans } from './translation';

@@ -1,7 +1,7 @@
 // Sentences with commands, names and values in them.
 import type { JSX } from 'react';
 
-/** What stands in backticks is there to be copied. */
+/** Text in backticks is code that can be copied. */
 export function Marked({ text }: { text: string }): JSX.Element {
   const pieces = text.split('`');
   return (

@@ -1,23 +1,23 @@
-// Problems in words. Pure.
+// Texts of problems. Pure.
 import { together } from './language';
 import type { Problem } from './wire';
 
-/** Makes the problem that is found here, not by the agent. */
+/** Creates a problem that the browser found, not the agent. */
 export function problem(code: string, message: string, more: Partial<Problem> = {}): Problem {
   return { code, message, hint: null, detail: null, option: null, transient: false, ...more };
 }
 
-/** What is wrong, and what can be done. */
+/** The message and the hint. */
 export function told({ message, hint }: Problem): string {
   return together([message, hint]);
 }
 
-/** The same beside a button that logs in where that is what is needed: the hint names other ways. */
+/** The text beside a login button: without the hint, which names other ways to log in. */
 export function toldBeside(one: Problem): string {
   return told(needsLogin(one) ? { ...one, hint: null } : one);
 }
 
-/** Whether both say the same, of two that came apart from each other. */
+/** Whether two problems have equal content. */
 export function isSame(
   one: Problem | null | undefined,
   other: Problem | null | undefined

@@ -1,5 +1,4 @@
-// Small parts that views share: a state, a switch, buttons of commands and to copy, what is
-// wrong and what to do.
+// Small parts that views share: a state, a switch, command and copy buttons, a problem.
 import { Clipboard } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
@@ -11,7 +10,7 @@ import { CommandIDs } from './tokens';
 import { trans } from './translation';
 import type { Problem } from './wire';
 
-/** A state as a word with its sign. `held`: somebody keeps it from starting. */
+/** A state as a word with its sign. `held`: the job is on hold. */
 export function StateWord({ state, held }: { state: string; held?: boolean }): JSX.Element {
   return (
     <span className="jp-slurm-State" data-tone={tone(state)} title={state}>
@@ -28,7 +27,7 @@ interface SwitchProps<T> {
   choose: (way: T) => void;
 }
 
-/** Ways to look at the same thing, of which one is chosen. */
+/** A choice between views of the same data. */
 export function Switch<T extends string | boolean>({
   label,
   ways,
@@ -68,9 +67,9 @@ export function CommandButton({ commands, id, args }: CommandProps): JSX.Element
 const SAID_MS = 2_000;
 
 interface CopyProps {
-  /** Asked when it is pressed: it may be long. */
+  /** Called when the button is pressed: the text may be long. */
   text: () => string;
-  /** Names what is copied, for screen readers; undefined: the label does. */
+  /** Names the copied text for screen readers; undefined: the label does. */
   what?: string;
   label?: string;
 }
@@ -103,7 +102,7 @@ interface TroubleProps {
   problem: Problem;
   cluster: string;
   commands: CommandRegistry;
-  /** Asks once more; undefined: that happens by itself. */
+  /** Retries; undefined: that happens automatically. */
   again?: () => void;
 }
 

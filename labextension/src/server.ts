@@ -1,10 +1,10 @@
-// The way to the Jupyter server: calls, and what is watched over one WebSocket. Knows no view.
+// Calls of the Jupyter server, and the URL of its WebSocket. Knows no view.
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { problem } from './messages';
 import type { Problem } from './wire';
 
-/** An error that the agent or the server has put into words. */
+/** An error with a message of the agent or the server. */
 export class SlurmError extends Error {
   constructor(
     readonly problem: Problem,
@@ -17,7 +17,7 @@ export class SlurmError extends Error {
 
 const PREFIX = 'jupyter-slurm/api';
 
-/** Asks the server to call `name`; rejects with a SlurmError, also where it cannot be reached. */
+/** Calls `name` on the server. Rejects with a SlurmError, also for an unreachable server. */
 export async function request<T>(
   settings: ServerConnection.ISettings,
   name: string,
@@ -45,7 +45,7 @@ export async function request<T>(
   return (text === '' ? null : JSON.parse(text)) as T;
 }
 
-/** The address of the WebSocket that carries what is watched. */
+/** The URL of the WebSocket for watches. */
 export function watchUrl(settings: ServerConnection.ISettings): string {
   const token = settings.appendToken && settings.token ? { token: settings.token } : {};
   return URLExt.join(settings.wsUrl, PREFIX, 'watch') + URLExt.objectToQueryString(token);
@@ -65,7 +65,7 @@ function problemOf(text: string, { status, statusText }: Response): Problem {
       return problem(code, message, more);
     }
   } catch {
-    // Not ours: a proxy's page, perhaps.
+    // Not our answer: perhaps a proxy's page.
   }
   const message = `The Jupyter server answered ${status} ${statusText}.`;
   return problem('server', message, { transient: status >= 500 });

@@ -1,10 +1,10 @@
-// How many tasks of an array an id of Slurm's stands for, and how those of one are. Pure.
+// Counts, states and facts of array tasks, from Slurm's IDs. Pure.
 import { duration, isFinal, memory, stateWord, tone, visible } from './format';
 import { dotted, numeral } from './language';
 import { trans } from './translation';
 import type { Job, Row, SweepTasks } from './wire';
 
-/** How many tasks a listed row stands for: `123_[1-4,7,9-15:2%2]` for nine. null: it was cut. */
+/** The number of tasks in a listed row: nine in `123_[1-4,7,9-15:2%2]`. null: truncated. */
 export function taskCount(slurmId: string): number | null {
   if (!slurmId.endsWith(']')) {
     return 1;
@@ -13,7 +13,7 @@ export function taskCount(slurmId: string): number | null {
   return match === null ? null : countOf(match[1] ?? '');
 }
 
-/** How many `1-4,7,9-15:2` are; null: it was cut. */
+/** The number of tasks in `1-4,7,9-15:2`; null: truncated. */
 export function countOf(text: string): number | null {
   let count = 0;
   for (const part of text.split(',')) {
@@ -37,17 +37,17 @@ function rangeOf(part: string): [first: number, last: number, step: number] | nu
   return range === null ? null : [first, Number(range[2] ?? first), Number(range[3] ?? 1)];
 }
 
-/** The index of a listed task; those that wait, `12_[5-8]`, are the last. */
+/** The index of a listed task; waiting ones, `12_[5-8]`, come last. */
 export function taskNumber({ slurm_id: slurmId }: Pick<Row, 'slurm_id'>): number {
   const id = slurmId ?? '';
   const number = parseInt(id.slice(id.indexOf('_') + 1), 10);
   return Number.isNaN(number) ? Number.MAX_SAFE_INTEGER : number;
 }
 
-/** So many can be chosen from by a menu. */
+/** Maximum number of tasks in a menu. */
 export const MOST_CHOICES = 2_000;
 
-/** So many are drawn: `MOST_TASKS` of wire/job.py. */
+/** Maximum number of tasks in a grid: `MOST_TASKS` of wire/job.py. */
 const MOST_CELLS = 100_000;
 
 /** Tasks in the order of their indices, and the state of each. */
@@ -56,7 +56,7 @@ export interface Cells {
   states: readonly string[];
 }
 
-/** The tasks of an array: the first of very many. */
+/** The tasks of an array, up to the maximum. */
 export function cellsOf({ tasks }: Pick<Job, 'tasks'>): Cells {
   const runs: [first: number, last: number, state: string][] = [];
   for (const [state, text] of Object.entries(tasks)) {
@@ -161,7 +161,7 @@ export function tasksOf(job: Pick<Job, 'tasks'>): [index: number, state: string]
   return indices.map((index, at) => [index, states[at] ?? '']);
 }
 
-/** The ranks of a job on many nodes, each in the job's own state: the first of many. */
+/** The ranks of a job on many nodes, each with the job's state, up to the maximum. */
 export function ranksOf({ state }: Pick<Job, 'state'>, ranks: number): [number, string][] {
   return Array.from({ length: Math.min(ranks, MOST_CHOICES) }, (_, rank) => [rank, state]);
 }
@@ -169,12 +169,12 @@ export function ranksOf({ state }: Pick<Job, 'state'>, ranks: number): [number, 
 export interface Tally {
   all: number;
   ended: number;
-  /** Of the ended ones. */
+  /** The number of ended tasks. */
   done: number;
   failed: number;
 }
 
-/** How many tasks there are, have ended, and have ended how. */
+/** The counts of tasks: all, ended, and by final state. */
 export function tally(tasks: Job['tasks'] = {}): Tally {
   const sum = { all: 0, ended: 0, done: 0, failed: 0 };
   for (const [state, some] of Object.entries(tasks)) {
@@ -188,8 +188,8 @@ export function tally(tasks: Job['tasks'] = {}): Tally {
 }
 
 /**
- * How far an array is, in words: how many are done, how many are not, and of one which. [] for what
- * is none.
+ * The progress of an array in words: done tasks, and unfinished ones by state; a single one by its
+ * index. []: not an array.
  */
 export function progress({ tasks = {} }: Pick<Row, 'tasks'>): string[] {
   const counts = Object.entries(tasks).map(
@@ -209,7 +209,7 @@ export function progress({ tasks = {} }: Pick<Row, 'tasks'>): string[] {
       ];
 }
 
-/** `2 failed`: in some languages the word is another one of several. */
+/** `2 failed`: in some languages the word has a plural. */
 export function counted(state: string, many: number): string {
   const count = numeral(many);
   switch (state) {

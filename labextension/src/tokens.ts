@@ -1,5 +1,4 @@
-// What the plugins of this extension know of each other: the model's face, and the ids of commands.
-// No code lives here.
+// Interfaces and tokens that the plugins share, and the IDs of commands. No code.
 import { Token, type ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
@@ -17,19 +16,19 @@ import type {
   UsageSample
 } from './wire';
 
-/** Whether what is shown is true. */
+/** The age of the shown data, and its problem. */
 export interface Freshness {
-  /** UTC epoch seconds of the last news; null: there was none yet. */
+  /** UTC epoch seconds of the last news; null: none yet. */
   asOf: number | null;
-  /** Why nothing newer is known; null: all is well. */
+  /** Why updates fail; null: no problem. */
   problem: Problem | null;
-  /** Seconds between two listings; undefined: news come when there are some. */
+  /** Seconds between two listings; undefined: news is pushed. */
   intervalS?: number;
 }
 
 /** A cluster's queue, of this user or of everyone; changes by its signal. */
 export interface QueueView extends IDisposable {
-  /** The unfinished jobs; another array whenever one has changed. */
+  /** The unfinished jobs; a new array for each change. */
   readonly rows: readonly Row[];
   readonly freshness: Freshness;
   readonly changed: ISignal<QueueView, void>;
@@ -44,20 +43,20 @@ export interface NodesView extends IDisposable {
   readonly changed: ISignal<NodesView, void>;
 }
 
-/** A feed that can rest for a while and then goes on from where it was. */
+/** A feed that can rest and then resume. */
 export interface Resting extends IDisposable {
   wake(): void;
   rest(): void;
 }
 
-/** A job's output, as far as it has come; a chunk is given to each listener once. */
+/** A job's output so far. Each listener gets each chunk once. */
 export interface LogView extends Resting {
   readonly jobId: string;
-  /** A chunk has come; the next one comes when this one has been drawn. */
+  /** A chunk has arrived; the next one follows when it is drawn. */
   readonly chunk: ISignal<LogView, LogChunk>;
   readonly ended: boolean;
   readonly freshness: Freshness;
-  /** A chunk has come, or freshness has changed. */
+  /** A chunk has arrived, or freshness has changed. */
   readonly changed: ISignal<LogView, void>;
 }
 
@@ -69,32 +68,31 @@ export interface UsageView extends Resting {
 }
 
 /**
- * All that is known of clusters and jobs in this browser tab: the one source of every view, so that
- * two views of a job always agree. It asks for what somebody shows, and for nothing while the tab
- * is hidden.
+ * The clusters and jobs in this browser tab: the only source of every view, so that two views of a
+ * job always agree. It requests only what is shown, and nothing while the tab is hidden.
  */
 export interface ISlurmModel {
   readonly clusters: readonly Cluster[];
-  /** The agent has said that there is none. */
+  /** The agent reports no cluster. */
   readonly hasNoCluster: boolean;
-  /** The agent has said which clusters there are, and that one is not among them. */
+  /** The agent has listed the clusters, without this one. */
   isRemoved(cluster: string): boolean;
   /** By cluster. */
   readonly connections: ReadonlyMap<string, Connection>;
   /** Ours, by our id. */
   readonly jobs: ReadonlyMap<string, Job>;
-  /** What is done to many jobs at once; another array whenever that has changed. */
+  /** The freshness of jobs and connections. */
   readonly freshness: Freshness;
   /** Clusters, connections, jobs or freshness have changed; at most once a frame. */
   readonly changed: ISignal<ISlurmModel, void>;
-  /** A job is in another state than it was; the first news of a job is none. */
+  /** A job's state has changed; not emitted for the first news of a job. */
   readonly stateChanged: ISignal<ISlurmModel, { job: Job; before: Job['state'] }>;
   /**
-   * This user's jobs, one row each: ours, and those that Slurm listed when a view last looked at
-   * their cluster. Another array whenever a row has changed.
+   * This user's jobs, one row each: ours, and those in Slurm's last listing of a viewed cluster. A new
+   * array for each change.
    */
   readonly rows: readonly Row[];
-  /** How new the listings are of the clusters that views look at, by cluster. */
+  /** The freshness of the listings of viewed clusters, by cluster. */
   readonly queues: ReadonlyMap<string, Freshness>;
 
   /**
@@ -103,11 +101,11 @@ export interface ISlurmModel {
    */
   watchJobs(options?: { background?: boolean }): IDisposable;
   /**
-   * The same for one that somebody sees: while it lives, its cluster's queue is asked for as often
-   * as its profile allows.
+   * The same for a job that is shown: while it is live, its cluster's queue is queried as often as the
+   * profile allows.
    */
   watchJob(id: string): IDisposable;
-  /** Whether somebody sees that job now, in a card or a panel. */
+  /** Whether a card or a panel shows that job now. */
   isSeen(id: string): boolean;
   /** Keeps the queue of this user's jobs on that cluster up to date until it is disposed of. */
   look(cluster: string): IDisposable;
@@ -115,22 +113,21 @@ export interface ISlurmModel {
   queue(cluster: string, everyone: boolean): QueueView;
   nodes(cluster: string): NodesView;
   /**
-   * `budgetBytes`: of what is older than so much stream text when it is opened only the amount is
-   * told; 256 KiB by default. Of what is written from then on, what is older than a mebibyte at a
-   * chunk, so that a page that is slower than the job stays at its end.
+   * `budgetBytes`: the stream text to fetch when the log is opened, 256 KiB by default. Older output is
+   * only counted. A later chunk has at most a mebibyte, so that a slow page stays at the end.
    */
   log(jobId: string, budgetBytes?: number, task?: number | null): LogView;
   usage(jobId: string): UsageView;
   details(jobId: string): Promise<JobDetails>;
-  /** Logs in to a cluster, with whoever sits there; false: they gave up. Rejects: it failed. */
+  /** Logs in to a cluster, with dialogs; false: the user cancelled. Rejects if the login fails. */
   connect(cluster: string): Promise<boolean>;
 
   /**
-   * A call of `jupyter_slurm.api.Api` by its name, its arguments by theirs. Rejects with a
-   * `SlurmError`, which holds the Problem.
+   * Calls a method of `jupyter_slurm.api.Api` with named arguments. Rejects with a `SlurmError`, which
+   * has the Problem.
    */
   call<T>(name: string, args?: Record<string, unknown>): Promise<T>;
-  /** The same for calls that need a way to the cluster: asks for a login where one is needed. */
+  /** The same for calls that need a connection: logs in if needed. */
   callLoggedIn<T>(cluster: string, name: string, args?: Record<string, unknown>): Promise<T>;
 }
 
@@ -139,7 +136,7 @@ export const ISlurmModel = new Token<ISlurmModel>(
   'The clusters and jobs that this browser tab knows.'
 );
 
-/** What a notification leads to. */
+/** The button of a notification. */
 export interface Lead {
   label: string;
   command: string;
@@ -148,8 +145,7 @@ export interface Lead {
 
 /** The one notification over the page. */
 export interface INotifier {
-  /** Announce something, in the notification of jobs where one is shown; `job` is the id of the job
-   * that it comes from. */
+  /** Show a message. `job`: the ID of its job. */
   say(message: string, lead: Lead | null, job?: string): void;
 }
 
@@ -158,7 +154,7 @@ export const INotifier = new Token<INotifier>(
   'The one notification of jupyter-slurm that is over the page.'
 );
 
-/** Command ids; their arguments are in the describedBy of each. */
+/** Command IDs; `describedBy` of each has its arguments. */
 export const CommandIDs = {
   showSidebar: 'jupyter-slurm:show-sidebar',
   addCluster: 'jupyter-slurm:add-cluster',

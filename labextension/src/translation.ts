@@ -1,8 +1,7 @@
-// The texts of the page's language: one bundle for all of us. A page has one language from its
-// beginning to its end.
+// The translations of the page's language, shared by all modules. A page never changes its language.
 import { type ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 
-/** English until the model's plugin, before which no other begins, has said otherwise. */
+/** English until the model's plugin, which starts first, has set the language. */
 export let trans: TranslationBundle = nullTranslator.load('jupyter_slurm');
 
 export function speak(translator: ITranslator | null): void {

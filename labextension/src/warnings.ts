@@ -1,4 +1,4 @@
-// Tells in time that a lab or a kernel is about to end: what is in it and not saved would be lost.
+// Warns before a lab or a kernel ends, because unsaved work would be lost.
 import { Notification } from '@jupyterlab/apputils';
 import { endsOf, SOON_S } from './ends';
 import { duration } from './format';
@@ -9,13 +9,13 @@ import type { Job } from './wire';
 const LOOK_MS = 10_000;
 const SHOWN_MS = 60_000;
 
-/** What is told of those that end. */
+/** The warning about jobs of a kind. */
 export interface Ending {
-  /** Whether it is one of those. */
+  /** Whether the job is of this kind. */
   is: (job: Job) => boolean;
-  /** `left`: how long it still has. */
+  /** `left`: the time left. */
   told: (job: Job, left: string) => string;
-  /** What the button says, and does. */
+  /** The button's label, and its action. */
   label: string;
   act: (job: Job) => void;
 }
@@ -35,7 +35,7 @@ export class Warnings {
     this.look();
   }
 
-  /** No clock runs where there is none. */
+  /** The clock runs only if there is such a job. */
   private look(): void {
     const jobs = [...this.model.jobs.values()].filter(
       job => this.ending.is(job) && endsOf(job) !== null
@@ -43,7 +43,7 @@ export class Warnings {
     for (const job of jobs) {
       const ends = endsOf(job) ?? Infinity;
       if (ends - this.nowS() < SOON_S) {
-        // Once for each end: that of an idle lab is put off by whoever uses it.
+        // Once for each end: using an idle lab postpones it.
         this.news.hear(`${job.id} ends ${Math.round(ends)}`, job);
       }
     }

@@ -1,6 +1,6 @@
-// A widget that watches something while it is seen, and nothing else: attached, shown, hidden and
-// detached are the same two things for it. Its view is loaded when it is first seen, and drawn while
-// it is seen. `useSeen` tells the view's parts whether it is. Each widget says what it watches.
+// A widget that watches data only while visible: it reduces attaching, showing, hiding and detaching
+// to `look` and `rest`. Its view is loaded when first visible, and drawn while visible. `useSeen`
+// tells the view's parts whether it is.
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { IDisposable } from '@lumino/disposable';
 import type { Message } from '@lumino/messaging';
@@ -9,7 +9,7 @@ import type { ISlurmModel } from './tokens';
 
 export const SeenContext = createContext(true);
 
-/** Tells whether anybody can see the widget. Where nobody can, watch nothing and tick no clock. */
+/** Tells whether the widget is visible. If not, watch nothing and run no clock. */
 export function useSeen(): boolean {
   return useContext(SeenContext);
 }
@@ -22,10 +22,10 @@ export abstract class WatchingWidget extends ReactWidget {
     super.dispose();
   }
 
-  /** It may be seen now; also where it was before. */
+  /** Called when it may be visible, also repeatedly. */
   protected abstract look(): void;
 
-  /** It is not seen any more; also where it was not before. */
+  /** Called when it is hidden, also repeatedly. */
   protected abstract rest(): void;
 
   protected abstract view(): JSX.Element;
@@ -45,7 +45,7 @@ export abstract class WatchingWidget extends ReactWidget {
   }
 
   protected override onUpdateRequest(message: Message): void {
-    // Draw a widget that was hidden once more, so that its parts let go of what they watch.
+    // Draw a hidden widget once more, so that its parts stop watching.
     if (this.isVisible || this.isDrawnAsSeen) {
       this.isDrawnAsSeen = this.isVisible;
       super.onUpdateRequest(message);
@@ -76,7 +76,7 @@ export abstract class WatchingWidget extends ReactWidget {
   }
 }
 
-/** A widget that watches the model's jobs and clusters, and is drawn at any news of them. */
+/** A widget that watches the model's jobs and clusters, and is drawn for each change. */
 export abstract class ModelWidget extends WatchingWidget {
   private watched: IDisposable | null = null;
 
@@ -98,7 +98,7 @@ export abstract class ModelWidget extends WatchingWidget {
     this.watched = null;
   }
 
-  /** Takes notice of the model's news. */
+  /** Handle a change of the model. */
   protected hear(): void {
     this.update();
   }

@@ -1,7 +1,7 @@
 // What leaves a process, as jupyter_slurm/wire has it. Made by `npm run wire`; not edited by hand.
 
 /**
- * Slurm's states under Slurm's names, and five of ours for what Slurm has no word for.
+ * Slurm's states under Slurm's names, and five of ours.
  */
 export type JobState =
   | 'BOOT_FAIL'
@@ -50,6 +50,7 @@ export type Row =
   CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob | ListedJob;
 
 export interface Wire {
+  After?: After;
   AgentStatus?: AgentStatus;
   Check?: Check;
   Behind?: Behind;
@@ -60,6 +61,7 @@ export interface Wire {
   Transfer?: Transfer;
   TransferState?: TransferState;
   CellSpec?: CellSpec;
+  Environment?: Environment;
   Changes?: Changes;
   SweepJob?: SweepJob;
   ProgramJob?: ProgramJob;
@@ -99,6 +101,7 @@ export interface Wire {
   ImageBuild?: ImageBuild;
   ImageRemoval?: ImageRemoval;
   ImageSpec?: ImageSpec;
+  InstalledEnvironment?: InstalledEnvironment;
   JobDetails?: JobDetails;
   SweepSpec?: SweepSpec;
   ProgramSpec?: ProgramSpec;
@@ -132,6 +135,13 @@ export interface Wire {
   Row?: Row;
 }
 /**
+ * A job that another one waits for.
+ */
+export interface After {
+  job: string;
+  ends: 'any' | 'fail' | 'ok';
+}
+/**
  * `jupyter slurm status`.
  */
 export interface AgentStatus {
@@ -152,7 +162,7 @@ export interface AgentStatus {
   checks: Check[];
 }
 /**
- * One sentence of `doctor`.
+ * One line of `doctor`.
  */
 export interface Check {
   ok: boolean | null;
@@ -161,7 +171,7 @@ export interface Check {
   option: string | null;
 }
 /**
- * Files that a transfer has not taken along.
+ * Files that a transfer did not copy.
  */
 export interface Behind {
   count: number;
@@ -206,6 +216,7 @@ export interface CellJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -232,7 +243,7 @@ export interface CellJob {
   tensorboard: string | null;
 }
 /**
- * An error on its way to a person: see `errors.py` for the codes.
+ * An error as a value; see `errors.py` for the codes.
  */
 export interface Problem {
   code: string;
@@ -243,7 +254,7 @@ export interface Problem {
   option: string | null;
 }
 /**
- * What a job used, against what it had; None where nobody measured.
+ * Used and allocated resources; None: not measured.
  */
 export interface Usage {
   elapsed_s: number | null;
@@ -254,7 +265,7 @@ export interface Usage {
   gpus: number | null;
 }
 /**
- * Files on their way between this machine and a cluster.
+ * Files being copied between this machine and a cluster.
  */
 export interface Transfer {
   id: string;
@@ -285,8 +296,10 @@ export interface CellSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -319,7 +332,19 @@ export interface CellSpec {
   tensorboard: string | null;
 }
 /**
- * Changes of jobs and connections since a cursor. Each job is in it once.
+ * The packages that a job needs. The cluster installs equal ones once.
+ */
+export interface Environment {
+  packages: string[];
+  mine: boolean;
+  file: string | null;
+  source: 'conda' | 'requirements' | 'uv.lock';
+  text: string;
+  project: string;
+  left_out: string[];
+}
+/**
+ * Changes of jobs and connections since a cursor, each job once.
  */
 export interface Changes {
   cursor: string;
@@ -332,8 +357,8 @@ export interface Changes {
   connections: Connection[] | null;
 }
 /**
- * A sweep. `tasks` has all its tasks, also those that are not yet submitted (PENDING);
- * `slurm_id` is its first array's.
+ * A sweep. `tasks` has all its tasks, including those not yet submitted (PENDING);
+ * `slurm_id` is that of its first array.
  */
 export interface SweepJob {
   kind: 'sweep';
@@ -372,6 +397,7 @@ export interface SweepJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -434,6 +460,7 @@ export interface ProgramJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -453,7 +480,7 @@ export interface ProgramJob {
   on_login: boolean;
 }
 /**
- * A batch script, or a job that was submitted elsewhere.
+ * A batch script, or a job of another tool.
  */
 export interface ScriptJob {
   kind: 'script';
@@ -492,6 +519,7 @@ export interface ScriptJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -546,6 +574,7 @@ export interface SessionJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -603,6 +632,7 @@ export interface KernelJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -659,6 +689,7 @@ export interface LabJob {
   erased_s: number | null;
   image: string | null;
   container_name: string | null;
+  environment_id: string | null;
   runtime: string;
   exit_code: number | null;
   signal: number | null;
@@ -680,7 +711,7 @@ export interface LabJob {
   lab: Lab | null;
 }
 /**
- * Of a job of kind LAB that has not ended.
+ * The state of a lab that has not ended.
  */
 export interface Lab {
   url: string;
@@ -689,7 +720,7 @@ export interface Lab {
   step: LabStep;
 }
 /**
- * A job that only Slurm lists, or some tasks of an array: the agent has no record of it.
+ * A job, or tasks of an array, without a record in the agent.
  */
 export interface ListedJob {
   kind: 'listed';
@@ -721,7 +752,7 @@ export interface ListedJob {
   array?: string | null;
 }
 /**
- * How new a listing of a cluster's queue is.
+ * The age of a queue listing.
  */
 export interface QueueStatus {
   cluster: string;
@@ -730,7 +761,7 @@ export interface QueueStatus {
   interval_s: number;
 }
 /**
- * The way to a cluster, as it is.
+ * The state of the connection to a cluster.
  */
 export interface Connection {
   cluster: string;
@@ -742,7 +773,7 @@ export interface Connection {
   round_trip_s: number | null;
 }
 /**
- * What a login wants to know of a person; `Api.answer` takes the answer.
+ * A login question for the user, answered by `Api.answer`.
  */
 export interface Question {
   id: string;
@@ -759,7 +790,7 @@ export interface ClearOutput {
   wait: boolean;
 }
 /**
- * A cluster that the profiles name.
+ * A cluster in the profiles.
  */
 export interface Cluster {
   name: string;
@@ -771,7 +802,7 @@ export interface Cluster {
   problem: Problem | null;
 }
 /**
- * A cluster's partitions, accounts, QOS and reservations, as of `asked_s`.
+ * A cluster's partitions, accounts, QOS and reservations at `asked_s`.
  */
 export interface ClusterInfo {
   name: string;
@@ -814,7 +845,7 @@ export interface Partition {
   about: string;
 }
 /**
- * Nodes reserved for a time, for maintenance or for some users' jobs.
+ * Nodes reserved for a time, for maintenance or for certain users.
  */
 export interface Reservation {
   name: string;
@@ -826,7 +857,7 @@ export interface Reservation {
   };
 }
 /**
- * A Slurm command's own words.
+ * The output of a Slurm command.
  */
 export interface CommandOutput {
   argv: string[];
@@ -847,7 +878,7 @@ export interface Cost {
   unit: string;
 }
 /**
- * What a cluster has that a profile could name, as seen on its login machine.
+ * Tools, Python and folders on the login node, for a new profile.
  */
 export interface Description {
   name: string;
@@ -859,7 +890,7 @@ export interface Description {
   login_shell: boolean;
 }
 /**
- * A folder of the cluster that somebody may want to use.
+ * A folder of the cluster for the user's files.
  */
 export interface Folder {
   name: string;
@@ -880,7 +911,7 @@ export interface DisplayData {
   display_id: string | null;
 }
 /**
- * A job that the same cell has started before.
+ * An earlier job of the same cell.
  */
 export interface Earlier {
   job: CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
@@ -906,7 +937,7 @@ export interface FileContent {
   content: string;
 }
 /**
- * One, links followed.
+ * A file or folder. Links are followed.
  */
 export interface FileEntry {
   name: string;
@@ -916,14 +947,14 @@ export interface FileEntry {
   writable: boolean;
 }
 /**
- * A folder and what is in it, but for names that are no UTF-8.
+ * A folder and its entries, except names that are not UTF-8.
  */
 export interface FileListing {
   folder: FileEntry;
   entries: FileEntry[];
 }
 /**
- * The variables of one rank that `--gather` names; the fields are as in `Result`.
+ * The `--gather` variables of one rank; fields as in `Result`.
  */
 export interface Gathered {
   variables: string | null;
@@ -936,7 +967,8 @@ export interface GpuSample {
   memory_total_mib: number | null;
 }
 /**
- * The first record: who runs the cell. `ipython` is None where the image has none.
+ * The first record: the Python that runs the cell. `ipython` is None if the image has no
+ * IPython.
  */
 export interface Hello {
   type: 'hello';
@@ -969,7 +1001,7 @@ export interface ImageRemoval {
   held_on: string[];
 }
 /**
- * What is asked for: an image built from a recipe, or pulled.
+ * A request to build or pull an image.
  */
 export interface ImageSpec {
   id: string;
@@ -986,8 +1018,19 @@ export interface ImageSpec {
   again: boolean;
   notebook: string | null;
 }
+export interface InstalledEnvironment {
+  id: string;
+  packages: string[];
+  file: string | null;
+  tool: string;
+  python: string;
+  path: string;
+  size_mib: number | null;
+  made_s: number | null;
+  used_s: number | null;
+}
 /**
- * All that can be said of a job, for somebody who looks at it alone.
+ * The details of one job.
  */
 export interface JobDetails {
   job: CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
@@ -1017,8 +1060,10 @@ export interface SweepSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -1053,7 +1098,7 @@ export interface SweepSpec {
   inputs_python: [number, number] | null;
 }
 /**
- * Text that starts with `#!`, run as it is inside the image, or the image's own program.
+ * A script that starts with `#!`, run in the image, or the image's own program.
  */
 export interface ProgramSpec {
   kind: 'program';
@@ -1063,8 +1108,10 @@ export interface ProgramSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -1087,7 +1134,7 @@ export interface ProgramSpec {
   on_login: boolean;
 }
 /**
- * A batch script, handed to sbatch as written (%%sbatch).
+ * A batch script, passed to sbatch as written (%%sbatch).
  */
 export interface ScriptSpec {
   kind: 'script';
@@ -1097,8 +1144,10 @@ export interface ScriptSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -1120,7 +1169,7 @@ export interface ScriptSpec {
   arguments: string[];
 }
 /**
- * A process on the node that runs cells as they come.
+ * A process on the node that runs cells on request.
  */
 export interface SessionSpec {
   kind: 'session';
@@ -1130,8 +1179,10 @@ export interface SessionSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -1154,7 +1205,7 @@ export interface SessionSpec {
   mpi: string | null;
 }
 /**
- * An ipykernel on the node, for a client here.
+ * An ipykernel on the node, for a local client.
  */
 export interface KernelSpec {
   kind: 'kernel';
@@ -1164,8 +1215,10 @@ export interface KernelSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -1197,8 +1250,10 @@ export interface LabSpec {
   options: {
     [k: string]: string;
   };
+  after: After[];
   image: string | null;
   container_name: string | null;
+  environment: Environment | null;
   container_remap_root: boolean;
   runtime: string | null;
   modules: string[];
@@ -1220,7 +1275,7 @@ export interface LabSpec {
   jupyter_base_url: string | null;
 }
 /**
- * Something that happened to a job.
+ * An event in the life of a job.
  */
 export interface JobEvent {
   time_s: number;
@@ -1241,8 +1296,8 @@ export interface JobPriority {
   };
 }
 /**
- * Sends a browser to a lab: by a POST of `token`, as `token` and as `password`, to `login_url`,
- * so that no address, history, log or command line holds the token. A dashboard is opened by its
+ * The login of a browser to a lab: a POST of `token`, as `token` and as `password`, to
+ * `login_url`. No URL, history, log or command line holds the token. A dashboard opens by its
  * `login_url` alone; Ray's then asks for `token`.
  */
 export interface LabEntry {
@@ -1253,7 +1308,7 @@ export interface LabEntry {
   cookie: string;
 }
 /**
- * What came since `cursor` was last given back, and the job at that moment.
+ * The output after a cursor, and the job at that moment.
  */
 export interface LogChunk {
   job: CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
@@ -1301,7 +1356,7 @@ export interface Node {
   reason?: string | null;
 }
 /**
- * A cluster's nodes and partitions, whole, whenever something of them has changed.
+ * All nodes and partitions of a cluster, sent after any change.
  */
 export interface NodeChanges {
   cluster: string;
@@ -1314,7 +1369,7 @@ export interface NodeChanges {
   interval_s: number;
 }
 /**
- * What `submit` would send (`--dry-run`), and what would become of it.
+ * The preview of a submission (`--dry-run`).
  */
 export interface Preview {
   cluster: string;
@@ -1328,14 +1383,14 @@ export interface Preview {
   start_estimate_s: number | null;
 }
 /**
- * A job that stays as it was.
+ * A job that Slurm did not change.
  */
 export interface Refusal {
   job: string;
   why: string;
 }
 /**
- * One that is on disk, or that would be.
+ * A remote kernel, on disk or proposed.
  */
 export interface RemoteKernel {
   name: string;
@@ -1345,7 +1400,7 @@ export interface RemoteKernel {
   exists: boolean;
 }
 /**
- * How a cell ended, its signature checked.
+ * The outcome of a cell, with a valid signature.
  */
 export interface Result {
   job: CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
@@ -1370,7 +1425,7 @@ export interface Spending {
   spent: Spent[];
 }
 /**
- * The resources that an account's jobs held, used or not.
+ * Resources allocated to an account's jobs, used or not.
  */
 export interface Spent {
   account: string;
@@ -1391,7 +1446,7 @@ export interface SweepFailure {
   traceback: string[];
 }
 /**
- * The tasks of a sweep, as far as they are known. Tasks are written as for --array.
+ * The tasks of a sweep. Tasks are written as for --array.
  */
 export interface SweepTasks {
   job: SweepJob;
@@ -1412,8 +1467,8 @@ export interface SweepTasks {
   };
 }
 /**
- * A port of this machine, on both loopbacks, that leads to `host:port` as the cluster sees it,
- * or to the Unix socket whose path `host` is; `port` is then 0.
+ * A local port, on both loopbacks, forwarded to `host:port` as the cluster sees it, or to the
+ * Unix socket with the path `host` (`port` is then 0).
  */
 export interface Tunnel {
   id: string;
@@ -1435,7 +1490,7 @@ export interface UsageChanges {
   problem: Problem | null;
 }
 /**
- * What a job used at a moment, on one of its nodes.
+ * Usage at a moment, on one node of a job.
  */
 export interface UsageSample {
   time_s: number;

@@ -1,4 +1,4 @@
-"""What a test can do with an agent in a home of its own; the fixture is in `plugin.py`."""
+"""An agent in a test's own home; `plugin.py` has the fixture."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class AgentHome:
-    """Where an agent of this test lives; this process's environment points there."""
+    """The home of a test's agent; this process's environment points to it."""
 
     folder: Path
     socket: Path
@@ -33,11 +33,11 @@ class AgentHome:
         return self.socket.with_name("agent.lock")
 
     def client(self) -> AgentClient:
-        """Starts the memory agent where none runs."""
+        """Return a client, which starts the memory agent if none runs."""
         return AgentClient(self.socket, self.command)
 
     def agent_pid(self) -> int | None:
-        """Of the one that holds the lock."""
+        """Return the process ID of the agent that holds the lock; None: no agent."""
         while True:
             try:
                 with self.lock.open("r+") as lock:
@@ -46,7 +46,7 @@ class AgentHome:
                 return None
             except BlockingIOError:
                 told = self.lock.read_text().strip()
-                # Until it has written who it is, that is nobody or the one before it.
+                # Before the agent writes its ID, the file has none or that of the last agent.
                 if told and Path("/proc", told).exists():
                     return int(told)
                 time.sleep(0.01)
@@ -59,7 +59,7 @@ class AgentHome:
         return pid
 
     def kill(self, number: signal.Signals = signal.SIGKILL) -> int:
-        """Sends the agent a signal and waits for its end; its process id."""
+        """Send the agent a signal, wait for its end, and return its process ID."""
         pid = self.pid()
         with ended(pid) as wait:
             os.kill(pid, number)
@@ -67,7 +67,7 @@ class AgentHome:
         return pid
 
     def python(self, code: str) -> subprocess.Popen[str]:
-        """A program that has `client`, an AgentClient of this home."""
+        """Start a program that has `client`, an AgentClient of this home."""
         setup = (
             "import sys\nfrom pathlib import Path\nfrom jupyter_slurm.client import AgentClient\n"
             f"client = AgentClient(Path({str(self.socket)!r}), {self.command!r})\n"
@@ -81,7 +81,7 @@ class AgentHome:
 
 
 class ended:
-    """`with ended(pid) as wait: …; wait(timeout_s)` says whether that process has ended."""
+    """`with ended(pid) as wait: …; wait(timeout_s)` returns whether the process has ended."""
 
     def __init__(self, pid: int) -> None:
         try:

@@ -1,4 +1,4 @@
-"""An agent that any test can break: the real process around an Api that is kept in memory.
+"""An agent that tests can break: the real process around an Api in memory.
 
 Run as a program it is `python -m jupyter_slurm.agent` with that service. Some job ids and
 options make calls misbehave: see `MemoryService.job` and `submit`.
@@ -42,8 +42,10 @@ from jupyter_slurm.wire import (
     ImageOrigin,
     ImageRemoval,
     ImageSpec,
+    InstalledEnvironment,
     Job,
     JobDetails,
+    JobPriority,
     JobSpec,
     JobState,
     LabEntry,
@@ -64,12 +66,12 @@ from tests.queue_side import QueueSide
 SCRIPT = Path(__file__)
 LIVE_VARIABLE = "JUPYTER_SLURM_TEST_LIVE"
 LABS_VARIABLE = "JUPYTER_SLURM_TEST_LABS"
-"""A file of JSON: what `lab_entry` says, by job id, and `dashboard_entry`, by ID/NAME."""
+"""A JSON file with the results of `lab_entry` by job ID, and of `dashboard_entry` by ID/NAME."""
 BROKEN_VARIABLE = "JUPYTER_SLURM_TEST_BROKEN"
 
 
 class MemoryService(FileSide, JobSide, QueueSide):
-    """Jobs that never leave this process: they run as soon as submitted, and print their code."""
+    """Jobs in this process, which run once submitted and print their code."""
 
     def __init__(self) -> None:
         if os.environ.get(BROKEN_VARIABLE):
@@ -80,9 +82,9 @@ class MemoryService(FileSide, JobSide, QueueSide):
         self._code: dict[str, str] = {}
         self._left: list[str] = []
 
-    # --- what the agent needs beside Api ---
+    # --- what the agent needs in addition to Api ---
     def kernel(self, job_id: str) -> socket.socket:
-        """Gives back what it is sent."""
+        """Return a socket that echoes."""
         if job_id == "nojob":
             raise NotFoundError("There is no job nojob.")
         near, far = socket.socketpair()
@@ -139,7 +141,7 @@ class MemoryService(FileSide, JobSide, QueueSide):
         return self.connect(cluster)
 
     def connections(self) -> list[Connection]:
-        """One for each caller whose process has gone, after the only cluster's."""
+        """Return the connection of the only cluster, and one for each disconnected caller."""
         return [self.connect(), *map(self.connect, self._left)]
 
     # --- tunnels ---
@@ -159,7 +161,7 @@ class MemoryService(FileSide, JobSide, QueueSide):
     def close_tunnel(self, tunnel_id: str) -> None:
         raise NotFoundError(f"There is no tunnel {tunnel_id}.")
 
-    # --- files: nothing is ever to be sent ---
+    # --- files: nothing is transferred ---
     def push(
         self,
         local: str,
@@ -205,6 +207,10 @@ class MemoryService(FileSide, JobSide, QueueSide):
                     )
                 )
             return self._jobs[spec.id]
+
+    def priorities(self, job_id: str) -> list[JobPriority]:
+        self.job(job_id)
+        return super().priorities(job_id)
 
     def details(self, job_id: str) -> JobDetails:
         job = self.job(job_id)
@@ -310,6 +316,14 @@ class MemoryService(FileSide, JobSide, QueueSide):
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
         raise NotFoundError(f"There is no image {name!r}.")
 
+    def environments(self, cluster: str | None = None) -> list[InstalledEnvironment]:
+        return []
+
+    def remove_environments(
+        self, ids: list[str], cluster: str | None = None, unused_s: float | None = None
+    ) -> list[InstalledEnvironment]:
+        return []
+
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[Row]:
         return [
@@ -344,7 +358,7 @@ def _echo(sock: socket.socket) -> None:
 
 
 def _wait_at(gate: Path) -> None:
-    """Says that a call has come to the `gate`, and waits until the file `gate`.open is there."""
+    """Report a call at the `gate`, and wait until the file `gate`.open exists."""
     gate.touch()
     while not gate.with_suffix(".open").exists():
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""A home of a test's own for an agent, with every process in it gone at the end: `agent_home`."""
+"""The fixture `agent_home`: a test's own home for an agent, whose processes end with the test."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.agent.memory_agent import SCRIPT
 
 @pytest.fixture
 def agent_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentHome]:
-    """Nothing runs in it yet."""
+    """Return a home without an agent."""
     with new_home(monkeypatch) as home:
         yield home
 
 
 @contextmanager
 def new_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentHome]:
-    """A home for as long as its user wants, which may be for many tests."""
+    """Yield a home for any scope."""
     # Not tmp_path: a socket's path must be short.
     folder = Path(tempfile.mkdtemp(prefix="agent-"))
     for name in ("DATA", "RUNTIME", "CONFIG"):

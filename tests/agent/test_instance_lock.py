@@ -1,4 +1,4 @@
-"""One agent at a time: lock and socket, also where somebody removes them."""
+"""Lock and socket of the single agent, also if they are removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jupyter_slurm.errors import AgentError
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    return Path("agent.sock")  # a socket's path must be short, and that of a test is not
+    return Path("agent.sock")  # a socket's path must be short, unlike a test's folder
 
 
 @pytest.fixture
@@ -28,11 +28,13 @@ def lock(path: Path) -> Iterator[InstanceLock]:
     os.close(taken.lock_fd)
 
 
-def test_a_lock_whose_agent_answers_is_left_to_it(lock: InstanceLock, path: Path) -> None:
+def test_second_agent_does_not_take_the_lock_of_a_responding_one(
+    lock: InstanceLock, path: Path
+) -> None:
     assert take(path, 60.0) is None
 
 
-def test_a_lock_whose_agent_does_not_answer_names_its_process(path: Path) -> None:
+def test_silent_agent_is_named_with_its_process_id(path: Path) -> None:
     taken = take(path, 0.0)
     assert taken is not None
     pid = Path("agent.lock").read_text().strip()
@@ -41,7 +43,7 @@ def test_a_lock_whose_agent_does_not_answer_names_its_process(path: Path) -> Non
     os.close(taken.lock_fd)
 
 
-def test_socket_and_lock_are_for_their_owner_alone(lock: InstanceLock, path: Path) -> None:
+def test_socket_and_lock_are_private(lock: InstanceLock, path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(Path("agent.lock").stat().st_mode) == 0o600
 
@@ -55,7 +57,7 @@ def test_socket_and_lock_are_for_their_owner_alone(lock: InstanceLock, path: Pat
     ],
     ids=["no socket", "no lock", "another socket"],
 )
-def test_a_lock_is_lost_with_its_socket_or_lock(
+def test_agent_loses_the_lock_when_socket_or_lock_file_is_removed(
     lock: InstanceLock, harm: Callable[[], object]
 ) -> None:
     assert lock.still_ours()
@@ -63,7 +65,7 @@ def test_a_lock_is_lost_with_its_socket_or_lock(
     assert not lock.still_ours()
 
 
-def test_leaving_removes_the_own_socket(lock: InstanceLock, path: Path) -> None:
+def test_leaving_removes_the_agents_socket(lock: InstanceLock, path: Path) -> None:
     lock.leave()
     assert not path.exists()
     assert not lock.still_ours()

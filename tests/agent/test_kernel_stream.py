@@ -1,4 +1,4 @@
-"""A connection to the agent that becomes the stream of a kernel."""
+"""Connections to the agent that become streams of kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def exactly(sock: socket.socket, size: int) -> bytes:
     return data
 
 
-def test_bytes_go_both_ways_beside_calls_and_to_nobody_else(agent_home: AgentHome) -> None:
+def test_each_kernel_stream_carries_its_own_bytes_beside_calls(agent_home: AgentHome) -> None:
     client = agent_home.client()
     with client.kernel(JOB_ID) as one, client.kernel(JOB_ID) as other:
         one.sendall(b"first")
@@ -36,7 +36,7 @@ def test_bytes_go_both_ways_beside_calls_and_to_nobody_else(agent_home: AgentHom
     assert client.status().clients == 1
 
 
-def test_a_kernel_that_is_not_there_is_an_error_and_the_connection_is_used_on(
+def test_unknown_kernel_is_an_error_and_the_connection_stays_usable(
     agent_home: AgentHome,
 ) -> None:
     client = agent_home.client()

@@ -15,7 +15,7 @@ from jupyter_slurm.agent.launch import environment
         "SSH_SK_PROVIDER KRB5_CONFIG KRB5CCNAME"
     ).split(),
 )
-def test_what_every_process_of_the_user_has_is_kept(name: str) -> None:
+def test_agent_inherits_the_users_variables(name: str) -> None:
     assert environment({name: "é ü"}) == {name: "é ü"}
 
 
@@ -26,5 +26,5 @@ def test_what_every_process_of_the_user_has_is_kept(name: str) -> None:
         "JUPYTER_PASSWORD SLURM_JOB_ID SBATCH_PARTITION AWS_SECRET MY_PATH HOMEPAGE OLDPWD PWD"
     ).split(),
 )
-def test_what_belongs_to_one_notebook_server_or_job_is_dropped(name: str) -> None:
+def test_agent_does_not_inherit_variables_of_a_notebook_or_job(name: str) -> None:
     assert environment({name: "x"}) == {}

@@ -1,4 +1,4 @@
-"""When an agent ends, and what it says of itself."""
+"""The end of an agent, and its status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.agent.home import PATIENCE_S, AgentHome, ended
 from tests.agent.memory_agent import LIVE_VARIABLE
 
 
-def test_an_idle_agent_ends_and_leaves_no_socket(
+def test_idle_agent_ends_and_removes_its_socket(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(IDLE_VARIABLE, "0.5")
@@ -26,7 +26,7 @@ def test_an_idle_agent_ends_and_leaves_no_socket(
     assert "agent ends: idle" in agent_home.log.read_text()
 
 
-def test_an_agent_with_a_live_job_is_not_idle(
+def test_agent_with_a_live_job_keeps_running(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(IDLE_VARIABLE, "0.1")
@@ -35,10 +35,10 @@ def test_an_agent_with_a_live_job_is_not_idle(
         assert not wait(1.0)
 
 
-def test_an_agent_that_cannot_be_found_any_more_ends(
+def test_agent_ends_when_its_socket_folder_is_removed(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(IDLE_VARIABLE, "0.2")  # the lock is looked at as often
+    monkeypatch.setenv(IDLE_VARIABLE, "0.2")  # also the interval of checks of the lock
     monkeypatch.setenv(LIVE_VARIABLE, "1")
     with ended(agent_home.client().status().pid) as wait:
         shutil.rmtree(agent_home.socket.parent)
@@ -46,20 +46,20 @@ def test_an_agent_that_cannot_be_found_any_more_ends(
     assert "socket or lock was removed" in agent_home.log.read_text()
 
 
-def test_a_signal_ends_the_agent_in_order(agent_home: AgentHome) -> None:
+def test_sigterm_ends_the_agent_cleanly(agent_home: AgentHome) -> None:
     agent_home.client().check()
     agent_home.kill(signal.SIGTERM)
     assert not agent_home.socket.exists()
     assert agent_home.log.read_text().rstrip().endswith("agent has ended")
 
 
-def test_the_log_is_for_its_owner_alone(agent_home: AgentHome) -> None:
+def test_agent_log_is_private(agent_home: AgentHome) -> None:
     agent_home.client().check()
     assert stat.S_IMODE(agent_home.log.stat().st_mode) == 0o600
     assert stat.S_IMODE(agent_home.log.parent.stat().st_mode) == 0o700
 
 
-def test_status_is_that_of_the_process(agent_home: AgentHome) -> None:
+def test_status_describes_the_agent_process(agent_home: AgentHome) -> None:
     status = agent_home.client().status()
     assert status.pid == agent_home.agent_pid()
     assert status.log == str(agent_home.log)
@@ -69,7 +69,7 @@ def test_status_is_that_of_the_process(agent_home: AgentHome) -> None:
     assert 0 < status.cpu_s < 60
 
 
-def test_the_agent_gets_no_tokens_and_nothing_of_one_notebook(
+def test_agent_process_has_no_tokens_or_notebook_variables(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("JUPYTER_TOKEN", "JUPYTERHUB_API_TOKEN", "JPY_SESSION_NAME", "SLURM_JOB_ID"):
@@ -81,6 +81,6 @@ def test_the_agent_gets_no_tokens_and_nothing_of_one_notebook(
 
 
 @pytest.mark.parametrize("text", ["20m", "0", "nan"])
-def test_an_idle_time_that_is_none_is_refused_by_name(text: str) -> None:
+def test_invalid_idle_time_is_rejected_and_named(text: str) -> None:
     with pytest.raises(ConfigError, match=IDLE_VARIABLE):
         idle_s(text)

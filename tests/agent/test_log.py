@@ -1,4 +1,4 @@
-"""The one log: small, private, and without the words of foreign errors."""
+"""The agent's log: small, private, and without texts of errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def record(message: str, error: BaseException | None = None) -> logging.LogRecor
     return logging.LogRecord("a.b", logging.ERROR, "", 0, message, (), info)
 
 
-def test_a_full_file_is_turned_once_and_stays_private(log_file: LogFile, tmp_path: Path) -> None:
+def test_full_log_is_rotated_once_and_stays_private(log_file: LogFile, tmp_path: Path) -> None:
     log_file.maxBytes = 1000
     for _ in range(100):
         log_file.emit(record("x" * 90))
@@ -36,7 +36,7 @@ def test_a_full_file_is_turned_once_and_stays_private(log_file: LogFile, tmp_pat
     assert max(file.stat().st_size for file in files) <= 1000
 
 
-def test_a_traceback_shows_places_and_kinds_of_the_whole_chain(log_file: LogFile) -> None:
+def test_logged_traceback_shows_locations_and_types_but_no_text(log_file: LogFile) -> None:
     cell = "the text " + "of a cell"
 
     def fail() -> None:

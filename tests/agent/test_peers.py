@@ -1,4 +1,4 @@
-"""Other users are kept out by the kernel's word, also where a folder's rights were loosened."""
+"""Peer checks against other users, even if a folder's permissions allow access."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def nobody() -> Iterator[None]:
 
 
 @as_root
-def test_another_user_is_hung_up_on(agent_home: AgentHome) -> None:
+def test_agent_disconnects_another_user(agent_home: AgentHome) -> None:
     agent_home.client().check()
     for folder in (agent_home.folder, agent_home.socket.parent.parent, agent_home.socket.parent):
         folder.chmod(0o711)
@@ -46,7 +46,7 @@ def test_another_user_is_hung_up_on(agent_home: AgentHome) -> None:
 
 
 @as_root
-def test_a_socket_that_another_user_serves_is_refused(agent_home: AgentHome) -> None:
+def test_client_rejects_a_socket_served_by_another_user(agent_home: AgentHome) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(agent_home.socket))
         with nobody():
@@ -56,7 +56,7 @@ def test_a_socket_that_another_user_serves_is_refused(agent_home: AgentHome) -> 
 
 
 @as_root
-def test_a_folder_of_another_user_is_refused(agent_home: AgentHome) -> None:
+def test_client_rejects_a_folder_of_another_user(agent_home: AgentHome) -> None:
     os.chown(agent_home.socket.parent, NOBODY, NOBODY)
     with pytest.raises(AgentError):
         agent_home.client().check()

@@ -1,4 +1,4 @@
-"""Which socket is meant: the one that was told, or this host's own."""
+"""The choice of the agent's socket: an inherited one, or this host's own."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def told_socket(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     return path
 
 
-def test_this_hosts_own_where_that_folder_is_not(
+def test_own_socket_replaces_one_whose_folder_is_missing(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told_socket(monkeypatch, agent_home.folder / "not here")
     assert socket_path() == agent_home.socket
 
 
-def test_a_folder_of_another_host_counts_only_while_somebody_listens_there(
+def test_inherited_socket_is_used_only_while_an_agent_listens(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = agent_home.folder / f"jupyter-slurm-{places.host()}-else"

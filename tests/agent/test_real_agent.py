@@ -1,4 +1,4 @@
-"""`python -m jupyter_slurm.agent` as it is, with the real service on a real Slurm."""
+"""`python -m jupyter_slurm.agent` with the real service on a real Slurm."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def api(
     return AgentClient(agent_home.socket, COMMAND)
 
 
-def test_a_job_outlives_its_agent(agent_home: AgentHome, api: AgentClient) -> None:
+def test_job_survives_its_agent(agent_home: AgentHome, api: AgentClient) -> None:
     spec = ProgramSpec(id="outlives", name="t", code="#!/bin/sh\nexec sleep 600")
     slurm_id = api.submit(spec).slurm_id
     agent_home.kill()

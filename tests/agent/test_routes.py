@@ -1,4 +1,4 @@
-"""The HTTP surface as any program sees it, and the table that both sides make of Api."""
+"""The agent's HTTP interface, and the table of calls generated from Api."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def ask(web: Http, verb: str, path: str, body: str = "") -> tuple[int, Any]:
         ("/v1/job", '{"job_id": "a bug"}', 500, "internal", "ZeroDivisionError"),
     ],
 )
-def test_a_wrong_request_is_answered_by_a_problem_that_names_it(
+def test_invalid_request_is_answered_with_a_problem(
     web: Http, path: str, body: str, status: int, code: str, words: str
 ) -> None:
     got, problem = ask(web, "POST", path, body)
@@ -54,7 +54,7 @@ def test_a_wrong_request_is_answered_by_a_problem_that_names_it(
     assert words in str(msgspec.convert(problem, Problem).message)
 
 
-def test_of_a_client_that_logs_in_and_hangs_up_the_service_is_told(
+def test_service_learns_that_a_client_disconnected_during_login(
     web: Http, agent_home: AgentHome
 ) -> None:
     api = agent_home.client()
@@ -65,7 +65,7 @@ def test_of_a_client_that_logs_in_and_hangs_up_the_service_is_told(
     assert "ERROR" not in agent_home.log.read_text()
 
 
-def test_two_hundred_long_polls_leave_room_for_other_calls(agent_home: AgentHome) -> None:
+def test_two_hundred_long_polls_do_not_block_other_calls(agent_home: AgentHome) -> None:
     api = agent_home.client()
     cursor = api.changes().cursor
     polls = [Http("agent") for _ in range(200)]
@@ -82,11 +82,11 @@ def test_two_hundred_long_polls_leave_room_for_other_calls(agent_home: AgentHome
 
 
 # --- the table ---
-def test_every_method_of_api_is_a_call() -> None:
+def test_every_api_method_is_a_call() -> None:
     assert set(calls()) == {name for name in vars(Api) if not name.startswith("_")}
 
 
-def test_arguments_go_over_and_come_back_as_they_were() -> None:
+def test_arguments_round_trip() -> None:
     spec = CellSpec(
         id="abcdefgh",
         name="cell",
@@ -99,12 +99,12 @@ def test_arguments_go_over_and_come_back_as_they_were() -> None:
     assert call.unpack(call.pack({"spec": spec})) == {"spec": spec}
 
 
-def test_fields_that_a_newer_agent_adds_are_passed_over() -> None:
+def test_fields_of_a_newer_agent_are_ignored() -> None:
     newer = msgspec.json.encode(msgspec.to_builtins(known()) | {"mood": "good"})
     assert calls()["job"].unpack_answer(200, newer).created_s == 1.0
 
 
-def test_no_call_waits_for_longer_than_a_minute_whoever_asks_for_it() -> None:
-    """One whose asker has hung up holds its thread till then."""
+def test_calls_wait_at_most_a_minute() -> None:
+    """A call of a disconnected client holds its thread until then."""
     assert calls()["changes"].unpack(b'{"wait_s": 1e300}')["wait_s"] == LONGEST_WAIT_S
     assert calls()["changes"].unpack(b'{"wait_s": 2}')["wait_s"] == 2.0

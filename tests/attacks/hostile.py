@@ -1,4 +1,4 @@
-"""Hostile bytes: what was recorded or is well formed, spoilt by a generator with a seed."""
+"""Hostile bytes: valid samples, corrupted by a generator with a seed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A lab's port of this machine as the agent opens it, before a server that is no further than it;
-and other users of this machine, as real ones."""
+"""A lab's local port as the agent opens it, in front of a local server; and real other users of
+this machine."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from tests.transport.carrier import service
 
 JOB_ID = "abcdefgh"
 OTHER_PYTHON = "/usr/bin/python3"
-"""That of a user who cannot read ours."""
+"""The user ID of a user who cannot read our files."""
 COOKIE = re.compile(rb"^cookie: *([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 
 
 class FarServer:
-    """Stands for the lab's server, and keeps what it was sent. `answers` says what it does."""
+    """Stands for the lab's server, and records requests. `answers` is its behaviour."""
 
     def __init__(self) -> None:
         self.got: list[bytes] = []
-        """Each request, head and body."""
+        """The requests, head and body."""
         self.answers: Callable[[bytes], bytes] = lambda request: page("the lab")
 
     @property
@@ -49,7 +49,7 @@ class FarServer:
 
 
 def one_request(file: BinaryIO) -> bytes:
-    """b"": there is none any more."""
+    """Return the next request; b"": none."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         line = file.readline()
@@ -66,7 +66,7 @@ def page(text: str, *headers: str, status: str = "200 OK") -> bytes:
 
 
 class LabHere:
-    """The agent's `Labs`, with one lab that runs. Closing and opening is a restart."""
+    """The agent's `Labs` with one running lab. Closing and opening is a restart."""
 
     def __init__(self, folder: Path, far_port: int) -> None:
         self.registry = JobRegistry(Store(folder))
@@ -92,12 +92,12 @@ class LabHere:
 
     @property
     def host(self) -> str:
-        """As a browser says it."""
+        """Return the Host header of a browser."""
         lab = self.registry.job(JOB_ID).lab
         assert lab is not None
         return lab.url.removeprefix("http://").rstrip("/")
 
-    # --- what it is asked for as `Tunnels` ---
+    # --- the interface of `Tunnels` ---
 
     def into(self, job_id: str, door: str) -> Callable[[socket.socket, Answered], None]:
         def connect(sock: socket.socket, answered: Answered) -> None:
@@ -119,9 +119,9 @@ def lab_here(folder: Path, far: FarServer) -> Iterator[LabHere]:
 
 
 def answer_to(port: int, request: bytes, address: str = "127.0.0.1") -> bytes:
-    """What whoever listens there answers until they hang up; b"" where they do so at once."""
+    """Return the listener's answer; b"": it disconnects at once."""
     got = b""
-    # They may be sent away before they have said all.
+    # The listener can disconnect before the end of the request.
     with socket.create_connection((address, port), 30) as sock, suppress(OSError):
         sock.sendall(request)
         sock.shutdown(socket.SHUT_WR)
@@ -182,7 +182,7 @@ sys.stdout.buffer.write(b"".join(got))
 
 
 class Other:
-    """Another user, who listens at a port; `port` is None where it was taken already."""
+    """Another user who listens on a port; `port` is None if it was taken."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -190,7 +190,7 @@ class Other:
         said = process.stdout.readline().strip()
         self.port = None if said == b"taken" else int(said)
         self.heard = b""
-        """What came there; known once it has ended."""
+        """The received bytes, once it has ended."""
 
     def end(self) -> None:
         self.heard += self._process.communicate(b"")[0]
@@ -198,7 +198,7 @@ class Other:
 
 @contextmanager
 def other_user(port: int, *places: str, answer: str = "") -> Iterator[Other]:
-    """nobody(5) listens there, if it can; 0: at any number. It answers what it is asked by HTTP."""
+    """Let nobody(5) listen on the port, if possible (0: any), and answer HTTP requests."""
     argv = [OTHER_PYTHON, "-c", _LISTEN, str(port), answer.encode().hex(), *places]
     pipe = subprocess.PIPE
     with subprocess.Popen(

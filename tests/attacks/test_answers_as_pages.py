@@ -1,5 +1,5 @@
-"""What a job has said, opened as a page of the Jupyter server's address: no answer of ours is one
-but the waiting room of a lab or a dashboard, which runs its own script alone."""
+"""Answers of the server opened as pages. The only page is the waiting room of a lab or a dashboard,
+which runs only its own script."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ served = conftest.served
 _HARM = "<script>parent.harmed = 1</script>"
 
 
-def test_no_answer_is_a_page_in_which_something_runs(served: Served) -> None:
+def test_server_answers_cannot_run_scripts_as_pages(served: Served) -> None:
     client = served.client()
     client.call("submit", spec={"kind": "cell", "id": "a2b4c6d7", "name": _HARM, "code": "1"})
     found = answers(client)

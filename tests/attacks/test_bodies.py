@@ -1,4 +1,4 @@
-"""Bodies and messages that no honest client sends, to the Jupyter server and to the agent."""
+"""Hostile bodies and messages to the Jupyter server and to the agent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OWN += "cluster_ways cluster_begin cluster_found cluster_keep cluster_drop".spli
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_the_server_refuses_it_as_the_callers_fault(served: Served, body: bytes) -> None:
+def test_server_rejects_invalid_bodies_as_request_errors(served: Served, body: bytes) -> None:
     client = served.client()
     for name in (*RULES, *OWN):
         answer = client.ask("POST", API + name, body)
@@ -37,7 +37,7 @@ def test_the_server_refuses_it_as_the_callers_fault(served: Served, body: bytes)
     assert "Traceback" not in log
 
 
-def test_the_agent_refuses_it_as_the_callers_fault(agent_home: AgentHome) -> None:
+def test_agent_rejects_invalid_bodies_as_request_errors(agent_home: AgentHome) -> None:
     agent_home.client().check()
     for body in BODIES.values():
         for name in (*calls(), KERNEL):
@@ -59,13 +59,13 @@ def _agents_answer(home: AgentHome, name: str, body: bytes) -> tuple[int, bytes]
 
 
 def _send_much(sock: socket.socket) -> None:
-    """Four times as much as may be, in pieces of a megabyte."""
+    """Send four times the limit, in chunks of a megabyte."""
     chunk = b"100000\r\n" + b"x" * 0x100000 + b"\r\n"
     for _ in range(4 * MAX_BODY_BYTES // len(chunk)):
         sock.sendall(chunk)
 
 
-def test_the_agent_does_not_read_a_body_without_end(agent_home: AgentHome) -> None:
+def test_agent_stops_reading_an_endless_body(agent_home: AgentHome) -> None:
     head = "Transfer-Encoding: chunked"
     client = agent_home.client()
     client.check()
@@ -79,7 +79,7 @@ def test_the_agent_does_not_read_a_body_without_end(agent_home: AgentHome) -> No
     assert client.status().memory_mib < before_mib + 3 * MAX_BODY_BYTES / 2**20
 
 
-def test_a_page_cannot_have_the_server_remember_what_is_large(served: Served) -> None:
+def test_server_rejects_large_watch_arguments(served: Served) -> None:
     with served.client().watch() as page:
         page.say(watch=1, call="logs", args={"job_id": "a" * 1_000_000})
         assert "too long" in page.hear()["problem"]["message"]
@@ -88,7 +88,7 @@ def test_a_page_cannot_have_the_server_remember_what_is_large(served: Served) ->
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-def test_a_message_that_is_none_ends_no_websocket(served: Served, body: bytes) -> None:
+def test_invalid_message_does_not_end_a_websocket(served: Served, body: bytes) -> None:
     with served.client().watch() as page:
         page.send(body[:10_000] if body.startswith(b"\0") else body)
         assert page.hear()["problem"]["code"] == "request"

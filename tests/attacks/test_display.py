@@ -1,4 +1,4 @@
-"""What a cluster's job shows cannot act on the page, where the user or the profile says so."""
+"""Restricted output of a cluster's jobs, by setting or profile."""
 
 # ruff: noqa: F811 - fixtures are imported, and then named as arguments
 
@@ -53,7 +53,7 @@ class Tags(HTMLParser):
 
 
 def check(data: dict[str, Any], show: str) -> None:
-    """Nothing in it runs in the page, or reaches it."""
+    """Assert that nothing in it runs in the page or accesses it."""
     allowed = PASSIVE | ({"text/html"} if show == "sandboxed" else set())
     assert set(data) <= allowed
     assert isinstance(data["text/plain"], str)
@@ -80,7 +80,7 @@ display({{"text/html": {SCRIPT!r}}})
 @pytest.mark.parametrize("show", STRICT)
 @pytest.mark.parametrize("said_by", ["config", "profile"])
 @pytest.mark.parametrize("again", [False, True], ids=["the cell", "attach"])
-def test_nothing_that_a_job_shows_acts_on_the_page(
+def test_output_of_a_job_cannot_act_on_the_page(
     shell: Shell,
     api: FakeApi,
     show: Show,
@@ -107,7 +107,7 @@ def test_nothing_that_a_job_shows_acts_on_the_page(
 
 
 @pytest.mark.parametrize(("mine", "clusters"), [("text", "sandboxed"), ("sandboxed", "text")])
-def test_the_stricter_of_setting_and_profile_counts(
+def test_stricter_of_setting_and_profile_applies(
     shell: Shell, api: FakeApi, mine: str, clusters: Show
 ) -> None:
     shell.run(f"%config SlurmMagics.show = {mine!r}")
@@ -117,12 +117,10 @@ def test_the_stricter_of_setting_and_profile_counts(
     assert done.last(f"slurm-{job}-one").data == {"text/plain": SCRIPT}
 
 
-# --- from a real job, as its profile says --------------------------------------------------------
+# --- from a real job, by its profile -------------------------------------------------------------
 
 
-def test_what_the_profile_says_counts_at_once_for_jobs_that_there_are(
-    site: Site, tmp_path: Path
-) -> None:
+def test_changed_profile_applies_to_existing_jobs(site: Site, tmp_path: Path) -> None:
     job = site.run(f"display({{'text/html': {SCRIPT!r}}}, raw=True)")
     assert site.service.logs(job.id).show == "full"
     path = next((tmp_path / "config").rglob("clusters.d/*.toml"))
@@ -138,14 +136,14 @@ def test_what_the_profile_says_counts_at_once_for_jobs_that_there_are(
                 check(shown.data, show)
 
 
-# --- of any kind ----------------------------------------------------------------------------------
+# --- generated bundles ----------------------------------------------------------------------------
 
 VALUES = st.text() | st.none() | st.integers() | st.lists(st.text()) | st.just(SCRIPT)
 BUNDLES = st.dictionaries(st.sampled_from([*ACTIVE, *PASSIVE]) | st.text(), VALUES)
 
 
 @given(BUNDLES, st.sampled_from(STRICT), st.dictionaries(st.sampled_from(sorted(PASSIVE)), VALUES))
-def test_no_bundle_gets_more_than_it_may(
+def test_any_display_bundle_is_limited(
     data: dict[str, Any], show: Show, metadata: dict[str, Any]
 ) -> None:
     output = trusted_as(DisplayData(data=data, metadata=metadata), show)
@@ -155,7 +153,7 @@ def test_no_bundle_gets_more_than_it_may(
         assert re.fullmatch(r"[A-Za-z0-9+/=\s]*", output.data.get(mime, ""))
 
 
-def test_a_page_cannot_end_its_frame() -> None:
+def test_sandboxed_page_cannot_close_its_frame() -> None:
     for text in ('"></iframe><script>x</script>', "'><b>", "&quot;><i>", "</script><u>"):
         for mime in ("text/html", "application/javascript"):
             output = trusted_as(DisplayData(data={mime: text}), "sandboxed")

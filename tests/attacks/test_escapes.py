@@ -1,4 +1,4 @@
-"""A cluster whose every word is an escape sequence: none of it steers the terminal."""
+"""A cluster whose texts are escape sequences, which must not reach the terminal."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from jupyter_slurm.wire import (
 )
 
 SAYS = "a\x1b]0;title\x07\x1b]52;c;cm0gLXJm\x07b\x9b2Jc\u202ed\r\x1b[5nz"
-"""A title, the clipboard, a screen cleared by one C1 byte, text turned round, a question that the
-terminal answers as if it had been typed."""
+"""Sequences that set the title or the clipboard, clear the screen by one C1 byte, reverse text, or
+make the terminal type an answer."""
 STEERING = re.compile(r"[^\x20-\x7e\n\u00a0-\U0010ffff]|[\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def made(kind: Any, state: JobState) -> Any:
-    """A value of this type in which every text is `SAYS`."""
+    """Return a value of this type with `SAYS` as every text."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         return made(next(one for one in args if one is not type(None)), state)
@@ -71,7 +71,7 @@ def made(kind: Any, state: JobState) -> Any:
 
 
 class HostileApi:
-    """Answers every call of Api with `made`, and refuses those in `refused` with an error of it."""
+    """Answers every call of Api with `made`, and those in `refused` with a hostile error."""
 
     def __init__(self, state: JobState, *refused: str) -> None:
         self._state = state
@@ -100,7 +100,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_hands_them_to_the_terminal(
+def test_commands_print_no_escape_sequences(
     command: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,12 +118,12 @@ def test_no_command_hands_them_to_the_terminal(
             assert STEERING.search(text.replace("\x1b[K", "").replace("\r", "")) is None, text
 
 
-def test_what_is_asked_for_as_json_stays_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_keeps_the_original_text(capsys: pytest.CaptureFixture[str]) -> None:
     main(["jobs", "--json"], lambda: HostileApi(JobState.FAILED))
     assert json.loads(capsys.readouterr().out)[0]["name"] == SAYS
 
 
-def test_an_error_says_it_harmlessly_whoever_shows_it() -> None:
+def test_errors_contain_no_escape_sequences() -> None:
     raised = JupyterSlurmError(SAYS, hint=SAYS, detail=f"{SAYS}\n{SAYS}")
     assert STEERING.search(str(raised)) is None
     assert len(str(raised).split("\n")) == 4
@@ -139,7 +139,7 @@ class Screen(io.StringIO):
 COLOURED = f"\x1b[1;31mred\x1b[0m\r 50%|█ \x1b[A\x1b[K{SAYS}"
 
 
-def test_a_jobs_output_has_colours_and_progress_bars_on_a_terminal_and_no_more() -> None:
+def test_job_output_on_a_terminal_allows_only_colours_and_progress_bars() -> None:
     out, err = Screen(), Screen()
     terminal = Terminal(out, err)
     for at in range(len(COLOURED)):  # cut everywhere
@@ -152,7 +152,7 @@ def test_a_jobs_output_has_colours_and_progress_bars_on_a_terminal_and_no_more()
         assert STEERING.search(re.sub(allowed, "", screen.getvalue())) is None
 
 
-def test_a_jobs_output_goes_into_a_file_as_it_is(
+def test_job_output_is_written_to_files_unchanged(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api = HostileApi(JobState.COMPLETED)

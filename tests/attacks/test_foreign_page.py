@@ -1,4 +1,4 @@
-"""A page of somebody else's, in a browser that is logged in to the user's Jupyter."""
+"""A foreign page in a browser that is logged in to the user's Jupyter."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ PAGES: dict[str, dict[str, str]] = {
     "in an old browser": {"Referer": f"{FOREIGN}/a.html"},
     "in an old browser, without a referer": {},
 }
-"""What a browser says of who asks; no page can change these headers."""
+"""Headers that browsers set and pages cannot change."""
 
 
 @pytest.fixture(scope="module")
 def browser(served: Served) -> Client:
-    """Logged in by the password: it sends its cookie, whoever's page asks."""
+    """Return a browser logged in with the password, which sends its cookie for any page."""
     return served.stranger().log_in()
 
 
 @pytest.mark.parametrize("said", PAGES.values(), ids=PAGES)
-def test_a_foreign_page_costs_slurm_nothing(browser: Client, said: dict[str, str]) -> None:
+def test_foreign_page_causes_no_slurm_calls(browser: Client, said: dict[str, str]) -> None:
     answers = {path: browser.get(path, **said) for path in GETS}
     assert {answer.status for answer in answers.values()} == {403}, answers
     assert {answer.problem.code for answer in answers.values()} == {"forbidden"}
 
 
-def test_pages_of_this_jupyter_the_address_bar_and_programs_are_answered(
+def test_requests_of_own_pages_address_bar_and_programs_are_answered(
     served: Served, browser: Client
 ) -> None:
     path = f"{API}queue"

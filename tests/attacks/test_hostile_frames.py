@@ -1,4 +1,4 @@
-"""Frames and listings that are larger than they may be: they take little memory and are refused."""
+"""Too large frames and listings, which must be rejected within little memory."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def little_memory(most_bytes: int) -> Iterator[None]:
         tracemalloc.stop()
 
 
-def test_a_kernels_message_that_unpacks_without_end_is_refused() -> None:
+def test_compressed_bomb_from_a_kernel_is_rejected() -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    # After a full flush nothing refers to what was before: the same bytes unpack again and again.
+    # After a full flush the same segment can be repeated.
     segment = packer.compress(bytes(MIB)) + packer.flush(zlib.Z_FULL_FLUSH)
     bomb = segment * 300 + packer.flush()
     assert len(bomb) < MIB
@@ -56,7 +56,7 @@ def test_a_kernels_message_that_unpacks_without_end_is_refused() -> None:
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 600 * 1024
 
 
-def test_a_relay_that_sends_more_than_it_may_is_left() -> None:
+def test_relay_that_exceeds_its_window_is_closed() -> None:
     near, far = socket.socketpair()
     browser, carried = socket.socketpair()
     streams = Streams(near)
@@ -67,12 +67,12 @@ def test_a_relay_that_sends_more_than_it_may_is_left() -> None:
         opened.result(60)
         frame = relayed(b"D", 1, bytes(32_768))
         with little_memory(16 * MIB), suppress(BrokenPipeError, ConnectionResetError):
-            while True:  # nobody reads what comes
+            while True:  # without a reader
                 far.sendall(frame)
         assert streams.reason == "it sent more than its credit"
 
 
-def test_a_listing_of_millions_of_files_is_refused_before_it_is_taken_apart() -> None:
+def test_listing_of_millions_of_files_is_rejected_before_parsing() -> None:
     one = b"f\x00644\x000\x001.0\x00./a\0\0"
     said = b"folder\n" + one * (limits.OUTPUT_BYTES // len(one))
     with little_memory(3 * limits.OUTPUT_BYTES // 2), pytest.raises(TooManyError):

@@ -1,7 +1,7 @@
-"""2,000 hostile inputs, from a fixed seed, to each parser of what other users, jobs and hosts send.
+"""2,000 hostile inputs from a fixed seed for each parser of data from other users, jobs and hosts.
 
-A parser gives a value or raises an error of ours; it takes no more memory than it should; what it
-gives can be sent to the browser, and made visible. One job's input stops no other job's watcher.
+A parser returns a value or raises one of our errors, within a memory limit. Its values can be sent
+to the browser and shown. Input of one job does not affect others.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from tests.slurm.recorded import RELEASES, output
 
 COUNT = 2_000
 MOST_BYTES = 48 * 2**20
-"""Of memory for one input; the longest are a few hundred thousand bytes."""
+"""Memory limit for one input; the longest have a few hundred thousand bytes."""
 QUICK_S = 0.001
-"""Of processor time: no machine fills so much memory in it. Tracing each allocation takes three
-times as long as parsing, so only what was not so quick is parsed again with that."""
+"""Processor time in which no machine can fill that much memory. Tracing allocations triples the
+time, so only slower inputs are parsed again with it."""
 KEY = b"the job's key"
 
 Parser = Callable[[bytes], object]
@@ -69,7 +69,7 @@ def signed(body: bytes) -> bytes:
     return signature.encode() + b"\n" + body + b"\n"
 
 
-# --- the parsers, each as far as what it gives is shown or sent ---
+# --- the parsers, including the use of their values ---
 
 
 def rows_of_the_queue(data: bytes) -> object:
@@ -113,7 +113,7 @@ def every(*parsers: Callable[[str], object]) -> Parser:
 
 
 def lines_of(name: str, most: int = 1, separator: bytes = b"\n") -> list[bytes]:
-    """The first and the last record that was recorded of each release."""
+    """Return the first and last recorded lines of each release."""
     samples = []
     for release in RELEASES:
         records = [text for text in output(release, name).split(separator) if text]
@@ -167,11 +167,11 @@ PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
     "a host's words": (server_text.shown, [b"Password for a@b:\n", b"Verification code: "]),
 }  # fmt: skip
 THEIR_ERRORS: Mapping[str, type[Exception]] = {"node lists": ValueError}
-"""By contract: people type node lists, too."""
+"""Errors by contract: users type node lists, too."""
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_no_input_raises_what_is_not_ours_or_takes_much_memory(name: str) -> None:
+def test_hostile_input_raises_only_our_errors_and_needs_little_memory(name: str) -> None:
     parser, samples = PARSERS[name]
     ours = (JupyterSlurmError, THEIR_ERRORS.get(name, JupyterSlurmError))
     for data in spoilt(name, samples, COUNT):
@@ -189,7 +189,7 @@ def test_no_input_raises_what_is_not_ours_or_takes_much_memory(name: str) -> Non
 
 
 def peak_bytes(parser: Parser, data: bytes, ours: tuple[type[Exception], ...]) -> int:
-    """The most memory that it takes."""
+    """Return the peak memory of a parse."""
     tracemalloc.start()
     try:
         with suppress(*ours):
@@ -227,11 +227,11 @@ def texts(value: object) -> Iterator[str]:
             pass
 
 
-# --- one job's input stops no other's watcher ---
+# --- input of one job does not affect others ---
 
 
 class Seat:
-    """A JobRegistry of two jobs, `bad` before `good`, and what watches them."""
+    """A JobRegistry of two jobs, `bad` before `good`, and their watcher."""
 
     def __init__(self, folder: Path) -> None:
         self.registry = JobRegistry(Store(folder))
@@ -262,13 +262,13 @@ class Seat:
         jobs = [one.job for one in self.registry.live("c")]
         Comparison(self.registry, self.cluster, self.watch).compare(jobs, squeue.parse(rows), 2.0)
 
-    # What `Watch` asks of a transport.
+    # The part of a transport that `Watch` uses.
 
     def user(self) -> str:
         return "me"
 
     def grown(self, sizes: Mapping[PurePosixPath, int], **_: object) -> dict[PurePosixPath, int]:
-        """All that there is at once, and one that was not asked for; then there is no more."""
+        """Return all files at once and an unrequested one, then none."""
         if all(sizes.get(path) for path in self.files):
             self.watch._stop.set()
             return {}
@@ -286,16 +286,14 @@ def seat(tmp_path: Path) -> Seat:
     return Seat(tmp_path)
 
 
-def test_a_row_that_cannot_be_read_is_that_jobs_problem(
-    seat: Seat, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreadable_row_affects_only_its_job(seat: Seat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jupyter_slurm.jobs.watching.comparison.ask_allocation", lambda *_: None)
     good = listed(3)
     for hostile in (b"gpu[1-999999999]", b"n[[1]]", b"-oProxyCommand=id", b"n\x1b[31m"):
         seat.compare(good.replace(b"node000", hostile))
         problem = seat.registry.job("bad").problem
         assert problem is not None
-        assert problem.message == "What the cluster says of this job cannot be read."
+        assert problem.message == "Cannot read the cluster's data about this job."
         assert problem.detail is not None
         assert problem.detail.isprintable()
         now = seat.registry.job("good")
@@ -313,9 +311,7 @@ def test_a_row_that_cannot_be_read_is_that_jobs_problem(
     ],
     ids=["nested", "folder"],
 )
-def test_a_file_that_cannot_be_read_is_that_jobs_problem(
-    seat: Seat, hostile: bytes | Exception
-) -> None:
+def test_unreadable_file_affects_only_its_job(seat: Seat, hostile: bytes | Exception) -> None:
     paths = [JobDir(PurePosixPath(f"/jobs/{name}")).started(0) for name in ("bad", "good")]
     seat.files = dict(zip(paths, (hostile, STARTED), strict=True))
     seat.watch._watch_files()
@@ -326,7 +322,7 @@ def test_a_file_that_cannot_be_read_is_that_jobs_problem(
     assert (bad.problem is not None) == isinstance(hostile, Exception)
 
 
-def test_nested_and_endless_json_breaks_a_cap_and_not_the_reader() -> None:
+def test_deep_and_long_json_is_rejected() -> None:
     for text in (
         b"[" * 100_000,
         b'{"a":' * 65 + b"1" + b"}" * 65,

@@ -1,5 +1,5 @@
-"""Ten hostile things that jobs and clusters do to the agent at the same time: it stays small, each
-ends in words, and a job on another cluster does not notice."""
+"""Ten attacks of jobs and clusters on the agent at the same time: it stays within its memory limit,
+reports each, and a job on another cluster is not affected."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tests.ssh.profile import SshSlurm, write_profile
 
 MIB = 1 << 20
 MOST_MIB = 300
-"""What the agent may ever hold."""
+"""The agent's memory limit."""
 LINE_MIB = 100
-"""How long a line of output is that should not be: all of it has to be read to be left out."""
+"""Size of a too long line of output, which must be read to be skipped."""
 ENDS_S = 200.0
 
 HERE = """\
@@ -47,7 +47,7 @@ def end_the_runner():
     os.kill(os.getppid(), 9)
     time.sleep(60)
 """
-"""Before each cell: its job's folder, which is its own user's."""
+"""Code before each cell: its job's folder."""
 
 CELLS = {
     "a line without end": """
@@ -93,7 +93,7 @@ if "-maxdepth" not in sys.argv:
     for number in range(1_000_000):
         sys.stdout.write("\\0".join(("f", "644", "0", "1.0", f"./{number}", "", "")))
 """
-"""A folder of a million files, as the login machine's find tells of it."""
+"""The output of the login node's find for a folder of a million files."""
 
 RELAY = b"""#!/bin/sh
 case $* in
@@ -106,20 +106,20 @@ case $* in
 esac
 exec PYTHON "$@"
 """
-"""The node's Python, which is not what it should be where the relay is begun."""
+"""The node's Python, which is hostile when it starts the relay."""
 
 
 @dataclass
 class There:
     api: AgentClient
     shared: Path
-    """A folder that the jobs and this machine see."""
+    """The ground: a folder shared with the jobs, and the agent."""
 
     def submit(self, asked: JobSpec, cluster: str) -> str:
         return self.api.submit(replace(asked, cluster=cluster)).id
 
     def followed(self, job_id: str) -> tuple[Job, str]:
-        """As a notebook does: what it shows until the job's end."""
+        """Follow a job as a notebook does, and return it and its output."""
         cursor, shown, end = "", "", False
         while not end:
             chunk = self.api.logs(job_id, cursor, wait_s=10, budget_bytes=100_000)
@@ -138,8 +138,8 @@ class There:
 def there(
     agent_home: AgentHome, ssh_slurm: SshSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[There]:
-    """Three clusters of one agent, over SSH: `hostile`, `friendly`, and `flood`, whose Slurm is
-    hostile."""
+    """Yield an agent with three clusters over SSH: `hostile`, `friendly`, and `flood` with a
+    hostile Slurm."""
     config = tmp_path / "config"
     python = tmp_path / "python3"
     python.write_bytes(RELAY.replace(b"PYTHON", sys.executable.encode()))
@@ -178,7 +178,7 @@ def profile_of(cluster: SlurmCluster) -> dict[str, object]:
     return {name: text for name, text in told.items() if name not in ("origin", "default")}
 
 
-def test_ten_hostile_things_at_once(there: There) -> None:
+def test_agent_survives_ten_hostile_jobs_at_once(there: There) -> None:
     api = there.api
     for job_id in [there.submit(spec("print('warm')"), "friendly") for _ in range(2)]:
         there.followed(job_id)
@@ -200,7 +200,7 @@ def test_ten_hostile_things_at_once(there: There) -> None:
         }
     results = {what: result(there, id_) for what, id_ in hostile.items()}
     line = shown["a line without end"][1]
-    assert "[This line is longer than 16.8 MB; the rest is not shown.]" in line
+    assert "[Line longer than 16.8 MB; the rest is not shown.]" in line
     # The runner's first record may come in the midst of it.
     left_out = re.findall(r"\[End of the line: ([0-9.]+) MB left out.\]", line)
     assert sum(map(float, left_out)) > 0.8 * LINE_MIB
@@ -232,7 +232,7 @@ def pull(there: There) -> str:
 
 
 def visit(there: There, job_id: str) -> str:
-    """What is said of a tunnel by way of the node's relay."""
+    """Return the error of a tunnel through the node's relay."""
     cursor = ""
     while there.api.job(job_id).started_s is None:
         cursor = there.api.changes(cursor, 10).cursor

@@ -1,7 +1,7 @@
-"""Files of a cluster's shared folder, written by somebody else: in JupyterLab they run nothing
-before the user says so.
+"""Hostile files in a cluster's shared folder, which must run nothing in JupyterLab without the
+user's trust.
 
-What runs leaves its name in `localStorage`, which every page of JupyterLab's address shares.
+Code that runs leaves its name in `localStorage`, which all pages of JupyterLab's address share.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ pytestmark = pytest.mark.own_page
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The module's: borrowed, that of `tests.ui` would be the session's."""
+    """Yield a browser of this module: that of `tests.ui` would last for the session."""
     with ui.chromium() as running:
         yield running
 
 
 @pytest.fixture(scope="package")
 def port() -> int:
-    """Any: nobody looks at a second server there."""
+    """Return any port: the module has one server."""
     return 0
 
 
@@ -54,8 +54,7 @@ _CELLS: dict[str, dict[str, Any]] = {
     "flag": {**_CODE, "metadata": _TRUSTED},
     "inherited by the cell": {**_CODE, "__proto__": {"metadata": _TRUSTED}},
 }
-"""How a file may say that a cell is trusted; JupyterLab's copies of JSON take an own `__proto__`
-for the prototype."""
+"""Forms of trust in a file; JupyterLab's copies of JSON use an own `__proto__` as the prototype."""
 
 
 def _notebook(*cells: dict[str, Any], **more: Any) -> str:
@@ -67,7 +66,7 @@ _WIDGET = "saved with a widget.ipynb"
 
 
 def _saved_with_a_widget() -> str:
-    """A notebook whose widget, saved with it, is a program; its kernel starts when it is opened."""
+    """Return a notebook with a saved widget that is a program; opening it starts its kernel."""
 
     class Program(anywidget.AnyWidget):
         _esm = f"{_RUN}; export default {{initialize() {{ {_RUN} }}, render() {{ {_RUN} }}}};"
@@ -110,7 +109,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def trusting(lab: Lab) -> Iterator[None]:
-    """The user has JupyterLab trust HTML files by default."""
+    """Make JupyterLab trust HTML files by default."""
     path = lab.folder.parent / "settings/@jupyterlab/htmlviewer-extension"
     path.mkdir(parents=True)
     setting = path / "plugin.jupyterlab-settings"
@@ -127,7 +126,7 @@ def files(
     cluster: SlurmCluster,
     folder: Path,
 ) -> Iterator[Locator]:
-    """The file browser at that folder on the cluster, where a job works that waits."""
+    """Yield the file browser at that folder on the cluster, the folder of a waiting job."""
     page, name = sidebar.page, folder.parent.name
     submit_script(page, name, "#!/bin/sh\nsleep 600", hold="", chdir=str(folder))
     for opened, what in (
@@ -156,8 +155,8 @@ def _open(files: Locator, name: str, with_what: str | None = None) -> None:
 
 
 def _ran(page: Page) -> bool:
-    """Whether anything has; asked once an image that is asked for now has failed to load, as that
-    of the file must have done before it."""
+    """Return whether any code has run. First wait until an image fails to load, which the file's
+    image must have done before."""
     harmed = page.evaluate(
         """async () => {
             const later = new Image();
@@ -170,7 +169,7 @@ def _ran(page: Page) -> bool:
     return harmed is not None
 
 
-def test_a_notebook_that_says_it_is_trusted_runs_nothing(files: Locator, page: Page) -> None:
+def test_notebook_that_claims_to_be_trusted_runs_nothing(files: Locator, page: Page) -> None:
     dialog = page.get_by_role("dialog")
     for name in _CELLS:
         _open(files, f"{name}.ipynb")
@@ -183,11 +182,11 @@ def test_a_notebook_that_says_it_is_trusted_runs_nothing(files: Locator, page: P
         expect(dialog).to_have_count(0)
 
 
-def test_a_widget_that_a_notebook_was_saved_with_runs_nothing(files: Locator, page: Page) -> None:
-    """JupyterLab makes those of a notebook that nobody has trusted, too."""
+def test_widget_saved_in_a_notebook_runs_nothing(files: Locator, page: Page) -> None:
+    """JupyterLab creates saved widgets also without trust."""
     _open(files, _WIDGET)
     expect(page.get_by_role("button", name="| Idle")).to_be_visible()
-    # JupyterLab first asks the kernel for its widgets; the kernel answers in turn.
+    # JupyterLab requests the widgets from the kernel first; the kernel answers in order.
     panel = page.locator(".jp-NotebookPanel:visible")
     panel.locator(".cm-content").first.click()
     page.keyboard.press("Shift+Enter")
@@ -195,7 +194,7 @@ def test_a_widget_that_a_notebook_was_saved_with_runs_nothing(files: Locator, pa
     assert not _ran(page)
 
 
-def test_a_user_who_trusts_a_notebook_does_so_here_and_the_file_says_nothing_of_it(
+def test_trust_is_stored_locally_and_not_in_the_file(
     files: Locator, folder: Path, page: Page
 ) -> None:
     _open(files, "flag.ipynb")
@@ -217,17 +216,15 @@ _SHOWN = {
     "text.md": ("Markdown Preview", ".jp-MarkdownViewer p"),
     "plot.vl.json": (None, ".jp-MimeDocument canvas, .jp-MimeDocument svg"),
 }
-"""By what each is opened, and what is seen of it then."""
+"""The viewer of each file, and its visible content."""
 
 
-def test_a_page_a_picture_a_text_and_a_plot_run_nothing_when_they_are_opened(
-    files: Locator, page: Page
-) -> None:
+def test_opened_files_run_nothing(files: Locator, page: Page) -> None:
     read: list[str] = []
 
     def answer_once(route: Route) -> None:
-        """The viewer of pages shows nothing for ever where it begins while it reads a page a
-        second time, which takes as long as the cluster."""
+        """The HTML viewer stays empty if it starts while it reads the page a second time, which
+        takes as long as the cluster."""
         asked = (route.request.post_data or "").partition('"path":"')[2].partition('"')[0]
         read.append(asked)
         if not asked.endswith("/page.html") or read.count(asked) == 1:
@@ -243,7 +240,7 @@ def test_a_page_a_picture_a_text_and_a_plot_run_nothing_when_they_are_opened(
         assert not _ran(page), name
 
 
-def test_what_is_opened_in_a_tab_of_the_browser_is_a_download(
+def test_file_opened_in_a_browser_tab_is_a_download(
     files: Locator, folder: Path, page: Page
 ) -> None:
     kept: list[Download] = []

@@ -1,4 +1,4 @@
-"""A host that asks, in the words and the form of this machine, for the passphrase of a key."""
+"""A host that imitates this machine's prompt for the passphrase of a key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OURS = f"Passphrase of the key {KEY}:"
 
 
 def lines_read(tmp_path: Path, question: Asked) -> list[str]:
-    """The lines that the person reads until they have answered, the one with the cursor last."""
+    """Return the lines that the user sees until the answer, the prompt last."""
     api = FakeApi(tmp_path)
     api.need_login(question)
     person = Person(question.right)
@@ -30,13 +30,13 @@ def lines_read(tmp_path: Path, question: Asked) -> list[str]:
     return [*person.said, *person.secrets, *person.texts]
 
 
-def test_a_hosts_question_begins_no_line_as_one_of_this_machine_does(tmp_path: Path) -> None:
+def test_question_of_a_host_cannot_imitate_a_local_prompt(tmp_path: Path) -> None:
     ours = lines_read(tmp_path, Asked(QuestionKind.PASSPHRASE, OURS, "x"))
     assert ours == [f"Stays on this machine. {OURS} "]
     imitations = [
         Asked(QuestionKind.SECRET, OURS, "x"),
         Asked(QuestionKind.SECRET, ours[0], "x", instruction=f"\n{ours[0]}\n\r{ours[0]}"),
-        # As long as a terminal is wide, so that the rest would begin a line.
+        # As long as a terminal's line, so that the rest would start a line.
         Asked(QuestionKind.TEXT, "." * (79 - len(HOST)) + ours[0], "x"),
         Asked(QuestionKind.SECRET, "Password:", "x", instruction=" " * 80 + ours[0] + "." * 500),
     ]
@@ -75,7 +75,7 @@ class AskingConnection:
         (Prompt(QuestionKind.PASSPHRASE, HOST, OURS), False),
     ],
 )
-def test_a_host_that_speaks_of_your_key_is_warned_of(
+def test_question_of_a_host_about_a_key_is_marked(
     tmp_path: Path, prompt: Prompt, named: bool
 ) -> None:
     login = Login("far", AskingConnection(prompt), lambda: None)

@@ -1,4 +1,4 @@
-"""Another user, for whom the folder that jobs live in is open, gets at nothing of a job."""
+"""Another user with access to the parent of jobs' folders must not read or change a job."""
 
 # ruff: noqa: F811 - fixtures are imported, and then named as arguments
 
@@ -24,9 +24,9 @@ from tests.jobs.conftest import Site, spec, way  # noqa: F401 - a fixture
 from tests.ssh.sshd import Sshd
 
 EVE = 60_123
-"""Somebody else's uid; who needs no name to open a file."""
+"""The user ID of another user, without an account."""
 PROJECT = 60_124
-"""A group that she is in."""
+"""A group of that user."""
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a second user takes root")
 
@@ -53,7 +53,7 @@ print(json.dumps([seen, opened, made]))
 
 
 def eve_sees(*roots: Path) -> tuple[list[str], list[list[str]], list[str]]:
-    """What she finds, can open, and can write into, below each folder."""
+    """Return the paths below each folder that Eve can list, open, and write into."""
     words = [sys.executable, "-IS", "-c", LOOK, *map(str, roots)]
     done = subprocess.run(
         words, user=EVE, group=EVE, extra_groups=[PROJECT], capture_output=True, check=True
@@ -63,8 +63,8 @@ def eve_sees(*roots: Path) -> tuple[list[str], list[list[str]], list[str]]:
 
 
 def open_by_default_acl(folder: Path) -> None:
-    """As `setfacl -m u:EVE:rwx -m d:u:EVE:rwx,d:o::rwx`, by the kernel's own attribute (acl(5),
-    linux/posix_acl_xattr.h): what is made in it is made for her, whatever the umask."""
+    """Do `setfacl -m u:EVE:rwx -m d:u:EVE:rwx,d:o::rwx` by the kernel's attribute (acl(5),
+    linux/posix_acl_xattr.h): new files are open to Eve, whatever the umask."""
     everyone = 0xFFFFFFFF
     entries = [
         (0x01, 7, everyone),  # the owner
@@ -79,7 +79,7 @@ def open_by_default_acl(folder: Path) -> None:
 
 
 def open_by_group(folder: Path) -> None:
-    """A project's folder: everything in it belongs to the group."""
+    """Make it a project's folder: everything in it belongs to the group."""
     os.chown(folder, -1, PROJECT)
     folder.chmod(0o2775)
 
@@ -93,7 +93,7 @@ def umask_of_a_project() -> Iterator[None]:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that everybody gets to, as pytest's own are not."""
+    """Yield a folder that all users can enter, unlike pytest's own."""
     folder = Path(tempfile.mkdtemp(prefix="key-"))
     folder.chmod(0o755)
     yield folder
@@ -102,7 +102,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture
 def shared(place: Path) -> Path:
-    """Where a project's jobs live: a folder of a group that is open to another user, too."""
+    """Return the job root of a project: a group's folder, open to another user, too."""
     folder = place / "project"
     folder.mkdir()
     open_by_group(folder)
@@ -119,7 +119,7 @@ def site(
     umask_of_a_project: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
-    """Its jobs live in the shared folder, and in one of that folder's that is not there yet."""
+    """Yield a site with its job root in the shared folder, and in a missing subfolder."""
     settings = {"job_root": str(shared / "ada's" / "jobs")}
     site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=way, **settings)
     yield site
@@ -127,7 +127,7 @@ def site(
 
 
 @needs_root
-def test_the_key_and_all_else_of_a_job_are_its_users_alone(site: Site, shared: Path) -> None:
+def test_key_and_files_of_a_job_are_private_in_a_shared_folder(site: Site, shared: Path) -> None:
     job = site.run("print('secret'); x = 1", names_out=("x",))
     folder = Path(job.job_dir)
     seen, opened, made = eve_sees(folder, shared)
@@ -140,7 +140,7 @@ def test_the_key_and_all_else_of_a_job_are_its_users_alone(site: Site, shared: P
 
 @needs_root
 @pytest.mark.parametrize("planted", ["folder", "link"])
-def test_a_folder_that_somebody_else_has_put_there_is_refused(
+def test_job_folder_of_another_user_is_rejected(
     slurm_cluster: SlurmCluster,
     way: Sshd | None,
     place: Path,
@@ -148,7 +148,7 @@ def test_a_folder_that_somebody_else_has_put_there_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     planted: str,
 ) -> None:
-    """As she could where a job's id is known before its folder is there."""
+    """Possible if a job's ID is known before its folder exists."""
     root = place / "jobs"
     root.mkdir()
     root.chmod(0o777)

@@ -1,5 +1,5 @@
-"""A hostile lab, or a hostile page, has a browser come to the lab's port by another name, under
-which it has other servers' cookies; and somebody wants to keep the owner out.
+"""Requests to a lab's port by another host name, with cookies of other servers, caused by a hostile
+lab or page; and attempts to block the owner.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def port_of(here: LabHere) -> int:
     return int(here.host.rpartition(":")[2])
 
 
-def test_a_lab_that_sends_the_browser_elsewhere_gets_no_cookie_of_the_users_own_jupyter(
+def test_redirecting_lab_gets_no_cookie_of_the_users_jupyter(
     here: LabHere, far: FarServer, browser: Browser
 ) -> None:
-    """Cookies do not know ports: those of `localhost:8888` go to every port of localhost."""
+    """Cookies ignore ports: those of `localhost:8888` are sent to every port of localhost."""
     name = "localhost"
 
     def own_jupyter(sock: socket.socket) -> None:
@@ -74,7 +74,7 @@ def test_a_lab_that_sends_the_browser_elsewhere_gets_no_cookie_of_the_users_own_
 
     port = port_of(here)
     away = f"Location: http://{name}:{port}/stolen"
-    # By navigation, and by what a page loads.
+    # By navigation, and by subresources.
     far.answers = lambda request: (
         page("", away, status="302 Found")
         if request.startswith(b"GET /go")
@@ -93,16 +93,16 @@ def test_a_lab_that_sends_the_browser_elsewhere_gets_no_cookie_of_the_users_own_
     assert far.cookies == b""
 
 
-def test_a_name_that_was_made_to_lead_here_does_not_lead_into_the_lab(
+def test_dns_rebinding_does_not_reach_the_lab(
     here: LabHere, far: FarServer, browser: Browser
 ) -> None:
-    """DNS rebinding: the page is its own origin there, and reads what it is answered."""
+    """DNS rebinding: the page has its own origin there, and can read answers."""
     with new_page(browser) as tab, pytest.raises(Error):
         tab.goto(f"http://evil.example:{port_of(here)}/api/contents")
     assert far.got == []
 
 
-def test_no_request_by_another_name_gets_to_the_lab(here: LabHere, far: FarServer) -> None:
+def test_request_with_another_host_does_not_reach_the_lab(here: LabHere, far: FarServer) -> None:
     port = port_of(here)
     name = here.host.partition(":")[0]
     for host in (one.format(port=port, name=name) for one in FOREIGN):
@@ -125,17 +125,15 @@ def test_no_request_by_another_name_gets_to_the_lab(here: LabHere, far: FarServe
         "GET /lab HTTP/1.1\r\nHost: {host}\0\r\n\r\n",
     ],
 )
-def test_what_can_be_read_in_two_ways_or_is_another_protocol_does_not_get_to_the_lab(
+def test_ambiguous_request_does_not_reach_the_lab(
     here: LabHere, far: FarServer, words: str
 ) -> None:
     assert answer_to(port_of(here), words.format(host=here.host).encode()) == b""
     assert far.got == []
 
 
-def test_by_its_name_all_bytes_get_to_the_lab_as_they_were_sent(
-    here: LabHere, far: FarServer
-) -> None:
-    host = here.host.upper()  # names are the same in either case
+def test_request_with_the_labs_host_arrives_unchanged(here: LabHere, far: FarServer) -> None:
+    host = here.host.upper()  # host names ignore case
     cookie = "theme=" + "x" * 20_000
     first = f"GET /lab HTTP/1.1\r\nhost:\t{host} \r\nCookie: {cookie}\r\n\r\n".encode()
     second = f"POST /api HTTP/1.1\r\nHost: {host}\r\nContent-Length: 4\r\n\r\nbody".encode()
@@ -143,9 +141,7 @@ def test_by_its_name_all_bytes_get_to_the_lab_as_they_were_sent(
     assert b"".join(far.got) == first + second
 
 
-def test_a_connection_that_a_browser_opens_before_it_knows_what_for_is_there_when_it_does(
-    here: LabHere, far: FarServer
-) -> None:
+def test_idle_connections_of_a_browser_stay_usable(here: LabHere, far: FarServer) -> None:
     request = f"GET /lab HTTP/1.1\r\nHost: {here.host}\r\n\r\n".encode()
     with ExitStack() as stack:
         address = ("127.0.0.1", port_of(here))

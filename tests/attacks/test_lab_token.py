@@ -1,5 +1,5 @@
-"""Another user of this machine wants into a lab: by the port's number on the other loopback, and by
-what they leave in the browser while no agent runs and the number is theirs."""
+"""Another user of this machine attacks a lab: by the same port on the other loopback, and by a
+service worker from the time when no agent runs and they have the port."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="to be two users takes 
 
 @pytest.fixture
 def far() -> FarServer:
-    """As Jupyter: the token gives a cookie, the cookie lets in."""
+    """Return a server like Jupyter: the token sets a cookie that gives access."""
     server = FarServer()
 
     def answers(request: bytes) -> bytes:
@@ -72,10 +72,10 @@ def entry_page(here: LabHere, folder: Path) -> str:
     return path.as_uri()
 
 
-def test_who_listens_on_the_other_loopback_gets_no_token(
+def test_listener_on_the_other_loopback_gets_no_token(
     here: LabHere, far: FarServer, browser: Browser, tmp_path: Path
 ) -> None:
-    """A browser asks there first; numbers of ports are for everybody to read."""
+    """A browser tries that address first, and any user can read port numbers."""
     lab = here.open()
     with other_user(lab.port, "::1", answer="the impostor") as other, new_page(browser) as tab:
         tab.goto(entry_page(here, tmp_path))
@@ -86,11 +86,10 @@ def test_who_listens_on_the_other_loopback_gets_no_token(
     assert any(token(here) in request for request in far.got)
 
 
-def test_a_service_worker_that_an_impostor_left_at_the_old_port_sees_nothing_of_the_lab(
+def test_service_worker_at_an_old_port_does_not_see_the_lab(
     here: LabHere, browser: Browser, tmp_path: Path
 ) -> None:
-    """It would read the token that is posted, and act in the lab as its owner, where the lab had
-    the same address again."""
+    """With the same address, it could read the posted token and act as the lab's owner."""
     old = here.open()
     here.close()
     install = (
@@ -112,7 +111,7 @@ def test_a_service_worker_that_an_impostor_left_at_the_old_port_sees_nothing_of_
 # --- tunnels ----------------------------------------------------------------------------------
 
 
-def test_a_tunnel_has_one_number_on_both_loopbacks() -> None:
+def test_tunnel_has_the_same_port_on_both_loopbacks() -> None:
     forward = opened()
     for address in LOOPBACKS:
         with other_user(forward.local_port, address) as other:
@@ -137,7 +136,7 @@ print("it listens")
 """
 
 
-def test_a_machine_without_ipv6_has_tunnels_and_labs_too() -> None:
+def test_tunnels_and_labs_work_without_ipv6() -> None:
     bare = 'ip link set lo up; echo 1 > /proc/sys/net/ipv6/conf/lo/disable_ipv6; exec "$@"'
     argv = ["unshare", "--net", "sh", "-c", bare, "sh", sys.executable, "-c", _WITHOUT_IPV6]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)

@@ -1,8 +1,8 @@
-"""The owner locked out: whatever the records hold and whatever befalls a cluster, the agent starts.
+"""The agent starts with any record and any failure of a cluster.
 
-Nine states of a record and four kinds of job that an agent takes up in ways of their own, all in
-one agent, by four troubles of their cluster. That nothing is asked of the network when an agent
-starts is proven by what the starting thread does, and not by how long it takes.
+Nine states of a record and four kinds of job with their own resumption, all in one agent, for each
+of four failures of their cluster. The calls of the starting thread, not its time, prove that the
+agent starts without the network.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ JOB = "stranded"
 SESSION = "itssessn"
 PROGRAM = "#!/bin/sh\necho it went on\n"
 
-# --- what a record holds --------------------------------------------------------------------------
+# --- records --------------------------------------------------------------------------------------
 
 STATES: dict[str, dict[str, Any]] = {
     "submitting": {"state": JobState.SUBMITTING},
@@ -123,11 +123,11 @@ def record(of: str, job_id: str = JOB, cluster: str = "far") -> Record:
     return Record(job=job, spec=None if sent else wanted, sbatch_calls=calls)
 
 
-# --- what befalls its cluster ---------------------------------------------------------------------
+# --- failures of the cluster ----------------------------------------------------------------------
 
 
 class Far:
-    """A cluster `far` over SSH, and one of this machine, `local`, in a home of the test's own."""
+    """A cluster `far` over SSH, and `local` on this machine, in a test's own home."""
 
     def __init__(self, home: Path, slurm: SlurmCluster, sshd: Sshd) -> None:
         self.home = home
@@ -135,7 +135,7 @@ class Far:
         self.job_root = home / "jobs"
         self.ssh_config = home / "ssh_config"
         self.keep = [socket.socket()]
-        """Whose number stays taken, and nobody listens there."""
+        """A bound port without a listener."""
         self.keep[0].bind(("127.0.0.1", 0))
         self.records = Store(home / "data" / "jupyter-slurm" / _host())
         settings = msgspec.toml.decode(slurm.profile_path.read_text(encoding="utf-8"))
@@ -148,12 +148,12 @@ class Far:
         return self.home / "config" / "jupyter-slurm" / "clusters.d" / "far.toml"
 
     def mend(self) -> None:
-        """As it is without any trouble."""
+        """Restore the cluster."""
         write_profile(self.home / "config", "far", {**self.settings, "origin": None, "host": "far"})
         self._configure()
 
     def _configure(self, *lines: str) -> None:
-        """`lines` win."""
+        """Write ssh_config; `lines` take precedence."""
         self.ssh_config.write_text(self.sshd.stanza("far", *lines, "ConnectTimeout 1"))
 
     def login_needed(self) -> None:
@@ -192,7 +192,7 @@ WORDS = {
     "silent": "did not answer",
     "profile broken": "far.toml",
 }
-"""What the job says of each."""
+"""The job's message about each failure."""
 
 
 @pytest.fixture(scope="module")
@@ -214,12 +214,12 @@ def far(
     far.keep[0].close()
 
 
-# --- what is looked at ----------------------------------------------------------------------------
+# --- observation ----------------------------------------------------------------------------------
 
 _NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
 _PROGRAMS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.system")
 _watched: dict[int, list[str]] = {}
-"""Thread → what it did that goes beyond files of this machine."""
+"""Network and process calls by thread."""
 
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
@@ -234,7 +234,7 @@ sys.addaudithook(_audit)
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """Fails where this thread has meanwhile used the network or started a program."""
+    """Fail if this thread uses the network or starts a program meanwhile."""
     done = _watched[threading.get_ident()] = []
     try:
         yield
@@ -245,7 +245,7 @@ def offline() -> Iterator[None]:
 
 @contextmanager
 def agent() -> Iterator[Service]:
-    """A Service that was started without the network; closed at the end."""
+    """Run a Service that is started without the network."""
     with offline():
         service = Service()
     try:
@@ -255,7 +255,7 @@ def agent() -> Iterator[Service]:
 
 
 def unreadable_records(service: Service) -> list[Path]:
-    """The record files that the status reports as unreadable."""
+    """Return the record files that the status reports as unreadable."""
     paths = []
     for check in service.status().checks:
         assert check.hint is not None
@@ -279,7 +279,7 @@ def until(service: Service, job_id: str, ready: Callable[[Job], bool]) -> Job:
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_an_agent_starts_and_each_job_says_what_is_the_matter_and_the_other_cluster_works(
+def test_agent_starts_names_each_problem_and_serves_the_other_cluster(
     far: Far, trouble: str
 ) -> None:
     names = {held: f"strande{letter}" for held, letter in zip(RECORDS, LETTERS, strict=False)}
@@ -309,7 +309,7 @@ def test_an_agent_starts_and_each_job_says_what_is_the_matter_and_the_other_clus
 
 
 def says_what_is_the_matter(service: Service, job_id: str, held: str, trouble: str) -> None:
-    """All but one that has ended."""
+    """Assert that each job reports the failure, except ended ones."""
     state = RECORDS[held]["state"]
     if state.final:
         return
@@ -323,7 +323,7 @@ def says_what_is_the_matter(service: Service, job_id: str, held: str, trouble: s
     assert WORDS[trouble] in said, held
 
 
-# --- the trouble ends -----------------------------------------------------------------------------
+# --- after the failure ----------------------------------------------------------------------------
 
 
 def _mended(far: Far, service: Service) -> None:
@@ -343,10 +343,8 @@ ENDS: dict[str, Callable[[Far, Service], None]] = {
 
 
 @pytest.mark.parametrize("trouble", ENDS)
-def test_when_the_trouble_ends_a_job_goes_on_and_one_that_was_cancelled_meanwhile_ends(
-    far: Far, trouble: str
-) -> None:
-    """The second may have been sent, so it is not known before."""
+def test_job_continues_and_a_cancelled_one_ends_after_the_trouble(far: Far, trouble: str) -> None:
+    """The second may have been submitted, so its end is unknown before."""
     waits, cancelled = (stored(far, of) for of in ("submitting", "submitting, sbatch called"))
     TROUBLES[trouble](far)
     with agent() as service:
@@ -355,7 +353,7 @@ def test_when_the_trouble_ends_a_job_goes_on_and_one_that_was_cancelled_meanwhil
         job = service.cancel(cancelled)
         assert job.state is JobState.SUBMITTING
         assert job.cancel_requested_s is not None
-        assert job.problem is not None  # which says why it is not cancelled yet
+        assert job.problem is not None  # the reason why it is not cancelled yet
         ENDS[trouble](far, service)
         job = until(service, waits, lambda job: job.state.final)
         assert (job.state, job.problem) == (JobState.COMPLETED, None), job.why
@@ -364,14 +362,14 @@ def test_when_the_trouble_ends_a_job_goes_on_and_one_that_was_cancelled_meanwhil
 
 
 def stored(far: Far, of: str) -> str:
-    """The id of a job whose folder can be made, as no other's: Slurm remembers those of others."""
+    """Return the ID of a job with a new ID, since Slurm remembers those of other tests."""
     one = record(of, spec(PROGRAM).id)
     one.job = msgspec.structs.replace(one.job, job_dir=str(far.job_root / one.job.id))
     far.records.save(one)
     return one.job.id
 
 
-# --- records that are no records ------------------------------------------------------------------
+# --- invalid records ------------------------------------------------------------------------------
 
 
 def _replaced_by_fifo(path: Path) -> None:
@@ -391,7 +389,7 @@ def test_unreadable_record_is_named_and_the_others_are_read(far: Far, kind: str)
     (path,) = far.record_files()
     GARBAGE[kind](path)
     far.records.save(record("completed", "thegood1"))
-    for _ in range(2):  # the agent after that, too
+    for _ in range(2):  # the next agent, too
         with agent() as service:
             assert [job.id for job in service.jobs()] == ["thegood1"]
             assert unreadable_records(service) == [path]
@@ -407,7 +405,7 @@ MAIN_FILES = {
 
 
 @pytest.mark.parametrize("kind", MAIN_FILES)
-def test_a_broken_clusters_toml_hides_no_other_cluster(far: Far, kind: str) -> None:
+def test_broken_clusters_toml_keeps_other_clusters(far: Far, kind: str) -> None:
     far.profile.unlink()
     main = far.home / "config" / "jupyter-slurm" / "clusters.toml"
     main.write_bytes(MAIN_FILES[kind])
@@ -424,7 +422,7 @@ def test_a_broken_clusters_toml_hides_no_other_cluster(far: Far, kind: str) -> N
         with pytest.raises(ConfigError, match=re.escape(str(main))):
             service.queue("far")
         with pytest.raises(ConfigError, match=re.escape(str(main))):
-            service.queue()  # never another cluster in place of the one that was meant
+            service.queue()  # no other cluster replaces the requested one
         job = until(service, JOB, lambda job: job.problem is not None)
         assert job.problem is not None
         assert str(main) in str(job.problem.message)
@@ -434,11 +432,11 @@ def test_a_broken_clusters_toml_hides_no_other_cluster(far: Far, kind: str) -> N
         assert until(service, done.id, lambda job: job.state.final).state is JobState.COMPLETED
 
 
-# --- what a user does to a stranded job -----------------------------------------------------------
+# --- actions on a stranded job --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("held", ["submitting", "pushing a folder"])
-def test_a_job_of_which_nothing_was_sent_is_cancelled_at_once(far: Far, held: str) -> None:
+def test_unsubmitted_job_is_cancelled_at_once(far: Far, held: str) -> None:
     far.records.save(record(held))
     far.silent()
     with agent() as service:

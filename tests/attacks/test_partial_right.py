@@ -1,4 +1,4 @@
-"""Who was granted a part of this extension's rights, and tries to have all of the user's."""
+"""Users with a part of this extension's permissions, who try to get all of them."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class ByHeader(Authorizer):
 
 c.ServerApp.authorizer_class = ByHeader
 """
-"""Who asks says himself what he was granted: one server for all grants."""
+"""The header with a client's permissions, so that one server serves all tests."""
 LAB = "jupyter-slurm/lab/a2b4c6d7"
 DASHBOARD = "jupyter-slurm/dashboard/a2b4c6d7/ray"
 
 POWERS = (
-    "submit make_image command push pull fetch list_folder file_entry read_file write_file "
+    "submit retry make_image command push pull fetch list_folder file_entry read_file write_file "
     "make_folder rename_file remove_file forward preview attachable outlook "
     "notebook kernel_add up lab_entry dashboard_entry lab-proxy dashboard-proxy terminal agent "
     "cluster_ways cluster_begin cluster_found cluster_keep cluster_drop "
     "notebook_moved notebook_path"
 ).split()
-"""Each runs a program as the user, reads, writes or finds any of the user's files, or changes or
-shows where notebooks are."""
+"""Calls that run programs as the user, access or list the user's files, or change or show paths of
+notebooks."""
 DOCUMENT = ROOT / "docs" / "server.md"
 _EVERYTHING = frozenset(right for rule in (*RULES.values(), *OWN.values()) for right in rule.rights)
 _OURS = frozenset(Right(action) for action in ("read", "write", "execute"))
@@ -71,7 +71,7 @@ OWN_WAYS = {
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """A server with an agent in memory."""
+    """Yield a server with an agent in memory."""
     with short_home() as home:
         env = environment(home)
         with memory_agent(env), running_server(env, home, BY_HEADER) as started:
@@ -80,19 +80,19 @@ def served() -> Iterator[Served]:
 
 
 def grants() -> list[frozenset[Right]]:
-    """Nothing, one right to our own resource, all rights but one, and all."""
+    """Return no right, each single right on our resource, all rights but one, and all."""
     alone = [frozenset({one}) for one in _OURS]
     return [frozenset(), *alone, *(_EVERYTHING - {one} for one in _EVERYTHING), _EVERYTHING]
 
 
 def ways() -> list[tuple[Rule, str, str, object]]:
-    """Each way to each call: what is asked of the authorizer, and the request."""
+    """Return every request for every call, with its required permissions."""
     called = [(rule, "POST", API + name, {"nothing": 1}) for name, rule in RULES.items()]
     got = [(rule, "GET", API + name, None) for name, rule in RULES.items() if rule.get]
     return [*called, *got, *((OWN[name], *way) for name, way in OWN_WAYS.items())]
 
 
-def test_each_way_is_in_the_table_and_each_route_is_tried() -> None:
+def test_every_route_is_in_the_table() -> None:
     assert OWN_WAYS.keys() == OWN.keys()
     tried_routes = {
         next(pattern for pattern, _ in ROUTES if re.fullmatch(pattern, f"/{path}"))
@@ -102,25 +102,23 @@ def test_each_way_is_in_the_table_and_each_route_is_tried() -> None:
 
 
 @pytest.mark.parametrize("grant", grants(), ids=lambda grant: f"{len(grant)} rights")
-def test_each_call_is_had_with_all_its_rights_and_not_with_a_part(
-    served: Served, grant: frozenset[Right]
-) -> None:
+def test_each_call_requires_all_its_rights(served: Served, grant: frozenset[Right]) -> None:
     client = served.client()
     told = {GRANT: " ".join(f"{one.resource}:{one.action}" for one in grant)}
     for rule, verb, path, args in ways():
         answer = client.get(path, **told) if verb == "GET" else client.post(path, args, **told)
-        denied = answer.status == 403 and b'"You may not ' in answer.body
+        denied = answer.status == 403 and b"does not let you " in answer.body
         assert denied != grant.issuperset(rule.rights), (verb, path, answer)
 
 
-def test_what_gives_the_users_powers_needs_execute() -> None:
+def test_calls_that_run_programs_need_execute() -> None:
     table = {**RULES, **OWN}
     powers = {name for name, one in table.items() if Right("execute") in one.rights}
     assert powers == {*POWERS, "outlook of a file"}
     assert Right("execute") == Right("execute", RESOURCE)
 
 
-def test_the_page_of_the_documentation_has_the_same_table() -> None:
+def test_documented_table_of_rights_matches_the_code() -> None:
     by_rights: dict[tuple[Right, ...], list[str]] = {}
     for name, rule in {**RULES, **OWN}.items():
         by_rights.setdefault(rule.rights, []).append(name)
@@ -128,7 +126,7 @@ def test_the_page_of_the_documentation_has_the_same_table() -> None:
         f"| {_rights_text(rights)} | {', '.join(f'`{name}`' for name in sorted(names))} |"
         for rights, names in sorted(by_rights.items(), key=lambda one: _order(one[0]))
     ]
-    table = "\n".join(["| asked of the authorizer | calls |", "|---|---|", *rows])
+    table = "\n".join(["| required permissions | calls |", "|---|---|", *rows])
     assert table in DOCUMENT.read_text(encoding="utf-8"), table
 
 

@@ -1,6 +1,6 @@
-"""A job of another user's, whose name and comment look like the queue's rows, on a real Slurm.
+"""A job of another user whose name and comment look like rows of the queue, on a real Slurm.
 
-That user cannot be stopped from submitting it; what it says must stay that job's own text.
+Nothing prevents its submission; its text must remain that job's own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def site(
 
 @contextmanager
 def hostile_job(site: Site, *options: str) -> Iterator[str]:
-    """The id of a job of the attacker's that waits."""
+    """Yield the ID of a waiting job of the attacker."""
     held = ("--hold", "--output=/dev/null", "--chdir=/", f"--uid={ATTACKER}")
     slurm_id = site.cluster.submit(*held, *options, stdin="#!/bin/sh\n")
     try:
@@ -50,7 +50,7 @@ def hostile_job(site: Site, *options: str) -> Iterator[str]:
 
 
 def forged(**fields: str) -> str:
-    """A row as our squeue would print it, as it stands in a free text."""
+    """Return a row of our squeue, for use in a free text."""
     whole = dict.fromkeys(squeue._FIELDS, "") | fields
     return RECORD_END + "\n" + FIELD_END.join(whole.values()) + RECORD_END + "\n"
 
@@ -76,7 +76,7 @@ def forged_running(job: Job) -> str:
 
 
 def listed_thrice(site: Site, *, everyone: bool) -> dict[str, Row]:
-    """The queue by Slurm's ids, when two listings of it have gone through all that reads them."""
+    """Return the queue by Slurm ID after two complete listings."""
     name = f"{site.cluster.name} squeue"
 
     def count() -> int:
@@ -99,7 +99,7 @@ def waiting_job(site: Site) -> Job:
     return site.wait(site.service.submit(asked).id, JobState.PENDING)
 
 
-def test_a_row_in_a_text_of_another_users_job_is_no_row(site: Site) -> None:
+def test_text_of_another_users_job_cannot_forge_a_row(site: Site) -> None:
     job = waiting_job(site)
     row = forged_running(job)
     with hostile_job(site, f"--comment={row}", f"--job-name={row}") as theirs:
@@ -116,7 +116,7 @@ def test_a_row_in_a_text_of_another_users_job_is_no_row(site: Site) -> None:
 
 
 def test_our_token_in_another_users_job_does_not_make_it_ours(site: Site) -> None:
-    """The look-up before sbatch is called again: squeue and accounting are asked by the owner."""
+    """The look-up before a second sbatch queries squeue and accounting by owner."""
     job = waiting_job(site)
     token = comment_token(job.id)
     with hostile_job(site, f"--comment={token}", f"--job-name=mine.{job.id}") as theirs:

@@ -1,4 +1,4 @@
-"""Another user of this machine, in the user's group, who looks for secrets; umask 002."""
+"""Another user of this machine in the user's group, who searches for secrets; umask 002."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ for folder, folders, files in os.walk(top):
         except OSError:
             pass
 """
-"""Run as nobody, in the user's group: what of it can be written, and where the secret is read."""
+"""Program of nobody in the user's group: list writable paths, and files with the secret."""
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Of a user whose umask lets the group write; everybody may come as far as this folder."""
+    """Yield the home of a user with a group-writable umask, in a folder that everyone can enter."""
     for above in (tmp_path, *tmp_path.parents):
         if above.stat().st_uid == os.getuid():
             above.chmod(above.stat().st_mode | 0o711)
@@ -68,7 +68,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def found(top: Path) -> list[str]:
-    """By another user of the same group, where root can become one; else by the modes."""
+    """Return what another user of the group can access; without root, judge by the modes."""
     if os.getuid() == 0:
         looks = [sys.executable, "-c", LOOKS, str(os.getgid()), str(top), SECRET]
         done = subprocess.run(looks, capture_output=True, text=True, check=True, cwd="/")
@@ -91,7 +91,7 @@ def argv_of(home: Path, name: str) -> list[str]:
     return argv
 
 
-def test_a_remote_kernels_environment_is_read_by_nobody_else(
+def test_environment_of_a_remote_kernel_is_private(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kernel = added("--name", "mine", "--env", f"TOKEN={SECRET}", "--env=PLACE=a b")
@@ -109,22 +109,24 @@ def test_a_remote_kernels_environment_is_read_by_nobody_else(
     assert spec.listed() == [kernel]
 
 
-def test_a_value_can_stay_out_of_every_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_value_can_be_passed_without_a_command_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TOKEN", SECRET)
     args = read_arguments(KERNEL_ADD, ["--env", "TOKEN", "--name", "mine"])
     args.options = with_values(args.options, os.environ)
     assert spec.meant(args, CLUSTERS).words[2:] == ("--env", f"TOKEN={SECRET}")
-    with pytest.raises(RequestError, match="exports no variable `OTHER`"):
+    with pytest.raises(RequestError, match="does not export `OTHER`"):
         with_values([("env", "OTHER")], os.environ)
 
 
-def test_nobody_names_a_file_of_values_in_a_line(home: Path) -> None:
-    """What a form sends must not tell which files there are."""
+def test_form_cannot_name_an_env_file(home: Path) -> None:
+    """A form must not reveal which files exist."""
     with pytest.raises(RequestError, match="env-file"):
         spec.meant(read_arguments(KERNEL_ADD, ["--env-file", str(home)]), CLUSTERS)
 
 
-def test_folders_are_made_for_the_user_alone_and_so_are_those_above(home: Path) -> None:
+def test_created_folders_are_private(home: Path) -> None:
     places.data_dir()
     places.spool_dir()
     places.runtime_dir()
@@ -139,7 +141,7 @@ def test_folders_are_made_for_the_user_alone_and_so_are_those_above(home: Path) 
     assert found(home) == []
 
 
-def test_no_core_dump_of_an_agent_holds_its_keys(agent_home: AgentHome) -> None:
+def test_agent_writes_no_core_dump(agent_home: AgentHome) -> None:
     usual = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (usual[1], usual[1]))
     try:
@@ -147,18 +149,18 @@ def test_no_core_dump_of_an_agent_holds_its_keys(agent_home: AgentHome) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, usual)
     limits = Path(f"/proc/{agent_home.pid()}/limits").read_text()
-    # At 0 Linux still gives one to the program that `core_pattern` names, at 1 to nobody.
+    # With 0 Linux still pipes a core dump to the program of `core_pattern`, with 1 it does not.
     most_bytes = 0 if usual[1] == 0 else 1
     assert re.search(rf"^Max core file size +{most_bytes} ", limits, re.MULTILINE)
 
 
-def test_a_jobs_environment_is_in_no_process_record_or_file_that_another_reads(
+def test_environment_of_a_job_is_hidden_from_other_users(
     agent_home: AgentHome, slurm_cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])
     api = AgentClient(agent_home.socket, COMMAND)
     code = "#!/bin/sh\nexec sleep 600"
-    # Another for each process of the tests, which see each other's processes.
+    # Different for each test process, since they see each other's processes.
     secret = f"{SECRET}-{os.getpid()}"
     spec = job_spec(code, kind=JobKind.PROGRAM, name="t", env={"TOKEN": secret})
     api.submit(spec)
@@ -176,7 +178,7 @@ def test_a_jobs_environment_is_in_no_process_record_or_file_that_another_reads(
         assert [path.name for path in holding] == ["env.sh"]
         assert {stat.S_IMODE(path.stat().st_mode) for path in (folder, *holding)} == {0o700, 0o600}
         assert found(folder.parent) == []
-        # Until it is settled that the cluster has the job, its record has all that was asked for.
+        # Until the cluster has the job, its record contains the whole spec.
         wait_until(lambda: not holds(Path(os.environ["JUPYTER_DATA_DIR"]), secret))
     finally:
         api.cancel(spec.id)
@@ -184,12 +186,12 @@ def test_a_jobs_environment_is_in_no_process_record_or_file_that_another_reads(
 
 
 def holds(folder: Path, secret: str) -> list[Path]:
-    """The files below `folder` with the secret in them."""
+    """Return the files below `folder` that contain the secret."""
     return [one for one in folder.rglob("*") if one.is_file() and secret.encode() in content(one)]
 
 
 def content(path: Path) -> bytes:
-    """b"": it has gone, as the process or file that it was of."""
+    """Return the content; b"": the file or its process no longer exists."""
     try:
         return path.read_bytes()
     except OSError:

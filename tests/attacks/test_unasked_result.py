@@ -1,4 +1,4 @@
-"""A forged result, signed with the job's key, is unpickled only as far as the user asked for it."""
+"""A forged result, signed with the job's key: only requested variables are unpickled."""
 
 # ruff: noqa: F811 - fixtures are imported, and then named as arguments
 
@@ -22,7 +22,7 @@ from tests.jobs.conftest import Site, site, way  # noqa: F401 - fixtures
 
 
 class Bomb:
-    """Makes the file `mark` where it is unpickled."""
+    """Creates the file `mark` when unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -32,7 +32,7 @@ class Bomb:
 
 
 def plant(folder: Path, values: dict[str, object]) -> None:
-    """What somebody does who can read and write the job's folder: another result, well signed."""
+    """Replace the result with a correctly signed one, as anyone with access to the folder can."""
     key = (folder / layout.KEY).read_bytes()
     write_variables(folder / "vars.0", list(values), values)
     result = json.loads((folder / "result.0.json").read_bytes().partition(b"\n")[2])
@@ -49,7 +49,7 @@ def plant(folder: Path, values: dict[str, object]) -> None:
     (folder / "result.0.json").write_bytes(signature + b"\n" + body)
 
 
-def test_a_value_that_nobody_asked_for_is_not_fetched(site: Site, tmp_path: Path) -> None:
+def test_unrequested_value_is_not_fetched(site: Site, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     job = site.run("x = 1", names_out=("x",))
     plant(Path(job.job_dir), {"get_ipython": Bomb(mark)})
@@ -59,7 +59,7 @@ def test_a_value_that_nobody_asked_for_is_not_fetched(site: Site, tmp_path: Path
     assert not list((tmp_path / "data").rglob("*.fetched*"))
 
 
-def test_a_file_that_the_job_has_not_signed_is_not_unpickled(site: Site, tmp_path: Path) -> None:
+def test_unsigned_file_is_not_unpickled(site: Site, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     job = site.run("x = 1", names_out=("x",))
     write_variables(Path(job.job_dir) / "vars.0", ["x"], {"x": Bomb(mark)})
@@ -68,7 +68,7 @@ def test_a_file_that_the_job_has_not_signed_is_not_unpickled(site: Site, tmp_pat
     assert not mark.exists()
 
 
-def test_where_data_was_asked_for_a_pickle_of_that_name_is_not_read(
+def test_pickle_is_not_read_with_out_format_data(
     site: Site,
     tmp_path: Path,
 ) -> None:

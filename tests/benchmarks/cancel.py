@@ -2,9 +2,9 @@
 
     scripts/bench cancel [--jobs 5000] [--rounds 5]
 
-A real Slurm, and jobs that are held, each a submission of its own. Ours are recorded as jobs of
-this package and cancelled by `Api.control_jobs`, until it returns: Slurm has then answered
-for all. What it takes until each record says how its job has ended is told beside it.
+A real Slurm with held jobs, each a separate submission. Ours are recorded as jobs of this package
+and cancelled by `Api.control_jobs`, which returns once Slurm has answered for all. The time until
+all records show the end is reported as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A cell against the bare floor and submitit; variables; loading; the load on the controller.
+"""A cell against bare sbatch and submitit; variables; loading; the load on the controller.
 
     scripts/bench cell [--rounds 21] [--gigabytes 1] [--window 60]
 
@@ -52,8 +52,8 @@ def main() -> int:
 
 @contextmanager
 def ground(folder: Path) -> Iterator[SlurmCluster]:
-    """A cluster whose node runs this very Python, in this process's environment."""
-    # With accounting, as sites have it, and as submitit wants it.
+    """Run a cluster whose node uses this Python; set this process's environment for it."""
+    # With accounting, as at sites, and as needed by submitit.
     spec = {"nodes": 1, "gpus": 2, "cpus": 64, "accounting": True}
     with running_cluster(folder / "home", **spec) as cluster:
         os.environ.update(cluster.env)
@@ -72,7 +72,7 @@ def shell_with_magics() -> InteractiveShell:
 
 
 def run_cell(shell: InteractiveShell, text: str) -> float:
-    """Seconds; a cell that fails ends the benchmark."""
+    """Run a cell and return its seconds; a failing cell ends the benchmark."""
     began_s = time.perf_counter()
     with redirect_stdout(StringIO()):
         outcome = shell.run_cell(text)
@@ -107,16 +107,16 @@ def against_others(
 
 
 def wait_for_phase(fraction: float) -> None:
-    """Until the wall clock is that far into a second.
+    """Wait until the clock is at this fraction of a second.
 
-    slurmctld starts batch jobs once a second: how long a job waits for that says nothing of those
-    who are compared, as long as each begins once at every phase of it.
+    slurmctld starts batch jobs once a second. That wait does not distort the comparison if each
+    candidate starts once at every phase.
     """
     time.sleep((fraction - time.time()) % 1.0)
 
 
 def bare_sbatch(cluster: SlurmCluster, folder: Path) -> float:
-    """The same work by hand: the interpreter starts, and writes its result into a file."""
+    """Do the same work by hand: start the interpreter, and write its result to a file."""
     result = folder / "floor"
     result.unlink(missing_ok=True)
     code = f"open({str(result)!r}, 'w').write(str(1 + 1))"
@@ -129,7 +129,7 @@ def bare_sbatch(cluster: SlurmCluster, folder: Path) -> float:
 
 
 def with_submitit(folder: Path) -> float:
-    import submitit  # noqa: PLC0415 - asks for Slurm when it is imported
+    import submitit  # noqa: PLC0415 - needs Slurm at import
 
     executor = submitit.AutoExecutor(folder=folder, cluster="slurm")
     executor.update_parameters(timeout_min=5)
@@ -142,7 +142,7 @@ def with_submitit(folder: Path) -> float:
 
 
 def variables(shell: InteractiveShell, folder: Path, gigabytes: float, trivial_s: float) -> Row:
-    """What an array adds to a cell that takes it along and brings it back."""
+    """Measure the time that an array adds to a cell with it as input and output."""
     array = np.random.default_rng(1).random(int(gigabytes * 1e9 / 8))
     shell.user_ns["array"] = array
     cell = "%%slurm --fresh --runtime none --in array --out back --mem 8G\nback = array"
@@ -172,7 +172,7 @@ def saved_and_loaded(file: Path, array: NDArray[np.float64]) -> float:
 
 
 def loading(rounds: int) -> Row:
-    """A fresh process each time; target: 100 ms more than IPython alone."""
+    """Measure the extension's loading in new processes; target: 100 ms above IPython's start."""
     start = "from IPython.core.interactiveshell import InteractiveShell as S; s = S.instance()"
     with_us = f"{start}; s.run_line_magic('load_ext', 'jupyter_slurm')"
     bare: list[float] = []
@@ -205,7 +205,7 @@ def load(api: AgentClient, folder: Path, window_s: float) -> list[tuple[str, str
 
 
 def waiting(api: AgentClient, folder: Path, kernels: int, cells: int, window_s: float) -> float:
-    """squeue calls a minute while `kernels` processes show `cells` held jobs each."""
+    """Count squeue calls per minute while `kernels` processes show `cells` held jobs each."""
     commands = [[sys.executable, str(HELD), str(cells)] for _ in range(kernels)]
     pipe = subprocess.PIPE
     processes = [

@@ -1,10 +1,9 @@
-"""A cell in each container tool against the tool's own bare command line, doing the same.
+"""A cell in each container tool against the equivalent bare command line of the tool.
 
     scripts/bench containers [--rounds 21] [--only none docker]
 
-Both run by turns inside one job of a private cluster: the script of a cell as it would be
-submitted, with its runner and its results, and one line as a guide has its readers type it. What
-Slurm takes to start a job is in neither.
+Both alternate in one job of a private cluster: a cell's script as submitted, with its runner and
+results, and a command line as in a user guide. Neither includes Slurm's time to start a job.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _MAY_ADD_MS = 150.0
 _PATIENCE_S = 300.0
 _CODE = "print(6 * 7)"
 
-# $1 a folder of job dirs, $2 a file for the times, the rest: the bare command.
+# $1: a folder of job folders, $2: a file for the times, the rest: the bare command.
 _DRIVER = r"""#!/bin/bash
 jobs=$1 times=$2; shift 2
 : >"$times.partial"
@@ -55,7 +54,7 @@ done
 
 @dataclass(frozen=True)
 class Tool:
-    """A runtime, and what people type where there is no jupyter-slurm."""
+    """A runtime, and the command line for users without jupyter-slurm."""
 
     runtime: str
     image: str | None
@@ -92,12 +91,12 @@ def main() -> int:
 
 @contextmanager
 def tools(wanted: Sequence[str]) -> Iterator[list[Tool]]:
-    """Those of the wanted that this machine can run; docker takes root."""
+    """Return the requested tools that this machine can run; docker needs root."""
     image = made_image()
     python = ("python3", "-c", _CODE)
     found = [
         Tool("none", None, (sys.executable, "-c", _CODE)),
-        # ch-run wants to know who it is.
+        # ch-run needs the user's name.
         Tool("charliecloud", str(image), ("ch-run", str(image), "--", *python), {"USER": "me"}),
     ]
     if {"apptainer", "singularity"} & set(wanted):
@@ -117,9 +116,9 @@ def tools(wanted: Sequence[str]) -> Iterator[list[Tool]]:
 def measured(
     cluster: SlurmCluster, tool: Tool, folder: Path, rounds: int
 ) -> tuple[list[float], list[float]]:
-    """Seconds of our cell and of the bare command, by turns."""
+    """Return the seconds of our cell and of the bare command, measured alternately."""
     jobs = folder / "jobs"
-    # Names in order, and one round that does not count.
+    # Names in order, and one warm-up round.
     for number in range(rounds + 1):
         write_job(tool, jobs / f"{number:04}")
     driver, times = folder / "driver.sh", folder / "times"
@@ -137,7 +136,7 @@ def measured(
 
 
 def write_job(tool: Tool, folder: Path) -> None:
-    """The folder of a cell as a submission leaves it."""
+    """Write a cell's folder like a submission."""
     spec = CellSpec(
         id="".join(secrets.choice("abcdefgh") for _ in range(8)),
         name="bench",
@@ -145,7 +144,7 @@ def write_job(tool: Tool, folder: Path) -> None:
         image=tool.image,
         runtime=tool.runtime,
     )
-    # The driver is the shell of both.
+    # The driver runs both.
     profile = ClusterProfile(name="local", python=sys.executable, login_shell=False)
     job_dir = JobDir(PurePosixPath(folder))
     site = Site(str(Path.home()), job_dir, tool.image)

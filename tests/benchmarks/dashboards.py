@@ -1,9 +1,9 @@
-"""From the click on a button of a job's panel until its dashboard shows what it is.
+"""The time from a click in a job's panel until the dashboard appears.
 
     scripts/bench dashboards [--rounds 3] [--only NAME …]
 
-A real Chromium on a real JupyterLab; each round has a job of its own on two nodes, whose dashboard
-nobody has opened before.
+A real Chromium on a real JupyterLab; each round uses a new job on two nodes, whose dashboard was
+never opened before.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def main() -> int:
 
 
 def clicked(page: Page, cluster: SlurmCluster, folder: Path, board: str, number: int) -> float:
-    """Seconds."""
+    """Return the seconds from the click to the dashboard."""
     options, button, shown = _BOARDS[board]
     name = f"{board}{number}"
     ready = folder / f"{name}.ready"

@@ -1,11 +1,11 @@
-"""A cell on two nodes with each engine against a script that starts that engine by hand.
+"""A cell on two nodes with each engine against a manual script that starts that engine.
 
     scripts/bench engines [--rounds 5] [--only ENGINE …]
 
-On a private cluster whose nodes are this machine: from the beginning of the job's script to the
-first line of the user's code that can use all nodes. The script by hand waits for what has to be
-there and no longer, looks up nothing, and asks nobody for a token: no guide's script is faster.
-Then, of a session with Ray or Dask, what its second cell takes above the call that it makes.
+On a private cluster whose nodes are this machine: from the start of the job's script to the first
+line of user code that can use all nodes. The manual script waits only as long as necessary, looks
+nothing up, and uses no token: no guide's script is faster. Then, for a session with Ray or Dask,
+the overhead of the second cell over its call.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def measured(
 
 
 def ours(api: AgentClient, root: Path, engine: str) -> float:
-    """Seconds."""
+    """Return the seconds from the start of our job to its last ready rank."""
     ready = root.parent / "ready"
     code = f"{READY[engine]}import time\nopen({str(ready)!r}, 'a').write(f'{{time.time()}} ')\n"
     job = api.submit(
@@ -169,7 +169,7 @@ def ours(api: AgentClient, root: Path, engine: str) -> float:
 
 
 def by_hand(cluster: SlurmCluster, folder: Path, engine: str, python: str) -> float:
-    """Seconds."""
+    """Return the same for a script that starts the engine by hand."""
     here = Path(tempfile.mkdtemp(prefix="b", dir="/tmp"))
     ready = here / "ready"
     code = textwrap.dedent(CONNECT.get(engine, "")) + READY[engine]
@@ -192,14 +192,14 @@ def by_hand(cluster: SlurmCluster, folder: Path, engine: str, python: str) -> fl
 
 
 def last(ready: Path) -> float:
-    """When the last of the ranks was ready."""
+    """Return the time at which the last rank was ready."""
     found = max(map(float, ready.read_text().split()))
     ready.unlink()
     return found
 
 
 def second_cell(kernel: Kernel, engine: str, rounds: int) -> list[float]:
-    """Milliseconds that a cell takes above the call that it makes."""
+    """Return a cell's overhead over its call in milliseconds, for each round."""
     run(kernel, LOAD)
     words = " ".join(f"--{name} {value}" for name, value in OPTIONS.items())
     run(kernel, f"%slurm session start --runtime none --launch {engine} {words}")
@@ -219,7 +219,7 @@ def second_cell(kernel: Kernel, engine: str, rounds: int) -> list[float]:
 
 
 def run(kernel: Kernel, cell: str) -> str:
-    """What it prints; a cell that fails ends the benchmark."""
+    """Run a cell and return its output; a failing cell ends the benchmark."""
     reply = kernel.run(cell)
     assert reply.content["status"] == "ok", reply.text + str(reply.content)
     return reply.text

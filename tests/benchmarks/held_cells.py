@@ -1,4 +1,4 @@
-"""held_cells.py N: a part of `cell.py`: submits N held cells and keeps their cards live."""
+"""held_cells.py N, for `cell.py`: submit N held cells and keep their cards live."""
 
 from __future__ import annotations
 

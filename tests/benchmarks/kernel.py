@@ -3,9 +3,9 @@
     scripts/bench kernel [--rounds 51] [--output 3] [--kernels 20] [--delay-ms 20]
 
 On a private cluster, through Jupyter's own clients, the proxy and the real agent. The round trip is
-that of one byte to a program of a step in the same job and back (`srun --overlap`), by this process
-itself: the bare path that the kernel's messages go, without anything of ours. With a delay the
-cluster is behind an sshd and a slow line of that round trip, which the bare path goes by OpenSSH.
+one byte's to a step in the same job and back (`srun --overlap`), sent by this process: the bare
+path of a kernel's messages, without this package. With a delay, the cluster is behind an sshd and a
+slow line with that round trip, which the bare path crosses by OpenSSH.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def main() -> int:
 
 @contextmanager
 def ground(folder: Path, delay_s: float) -> Iterator[tuple[SlurmCluster, list[str]]]:
-    """A cluster in this process's environment, whose node runs this very Python; and what leads to
-    its login machine in front of a command, `delay_s` of round trip away. 0: it is this machine."""
+    """Run a cluster whose node uses this Python, in this process's environment. Yield it, and the
+    command prefix for its login machine at a round trip of `delay_s` (0: this machine)."""
     with running_cluster(folder / "home", nodes=1, cpus=64) as cluster, keeping() as keeper:
         os.environ.update(cluster.env)
         way = far_away(keeper, cluster, delay_s) if delay_s else []
@@ -94,8 +94,8 @@ def ground(folder: Path, delay_s: float) -> Iterator[tuple[SlurmCluster, list[st
 
 
 def far_away(keeper: Keeper, cluster: SlurmCluster, delay_s: float) -> list[str]:
-    """The profile leads over SSH and a slow line from now on, and so does what is returned: `ssh`
-    by a connection that is open."""
+    """Switch the profile to SSH over a slow line; return an `ssh` command prefix that uses an open
+    connection over the same line."""
     folder = make_folder(keeper, "bench-kernel-")
     (folder / "sshd").mkdir(mode=0o711)
     sshd = Sshd(keeper, folder / "sshd", oneself(), [PLAIN_SHELL])
@@ -118,7 +118,7 @@ def far_away(keeper: Keeper, cluster: SlurmCluster, delay_s: float) -> list[str]
 
 @contextmanager
 def running(name: str) -> Iterator[Kernel]:
-    """A kernel of Jupyter's, once it has run a cell; shut down as Jupyter does."""
+    """Yield a kernel after its first cell; shut it down like Jupyter."""
     manager = KernelManager(kernel_name=name)
     manager.start_kernel()
     client = manager.blocking_client()
@@ -134,7 +134,7 @@ def running(name: str) -> Iterator[Kernel]:
         manager.cleanup_resources()
 
 
-# --- one, against a local one -------------------------------------------------------------------
+# --- one kernel against a local one -------------------------------------------------------------
 
 
 def against_local(
@@ -204,7 +204,7 @@ def output(kernel: Kernel) -> None:
 
 @contextmanager
 def bare_path(cluster: SlurmCluster, way: Sequence[str]) -> Iterator[socket.socket]:
-    """To a program in the job's node that says what it hears, by a step of the job."""
+    """Yield a socket to an echo program on the job's node, run as a step of the job."""
     (job,) = kernel_jobs()
     assert job.slurm_id is not None
     version = parse_version(cluster.run("srun", "--version").stdout)
@@ -236,7 +236,7 @@ def kernel_jobs() -> list[Job]:
 
 
 def at_once(cluster: SlurmCluster, count: int, folder: Path) -> list[tuple[str, str]]:
-    """As when a course begins: all are started, each runs a cell, all are shut down."""
+    """Start all kernels, run a cell in each, and shut all down, as at the start of a course."""
     lines = []
     for name, where in (("python3", "local"), ("many", "in jobs")):
         before, asked = dict(connect().status().commands), requests(cluster)
@@ -266,7 +266,7 @@ def at_once(cluster: SlurmCluster, count: int, folder: Path) -> list[tuple[str, 
 
 
 def start_all(name: str, count: int, folder: Path, stack: ExitStack) -> None:
-    # Not by TCP: of so many ports one is another program's before its kernel takes it.
+    # Without TCP: of so many ports, another program may take one before its kernel binds it.
     managers = [
         KernelManager(kernel_name=name, transport="ipc", ip=str(folder / f"{name}{i}"))
         for i in range(count)
@@ -287,7 +287,7 @@ def start_all(name: str, count: int, folder: Path, stack: ExitStack) -> None:
 
 
 def ours() -> list[psutil.Process]:
-    """The programs of Slurm's that the agent runs: what a login node would have."""
+    """Return the Slurm commands run by the agent, which would run on a login node."""
     agent = psutil.Process(connect().status().pid)
     names = {"srun", "squeue", "sbatch", "scancel", "sacct"}
     return [one for one in agent.children(recursive=True) if named(one) in names]
@@ -301,7 +301,7 @@ def named(process: psutil.Process) -> str:
 
 
 def requests(cluster: SlurmCluster) -> dict[str, int]:
-    """What slurmctld has been asked, by kind."""
+    """Return slurmctld's request counts by kind."""
     return {kind: int(count) for kind, count in _ASKED.findall(cluster.run("sdiag").stdout)}
 
 

@@ -1,11 +1,11 @@
-"""A lab against `sbatch` and `ssh -L` by script, and against jupyter-forward.
+"""A lab against a script with `sbatch` and `ssh -L`, and against jupyter-forward.
 
     scripts/bench lab [--only start download] [--rounds 7] [--gigabytes 1] [--delay-ms 20]
 
-From the form's call to a notebook that can be used: the page answers, and a kernel started there
-has run a cell. All over one sshd of this machine, on one private cluster, with one JupyterLab. Then
-a download from a lab: through its tunnel and through `ssh -L`, with the same cipher. With a delay
-all of them go by one slow line of that round trip.
+From the form's call to a usable notebook: the page responds, and a kernel started there has run a
+cell. All use one sshd of this machine, one private cluster and one JupyterLab. Then a download from
+a lab: through its tunnel and through `ssh -L`, with the same cipher. With a delay, all use one slow
+line with that round trip.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def to_a_notebook(place: Ground, rounds: int) -> dict[str, list[float]]:
         "jupyter-forward": lambda: jupyter_forward(place),
     }
     taken: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(-1, rounds):  # the first does not count
+    for turn in range(-1, rounds):  # the first is a warm-up
         for name, way in ways.items():
             wait_for_phase(max(turn, 0) / rounds)
             seconds = way()

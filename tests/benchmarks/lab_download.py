@@ -1,4 +1,4 @@
-"""A download from a lab: through its tunnel, and through `ssh -L` to the same server's socket."""
+"""A download from a lab, through its tunnel and through `ssh -L` to the same server's socket."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAME = "large.bin"
 
 
 def download(place: Ground, gigabytes: float, rounds: int) -> Row:
-    """From the first byte on: until then the server reads the file, which is no tunnel's work."""
+    """Measure from the first byte on: until then, the server reads the file, without the tunnel."""
     size = int(gigabytes * 1e9)
     folder = place.folder / "data"
     folder.mkdir()
@@ -46,7 +46,7 @@ def download(place: Ground, gigabytes: float, rounds: int) -> Row:
 
 
 def _socket_of(job: Job) -> Path:
-    """Where its server listens: beside its configuration. Other labs may run on this machine."""
+    """Return the server's socket, next to its configuration, since other labs may run here too."""
     for one in psutil.process_iter(["cmdline"]):
         if job.job_dir in (one.info["cmdline"] or ()):
             for word in [word for child in one.children() for word in child.cmdline()]:

@@ -1,4 +1,4 @@
-"""Where labs are measured: a private cluster behind an sshd, the agent, a master of ssh's."""
+"""The setup for measuring labs: a private cluster behind an sshd, the agent, an ssh master."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Ground:
     peer: Path
 
     def ssh(self, *argv: str) -> list[str]:
-        """`ssh` by the connection that is open."""
+        """Return an `ssh` command line that uses the open connection."""
         return ["ssh", "-F", str(self.sshd.config), "-S", str(self.control), *argv]
 
     def end_jobs(self) -> None:
-        """Returns when nothing of them is left, so that the next has the machine to itself."""
+        """Cancel all jobs and wait for their end, so that the next one has the whole machine."""
         for job in self.api.jobs():
             if not job.state.final:
                 self.api.cancel(job.id)
@@ -57,14 +57,14 @@ class Ground:
 
 @contextmanager
 def ground(folder: Path, delay_s: float = 0.0) -> Iterator[Ground]:
-    """Gone at the end with all that runs, also when this process is killed. The sshd is `delay_s`
-    of round trip away, for everybody."""
+    """Run the setup; everything ends with it, even if this process is killed. All reach the sshd
+    with a round trip of `delay_s`."""
     peer = _peer()
-    # /etc/profile of a login shell would take PATH away again: jupyter-forward asks for one.
+    # jupyter-forward uses a login shell, where /etc/profile would reset PATH.
     with keeping() as keeper, running_cluster(folder / "home", nodes=1, cpus=8) as cluster:
         place = make_folder(keeper, "bench-lab-")
         env = {
-            # With it bash reads no .bashrc, see PLAIN_SHELL.
+            # Keeps bash from reading .bashrc, see PLAIN_SHELL.
             "SHLVL": "2",
             "PATH": os.pathsep.join(
                 [str(Path(sys.executable).parent), str(cluster.folder / "bin"), os.defpath]
@@ -98,7 +98,7 @@ def ground(folder: Path, delay_s: float = 0.0) -> Iterator[Ground]:
 
 
 def _move_away(keeper: Keeper, folder: Path, sshd: Sshd, delay_s: float) -> int:
-    """The port of a slow line to it, by which its client's configuration leads there."""
+    """Start a slow line to the sshd, switch its client's configuration to it, return its port."""
     port = lay(keeper, folder, sshd.port, delay_s / 2).port
     sshd.known_hosts.write_text(sshd.known_hosts_lines().replace(f"]:{sshd.port} ", f"]:{port} "))
     sshd.config.write_text(sshd.stanza("*", f"Port {port}"))
@@ -113,7 +113,7 @@ def _jupyter_config(folder: Path) -> Path:
 
 
 def _peer() -> Path:
-    """The program, installed where it was not."""
+    """Return jupyter-forward, installed if missing."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "jupyter-slurm")
     venv = cache / "peers" / _PEER.replace("==", "-")
     program = venv / "bin" / "jupyter-forward"

@@ -1,4 +1,4 @@
-"""Three ways to a notebook on a node: ours, by hand, jupyter-forward's; each gives its seconds."""
+"""Three ways to a notebook on a node: ours, manual, jupyter-forward; each returns its seconds."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def lab(place: Ground) -> float:
 
 
 def ready(place: Ground, folder: Path | None = None) -> Job:
-    """A lab that lets somebody in, as who has asked for it learns of it."""
+    """Submit a lab; return its job once clients see that it is ready."""
     job_id = "".join(secrets.choice(LETTERS) for _ in range(8))
     options = {} if folder is None else {"chdir": str(folder)}
     job = place.api.submit(LabSpec(id=job_id, name="lab", runtime="none", options=options))
@@ -48,9 +48,9 @@ def ready(place: Ground, folder: Path | None = None) -> Job:
 
 
 def bare(place: Ground) -> float:
-    """What somebody would write in a shell: a script, a port, a tunnel, and look until it is there.
+    """Start a lab as by hand: a script, a port, a tunnel, and polling until it responds.
 
-    By a connection that is open, as ours is.
+    Uses an open connection, like ours.
     """
     far_port, port, token = free_port(), free_port(), secrets.token_hex(16)
     script = f"""#!/bin/sh
@@ -70,8 +70,8 @@ exec {sys.executable} -m jupyterlab --no-browser --ip=127.0.0.1 --port={far_port
 
 
 def jupyter_forward(place: Ground) -> float:
-    """As its manual says, with a `--shell` that has this PATH also as a login shell. This release
-    goes on only where there is an environment to activate: on PATH lies that of this venv."""
+    """Start a lab as in jupyter-forward's manual, with a `--shell` that keeps this PATH as a login
+    shell. This release needs an environment to activate: this venv's is on PATH."""
     opened = place.folder / "opened"
     opened.unlink(missing_ok=True)
     browser = _program(

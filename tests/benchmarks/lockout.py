@@ -1,10 +1,10 @@
-"""How long the agent takes to start, whatever it finds.
+"""The time that the agent takes to start, with all kinds of records.
 
     scripts/bench lockout [--records completed running]
 
-For each state of a record and each trouble of its cluster, as `tests/attacks/test_lockout.py` has
-them: the real agent's command, from its call until it serves its socket; it is ended after that.
-The first line is an agent that finds no record.
+For each state of a record and each failure of its cluster in `tests/attacks/test_lockout.py`: the
+real agent's command, from its call until its socket is served; then it is ended. The first line is
+an agent without records.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     scripts/bench log [--mb 100] [--rate 5] [--seconds 20]
 
-A real Chromium on a real JupyterLab, agent and Slurm. A job writes 100 MB at once, and from then on
-5 MB a second. Times are of the page's own clock, to the frame in which the log's last line is seen.
+A real Chromium on a real JupyterLab, agent and Slurm. A job writes 100 MB at once, and then 5 MB a
+second. Times are by the page's own clock, up to the frame that shows the log's last line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.ui.lab import Lab, submit_script
 HEAD = ("what", "jupyter-slurm")
 _MB = 1_000_000
 _LINE_BYTES = 76
-# Lines at once, the file that it waits for, bytes a second after that, seconds.
+# Initial lines, the file to wait for, then bytes per second, seconds.
 _JOB = f"""#!/usr/bin/env python3
 import os, sys, time
 lines, go, rate, seconds = sys.argv[1:5]
@@ -52,7 +52,7 @@ while time.time() < end:
 print("the last", flush=True)
 time.sleep(600)
 """
-# Resolves with the time of the frame in which the end of the log, with that text, is in sight.
+# Resolves with the time of the frame that shows the end of the log, with that text.
 _SEEN = """
 async text => {
   const frame = () => new Promise(done => requestAnimationFrame(done));
@@ -73,7 +73,7 @@ async text => {
 
 @dataclass(frozen=True)
 class Cost:
-    """What has been spent, in seconds of CPU, and what is held, in MB."""
+    """CPU time used, in seconds, and memory held, in MB."""
 
     page_s: float
     heap_mb: float
@@ -184,13 +184,13 @@ class Meter:
 
 
 def server_process() -> psutil.Process:
-    """Of the JupyterLab that runs."""
+    """Return the process of the running JupyterLab."""
     children = psutil.Process().children()
     return next(one for one in children if "jupyterlab" in one.cmdline())
 
 
 def downloaded(lab: Lab, job_id: str) -> tuple[float, int, float]:
-    """Seconds, bytes, and the most MB by which the server was larger meanwhile."""
+    """Return the seconds, the bytes, and the server's peak growth in MB."""
     server = server_process()
     before = most = server.memory_info().rss
     url = f"{lab.url}jupyter-slurm/api/logfile?job_id={job_id}"

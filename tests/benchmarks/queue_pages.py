@@ -1,5 +1,5 @@
-"""A page that shows a queue, ours or jupyterlab-slurm's, and what is measured in it: by the page's
-own clock, from the event to the frame in which what it led to is painted."""
+"""Measurements in a page with a queue, ours or jupyterlab-slurm's: by the page's own clock, from an
+event to the frame that shows its effect."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ PROBE = """
 
 @dataclass(frozen=True)
 class Opened:
-    """Of one opening, in seconds."""
+    """The times of opening a queue, in seconds."""
 
     click_to_paint: float
     data_to_paint: float
@@ -115,7 +115,7 @@ def blank_lab(context: BrowserContext, lab: Lab, workspace: str) -> Page:
 
 
 def opened(page: Page, *, ours: bool) -> Opened:
-    """The queue's panel, as a person opens it."""
+    """Open the queue's panel as a user does."""
     if ours:
         page.get_by_role("tab", name="Slurm").click()
         button = page.get_by_role("button", name="Queue", exact=True)
@@ -139,8 +139,8 @@ def opened(page: Page, *, ours: bool) -> Opened:
 
 
 def keystrokes(page: Page, words: Sequence[tuple[str, str]], *, ours: bool) -> list[float]:
-    """ms from each key in the filter to the frame that shows another number of rows. Of each pair
-    the first is there already, the second is typed."""
+    """Return the ms from each key in the filter to the frame with another number of rows. In each
+    pair, the first text is already present, and the second is typed."""
     if ours:
         box = page.get_by_label("Filter the queue")
     else:
@@ -161,7 +161,7 @@ def keystrokes(page: Page, words: Sequence[tuple[str, str]], *, ours: bool) -> l
 
 
 def bytes_in(page: Page, seconds: float) -> int:
-    """What the page is told of the queue meanwhile."""
+    """Return the bytes of the queue that the page receives in that time."""
     before: list[Any] = page.evaluate("bench.data()")
     page.wait_for_timeout(seconds * 1000)
     after: list[Any] = page.evaluate("bench.data()")

@@ -1,8 +1,8 @@
-"""What runs on a node and is used from here: `scripts/bench lab`, then `scripts/bench kernel`.
+"""Labs and kernels on a node: `scripts/bench lab`, then `scripts/bench kernel`.
 
     scripts/bench remote
 
-With their defaults; each by itself has options.
+With their defaults; each separately has options.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who are compared take turns, so that what else the machine does meets them alike."""
+"""Alternating measurements, so that other load on the machine affects all candidates alike."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 
 def alternating(ways: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """What each way gave in each round, after one that does not count."""
+    """Return each way's result in each round, after a warm-up."""
     for once in ways.values():
         once()
     taken: dict[str, list[float]] = {name: [] for name in ways}

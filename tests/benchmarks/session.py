@@ -3,8 +3,7 @@
     scripts/bench session [--rounds 21] [--pause 5]
 
 Both in one real ipykernel, through the real magics and the real agent, on a private cluster: from
-the request to the kernel's being idle again. Once one after the other, and once after a pause, as
-when a person thinks.
+the request until the kernel is idle again; without pauses, and after pauses as by a user.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def main() -> int:
 
 
 def measured(folder: Path, rounds: int, pause_s: float) -> tuple[list[Row], list[tuple[str, str]]]:
-    """On a cluster of its own."""
+    """Measure on a private cluster."""
     with running_cluster(folder / "home", nodes=1, cpus=8) as cluster:
         os.environ.update(cluster.env)
         try:
@@ -83,7 +82,7 @@ def against_local(
 
 
 def run(kernel: Kernel, cell: str) -> float:
-    """Seconds; a cell that fails ends the benchmark."""
+    """Run a cell and return its seconds; a failing cell ends the benchmark."""
     began_s = time.perf_counter()
     reply = kernel.run(cell)
     taken_s = time.perf_counter() - began_s

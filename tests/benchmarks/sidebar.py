@@ -1,11 +1,11 @@
-"""A sidebar with 5,000 jobs: the memory of its page, and its frames while it is scrolled, and while
-a job writes a megabyte a second into the log beside it: a batch script, and a cell.
+"""A sidebar with 5,000 jobs: the page's memory, and its frames during scrolling, and while a job (a
+batch script or a cell) writes a megabyte a second to the log beside it.
 
     scripts/bench sidebar [--jobs 5000] [--rate 1] [--seconds 10] [--rounds 5]
 
-A real Chromium on a real JupyterLab, agent and Slurm. The 5,000 jobs are records of some that have
-ended. A frame is as long as the page has to wait for it; where others use the machine, the longest
-says little, and the CPU that the longest task of the page took says more. Both are medians.
+A real Chromium on a real JupyterLab, agent and Slurm. The 5,000 jobs are records of ended ones. A
+frame's length is the page's wait for it. On a shared machine, the CPU time of the page's longest
+task means more than the longest frame. Both are medians.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def measured(
     page.get_by_role("tab", name="Slurm").click()
     head = page.get_by_role("row", name=re.compile(rf"^Ended .*\b{args.jobs:,}\b"))
     expect(head).to_be_visible()
-    page.evaluate(_SCROLLED)  # what is only then compiled
+    page.evaluate(_SCROLLED)  # compiled only at first use
     scrolled = [busy(browser, page, _SCROLLED) for _ in range(args.rounds)]
     lines = [
         (f"heap, {args.jobs:,} jobs, sidebar closed", f"{closed_mb:.0f} MB", ""),
@@ -160,13 +160,13 @@ def measured(
 def logged(
     browser: Browser, page: Page, name: str, args: argparse.Namespace
 ) -> tuple[list[Line], float]:
-    """Open the panel of a job that writes, look at its log, and close the panel. Return the lines
-    of the table and the memory in MB."""
+    """Open the panel of a writing job, measure its log, and close it. Return the table's lines and
+    the memory in MB."""
     row = page.get_by_role("row", name=re.compile(f"^{name}"))
     row.focus()
     row.press("Enter")
     expect(page.get_by_role("log", name="Output")).to_contain_text("of a log that does not end")
-    page.wait_for_timeout(2_000)  # its beginning comes at once, and code is compiled
+    page.wait_for_timeout(2_000)  # for the log's start, and compilation
     began_s, first = time.monotonic(), page.evaluate(_NUMBER)
     rounds = [busy(browser, page, args.seconds * 1_000) for _ in range(args.rounds)]
     rate = (page.evaluate(_NUMBER) - first) * _LINE_BYTES / _MB / (time.monotonic() - began_s)
@@ -177,7 +177,7 @@ def logged(
 
 
 def busy(browser: Browser, page: Page, does: str | float) -> Busy:
-    """Measure the page while it runs that script, or for that many ms."""
+    """Measure the page while it runs a script, or for that many ms."""
     browser.start_tracing(page=page, categories=["disabled-by-default-devtools.timeline"])
     page.evaluate(_WATCHED)
     if isinstance(does, str):
@@ -189,12 +189,12 @@ def busy(browser: Browser, page: Page, does: str | float) -> Busy:
 
 
 def longest_task_ms(trace: dict[str, Any]) -> float:
-    """Return the CPU of the longest task of those threads that run pages."""
+    """Return the CPU time of the longest task of the threads that run pages."""
     events = trace["traceEvents"]
     named = [one for one in events if one["name"] == "thread_name"]
     pages = {(one["pid"], one["tid"]) for one in named if one["args"]["name"] == "CrRendererMain"}
     tasks = [one for one in events if one["name"] == _TASK and (one["pid"], one["tid"]) in pages]
-    # One that had begun before has no time of its own.
+    # A task that started earlier has no CPU time.
     longest_us: int = max(one.get("tdur", 0) for one in tasks)
     return longest_us / 1_000
 
@@ -217,7 +217,7 @@ def verdict(value: float, most: int, unit: str) -> str:
 
 
 def record(data: Path, jobs: int) -> None:
-    """Leave the records of so many jobs that ended just now, as an agent would."""
+    """Write records of that many jobs that ended just now, like an agent."""
     host = os.uname().nodename.split(".")[0]
     store = Store(data / "jupyter-slurm" / host)
     now_s = time.time()
@@ -242,7 +242,7 @@ def record(data: Path, jobs: int) -> None:
 
 
 def heap_mb(page: Page) -> float:
-    """Measure what is left after the garbage was collected: JupyterLab's own is in it."""
+    """Return the heap after garbage collection, including JupyterLab's own."""
     session = page.context.new_cdp_session(page)
     session.send("HeapProfiler.collectGarbage")
     used: float = session.send("Runtime.getHeapUsage")["usedSize"]

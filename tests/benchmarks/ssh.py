@@ -3,7 +3,7 @@
     scripts/bench ssh [--only commands submissions tunnels files] [--ways near far jumped]
                       [--rounds 21] [--megabytes 256] [--gigabytes 1]
 
-At sshds of this machine: near, 20 ms of round trip away, and behind a jump host.
+With sshds of this machine: near, with a round trip of 20 ms, and behind a jump host.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _files(
 
 @contextmanager
 def _room(gigabytes: float) -> Iterator[Path]:
-    """In memory where that can be: what is measured is no disk."""
+    """Return a folder, in memory if possible, so that no disk is measured."""
     fits = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 3 * gigabytes * 1e9
     parent = _MEMORY if fits else None
     with tempfile.TemporaryDirectory(prefix="bench-ssh-", dir=parent) as folder:

@@ -1,4 +1,4 @@
-"""A command on an open connection, and a submission, against `ssh` by a master."""
+"""A command on an open connection, and a submission, against `ssh` with a master."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.benchmarks.table import Row
 
 _MOST_OF_A_COMMAND = {"near": 0.2, "far": 0.5, "jumped": 0.2}
 _PROGRAM = ["/bin/true"]
-"""A program for both: by its bare name, a login shell over there would do without one."""
+"""The full path, since `true` is a shell's builtin."""
 _NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
 class Slurm:
-    """An sbatch: the folder it is in, and the environment that it needs."""
+    """An sbatch with its folder and environment."""
 
     name: str
     bin: Path
@@ -39,7 +39,7 @@ class Slurm:
 
 
 def stand_in(folder: Path) -> Slurm:
-    """An sbatch that takes no time, so that only the way there counts."""
+    """Make an sbatch that takes no time, to measure only the connection."""
     program = folder / "stand-in" / "sbatch"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho 1\n")
@@ -74,7 +74,7 @@ def commands(ground: Ground, way: Way, rounds: int) -> list[Row]:
 
 @contextmanager
 def _waiting_shell() -> Iterator[subprocess.Popen[bytes]]:
-    """What runs a command at the far end at best: it is there already, and forks."""
+    """Run a local shell that forks for each command, a lower bound for remote ones."""
     with subprocess.Popen(
         ["/bin/sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     ) as shell:
@@ -111,7 +111,7 @@ def submissions(ground: Ground, way: Way, slurm: Slurm, rounds: int) -> list[Row
 
 
 def _by_hand(ground: Ground, way: Way, slurm: Slurm) -> float:
-    """What somebody would write in a shell; the files lie ready."""
+    """Submit as by hand in a shell, with prepared files."""
     folder = _job_dir(ground)
     files, argv = _job(folder)
     local = folder.with_name(f"{folder.name}-local")
@@ -135,7 +135,7 @@ def _job_dir(ground: Ground) -> Path:
 
 
 def _job(folder: Path) -> tuple[Mapping[str, bytes | Path], Sequence[str]]:
-    """A trivial cell's; held, so that a real Slurm only takes it in."""
+    """Prepare a trivial cell's job; held, so that a real Slurm only accepts it."""
     job_id = base64.b32encode(secrets.token_bytes(5)).decode().lower()
     spec = CellSpec(id=job_id, name="cell", code="1 + 1", options={"hold": ""})
     profile = ClusterProfile(name="bench")

@@ -23,7 +23,7 @@ _NUMBERS = itertools.count()
 
 
 def small_files(folder: Path) -> Path:
-    """5,000 files of 1 to 4 kB in fifty folders: code, as it is."""
+    """Write 5,000 files of 1 to 4 kB in fifty folders, like source code."""
     source = folder / "small"
     chance = random.Random(1)
     words = [chance.randbytes(4).hex().encode() for _ in range(3000)]
@@ -36,7 +36,7 @@ def small_files(folder: Path) -> Path:
 
 
 def large_file(folder: Path, gigabytes: float) -> Path:
-    """Random bytes, which no compression makes less of, alone in a folder."""
+    """Write a file of incompressible random bytes in a new folder."""
     source = folder / "large"
     source.mkdir()
     with (source / "data.bin").open("wb") as file:
@@ -48,8 +48,8 @@ def large_file(folder: Path, gigabytes: float) -> Path:
 def uploads(
     ground: Ground, way: Way, what: str, source: Path, most: float, rounds: int
 ) -> list[Row]:
-    """Each time to a folder that is not there yet. The floor: tar by a connection that is open,
-    which looks at nothing, keeps nothing for a second try and replaces files while it writes."""
+    """Measure uploads to new folders. The floor is tar over an open connection, without checks,
+    resumption or atomic replacement of files."""
 
     def fresh(send: Callable[[Path], None]) -> float:
         target = source.with_name(f"{source.name}-{next(_NUMBERS)}")
@@ -71,7 +71,7 @@ def uploads(
 
 
 def nothing_changed(ground: Ground, way: Way, source: Path, rounds: int) -> Row:
-    """The same folder once more."""
+    """Measure another upload of the same folder."""
     mine, theirs = (source.with_name(f"{source.name}-{next(_NUMBERS)}") for _ in range(2))
     with ground.connection(way.alias) as connection:
         transport = SshTransport(connection)

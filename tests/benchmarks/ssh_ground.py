@@ -1,6 +1,6 @@
-"""Where SSH is measured: sshds of this machine, near, far away and behind another; OpenSSH's ways.
+"""The setup for measuring SSH: local sshds, near, distant and behind a jump host; and OpenSSH.
 
-Both sides read one ssh_config(5), which gives `ssh` its fastest cipher.
+Both sides use one ssh_config(5), which gives `ssh` its fastest cipher.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Ground:
         return ["ssh", "-F", str(self.config), "-o", "BatchMode=yes", *argv]
 
     def master(self, alias: str) -> list[str]:
-        """`ssh` by a connection that is open already, down to the host's name."""
+        """Return an `ssh` command line over an open connection, up to the host's name."""
         control = self.folder / f"control-{alias}"
         if not control.exists():
             argv = self.ssh("-M", "-N", "-S", str(control), alias)
@@ -65,14 +65,14 @@ class Ground:
 
 @contextmanager
 def ground() -> Iterator[Ground]:
-    """Gone at the end with all that runs, also when this process is killed."""
+    """Run the setup; everything ends with it, even if this process is killed."""
     with keeping() as keeper:
         folder = make_folder(keeper, "bench-ssh-")
         target = _sshd(keeper, folder / "target")
         gateway = _sshd(keeper, folder / "gateway")
         far = lay(keeper, folder, target.port, 0.01).port
         narrow = lay(keeper, folder, target.port, 0.01, 10e6).port
-        # Every port is the same host's.
+        # All ports belong to the same host.
         known = "HostKeyAlias target"
         stanzas = (
             target.stanza("near", known),
@@ -100,7 +100,7 @@ def _sshd(keeper: Keeper, folder: Path) -> Sshd:
 
 
 def checked(argv: list[str]) -> None:
-    """Runs a program; one that fails ends the benchmark."""
+    """Run a program; a failure ends the benchmark."""
     done = subprocess.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )

@@ -57,7 +57,7 @@ def tunnels(ground: Ground, way: Way, rounds: int, megabytes: int) -> list[Row]:
 
 
 def narrow_line(ground: Ground, rounds: int) -> list[Row]:
-    """What a download adds to others' round trips where the line is the bottleneck."""
+    """Measure the delay that a download adds to other round trips on a narrow line."""
     with _both(ground, NARROW) as (ours, theirs):
         ways = {
             "ours": lambda: _ping_under_load(ours, NARROW),
@@ -72,7 +72,7 @@ def narrow_line(ground: Ground, rounds: int) -> list[Row]:
 
 @contextmanager
 def _both(ground: Ground, way: Way) -> Iterator[tuple[int, int]]:
-    """The local ports of two tunnels to the same server: ours and OpenSSH's."""
+    """Yield the local ports of two tunnels to the same server, ours and OpenSSH's."""
     with ExitStack() as stack:
         server = stack.enter_context(_process([sys.executable, str(END), "serve"]))
         module = [sys.executable, "-m", "tests.benchmarks.tunnel_ours"]
@@ -87,7 +87,7 @@ def _both(ground: Ground, way: Way) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def _process(argv: list[str]) -> Iterator[int]:
-    """The number that a program prints when it is ready."""
+    """Run a program; yield the number that it prints when ready."""
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env)
     with _ended(process):
@@ -140,15 +140,15 @@ def _up(port: int, size: int) -> float:
 
 
 def _ping_under_load(port: int, way: Way) -> float:
-    """In ms, while another connection of the tunnel downloads as fast as it can."""
-    # A process of its own: its work must not be in the way of the clock.
+    """Return the round trip in ms during a full-speed download on another connection."""
+    # A separate process, so that its work does not disturb the measurement.
     with _ended(subprocess.Popen([sys.executable, str(END), "drain", str(port)])):
         time.sleep(_SETTLE_S.get(way.alias, 0.5))
         return _ping(port)
 
 
 def _ping(port: int) -> float:
-    """The median of many round trips, in ms."""
+    """Return the median of many round trips, in ms."""
     message = HEAD.pack(b"E", _PING_BYTES) + bytes(_PING_BYTES)
     taken: list[float] = []
     with _connected(port) as sock:

@@ -10,8 +10,8 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measured thing against another; `target` is the most that `value / against` may be. None:
-    the other is a floor, which nothing that does as much can be below."""
+    """A measurement against another; `target` limits `value / against`. None: the other is a lower
+    bound, which no equivalent work can beat."""
 
     what: str
     value: float
@@ -55,5 +55,5 @@ def show(title: str, lines: Sequence[Sequence[str]]) -> None:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Median, least and most: what a ratio hides."""
+    """Return the median, minimum and maximum, which a ratio hides."""
     return f"{median(values):.3f} ({min(values):.3f} to {max(values):.3f})"

@@ -1,5 +1,5 @@
-"""The main benchmarks run their shortest round, so that they do not rot; the sidebar keeps to its
-memory."""
+"""Shortest rounds of the main benchmarks, so that they keep working, and the sidebar's memory
+limit."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SHORT = {
     "cell": ("--rounds=1 --gigabytes=0.001 --window=0.1", "The controller and the agent"),
     "ssh": ("--only commands --ways near --rounds=1", "commands: 0 ms"),
 }
-"""The options, and the title of what is printed last."""
+"""The options, and the title of the last table."""
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("name", SHORT)
-def test_it_still_measures(name: str, tmp_path: Path) -> None:
+def test_benchmark_still_measures(name: str, tmp_path: Path) -> None:
     words, title = SHORT[name]
     code, said = ran(name, words.split(), tmp_path)
     assert code in {0, 1}, said  # 1: too slow
@@ -30,17 +30,17 @@ def test_it_still_measures(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_the_page_of_5000_jobs_keeps_to_its_memory(tmp_path: Path) -> None:
+def test_page_of_5000_jobs_stays_within_its_memory_limit(tmp_path: Path) -> None:
     code, said = ran("sidebar", ("--rounds=1", "--seconds=1"), tmp_path)
     assert code == 0, said
     assert "5,000 jobs" in said
 
 
 def ran(name: str, words: Sequence[str], tmp_path: Path) -> tuple[int, str]:
-    """Run a benchmark; return its exit code and what it said."""
+    """Run a benchmark; return its exit code and output."""
     argv = [sys.executable, "-m", f"tests.benchmarks.{name}", *words]
     env = {**os.environ, **jupyter_homes(tmp_path), "PYTHONPATH": str(ROOT)}
-    # Not a pipe, which is at its end only when the last of its processes is.
+    # Not a pipe, which ends only with the last of its processes.
     with (tmp_path / "said").open("w") as log:
         done = subprocess.run(argv, cwd=ROOT, env=env, stdout=log, stderr=log, check=False)
     said = (tmp_path / "said").read_text()

@@ -1,10 +1,10 @@
-"""Both ends of what is measured through a tunnel: a server behind it, and a load in front of it.
+"""Both ends of a measured tunnel: a server behind it, and a load in front of it.
 
-    python tunnel_end.py serve          prints its port; every connection gets what it asks for
+    python tunnel_end.py serve          prints its port, and serves requests
     python tunnel_end.py drain PORT     downloads without end
 
-A request is a letter and a length (8 bytes, big end first): D, the server sends that much; U, it
-takes that much and answers with a byte; E, it takes and sends that much.
+A request is a letter and a length (8 bytes, big-endian): D, the server sends that many bytes; U, it
+receives them and answers with a byte; E, it echoes them.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def _answer(sock: socket.socket) -> None:
                     take(sock, left)
                     sock.sendall(b"!")
     except OSError:
-        return  # the other end has had enough
+        return  # the other end has closed
 
 
 def take(sock: socket.socket, size: int) -> None:
-    """Receives that much; EOFError when it ends before."""
+    """Receive `size` bytes; EOFError if the data ends earlier."""
     block = memoryview(bytearray(BLOCK_BYTES))
     while size:
         got = sock.recv_into(block[: min(size, BLOCK_BYTES)])

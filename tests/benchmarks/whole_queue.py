@@ -1,12 +1,12 @@
-"""The whole queue in the browser, and jupyterlab-slurm beside it.
+"""The whole queue in the browser, compared with jupyterlab-slurm.
 
     scripts/bench whole_queue [--jobs 50000] [--held 2000] [--tabs 1 5 20] [--minute 20]
                               [--peer FOLDER | --alone]
 
-A real Chromium on a real JupyterLab; its server, agent and Slurm are real. 50,000 jobs are a
-generated listing: a stand-in for `squeue` on PATH prints it, and all else is as ever. 2,000 jobs
-are real submissions, held, shown by us and by jupyterlab-slurm 4.1.0, with the settings that each
-comes with. `--peer`: a Python environment that has it; else one is made. `--alone`: without it.
+A real Chromium on a real JupyterLab; its server, agent and Slurm are real. 50,000 jobs come from a
+generated listing, printed by a stand-in for `squeue` on PATH. 2,000 jobs are real, held
+submissions, shown by us and by jupyterlab-slurm 4.1.0, each with default settings. `--peer`: a
+Python environment with jupyterlab-slurm (default: created). `--alone`: without the comparison.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def held_by_both(
 
 @contextmanager
 def lab_of(cluster: SlurmCluster, home: Path, python: str = sys.executable) -> Iterator[Lab]:
-    """A JupyterLab; its agent ends with it."""
+    """Run a JupyterLab; its agent ends with it."""
     env = environment_of(cluster, home, python)
     try:
         with running_lab(env, home, python=python) as lab:
@@ -101,7 +101,7 @@ def lab_of(cluster: SlurmCluster, home: Path, python: str = sys.executable) -> I
 def environment_of(
     cluster: SlurmCluster, home: Path, python: str = sys.executable
 ) -> dict[str, str]:
-    """Return the variables of a JupyterLab and of whatever has the same agent."""
+    """Return the environment of a JupyterLab and of other clients of its agent."""
     path = os.pathsep.join([str(Path(python).parent), cluster.env["PATH"]])
     env = {
         **cluster.env,
@@ -116,7 +116,7 @@ def environment_of(
 
 
 def asked_as_usual(cluster: SlurmCluster) -> None:
-    """A local cluster is asked every second, one that others use as often as profiles say."""
+    """Poll as often as with default profiles; the tests' local cluster is polled every second."""
     text = cluster.profile_path.read_text()
     cluster.profile_path.write_text(re.sub(r"(?m)^poll_s = .*\n", "", text))
 
@@ -130,7 +130,7 @@ def peer_python(folder: Path) -> str:
 
 
 def hold(cluster: SlurmCluster, jobs: int) -> None:
-    """Real submissions, which wait until somebody releases them."""
+    """Submit real jobs on hold."""
     script = f'for i in $(seq {jobs}); do sbatch -Q -H -J "held $i" --wrap true; done'
     subprocess.run(["sh", "-c", script], env=cluster.env, cwd=cluster.folder / "jobs", check=True)
 
@@ -204,7 +204,7 @@ def held(
 def processes(
     browser: Browser, lab: Lab, squeue: CountedSqueue, tabs: int, seconds: float, *, ours: bool
 ) -> tuple[int, int]:
-    """squeue's while so many tabs open one after the other, and while they are then looked at."""
+    """Count squeue processes while tabs open one after another, and while they then stay open."""
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     began = squeue.count
     for at in range(tabs):

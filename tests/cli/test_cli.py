@@ -1,5 +1,5 @@
-"""The command line: words in, text and exit codes out. `MemoryApi` stands for the agent here; what
-needs a cluster is in `tests/cli/test_cluster.py`."""
+"""The command line: output and exit codes. `MemoryApi` stands for the agent;
+`tests/cli/test_cluster.py` uses a cluster."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def notebook_of(*sources: str) -> str:
 
 
 class MemoryApi:
-    """An Api of one job: `pages` are what its log gives, one a call; `end` is how it ends."""
+    """An Api of one job: its log returns one of `pages` per call; `end` has its final fields."""
 
     def __init__(self, *pages: Sequence[Output | type[BaseException]], **end: Any) -> None:
         self.pages = pages
@@ -159,7 +159,8 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command line in an empty folder; gives exit code, stdout and stderr."""
+    """Return a function that runs a command line in an empty folder, and returns exit code, stdout
+    and stderr."""
     for name in ("JUPYTER_SLURM_CLUSTER", "JUPYTER_SLURM_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
@@ -180,42 +181,37 @@ def no_api() -> object:
     return object()
 
 
-# --- words ------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------
 
 
-def test_no_words_print_the_commands(run: Run) -> None:
+def test_bare_command_lists_the_commands(run: Run) -> None:
     code, out, _ = run(no_api())
     assert code == 0
     for name in ("up", "down", "status", "submit", "attach", "jobs", "logs", "doctor"):
         assert f"    {name} " in out
 
 
-def test_a_misspelt_command_is_a_usage_error_with_the_nearest(run: Run) -> None:
+def test_misspelt_command_suggests_the_nearest(run: Run) -> None:
     code, _, err = run(no_api(), "stauts")
     assert code == 2
-    assert (
-        "`jupyter slurm stauts`: there is no such command.\nDid you mean `jupyter slurm status`?"
-        in err
-    )
+    assert "Unknown command `jupyter slurm stauts`.\nDid you mean `jupyter slurm status`?" in err
 
 
-def test_a_wrong_option_is_a_usage_error_without_a_traceback(run: Run) -> None:
+def test_unknown_option_is_a_usage_error(run: Run) -> None:
     code, _, err = run(no_api(), "jobs", "--nonsense")
     assert code == 2
     assert "`jupyter slurm jobs` has no option `--nonsense`" in err
 
 
-def test_an_error_is_its_sentence_and_hint_on_stderr(run: Run) -> None:
+def test_error_is_printed_without_a_traceback(run: Run) -> None:
     code, out, err = run(MemoryApi(), "attach", "missing")
     assert (code, out, err) == (1, "", "jupyter slurm: There is no job missing.\n")
 
 
-# --- submit: what is sent ---------------------------------------------------------------------
+# --- submit: specs ----------------------------------------------------------------------------
 
 
-def test_a_python_file_is_a_cell_that_sees_its_arguments_its_folder_and_itself(
-    run: Run, tmp_path: Path
-) -> None:
+def test_python_file_is_a_cell_with_its_arguments_and_folder(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "with 'blank"
     folder.mkdir()
     (folder / "sibling.py").write_text("there = True\n")
@@ -240,9 +236,7 @@ def test_a_python_file_is_a_cell_that_sees_its_arguments_its_folder_and_itself(
     assert space["seen"] == ([path, "--lr", "$x 'y'"], path, "__main__", True)
 
 
-def test_a_script_with_directives_is_handed_to_sbatch_and_another_is_a_program(
-    run: Run, tmp_path: Path
-) -> None:
+def test_script_with_directives_is_a_batch_script(run: Run, tmp_path: Path) -> None:
     (tmp_path / "batch.sh").write_text("#!/bin/bash\n#SBATCH --time=1\nhostname\n")
     (tmp_path / "plain").write_text("#!/bin/sh\nhostname\n")
     api = MemoryApi([])
@@ -254,7 +248,7 @@ def test_a_script_with_directives_is_handed_to_sbatch_and_another_is_a_program(
 
 
 @pytest.mark.parametrize("name", ["train.py", "train", "train.R"])
-def test_the_options_of_a_script_count_in_any_language(run: Run, tmp_path: Path, name: str) -> None:
+def test_directives_are_read_in_any_language(run: Run, tmp_path: Path, name: str) -> None:
     text = "#!/usr/bin/env python3\n#SBATCH --time=7\nprint(1)\n"
     (tmp_path / name).write_text(text)
     api = MemoryApi([])
@@ -262,7 +256,7 @@ def test_the_options_of_a_script_count_in_any_language(run: Run, tmp_path: Path,
     assert [(spec.kind, spec.code) for spec in api.specs] == [(JobKind.SCRIPT, text)]
 
 
-def test_the_environment_names_the_cluster_where_no_option_does(
+def test_environment_variable_sets_the_default_cluster(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_SLURM_CLUSTER", "arandu")
@@ -277,17 +271,17 @@ def test_the_environment_names_the_cluster_where_no_option_does(
     ("words", "code", "message"),
     [
         ((), 2, "jupyter slurm submit FILE"),
-        (("gone.py",), 1, "There is no file gone.py."),
-        (("text.txt",), 2, "is neither a notebook (.ipynb), nor Python (.py), nor a script"),
+        (("gone.py",), 1, "File gone.py not found."),
+        (("text.txt",), 2, "is not a notebook (.ipynb), Python file (.py) or script"),
         (("a.py", "--tiem", "1"), 2, "--time"),
         (("a.py", "--time", "soon"), 2, "soon"),
-        (("a.py", "--in", "x"), 2, "--in is for cells of a notebook"),
-        (("a.py", "--fresh"), 2, "--fresh is for cells of a notebook"),
+        (("a.py", "--in", "x"), 2, "--in is for notebook cells"),
+        (("a.py", "--fresh"), 2, "--fresh is for notebook cells"),
         (("book.ipynb", "--", "argument"), 2, "takes no arguments after `--`"),
         (("latin.py",), 2, "latin.py is not UTF-8 text (byte 2)"),
     ],
 )
-def test_what_cannot_be_submitted_is_refused_before_anything_is_sent(
+def test_invalid_submission_is_rejected_before_the_agent_is_called(
     run: Run, tmp_path: Path, words: tuple[str, ...], code: int, message: str
 ) -> None:
     (tmp_path / "a.py").write_text("")
@@ -310,7 +304,7 @@ def test_what_cannot_be_submitted_is_refused_before_anything_is_sent(
         ),
     ],
 )
-def test_a_syntax_error_is_found_before_anything_is_sent(
+def test_syntax_error_is_found_before_submission(
     run: Run, tmp_path: Path, name: str, text: str, where: str
 ) -> None:
     (tmp_path / name).write_text(text)
@@ -323,7 +317,7 @@ def test_a_syntax_error_is_found_before_anything_is_sent(
     assert "no job was submitted" in err
 
 
-def test_a_dry_run_shows_script_and_command_and_submits_nothing(run: Run, tmp_path: Path) -> None:
+def test_dry_run_shows_script_and_command_without_submitting(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("")
     code, out, _ = run(MemoryApi(), "submit", "a.py", "--dry-run")
     assert code == 0
@@ -337,7 +331,7 @@ def test_a_dry_run_shows_script_and_command_and_submits_nothing(run: Run, tmp_pa
     )
 
 
-def test_detaching_prints_the_id_alone_on_stdout(run: Run, tmp_path: Path) -> None:
+def test_detach_prints_only_the_id_on_stdout(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("")
     api = MemoryApi()
     code, out, err = run(api, "submit", "a.py", "--detach")
@@ -345,9 +339,7 @@ def test_detaching_prints_the_id_alone_on_stdout(run: Run, tmp_path: Path) -> No
     assert f"jupyter slurm attach {api.specs[0].id}" in err
 
 
-def test_the_program_of_an_image_runs_with_the_words_behind_the_dashes(
-    run: Run, tmp_path: Path
-) -> None:
+def test_run_passes_words_after_the_dashes_to_the_images_program(run: Run, tmp_path: Path) -> None:
     api = MemoryApi([Stream(name="stdout", text="Hello\n")])
     words = ("nvcr.io/nvidia/pytorch:22.11-py3", "--time", "5m", "--", "--lr", "$x 'y'", "--image")
     code, out, _ = run(api, "run", *words)
@@ -362,7 +354,7 @@ def test_the_program_of_an_image_runs_with_the_words_behind_the_dashes(
     assert "# sbatch" in run(api, "run", "hello", "--dry-run")[1]
 
 
-# --- submit: what is shown --------------------------------------------------------------------
+# --- submit: output ---------------------------------------------------------------------------
 
 
 def submit(run: Run, api: MemoryApi, name: str = "a.py", *words: str) -> tuple[int, str, str]:
@@ -370,7 +362,7 @@ def submit(run: Run, api: MemoryApi, name: str = "a.py", *words: str) -> tuple[i
     return run(api, "submit", name, *words)
 
 
-def test_output_appears_on_the_stream_that_it_was_written_to(run: Run) -> None:
+def test_output_keeps_its_stream(run: Run) -> None:
     api = MemoryApi(
         [Stream(name="stdout", text="out 1\n"), Stream(name="stderr", text="err 1\n")],
         [
@@ -387,7 +379,7 @@ def test_output_appears_on_the_stream_that_it_was_written_to(run: Run) -> None:
     assert api.calls == [("delivered", api.specs[0].id)]
 
 
-def test_the_remote_traceback_is_on_stderr_without_colours_off_a_terminal(run: Run) -> None:
+def test_remote_traceback_is_plain_text_on_stderr(run: Run) -> None:
     error = ErrorOutput(ename="E", evalue="v", traceback=("\x1b[0;31mTraceback\x1b[0m", "E: v"))
     api = MemoryApi([error], state=JobState.FAILED, exit_code=1)
     api.ended = "error"
@@ -400,9 +392,7 @@ def test_the_remote_traceback_is_on_stderr_without_colours_off_a_terminal(run: R
 @pytest.mark.parametrize(
     ("evalue", "code", "said"), [("3", 3, ""), ("no data", 1, "no data\n"), ("-1", 255, "")]
 )
-def test_sys_exit_ends_a_program_as_it_does_in_a_shell(
-    run: Run, evalue: str, code: int, said: str
-) -> None:
+def test_sys_exit_sets_the_exit_code(run: Run, evalue: str, code: int, said: str) -> None:
     error = ErrorOutput(ename="SystemExit", evalue=evalue, traceback=("Traceback", evalue))
     api = MemoryApi([error], state=JobState.FAILED, exit_code=code)
     api.ended, api.ename, api.evalue = "error", "SystemExit", evalue
@@ -425,7 +415,7 @@ def test_sys_exit_ends_a_program_as_it_does_in_a_shell(
         ({"state": JobState.COMPLETED, "exit_code": 0}, "none", 1),
     ],
 )
-def test_the_exit_code_is_the_jobs_and_never_0_for_a_job_that_failed(
+def test_exit_code_is_the_jobs_and_not_0_for_a_failed_job(
     run: Run, end: dict[str, Any], status: str, code: int
 ) -> None:
     api = MemoryApi([], **end)
@@ -433,16 +423,16 @@ def test_the_exit_code_is_the_jobs_and_never_0_for_a_job_that_failed(
     assert submit(run, api)[0] == code
 
 
-def test_ctrl_c_detaches_and_says_how_to_come_back(run: Run) -> None:
+def test_ctrl_c_detaches_and_shows_the_attach_command(run: Run) -> None:
     api = MemoryApi([Stream(name="stdout", text="x\n")], [KeyboardInterrupt], [])
     code, out, err = submit(run, api)
     assert (code, out) == (130, "x\n")
-    assert f"`jupyter slurm attach {api.specs[0].id}` shows its output" in err
-    assert f"`jupyter slurm cancel {api.specs[0].id}` stops it" in err
+    assert f"with `jupyter slurm attach {api.specs[0].id}`" in err
+    assert f"`jupyter slurm cancel {api.specs[0].id}`" in err
     assert api.calls == []
 
 
-def test_ctrl_c_cancels_where_that_was_asked_for(run: Run) -> None:
+def test_ctrl_c_cancels_with_on_interrupt_cancel(run: Run) -> None:
     api = MemoryApi([KeyboardInterrupt], [])
     code, _, err = submit(run, api, "a.py", "--on-interrupt", "cancel")
     assert code == 130
@@ -463,7 +453,7 @@ def notebook_pages(text: str) -> list[Output]:
     ]
 
 
-def test_a_notebook_leaves_its_executed_copy_beside_it(run: Run, tmp_path: Path) -> None:
+def test_notebook_writes_its_executed_copy_beside_it(run: Run, tmp_path: Path) -> None:
     (tmp_path / "my notebook.ipynb").write_text(notebook_of())
     api = MemoryApi(notebook_pages("hello\n"))
     code, out, err = run(api, "submit", "my notebook.ipynb")
@@ -476,10 +466,10 @@ def test_a_notebook_leaves_its_executed_copy_beside_it(run: Run, tmp_path: Path)
     assert api.specs[0].notebook == str(tmp_path / "my notebook.ipynb")
 
 
-# --- what is there ----------------------------------------------------------------------------
+# --- listings ---------------------------------------------------------------------------------
 
 
-def test_jobs_are_a_table_that_no_name_can_steer(run: Run) -> None:
+def test_job_table_escapes_control_characters(run: Run) -> None:
     class Listing(MemoryApi):
         def jobs(self, cluster: str | None = None) -> list[Job]:
             spec = CellSpec(id="aaaaaaaa", name="n", code="")
@@ -495,7 +485,7 @@ def test_jobs_are_a_table_that_no_name_can_steer(run: Run) -> None:
     assert json.loads(run(Listing(), "jobs", "--json")[1])[0]["id"] == "aaaaaaaa"
 
 
-def test_a_row_says_how_far_an_array_is(run: Run) -> None:
+def test_row_shows_the_progress_of_an_array(run: Run) -> None:
     class Listing(MemoryApi):
         def jobs(self, cluster: str | None = None) -> list[Job]:
             spec = CellSpec(id="aaaaaaaa", name="n", code="")
@@ -506,7 +496,7 @@ def test_a_row_says_how_far_an_array_is(run: Run) -> None:
     assert "2 of 9 done, task 2 running, tasks 4-9 waiting; Others go first." in out
 
 
-def test_usage_is_printed_as_a_table_or_as_json(run: Run) -> None:
+def test_usage_is_printed_as_table_or_json(run: Run) -> None:
     class Accounting(MemoryApi):
         def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
             assert cluster == "c"
@@ -528,7 +518,7 @@ def test_usage_is_printed_as_a_table_or_as_json(run: Run) -> None:
     assert told["spent"][0]["cpu_hours"] == 9.5
 
 
-def test_priority_is_printed_as_a_table_or_as_json(run: Run) -> None:
+def test_priority_is_printed_as_table_or_json(run: Run) -> None:
     class Weighing(MemoryApi):
         rows: tuple[JobPriority, ...] = ()
 
@@ -548,7 +538,7 @@ def test_priority_is_printed_as_a_table_or_as_json(run: Run) -> None:
     assert json.loads(run(api, *words, "--json")[1])[0]["priority"] == 10
 
 
-def test_doctor_fails_when_something_is_wrong_and_only_then(run: Run) -> None:
+def test_doctor_fails_only_if_a_check_fails(run: Run) -> None:
     class Doctor(MemoryApi):
         def __init__(self, *checks: Check) -> None:
             super().__init__()
@@ -576,7 +566,7 @@ def test_logs_prints_the_error_of_a_failed_cell(run: Run) -> None:
         assert told[:2] == (0, "a\nKeyError: 'b'\nline 1\nzero\n")
 
 
-def test_logs_prints_what_there_is_and_with_follow_all_of_it(run: Run) -> None:
+def test_logs_prints_available_output_and_follows_on_request(run: Run) -> None:
     api = MemoryApi(
         [Stream(name="stdout", text="a\n"), Stream(name="stderr", text="b\n")],
         [],
@@ -590,7 +580,7 @@ def test_logs_prints_what_there_is_and_with_follow_all_of_it(run: Run) -> None:
 
 
 class Unfetched(MemoryApi):
-    """Two ended jobs: of `aaaaaaaa` the output has not been fetched."""
+    """Two ended jobs; the output of `aaaaaaaa` has not been fetched."""
 
     def job(self, job_id: str) -> Job:
         job = msgspec.structs.replace(super().job(job_id), id=job_id, state=JobState.COMPLETED)
@@ -610,7 +600,7 @@ class Unfetched(MemoryApi):
     ],
     ids=str,
 )
-def test_forget_asks_before_output_is_lost(
+def test_forget_asks_before_deleting_unfetched_output(
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
@@ -637,7 +627,7 @@ def test_forget_asks_before_output_is_lost(
         ("forget", "forgotten"),
     ],
 )
-def test_what_becomes_of_each_is_told_and_one_that_fails_keeps_no_other(
+def test_command_on_several_jobs_reports_each_and_continues_after_a_failure(
     run: Run, verb: str, said: str
 ) -> None:
     api = MemoryApi()
@@ -650,9 +640,7 @@ def test_what_becomes_of_each_is_told_and_one_that_fails_keeps_no_other(
     assert second.endswith(said)
 
 
-def test_a_session_is_stopped_on_the_cluster_that_is_named(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_session_stop_uses_the_named_cluster(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JUPYTER_SLURM_CLUSTER", raising=False)
 
     class Sessions(MemoryApi):
@@ -671,7 +659,7 @@ def test_a_session_is_stopped_on_the_cluster_that_is_named(
         assert (code, api.calls) == (told, [("cancel", one) for one in ended])
 
 
-def test_commands_about_profiles_and_kernels_do_not_start_the_agent(
+def test_profile_and_kernel_commands_do_not_start_the_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("CONFIG", "DATA", "RUNTIME"):

@@ -1,4 +1,4 @@
-"""The command line as people run it: `python -m jupyter_slurm …` with its agent on a real Slurm."""
+"""The command line `python -m jupyter_slurm …` with its agent on a real Slurm."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.ssh.profile import SshSlurm
 
 @dataclass(frozen=True)
 class Shell:
-    """A shell in an empty folder `cwd`, with an agent of its own."""
+    """A shell in an empty folder `cwd`, with its own agent."""
 
     env: dict[str, str]
     cwd: Path
@@ -45,13 +45,13 @@ class Shell:
         return process.returncode, out, err
 
     def ok(self, *words: str) -> str:
-        """What a command prints that must succeed."""
+        """Run a command, which must succeed, and return its output."""
         code, out, err = self.run(*words)
         assert code == 0, err
         return out
 
     def stop_agent(self) -> None:
-        """Stop it and wait for its end: nothing writes into its folders then."""
+        """Stop it and wait for its end, so that nothing writes into its folders."""
         agent = json.loads(self.ok("status", "--json"))["agent"]
         with ended(agent["pid"]) as wait:
             self.ok("agent", "stop")
@@ -63,7 +63,7 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    # Not below pytest's own folder: a socket's path must be short.
+    # Not in pytest's folder: a socket's path must be short.
     folder = Path(tempfile.mkdtemp(prefix="cli-"))
     yield folder
     shutil.rmtree(folder)
@@ -71,7 +71,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def environment(home: Path, slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
-    """One agent for all tests here: the profile is the cluster's, everything else our own."""
+    """Yield the environment of an agent that all tests share, with the cluster's profile."""
     env = {
         **slurm_cluster.env,
         **jupyter_homes(home),
@@ -89,7 +89,7 @@ def shell(environment: dict[str, str], tmp_path: Path) -> Shell:
     return Shell(environment, tmp_path)
 
 
-def test_a_python_file_runs_here_with_its_arguments_and_its_streams_apart(shell: Shell) -> None:
+def test_python_file_runs_with_its_arguments_and_separate_streams(shell: Shell) -> None:
     shell.write("helper.py", "greeting = 'hé \"$HOME\"'\n")
     shell.write(
         "train.py",
@@ -104,7 +104,7 @@ def test_a_python_file_runs_here_with_its_arguments_and_its_streams_apart(shell:
     assert "done" in err
 
 
-def test_the_exit_code_of_a_program_is_its_own(shell: Shell) -> None:
+def test_exit_code_of_a_program_is_returned(shell: Shell) -> None:
     shell.write("run.sh", "#!/bin/sh\necho out; echo err >&2; printf '%s|' \"$@\"; exit 7\n")
     code, out, err = shell.run("submit", "run.sh", "--", "a b", "--time", "$'\n")
     assert code == 7, err
@@ -112,7 +112,7 @@ def test_the_exit_code_of_a_program_is_its_own(shell: Shell) -> None:
     assert "a b|--time|$'\n|" in out
 
 
-def test_a_notebook_comes_back_executed_up_to_its_error(shell: Shell) -> None:
+def test_notebook_is_executed_up_to_its_error(shell: Shell) -> None:
     cells: list[dict[str, object]] = [
         {"cell_type": "code", "metadata": {}, "source": source, "outputs": []}
         for source in ("x = 6 * 7\nprint('first')", "x", "raise ValueError('stop')", "print(4)")
@@ -132,7 +132,7 @@ def test_a_notebook_comes_back_executed_up_to_its_error(shell: Shell) -> None:
     assert outputs[3] == []
 
 
-def test_a_job_that_was_detached_is_found_attached_to_and_forgotten(shell: Shell) -> None:
+def test_detached_job_can_be_attached_to_and_forgotten(shell: Shell) -> None:
     shell.write("slow.py", "print('hello from', __name__)\n")
     job_id = shell.ok("submit", "slow.py", "--detach").strip()
     assert shell.ok("attach", job_id) == "hello from __main__\n"
@@ -166,7 +166,7 @@ def test_ctrl_c_leaves_the_job_running_and_cancel_ends_it(shell: Shell) -> None:
     assert "cancelled" in err
 
 
-def test_the_cluster_and_the_agent_are_described(shell: Shell) -> None:
+def test_cluster_and_agent_are_described(shell: Shell) -> None:
     assert "local" in shell.ok("clusters")
     assert json.loads(shell.ok("clusters", "--json"))[0]["default"]
     assert "✔ Controller: " in shell.ok("doctor")
@@ -177,7 +177,7 @@ def test_the_cluster_and_the_agent_are_described(shell: Shell) -> None:
 
 
 @pytest.mark.real
-def test_a_private_cluster_goes_up_runs_a_job_goes_down_and_is_purged(tmp_path: Path) -> None:
+def test_private_cluster_starts_runs_a_job_stops_and_is_purged(tmp_path: Path) -> None:
     home = Path(tempfile.mkdtemp(prefix="up-"))
     env = {**os.environ, **jupyter_homes(home), "PYTHONPATH": str(ROOT)}
     for name in ("SLURM_CONF", "JUPYTER_SLURM_AGENT", "JUPYTER_SLURM_CLUSTER"):
@@ -204,14 +204,12 @@ def test_a_private_cluster_goes_up_runs_a_job_goes_down_and_is_purged(tmp_path: 
             assert wait(60), "the agent stays, without a job or a cluster"
         left = [path for path in home.rglob("*") if path.is_file()]
         assert {path.name for path in left} <= {"agent.log", "agent.lock", "agent.starting"}
-        assert "no private cluster `local`" in shell.ok("status")
-        assert "no private cluster `local`" in shell.ok("down")
+        assert "No private cluster `local`" in shell.ok("status")
+        assert "No private cluster `local`" in shell.ok("down")
     shutil.rmtree(home)
 
 
-def test_a_cluster_behind_ssh_is_added_from_nothing_and_tested_by_a_job(
-    ssh_slurm: SshSlurm, tmp_path: Path
-) -> None:
+def test_ssh_cluster_is_added_and_tested_with_a_job(ssh_slurm: SshSlurm, tmp_path: Path) -> None:
     home = Path(tempfile.mkdtemp(prefix="add-"))
     env = {**os.environ, **jupyter_homes(home), **ssh_slurm.env, "PYTHONPATH": str(ROOT)}
     for name in ("SLURM_CONF", "JUPYTER_SLURM_AGENT", "JUPYTER_SLURM_CLUSTER"):

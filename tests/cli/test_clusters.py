@@ -1,5 +1,4 @@
-"""`jupyter slurm clusters …`: from nothing to a profile. The cluster is in memory, the files are
-real."""
+"""`jupyter slurm clusters …` with a cluster in memory and real files."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from tests.ssh.profile import without_profiles
 
 
 class Run:
-    """Runs command lines over `api`; `lines` are what is typed at the command's own questions."""
+    """Runs command lines over `api`; `lines` are the answers to the command's prompts."""
 
     def __init__(self, api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
         self.api = api
@@ -43,7 +42,7 @@ class Run:
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the person's profiles; their home is empty."""
+    """Return the folder of profiles of a user with an empty home."""
     return without_profiles(tmp_path, monkeypatch)
 
 
@@ -58,7 +57,7 @@ def profile(name: str = "arandu") -> ClusterProfile:
     return load_profiles().get(name)
 
 
-def test_with_flags_and_yes_nothing_is_asked(run: Run, files: Path) -> None:
+def test_options_and_yes_avoid_every_prompt(run: Run, files: Path) -> None:
     code, out, err = run(
         *("clusters", "add", "arandu", "--host", "alice@login1:2222", "--jump", "gw", "--yes")
     )
@@ -75,8 +74,8 @@ def test_with_flags_and_yes_nothing_is_asked(run: Run, files: Path) -> None:
         "Accounts: physics",
         "QOS: normal",
         "charliecloud, docker, environment modules",
-        "Python there: 3.9.",
-        "$SCRATCH = /scratch/my data (lustre, 878.9 GiB free; seen by every node)",
+        "Python on the login node: 3.9.",
+        "$SCRATCH = /scratch/my data (lustre, 878.9 GiB free; visible on every node)",
         'host = "login1"',
         "jupyter slurm clusters test arandu",
     ):
@@ -84,7 +83,7 @@ def test_with_flags_and_yes_nothing_is_asked(run: Run, files: Path) -> None:
 
 
 @pytest.mark.real
-def test_the_dialogue_asks_for_what_was_not_given(run: Run, tmp_path: Path) -> None:
+def test_dialogue_asks_for_missing_settings(run: Run, tmp_path: Path) -> None:
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "config").write_text("Host arandu login2\nHost *\n  User me\n")
     run.lines = ["2", "none", "2", "yes", "yes"]
@@ -97,23 +96,23 @@ def test_the_dialogue_asks_for_what_was_not_given(run: Run, tmp_path: Path) -> N
     assert load_profiles().default.name == "mine"
 
 
-def test_what_the_person_does_not_want_is_not_kept(run: Run, files: Path) -> None:
+def test_declined_profile_is_not_saved(run: Run, files: Path) -> None:
     run.lines = ["login1", "", "", "no"]
     code, out, _ = run("clusters", "add", "mine")
     assert code == 1
-    assert "Nothing is kept." in out
+    assert "Nothing was saved." in out
     assert list(files.iterdir()) == []
 
 
 def answer_login(run: Run, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
-    """Have a login ask for `s3cret`, and the person say `word`."""
+    """Make a login ask for `s3cret`, and the user answer `word`."""
     run.api.need_login(Asked(QuestionKind.SECRET, "Password:", "s3cret"))
     monkeypatch.setattr(TerminalPrompter, "there", lambda _: True)
     monkeypatch.setattr(TerminalPrompter, "say", lambda *_: None)
     monkeypatch.setattr(TerminalPrompter, "secret", lambda *_: word)
 
 
-def test_a_login_on_the_way_is_asked_for(
+def test_adding_a_cluster_prompts_for_its_login(
     run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer_login(run, monkeypatch, "s3cret")
@@ -122,7 +121,7 @@ def test_a_login_on_the_way_is_asked_for(
     assert "s3cret" not in out + (files / "arandu.toml").read_text()
 
 
-def test_a_cluster_that_cannot_be_reached_leaves_no_file(
+def test_unreachable_cluster_leaves_no_file(
     run: Run, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer_login(run, monkeypatch, "wrong")
@@ -133,7 +132,7 @@ def test_a_cluster_that_cannot_be_reached_leaves_no_file(
 
 
 def _behind_a_gateway(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The login node can only be reached through `gw`."""
+    """Make the login node reachable only through `gw`."""
     connect = run.api.connect
 
     def through(cluster: str | None = None, caller: str = "", wait_s: float = 0.0) -> Connection:
@@ -144,19 +143,17 @@ def _behind_a_gateway(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run.api, "connect", through)
 
 
-def test_where_there_is_no_route_a_gateway_is_asked_for(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_host_prompts_for_a_gateway(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     _behind_a_gateway(run, monkeypatch)
     run.lines = ["login1", "gw", "", "", "yes", "no"]
     code, out, err = run("clusters", "add", "arandu")
     assert (code, err) == (0, "")
     assert "There is no route to login1.\nIs a gateway needed?\n" in out
-    assert "Is it behind a gateway (ProxyJump)?" in out
+    assert "Gateway (ProxyJump), if any" in out
     assert (profile().host, profile().jump) == ("login1", ("gw",))
 
 
-def test_jobs_live_where_every_node_sees_them(run: Run) -> None:
+def test_job_root_is_on_a_shared_file_system(run: Run) -> None:
     def folder(name: str, path: str, shared: bool | None, writable: bool = True) -> Folder:
         return Folder(
             name=name,
@@ -193,10 +190,10 @@ def test_jobs_live_where_every_node_sees_them(run: Run) -> None:
         (("../x", "--host", "h", "--yes"), "is not a valid name"),
         (("arandu", "--host", "h", "--runtime", "dokcer", "--yes"), "dokcer"),
         (("arandu", "--host", "h", "--env", "x", "--yes"), "NAME=VALUE"),
-        (("arandu",), "This needs an answer"),
+        (("arandu",), "No answer"),
     ],
 )
-def test_what_cannot_be_added_is_refused(
+def test_invalid_cluster_is_rejected(
     run: Run, files: Path, words: tuple[str, ...], told: str
 ) -> None:
     code, _, err = run("clusters", "add", *words)
@@ -205,14 +202,14 @@ def test_what_cannot_be_added_is_refused(
     assert not files.exists() or list(files.iterdir()) == []
 
 
-def test_a_name_that_is_taken_is_not_overwritten(run: Run, files: Path) -> None:
+def test_existing_profile_is_not_overwritten(run: Run, files: Path) -> None:
     run("clusters", "add", "arandu", "--host", "login1", "--yes")
     before = (files / "arandu.toml").read_text()
     assert run("clusters", "add", "arandu", "--host", "other", "--yes")[0] == 2
     assert (files / "arandu.toml").read_text() == before
 
 
-def test_clusters_are_listed_removed_and_made_the_default(run: Run, files: Path) -> None:
+def test_clusters_are_listed_removed_and_set_as_default(run: Run, files: Path) -> None:
     assert run("clusters", "list")[1] == run("clusters")[1]
     assert run("clusters", "list", "--json")[1] == run("clusters", "--json")[1]
     for name in ("a", "b"):
@@ -224,13 +221,13 @@ def test_clusters_are_listed_removed_and_made_the_default(run: Run, files: Path)
     assert [path.name for path in files.iterdir()] == ["b.toml"]
 
 
-def test_a_cluster_is_tested_by_a_job_of_its_own(run: Run) -> None:
+def test_clusters_test_runs_a_job(run: Run) -> None:
     code, out, _ = run("clusters", "test", "fake", "--partition", "gpu")
     (spec,) = run.api.specs.values()
     assert (spec.cluster, spec.options) == ("fake", {"partition": "gpu"})
     assert "✔ fake answers.\n✖ No GPUs.\n" in out
     assert "says hello from Python" in out
-    assert "went to `fake` and came back" in out
+    assert "job on `fake` succeeded" in out
     assert code == 1, "doctor found something wrong"
     assert run.api.jobs() == []
 
@@ -238,7 +235,7 @@ def test_a_cluster_is_tested_by_a_job_of_its_own(run: Run) -> None:
 # --- from a template ----------------------------------------------------------------------------
 
 
-def test_the_templates_are_listed_in_a_line_each(run: Run) -> None:
+def test_templates_are_listed(run: Run) -> None:
     code, out, _ = run("clusters", "templates")
     assert code == 0
     assert "sdumont        Santos Dumont (LNCC): K40 and V100 nodes" in out
@@ -248,7 +245,7 @@ def test_the_templates_are_listed_in_a_line_each(run: Run) -> None:
     }
 
 
-def test_a_template_asks_for_what_only_its_user_knows(run: Run, files: Path) -> None:
+def test_template_asks_for_its_users_settings(run: Run, files: Path) -> None:
     run.lines = ["alice", "deepfun", "yes", "no"]
     code, out, err = run("clusters", "add", "sd", "--template", "sdumont")
     assert (code, err) == (0, "")
@@ -263,7 +260,7 @@ def test_a_template_asks_for_what_only_its_user_knows(run: Run, files: Path) -> 
     assert added.partitions["gdl"].gpus == 8
 
 
-def test_what_options_give_is_not_asked_for(run: Run, files: Path) -> None:
+def test_template_does_not_ask_for_settings_given_as_options(run: Run, files: Path) -> None:
     code, out, _ = run(
         *("clusters", "add", "sd", "--template", "sdumont", "--user", "bob", "--yes"),
         *("--var", "project=p=1", "--partition", "gdl", "--host", "mirror", "--jump", "gw"),

@@ -1,4 +1,4 @@
-"""Completion in real shells, which source what `jupyter slurm completion` prints."""
+"""Completion in real shells that source the output of `jupyter slurm completion`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ LINES = [
     ("jupyter slurm agent sto", "stop"),
     ("jupyter slurm submit it", "it.py"),
 ]
-"""What is typed, and the whole word that Tab makes of the last."""
+"""Typed lines, and the completed last word."""
 
 
 @pytest.fixture(autouse=True)
 def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One cluster, one file, no agent, and the program that is tested."""
+    """Set up one cluster, one file, no agent, and the tested program."""
     for name in ("CONFIG", "DATA", "RUNTIME"):
         monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / name.lower()))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
@@ -44,7 +44,7 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=SHELLS)
 def shell(request: pytest.FixtureRequest) -> Iterator[pexpect.spawn]:
-    """An interactive shell that knows our words."""
+    """Yield an interactive shell with our completion."""
     name = request.param
     env = {**os.environ, "TERM": "dumb", "PS1": "ready> ", "INPUTRC": "/dev/null"}
     child = pexpect.spawn(
@@ -72,7 +72,7 @@ def test_tab_completes_a_word_in_fish() -> None:
 
 
 def completes(line: str, folder: Path) -> list[str]:
-    """Return what a shell is told that the last word of the line may become."""
+    """Return the completions of the line's last word."""
     found = folder / "found"
     env = {
         **os.environ,
@@ -85,7 +85,7 @@ def completes(line: str, folder: Path) -> list[str]:
     return [word.strip() for word in found.read_text().split("\v") if word]
 
 
-def test_a_command_offers_its_own_options_and_names(tmp_path: Path) -> None:
+def test_command_completes_its_own_options_and_names(tmp_path: Path) -> None:
     options = ["--help", "--local-port", "--close", "--cluster", "--json"]
     assert completes("jupyter-slurm tunnel --", tmp_path) == options
     assert completes("jupyter-slurm session list --", tmp_path) == ["--help", "--json"]

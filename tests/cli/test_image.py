@@ -42,11 +42,11 @@ def run(
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """What comes on standard input, which is no terminal."""
+    """Return a function that sets standard input, not a terminal."""
     return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 
-def test_a_recipe_of_a_file_is_made_and_its_output_shown(run: Run, tmp_path: Path) -> None:
+def test_image_is_built_from_a_recipe_file(run: Run, tmp_path: Path) -> None:
     (tmp_path / "recipe").write_text("pip install x\n")
     code, out, _ = run("build", "mine", "recipe", "--from", "base", "--cluster", "other")
     assert (code, out) == (0, "making it\n")
@@ -55,11 +55,11 @@ def test_a_recipe_of_a_file_is_made_and_its_output_shown(run: Run, tmp_path: Pat
     assert (spec.recipe, spec.folder) == ("pip install x\n", str(tmp_path))
     assert run("build", "mine", "recipe", "--from", "base")[:2] == (
         0,
-        "The image mine is there: /images/mine\n",
+        "Image mine exists: /images/mine\n",
     )
 
 
-def test_a_recipe_may_come_on_standard_input(run: Run, typed: Callable[[str], None]) -> None:
+def test_image_is_built_from_standard_input(run: Run, typed: Callable[[str], None]) -> None:
     typed("FROM x\n")
     assert run("build", "mine")[0] == 0
     assert run.api.image_specs[0].recipe == "FROM x\n"
@@ -68,7 +68,7 @@ def test_a_recipe_may_come_on_standard_input(run: Run, typed: Callable[[str], No
 def test_images_are_pulled_listed_and_removed(run: Run) -> None:
     assert run("ls")[:2] == (
         0,
-        "No images yet. `jupyter slurm image build` or %%slurm_image builds one.\n",
+        "No images yet. Build one with `jupyter slurm image build` or %%slurm_image.\n",
     )
     assert run("pull", "ubuntu:22.04", "--detach")[0] == 0
     assert run.api.image_specs[0].recipe is None

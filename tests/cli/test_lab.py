@@ -1,6 +1,6 @@
-"""`jupyter slurm lab`, as people run it, on a real Slurm.
+"""`jupyter slurm lab` on a real Slurm.
 
-The browser is a program that says what it was told to open."""
+The browser is a program that records its arguments."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def listed(shell: Shell) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_lab_is_started_opened_listed_and_stopped(shell: Shell, tmp_path: Path) -> None:
-    assert "no labs" in shell.ok("lab", "list")
+def test_lab_is_started_opened_listed_and_stopped(shell: Shell, tmp_path: Path) -> None:
+    assert "No labs" in shell.ok("lab", "list")
     code, out, err = shell.run("lab", "start", "--runtime", "none", "--name", "mine", "--idle=2h")
     assert code == 0, err
     [job] = listed(shell)

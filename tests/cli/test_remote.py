@@ -1,5 +1,4 @@
-"""`jupyter slurm login`, `push`, `pull`, `tunnel`: words in, questions on the terminal, sentences
-out. The far side is in memory."""
+"""`jupyter slurm login`, `push`, `pull`, `tunnel`: prompts and output, with an Api in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ PASSWORD = Asked(QuestionKind.SECRET, "Password:", "s3cret")
 
 
 class Run:
-    """Runs command lines over `api`; what is typed at prompts is in `typed`."""
+    """Runs command lines over `api`; `typed` has the answers to prompts."""
 
     def __init__(self, api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
         self.api = api
@@ -67,19 +66,19 @@ def run(
     api.close()
 
 
-def test_login_asks_and_says_how_the_cluster_is_reached(run: Run) -> None:
+def test_login_prompts_and_shows_the_route(run: Run) -> None:
     run.api.need_login(PASSWORD)
     run.typed = ["wrong", "s3cret"]
     code, out, err = run("login")
     assert (code, out) == (
         0,
-        f"Connected to fake: {HOST} → alice@login1, 12 ms there and back.\n",
+        f"Connected to fake: {HOST} → alice@login1, 12 ms round trip.\n",
     )
     assert run.prompts == [f"{HOST} asks: Password: "] * 2
     assert "rejected that answer" in err
 
 
-def test_a_command_that_needs_a_login_asks_for_it_and_goes_on(run: Run) -> None:
+def test_command_that_needs_a_login_prompts_and_continues(run: Run) -> None:
     run.api.need_login(PASSWORD)
     run.typed = ["s3cret"]
     code, out, err = run("queue")
@@ -88,7 +87,7 @@ def test_a_command_that_needs_a_login_asks_for_it_and_goes_on(run: Run) -> None:
     assert "needs a login" in err
 
 
-def test_ctrl_c_at_the_prompt_is_130_and_a_sentence(run: Run, tmp_path: Path) -> None:
+def test_ctrl_c_at_the_prompt_exits_with_130(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("")
     for words in (("login",), ("submit", "a.py")):
         run.api.need_login(PASSWORD)
@@ -96,11 +95,11 @@ def test_ctrl_c_at_the_prompt_is_130_and_a_sentence(run: Run, tmp_path: Path) ->
         code, _, err = run(*words)
         assert code == 130
         assert "cancelled; nothing else was done" in err
-        assert "Whether job" not in err
+        assert "Check if job" not in err
     assert run.api.given == [None, None]
 
 
-def test_logout_and_connections(run: Run) -> None:
+def test_logout_closes_the_connection(run: Run) -> None:
     assert run("logout")[0] == 0
     _, out, _ = run("connections")
     assert "login-needed" in out
@@ -108,7 +107,7 @@ def test_logout_and_connections(run: Run) -> None:
     assert json.loads(run("connections", "--json")[1])[1]["state"] == "local"
 
 
-def test_push_and_pull_say_what_went(run: Run, tmp_path: Path) -> None:
+def test_push_and_pull_report_the_files(run: Run, tmp_path: Path) -> None:
     run.api.steps = [
         {"files": 2},
         {"state": TransferState.DONE, "ended_s": 0.0, "files_done": 2, "bytes_done": 12},
@@ -136,7 +135,7 @@ def test_ctrl_c_stops_a_transfer(run: Run, tmp_path: Path, monkeypatch: pytest.M
     assert "the next transfer resumes from there" in err
 
 
-def test_a_submitted_file_takes_its_folder_and_brings_its_files(run: Run, tmp_path: Path) -> None:
+def test_submit_pushes_its_folder_and_fetches_files(run: Run, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "a.py").write_text("")
     code, _, err = run("submit", "a.py", "--push", "src", "--push-exclude=*.pt", "--fetch", "*.csv")
@@ -152,9 +151,7 @@ def test_a_submitted_file_takes_its_folder_and_brings_its_files(run: Run, tmp_pa
     assert "/here/results" in err
 
 
-def test_files_that_do_not_come_fail_a_job_that_went_well_and_no_other(
-    run: Run, tmp_path: Path
-) -> None:
+def test_failed_fetch_fails_only_a_successful_job(run: Run, tmp_path: Path) -> None:
     problem = Problem(code="transport", message="The disk is full.")
     for code, text in ((1, ""), (3, "raise SystemExit(3)")):
         run.api.steps = [{"state": TransferState.FAILED, "problem": problem}]
@@ -174,14 +171,14 @@ def test_tunnels_are_opened_listed_and_closed(run: Run) -> None:
     assert run("tunnel", "x")[0] == 2
 
 
-def test_a_dashboard_is_opened_and_its_address_printed(
+def test_dashboard_is_opened_and_its_address_printed(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("webbrowser.open", lambda _url: False)
     job = run.api.submit(CellSpec(name="fit", code="linger()"))
     code, out, err = run("tunnel", f"{job.id}:tensorboard")
     assert (code, out) == (0, f"http://tensorboard-{job.id}.localhost:4001/\n")
-    [path] = re.findall(r"Open (\S+) in a browser of this machine", err)
+    [path] = re.findall(r"Open (\S+) in a browser on this machine", err)
     assert out.strip() in Path(path).read_text()
     assert run("tunnel", "nowhere:ray")[0] == 1
 
@@ -205,7 +202,7 @@ sys.exit(main(["login"], lambda: api))
 
 
 class Screen:
-    """What a person at a terminal sees of a program, and what they type."""
+    """A terminal: a program's output, and typed input."""
 
     def __init__(self, master: int) -> None:
         self._master = master
@@ -223,10 +220,10 @@ class Screen:
 
 @contextmanager
 def at_a_terminal(code: str) -> Iterator[tuple[subprocess.Popen[str], Screen]]:
-    """The program, its stdin and stdout no terminal: the person is asked all the same."""
+    """Run a program whose stdin and stdout are not the terminal."""
     master, terminal = pty.openpty()
     name = os.ttyname(terminal)
-    # A session leader without a terminal gets the first one that it opens (tty_ioctl(4)).
+    # A session leader without a terminal gets the first one it opens (tty_ioctl(4)).
     program = subprocess.Popen(
         [sys.executable, "-c", f"import os\nos.open({name!r}, os.O_RDWR)\n{code}"],
         stdin=subprocess.DEVNULL,
@@ -245,7 +242,7 @@ def at_a_terminal(code: str) -> Iterator[tuple[subprocess.Popen[str], Screen]]:
         os.close(master)
 
 
-def test_the_person_at_the_terminal_is_asked_whatever_stdin_is_and_secrets_are_not_shown() -> None:
+def test_prompts_use_the_terminal_and_hide_secrets() -> None:
     with at_a_terminal(PROGRAM) as (program, screen):
         screen.until("Is this it? (yes/no) ")
         assert "SHA256:abc" in screen.shown

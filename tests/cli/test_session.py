@@ -1,4 +1,4 @@
-"""`jupyter slurm session` and `submit --session`, as people run them, on a real Slurm."""
+"""`jupyter slurm session` and `submit --session` on a real Slurm."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def listed(shell: Shell) -> list[dict[str, str]]:
     return found
 
 
-def test_files_run_in_the_session_one_after_the_other(shell: Shell) -> None:
-    assert "no sessions" in shell.ok("session", "list")
+def test_files_run_in_the_session_in_order(shell: Shell) -> None:
+    assert "No sessions" in shell.ok("session", "list")
     session_id = shell.ok("session", "start", "--runtime", "none", "--name", "mine").strip()
     shell.write("one.py", "import builtins, sys\nbuiltins.kept = sys.argv[1:]\nprint('one')\n")
     shell.write("two.py", "print(kept)\nraise SystemExit(3)\n")

@@ -1,4 +1,4 @@
-"""`jupyter slurm shell` as its user at a terminal sees it, with the real agent and a real Slurm."""
+"""`jupyter slurm shell` on a terminal, with the real agent and a real Slurm."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.ssh.waiting import wait_until
 
 
 class Desk:
-    """A user with terminals of their own, in one home."""
+    """A user with several terminals in one home."""
 
     def __init__(self, home: AgentHome, cluster: SlurmCluster) -> None:
         self.home = home
@@ -33,13 +33,13 @@ class Desk:
         self.opened: list[pexpect.spawn] = []
 
     def shell(self, *words: str, **env: str) -> pexpect.spawn:
-        """A terminal in which `jupyter slurm shell WORDS` was typed."""
+        """Run `jupyter slurm shell WORDS` in a terminal."""
         argv = [sys.executable, "-m", "jupyter_slurm", "shell", *words]
         self.opened.append(spawned(argv, env=env, cwd=self.home.folder))
         return self.opened[-1]
 
     def cell(self, code: str, **changes: Any) -> Job:
-        """A job that runs, and runs `code`."""
+        """Return a running job with `code`."""
         job_id = self.api.submit(spec(code, **changes)).id
         wait_until(lambda: bool(self.api.job(job_id).nodes), PATIENCE_S)
         return self.api.job(job_id)
@@ -48,7 +48,7 @@ class Desk:
         wait_until(lambda: self.api.job(job_id).state.final, PATIENCE_S)
 
     def allocations(self) -> list[str]:
-        """Slurm's jobs that are shells."""
+        """Return the Slurm jobs of shells."""
         return self.cluster.run("squeue", "-h", "-n", "shell", "-o", "%i").stdout.split()
 
 
@@ -69,7 +69,7 @@ def desk(
 
 
 def left_of(slurm_id: str) -> list[str]:
-    """The programs of that job of Slurm's."""
+    """Return the programs of that Slurm job."""
     found = []
     for one in psutil.process_iter():
         try:
@@ -81,18 +81,18 @@ def left_of(slurm_id: str) -> list[str]:
 
 
 def folders(desk: Desk) -> list[Path]:
-    """The scripts of shells on the cluster."""
+    """Return the scripts of shells on the cluster."""
     return list((desk.cluster.folder / "jobs").glob("*/start"))
 
 
 def number_of(terminal: pexpect.spawn) -> str:
-    """Slurm's ID of the job in which the shell is."""
+    """Return the Slurm ID of the shell's job."""
     return answer(terminal, "echo $SLURM_JOB_ID").strip()
 
 
-def test_shell_runs_in_an_allocation_as_on_the_terminal_here_and_ends_with_it(desk: Desk) -> None:
+def test_shell_runs_in_an_allocation_like_a_local_terminal(desk: Desk) -> None:
     mine = ("--env", "MINE=a 'b' \"$HOME\"")
-    # As inside another job.
+    # As in another job.
     terminal = desk.shell("--cpus-per-task", "2", "--mem", "100", *mine, SLURM_NTASKS="7")
     prompted(terminal)
     answered(terminal, 'echo "$SLURM_CPUS_PER_TASK on $SLURMD_NODENAME"', "2 on n")
@@ -131,7 +131,7 @@ def ctrl_c_and_ctrl_z_are_for_the_program_there(terminal: pexpect.spawn) -> None
     answered(terminal, "kill %1; wait; trap - INT; echo he''re", "here")
 
 
-def test_a_folder_and_a_command_with_blanks_and_quotes_arrive_unchanged(desk: Desk) -> None:
+def test_folder_and_command_with_blanks_and_quotes_arrive_unchanged(desk: Desk) -> None:
     folder = desk.home.folder / "a 'b' \"c\" $d"
     folder.mkdir()
     words = ("sh", "-c", 'printf "%s|%s|" "$PWD" "$1"; exit 5', "sh", 'it\'s\n"so" $HOME')
@@ -164,7 +164,7 @@ def test_shell_in_a_running_job_has_its_environment_and_leaves_it_running(desk: 
 def test_ctrl_c_while_slurm_waits_cancels_the_allocation(desk: Desk) -> None:
     terminal = desk.shell("--mem", "100", "--begin", "now+1hour")
     terminal.expect("queued and waiting for resources")
-    # srun misses a signal that comes between this line and its sleep.
+    # srun misses a signal between this line and its sleep.
     srun = psutil.Process(terminal.pid)
     wait_until(lambda: srun.status() == psutil.STATUS_SLEEPING, PATIENCE_S)
     terminal.sendintr()
@@ -173,7 +173,7 @@ def test_ctrl_c_while_slurm_waits_cancels_the_allocation(desk: Desk) -> None:
     assert folders(desk) == []
 
 
-def test_without_a_terminal_nothing_is_allocated(desk: Desk) -> None:
+def test_shell_without_a_terminal_allocates_nothing(desk: Desk) -> None:
     command = [sys.executable, "-m", "jupyter_slurm", "shell", "--mem", "100"]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     assert (done.returncode, b"needs a terminal" in done.stderr) == (2, True)

@@ -1,4 +1,4 @@
-"""A login as the person meets it: what is asked, what is said, and what becomes of the call."""
+"""A login as the user sees it: prompts, messages and the result of the call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEY = Asked(
 
 
 class Person:
-    """Types what it was given, one answer a question; an exception stands for a key like Ctrl-C."""
+    """Types one given answer per question; an exception stands for a key like Ctrl-C."""
 
     def __init__(self, *types: str | type[BaseException]) -> None:
         self.types = list(types)
@@ -72,7 +72,7 @@ def attend(api: FakeApi, person: Person) -> Api:
     return interactive(cast("Api", api), person)
 
 
-def test_a_call_that_needs_a_login_gets_one_and_goes_on(api: FakeApi) -> None:
+def test_call_that_needs_a_login_prompts_and_continues(api: FakeApi) -> None:
     api.need_login(PASSWORD, CODE, MENU)
     person = Person("s3cret", "123456", "2")
     assert attend(api, person).queue()[0].user == "ana"
@@ -81,7 +81,7 @@ def test_a_call_that_needs_a_login_gets_one_and_goes_on(api: FakeApi) -> None:
     assert person.said[-2:] == [f"{HOST} says:", "  | Use your phone."]
 
 
-def test_a_wrong_answer_is_shown_as_such_and_asked_again(api: FakeApi) -> None:
+def test_rejected_answer_is_reported_and_asked_again(api: FakeApi) -> None:
     api.need_login(PASSWORD)
     person = Person("wrong", "s3cret")
     attend(api, person).queue()
@@ -89,9 +89,7 @@ def test_a_wrong_answer_is_shown_as_such_and_asked_again(api: FakeApi) -> None:
 
 
 @pytest.mark.parametrize(("typed", "given"), [("YES", "yes"), ("", "no")])
-def test_a_host_key_is_shown_with_its_fingerprint_and_taken_by_yes_alone(
-    api: FakeApi, typed: str, given: str
-) -> None:
+def test_host_key_is_accepted_only_by_yes(api: FakeApi, typed: str, given: str) -> None:
     api.need_login(KEY)
     person = Person(typed, KeyboardInterrupt)
     if given == "yes":
@@ -104,14 +102,14 @@ def test_a_host_key_is_shown_with_its_fingerprint_and_taken_by_yes_alone(
     assert api.given[0] == given
 
 
-def test_ctrl_c_at_the_prompt_ends_the_login_for_everybody(api: FakeApi) -> None:
+def test_ctrl_c_at_the_prompt_cancels_the_login(api: FakeApi) -> None:
     api.need_login(PASSWORD)
     with pytest.raises(LoginDeclined, match="cancelled"):
         attend(api, Person(KeyboardInterrupt)).queue()
     assert api.given == [None]
 
 
-def test_while_another_window_is_asked_a_line_says_so_and_it_goes_on(api: FakeApi) -> None:
+def test_call_waits_for_a_login_in_another_window(api: FakeApi) -> None:
     api.need_login(PASSWORD)
     api.other_window_asks()
     api.answered_elsewhere = api.other_window_is_done
@@ -121,7 +119,7 @@ def test_while_another_window_is_asked_a_line_says_so_and_it_goes_on(api: FakeAp
     assert api.given == []
 
 
-def test_no_background_thread_asks_anybody(api: FakeApi) -> None:
+def test_background_thread_never_prompts(api: FakeApi) -> None:
     api.need_login(PASSWORD)
     window = attend(api, Person("s3cret"))
     raised: list[Exception] = []
@@ -139,7 +137,7 @@ def test_no_background_thread_asks_anybody(api: FakeApi) -> None:
     assert api.callers == []
 
 
-def test_the_login_is_on_the_cluster_that_the_call_goes_to(api: FakeApi) -> None:
+def test_login_uses_the_cluster_of_the_call(api: FakeApi) -> None:
     clusters: list[str | None] = []
     connect = api.connect
 
@@ -170,7 +168,7 @@ def lines_of(master: int) -> Iterable[str]:
     return os.read(master, 4096).decode().replace("\r", "").split("\n")
 
 
-def test_where_nobody_is_there_no_host_is_troubled(api: FakeApi, tmp_path: Path) -> None:
+def test_no_login_starts_without_a_terminal(api: FakeApi, tmp_path: Path) -> None:
     api.need_login(PASSWORD)
     with pytest.raises(LoginNeededError):
         interactive(api, TerminalPrompter(tmp_path / "no tty")).queue()
@@ -178,7 +176,7 @@ def test_where_nobody_is_there_no_host_is_troubled(api: FakeApi, tmp_path: Path)
     assert api.given == []
 
 
-def test_a_terminal_is_asked_for_text() -> None:
+def test_terminal_prompter_reads_a_line() -> None:
     master, terminal = pty.openpty()
     try:
         prompter = TerminalPrompter(Path(os.ttyname(terminal)))

@@ -1,4 +1,4 @@
-"""slurmdbd on a private MariaDB, for clusters of tests: files, options, and the first entries.
+"""slurmdbd on a private MariaDB for test clusters: files, options, and first entries.
 
 The database has neither a port nor passwords: only its user can enter the folder of its socket.
 """
@@ -27,7 +27,7 @@ def slurm_lines(paths: Paths, port: int) -> list[str]:
     return [
         "AccountingStorageType=accounting_storage/slurmdbd",
         "AccountingStorageHost=127.0.0.1",
-        # With munge it names the socket that authenticates to slurmdbd.
+        # With munge, the socket that authenticates to slurmdbd.
         f"AccountingStoragePass={paths.munge_socket}",
         f"AccountingStoragePort={port}",
         "AccountingStorageTRES=gres/gpu",
@@ -77,7 +77,7 @@ def mariadbd_argv(paths: Paths, user: str) -> list[str]:
         f"--pid-file={paths.base}/run/mariadbd.pid",
         "--skip-networking",
         "--skip-grant-tables",
-        # slurmdbd(8) wants the first two; the third trades a crash's last second for speed.
+        # slurmdbd(8) needs the first two; the third risks the last second before a crash.
         "--innodb-buffer-pool-size=64M",
         "--innodb-lock-wait-timeout=900",
         "--innodb-flush-log-at-trx-commit=2",
@@ -85,14 +85,14 @@ def mariadbd_argv(paths: Paths, user: str) -> list[str]:
 
 
 def _own(paths: Paths, user: str) -> list[str]:
-    # A mariadbd that starts removes the temporary tables of all others in its tmpdir.
+    # A starting mariadbd removes the temporary tables of all others in its tmpdir.
     folders = (f"--datadir={database(paths)}", f"--tmpdir={paths.base}/run")
     return ["--no-defaults", *folders, f"--user={user}"]
 
 
 @dataclass
 class Accounting:
-    """The daemons beside a cluster of `up`."""
+    """The accounting daemons of a cluster of `up`."""
 
     paths: Paths
     port: int
@@ -101,7 +101,7 @@ class Accounting:
 
     @classmethod
     def of(cls, folder: Path) -> Accounting:
-        """Those of the cluster in `folder`. From now on its munged starts and stops with them."""
+        """Return those of the cluster in `folder`. Its munged then starts and stops with them."""
         own = cls(Paths.of(folder), free_port(), pwd.getpwuid(os.getuid()).pw_name)
         start_munged, stop = Daemons.start_munged, Daemons.stop
 

@@ -1,4 +1,4 @@
-"""A real Apptainer of the tests' own, and the demo's image as a `.sif`."""
+"""A real Apptainer for the tests, and the demo's image as a `.sif`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PATIENCE_S = 280.0
 @dataclass(frozen=True)
 class ApptainerEngine:
     bin: Path
-    """Where `apptainer` and `singularity` are."""
+    """The folder of `apptainer` and `singularity`."""
     sif: Path
-    """Python, NumPy, Matplotlib and tqdm; must not be changed."""
+    """Image with Python, NumPy, Matplotlib and tqdm; do not change it."""
     folder: Path
-    """The same, not packed."""
+    """The same image as a folder."""
 
     @property
     def env(self) -> dict[str, str]:
@@ -34,24 +34,23 @@ class ApptainerEngine:
 
     @property
     def unprivileged(self) -> dict[str, str]:
-        """As on a cluster where the tool is not set-uid: a user namespace, and squashfuse."""
+        """Environment of a cluster without set-uid: a user namespace, and squashfuse."""
         return self.env | {"APPTAINER_USERNS": "1"}
 
     def copied(self, folder: Path) -> ApptainerEngine:
-        """Its programs in a `folder` that is not there yet, for users who may not read this one's
-        cache."""
+        """Copy its programs to a new `folder`, for users who cannot read this user's cache."""
         shutil.copytree(self.bin.parent, folder, symlinks=True)
         (loader,) = folder.glob("lib/*/ld-linux*.so.*")
         (starter,) = folder.glob("lib/*/apptainer/bin/starter")
         for program in (folder / "bin" / "apptainer", starter):
-            # scripts/apptainer's own: where its libraries are is written in each program.
+            # Written by scripts/apptainer: each program has the path of its libraries.
             where = ["--set-interpreter", str(loader), "--force-rpath", "--set-rpath"]
             argv = ["patchelf", *where, str(loader.parent), str(program)]
             subprocess.run(argv, check=True, timeout=_PATIENCE_S)
         return replace(self, bin=folder / "bin")
 
     def run(self, *words: str | Path) -> str:
-        """What `apptainer WORDS` prints; it has to end well."""
+        """Run `apptainer WORDS`, which must succeed, and return its output."""
         done = subprocess.run(
             ["apptainer", *words],
             env=os.environ | self.env,
@@ -65,12 +64,12 @@ class ApptainerEngine:
 
 
 def exports(env: Mapping[str, str]) -> str:
-    """For a profile's `setup`."""
+    """Return export lines for a profile's `setup`."""
     return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in env.items())
 
 
 def installed_apptainer(demo_image: Path) -> ApptainerEngine:
-    """Installed once in the user's cache folder (about 10 s), where the `.sif` is kept, too."""
+    """Return the Apptainer in the user's cache, installed once (about 10 s), with the `.sif`."""
     done = subprocess.run(
         [ROOT / "scripts" / "apptainer"],
         stdout=subprocess.PIPE,
@@ -86,7 +85,7 @@ def installed_apptainer(demo_image: Path) -> ApptainerEngine:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not sif.exists() or sif.stat().st_mtime < demo_image.stat().st_mtime:
             partial = sif.with_name(f".{sif.name}.partial")
-            # Not packed: it takes seconds and not a minute.
+            # A folder takes seconds, a packed image a minute.
             engine.run(
                 "build", "--force", "--mksquashfs-args=-noI -noD -noF -noX", partial, demo_image
             )

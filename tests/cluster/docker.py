@@ -1,4 +1,4 @@
-"""A real Docker of the tests' own: a daemon without a network, with a small image in it."""
+"""A real Docker for the tests: a daemon without a network, with a small image."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ awk -v folder="$1" '$2 == folder || index($2, folder "/") == 1 { print $2 }' /pr
   sort -r | xargs -r umount -l
 rm -rf "$1"
 """
-"""A daemon that was killed has not undone its mounts."""
+"""A killed daemon leaves its mounts."""
 
 
 @dataclass(frozen=True)
 class DockerEngine:
     folder: Path
     image: str = "demo:1"
-    """A shell and Python, under a name of no registry."""
+    """An image with a shell and Python, without a registry."""
 
     @property
     def socket(self) -> Path:
@@ -42,12 +42,12 @@ class DockerEngine:
 
     @property
     def env(self) -> dict[str, str]:
-        """Logins are the tests' own, too."""
+        """Environment of the client, with the tests' own logins."""
         return {"DOCKER_HOST": f"unix://{self.socket}", "DOCKER_CONFIG": f"{self.folder}/config"}
 
     @property
     def setup(self) -> str:
-        """The same for a job, as the `setup` of a profile."""
+        """The same as the `setup` of a profile."""
         return "".join(f"export {name}={shlex.quote(text)}\n" for name, text in self.env.items())
 
     def run(self, *words: str, stdin: str = "") -> str:
@@ -63,18 +63,18 @@ class DockerEngine:
         return done.stdout
 
     def containers(self) -> list[str]:
-        """What is there of containers, running or not."""
+        """Return all containers, running or not."""
         return self.run("ps", "--all", "--format", "{{.Names}}").split()
 
     def traces(self) -> list[str]:
-        """What lies where a daemon of its own keeps what runs, elsewhere below /run."""
-        # Not by glob, which fails where a folder goes while it looks.
+        """Return the daemon's runtime files, elsewhere below /run."""
+        # Not by glob, which fails if a folder disappears meanwhile.
         found = os.walk(self.folder / "exec")
         names = (name for _, folders, files in found for name in (*folders, *files))
         return [name for name in names if re.fullmatch("[0-9a-f]{64}", name)]
 
     def clear(self) -> None:
-        """Leaves nothing but the image that is there from the beginning."""
+        """Remove everything but the initial image."""
         if containers := self.run("ps", "--all", "--quiet").split():
             self.run("rm", "--force", *containers)
         own = self.run("image", "inspect", "--format", "{{.Id}}", self.image).strip()
@@ -84,8 +84,7 @@ class DockerEngine:
         tags = {f"{one['Repository']}:{one['Tag']}" for one in names} - {self.image}
         if tags:
             self.run("rmi", *tags)
-        # Docker knows in which order images can go, of which one is made of the other; and keeps
-        # what a container is of.
+        # Docker knows the order of images built from others, and keeps images of containers.
         keeps = self.run("create", self.image, "true").strip()
         self.run("image", "prune", "--all", "--force")
         self.run("rm", keeps)
@@ -94,7 +93,7 @@ class DockerEngine:
         shutil.rmtree(self.folder / "config", ignore_errors=True)
 
     def load(self, folder: Path, image: str, *options: str) -> None:
-        """Makes an image of one layer, which is the folder."""
+        """Create an image with the folder as its only layer."""
         with subprocess.Popen(["tar", "-C", folder, "-c", "."], stdout=subprocess.PIPE) as tar:
             subprocess.run(
                 ["docker", "import", *options, "-", image],
@@ -118,14 +117,14 @@ def docker_daemon(lean_image: Path) -> Iterator[DockerEngine]:
 
 @pytest.fixture(scope="module")
 def docker_engine(docker_daemon: DockerEngine) -> Iterator[DockerEngine]:
-    """As if it were the module's own: the next one has it as it was."""
+    """Yield the engine, and restore it after the module."""
     yield docker_daemon
     docker_daemon.clear()
 
 
 @contextmanager
 def docker_running(image: Path | None) -> Iterator[DockerEngine]:
-    """A daemon with that folder as its image; nothing is left of it."""
+    """Run a daemon with that folder as its image, and remove all traces."""
     with keeping() as keeper:
         # Not below pytest's own folder: a socket's path must be short.
         folder = Path(tempfile.mkdtemp(prefix="docker-"))

@@ -1,4 +1,4 @@
-"""Images that lack what a cell needs: a Python, or a new one."""
+"""Images without a Python, or with an old one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def shell_only(folder: Path) -> Path:
-    """Make the root of an image that has /bin/sh and no more."""
+    """Create the root of an image with only /bin/sh."""
     linked = subprocess.run(["ldd", "/bin/dash"], stdout=subprocess.PIPE, text=True, check=True)
     for path in re.findall(r"(/\S+) \(", linked.stdout):
         (folder / path[1:]).parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """Local clusters dressed as real sites: reached over SSH under the site's own host name, with its
 storage, its nodes and partitions, and jobs of an ordinary user. Needs root.
 
-The profile is the site's template and the answers to what it asks, and nothing else. What a site's
-own folders hold is mounted in `rooms.py`; its Slurm is `dressed_slurm.py`.
+The profile has only the site's template and the answers to its questions. `rooms.py` mounts the
+site's own folders; `dressed_slurm.py` has its Slurm.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ _PATIENCE_S = 300
 
 @dataclass(frozen=True)
 class Dress:
-    """What a site is like. `{user}` in its folders and its accounting is the user made for it."""
+    """The description of a site. `{user}` in its folders and its accounting is its test user."""
 
     template: str
     login: str
-    """The host's name, as the template has it."""
+    """The host name in the template."""
     shape: Shape
     home: str
-    """The user's, a folder of both."""
+    """The user's home, on login machine and nodes."""
     both: Sequence[str] = ()
-    """Folders that are the user's, seen from the login machine and from the nodes."""
+    """Folders of the user on the login machine and on the nodes."""
     node_only: Sequence[str] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
     mounts: Mapping[str, Path] = field(default_factory=dict)
-    """Where both have something of this machine: below one of the folders above, or in place of
-    what the machine has there."""
+    """Paths where both show files of this machine: below one of the folders above, or in place of
+    an existing path."""
     home_on_nodes: bool = True
     gateway: str = ""
-    """The host before it, which asks for a password and a one-time code; "": none."""
+    """The gateway, which asks for a password and a one-time code; "": none."""
     port: int = 0
-    """Of its sshd, which then has an address of its own; 0: any."""
+    """The port of its sshd, which then has its own address; 0: any."""
 
 
 @dataclass
@@ -65,12 +65,11 @@ class Dressed:
     """All the nodes."""
     sshd: Sshd
     person: Person | None = None
-    """Who answers the gateway; None: there is none."""
+    """The user who answers the gateway; None: no gateway."""
     logged_in: bool = False
 
     def log_in(self) -> None:
-        """In a terminal, as the guide has it; afterwards nobody is asked any more, nor by an agent
-        that starts later."""
+        """Log in in a terminal, as in the guide. Later agents need no login."""
         if self.person is None:
             return
         argv = ["-m", "jupyter_slurm", "login"]
@@ -88,16 +87,16 @@ class Dressed:
         self.logged_in = True
 
     def queue(self) -> list[str]:
-        """The jobs that have not ended."""
+        """Return the unfinished jobs."""
         return self.login.run("squeue", "--noheader").splitlines()
 
     def file(self, path: str) -> Path:
-        """Where this machine has what the site calls `path`, e.g. "/output/{user}"."""
+        """Return this machine's path of the site's `path`, e.g. "/output/{user}"."""
         return self.disks / path.format(user=self.account.name).lstrip("/")
 
     @property
     def env(self) -> dict[str, str]:
-        """Of a program on the user's own machine."""
+        """Environment of a program on the user's own machine."""
         home = self.sshd.client.folder
         foreign = ("SLURM", "JUPYTER", "SSH_")
         return {
@@ -112,7 +111,7 @@ class Dressed:
 
 
 def make_dressed(keeper: Keeper, folder: Path, dress: Dress) -> Dressed:
-    """Everything runs when this returns. `folder`: new."""
+    """Start the site, and return when everything runs. `folder`: new."""
     name = new_name()
     dress = _worn(dress, name)
     folder.mkdir(mode=0o711)
@@ -139,7 +138,7 @@ def make_dressed(keeper: Keeper, folder: Path, dress: Dress) -> Dressed:
 
 
 def _worn(dress: Dress, user: str) -> Dress:
-    """With the user's name wherever it has `{user}`."""
+    """Return the description with the user's name for `{user}`."""
 
     def filled(texts: Sequence[str]) -> list[str]:
         return [text.format(user=user) for text in texts]
@@ -156,7 +155,7 @@ def _worn(dress: Dress, user: str) -> Dress:
 
 
 def _make_rooms(keeper: Keeper, folder: Path, dress: Dress) -> tuple[Room, Room]:
-    """The login machine, and the nodes."""
+    """Create the rooms of the login machine and of the nodes."""
     for one in ("run", "slurm"):
         (folder / one).mkdir(mode=0o755)
     host, first = dress.login.split(".")[0], next(iter(dress.shape.nodes))
@@ -174,7 +173,7 @@ def _make_rooms(keeper: Keeper, folder: Path, dress: Dress) -> tuple[Room, Room]
 
     seen_in_login = mounts(dress.home, *dress.both)
     on_nodes = (dress.home,) if dress.home_on_nodes else ()
-    # What daemons of the nodes have in /run is theirs, not this machine's.
+    # The nodes' daemons have their own /run.
     seen_inside = mounts(*on_nodes, *dress.both, *dress.node_only) | {"/run": folder / "run"}
     return (
         Room.make(keeper, host, seen_in_login, folder / "login.log"),
@@ -183,7 +182,7 @@ def _make_rooms(keeper: Keeper, folder: Path, dress: Dress) -> tuple[Room, Room]
 
 
 def _top(path: str) -> str:
-    """The folder of the root that it lies in."""
+    """Return the top-level folder of the path."""
     return f"/{PurePosixPath(path).parts[1]}"
 
 

@@ -1,5 +1,5 @@
-"""A real Docker on the nodes of a dressed site (`dressed.py`): the daemon that a site has, where
-its programs look for it, with images under the names of a registry that is out of reach here."""
+"""A real Docker on the nodes of a dressed site (`dressed.py`): a daemon at the usual socket, with
+images under the names of an unreachable registry."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if "create" in words:
         json.dump(config, file)
 os.execvp("runc", ["runc", *words])
 """
-"""Mounts what a site mounts into every container, as NVIDIA's runtime does with its driver."""
+"""A hook that mounts the site's files into every container, as NVIDIA's runtime does."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class DressedDocker:
         names: Sequence[str],
         seen: Mapping[str, Path] | None = None,
     ) -> DressedDocker:
-        """`image`: the folder that is to be the image of each of these names. `seen`: where each
-        container has what of this machine: all that is too large to be copied for a test."""
+        """`image`: the folder to use as the image of each name. `seen`: paths in containers and
+        their folders on this machine, which are too large to copy for a test."""
         programs = _programs(site.disks / "docker-programs", seen or {})
         argv = site.inside.argv(
             "dockerd",
             f"--data-root={site.disks}/docker",
-            f"--group={site.account.name}",  # as members of the group `docker` are let to it
+            f"--group={site.account.name}",  # members of the group `docker` have access
             "--iptables=false",
             "--bridge=none",
             f"--add-runtime=seeing={programs / 'runc-that-mounts'}",
@@ -79,14 +79,14 @@ class DressedDocker:
         return True
 
     def containers(self) -> list[str]:
-        """What is there of containers, running or not."""
+        """Return all containers, running or not."""
         told = self.site.inside.run("docker", "ps", "--all", "--format", "{{.Names}}")
         return told.split()
 
 
 def _programs(folder: Path, seen: Mapping[str, Path]) -> Path:
-    """Make the folder with what dockerd calls: a runc, and the hook without which Docker refuses
-    `--gpus`. The hook does nothing, since there is no GPU."""
+    """Create the folder with programs that dockerd calls: a runc, and the hook that Docker needs
+    for `--gpus`. The hook does nothing, since there is no GPU."""
     mounts = [
         {"type": "bind", "source": str(what), "destination": place, "options": ["rbind", "ro"]}
         for place, what in seen.items()

@@ -1,7 +1,6 @@
 """The Slurm of a dressed site (`dressed.py`): its files, and its daemons in the site's rooms.
 
-All of them run as root, so that jobs are their users' own; on this machine's loopback, on ports of
-their own.
+They run as root, so that jobs run as their users, on this machine's loopback and their own ports.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ class Shape:
     nodes: Mapping[str, str]
     lines: Sequence[str]
     accounting: Sequence[Sequence[str]] | None = None
-    """What sacctmgr(1) is to add beside the cluster; None: no accounting."""
+    """Entries for sacctmgr(1) besides the cluster; None: no accounting."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """What it has beside slurm.conf: names -> texts."""
+    """Other files beside slurm.conf: names -> texts."""
 
 
 def start_slurm(keeper: Keeper, folder: Path, shape: Shape, login: Room, inside: Room) -> None:
-    """Returns when every node is idle. `folder`: empty, and seen as /etc/slurm in the rooms."""
+    """Start Slurm, and return when all nodes are idle. `folder`: empty, /etc/slurm in the rooms."""
     paths = Paths.of(folder)
     assert paths.base == folder, "the path is too long for Slurm"
     for name in ("gpu", "log", "run", "state"):
@@ -164,6 +163,6 @@ class _Slurm:
 
 
 def _write(path: Path, text: str) -> None:
-    """For everybody to read."""
+    """Write a file that all users can read."""
     path.write_text(text)
     path.chmod(0o644)

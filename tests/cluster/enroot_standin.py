@@ -1,18 +1,18 @@
 """A stand-in for `srun` with pyxis and for `enroot`, which no distribution packages.
 
-It is none of NVIDIA's code: it knows the options and values that those know (pyxis 0.24, enroot
-4.1), refuses all others with their words, unpacks an image as they do, and lets Charliecloud's
-ch-run enter it. The step itself is a real one, of the real srun. What a site's configuration leaves
-open it does the other way round than we need it.
+It contains no NVIDIA code. It accepts the same options and values (pyxis 0.24, enroot 4.1), rejects
+all others with the same messages, unpacks an image in the same way, and enters it with
+Charliecloud's ch-run. The step itself is a real one, by the real srun. Where a site's configuration
+decides, it behaves in the way that is less convenient for jupyter-slurm.
 
     enroot_standin.py FOLDER srun|enroot WORDS...
 
-FOLDER holds `data` (containers), `tasks` (process ids of those in steps), `locks` (of containers),
-`registry` (NAME of an image, with `%` for each slash -> SquashFS; `NAME.address` -> where a real
-registry of that name answers), `cache` (what came from one) and `srun` (the real one), and
-`scope_job` where the site has `container_scope=job` (pyxis' wiki, Setup; 0.9): the names of
-containers begin with the job's number. The epilog that removes them then is the site's own.
-`writable`: containers of the site can be written unless an option says otherwise.
+FOLDER contains `data` (containers), `tasks` (process IDs in steps' containers), `locks` (of
+containers), `registry` (an image's NAME, with `%` for each slash -> SquashFS; `NAME.address` -> the
+address of a real registry with that name), `cache` (images from real registries) and `srun` (the
+real one). `scope_job` exists if the site has `container_scope=job` (pyxis' wiki, Setup; 0.9): then
+containers' names start with the job's ID, and the site's epilog removes them. With `writable`,
+containers are writable unless an option disables it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ HELP = "".join(f"      --container-{name}=[pyxis]\n" for name in VALUES)
 
 
 class Failed(Exception):
-    """What the tool says, line by line."""
+    """The tool's error message, in lines."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Asked:
     switches: dict[str, bool] = field(default_factory=dict)
 
     def take(self, word: str) -> bool:
-        """Whether it is one of them. Failed: one that pyxis does not have."""
+        """Parse an option; return False if it is not pyxis'. Failed: pyxis does not know it."""
         name, equals, value = word.partition("=")
         if "container-" not in name:
             return False
@@ -79,7 +79,7 @@ def main(argv: list[str]) -> None:
         sys.exit(255 if program == "srun" else 1)
 
 
-# --- srun, and what pyxis does in its step
+# --- srun, and pyxis in its step
 
 
 def srun(folder: Path, words: list[str]) -> NoReturn:
@@ -101,7 +101,7 @@ def srun(folder: Path, words: list[str]) -> NoReturn:
 
 
 def mounts_of_pyxis(value: str) -> Iterator[tuple[str, str]]:
-    """As args.c reads it: no escapes. Failed: it cannot be read."""
+    """Parse mounts like args.c, without escapes. Failed: invalid."""
     found = []
     for entry in value.split(",") if value else []:
         src, *rest = entry.split(":", 2)
@@ -111,7 +111,7 @@ def mounts_of_pyxis(value: str) -> Iterator[tuple[str, str]]:
             raise Failed(f"srun: error: pyxis: --container-mounts: invalid format: {entry}")
         if not set(flags) <= {"ro", "rw", "rprivate", "rslave"}:
             raise Failed(f"srun: error: pyxis: could not add mount entry: {src}:{dst}")
-        # Before 0.24 they go into a line of an fstab that bash echoes.
+        # Before 0.24, bash echoes the paths into an fstab.
         if re.search(r'[\s"$`\\]', src + dst):
             raise Failed(f"srun: error: pyxis: a path that bash would change: {entry}")
         found.append((src, dst))
@@ -119,7 +119,7 @@ def mounts_of_pyxis(value: str) -> Iterator[tuple[str, str]]:
 
 
 def step(folder: Path, words: list[str]) -> NoReturn:
-    """In the step: what pyxis does in slurmstepd before the program begins."""
+    """Do pyxis' work in slurmstepd before the program starts, in the step."""
     end = words.index("--")
     asked = Asked()
     for word in words[:end]:
@@ -149,7 +149,7 @@ def step(folder: Path, words: list[str]) -> NoReturn:
     if "save" not in asked.values:
         os.execvp("ch-run", argv)
     code = subprocess.run(argv, check=False).returncode
-    # However the program has ended; and what comes of it does not change the step's exit code.
+    # Regardless of the program's exit code, and without effect on the step's.
     if Path(asked.values["save"]).parent.exists():
         pack(container, asked.values["save"])
         print("pyxis: exported container", container.name, file=sys.stderr)
@@ -160,7 +160,7 @@ def step(folder: Path, words: list[str]) -> NoReturn:
 
 
 def mounts_of_pmi() -> list[tuple[str, str]]:
-    """Mount what the hook 50-slurm-pmi.sh does, which a site has to enable."""
+    """Return the mounts of the hook 50-slurm-pmi.sh, which a site has to enable."""
     server = os.environ.get("PMIX_SERVER_TMPDIR", "")
     job, number = os.environ["SLURM_JOB_ID"], os.environ["SLURM_STEP_ID"]
     system = os.environ.get("PMIX_SYSTEM_TMPDIR") or os.environ.get("TMPDIR", "/tmp")
@@ -170,12 +170,12 @@ def mounts_of_pmi() -> list[tuple[str, str]]:
 
 
 def in_step(folder: Path, asked: Asked) -> Path:
-    """The container; all tasks of a step on one node share it."""
+    """Return the container, which all tasks of a step on one node share."""
     job, number = os.environ["SLURM_JOB_ID"], os.environ["SLURM_STEP_ID"]
     name, _, flag = asked.values.get("name", "").partition(":")
     if flag not in {"", "auto", "create", "exec", "no_exec"}:
         raise Failed(f"--container-name: flag must not be {flag}")
-    # Of a step on many nodes each has its own, and these are one machine.
+    # Each node of a step has its own container, and the test's nodes are one machine.
     node = os.environ["SLURMD_NODENAME"]
     of_job = f"{job}_" if (folder / "scope_job").exists() else ""
     container = folder / "data" / f"pyxis_{of_job}{name or f'{job}.{number}.{node}'}"
@@ -187,7 +187,7 @@ def in_step(folder: Path, asked: Asked) -> Path:
             )
         if not container.exists():
             made_in_step(folder, asked, container)
-        if not name:  # it goes with the last process; see the fixture
+        if not name:  # removed with the last process; see the fixture
             with (folder / "tasks" / container.name).open("a") as tasks:
                 print(os.getpid(), file=tasks)
     return container
@@ -258,7 +258,7 @@ def enroot(folder: Path, words: list[str]) -> None:
 def start(
     container: Path, conf: str, command: list[str], mount: str = "", *as_root: str
 ) -> NoReturn:
-    """Of the environment only what the tool itself needs comes inside."""
+    """Run a command in a container; only the tool's own variables are passed on."""
     if not container.is_dir():
         raise Failed(f"[ERROR] No such file or directory: {container}")
     asked = subprocess.run(
@@ -270,7 +270,7 @@ def start(
     source, point, _ = mount.split(":") if mount else ("", "", "")
     mounts = [(source, point)] if mount else []
     for line in asked:
-        src, dst, flags = line.split(" ")  # no rc: the image's entrypoint would run
+        src, dst, flags = line.split(" ")  # fails on "no rc": the image's entrypoint would run
         assert flags.startswith("x-create=auto,rbind")
         src = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), src)
         if not Path(src).exists():
@@ -286,7 +286,7 @@ def start(
 
 
 def join(variable: str, pid: str, command: list[str]) -> NoReturn:
-    """As src/runtime.sh does it: with what that process was begun with, line by line."""
+    """Enter a container like src/runtime.sh, with the process's initial environment, by lines."""
     environ = Path(f"/proc/{pid}/environ")
     if not pid.isdigit() or not environ.exists():
         raise Failed(f"[ERROR] Process not found: {pid}")
@@ -302,7 +302,7 @@ def join(variable: str, pid: str, command: list[str]) -> NoReturn:
 
 
 def image_file(folder: Path, image: str) -> Path:
-    """The SquashFS file of a path, or of a name that the registry has. Failed: in their words."""
+    """Return the SquashFS file of a path or of a name in the registry. Failed: the tool's error."""
     if image.startswith(("/", ".")):
         if not Path(image).is_file():
             raise Failed(f"[ERROR] No such file or directory: {image}")
@@ -320,9 +320,8 @@ def image_file(folder: Path, image: str) -> Path:
 
 
 def fetched(folder: Path, registry: str, address: str, image: str) -> Path:
-    """The SquashFS file of an image with one layer, from a real registry, as src/docker.sh asks it:
-    with the user and password that the file of credentials has for it. What is in the cache is not
-    fetched again."""
+    """Return the SquashFS file of an image with one layer, from the cache or from a real registry,
+    as src/docker.sh fetches it: with the user and password of the credentials file."""
     name, _, tag = image.partition(":")
     logins = HTTPPasswordMgrWithDefaultRealm()
     file = Path(os.environ["HOME"], ".config/enroot/.credentials")
@@ -379,7 +378,7 @@ def unpack(image: Path, container: Path) -> None:
 def entered(
     container: Path, mounts: list[tuple[str, str]], command: list[str], *, workdir: str
 ) -> list[str]:
-    """What becomes the command; a mount's destination is made where it is missing."""
+    """Return the command to execute; missing mount destinations are created."""
     for src, dst in mounts:
         point = container / dst.removeprefix("/")
         (point if Path(src).is_dir() else point.parent).mkdir(parents=True, exist_ok=True)

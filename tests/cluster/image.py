@@ -1,4 +1,4 @@
-"""The small image that `scripts/image` makes, for tests that run something in a container."""
+"""The small image that `scripts/image` builds, for tests with containers."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def demo_image() -> Path:
-    """A folder with Python, NumPy, Matplotlib and tqdm (no IPython), which Charliecloud runs.
+    """A folder with Python, NumPy, Matplotlib and tqdm (no IPython) for Charliecloud.
 
-    It is the demo's own, made once in the user's cache folder (about 10 s), and must not be
-    changed. Its Python is the distribution's, so of the same version as the tests' own.
+    It is the demo's image, built once in the user's cache (about 10 s); do not change it. Its
+    Python is the distribution's, of the tests' own version.
     """
     return started("The demo's image", made_image)
 
 
 def made_image() -> Path:
-    """For those who are no tests."""
+    """Return the image, for callers outside of tests."""
     done = subprocess.run(
         [ROOT / "scripts" / "image"], stdout=subprocess.PIPE, text=True, check=True, timeout=280
     )
@@ -35,13 +35,13 @@ def made_image() -> Path:
 
 @pytest.fixture(scope="session")
 def engines_python() -> Path:
-    """A Python with Ray and Dask, made once in the user's cache folder."""
+    """A Python with Ray and Dask, installed once in the user's cache."""
     return started("A Python with Ray and Dask", made_engines_python)
 
 
 @pytest.fixture(scope="session")
 def tensorflow_python() -> Path:
-    """A Python with TensorFlow for CPUs, made once in the user's cache folder."""
+    """A Python with TensorFlow for CPUs, installed once in the user's cache."""
     return started("A Python with TensorFlow", lambda: made_engines_python("tensorflow"))
 
 
@@ -65,7 +65,7 @@ _LEFT_OUT = (
     "usr/lib/python3*/pydoc_data",
     "usr/lib/python3*/test",
 )
-"""Patterns of what a shell and Python do without; `*` is any number of folders, too."""
+"""Patterns of files that a shell and Python do not need; `*` also matches folders."""
 _OF_PACKAGES = (
     "usr/local/lib/*.pyi",
     "usr/local/lib/*/f2py",
@@ -75,7 +75,7 @@ _OF_PACKAGES = (
     "usr/local/lib/*/tests",
     "usr/local/lib/*/tzdata",
 )
-"""And of what NumPy does without, and Matplotlib where it draws pictures."""
+"""Patterns of files that NumPy and Matplotlib's figures do not need."""
 _OF_PYTHON = (
     "usr/bin/*python3*",
     "usr/lib/python3*",
@@ -86,18 +86,18 @@ _OF_PYTHON = (
     "usr/lib/*/libssl.*",
     "usr/lib/*/libstdc++.*",
 )
-"""And of what a shell does without."""
+"""Patterns of files that a shell does not need."""
 
 
 @pytest.fixture(scope="session")
 def lean_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Keep a shell and Python alone, a sixth of its size: for tests that make images of it."""
+    """Keep only a shell and Python, a sixth of its size, for tests that build images."""
     return lean_copy(demo_image, tmp_path_factory.mktemp("lean") / "image")
 
 
 @pytest.fixture(scope="session")
 def shell_image(lean_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Leave out Python, too: packed and copied in no time, for tests that run no cell in it."""
+    """Remove Python, too: quickly packed and copied, for tests without cells."""
     return _copied(lean_image, tmp_path_factory.mktemp("shell") / "image", _OF_PYTHON)
 
 
@@ -109,8 +109,8 @@ exec /usr/bin/ch-image "$@"
 
 
 def ch_image_with(folder: Path, name: str, image: Path) -> Path:
-    """Write a `ch-image` into `folder` for which the folder `image` is the image `name`, and return
-    its path: a Dockerfile's FROM cannot name a folder, and no registry can be reached."""
+    """Write a `ch-image` into `folder` that has the folder `image` as the image `name`, and return
+    its path: FROM in a Dockerfile cannot name a folder, and no registry is reachable."""
     program = folder / "ch-image"
     program.write_text(_CH_IMAGE.format(image=shlex.quote(str(image)), name=shlex.quote(name)))
     program.chmod(0o755)
@@ -118,7 +118,7 @@ def ch_image_with(folder: Path, name: str, image: Path) -> Path:
 
 
 def lean_copy(image: Path, folder: Path) -> Path:
-    """A shell and Python of `image`, in a `folder` that is not there yet; that folder."""
+    """Copy a shell and Python of `image` to a new `folder`, and return it."""
     return _copied(image, folder, ("usr/local/lib", *_LEFT_OUT))
 
 
@@ -128,7 +128,7 @@ def shell_copy(image: Path, folder: Path) -> Path:
 
 
 def plain_copy(image: Path, folder: Path) -> Path:
-    """Keep the packages, too: half of its size and a third of its files."""
+    """Copy also the packages: half of its size and a third of its files."""
     return _copied(image, folder, (*_LEFT_OUT, *_OF_PACKAGES))
 
 

@@ -1,8 +1,8 @@
-"""Holds a home for private clusters for as long as its standard input is open, then purges them.
+"""Holds a home for private clusters while its standard input is open, then purges them.
 
-A process of its own, so that a test run that is interrupted or killed leaves nothing behind: its
-end of the pipe closes whatever happens. Reads a spec as one line of JSON (null: start nothing, the
-tests will), answers with the cluster's folder or the error as one line, then waits.
+A separate process, so that an interrupted or killed test run leaves nothing behind: its end of the
+pipe always closes. Reads a spec as one line of JSON (null: start nothing), answers with the
+cluster's folder or the error as one line, then waits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jupyter_slurm.local_cluster import LocalSpec, down, folder, up
 
 def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the pipe alone tells when to end
+        signal.signal(number, signal.SIG_IGN)  # only the pipe ends it
     wanted = json.loads(sys.stdin.readline())
     print(json.dumps({} if wanted is None else start(wanted)), flush=True)
     sys.stdin.read()
@@ -29,7 +29,7 @@ def main() -> int:
 
 
 def start(wanted: dict[str, Any]) -> dict[str, str]:
-    """Bring the cluster up, with `accounting` if that is asked for; its folder, or why not."""
+    """Start the cluster, with `accounting` if requested. Return its folder or the error."""
     lines = list(wanted.get("extra_conf", ()))
     if wanted.pop("accounting", False):
         from tests.cluster.accounting import Accounting  # noqa: PLC0415 - few clusters need it

@@ -1,8 +1,8 @@
-"""A real Slurm whose nodes are machines of their own, with a network between them. Needs root.
+"""A real Slurm whose nodes are separate machines on a network. Needs root.
 
-Each is a network namespace with its own host name, `/tmp` and `/dev/shm`, so that what a job leaves
-there can be counted, whatever else this machine does. They are as bad as nodes get: each resolves
-every node's name to 127.0.0.1, has no `scontrol`, and has the ports taken that engines like.
+Each node is a network namespace with its own host name, `/tmp` and `/dev/shm`, so that leftovers of
+a job can be counted. They are as bad as nodes get: each resolves every node's name to 127.0.0.1,
+has no `scontrol`, and the engines' usual ports are taken.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from tests.ssh.processes import name_of, runs, words_of
 _LOGIN = "10.78.2.2"
 ADDRESSES = {"n1": "10.78.2.11", "n2": "10.78.2.12", "n3": "10.78.2.13"}
 _TAKEN = (6379, 8265, 8786, 8787, 10001, 29400, 29500)
-"""Ports of Ray, Dask and torchrun that other users' jobs have taken, each on all addresses."""
+"""Ports of Ray, Dask and torchrun that are taken on all addresses."""
 OWN_PORTS = "6818,61001:61500"
-"""Those of Slurm itself, slurmd and srun: what a site's firewall lets through."""
+"""Ports of slurmd and srun, which a site's firewall allows."""
 _CONF = "SrunPortRange=61001-61500\nTaskProlog={folder}/prolog\n"
 _WAIT = """#!/bin/sh
 while [ -e {folder}/$SLURMD_NODENAME/waits ]; do sleep 0.2; done
@@ -63,19 +63,19 @@ class Node:
     machine: Machine
     address: str
     folder: Path
-    """`tmp` and `shm` below it are its /tmp and /dev/shm, `images` what it sees as `images`."""
+    """`tmp` and `shm` below it are its /tmp and /dev/shm, and `images` its `images`."""
 
     @property
     def name(self) -> str:
         return self.machine.name
 
     def running(self) -> list[str]:
-        """Return the command lines of what runs."""
+        """Return the command lines of running processes."""
         found = [" ".join(words_of(one)) for one in self.machine.processes(0) if runs(one)]
         return sorted(one for one in found if one)
 
     def traces(self) -> list[str]:
-        """Return what runs, what listens, and what lies in /tmp and /dev/shm."""
+        """Return processes, listening ports, and files in /tmp and /dev/shm."""
         found = self.running()
         told = self.machine.run("ss", "-Hlntux").stdout
         found += [f"{line.split()[0]} {line.split()[4]}" for line in told.splitlines()]
@@ -84,8 +84,8 @@ class Node:
         return sorted(found)
 
     def listening(self, word: str) -> list[str]:
-        """Return where Python's programs listen in whose command lines this word is:
-        ADDRESS:PORT."""
+        """Return the ADDRESS:PORT where Python programs with this word in their command lines
+        listen."""
         told = self.machine.run("ss", "-Hltnp").stdout
         found = [line.split() for line in told.splitlines()]
         where = []
@@ -102,7 +102,7 @@ class Node:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """Slurm's daemon there does not answer while it lasts."""
+        """Stop the node's slurmd during the context."""
         daemon = self.slurmd()
         daemon.send_signal(signal.SIGSTOP)
         try:
@@ -112,7 +112,7 @@ class Node:
 
     @contextmanager
     def late(self) -> Iterator[None]:
-        """Slurm's `TaskProlog` does not end there while it lasts."""
+        """Block Slurm's `TaskProlog` on the node during the context."""
         mark = self.folder / "waits"
         mark.touch()
         try:
@@ -122,14 +122,14 @@ class Node:
 
     @contextmanager
     def firewall(self, *rules: str, said: str = "DROP") -> Iterator[None]:
-        """Packets that come in and fit one of iptables' `rules` are lost while it lasts."""
+        """Drop incoming packets that match one of the `rules` of iptables during the context."""
         with self.machine.rules(*(["INPUT", *one.split(), "-j", *said.split()] for one in rules)):
             yield
 
 
 @dataclass(frozen=True)
 class Machines:
-    """A running cluster of this kind, as tests of jobs use it (`SlurmCluster`)."""
+    """A running cluster of this kind, with the interface of `SlurmCluster`."""
 
     name: str
     folder: Path
@@ -150,7 +150,7 @@ class Machines:
         return {name: node.traces() for name, node in self.nodes.items()}
 
     def wait_until_idle(self) -> None:
-        """Return when each node takes jobs."""
+        """Return when each node accepts jobs."""
         deadline_s = time.monotonic() + 60
         while set(told := self._states()) != {"idle"}:
             for state in told:

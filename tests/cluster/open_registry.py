@@ -1,4 +1,4 @@
-"""A real registry that lets everybody in, in the place of those that are out of reach here.
+"""A real registry without a login, in place of unreachable ones.
 
 It is filled without a container tool: an image is a folder, in one layer.
 """
@@ -42,7 +42,7 @@ class OpenRegistry:
 
     @classmethod
     def start(cls, keeper: Keeper, folder: Path) -> OpenRegistry:
-        """Return it when it answers. `folder`: new."""
+        """Start it, and return when it answers. `folder`: new."""
         folder.mkdir()
         registry = cls(folder, f"127.0.0.1:{free_port()}")
         config = folder / "config.yml"
@@ -52,12 +52,12 @@ class OpenRegistry:
         return registry
 
     def mirrors(self, *names: str) -> str:
-        """Return a registries.conf(5) by which it stands for the registries of these names."""
+        """Return a registries.conf(5) that uses it for the registries of these names."""
         return "".join(_MIRROR.format(name=name, address=self.address) for name in names)
 
     def put(self, image: Path, names: Sequence[str], **config: Any) -> None:
-        """Take the folder `image` as the image of these names, each with a tag. `config`: what
-        OCI's specification has in an image's config, e.g. Entrypoint."""
+        """Store the folder `image` under these names, each with a tag. `config`: fields of an OCI
+        image config, e.g. Entrypoint."""
         unpacked = _run(["tar", "-C", str(image), "-c", "."])
         packed = _run(["gzip", "-1"], unpacked)
         about = {

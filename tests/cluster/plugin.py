@@ -1,7 +1,7 @@
 """A real Slurm for tests: `slurm_cluster`, one for each pytest process, and `private_cluster`.
 
-Use `slurm_cluster` for everything that leaves the cluster as it was; several tests share it, so
-look only at your own jobs. Use `private_cluster(**spec)` to break one.
+Use `slurm_cluster` for tests that do not change the cluster. Several tests share it, so inspect
+only your own jobs. Use `private_cluster(**spec)` to break one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KEEPER = Path(__file__).with_name("keeper.py")
 
 @dataclass(frozen=True)
 class SlurmCluster:
-    """A running private cluster. `env` is what a program needs to find it and its profile."""
+    """A running private cluster. `env` is the environment that finds it and its profile."""
 
     name: str
     folder: Path
@@ -47,7 +47,7 @@ class SlurmCluster:
     def run(
         self, *argv: str, check: bool = True, cwd: Path | None = None, stdin: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program with the cluster's environment; fails the test on a non-zero status."""
+        """Run a program with the cluster's environment. Fail the test on a non-zero status."""
         done = subprocess.run(
             argv,
             env=self.env,
@@ -64,16 +64,16 @@ class SlurmCluster:
         return done
 
     def submit(self, *argv: str, stdin: str = "") -> str:
-        """sbatch; the job's id."""
+        """Run sbatch, and return the job ID."""
         return self.run("sbatch", "--parsable", *argv, stdin=stdin).stdout.strip()
 
     def job_state(self, job_id: str) -> str:
-        """The state in squeue's long words, "" for a job that slurmctld does not know."""
+        """Return the state in squeue's long form, "" for a job unknown to slurmctld."""
         told = self.run("squeue", "-h", "-t", "all", "-o", "%T", "-j", job_id, check=False)
         return told.stdout.strip()
 
     def wait_for(self, job_id: str, *states: str, limit_s: float = 120) -> str:
-        """Wait until the job is in one of `states`; fails the test when it is not in time."""
+        """Wait until the job is in one of `states`. Fail the test on a timeout."""
         deadline = time.monotonic() + limit_s
         while (state := self.job_state(job_id)) not in states:
             if time.monotonic() > deadline:
@@ -82,26 +82,25 @@ class SlurmCluster:
         return state
 
     def end_time_of(self, job_id: str) -> None:
-        """The time limit of a job that runs is over now, and not at the end of a minute; slurmctld
-        sees that as it sees every limit, when it looks next (each 30 s). `now` is a whole second,
-        which may be over when slurmctld reads it: then it takes no such time."""
+        """End the time limit of a running job now, not at the end of a minute. slurmctld notices at
+        its next check (every 30 s). `now` is a whole second; slurmctld rejects it if past."""
         words = ("scontrol", "update", f"JobId={job_id}", "EndTime=now")
         if self.run(*words, check=False).returncode:
             self.run(*words)
 
     def stop_controller(self) -> None:
-        """SIGSTOP: connections are taken and nobody answers."""
+        """SIGSTOP: connections are accepted, but not answered."""
         self._signal("slurmctld", signal.SIGSTOP)
 
     def cont_controller(self) -> None:
         self._signal("slurmctld", signal.SIGCONT)
 
     def kill_controller(self) -> None:
-        """SIGKILL: connections are refused; what was not saved is lost."""
+        """SIGKILL: connections are refused; unsaved state is lost."""
         self._kill("slurmctld")
 
     def start_controller(self) -> None:
-        """Returns when it listens."""
+        """Start it, and return when it listens."""
         self.daemons.start_slurmctld()
 
     def _signal(self, name: str, number: signal.Signals) -> None:
@@ -116,7 +115,7 @@ class SlurmCluster:
 
 
 def jupyter_homes(home: Path) -> dict[str, str]:
-    """The variables that put all of Jupyter's folders below `home`."""
+    """Return the variables that move all of Jupyter's folders below `home`."""
     return {
         "JUPYTER_DATA_DIR": str(home / "data"),
         "JUPYTER_CONFIG_DIR": str(home / "config"),
@@ -126,9 +125,9 @@ def jupyter_homes(home: Path) -> dict[str, str]:
 
 @contextmanager
 def kept(home: Path, spec: dict[str, Any] | None) -> Iterator[dict[str, str]]:
-    """Purges every private cluster below `home` at the end, also when pytest is killed.
+    """Purge every private cluster below `home` at the end, even if pytest is killed.
 
-    With a `spec` one is started. Yields the keeper's answer.
+    With a `spec` start one. Yield the keeper's answer.
     """
     keeper = subprocess.Popen(
         [sys.executable, str(KEEPER)],
@@ -148,7 +147,7 @@ def kept(home: Path, spec: dict[str, Any] | None) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def running_cluster(home: Path, **spec: Any) -> Iterator[SlurmCluster]:
-    """A cluster whose every file is below `home`; gone at the end, also when pytest is killed."""
+    """Run a cluster with all files below `home`, until the end, even if pytest is killed."""
     with kept(home, spec) as answer:
         assert "error" not in answer, answer["error"]
         yield _cluster(spec.get("name", "local"), Path(answer["folder"]), _environment(home))
@@ -186,7 +185,7 @@ def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmClu
 def private_cluster(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[..., SlurmCluster]]:
-    """A factory of clusters of this test's own: `private_cluster(nodes=1, extra_conf=(...,))`."""
+    """A factory of clusters for this test: `private_cluster(nodes=1, extra_conf=(...,))`."""
     with ExitStack() as stack:
 
         def make(**spec: Any) -> SlurmCluster:

@@ -1,5 +1,4 @@
-"""pyxis and enroot for tests: stand-ins on a PATH of their own; `enroot_standin.py` says what they
-are, and why."""
+"""pyxis and enroot for tests: stand-ins on their own PATH; see `enroot_standin.py`."""
 
 from __future__ import annotations
 
@@ -33,23 +32,23 @@ class EnrootStandIn:
 
     @property
     def setup(self) -> str:
-        """For a profile: what the jobs' nodes have."""
+        """The `setup` of a profile whose nodes have them."""
         return f"export PATH={shlex.quote(str(self.programs))}:$PATH"
 
     def containers(self) -> list[str]:
         return [path.name for path in (self.folder / "data").iterdir()]
 
     def run(self, *words: str) -> str:
-        """Run `enroot` as the user would on a node; give what it printed."""
+        """Run `enroot` as the user would on a node, and return its output."""
         argv = [str(self.programs / "enroot"), *words]
         return subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True).stdout
 
     def publish(self, name: str, image: Path) -> None:
-        """In a registry as `name`: `ubuntu:20.04`, `nvcr.io#nvidia/x:1`."""
+        """Publish an image as `name`: `ubuntu:20.04`, `nvcr.io#nvidia/x:1`."""
         (self.folder / "registry" / name.replace("/", "%")).symlink_to(image)
 
     def reach(self, name: str, registry: Registry) -> None:
-        """Make the names of images that begin with `name#` lead to a real registry."""
+        """Use a real registry for image names that begin with `name#`."""
         (self.folder / f"registry/{name}.address").write_text(registry.address)
 
 
@@ -61,19 +60,19 @@ def squashed(image: Path, path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def lean_squash_image(lean_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A shell and Python alone: a container is a copy of all that is in its image, so that those
-    of this one are made and removed soon."""
+    """An image with only a shell and Python: containers are copies of their image, and copies of
+    this one are fast."""
     return squashed(lean_image, tmp_path_factory.mktemp("squash") / "lean.sqsh")
 
 
 @pytest.fixture(scope="session")
 def small_image(shell_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same without Python: unpacked in no time."""
+    """The same without Python: quickly unpacked."""
     return squashed(shell_image, tmp_path_factory.mktemp("squash") / "small.sqsh")
 
 
 def _remove_what_has_ended(folder: Path, until: Event) -> None:
-    """What pyxis does in slurmstepd: no process of a step may outlive it, so it cannot be one."""
+    """Do pyxis's work in slurmstepd. A process of the step could not, because it ends with it."""
     while not until.wait(0.1):
         for tasks in (folder / "tasks").iterdir():
             with locked(folder, tasks.name):
@@ -86,7 +85,7 @@ def _remove_what_has_ended(folder: Path, until: Event) -> None:
 
 @contextmanager
 def standing_in(folder: Path, python: str = sys.executable) -> Iterator[EnrootStandIn]:
-    """In `folder`, for whom may use it; `python` runs the stand-ins."""
+    """Install the stand-ins in `folder`; `python` runs them."""
     for name in ("bin", "cache", "data", "locks", "registry", "tasks"):
         (folder / name).mkdir(parents=True)
     for name in ("cache", "data", "locks", "tasks"):

@@ -1,5 +1,5 @@
-"""A real registry of images on this machine, which wants a name and a password, with and without
-TLS; a silent one."""
+"""A real image registry on this machine that requires a name and a password, with and without
+TLS; and a silent one."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ auth: {{htpasswd: {{realm: tests, path: '{folder}/passwords'}}}}
 @dataclass(frozen=True)
 class Registry:
     address: str
-    """As images' names begin. Docker asks one on this machine without TLS."""
+    """The prefix of image names. Docker uses no TLS for a registry on this machine."""
     secure: str
-    """The same, by way of TLS."""
+    """The same with TLS."""
     certificate: Path
     user: str = "$oauthtoken"
     password: str = "it's a $ecret"
@@ -56,7 +56,7 @@ class Registry:
         engine.run("logout", self.address)
 
     def push(self, engine: DockerEngine, image: str, name: str) -> str:
-        """What the image is called in the registry; the engine has forgotten it then."""
+        """Push the image, remove it from the engine, and return its name in the registry."""
         full = f"{self.address}/{name}"
         self.log_in(engine)
         engine.run("tag", image, full)
@@ -66,7 +66,7 @@ class Registry:
         return full
 
     def put(self, layer: Path, name: str, *tags: str) -> None:
-        """Put an image there whose one layer is a tar file, without an engine."""
+        """Store an image with one layer, a tar file, without an engine."""
         image = json.dumps({"architecture": "amd64", "os": "linux", "config": {}}).encode()
         parts = [
             {"mediaType": _PART.format(kind), "size": len(data), "digest": self._sent(name, data)}
@@ -113,7 +113,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 
 @contextmanager
 def serving(folder: Path, password: str = Registry.password) -> Iterator[Registry]:
-    """Run one that keeps all it has in `folder`."""
+    """Run a registry with its data in `folder`."""
     certificate, key = folder / "certificate", folder / "key"
     words = ["req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=localhost"]
     words += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key)]
@@ -147,7 +147,7 @@ def _listens(address: str) -> bool:
 
 @contextmanager
 def silent_registry() -> Iterator[str]:
-    """A stand-in, which takes connections and never answers: a real one cannot be made slow."""
+    """A stand-in that accepts connections and never answers: a real one cannot be slowed down."""
     taken: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 

@@ -1,7 +1,7 @@
 """Rooms: this machine with other folders at its root and another host name. Needs root.
 
-What a site has at `/scratch` or `/home` is mounted there for the programs of a room and nobody
-else; nothing of it is to be seen on the machine itself. Networks stay as they are.
+A site's `/scratch` or `/home` is mounted only for the programs of a room, invisible on the machine
+itself. Networks are not changed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _PATIENCE_S = 300.0
 _HOLDER = "room"
 
 # $1 host name, $2 words for the folders of the root that are new, $3 … pairs: what, where.
-# The root is another one by pivot_root: in one by chroot users can make no containers
-# (user_namespaces(7)). /mnt is where it is made, since that is on every machine.
+# pivot_root changes the root: below chroot, users cannot create containers (user_namespaces(7)).
+# The new root is built in /mnt, which every machine has.
 _MAKE = r"""set -e
 hostname "$1"
 new=$2
@@ -51,7 +51,7 @@ exec -a room sleep infinity
 
 
 def possible() -> bool:
-    """Whether this process may make rooms; in some containers root may not."""
+    """Return whether this process can create rooms; in some containers root cannot."""
     done = subprocess.run(["unshare", "--mount", "--uts", "true"], capture_output=True, check=False)
     return done.returncode == 0
 
@@ -59,9 +59,9 @@ def possible() -> bool:
 @dataclass(frozen=True)
 class Room:
     host: str
-    """What the machine is called in there."""
+    """The host name in the room."""
     holder: int
-    """The process that keeps it."""
+    """The process that holds it."""
 
     @classmethod
     def make(cls, keeper: Keeper, host: str, mounts: Mapping[str, Path], log: Path) -> Room:
@@ -83,14 +83,14 @@ class Room:
         return cls(host, holder)
 
     def argv(self, *command: str, user: str | None = None) -> list[str]:
-        """The command line that runs `command` in there, as root or as `user`."""
+        """Return the command line that runs `command` in the room, as root or as `user`."""
         become = [] if user is None else ["setpriv", f"--reuid={user}", f"--regid={user}"]
         become += ["--init-groups"] if become else []
         enter = ("nsenter", f"--target={self.holder}", "--mount", "--uts")
         return [*enter, *become, *command]
 
     def run(self, *command: str, user: str | None = None) -> str:
-        """What it prints; it has to end well."""
+        """Run a command, which must succeed, and return its output."""
         done = subprocess.run(
             self.argv(*command, user=user),
             stdin=subprocess.DEVNULL,

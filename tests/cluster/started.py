@@ -1,4 +1,4 @@
-"""Starts what many tests share: once more where that fails, and then it fails as one thing."""
+"""Starts shared fixtures, with one retry and a short error."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _Made = TypeVar("_Made")
 
 
 def started(what: str, start: Callable[[], _Made]) -> _Made:
-    """What `start` gives. pytest hands the failure of a fixture on to every test that needs it:
-    one sentence, without a traceback, since none of these tests has failed itself."""
+    """Return the result of `start`. pytest repeats a fixture's failure for every test that needs
+    it: one sentence without a traceback, since none of these tests has failed itself."""
     try:
         return start()
     except Exception as exc:

@@ -1,4 +1,4 @@
-"""The words after `%%slurm_image`."""
+"""The line of `%%slurm_image`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def parsed(*words: str) -> ImageRequest:
     return parse_image(IMAGE_CELL, read_arguments(IMAGE_CELL, words, "notebook"))
 
 
-def test_ours_sbatchs_and_the_name_in_any_order() -> None:
+def test_options_and_the_name_mix_in_any_order() -> None:
     line = "--from pytorch:22.11 -p gpu mine --time=30m --cluster far --rebuild --detach"
     request = parsed(*split(line))
     spec = request.build_spec("aaaaaaaa", "pip install x\n", None, "n.ipynb")
@@ -33,7 +33,7 @@ def test_ours_sbatchs_and_the_name_in_any_order() -> None:
     assert request.request.detach
 
 
-def test_the_packages_of_here_come_before_the_recipes_own() -> None:
+def test_packages_of_env_from_here_precede_the_recipe() -> None:
     request = parsed("mine", "--env-from-here")
     spec = request.build_spec("aaaaaaaa", "pip install x\n", _HERE)
     assert (spec.base, spec.recipe) == (

@@ -1,4 +1,4 @@
-"""The words after `%%slurm`: what they mean, and what is refused."""
+"""The line of `%%slurm`: meaning and errors."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ NAMES: dict[str, object] = {
 def job(
     request: Request, code: str, made: type[JobSpec] | None = None, notebook: str | None = None
 ) -> JobSpec:
-    """Return the job that is asked for; None: the kind that its text says."""
+    """Return the requested job; `made` None: the kind by its text."""
     return spec(made or by_text(code), request, code, job_id="aaaaaaaa", notebook=notebook)
 
 
-def test_options_of_sbatch_and_ours_mix_in_any_order() -> None:
+def test_sbatch_options_and_ours_mix_in_any_order() -> None:
     request = parse(
         split("--gpus 1 --image pytorch:22.11 --time=30m --in data --out model,losses -p gpu")
     )
@@ -66,13 +66,13 @@ def test_options_of_sbatch_and_ours_mix_in_any_order() -> None:
         ("--exclusive", "--oversubscribe", {"oversubscribe": ""}),
     ],
 )
-def test_a_default_of_the_notebook_gives_way_to_an_option_of_its_family(
+def test_option_replaces_related_defaults_of_the_notebook(
     defaults: str, typed: str, options: dict[str, str]
 ) -> None:
     assert parse_with_arguments(after(split(defaults), split(typed))).options == options
 
 
-def test_everything_of_ours_is_understood() -> None:
+def test_all_our_options_are_parsed() -> None:
     line = (
         "--cluster c --image i --runtime none --module a/1,b --module c --in x,y --in x --out z "
         "--detach --on-interrupt cancel --env 'A=b c' --env B= --mount /d:/data:ro --fresh "
@@ -103,7 +103,7 @@ def test_everything_of_ours_is_understood() -> None:
     )
 
 
-def test_exclude_is_sbatchs_and_names_nodes() -> None:
+def test_exclude_names_nodes_as_for_sbatch() -> None:
     request = parse(split("--push . --exclude n[1-3] --push-exclude '!data/keep' -x n4"))
     assert (request.options["exclude"], request.push_exclude) == ("n4", ("!data/keep",))
     assert parse(split("--push . --exclude ./nodes")).options == {"exclude": "./nodes"}
@@ -117,28 +117,28 @@ def test_exclude_is_sbatchs_and_names_nodes() -> None:
         ("--time soon", "--time"),
         ("--image", "--image: expected one argument"),
         ("--detach=1", "--detach: ignored explicit argument"),
-        ("print(1)", "Code goes below the line"),
+        ("print(1)", "Put code below the line"),
         ("--name 'a b'", "a b"),
         ("--env novalue", "NAME=VALUE"),
-        ("--in 'a b'", "`a b` is not the name"),
+        ("--in 'a b'", "`a b` is not a variable name"),
         ("--on-interrupt stop", "`detach`, `cancel`"),
-        ("--attach --fresh", "opposites"),
+        ("--attach --fresh", "exclude each other"),
         ("--comment 'open", "quot"),
-        ("--fetch /etc/passwd", "outside of the folder"),
-        ("--fetch 'out/../../x'", "outside of the folder"),
-        ("--fetch ~/x", "outside of the folder"),
+        ("--fetch /etc/passwd", "outside of the job's working directory"),
+        ("--fetch 'out/../../x'", "outside of the job's working directory"),
+        ("--fetch ~/x", "outside of the job's working directory"),
         ("--container-mounts=.:/workspace", "--mount SRC:DST"),
-        ("--container-mount-home", "Your home is mounted"),
+        ("--container-mount-home", "The home is already mounted"),
         ("--container-image ubuntu", "--image IMAGE"),
     ],
 )
-def test_a_line_that_cannot_be_names_the_word_and_the_remedy(line: str, told: str) -> None:
+def test_invalid_line_names_the_word_and_a_remedy(line: str, told: str) -> None:
     with pytest.raises(RequestError) as raised:
         parse(split(line))
     assert told in str(raised.value)
 
 
-def test_a_name_in_braces_becomes_its_value_and_stays_one_word() -> None:
+def test_name_in_braces_expands_to_one_word() -> None:
     words = split("--comment={text} --name fit-{seed}")
     assert expand(words, {"text": "a 'b' $c\nd", "seed": 7}) == [
         "--comment=a 'b' $c\nd",
@@ -159,16 +159,16 @@ def test_a_name_in_braces_becomes_its_value_and_stays_one_word() -> None:
         ("out/{rate,job}.csv", "out/{rate,job}.csv"),
     ],
 )
-def test_what_a_variable_has_can_stand_in_braces_as_for_ipython(word: str, becomes: str) -> None:
+def test_attributes_and_items_expand_in_braces(word: str, becomes: str) -> None:
     assert expand([word], NAMES) == [becomes]
 
 
-def test_dollars_and_other_braces_stay_as_they_are() -> None:
+def test_dollars_and_other_braces_are_kept() -> None:
     words = ["--export=HOME=$HOME", "A={'a'}", '{"x":{"y":1}}', "{{x}}", "{}", "{1,2}"]
     assert expand(words, {"x": 1}) == [*words[:3], "{x}", "{}", "{1,2}"]
 
 
-def test_an_unknown_name_in_braces_is_an_error_with_the_nearest_one() -> None:
+def test_unknown_name_in_braces_suggests_the_nearest() -> None:
     with pytest.raises(RequestError) as raised:
         expand(["{sede}"], {"seed": 7})
     assert "Did you mean `seed`" in str(raised.value)
@@ -176,7 +176,7 @@ def test_an_unknown_name_in_braces_is_an_error_with_the_nearest_one() -> None:
 
 
 @given(st.text())
-def test_any_text_is_expanded_or_refused_and_never_changed_otherwise(text: str) -> None:
+def test_any_text_is_expanded_or_rejected(text: str) -> None:
     try:
         (word,) = expand([text], {})
     except RequestError:
@@ -185,12 +185,12 @@ def test_any_text_is_expanded_or_refused_and_never_changed_otherwise(text: str) 
 
 
 @given(st.text())
-def test_any_line_is_parsed_or_refused(text: str) -> None:
+def test_any_line_is_parsed_or_rejected(text: str) -> None:
     with suppress(RequestError):
         parse(split(text))
 
 
-def test_the_kind_follows_the_first_characters() -> None:
+def test_first_characters_decide_the_kind() -> None:
     request = parse([])
     assert job(request, "1+1").kind is JobKind.CELL
     assert job(request, "#!/bin/sh\n").kind is JobKind.PROGRAM
@@ -198,7 +198,7 @@ def test_the_kind_follows_the_first_characters() -> None:
     assert script.kind is JobKind.SCRIPT
 
 
-def test_variables_are_refused_for_what_is_not_python() -> None:
+def test_variables_need_python_code() -> None:
     with pytest.raises(RequestError, match="#!"):
         job(parse(["--in", "x"]), "#!/bin/sh")
 
@@ -213,7 +213,7 @@ def test_variables_are_refused_for_what_is_not_python() -> None:
         ("--in a --session fit --out b", "fit", None),
     ],
 )
-def test_a_session_may_be_named(line: str, name: str, detach: bool | None) -> None:
+def test_session_can_be_named(line: str, name: str, detach: bool | None) -> None:
     request = parse(split(line))
     assert (request.session, request.detach) == (name, detach)
     assert job(request, "1").session == name
@@ -222,14 +222,14 @@ def test_a_session_may_be_named(line: str, name: str, detach: bool | None) -> No
 @pytest.mark.parametrize(
     "words", ["--gpus 1", "--image i", "--runtime none", "--module m", "--env A=1", "--mount /d"]
 )
-def test_a_cell_of_a_session_asks_for_nothing_that_is_the_sessions(words: str) -> None:
+def test_cell_of_a_session_rejects_options_of_the_session(words: str) -> None:
     name = words.split(maxsplit=1)[0]
-    with pytest.raises(RequestError, match=f"{name} is not for a cell of a session"):
+    with pytest.raises(RequestError, match=f"{name} cannot be used in a session"):
         job(parse(split(f"{words} --session")), "1")
 
 
 @pytest.mark.parametrize("words", ["-J fit", "--job-name=fit", "--name fit -J fit"])
-def test_sbatchs_name_of_a_job_is_its_name(words: str) -> None:
+def test_job_name_option_sets_the_name(words: str) -> None:
     request = parse(split(words))
     for kind in (CellSpec, ProgramSpec, KernelSpec, LabSpec):
         named = job(request, "", made=kind, notebook="n.ipynb")

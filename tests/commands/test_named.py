@@ -1,4 +1,4 @@
-"""The commands named in messages from below the front ends exist where they are shown."""
+"""Commands named in messages below the front ends exist in each front end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMED = re.compile(r"(?<!%)(%slurm|jupyter slurm) ([a-z ]+)")
 
 
 def literals() -> Iterator[tuple[str, str]]:
-    """Every text of those packages, and its file, but for docstrings."""
+    """Yield every string of those packages except docstrings, and its file."""
     package = Path(jupyter_slurm.__file__).parent
     for file in (one for name in BELOW for one in (package / name).rglob("*.py")):
         tree = ast.parse(file.read_text(encoding="utf-8"))
@@ -28,7 +28,7 @@ def literals() -> Iterator[tuple[str, str]]:
 
 
 def places_of(words: str) -> set[Place]:
-    """Where the command is that these words begin with; they may go on."""
+    """Return the places of the command at the start of these words."""
     there: dict[str, set[Place]] = {}
     for place in PLACES:
         for one in commands(place):
@@ -37,7 +37,7 @@ def places_of(words: str) -> set[Place]:
     return there[max(known, key=len)] if known else set()
 
 
-def test_a_command_in_a_message_exists_in_every_front_end_that_shows_it() -> None:
+def test_commands_in_messages_exist_in_every_front_end() -> None:
     named = [(found, file) for text, file in literals() for found in NAMED.findall(text)]
     wrong = [
         (file, before, words)

@@ -1,4 +1,4 @@
-"""The address of a cluster: what it means, and what is refused."""
+"""The address of a cluster: meaning and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jupyter_slurm.errors import RequestError
         ("ada@uni.example@[fe80::1]:22", "ada@uni.example", "fe80::1", 22),
     ],
 )
-def test_the_last_at_sign_divides_user_and_host(
+def test_last_at_sign_separates_user_and_host(
     address: str, user: str, host: str, port: int | None
 ) -> None:
     found = way(address)
@@ -25,7 +25,7 @@ def test_the_last_at_sign_divides_user_and_host(
 
 
 @pytest.mark.parametrize("address", ["", "ada@", "@hpc.example", "ada@b:c@", "hpc.example:port"])
-def test_what_is_not_an_address_is_refused(address: str) -> None:
+def test_invalid_address_is_rejected(address: str) -> None:
     with pytest.raises(RequestError) as caught:
         way(address)
     assert caught.value.option == "host"

@@ -1,4 +1,4 @@
-"""Notebooks as jobs: the runner runs run_file.py, and its output is sorted into the copy."""
+"""Notebooks as jobs: run_file.py in the runner, and its output in the executed copy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_IPYTHON = "import sys; sys.modules['IPython'] = None\n"
 
 
 def notebook(*cells: str | dict[str, Any], **metadata: Any) -> str:
-    """The text of a notebook of code cells; a dict is a cell as it is."""
+    """Return the text of a notebook of code cells; a dict is used as a cell."""
     made = [
         cell
         if isinstance(cell, dict)
@@ -45,7 +45,7 @@ def notebook(*cells: str | dict[str, Any], **metadata: Any) -> str:
 
 
 def execute(tmp_path: Path, text: str, before: str = "") -> tuple[int, list[dict[str, Any]]]:
-    """Runs the notebook as a job's runner does; the exit code and the executed code cells."""
+    """Run the notebook as a job's runner does. Return the exit code and the executed code cells."""
     (tmp_path / "cell.py").write_text(before + of_notebook(text, "n.ipynb"), encoding="utf-8")
     (tmp_path / "key").write_text("00" * 32)
     task = {"id": "aaaaaaaa", "cell_name": "slurm cell aaaaaaaa", "names_in": [], "names_out": []}
@@ -67,9 +67,7 @@ def text_of(cell: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("before", ["", NO_IPYTHON], ids=["ipython", "no ipython"])
-def test_cells_run_in_order_in_one_namespace_and_each_has_its_outputs(
-    tmp_path: Path, before: str
-) -> None:
+def test_cells_share_a_namespace_and_have_their_own_outputs(tmp_path: Path, before: str) -> None:
     code, cells = execute(
         tmp_path,
         notebook(
@@ -91,7 +89,7 @@ def test_cells_run_in_order_in_one_namespace_and_each_has_its_outputs(
     assert cells[4]["outputs"] == []
 
 
-def test_the_first_error_ends_the_job_and_is_in_its_cell_with_its_own_lines(
+def test_first_error_ends_the_job_and_is_shown_in_its_cell(
     tmp_path: Path,
 ) -> None:
     code, cells = execute(tmp_path, notebook("print(1)", "y = 2\n1 / 0", "print(3)"))
@@ -107,7 +105,7 @@ def test_the_first_error_ends_the_job_and_is_in_its_cell_with_its_own_lines(
     assert cells[2]["execution_count"] is None
 
 
-def test_a_cell_that_may_fail_shows_its_error_and_the_next_cell_runs(tmp_path: Path) -> None:
+def test_cell_tagged_raises_exception_does_not_end_the_notebook(tmp_path: Path) -> None:
     failing = {
         "cell_type": "code",
         "metadata": {"tags": ["raises-exception"]},
@@ -122,7 +120,7 @@ def test_a_cell_that_may_fail_shows_its_error_and_the_next_cell_runs(tmp_path: P
     assert text_of(cells[1]) == "after\n"
 
 
-def test_a_cell_may_await_and_the_event_loop_stays_for_the_next(tmp_path: Path) -> None:
+def test_cells_can_await_in_one_event_loop(tmp_path: Path) -> None:
     code, cells = execute(
         tmp_path,
         notebook(
@@ -137,7 +135,7 @@ def test_a_cell_may_await_and_the_event_loop_stays_for_the_next(tmp_path: Path) 
     assert cells[2]["outputs"][0]["data"]["text/plain"] == "'slept'"
 
 
-def test_what_dies_with_the_process_keeps_the_outputs_up_to_there(tmp_path: Path) -> None:
+def test_dead_process_keeps_earlier_outputs(tmp_path: Path) -> None:
     code, cells = execute(tmp_path, notebook("print('kept')", "import os\nos._exit(3)"))
     assert code == 3
     assert text_of(cells[0]) == "kept\n"
@@ -151,7 +149,7 @@ def test_hostile_text_in_cells_arrives_unchanged(tmp_path: Path) -> None:
     assert text_of(cells[0]) == text + "\n"
 
 
-# --- what is no notebook ----------------------------------------------------------------------
+# --- invalid notebooks ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -160,11 +158,14 @@ def test_hostile_text_in_cells_arrives_unchanged(tmp_path: Path) -> None:
         ("", "n.ipynb is not a notebook"),
         ("[]", "not a notebook of format 4"),
         ('{"nbformat": 3}', "not a notebook of format 4"),
-        (notebook(kernelspec={"language": "julia"}), "is written in julia; only Python runs"),
-        ('{"nbformat": 4, "cells": [3]}', "its cells are not what they should be"),
+        (
+            notebook(kernelspec={"language": "julia"}),
+            "is written in julia; only Python is supported",
+        ),
+        ('{"nbformat": 4, "cells": [3]}', "its cells are malformed"),
     ],
 )
-def test_what_is_no_python_notebook_is_refused(text: str, message: str) -> None:
+def test_invalid_notebook_is_rejected(text: str, message: str) -> None:
     with pytest.raises(RequestError, match=message):
         of_notebook(text, "n.ipynb")
 
@@ -187,7 +188,7 @@ def outputs(executed: Executed) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_display_is_updated_in_its_place() -> None:
+def test_display_is_updated_in_place() -> None:
     executed = begun("a")
     executed.add(DisplayData(data={"text/plain": "1"}, display_id="d"))
     executed.add(Stream(name="stdout", text="x"))
@@ -196,8 +197,8 @@ def test_a_display_is_updated_in_its_place() -> None:
     assert len(outputs(executed)) == 2
 
 
-def test_the_copy_says_nothing_of_its_own_trust_and_shows_what_was_added_alone() -> None:
-    """JupyterLab makes the widgets that a notebook was saved with, and some are programs."""
+def test_executed_copy_has_no_trust_widgets_or_old_outputs() -> None:
+    """JupyterLab creates a notebook's saved widgets, and some are programs."""
     shown = {"output_type": "display_data", "data": {"text/html": "<b>"}, "metadata": {}}
     code = {"cell_type": "code", "source": "a", "metadata": {"trusted": True}, "outputs": [shown]}
     text = {"cell_type": "markdown", "source": "b", "metadata": 7, "outputs": [shown]}
@@ -210,7 +211,7 @@ def test_the_copy_says_nothing_of_its_own_trust_and_shows_what_was_added_alone()
     assert [cell.get("outputs") for cell in said["cells"]] == [[], None]
 
 
-def test_the_copy_trusts_outputs_as_far_as_it_is_told() -> None:
+def test_executed_copy_limits_html_as_requested() -> None:
     executed = begun("a")
     for show in ("text", "sandboxed", "full"):
         executed.add(DisplayData(data={"text/html": "<script>"}), show)

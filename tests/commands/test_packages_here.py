@@ -1,4 +1,4 @@
-"""The packages of a Python, read from made-up folders of them, and from the one that runs now."""
+"""The packages of a Python, from generated folders and from the running one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def commands(here: packages_here.Here) -> list[list[str]]:
     return read_recipe(here.recipe(), here.base, Kind.DOCKERFILE, "docker").commands()
 
 
-def test_packages_are_named_with_their_versions_and_those_of_this_machine_left_out(
+def test_packages_have_versions_and_local_ones_are_left_out(
     tmp_path: Path,
 ) -> None:
     package(tmp_path / "first", "numpy", "1.26.4")
@@ -43,7 +43,7 @@ def test_packages_are_named_with_their_versions_and_those_of_this_machine_left_o
     assert here.base == f"python:{here.python}-slim"
 
 
-def test_condas_packages_are_condas(tmp_path: Path) -> None:
+def test_conda_packages_are_installed_by_conda(tmp_path: Path) -> None:
     package(tmp_path / "first", "scipy", "1.11", INSTALLER="conda\n")
     package(tmp_path / "first", "extra", "3", INSTALLER="pip\n")
     meta = tmp_path / "conda-meta"
@@ -62,7 +62,7 @@ def test_condas_packages_are_condas(tmp_path: Path) -> None:
     assert pip.endswith(" extra==3")
 
 
-def test_this_python_makes_a_recipe() -> None:
+def test_current_python_yields_a_recipe() -> None:
     here = packages_here.read()
     assert any(one.startswith("msgspec==") for one in here.pip)
     assert not any(one.lower().startswith(("jupyter-slurm", "jupyter_slurm")) for one in here.pip)

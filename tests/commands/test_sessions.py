@@ -1,4 +1,4 @@
-"""Sessions in words: what starts one, which one a name means, what is left of it."""
+"""Sessions: options of the start, and look-up by name."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def start(words: str) -> SessionSpec:
     ("words", "idle_s"),
     [("", 1800), ("--idle 2h", 7200), ("--idle=90s", 90), ("--idle 5 --idle 10", 600)],
 )
-def test_a_session_ends_after_half_an_hour_or_as_it_was_told(words: str, idle_s: int) -> None:
+def test_idle_option_sets_the_idle_time(words: str, idle_s: int) -> None:
     assert start(words).idle_s == idle_s
 
 
-def test_what_starts_a_session_is_what_starts_a_cell() -> None:
+def test_session_takes_the_options_of_a_cell() -> None:
     spec = start(
         "--gpus 1 --image pytorch:22.11 --env A=1 --mount /d --time 2h --name big --push ."
     )
@@ -62,7 +62,7 @@ def test_what_starts_a_session_is_what_starts_a_cell() -> None:
 
 
 @pytest.mark.parametrize("word", ["--idle", "--idle soon", "--idle 0", "--idle UNLIMITED"])
-def test_a_session_has_to_end_some_day(word: str) -> None:
+def test_invalid_idle_time_is_rejected(word: str) -> None:
     with pytest.raises(RequestError, match="--idle"):
         start(word)
 
@@ -71,7 +71,7 @@ HERE = sessions.Owner("/n/fit.ipynb")
 TERMINAL = sessions.Owner(None)
 
 
-def test_a_name_means_a_session_of_ones_own_on_the_cluster_asked_for() -> None:
+def test_name_finds_the_owners_session_on_the_cluster() -> None:
     mine, there = session(id="a"), session(id="b", cluster="dgx")
     theirs = session(id="c", notebook="/n/other.ipynb")
     of_terminal = session(id="d", notebook=None)
@@ -93,7 +93,7 @@ def test_a_name_means_a_session_of_ones_own_on_the_cluster_asked_for() -> None:
         sessions.named(jobs, "fit", HERE)
 
 
-def test_a_notebook_has_the_session_that_it_has_started_last() -> None:
+def test_newest_session_of_a_notebook_is_used() -> None:
     mine, older = session(id="a"), session(id="b")
     theirs = session(id="c", notebook="/n/other.ipynb", name="theirs")
     assert sessions.newest([theirs, mine, older], HERE) is mine

@@ -1,4 +1,4 @@
-"""The words after `shell`."""
+"""The arguments of `shell`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def parse(words: Sequence[str], before: Sequence[str] = ()) -> Shell:
     return shell.parse(read_arguments(SHELL, words), before)
 
 
-def test_options_of_a_cell_are_those_of_the_allocation() -> None:
+def test_cell_options_apply_to_the_allocation() -> None:
     wanted = parse("--gpus 1 --image py:3".split(), ["--mem", "1G"])
     spec = wanted.spec("abcdefgh")
     assert (spec.kind, spec.name, spec.image) == (JobKind.PROGRAM, "shell", "py:3")
@@ -29,7 +29,7 @@ def test_options_of_a_cell_are_those_of_the_allocation() -> None:
     assert parse(["-J", "mine"]).spec("abcdefgh").name == "mine"
 
 
-def test_a_command_is_run_in_place_of_the_shell_word_for_word() -> None:
+def test_command_replaces_the_shell() -> None:
     wanted = parse(["--gpus=1", "--", "top", "-d", "it's 1", "--job", "x"])
     assert wanted.code == "#!/bin/sh\nexec top -d 'it'\"'\"'s 1' --job x\n"
     assert wanted.job_id is None
@@ -38,7 +38,7 @@ def test_a_command_is_run_in_place_of_the_shell_word_for_word() -> None:
 @pytest.mark.parametrize(
     "words", ["--job 12", "--job 12 --node 'a b'", "--job 12 -- htop -d 'x y'", "--gpus 1 -- top"]
 )
-def test_the_line_for_a_terminal_asks_for_the_same(words: str) -> None:
+def test_terminal_command_parses_to_the_same_request(words: str) -> None:
     args = read_arguments(SHELL, shlex.split(words))
     typed = shlex.split(shell.command_line(args, ["--mem", "1G"]))
     assert typed[:3] == ["jupyter", "slurm", "shell"]
@@ -48,9 +48,9 @@ def test_the_line_for_a_terminal_asks_for_the_same(words: str) -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("--job 12 --gpus 1", "`--gpus` is for a new allocation"),
+        ("--job 12 --gpus 1", "`--gpus` needs a new allocation"),
         ("--job", "--job: expected one argument"),
-        ("--node n2", "--node is for a node of a running job"),
+        ("--node n2", "--node needs --job ID"),
         ("--detach", "--detach does not apply to a terminal"),
         ("--push .", "--push does not apply to a terminal"),
         ("--out=x", "--out does not apply to a terminal"),
@@ -58,6 +58,6 @@ def test_the_line_for_a_terminal_asks_for_the_same(words: str) -> None:
         ("htop", "htop"),
     ],
 )
-def test_words_that_cannot_be_are_named(words: str, named: str) -> None:
+def test_invalid_words_are_named(words: str, named: str) -> None:
     with pytest.raises(RequestError, match=named):
         parse(words.split())

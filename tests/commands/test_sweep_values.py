@@ -45,12 +45,12 @@ def test_values_are_literals_bare_words_or_expressions(text: str, values: list[o
     assert [one["x"] for one in parameters([text], SPACE)] == values
 
 
-def test_several_sweeps_are_all_combinations_and_the_last_varies_fastest() -> None:
+def test_sweeps_combine_and_the_last_varies_fastest() -> None:
     found = parameters(["lr=1,2", "seed=range(2)"], SPACE)
     assert [(one["lr"], one["seed"]) for one in found] == [(1, 0), (1, 1), (2, 0), (2, 1)]
 
 
-def test_rows_of_a_list_of_dicts_or_a_dataframe_are_tasks() -> None:
+def test_rows_of_a_table_are_tasks() -> None:
     assert parameters(["configs"], SPACE) == SPACE["configs"]
     first, second = parameters(["frame"], SPACE)
     assert first == {"a": 1, "b": 0.5}
@@ -74,7 +74,7 @@ def test_rows_of_a_list_of_dicts_or_a_dataframe_are_tasks() -> None:
         ["x=range(1000)", "y=range(101)"],
     ],
 )
-def test_what_is_no_sweep_is_refused(texts: list[str]) -> None:
+def test_invalid_sweep_is_rejected(texts: list[str]) -> None:
     with pytest.raises(RequestError) as caught:
         parameters(texts, SPACE)
     assert caught.value.option == "sweep"

@@ -1,4 +1,4 @@
-"""Every command of the table, in every place: the same words ask for the same."""
+"""Every command of the table, parsed in every place."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read(command: Command, words: list[str], place: Place) -> Arguments:
 
 @st.composite
 def asked_for(draw: st.DrawFn, command: Command, place: Place) -> tuple[list[str], dict[str, Any]]:
-    """Words for a command in any order, and what they are to give."""
+    """Generate words for a command in any order, and the expected values."""
     expected: dict[str, Any] = {}
     parts = [[part] for argument in command.arguments for part in draw(_given(argument, expected))]
     own = draw(st.permutations(list(options_of(command, place).items())))
@@ -69,7 +69,7 @@ def asked_for(draw: st.DrawFn, command: Command, place: Place) -> tuple[list[str
 
 
 def _mixed(draw: st.DrawFn, ones: list[list[str]], others: list[list[str]]) -> list[list[str]]:
-    """Return both, each in its own order."""
+    """Return both lists mixed, each in its own order."""
     of_ones = [True] * len(ones) + [False] * len(others)
     left = (iter(others), iter(ones))
     return [next(left[turn]) for turn in draw(st.permutations(of_ones))]
@@ -108,7 +108,7 @@ def _option(
 
 @settings(max_examples=300)
 @given(command=st.sampled_from(LEAVES), data=st.data())
-def test_any_value_of_any_option_in_any_order_asks_for_the_same(
+def test_options_are_parsed_equally_in_any_order_and_place(
     command: Command, data: st.DataObject
 ) -> None:
     for place in PLACES:
@@ -132,19 +132,19 @@ def place_of_its_own(command: Command) -> bool:
     ("words", "said"),
     [
         ("logs", "Missing job ID."),
-        ("logs x y", "`y` is one word too many"),
-        ("logs x --task y", "a number, not `y`"),
+        ("logs x y", "`y` is an extra argument"),
+        ("logs x --task y", "`y` is not a number"),
         ("logs x --task", "--task: expected one argument"),
         ("connections --cluster x", "has no option `--cluster`"),
         ("lab extend", "required: --time"),
-        ("session start x", "Code goes below the line"),
+        ("session start x", "Put code below the line"),
         ("session start --session", "is for a cell, not for a session"),
-        ("lab begin", "there is no such command"),
+        ("lab begin", "Unknown command"),
         ("push x --exclude=--", "cannot have the value"),
-        ("salloc --nodes 2", "`salloc` does not run here"),
+        ("salloc --nodes 2", "`salloc` is not supported"),
     ],
 )
-def test_errors_in_a_recipe_are_named(words: str, said: str) -> None:
+def test_invalid_words_are_named(words: str, said: str) -> None:
     with pytest.raises(RequestError, match=said):
         read_whole(words.split())
 

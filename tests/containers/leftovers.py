@@ -1,4 +1,4 @@
-"""What is left of a site's jobs on this machine, wherever it has got to."""
+"""Find processes left by a site's jobs on this machine."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tests.jobs.conftest import Site
 
 
 def processes_of(site: Site) -> list[str]:
-    """The command lines of what runs of a site's jobs."""
+    """Return the command lines of a site's job processes."""
     return [words for _, words in processes(*site.service.jobs())]
 
 
 def processes(*jobs: Job) -> list[tuple[psutil.Process, str]]:
-    """What has a job's environment, with its command line. Slurm's ids do not tell: other clusters
-    of the tests give out the same."""
+    """Return processes with a job's environment, and their command lines. Slurm's IDs are not
+    enough: other clusters of the tests use the same ones."""
     ours = {f"SLURM_JOB_NAME={job.name}.{job.id}".encode() for job in jobs}
     running = []
     for one in psutil.process_iter():
-        with suppress(OSError, psutil.Error):  # it has just ended
+        with suppress(OSError, psutil.Error):  # ended meanwhile
             environment = Path(f"/proc/{one.pid}/environ").read_bytes().split(b"\0")
             if not ours.isdisjoint(environment):
                 running.append((one, " ".join(one.cmdline())))

@@ -1,5 +1,5 @@
-"""Apptainer and Singularity as text, and a stand-in that is told it; `test_apptainer_real.py` runs
-the real one."""
+"""Command lines of Apptainer and Singularity, passed to a stand-in; `test_apptainer_real.py` runs
+the real tool."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ BOX = Box(job_dir="/home/u/jobs/abc", image="/images/a.sif")
 
 
 def words(box: Box, *argv: str, name: str = "apptainer") -> list[str]:
-    """What comes behind the script: both names, how much is said, and the words behind `exec`."""
+    """Return the script's arguments: both names, the verbosity, and the words after `exec`."""
     launch = runtime_named(name).launch(argv, box)
     assert launch.argv[:2] == ("/bin/sh", "-c")
     assert (launch.setup, launch.pid_file) == ((), None)
@@ -26,7 +26,7 @@ def words(box: Box, *argv: str, name: str = "apptainer") -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["apptainer", "singularity"])
-def test_the_command_line_is_the_same_but_for_the_programs_name(name: str) -> None:
+def test_command_line_is_equal_for_apptainer_and_singularity(name: str) -> None:
     found = words(BOX, "python3", "/home/u/jobs/abc/runner.py", name=name)
     assert found[1] in {"apptainer", "singularity"} - {name}
     assert [found[0], *found[2:7]] == [
@@ -40,7 +40,7 @@ def test_the_command_line_is_the_same_but_for_the_programs_name(name: str) -> No
     assert found[-2:] == ["python3", "/home/u/jobs/abc/runner.py"]
 
 
-def test_values_of_the_environment_are_not_in_the_command_line() -> None:
+def test_environment_values_are_not_in_the_command_line() -> None:
     found = words(Box(job_dir="/j", image="/i.sif", env_file="env.sh"), "true")
     assert any(". /j/env.sh\n" in word for word in found)
 
@@ -53,12 +53,12 @@ def test_values_of_the_environment_are_not_in_the_command_line() -> None:
         (Mount("/it's $x", "/mnt/é"), "--bind=/it's $x:/mnt/é"),
     ],
 )
-def test_a_mount_is_a_bind(mount: Mount, option: str) -> None:
+def test_mount_is_a_bind_option(mount: Mount, option: str) -> None:
     assert option in words(Box(job_dir="/j", image="/i", mounts=(mount,)), "true")
 
 
 @pytest.mark.parametrize("path", ["/a:b", "/a,b", '/a"b', "/a\\b", "/a\nb"])
-def test_a_path_that_bind_would_divide_goes_by_mount(path: str) -> None:
+def test_path_with_separators_uses_the_mount_option(path: str) -> None:
     for mount in (Mount(path, "/mnt/x"), Mount("/x", path, read_only=True)):
         found = words(Box(job_dir="/j", image="/i", mounts=(mount,)), "true")
         (option,) = [word for word in found if word.startswith("--mount=")]
@@ -81,15 +81,15 @@ def test_a_path_that_bind_would_divide_goes_by_mount(path: str) -> None:
         (Mount("/a\0", "/mnt/x"), "NUL"),
     ],
 )
-def test_mounts_that_cannot_be_are_refused(mount: Mount, said: str) -> None:
+def test_invalid_mounts_are_rejected(mount: Mount, said: str) -> None:
     with pytest.raises(RequestError, match=said):
         APPTAINER.launch(["true"], Box(job_dir="/j", image="/i", mounts=(mount,)))
 
 
 @pytest.fixture(params=["dash", "bash --posix"])
 def run_script(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., list[str]]:
-    """Runs the script by a shell on a node that has `program`, a stand-in that prints what it was
-    told, and the variables of `env`."""
+    """Run the script in a shell with the variables of `env`, on a node with `program`, a stand-in
+    that prints its arguments."""
 
     def run_script(program: str = "apptainer", **env: str) -> list[str]:
         tool = tmp_path / program
@@ -112,21 +112,21 @@ def run_script(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., 
     return run_script
 
 
-def test_a_job_without_gpus_is_shown_none(run_script: Callable[..., list[str]]) -> None:
+def test_job_without_gpus_sees_none(run_script: Callable[..., list[str]]) -> None:
     quiet = ["apptainer", "--nocolor", "--quiet", "exec"]
     assert run_script() == quiet
     assert run_script(CUDA_VISIBLE_DEVICES="") == quiet
     assert run_script(CUDA_VISIBLE_DEVICES="NoDevFiles") == quiet
 
 
-def test_a_job_with_gpus_is_given_their_drivers_libraries(
+def test_gpu_job_gets_the_driver_libraries(
     run_script: Callable[..., list[str]],
 ) -> None:
     assert run_script(CUDA_VISIBLE_DEVICES="0,1")[3:] == ["exec", "--nv"]
     assert run_script(ROCR_VISIBLE_DEVICES="0")[3:] == ["exec", "--rocm"]
 
 
-def test_the_tool_is_found_under_its_other_name(
+def test_tool_is_found_under_its_other_name(
     run_script: Callable[..., list[str]],
 ) -> None:
     assert run_script("singularity")[:3] == ["singularity", "--nocolor", "--quiet"]
@@ -144,5 +144,5 @@ _DIGEST = "sha256:" + 64 * "0"
         (f"a.b/c:1@{_DIGEST}", f"docker://a.b/c@{_DIGEST}"),
     ],
 )
-def test_a_registry_image_is_fetched_by_its_name(name: str, fetched: str) -> None:
+def test_registry_image_has_a_docker_uri(name: str, fetched: str) -> None:
     assert APPTAINER.fetched(parse_reference(name)) == fetched

@@ -1,4 +1,4 @@
-"""The real Apptainer, in the ways that it is installed, as a batch script would run it."""
+"""The real Apptainer in its different installations, run as by a batch script."""
 
 import subprocess
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class Way:
-    """An image, and how the tool is installed."""
+    """An image and an installation of the tool."""
 
     image: str
     env: dict[str, str]
@@ -64,7 +64,7 @@ def run(
 
 @contextmanager
 def started(way: Way, box: Box, tmp_path: Path, *argv: str) -> Iterator[subprocess.Popen[str]]:
-    """It has said that it is ready."""
+    """Start a program, and yield it once it has printed that it is ready."""
     with subprocess.Popen(
         APPTAINER.launch(argv, box).argv,
         env=environment(way, tmp_path),
@@ -94,7 +94,7 @@ def test_arguments_arrive_unchanged(way: Way, box: Box, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "quo'te\"d"])
-def test_a_working_folder(name: str, way: Way, box: Box, tmp_path: Path) -> None:
+def test_working_folder_can_have_any_name(name: str, way: Way, box: Box, tmp_path: Path) -> None:
     folder = Path(box.job_dir, name)
     folder.mkdir()
     done = run(way, replace(box, workdir=str(folder)), tmp_path, "sh", "-c", "echo here >file")
@@ -120,7 +120,9 @@ def test_folders_and_files_with_odd_names_are_mounted(
     assert "Read-only file system" in done.stderr
 
 
-def test_the_nodes_own_settings_do_not(way: Way, box: Box, tmp_path: Path) -> None:
+def test_settings_of_the_node_do_not_enter_the_container(
+    way: Way, box: Box, tmp_path: Path
+) -> None:
     host = {
         "PYTHONPATH": "/x",
         "LD_PRELOAD": "",
@@ -137,7 +139,7 @@ def test_the_nodes_own_settings_do_not(way: Way, box: Box, tmp_path: Path) -> No
     assert done.stderr == ""
 
 
-def test_a_signalled_program_can_still_use_the_image(way: Way, box: Box, tmp_path: Path) -> None:
+def test_signalled_program_can_still_use_the_image(way: Way, box: Box, tmp_path: Path) -> None:
     with started(way, box, tmp_path, "python3", "-c", SAVES) as process:
         process.terminate()
         assert process.communicate(timeout=_PATIENCE_S)[0] == "saved\n"

@@ -1,4 +1,4 @@
-"""The real Apptainer with a registry, through a real Slurm. `test_cells.py` has cells."""
+"""The real Apptainer with a registry, in jobs of a real Slurm. `test_cells.py` runs cells."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def made(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MakeSite]:
-    """Makes the test's site, whose nodes have Apptainer and whose login node has not; at its end
-    nothing may be left of its jobs."""
+    """Make the test's site: nodes with Apptainer, a login node without it. At the end, nothing may
+    be left of its jobs."""
     sites: list[Site] = []
     places = {"CACHEDIR": tmp_path / "cache", "TMPDIR": tmp_path / "unpacked"}
     for folder in places.values():
@@ -48,7 +48,7 @@ def made(
 
     yield made
     wait_until(lambda: not any(map(processes_of, sites)), _PATIENCE_S)
-    # What clears it up need not have the job's environment.
+    # Cleanup processes may lack the job's environment.
     wait_until(lambda: list(places["TMPDIR"].iterdir()) == [], _PATIENCE_S)
     for site in sites:
         site.service.close()
@@ -73,7 +73,7 @@ def failed(job: Job, sentence: str, advice: str) -> None:
 
 @pytest.fixture
 def shell_only(tmp_path: Path) -> Path:
-    """A folder image that has /bin/sh and no more."""
+    """Make a folder image with only /bin/sh."""
     folder = tmp_path / "small"
     linked = subprocess.run(["ldd", "/bin/dash"], stdout=subprocess.PIPE, text=True, check=True)
     for path in re.findall(r"(/\S+) \(", linked.stdout):
@@ -92,7 +92,7 @@ def shell_only(tmp_path: Path) -> Path:
 def logged_in(
     registry: Registry, apptainer_engine: ApptainerEngine, tmp_path: Path
 ) -> dict[str, str]:
-    """The environment of nodes where Apptainer knows the registry's password."""
+    """Return the environment of nodes where Apptainer has the registry's password."""
     env = apptainer_engine.unprivileged | _LOCAL | {"APPTAINER_CONFIGDIR": str(tmp_path / "conf")}
     subprocess.run(
         [
@@ -111,12 +111,12 @@ def logged_in(
 
 @pytest.fixture
 def pushed(registry: Registry, docker_engine: DockerEngine, shell_only: Path) -> str:
-    """An image with a shell and no more, in the registry."""
+    """Push an image with only a shell to the registry."""
     docker_engine.load(shell_only, "small:1")
     return registry.push(docker_engine, "small:1", "team/small:1")
 
 
-def test_a_registry_that_wants_a_login(
+def test_registry_without_a_login_is_reported(
     made: MakeSite, apptainer_engine: ApptainerEngine, registry: Registry
 ) -> None:
     site = made(env=apptainer_engine.unprivileged | _LOCAL)
@@ -124,7 +124,7 @@ def test_a_registry_that_wants_a_login(
     failed(job, "Cannot pull the image: the registry denied access", "registry login")
 
 
-def test_an_image_is_pulled_once_and_runs(
+def test_image_is_pulled_once_and_runs(
     made: MakeSite, logged_in: dict[str, str], pushed: str
 ) -> None:
     site = made(env=logged_in)
@@ -135,7 +135,7 @@ def test_an_image_is_pulled_once_and_runs(
     assert "Using cached SIF image" in site.text(job.id)
 
 
-def test_the_program_that_a_pulled_image_names_gets_its_arguments_unchanged(
+def test_program_of_a_pulled_image_gets_its_arguments_unchanged(
     made: MakeSite,
     logged_in: dict[str, str],
     registry: Registry,

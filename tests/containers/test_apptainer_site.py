@@ -1,4 +1,4 @@
-"""A cluster whose administrators keep images for everybody, with the real Apptainer and Slurm."""
+"""A cluster with shared images, with the real Apptainer and Slurm."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,7 +38,7 @@ def site(
     site.service.close()
 
 
-def test_its_copy_of_an_image_is_used_and_nothing_is_fetched(
+def test_copy_of_the_site_is_used_instead_of_a_pull(
     site: Site, shared: Path, apptainer_engine: ApptainerEngine
 ) -> None:
     kept = shared / "pytorch_22.11-py3.sif"

@@ -1,4 +1,4 @@
-"""The same cells in every runtime, through a real Slurm; none leaves anything on the node."""
+"""The same cells in every runtime, in jobs of a real Slurm; none leaves anything on the node."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ _HOSTILE = "a, b='c'\n\"$HOME\" `x` \\ é %s #\n"
 
 @dataclass(frozen=True)
 class Means:
-    """What a runtime has on this machine."""
+    """A runtime's image and settings on this machine."""
 
     runtime: str
     image: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
-    """Of the cluster's profile."""
+    """Settings of the cluster's profile."""
     containers: Callable[[], list[str]] = list
-    """What its engine has of containers, running or not, where it keeps any."""
+    """List the engine's containers, running or not."""
     sees_all: bool = False
-    """The program sees the node's files as they are, and nothing is mounted."""
+    """The program sees the node's files, and nothing is mounted."""
     module: str | None = None
-    """What the profile's module says in `$FROM_A_MODULE`."""
+    """The value of `$FROM_A_MODULE` that the profile's module sets."""
 
 
 def _modules(request: pytest.FixtureRequest) -> Means:
-    """A module that brings a Python of its own, as on a cluster without containers."""
+    """An environment module with its own Python, as on a cluster without containers."""
     folder: Path = request.getfixturevalue("tmp_path") / "modules"
     (folder / "bin").mkdir(parents=True)
     python = folder / "bin" / "python3"
@@ -79,7 +79,7 @@ def _apptainer(request: pytest.FixtureRequest) -> Means:
 
 
 def _pyxis(request: pytest.FixtureRequest) -> Means:
-    """A job dir with blanks is refused; see `test_pyxis.py`."""
+    """Job folders with spaces are refused; see `test_pyxis.py`."""
     standin: EnrootStandIn = request.getfixturevalue("enroot_standin")
     settings = {"setup": standin.setup, "job_root": str(standin.folder / "jobs")}
     return Means("pyxis", _squash_image(request), settings, standin.containers)
@@ -122,7 +122,7 @@ class Ground:
         return self.site.wait(self.site.service.submit(self.job_spec(code, **changes)).id)
 
     def started(self, code: str, **changes: Any) -> Job:
-        """As soon as it has printed something."""
+        """Return as soon as the job has printed something."""
         service = self.site.service
         job = service.submit(self.job_spec(code, **changes))
         wait_until(
@@ -132,7 +132,7 @@ class Ground:
         return service.job(job.id)
 
     def script_of(self, job: Job) -> psutil.Process:
-        """The process that runs `job.sh`, which leads the group of all the others."""
+        """Return the process of `job.sh`, the leader of the job's process group."""
         (script,) = (
             one
             for one, words in processes(job)
@@ -141,13 +141,13 @@ class Ground:
         return script
 
     def left(self) -> list[str]:
-        """Containers, processes and temporary files of this ground's jobs."""
+        """Return containers, processes and temporary files left by this site's jobs."""
         files = [path.name for path in self.tmp.iterdir()]
         return self.means.containers() + processes_of(self.site) + files
 
 
 def _leads_its_group(process: psutil.Process) -> bool:
-    with suppress(ProcessLookupError):  # it has just ended
+    with suppress(ProcessLookupError):  # ended meanwhile
         return os.getpgid(process.pid) == process.pid
     return False
 
@@ -169,14 +169,14 @@ def ground(
 
 
 def _settings(means: Means, tmp: Path) -> dict[str, Any]:
-    """A profile's, for jobs with this $TMPDIR, which is made."""
+    """Create this $TMPDIR, and return profile settings for jobs that use it."""
     tmp.mkdir()
     return {**means.settings, "setup": f"{means.settings.get('setup', '')}\nexport TMPDIR={tmp}"}
 
 
-def test_a_cell_gets_its_inputs_and_returns_its_outputs(ground: Ground, tmp_path: Path) -> None:
-    """One job, since each takes a container: its stdin, environment, GPUs, folder and variables;
-    its output, rich output, value and variables, and a file that is the user's own."""
+def test_cell_gets_inputs_and_returns_outputs(ground: Ground, tmp_path: Path) -> None:
+    """All in one job, since each job starts a container: stdin, environment, GPUs, folder and
+    variables; output, rich output, value and variables, and a file owned by the user."""
     folder = tmp_path / "it's, $data"
     folder.mkdir()
     (folder / "file").write_text("there")
@@ -230,9 +230,7 @@ total = sum(data)
     assert read_variables(Path(result.variables))[0] == {"total": 6}
 
 
-def test_tasks_of_a_sweep_run_beside_each_other_and_hear_signals_of_their_own(
-    ground: Ground, tmp_path: Path
-) -> None:
+def test_sweep_tasks_run_in_parallel_with_their_own_signals(ground: Ground, tmp_path: Path) -> None:
     """The tasks share the job's folder, so files of the container tool must not collide."""
     params = places.spool_dir() / "params.vars"
     by_task = {str(task): {"x": task} for task in range(3)}
@@ -269,13 +267,13 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("ground", ["charliecloud"], indirect=True)
-def test_a_figure_comes_back(ground: Ground) -> None:
+def test_figure_is_returned(ground: Ground) -> None:
     job = ground.run("import matplotlib.pyplot as plt; plt.plot([1, 2, 4]); None")
     shown = [o for o in ground.site.outputs(job.id) if isinstance(o, DisplayData)]
     assert [set(one.data) >= {"image/png"} for one in shown] == [True]
 
 
-def test_a_cell_is_measured_has_no_gpu_unasked_and_may_save_what_it_has_when_it_is_cancelled(
+def test_cell_is_measured_has_only_requested_gpus_and_can_save_when_cancelled(
     ground: Ground,
 ) -> None:
     code = f"""
@@ -294,7 +292,7 @@ except KeyboardInterrupt:
     service = ground.site.service
     cursor = service.usage(job.id).cursor
     told = service.usage(job.id, cursor, _PATIENCE_S)
-    # And the programs of the container's tool besides.
+    # And the container tool's own programs.
     assert all(150 < sample.memory_mib < 400 for sample in told.samples), told
     assert all(sample.cpus > 0 for sample in told.samples)
     service.cancel(job.id)
@@ -302,17 +300,17 @@ except KeyboardInterrupt:
     assert ground.site.text(job.id) == "['', '']\nsaved\n"
 
 
-# One process: a child of it would be nobody's once it is killed, and Slurm's proctrack/linuxproc,
-# which finds processes by their parents, would let it go on.
+# One process: killing it would orphan a child, and Slurm's proctrack/linuxproc, which finds
+# processes by their parents, would not end that.
 _STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; exec sleep 600"
 
 
-def test_a_killed_job_leaves_no_container(ground: Ground) -> None:
+def test_killed_job_leaves_no_container(ground: Ground) -> None:
     job = ground.started(_STUBBORN, kind=JobKind.PROGRAM)
     assert job.slurm_id is not None
     assert ground.left()
     script = ground.script_of(job)
-    # What an engine starts for a container may have neither its environment nor its group.
+    # Processes that an engine starts for a container may lack its environment and its group.
     beneath = script.children(recursive=True)
     ground.site.cluster.run("scancel", "--full", "--signal=KILL", job.slurm_id)
     script.wait(_PATIENCE_S)

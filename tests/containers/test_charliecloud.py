@@ -1,4 +1,4 @@
-"""Charliecloud as text; `test_charliecloud_real.py` runs the real one."""
+"""Command lines of Charliecloud; `test_charliecloud_real.py` runs the real tool."""
 
 import pytest
 
@@ -9,14 +9,14 @@ CHARLIECLOUD = runtime_named("charliecloud")
 BOX = Box(job_dir="/home/u/jobs/abc", image="/images/a+1")
 
 
-def test_the_program_of_a_squash_image_is_signalled_by_its_own_id() -> None:
+def test_squash_image_has_a_process_id_file_for_signals() -> None:
     launch = CHARLIECLOUD.launch(["true"], Box(job_dir="/j", image="/images/a.sqfs"))
     assert launch.pid_file == "/j/program.pid"
     assert launch.argv[:2] == ("/bin/sh", "-c")
     assert launch.argv[4] == "ch-run"
 
 
-def test_values_of_the_environment_are_not_in_the_command_line() -> None:
+def test_environment_values_are_not_in_the_command_line() -> None:
     launch = CHARLIECLOUD.launch(["true"], Box(job_dir="/j", image="/i", env_file="env.sh"))
     assert any(". /mnt/job/env.sh\n" in word for word in launch.argv)
 
@@ -31,6 +31,6 @@ def test_values_of_the_environment_are_not_in_the_command_line() -> None:
         (Mount("/a\0", "/mnt/x"), "NUL"),
     ],
 )
-def test_mounts_that_ch_run_cannot_do_are_refused(mount: Mount, words: str) -> None:
+def test_unsupported_mounts_are_rejected_by_charliecloud(mount: Mount, words: str) -> None:
     with pytest.raises(RequestError, match=words):
         CHARLIECLOUD.launch(["true"], Box(job_dir="/j", image="/i", mounts=(mount,)))

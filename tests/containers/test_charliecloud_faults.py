@@ -1,5 +1,5 @@
-"""What can go wrong with Charliecloud, on the real one through a real Slurm: each ends with the
-right sentence and leaves nothing. `test_cells.py` has what goes well."""
+"""Failures with the real Charliecloud in jobs of a real Slurm: each is explained and leaves nothing
+behind. `test_cells.py` has the successes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MakeSite = Callable[..., Site]
 def made(
     slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[MakeSite]:
-    """Makes the test's site; at its end nothing may be left of its jobs."""
+    """Make the test's site; at the end, nothing may be left of its jobs."""
     sites: list[Site] = []
 
     def made(setup: str = "") -> Site:
@@ -58,7 +58,7 @@ def failed(job: Job, sentence: str, advice: str) -> None:
 
 
 def small(folder: Path) -> Path:
-    """A folder image that has /bin/sh and no more, and where ch-run can mount what it must."""
+    """Make a folder image with only /bin/sh and the mount points that ch-run needs."""
     shell_only(folder)
     for name in ("dev", "etc", "home", "mnt", "proc", "sys", "tmp"):
         (folder / name).mkdir(exist_ok=True)
@@ -67,15 +67,15 @@ def small(folder: Path) -> Path:
     return folder
 
 
-def test_an_image_without_python(made: MakeSite, tmp_path: Path) -> None:
+def test_image_without_python_is_reported(made: MakeSite, tmp_path: Path) -> None:
     failed(run(made(), small(tmp_path / "small")), "The image has no Python.", "#!/bin/sh")
 
 
 @pytest.mark.parametrize("minor", [5, 6])
-def test_an_image_with_an_old_python(
+def test_image_with_an_old_python_is_reported(
     made: MakeSite, demo_image: Path, tmp_path: Path, minor: int
 ) -> None:
-    """A stand-in that claims to be one; 3.6 will do."""
+    """A stand-in claims to be an old Python; 3.6 is accepted."""
     python = tmp_path / "old" / "python3"
     python.parent.mkdir()
     python.write_text(CLAIMS_TO_BE_OLD.format(minor=minor))
@@ -86,12 +86,16 @@ def test_an_image_with_an_old_python(
     if minor == 6:
         assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "ran\n")
     else:
-        failed(job, "A cell needs Python 3.6 or later. This is Python 3.5.", "another image")
+        failed(
+            job,
+            "A cell needs Python 3.6 or later. This is Python 3.5.",
+            "Use an image with python3",
+        )
 
 
 @pytest.fixture
 def without_charliecloud(tmp_path: Path) -> Path:
-    """A folder of all programs of this machine but Charliecloud's."""
+    """Return a folder of this machine's programs except Charliecloud's."""
     folder = tmp_path / "without"
     folder.mkdir()
     for place in ("/usr/bin", "/usr/sbin"):
@@ -102,7 +106,7 @@ def without_charliecloud(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_login_node_without_charliecloud(
+def test_login_node_without_charliecloud_submits(
     made: MakeSite,
     demo_image: Path,
     without_charliecloud: Path,

@@ -1,4 +1,4 @@
-"""The real ch-run, with a folder image and a SquashFS image, as a batch script would run it."""
+"""The real ch-run with a folder image and a SquashFS image, run as by a batch script."""
 
 import os
 import shlex
@@ -33,7 +33,7 @@ while True: time.sleep(0.01)
 def image(
     request: pytest.FixtureRequest, demo_image: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """The image in both formats that Charliecloud has."""
+    """Return the image in both of Charliecloud's formats."""
     if request.param == "folder":
         return demo_image
     path = tmp_path_factory.mktemp("squash") / "a b.sqfs"
@@ -96,7 +96,7 @@ def test_arguments_arrive_unchanged(box: Box, tmp_path: Path) -> None:
     assert done.stdout == f"{HOSTILE}\n"
 
 
-def test_the_home_is_the_working_folder_and_is_the_nodes(box: Box, tmp_path: Path) -> None:
+def test_home_of_the_node_is_the_working_folder(box: Box, tmp_path: Path) -> None:
     done = run(box, tmp_path, "sh", "-c", 'pwd; echo "$HOME"; echo kept >file')
     where, home = done.stdout.splitlines()
     assert where == home
@@ -104,7 +104,7 @@ def test_the_home_is_the_working_folder_and_is_the_nodes(box: Box, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["a b", "quo'te\"d"])
-def test_a_working_folder_below_the_home(name: str, box: Box, tmp_path: Path) -> None:
+def test_working_folder_can_be_below_the_home(name: str, box: Box, tmp_path: Path) -> None:
     (tmp_path / "home" / name).mkdir(parents=True)
     done = run(replace(box, workdir=f"~/{name}"), tmp_path, "sh", "-c", "echo here >file")
     assert done.stderr == ""
@@ -126,7 +126,7 @@ def test_folders_and_files_with_odd_names_are_mounted(name: str, box: Box, tmp_p
     assert (done.stdout, done.stderr) == (name + name, "")
 
 
-def test_the_nodes_own_python_settings_do_not(box: Box, tmp_path: Path) -> None:
+def test_python_settings_of_the_node_do_not_enter_the_container(box: Box, tmp_path: Path) -> None:
     host = {"PYTHONPATH": "/x", "LD_PRELOAD": "", "VIRTUAL_ENV": "/x", "CONDA_PREFIX": "/x"}
     done = run(box, tmp_path, "env", **host)
     names = {line.partition("=")[0] for line in done.stdout.splitlines()}
@@ -135,7 +135,7 @@ def test_the_nodes_own_python_settings_do_not(box: Box, tmp_path: Path) -> None:
     assert "PYTHONNOUSERSITE=1\n" in done.stdout
 
 
-def test_the_environment_of_the_image_is_set(demo_image: Path, tmp_path: Path) -> None:
+def test_environment_of_the_image_is_set(demo_image: Path, tmp_path: Path) -> None:
     changed = tmp_path / "image"
     subprocess.run(["cp", "-a", "--reflink=auto", demo_image, changed], check=True)
     (changed / "ch").mkdir()
@@ -151,10 +151,10 @@ def test_the_environment_of_the_image_is_set(demo_image: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("to_everybody", [True, False])
-def test_a_signalled_program_can_still_use_the_image(
+def test_signalled_program_can_still_use_the_image(
     to_everybody: bool, box: Box, tmp_path: Path
 ) -> None:
-    """Slurm signals every process of a job; the batch script only the one that it started."""
+    """Slurm signals every process of a job; the batch script signals only the one it started."""
     launch = CHARLIECLOUD.launch(["true"], box)
     with started(box, tmp_path, "python3", "-c", SAVES) as process:
         assert process.stdout is not None

@@ -1,5 +1,5 @@
-"""Docker and podman as text: the engine is a stand-in that writes down how it was called, for what
-is looked at is the command line. `test_docker_real.py` runs the real one."""
+"""Command lines of Docker and podman, recorded by a stand-in; `test_docker_real.py` runs the real
+Docker."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def job_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def called(tmp_path: Path, job_dir: Path) -> Called:
-    """The words that the engine is run with; node.sh and the log are in `tmp_path`."""
+    """Return the engine's arguments; node.sh and the log are in `tmp_path`."""
     tools = tmp_path / "bin"
     tools.mkdir()
     (tmp_path / "home").mkdir()
@@ -90,7 +90,7 @@ def values(words: list[str], option: str) -> list[str]:
 
 
 def golden(words: list[str]) -> list[str]:
-    """Without what is of this machine, and the program inside."""
+    """Remove this machine's specifics and the program inside."""
     place = {"--shm-size": "SHM", "--cpuset-cpus": "CPUS", "--ulimit": "LIMIT", "--group-add": "G"}
     shown = [
         place.get(words[at - 1], word) if at else word
@@ -105,7 +105,7 @@ USER = f"{os.getuid()}:{os.getgid()}"
 @pytest.mark.parametrize(
     ("runtime", "engine"), [("docker", "docker"), ("sudo-docker", "sudo -n docker")]
 )
-def test_the_command_line_of_docker(
+def test_command_line_of_docker_is_complete(
     runtime: str, engine: str, called: Called, job_dir: Path, tmp_path: Path
 ) -> None:
     words = called(runtime, CUDA_VISIBLE_DEVICES="0,1", SLURM_MEM_PER_NODE="2048")
@@ -121,7 +121,7 @@ def test_the_command_line_of_docker(
     assert values(words, "--group-add") == [str(group) for group in reversed(_groups())]
 
 
-def test_the_command_line_of_podman(called: Called, job_dir: Path, tmp_path: Path) -> None:
+def test_command_line_of_podman_is_complete(called: Called, job_dir: Path, tmp_path: Path) -> None:
     words = called("podman", CUDA_VISIBLE_DEVICES="0,1", SLURM_MEM_PER_NODE="2048")
     assert shlex.join(golden(words)) == (
         "podman --cgroup-manager=cgroupfs run --rm --interactive --init "
@@ -154,9 +154,7 @@ def test_gpus_are_named_by_uuid(given: str, wanted: str, called: Called) -> None
 
 
 @pytest.mark.parametrize("given", [{}, {"CUDA_VISIBLE_DEVICES": ""}])
-def test_a_job_without_gpus_gets_none_whatever_the_image_says(
-    given: dict[str, str], called: Called
-) -> None:
+def test_job_without_gpus_gets_none_from_the_image(given: dict[str, str], called: Called) -> None:
     words = called(**given)
     assert "--gpus" not in words
     assert "NVIDIA_VISIBLE_DEVICES=void" in words
@@ -168,9 +166,7 @@ def test_unknown_gpus_are_not_all_gpus(called: Called) -> None:
     assert "NVIDIA_VISIBLE_DEVICES=void" in words
 
 
-def test_gpus_that_are_not_there_end_the_job_before_the_engine_is_called(
-    called: Called, tmp_path: Path
-) -> None:
+def test_missing_gpus_end_the_job_before_docker_runs(called: Called, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         called(CUDA_VISIBLE_DEVICES="5", RC="66")
     assert "No devices were found" in (tmp_path / "log").read_text()
@@ -186,13 +182,13 @@ def test_gpus_that_are_not_there_end_the_job_before_the_engine_is_called(
         ({}, []),
     ],
 )
-def test_the_jobs_memory_is_the_containers(
+def test_container_has_the_memory_limit_of_the_job(
     given: dict[str, str], wanted: list[str], called: Called
 ) -> None:
     assert values(called(**given), "--memory") == wanted
 
 
-def test_an_attempt_after_a_requeue_has_a_name_of_its_own(called: Called) -> None:
+def test_requeued_attempt_has_its_own_container_name(called: Called) -> None:
     assert value(called(SLURM_RESTART_COUNT="2"), "--name") == "jslurm-7-2"
 
 
@@ -210,7 +206,7 @@ def test_mounts_keep_odd_names(mount: Mount, option: str, called: Called, job_di
     assert words[words.index("image:1") - 1] == option
 
 
-def test_an_image_that_was_made_here_is_loaded_where_it_is_not_there(
+def test_locally_built_image_is_loaded_on_the_node(
     called: Called, job_dir: Path, tmp_path: Path
 ) -> None:
     archive = tmp_path / "my $image+0123456789ab.tar"
@@ -229,7 +225,7 @@ def test_an_image_that_was_made_here_is_loaded_where_it_is_not_there(
     assert [words[1] for words in calls] == ["image", "load"]
 
 
-def test_no_value_of_the_environment_is_in_the_command_line(called: Called, job_dir: Path) -> None:
+def test_environment_values_are_not_in_the_command_line(called: Called, job_dir: Path) -> None:
     secret = "a, b='c'\n\"$HOME\" `x` \\ é"
     words = called(https_proxy=secret, SLURM_JOB_NAME=secret, SECRET=secret, PYTHONPATH="/x")
     assert not any("`x`" in word for word in words)
@@ -249,11 +245,11 @@ def test_no_value_of_the_environment_is_in_the_command_line(called: Called, job_
 
 
 @pytest.mark.parametrize("rc", ["42", "125"])
-def test_the_exit_code_comes_through(rc: str, called: Called) -> None:
+def test_exit_code_is_passed_on(rc: str, called: Called) -> None:
     called(RC=rc)
 
 
-def test_a_file_is_no_image() -> None:
+def test_image_file_is_rejected() -> None:
     with pytest.raises(RequestError, match=r"not the file /x\.sif") as caught:
         runtime_named("podman").launch(["true"], Box("/j", "/x.sif"))
     assert "podman load" in str(caught.value.hint)

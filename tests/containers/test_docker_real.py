@@ -1,4 +1,4 @@
-"""A real Docker through a real Slurm: registries, sudo, an ordinary user. `test_cells.py` has
+"""The real Docker in jobs of a real Slurm: registries, sudo, an ordinary user. `test_cells.py` runs
 cells."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def made(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MakeSite]:
-    """Makes the test's site; at its end nothing may be left of its jobs."""
+    """Make the test's site; at the end, nothing may be left of its jobs."""
     sites: list[Site] = []
 
     def made(setup: str = "", engine: DockerEngine = docker_engine) -> Site:
@@ -74,7 +74,7 @@ def until_it_says(site: Site, job: Job, words: str) -> None:
 def pushed(
     registry: Registry, docker_engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
-    """An image that the engine has to pull: it has nothing of it."""
+    """Push an image that the engine has to pull, since it has none of its layers."""
     docker_engine.load(shell_only(tmp_path_factory.mktemp("pushed")), "pushed:1")
     full = registry.push(docker_engine, "pushed:1", "team/small:1")
     docker_engine.run("rmi", "pushed:1")
@@ -95,13 +95,13 @@ def failed(job: Job, sentence: str, advice: str) -> None:
     assert "\n" not in str(job.why or "")
 
 
-def test_a_registry_that_wants_a_login(made: MakeSite, pushed: str) -> None:
+def test_registry_without_a_login_is_reported(made: MakeSite, pushed: str) -> None:
     job = run(made(), image=pushed)
     failed(job, "Cannot pull the image: the registry denied access", "docker login")
 
 
 @pytest.mark.usefixtures("logged_in")
-def test_an_image_is_pulled_under_its_own_name_and_the_pull_is_seen(
+def test_image_is_pulled_and_the_pull_is_shown(
     made: MakeSite, pushed: str, docker_engine: DockerEngine
 ) -> None:
     site = made()
@@ -117,7 +117,7 @@ def test_an_image_is_pulled_under_its_own_name_and_the_pull_is_seen(
     docker_engine.run("rmi", pushed)
 
 
-def test_a_job_that_is_cancelled_while_it_pulls_ends(made: MakeSite) -> None:
+def test_job_cancelled_during_a_pull_ends(made: MakeSite) -> None:
     site = made()
     with silent_registry() as address:
         job = begin(site, _HELLO, f"{address}/team/small:1")
@@ -134,9 +134,11 @@ exec env -i PATH="$PATH" DOCKER_HOST="$REAL_DOCKER_HOST" "$@"
 """
 
 
-def test_by_way_of_sudo(made: MakeSite, docker_engine: DockerEngine, tmp_path: Path) -> None:
-    """A stand-in for sudo, which keeps no environment either: the real one's settings are this
-    machine's."""
+def test_docker_runs_through_sudo(
+    made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
+) -> None:
+    """A stand-in replaces sudo, since the real one uses this machine's settings; it also clears the
+    environment."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "sudo").write_text(_SUDO)
@@ -151,9 +153,9 @@ def test_by_way_of_sudo(made: MakeSite, docker_engine: DockerEngine, tmp_path: P
     assert site.wait(stubborn.id).state.final
 
 
-def test_an_ordinary_user_and_their_groups(docker_engine: DockerEngine) -> None:
+def test_container_runs_as_the_user_with_their_groups(docker_engine: DockerEngine) -> None:
     user, group, more = 61234, 61235, 61236
-    # Below the engine's folder, since nobody but root may look into pytest's own.
+    # Below the engine's folder, since only root can read pytest's folders.
     job_dir, shared, home = (docker_engine.folder / name for name in ("job", "shared", "home"))
     for folder in (job_dir, shared, home):
         folder.mkdir()

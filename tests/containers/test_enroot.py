@@ -1,5 +1,5 @@
-"""enroot as text, and its script with a stand-in for the tool, which is nowhere packaged.
-`test_cells.py` runs cells with it in jobs of a real Slurm."""
+"""Command lines of enroot, and its script with a stand-in for the tool, which no distribution
+packages. `test_cells.py` runs cells with it in jobs of a real Slurm."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def box(small_image: Path, tmp_path: Path) -> Box:
 
 @pytest.fixture
 def run(enroot_standin: EnrootStandIn, tmp_path: Path) -> Run:
-    """A program in a job's script."""
+    """Run a program in a job's script."""
     programs = enroot_standin.folder / "bin"
     (programs / "squeue").write_text(SQUEUE)
     (programs / "squeue").chmod(0o755)
@@ -60,7 +60,7 @@ def run(enroot_standin: EnrootStandIn, tmp_path: Path) -> Run:
     return call
 
 
-def test_a_program_runs_in_its_own_container_which_is_removed(
+def test_program_runs_in_its_own_container_which_is_removed(
     box: Box, run: Run, enroot_standin: EnrootStandIn
 ) -> None:
     done = run(box, "sh", "-c", "echo hi >/mnt/job/result; echo out; exit 42")
@@ -69,7 +69,7 @@ def test_a_program_runs_in_its_own_container_which_is_removed(
     assert enroot_standin.containers() == []
 
 
-def test_the_jobs_environment_comes_inside(box: Box, run: Run) -> None:
+def test_environment_of_the_job_enters_the_container(box: Box, run: Run) -> None:
     host = {"SLURM_JOB_NAME": "a 'b'\n$c", "CUDA_VISIBLE_DEVICES": "0,1", "PYTHONPATH": "/x"}
     inside = run(box, "env", "-0", **host).stdout.split("\0")
     assert {f"{name}={host[name]}" for name in ("SLURM_JOB_NAME", "CUDA_VISIBLE_DEVICES")} <= set(
@@ -80,7 +80,7 @@ def test_the_jobs_environment_comes_inside(box: Box, run: Run) -> None:
     assert "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" in inside
 
 
-def test_a_mount_source_may_have_any_name(box: Box, run: Run, tmp_path: Path) -> None:
+def test_mount_source_can_have_any_name(box: Box, run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "it's, $data \\ é"
     folder.mkdir()
     (folder / "file").write_text("there\n")
@@ -88,7 +88,7 @@ def test_a_mount_source_may_have_any_name(box: Box, run: Run, tmp_path: Path) ->
     assert run(there, "cat", "/mnt/in/file", "/srv/x/y/file").stdout == "there\nthere\n"
 
 
-def test_an_image_by_name_is_fetched_and_its_file_not_kept(
+def test_named_image_is_imported_and_its_file_removed(
     box: Box, run: Run, enroot_standin: EnrootStandIn, small_image: Path, tmp_path: Path
 ) -> None:
     enroot_standin.publish("nvcr.io#nvidia/pytorch:22.11-py3", small_image)
@@ -101,7 +101,7 @@ def test_an_image_by_name_is_fetched_and_its_file_not_kept(
     assert enroot_standin.containers() == []
 
 
-def test_the_program_is_root_inside_on_request(box: Box) -> None:
+def test_container_user_is_root_on_request(box: Box) -> None:
     words, as_root = (
         ENROOT.launch(["true"], replace(box, as_root=one)).argv for one in (False, True)
     )
@@ -120,7 +120,7 @@ def test_the_program_is_root_inside_on_request(box: Box) -> None:
         ("ubuntu:20.04", "cannot reach the registry: curl: (6)", "mirror"),
     ],
 )
-def test_the_step_that_failed_is_told(
+def test_failed_step_is_explained(
     image: str, sentence: str, advice: str, box: Box, run: Run, enroot_standin: EnrootStandIn
 ) -> None:
     done = run(replace(box, image=image), "true")
@@ -132,7 +132,7 @@ def test_the_step_that_failed_is_told(
     assert enroot_standin.containers() == []
 
 
-def test_signals_are_for_the_program_itself(box: Box, run: Run) -> None:
+def test_program_has_a_process_id_file_for_signals(box: Box, run: Run) -> None:
     pid_file = ENROOT.launch(["true"], box).pid_file
     assert pid_file == f"{box.job_dir}/program.pid"
     code = 'read -r pid </mnt/job/program.pid; kill -TERM "$pid"; sleep 60'
@@ -140,9 +140,7 @@ def test_signals_are_for_the_program_itself(box: Box, run: Run) -> None:
     assert not Path(pid_file).exists()
 
 
-def test_the_container_of_a_killed_shell_is_removed(
-    box: Box, enroot_standin: EnrootStandIn
-) -> None:
+def test_container_of_a_killed_shell_is_removed(box: Box, enroot_standin: EnrootStandIn) -> None:
     programs = enroot_standin.folder / "bin"
     (programs / "squeue").write_text(SQUEUE)
     (programs / "squeue").chmod(0o755)
@@ -161,6 +159,6 @@ def test_the_container_of_a_killed_shell_is_removed(
 @pytest.mark.parametrize(
     "mount", [Mount("/a", "/mnt/a b"), Mount("/a", "/mnt/job"), Mount("a", "/b")]
 )
-def test_mounts_that_enroot_cannot_do_are_refused(mount: Mount) -> None:
+def test_unsupported_mounts_are_rejected_by_enroot(mount: Mount) -> None:
     with pytest.raises(RequestError):
         ENROOT.launch(["true"], Box(job_dir="/j", image="/i", mounts=(mount,)))

@@ -1,4 +1,4 @@
-"""Names in our folder of images, and how `--image` finds what is there."""
+"""Names in the image folder, and how `--image` finds them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from jupyter_slurm.errors import NotFoundError, RequestError
 
 
 @pytest.mark.parametrize("name", ["mine", "my-torch_2.1", "a"])
-def test_a_name_that_every_tool_takes(name: str) -> None:
+def test_valid_name_is_accepted(name: str) -> None:
     image_folder.check_name(name)
 
 
 @pytest.mark.parametrize("name", ["", "Mine", "a b", "a/b", "a:b", "-a", ".a", "a..b", "a" * 65])
-def test_one_that_some_would_not_take_is_refused(name: str) -> None:
+def test_invalid_name_is_rejected(name: str) -> None:
     with pytest.raises(RequestError, match="not a valid image name"):
         image_folder.check_name(name)
 
 
-def test_versions_of_one_name_are_not_those_of_another() -> None:
+def test_version_belongs_to_one_name() -> None:
     for entry, found in (
         ("a+0123456789ab.sif", True),
         ("a+0123456789ab", False),
@@ -51,7 +51,7 @@ def found(wanted: str, site: Mapping[str, str], ours: Mapping[str, str]) -> str:
     )
 
 
-def test_our_own_name_is_ours_first_and_a_registrys_the_sites() -> None:
+def test_our_image_names_precede_the_sites_and_its_copies_precede_our_pulls() -> None:
     site = {"mine": "/site/mine.sif", "ubuntu": "/site/ubuntu+22.04.sif"}
     ours = {"mine": "/ours/m", "docker.io/library/ubuntu:22.04": "/ours/u"}
     assert found("mine", site, ours) == found("short", site, ours) == "/ours/m"

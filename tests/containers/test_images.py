@@ -15,7 +15,7 @@ def find(
     aliases: Mapping[str, str] | None = None,
     fetched: Callable[[Reference], str | None] = lambda _: None,
 ) -> str:
-    """`files`: folder -> names in it; every folder but /other is one for images."""
+    """`files`: folder -> names in it; every folder except /other is an image folder."""
     folders = [folder for folder in files if folder != "/other"]
     return find_image(
         reference,
@@ -41,7 +41,7 @@ def find(
         ("pytorch+22.11.sqfs", "pytorch+22.11.sqfs"),
     ],
 )
-def test_an_image_folder_is_searched_by_the_names_of_ch_image(reference: str, name: str) -> None:
+def test_image_folder_is_searched_by_the_names_of_ch_image(reference: str, name: str) -> None:
     assert find(reference, {"/none": [], "/images": [name]}) == f"/images/{name}"
 
 
@@ -56,14 +56,14 @@ def test_an_image_folder_is_searched_by_the_names_of_ch_image(reference: str, na
         ("ubuntu:20.04", "ubuntu_20.04.sqfs"),
     ],
 )
-def test_files_are_found_by_the_names_that_sites_give_them(reference: str, name: str) -> None:
+def test_image_files_are_found_by_usual_names(reference: str, name: str) -> None:
     assert find(reference, {"/images": ["other_1.sqfs", name]}) == f"/images/{name}"
 
 
 @pytest.mark.parametrize(
     ("reference", "name"),
     [
-        # Somebody else's, whatever it is called.
+        # Another user's, whatever its name.
         ("somebody/pytorch:22.11-py3", "pytorch_22.11-py3.sqfs"),
         ("quay.io/nvidia/pytorch:22.11-py3", "pytorch_22.11-py3.sqfs"),
         ("pytorch:22.11", "pytorch_22.12-py3.sqfs"),
@@ -71,7 +71,7 @@ def test_files_are_found_by_the_names_that_sites_give_them(reference: str, name:
         (f"pytorch@sha256:{'0' * 64}", "pytorch_latest.sqfs"),
     ],
 )
-def test_another_image_is_not_taken_for_it(reference: str, name: str) -> None:
+def test_similar_image_name_does_not_match(reference: str, name: str) -> None:
     with pytest.raises(NotFoundError):
         find(reference, {"/images": [name]})
 
@@ -80,30 +80,30 @@ def test_another_image_is_not_taken_for_it(reference: str, name: str) -> None:
     ("target", "path"),
     [("/other/p", "/other/p"), ("a:1", "/images/a+1"), ("~/p", "/home/u/p")],
 )
-def test_an_alias_stands_for_a_path_or_another_name(target: str, path: str) -> None:
+def test_alias_can_name_a_path_or_another_image(target: str, path: str) -> None:
     files = {"/images": ["a+1"], "/other": ["p"], "/home/u": ["p"]}
     assert find("torch", files, {"torch": target}) == path
 
 
-def test_an_alias_may_name_a_mirror() -> None:
+def test_alias_can_name_a_mirror() -> None:
     mirror = {"pytorch:22.11": "mirror.site.edu/nvidia/pytorch:22.11-py3"}
     assert find("pytorch:22.11", {}, mirror, fetched=str) == mirror["pytorch:22.11"]
 
 
-def test_a_missing_image_is_reported_with_existing_ones() -> None:
+def test_missing_image_is_reported_with_existing_ones() -> None:
     with pytest.raises(NotFoundError) as caught:
         find("pytorch:22.1", {"/images": ["pytorch+22.11.sqfs"]}, {"jax": "/x"})
-    assert str(caught.value.message) == "There is no image 'pytorch:22.1' on this cluster."
+    assert str(caught.value.message) == "Image 'pytorch:22.1' not found on this cluster."
     detail = str(caught.value.detail)
     assert detail.startswith("Looked for pytorch+22.1, ")
     assert detail.endswith(" in /images.")
     assert str(caught.value.hint) == (
-        "Did you mean pytorch:22.11? There are: jax, pytorch:22.11. "
-        "`%slurm image pull pytorch:22.1` pulls it from a registry."
+        "Did you mean pytorch:22.11? Available: jax, pytorch:22.11. "
+        "Pull it from a registry with `%slurm image pull pytorch:22.1`."
     )
 
 
 @pytest.mark.parametrize("reference", ["", "./a", "../a", "a\0", "a\nb", "@kept"])
-def test_names_that_cannot_be_images_are_refused(reference: str) -> None:
+def test_invalid_image_names_are_rejected(reference: str) -> None:
     with pytest.raises(RequestError):
         find(reference, {"/images": []})

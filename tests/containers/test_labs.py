@@ -1,6 +1,6 @@
-"""A lab in an image, through a real Slurm; nothing is left of it.
+"""A lab in an image, in a job of a real Slurm; it leaves nothing behind.
 
-The images have no JupyterLab: that of these tests is mounted into them, which have the same Python.
+The images have no JupyterLab: the tests' own is mounted into them, since they have the same Python.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ground = test_cells.ground
 
 
 def with_jupyterlab(ground: Ground) -> dict[str, Any]:
-    """Of a spec: where JupyterLab is."""
+    """Return the spec fields that locate JupyterLab."""
     there = Path(sysconfig.get_path("data"))
     seen = there if ground.means.sees_all else Path(_INSIDE)
     env = {
@@ -49,7 +49,7 @@ def ready(ground: Ground, job: Job) -> Job:
 
 
 @pytest.mark.parametrize("ground", ["charliecloud", "docker"], indirect=True)
-def test_a_lab_runs_a_notebook_in_the_image_and_ends_with_all_that_it_was(ground: Ground) -> None:
+def test_lab_runs_a_notebook_in_the_image_and_leaves_nothing(ground: Ground) -> None:
     site = ground.site
     asked = ground.job_spec("", kind=JobKind.LAB, **with_jupyterlab(ground))
     job = ready(ground, site.service.submit(asked))

@@ -22,7 +22,7 @@ from jupyter_slurm.errors import RequestError
         ("$SCRATCH:/scratch:ro", Mount("$SCRATCH", "/scratch", read_only=True)),
     ],
 )
-def test_the_forms_of_a_mount(text: str, mount: Mount) -> None:
+def test_every_form_of_mount_is_parsed(text: str, mount: Mount) -> None:
     assert parse_mount(text, "/home/u/", "/fit") == mount
 
 
@@ -41,7 +41,7 @@ def test_the_forms_of_a_mount(text: str, mount: Mount) -> None:
         "/a:$X",
     ],
 )
-def test_anything_else_is_refused_with_the_form(text: str) -> None:
+def test_invalid_mount_is_rejected(text: str) -> None:
     with pytest.raises(RequestError):
         parse_mount(text, "/home/u", "/fit")
 
@@ -49,14 +49,14 @@ def test_anything_else_is_refused_with_the_form(text: str) -> None:
 PLACES = MountRoots("/home/u", "/fit", "/jobs/it's")
 
 
-def test_of_several_mounts_at_one_place_the_last_counts() -> None:
+def test_last_mount_at_a_path_counts() -> None:
     found = parse_mounts(["/a:/data", "/b:/b", "/c:/data/:ro"], PLACES)
     assert found.mounts == (Mount("/c", "/data/", read_only=True), Mount("/b", "/b"))
     assert found.links == ()
 
 
 @pytest.mark.parametrize("shell", ["bash", "dash"])
-def test_a_variable_of_the_node_is_read_there(shell: str, tmp_path: Path) -> None:
+def test_variable_in_a_mount_is_expanded_on_the_node(shell: str, tmp_path: Path) -> None:
     places = MountRoots("/home/u", "/fit", str(tmp_path))
     found = parse_mounts(["$SCRATCH/it's:/mnt/a", "${SCRATCH}:/mnt/b"], places)
     assert found.mounts == (

@@ -22,27 +22,27 @@ def run(box: Box, *argv: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("folder", [None, "~", "."])
-def test_without_a_folder_it_runs_in_the_home(folder: str | None, tmp_path: Path) -> None:
+def test_default_working_directory_is_the_home(folder: str | None, tmp_path: Path) -> None:
     done = run(Box(job_dir="/j", workdir=folder), "pwd", HOME=str(tmp_path))
     assert done.stdout == f"{tmp_path}\n"
 
 
 @pytest.mark.parametrize("name", ["plain", "a b", "-n", "$(x)`y`", "quo'te\"", "new\nline", "é"])
 @pytest.mark.parametrize("start", ["{home}/", "~/", ""])
-def test_a_working_directory_may_have_any_name(start: str, name: str, tmp_path: Path) -> None:
+def test_working_directory_can_have_any_name(start: str, name: str, tmp_path: Path) -> None:
     (tmp_path / name).mkdir()
     box = Box(job_dir="/j", workdir=start.format(home=tmp_path) + name)
     done = run(box, "pwd", HOME=str(tmp_path), CDPATH="/:/tmp")
     assert (done.stdout, done.stderr) == (f"{tmp_path / name}\n", "")
 
 
-def test_a_missing_working_directory_is_named(tmp_path: Path) -> None:
+def test_missing_working_directory_is_named(tmp_path: Path) -> None:
     done = run(Box(job_dir="/j", workdir="/nowhere/at all"), "pwd", HOME=str(tmp_path))
     assert done.returncode != 0
     assert "/nowhere/at all" in done.stderr
 
 
-def test_the_environment_is_read_from_a_file_of_the_job_dir(tmp_path: Path) -> None:
+def test_environment_is_read_from_a_file_in_the_job_folder(tmp_path: Path) -> None:
     folder = tmp_path / "it's $HOME"
     folder.mkdir()
     (folder / "env.sh").write_text("export GREETING='a $b\nc'\n")
@@ -50,12 +50,12 @@ def test_the_environment_is_read_from_a_file_of_the_job_dir(tmp_path: Path) -> N
     assert done.stdout == "a $b\nc\n"
 
 
-def test_an_image_is_refused() -> None:
+def test_runtime_none_rejects_an_image() -> None:
     with pytest.raises(RequestError, match="does not use images, as /x") as caught:
         NONE.launch(["true"], Box(job_dir="/j", image="/x"))
     assert "--runtime charliecloud" in str(caught.value.hint)
 
 
-def test_a_mount_is_refused() -> None:
+def test_runtime_none_rejects_a_mount() -> None:
     with pytest.raises(RequestError, match="cannot mount /data"):
         NONE.launch(["true"], Box(job_dir="/j", mounts=(Mount("/data", "/data"),)))

@@ -1,5 +1,5 @@
-"""The program that an image itself names, where it is a script, and how a job starts it. A shell
-runs it here; `test_own_program_real.py` has the tools."""
+"""Jobs with an image's own program. Here a shell runs it; `test_own_program_real.py` has the real
+tools."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ def run(script: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    """Its name has a blank and a quote; it is not there yet."""
+    """Return a path with a space and a quote, without creating the file."""
     return tmp_path / "it's own"
 
 
-def test_arguments_reach_a_shells_script_unchanged(script: Path) -> None:
-    """As enroot writes /etc/rc."""
+def test_arguments_reach_a_shell_script_unchanged(script: Path) -> None:
+    """The script is like enroot's /etc/rc."""
     script.write_text('printf "%s\\0" "$@"\n')
     assert run(script, *HOSTILE).stdout == "".join(f"{word}\0" for word in HOSTILE)
 
 
-def test_an_image_without_one_says_so(script: Path) -> None:
+def test_image_without_a_program_is_reported(script: Path) -> None:
     done = run(script)
     assert (done.returncode, done.stderr) == (127, f"{NONE_NAMED}\n")
 
 
 @pytest.mark.parametrize("name", ["none", "charliecloud"])
-def test_a_tool_without_own_programs_refuses_with_a_hint(name: str) -> None:
+def test_runtime_without_image_programs_is_rejected_with_a_hint(name: str) -> None:
     box = Box(job_dir="/j", image=None if name == "none" else "/images/a")
     with pytest.raises(RequestError, match=f"The runtime {name} cannot run") as caught:
         launch_own(RUNTIMES[name], ["a"], box)
-    assert "begins with `#!`" in str(caught.value.hint)
+    assert "starts with `#!`" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_tool_without_own_programs_refuses_with_a_hint(name: str) -> None:
         ("enroot", "/etc/rc"),
     ],
 )
-def test_every_other_tool_has_it_in_a_script(name: str, script: str) -> None:
+def test_image_program_is_run_by_its_script(name: str, script: str) -> None:
     launch = launch_own(RUNTIMES[name], ["a b"], Box(job_dir="/j", image="/images/a"))
     assert launch.argv[-2:] == (script, "a b")
     assert launch.pid_file == RUNTIMES[name].launch(["a"], Box("/j", "/images/a")).pid_file

@@ -1,5 +1,5 @@
-"""The program that an image itself names, as a job of a real Slurm: by a real Docker, and by a
-stand-in for pyxis. `test_apptainer_registry.py` has Apptainer."""
+"""An image's own program as a job of a real Slurm, with a real Docker and a stand-in for pyxis.
+`test_apptainer_registry.py` has Apptainer."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def ground(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Ground]:
-    """At its end nothing may be left of its jobs."""
+    """At the end, nothing may be left of its jobs."""
     base, setup, containers = TOOLS[request.param](request)
     (tmp_path / "node").mkdir()
     settings = {
@@ -125,10 +125,10 @@ def shown(words: Sequence[str]) -> str:
     return "".join(f"<{word}>" for word in words)
 
 
-def test_it_gets_the_jobs_arguments_environment_and_signals_and_its_exit_code_is_the_jobs(
+def test_image_program_gets_arguments_environment_and_signals_and_sets_the_exit_code(
     ground: Ground, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """One image for all of it, since each takes a job."""
+    """All in one image, since each image needs a job."""
     (tmp_path / "recipe").mkdir()
     ground.build(request.node.callspec.params["ground"], tmp_path / "recipe")
     value = "it's\n$V"
@@ -146,5 +146,6 @@ def test_it_gets_the_jobs_arguments_environment_and_signals_and_its_exit_code_is
     assert ground.site.wait(waits.id).state is JobState.CANCELLED
     assert "told\n" in ground.site.text(waits.id)
 
-    with pytest.raises(RequestError, match="begins in the folder that the image names"):
+    with pytest.raises(RequestError) as caught:
         ground.begin("own", options={"chdir": "/"})
+    assert caught.value.option == "chdir"

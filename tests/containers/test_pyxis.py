@@ -1,5 +1,5 @@
-"""pyxis as text: srun is a stand-in that writes down how it was called, for what is looked at is
-the command line. `test_cells.py` runs cells in steps of a real Slurm."""
+"""Command lines of pyxis, recorded by a stand-in for srun. `test_cells.py` runs cells in steps of a
+real Slurm."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def options(box: Box) -> list[str]:
 
 @pytest.fixture
 def called(tmp_path: Path) -> Called:
-    """Runs the script; what srun was given, and what was printed."""
+    """Run the script; return srun's arguments and the output."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, text in {"srun": SRUN, "nvidia-smi": SMI}.items():
@@ -69,13 +69,13 @@ def called(tmp_path: Path) -> Called:
     return call
 
 
-def test_the_program_is_root_inside_on_request() -> None:
+def test_container_user_is_root_on_request() -> None:
     as_root = options(replace(BOX, as_root=True))
     assert set(options(BOX)) - set(as_root) == {"--no-container-remap-root"}
     assert set(as_root) - set(options(BOX)) == {"--container-remap-root"}
 
 
-def test_the_step_takes_one_task_on_the_scripts_own_node_and_its_input_is_empty(
+def test_step_runs_one_task_on_the_scripts_node_without_input(
     called: Called,
 ) -> None:
     words = called(SLURMD_NODENAME="n7")["words"]
@@ -93,7 +93,7 @@ def test_the_step_takes_one_task_on_the_scripts_own_node_and_its_input_is_empty(
         ({"SLURM_CPUS_PER_TASK": "2"}, ["--cpus-per-task=2"]),
     ],
 )
-def test_the_step_has_the_cpus_of_the_job_on_its_node(
+def test_step_has_the_cpus_of_the_job_on_its_node(
     env: dict[str, str], expected: list[str], called: Called
 ) -> None:
     words = called(**env)["words"]
@@ -101,9 +101,7 @@ def test_the_step_has_the_cpus_of_the_job_on_its_node(
 
 
 @pytest.mark.parametrize("several", [{"SLURM_NTASKS": "2"}, {"SLURM_JOB_NUM_NODES": "2"}])
-def test_gpus_meant_for_all_tasks_or_nodes_are_those_of_the_scripts_node(
-    several: dict[str, str], called: Called
-) -> None:
+def test_step_gets_the_gpus_of_the_scripts_node(several: dict[str, str], called: Called) -> None:
     job = {**several, "SLURM_GPUS_PER_TASK": "1", "SLURM_GPUS": "8"}
     step = called(**job, CUDA_VISIBLE_DEVICES="0,3")
     assert "--gpus=2" in step["words"]
@@ -111,10 +109,10 @@ def test_gpus_meant_for_all_tasks_or_nodes_are_those_of_the_scripts_node(
 
 
 @pytest.mark.parametrize(("devices", "shown"), [("0,1", "all"), ("7", None)])
-def test_many_nodes_are_one_step_whose_options_are_those_of_a_container(
+def test_many_nodes_run_one_step_with_container_options(
     devices: str, shown: str | None, called: Called, tmp_path: Path
 ) -> None:
-    """The step asks NVIDIA's hook for GPUs only if the node's tools know the job's GPUs."""
+    """The step requests GPUs from NVIDIA's hook only if the node's tools list the job's GPUs."""
     assert isinstance(PYXIS, HasSteps)
     step = PYXIS.step(Box(job_dir=str(tmp_path), image="@mine"))
     argv = [*step.before, "srun", "--mpi=pmi2", *step.options, *step.inside, "python3"]
@@ -131,7 +129,7 @@ def test_many_nodes_are_one_step_whose_options_are_those_of_a_container(
     assert "PYTHONPATH" not in found["env"]
 
 
-def test_gpus_are_named_by_uuid_where_the_node_knows_them(called: Called) -> None:
+def test_gpus_known_to_the_node_are_named_by_uuid(called: Called) -> None:
     env = called(CUDA_VISIBLE_DEVICES="0,1")["env"]
     assert env["NVIDIA_VISIBLE_DEVICES"] == env["JSLURM_GPUS"] == "GPU-aa,GPU-bb"
     assert env["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility,video"
@@ -144,7 +142,7 @@ def test_unknown_gpus_are_not_named(devices: str, called: Called) -> None:
     assert env["JSLURM_GPUS"] == ""
 
 
-def test_the_nodes_own_python_and_options_of_pyxis_do_not_come_inside(called: Called) -> None:
+def test_python_and_pyxis_settings_of_the_node_do_not_enter_the_container(called: Called) -> None:
     wrong = {
         "PYXIS_CONTAINER_IMAGE": "x",
         "PYTHONPATH": "/x",
@@ -155,13 +153,13 @@ def test_the_nodes_own_python_and_options_of_pyxis_do_not_come_inside(called: Ca
     }
     env = called(**wrong, LD_LIBRARY_PATH="/lib", KEPT="a\nb, c")["env"]
     assert wrong.keys() & env.keys() == set()
-    # srun may need it; inside it is unset where the image has not set another.
+    # srun may need it; inside, it is unset unless the image sets its own.
     assert env["LD_LIBRARY_PATH"] == env["JSLURM_LIBRARIES"] == "/lib"
     assert env["KEPT"] == "a\nb, c"
     assert env["ENROOT_LOGIN_SHELL"] == "no"
 
 
-def test_the_exit_code_comes_through_and_srun_adds_nothing_to_it(called: Called) -> None:
+def test_exit_code_is_passed_on_without_messages_of_srun(called: Called) -> None:
     done = called(RC="3")
     assert (done["rc"], done["stderr"]) == (3, "pyxis: importing docker image: x\n")
 
@@ -170,15 +168,13 @@ def test_the_exit_code_comes_through_and_srun_adds_nothing_to_it(called: Called)
     ("shown", "name"),
     [("--container-name", "myrepo"), ("--container-name --container-env", "myrepo:no_exec")],
 )
-def test_a_kept_container_is_started_and_not_entered_where_pyxis_can_tell(
-    shown: str, name: str, called: Called
-) -> None:
+def test_named_container_is_started_and_not_entered(shown: str, name: str, called: Called) -> None:
     words = called("@myrepo", HELP=shown)["words"]
     assert f"--container-name={name}" in words
     assert not any(word.startswith("--container-image") for word in words)
 
 
-def test_a_name_and_its_flag_go_to_pyxis_as_they_are() -> None:
+def test_container_name_and_flag_are_passed_to_pyxis() -> None:
     launch = PYXIS.launch(["true"], replace(BOX, container_name="myrepo:create"))
     assert "myrepo:create" in launch.argv
     assert any(word.startswith("--container-image=") for word in launch.argv)
@@ -196,11 +192,11 @@ def test_a_name_and_its_flag_go_to_pyxis_as_they_are() -> None:
         (f"ubuntu@sha256:{'a' * 64}", f"ubuntu@sha256:{'a' * 64}"),
     ],
 )
-def test_a_name_is_written_as_enroot_reads_it(asked: str, uri: str) -> None:
+def test_image_name_is_an_enroot_uri(asked: str, uri: str) -> None:
     assert PYXIS.fetched(parse_reference(asked)) == uri
 
 
-def test_a_mount_may_be_read_only_and_come_from_any_path() -> None:
+def test_mounts_can_be_read_only_and_have_any_source() -> None:
     mounts = (Mount("/data", "/mnt/a", read_only=True), Mount("/it's, $x:", "/srv/b"))
     launch = PYXIS.launch(["true"], Box(job_dir="/j", image="/i", mounts=mounts))
     assert "--container-mounts=/data:/mnt/a:ro,/j/mount.1:/srv/b,/j:/mnt/job" in launch.argv
@@ -216,18 +212,18 @@ def test_a_mount_may_be_read_only_and_come_from_any_path() -> None:
         (Mount("/a\0", "/mnt/x"), "NUL"),
     ],
 )
-def test_unsupported_mounts_are_refused_by_pyxis(mount: Mount, words: str) -> None:
+def test_unsupported_mounts_are_rejected_by_pyxis(mount: Mount, words: str) -> None:
     with pytest.raises(RequestError, match=words):
         PYXIS.launch(["true"], Box(job_dir="/j", image="/i", mounts=(mount,)))
 
 
 @pytest.mark.parametrize("job_dir", ["/a b", "/a$b"])
-def test_a_job_dir_that_pyxis_cannot_mount_is_refused_with_the_remedy(job_dir: str) -> None:
+def test_job_folder_that_pyxis_cannot_mount_is_rejected_with_a_remedy(job_dir: str) -> None:
     with pytest.raises(RequestError, match="pyxis cannot mount") as caught:
         PYXIS.launch(["true"], Box(job_dir=job_dir, image="/i"))
     assert "job_root" in str(caught.value.hint)
 
 
-def test_values_of_the_environment_are_not_in_the_command_line() -> None:
+def test_environment_values_are_not_in_the_command_line() -> None:
     launch = PYXIS.launch(["true"], Box(job_dir="/j", image="/i", env_file="env.sh"))
     assert any(". /mnt/job/env.sh\n" in word for word in launch.argv)

@@ -1,5 +1,5 @@
-"""What goes wrong with pyxis and enroot, as a job tells it: steps of a real Slurm, with the
-stand-in for what no distribution packages."""
+"""Failures of pyxis and enroot as a job reports them: steps of a real Slurm, with a stand-in for
+the unpackaged tools."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ended(site: Site, runtime: str, image: str, code: str = "#!/bin/sh\necho up"
         ("enroot", "/etc/hostname", "is not a SquashFS file"),
     ],
 )
-def test_the_job_tells_the_step_that_failed(
+def test_job_names_the_failed_step(
     runtime: str, image: str, why: str, site: Site, enroot_standin: EnrootStandIn
 ) -> None:
     job = ended(site, runtime, image)
@@ -55,7 +55,7 @@ def test_the_job_tells_the_step_that_failed(
 
 
 @pytest.mark.parametrize("runtime", ["pyxis", "enroot"])
-def test_an_image_that_was_fetched_is_used_and_two_jobs_do_not_mind_each_other(
+def test_simultaneous_jobs_run_an_imported_image(
     runtime: str, site: Site, enroot_standin: EnrootStandIn, small_image: Path
 ) -> None:
     enroot_standin.publish("nvcr.io#nvidia/pytorch:22.11-py3", small_image)

@@ -1,4 +1,4 @@
-"""What a cell may say of an image."""
+"""Image recipes in cells."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def commands(text: str) -> list[str]:
         ("\n#!/bin/sh\necho", Kind.SCRIPT),
     ],
 )
-def test_the_kind_is_seen_by_how_it_begins(text: str, kind: Kind) -> None:
+def test_first_line_decides_the_kind_of_recipe(text: str, kind: Kind) -> None:
     assert read_recipe(text, "ubuntu:22.04", Kind.SCRIPT, "enroot").kind is kind
 
 
@@ -39,19 +39,19 @@ def test_the_kind_is_seen_by_how_it_begins(text: str, kind: Kind) -> None:
         ("# mine\n\nBootstrap: localimage\nFrom: /x.sif", Kind.DEFINITION),
     ],
 )
-def test_one_that_names_its_base_takes_no_other(text: str, kind: Kind) -> None:
+def test_recipe_with_a_base_rejects_another(text: str, kind: Kind) -> None:
     assert read_recipe(text, None, kind, "x").kind is kind
     with pytest.raises(RequestError, match="--from"):
         read_recipe(text, "ubuntu", kind, "x")
 
 
-def test_a_recipe_without_a_base_is_refused() -> None:
+def test_recipe_without_a_base_is_rejected() -> None:
     for text in ("pip install numpy", "#!/bin/sh\necho"):
         with pytest.raises(RequestError, match="--from IMAGE"):
             read_recipe(text, None, Kind.SCRIPT, "enroot")
 
 
-def test_commands_as_people_type_them_become_steps_in_order() -> None:
+def test_package_commands_become_steps_in_order() -> None:
     text = (
         "# what we need\n"
         "!pip install -q 'numpy<2' \"scipy >= 1\"  # both\n"
@@ -71,7 +71,7 @@ def test_commands_as_people_type_them_become_steps_in_order() -> None:
     ]
 
 
-def test_a_list_below_pip_has_a_requirement_a_line() -> None:
+def test_list_below_pip_has_one_requirement_per_line() -> None:
     text = (
         "pip:\n  numpy < 2 ; python_version > '3.8'  # why\n  - scipy\n  --pre x\napt: git curl\n"
     )
@@ -112,18 +112,18 @@ def test_errors_in_a_recipe_are_named(text: str, said: str) -> None:
         ("Bootstrap: localimage\nFrom: /on/the/cluster.sif\n", False),
     ],
 )
-def test_a_recipe_that_copies_files_needs_the_folder_beside_it(text: str, copies: bool) -> None:
+def test_recipe_that_copies_files_needs_its_folder(text: str, copies: bool) -> None:
     reads = Kind.DOCKERFILE if text.startswith("FROM") else Kind.DEFINITION
     assert read_recipe(text, None, reads, "x").has_files is copies
     assert read_recipe(text, None, reads, "x", pushes=True).has_files
 
 
-def test_lines_of_packages_do_not_take_a_folder() -> None:
+def test_package_lines_reject_a_folder() -> None:
     with pytest.raises(RequestError, match="--push"):
         read_recipe("pip install numpy", "base", Kind.DOCKERFILE, "docker", pushes=True)
 
 
-def test_the_digest_changes_with_every_input() -> None:
+def test_digest_changes_with_every_input() -> None:
     recipe = lines("pip install numpy")
     same = lines("\npip install numpy\r\n\n")
     assert recipe.digest("/x.sif", "docker") == same.digest("/x.sif", "docker")

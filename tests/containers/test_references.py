@@ -1,4 +1,4 @@
-"""One name for an image, however it is written."""
+"""Canonical names of images."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ def test_short_names_are_completed(text: str, whole: str) -> None:
         "é",
     ],
 )
-def test_invalid_names_are_refused(text: str) -> None:
+def test_invalid_references_are_rejected(text: str) -> None:
     with pytest.raises(RequestError, match="not an image name"):
         parse_reference(text)

@@ -1,4 +1,4 @@
-"""A session in an image, through a real Slurm; nothing is left of it."""
+"""A session in an image, in a job of a real Slurm; it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ground = test_cells.ground
 
 
 def shown(ground: Ground, session: Job, code: str, **changes: Any) -> list[str]:
-    """The value of a cell's last expression; it has to end well."""
+    """Return the value of a cell's last expression; the cell has to succeed."""
     site = ground.site
     sent = site.service.submit(ground.job_spec(code, session=session.id, **changes))
     job = site.wait(sent.id, limit_s=_PATIENCE_S)
@@ -29,7 +29,7 @@ def shown(ground: Ground, session: Job, code: str, **changes: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("ground", ["docker", "pyxis"], indirect=True)
-def test_a_session_keeps_its_state_and_ends_with_all_that_it_was(ground: Ground) -> None:
+def test_session_in_an_image_keeps_its_state_and_leaves_nothing(ground: Ground) -> None:
     site = ground.site
     session = site.service.submit(
         ground.job_spec("", kind=JobKind.SESSION, idle_s=600, env={"SAID": "a, b"})

@@ -1,4 +1,4 @@
-"""A terminal in every runtime that this machine has: in its own allocation, and beside a cell."""
+"""A terminal in every runtime of this machine: in its own allocation, and in a cell's job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEES = "import glob, time; print(sorted(glob.glob('/*')), flush=True); time.slee
 
 
 def opened(ground: Ground, job_id: str, node: str | None = None) -> pexpect.spawn:
-    """A shell in that job, once it runs."""
+    """Open a shell in a job once it runs."""
     service = ground.site.service
     wait_until(lambda: bool(service.job(job_id).nodes), 60)
     terminal = spawned(service.shell_in_job(job_id, ANY_SHELL, node))
@@ -34,7 +34,7 @@ def seen(terminal: pexpect.spawn) -> str:
 
 
 def there(ground: Ground, job_id: str) -> str:
-    """What the job has printed first."""
+    """Return the job's output."""
     return ground.site.service.logs(job_id).outputs[0].text.strip()  # type: ignore[union-attr]
 
 
@@ -45,14 +45,14 @@ def ended(ground: Ground, job: Job) -> None:
 
 
 @pytest.mark.parametrize("ground", ["docker", "pyxis"], indirect=True)
-def test_in_an_allocation_of_its_own_it_is_in_the_image(ground: Ground) -> None:
+def test_terminal_in_its_own_allocation_is_in_the_image(ground: Ground) -> None:
     asked = ground.job_spec(ANY_SHELL, kind=JobKind.PROGRAM, env={"MINE": "a b"}, name="shell")
     assert isinstance(asked, ProgramSpec)
     terminal = spawned(ground.site.service.shell(asked))
     prompted(terminal)
     answered(terminal, "echo $MINE.$SLURM_JOB_NAME", "a b.shell\r\n")
     terminal.setwinsize(31, 91)
-    # A terminal within another hears of a new size a moment later.
+    # A nested terminal gets the new size a moment later.
     resized = "until [ \"$(stty size)\" = '31 91' ]; do sleep 0.1; done; echo s''o"
     answered(terminal, resized, "so\r\n")
     terminal.sendline("sh -c \"echo sle''eps; exec sleep 1000\"")
@@ -64,7 +64,7 @@ def test_in_an_allocation_of_its_own_it_is_in_the_image(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("ground", ["docker"], indirect=True)
-def test_its_terminal_closed_it_leaves_nothing(ground: Ground) -> None:
+def test_closed_terminal_leaves_no_job(ground: Ground) -> None:
     asked = ground.job_spec(ANY_SHELL, kind=JobKind.PROGRAM)
     assert isinstance(asked, ProgramSpec)
     terminal = spawned(ground.site.service.shell(asked))
@@ -77,7 +77,7 @@ def test_its_terminal_closed_it_leaves_nothing(ground: Ground) -> None:
     wait_until(lambda: not cluster.run("squeue", "-h").stdout.strip(), 120)
 
 
-def test_beside_a_cell_that_runs_and_goes_on(ground: Ground) -> None:
+def test_terminal_in_a_job_sees_the_image_and_keeps_the_cell_running(ground: Ground) -> None:
     job = ground.started(SEES, env={"MINE": "a b"})
     terminal = opened(ground, job.id)
     answered(terminal, "echo $MINE.$SLURM_JOB_ID", f"a b.{job.slurm_id}\r\n")
@@ -89,7 +89,7 @@ def test_beside_a_cell_that_runs_and_goes_on(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("ground", ["docker", "pyxis"], indirect=True)
-def test_on_another_node_of_the_job_it_is_in_the_image_too(ground: Ground) -> None:
+def test_terminal_on_another_node_is_in_the_image(ground: Ground) -> None:
     job = ground.started(SEES, env={"MINE": "a b"}, options={"nodes": "2", "mem": "200"})
     wait_until(lambda: len(ground.site.service.job(job.id).nodes) == 2, 60)
     node = ground.site.service.job(job.id).nodes[1]
@@ -103,13 +103,13 @@ def test_on_another_node_of_the_job_it_is_in_the_image_too(ground: Ground) -> No
 
 
 @pytest.mark.parametrize("ground", ["pyxis", "enroot"], indirect=True)
-def test_a_terminal_sees_changes_of_the_cell(ground: Ground) -> None:
+def test_terminal_sees_changes_of_the_cell(ground: Ground) -> None:
     code = "import time; open('/opt/mine', 'w'); print('up', flush=True); time.sleep(1000)"
     job = ground.started(code, env={"MINE": "a\nb"})
     terminal = opened(ground, job.id)
     assert answer(terminal, 'ls /opt; echo "$MINE.$TERM"') == "mine\r\na\r\nb.dumb\r\n"
     close(terminal)
-    # Where that cannot be told, the same image in a container of its own.
+    # If that is unknown: the same image in a separate container.
     Path(job.job_dir, "program.pid").unlink()
     apart = opened(ground, job.id)
     assert answer(apart, 'ls /opt; echo "$MINE.$TERM"') == "a\r\nb.dumb\r\n"

@@ -1,5 +1,5 @@
-"""A container tool's own words in a job's log, explained with a hint. The logs are of the tools:
-Docker 20.10 and 28, Apptainer 1.4.5, Charliecloud 0.31, enroot 4.1; podman and pyxis by source."""
+"""Container tools' errors in a job's log, explained with a hint. Recorded from Docker 20.10 and 28,
+Apptainer 1.4.5, Charliecloud 0.31, enroot 4.1; taken from the source for podman and pyxis."""
 
 import pytest
 
@@ -110,7 +110,7 @@ _CH = "ch-run[12]: error: "
         ("pyxis", "srun: unrecognized option '--container-image=/x'", "pyxis", "--runtime"),
     ],
 )
-def test_a_tools_failure_is_explained_in_its_own_words_with_a_hint(
+def test_failure_of_a_tool_is_quoted_with_a_hint(
     runtime: str, log: str, words: str, hint: str
 ) -> None:
     log = f"a banner of the node\n{log}\n"
@@ -138,7 +138,7 @@ def test_a_tools_failure_is_explained_in_its_own_words_with_a_hint(
         ("pyxis", "pyxis: importing docker image: x\npyxis: imported docker image: x\n"),
     ],
 )
-def test_a_failure_of_the_program_is_not_the_tools(runtime: str, log: str) -> None:
+def test_failure_of_the_program_is_not_explained_as_the_tools(runtime: str, log: str) -> None:
     assert runtime_named(runtime).explain(log) is None
 
 
@@ -164,9 +164,7 @@ def test_a_failure_of_the_program_is_not_the_tools(runtime: str, log: str) -> No
         ("charliecloud", "sh: 9: ch-convert: not found", "tool", "--runtime"),
     ],
 )
-def test_a_tools_failure_to_make_an_image_is_explained(
-    runtime: str, line: str, words: str, hint: str
-) -> None:
+def test_failed_build_is_explained(runtime: str, line: str, words: str, hint: str) -> None:
     end = "jupyter-slurm: a.org/b:1 was not made by x. It ended with exit code 1 while building"
     explained = builder_for(runtime).explain(f"pulling a.org/b:1\n{line}\nhint: no\n{end}\n")
     assert explained is not None
@@ -183,12 +181,12 @@ def test_a_tools_failure_to_make_an_image_is_explained(
         ("apptainer", "FATAL:   While performing build: while running engine: exit status 3\n"),
     ],
 )
-def test_a_failed_command_of_a_recipe_is_not_the_tools_failure(runtime: str, log: str) -> None:
+def test_failed_command_of_a_recipe_is_not_explained_as_the_tools(runtime: str, log: str) -> None:
     assert builder_for(runtime).explain(log) is None
 
 
 @pytest.mark.parametrize("runtime", ["docker", "apptainer", "enroot"])
-def test_a_full_disk_is_named_in_the_words_of_a_recipes_command(runtime: str) -> None:
+def test_full_disk_is_named_from_a_commands_output(runtime: str) -> None:
     said = "pip: [Errno 28] No space left on device"
     end = "The command returned a non-zero code: 1\n"
     found = builder_for(runtime).explain(f"\x1b[91m{said}\x1b[0m\n{end}")
@@ -208,6 +206,6 @@ def test_a_full_disk_is_named_in_the_words_of_a_recipes_command(runtime: str) ->
         "+ echo fine\nfine\n+ RUN ls /x\nls: cannot\nFATAL:   While",
     ],
 )
-def test_a_failed_build_names_the_last_line_of_the_recipe(log: str) -> None:
+def test_failed_build_names_the_last_line_of_the_recipe(log: str) -> None:
     assert stopped_at(log) == "RUN ls /x"
     assert stopped_at("no such luck") is None

@@ -1,4 +1,4 @@
-"""Every Api: the Service over SSH and through the agent, and the tests' own fakes."""
+"""Every Api: the Service over SSH and through the agent, and the tests' fakes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOMES = ("DATA", "RUNTIME", "CONFIG")
 
 
 class Agents:
-    """One for each way, which all tests share; none of a test's jobs are there in the next."""
+    """An agent for each access path, shared by all tests; each test's jobs are removed after it."""
 
     def __init__(self, request: pytest.FixtureRequest, folder: Path, stack: ExitStack) -> None:
         self._request = request
@@ -35,7 +35,7 @@ class Agents:
 
     @contextmanager
     def client(self, way: str) -> Iterator[AgentClient]:
-        """Yield a client of this way's agent; this process is in its home meanwhile."""
+        """Yield a client of this access path's agent; this process uses its home meanwhile."""
         if way not in self._homes:
             self._homes[way] = self._new(way)
         home, env = self._homes[way]
@@ -52,7 +52,7 @@ class Agents:
                 client.close()
 
     def _new(self, way: str) -> tuple[AgentHome, dict[str, str]]:
-        # Its environment is given back when the home is made: each test sets it for itself.
+        # Making the home restores the environment, so each test sets it for itself.
         with pytest.MonkeyPatch.context() as here:
             home = self._stack.enter_context(new_home(here))
             env = {f"JUPYTER_{name}_DIR": str(home.folder / name.lower()) for name in HOMES}
@@ -97,7 +97,7 @@ class AnyApi(NamedTuple):
     params=[FAKE[0], *(pytest.param(name, marks=pytest.mark.real) for name in (REAL, FAKE[1]))]
 )
 def any_api(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyApi]:
-    """With what each of them can do."""
+    """Yield each Api with its capabilities."""
     if request.param == FAKE[0]:
         fake = FakeApi(tmp_path)
         yield AnyApi(fake, False, "linger()")

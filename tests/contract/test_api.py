@@ -1,4 +1,4 @@
-"""What `Api` promises, of the Service over SSH and through the agent."""
+"""The promises of `Api`, for the Service over SSH and through the agent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sleeper(**changes: Any) -> JobSpec:
 
 
 def wait(api: Api, job_id: str, *states: JobState) -> Job:
-    """The job in one of these states, or ended."""
+    """Return the job once it is in one of these states or has ended."""
     give_up_s, cursor = time.monotonic() + PATIENCE_S, ""
     while not ((job := api.job(job_id)).state in states or job.state.final):
         left_s = give_up_s - time.monotonic()
@@ -47,7 +47,7 @@ def wait(api: Api, job_id: str, *states: JobState) -> Job:
 
 
 # --- submission ---
-def test_a_cell_gives_its_output_its_value_and_its_outcome(api: Api) -> None:
+def test_cell_returns_output_value_and_result(api: Api) -> None:
     asked = spec("print('é $HOME \\n\"')\n6 * 7")
     job = api.submit(asked)
     assert job.id == asked.id
@@ -67,12 +67,12 @@ def test_a_cell_gives_its_output_its_value_and_its_outcome(api: Api) -> None:
     assert api.logs(job.id, cursor).outputs == ()
 
 
-def test_the_same_spec_submitted_twice_at_once_is_one_job(api: Api) -> None:
+def test_spec_submitted_twice_at_once_is_one_job(api: Api) -> None:
     asked = sleeper()
     with ThreadPoolExecutor(2) as pool:
         told = [*pool.map(api.submit, [asked, asked])]
     told += [wait(api, asked.id, JobState.PENDING, JobState.RUNNING), api.submit(asked)]
-    # Who has waited long for a slow sbatch has its answer before Slurm's id is known.
+    # With a slow sbatch, the answer comes before Slurm's ID is known.
     assert {job.id for job in told} == {asked.id}
     assert len({job.slurm_id for job in told} - {None}) == 1
     assert told[-1].slurm_id
@@ -83,7 +83,7 @@ def test_the_same_spec_submitted_twice_at_once_is_one_job(api: Api) -> None:
 # --- jobs ---
 
 
-def test_a_job_that_there_is_not_is_not_found(api: Api) -> None:
+def test_unknown_job_is_not_found(api: Api) -> None:
     for call in ("job", "logs", "result", "cancel", "delivered", "forget", "why"):
         with pytest.raises(NotFoundError, match="nosuch"):
             getattr(api, call)("nosuch")
@@ -97,7 +97,7 @@ def test_jobs_are_listed_newest_first_and_by_cluster(api: Api) -> None:
         api.cancel(job_id)
 
 
-def test_a_job_can_be_forgotten_once_it_has_ended(api: Api) -> None:
+def test_only_ended_jobs_can_be_forgotten(api: Api) -> None:
     job = api.submit(sleeper())
     with pytest.raises(RequestError):
         api.forget(job.id)
@@ -109,7 +109,7 @@ def test_a_job_can_be_forgotten_once_it_has_ended(api: Api) -> None:
 
 
 # --- clusters and the queue ---
-def test_the_cluster_tells_what_it_offers(api: Api, slurm_cluster: SlurmCluster) -> None:
+def test_cluster_info_has_partitions(api: Api, slurm_cluster: SlurmCluster) -> None:
     clusters = api.clusters()
     assert clusters[0].default
     assert slurm_cluster.name in [cluster.name for cluster in clusters]
@@ -119,18 +119,18 @@ def test_the_cluster_tells_what_it_offers(api: Api, slurm_cluster: SlurmCluster)
     assert api.doctor(slurm_cluster.name)
 
 
-def test_the_queue_knows_which_jobs_are_ours(api: Api) -> None:
+def test_queue_marks_our_jobs(api: Api) -> None:
     job = api.submit(sleeper())
     assert job.id in [row.id for row in api.queue()]
     api.cancel(job.id)
 
 
-def test_a_slurm_command_gives_its_own_words(api: Api) -> None:
+def test_slurm_command_returns_its_output(api: Api) -> None:
     output = api.command(["squeue", "--noheader", "--name", "no such job"])
     assert (output.returncode, output.stdout) == (0, "")
     assert api.command(["squeue", "--nosuch"]).stderr
 
 
-def test_no_other_program_can_be_run(api: Api) -> None:
+def test_only_slurm_commands_can_be_run(api: Api) -> None:
     with pytest.raises(RequestError, match="id"):
         api.command(["id"])

@@ -20,9 +20,7 @@ def names(api: Api, folder: Path) -> set[str]:
     return {one.name for one in api.list_folder(str(folder), "local").entries}
 
 
-def test_a_file_is_made_read_changed_renamed_and_removed_under_any_name(
-    api: Api, tmp_path: Path
-) -> None:
+def test_files_with_any_name_are_created_read_renamed_and_removed(api: Api, tmp_path: Path) -> None:
     folder = tmp_path / f"in {HARD}"
     made = api.make_folder(str(folder), "local")
     assert (made.name, made.kind, made.writable) == (folder.name, "folder", True)
@@ -47,9 +45,7 @@ def test_a_file_is_made_read_changed_renamed_and_removed_under_any_name(
     assert not folder.exists()
 
 
-def test_a_file_is_replaced_whole_where_its_name_leads_to_and_keeps_its_rights(
-    api: Api, tmp_path: Path
-) -> None:
+def test_write_replaces_the_target_of_a_link_and_keeps_its_mode(api: Api, tmp_path: Path) -> None:
     target = tmp_path / "run.sh"
     target.write_text("old")
     target.chmod(0o750)
@@ -66,7 +62,7 @@ def test_a_file_is_replaced_whole_where_its_name_leads_to_and_keeps_its_rights(
     assert not [name for name in names(api, tmp_path) if name.startswith(".jupyter-slurm")]
 
 
-def test_nothing_is_overwritten_by_a_new_name(api: Api, tmp_path: Path) -> None:
+def test_rename_and_create_overwrite_nothing(api: Api, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     (tmp_path / "b").symlink_to("nowhere")
     with pytest.raises(RequestError, match="already exists"):
@@ -78,7 +74,7 @@ def test_nothing_is_overwritten_by_a_new_name(api: Api, tmp_path: Path) -> None:
         api.write_file(str(tmp_path), b"", "local")
 
 
-def test_what_is_not_there_or_no_file_is_said(api: Api, tmp_path: Path) -> None:
+def test_missing_and_special_files_are_errors(api: Api, tmp_path: Path) -> None:
     nowhere, pipe = tmp_path / "no" / "where", tmp_path / "pipe"
     os.mkfifo(pipe)
     for ask in (api.list_folder, api.file_entry, api.read_file):
@@ -102,7 +98,7 @@ def test_what_is_not_there_or_no_file_is_said(api: Api, tmp_path: Path) -> None:
             api.read_file(path, "local")
 
 
-def test_what_is_too_large_is_refused_before_it_travels(api: Api, tmp_path: Path) -> None:
+def test_too_large_file_is_rejected_before_the_transfer(api: Api, tmp_path: Path) -> None:
     large = tmp_path / "large"
     with large.open("wb") as file:
         file.truncate(MOST_BYTES + 1)

@@ -1,4 +1,4 @@
-"""What `Api` promises to those who look at one job, of every Api and of every fake."""
+"""The promises of `Api` for a single job, for every Api and every fake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.contract.conftest import AnyApi
 from tests.contract.test_watching import PATIENCE_S, cancelled, submitted
 
 
-def test_a_job_in_all_its_parts(any_api: AnyApi) -> None:
+def test_details_have_every_part_of_a_job(any_api: AnyApi) -> None:
     api = any_api.api
     job = submitted(any_api)
     details = api.details(job.id)
@@ -29,7 +29,7 @@ def test_a_job_in_all_its_parts(any_api: AnyApi) -> None:
         assert api.details(job.id).events[-1].state is JobState.CANCELLED
 
 
-def test_what_it_uses_comes_once_and_has_an_end(any_api: AnyApi) -> None:
+def test_usage_samples_are_sent_once_and_end(any_api: AnyApi) -> None:
     api = any_api.api
     job = submitted(any_api)
     samples: list[UsageSample] = []
@@ -45,7 +45,7 @@ def test_what_it_uses_comes_once_and_has_an_end(any_api: AnyApi) -> None:
     assert told.job.state.final
 
 
-def test_a_job_that_there_is_not_has_no_parts(any_api: AnyApi) -> None:
+def test_unknown_job_has_no_details_or_usage(any_api: AnyApi) -> None:
     for call in ("details", "usage"):
         with pytest.raises(NotFoundError, match="nosuch"):
             getattr(any_api.api, call)("nosuch")

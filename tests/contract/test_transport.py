@@ -1,4 +1,4 @@
-"""What `Transport` promises, of every Transport: this machine, and one over SSH."""
+"""The promises of `Transport`, for this machine and over SSH."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def transport(
 
 @pytest.fixture
 def there(transport: Transport, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A folder of the transport's user, which the test can see too."""
+    """Yield a folder of the transport's user that the test can also read."""
     if isinstance(transport, LocalTransport) or os.geteuid() != 0:
         yield tmp_path
         return
@@ -97,14 +97,14 @@ def far(path: Path) -> PurePosixPath:
 
 
 def write(path: Path, data: bytes) -> PurePosixPath:
-    """As the owner of the folder it is in, whoever runs the tests."""
+    """Write a file as the owner of its folder, regardless of the tests' user."""
     path.write_bytes(data)
     os.chown(path, path.parent.stat().st_uid, path.parent.stat().st_gid)
     return far(path)
 
 
 def sleepers(mark: str) -> list[psutil.Process]:
-    """Processes of this machine whose command line is `sleep MARK`."""
+    """Return this machine's processes with the command line `sleep MARK`."""
     return [
         one
         for one in psutil.process_iter(["cmdline", "status"])
@@ -113,14 +113,14 @@ def sleepers(mark: str) -> list[psutil.Process]:
 
 
 def a_mark() -> str:
-    """A time to sleep that no other test sleeps."""
+    """Return a sleep duration that no other test uses."""
     return f"600.{secrets.randbelow(10**9):09d}"
 
 
 # --- programs ---
 
 
-def test_every_word_arrives_as_it_was(transport: Transport) -> None:
+def test_every_word_arrives_unchanged(transport: Transport) -> None:
     for word in WORDS:
         done = transport.run(["sh", "-c", 'printf %s. "$1"; exit 0', "sh", word])
         assert done == (0, os.fsencode(word) + b".", b"")
@@ -128,7 +128,7 @@ def test_every_word_arrives_as_it_was(transport: Transport) -> None:
     assert done.stdout == b"".join(os.fsencode(word) + b"/" for word in WORDS)
 
 
-def test_environment_values_arrive_as_they_were_and_for_one_command_only(
+def test_environment_values_apply_to_one_command(
     transport: Transport,
 ) -> None:
     env = {f"_V{number}": word for number, word in enumerate(WORDS)}
@@ -145,13 +145,13 @@ def test_standard_input_arrives_byte_for_byte(transport: Transport) -> None:
         assert transport.run(["cat"], stdin=data) == (0, data, b"")
 
 
-def test_megabytes_on_both_streams_at_once(transport: Transport) -> None:
+def test_megabytes_arrive_on_both_streams_at_once(transport: Transport) -> None:
     script = "head -c 5000000 /dev/zero & head -c 6000000 /dev/zero >&2; wait"
     done = transport.run(["sh", "-c", script])
     assert (done.returncode, len(done.stdout), len(done.stderr)) == (0, 5_000_000, 6_000_000)
 
 
-def test_an_exit_code_is_the_programs_and_a_signal_a_negative_one(transport: Transport) -> None:
+def test_exit_code_is_returned_and_a_signal_is_negative(transport: Transport) -> None:
     for code in (0, 1, 127, 255):
         assert transport.run(["sh", "-c", f"exit {code}"]) == (code, b"", b"")
     assert transport.run(["sh", "-c", "kill -9 $$"]) == (-9, b"", b"")
@@ -227,6 +227,32 @@ def test_unwritable_folder_is_named_and_nothing_runs(
     assert transport.run(["echo", "well"]).stdout == b"well\n"
 
 
+def test_line_is_appended_after_the_files_and_wakes_the_reader(
+    transport: Transport, there: Path
+) -> None:
+    cells, file, fifo = there / "it's cells", there / "it's a file", there / "a fifo"
+
+    def append(cell: str, files: dict[str, bytes | Path]) -> None:
+        transport.upload_and_append(far(cells / cell), files, f"run {cell}", far(file), far(fifo))
+
+    append("a", {"in": b"1"})  # no FIFO
+    os.mkfifo(fifo)
+    os.chown(fifo, there.stat().st_uid, there.stat().st_gid)
+    append("b", {"in": b"2"})  # no reader
+    reader = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
+    append("c", {})
+    assert os.read(reader, 10) == b"."
+    os.close(reader)
+    assert file.read_text() == "\nrun a\n\nrun b\n\nrun c\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert {path.name: (path / "in").read_bytes() for path in cells.iterdir()} == {
+        "a": b"1",
+        "b": b"2",
+    }
+    with pytest.raises(FileAccessError, match="/proc/requests"):
+        transport.upload_and_append(far(there), {}, "x", PurePosixPath("/proc/requests"), far(fifo))
+
+
 # --- files ---
 
 
@@ -245,13 +271,13 @@ def test_only_grown_files_are_returned(transport: Transport, there: Path) -> Non
         sizes[grows] = 3
 
 
-def test_a_wake_ends_the_wait_for_growth(transport: Transport, there: Path) -> None:
+def test_wake_ends_the_wait_for_growth(transport: Transport, there: Path) -> None:
     wake = threading.Event()
     threading.Timer(0.05, wake.set).start()
     assert transport.grown({far(there / "no"): 0}, wait_s=3600, wake=wake) == {}
 
 
-def test_reading_from_an_offset_from_the_end_and_past_it(transport: Transport, there: Path) -> None:
+def test_read_accepts_any_offset_and_length(transport: Transport, there: Path) -> None:
     path = write(there / "it's $f\n", b"0123456789")
     assert transport.read(path) == b"0123456789"
     assert transport.read(path, 1, 2) == b"12"
@@ -329,7 +355,7 @@ def test_tree_is_removed_and_a_missing_one_ignored(transport: Transport, there: 
 # --- streams ---
 
 
-def test_an_iterable_and_a_file_are_sent(transport: Transport, tmp_path: Path) -> None:
+def test_iterable_and_file_are_sent(transport: Transport, tmp_path: Path) -> None:
     pieces: list[bytes | memoryview] = [
         b"0123456789" * 10_000,
         memoryview(b"abc"),
@@ -355,7 +381,7 @@ def test_output_is_received_at_the_files_position(transport: Transport, tmp_path
     assert (tmp_path / "sink").read_bytes() == b"head" + bytes(3_000_000) + b"tail"
 
 
-def test_a_stop_ends_a_stream_and_its_program(transport: Transport, tmp_path: Path) -> None:
+def test_stop_ends_a_stream_and_its_program(transport: Transport, tmp_path: Path) -> None:
     mark = a_mark()
     stop = threading.Event()
 
@@ -428,7 +454,7 @@ def test_closed_port_is_named_and_the_socket_unchanged(
     near, given = socket.socketpair()
     with near, given, socket.socket() as held:
         near.settimeout(PATIENCE_S)
-        held.bind(("127.0.0.1", 0))  # and it does not listen: nor can anybody else
+        held.bind(("127.0.0.1", 0))  # bound without listening, so nothing else can use it
         port = held.getsockname()[1]
         with pytest.raises(ForwardError, match=rf"127\.0\.0\.1:{port} "):
             wait_connected(partial(transport.connect, given, "127.0.0.1", port))

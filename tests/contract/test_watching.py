@@ -1,4 +1,4 @@
-"""What `Api` promises to those who watch, of every Api and of every fake that stands for one."""
+"""The promises of `Api` to watchers, for every Api and every fake."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cancelled(any_api: AnyApi, job: Job) -> None:
 
 
 # --- jobs and connections ---
-def test_the_first_look_is_whole_and_comes_at_once(any_api: AnyApi) -> None:
+def test_first_answer_is_complete_and_immediate(any_api: AnyApi) -> None:
     first = any_api.api.changes("", PATIENCE_S)
     assert (first.whole, first.jobs, first.gone) == (True, (), ())
     assert first.connections
@@ -35,7 +35,7 @@ def test_the_first_look_is_whole_and_comes_at_once(any_api: AnyApi) -> None:
     assert (again.whole, again.jobs, again.gone, again.connections) == (False, (), (), None)
 
 
-def test_who_waits_hears_of_a_submission_and_of_what_was_forgotten(any_api: AnyApi) -> None:
+def test_waiting_caller_gets_submitted_and_forgotten_jobs(any_api: AnyApi) -> None:
     api = any_api.api
     before = api.changes().cursor
     with ThreadPoolExecutor(1) as pool:
@@ -55,7 +55,20 @@ def test_who_waits_hears_of_a_submission_and_of_what_was_forgotten(any_api: AnyA
     assert api.changes().jobs == ()
 
 
-def test_a_cursor_of_an_agent_that_is_no_more_is_the_beginning(any_api: AnyApi) -> None:
+def test_client_that_waits_for_an_end_is_not_woken_before(any_api: AnyApi) -> None:
+    api = any_api.api
+    before = api.changes().cursor
+    with ThreadPoolExecutor(1) as pool:
+        job = submitted(any_api)
+        waiting = pool.submit(api.changes, before, PATIENCE_S, ended=True)
+        cancelled(any_api, job)
+        heard = waiting.result()
+        while not heard.jobs:  # a connection was opened for it
+            heard = api.changes(heard.cursor, PATIENCE_S, ended=True)
+    assert [(one.id, one.state.final) for one in heard.jobs] == [(job.id, True)]
+
+
+def test_cursor_of_another_agent_starts_over(any_api: AnyApi) -> None:
     job = submitted(any_api)
     told = any_api.api.changes("0badcafe.7.0", PATIENCE_S)
     assert (told.whole, [one.id for one in told.jobs]) == (True, [job.id])
@@ -64,7 +77,7 @@ def test_a_cursor_of_an_agent_that_is_no_more_is_the_beginning(any_api: AnyApi) 
 
 
 # --- the queue ---
-def test_the_queue_is_told_whole_and_then_what_is_new(any_api: AnyApi) -> None:
+def test_queue_is_sent_completely_and_then_as_changes(any_api: AnyApi) -> None:
     api = any_api.api
     for everyone in (False, True):
         look = (api.clusters()[0].name,)
@@ -78,7 +91,7 @@ def test_the_queue_is_told_whole_and_then_what_is_new(any_api: AnyApi) -> None:
         assert not {row.key for row in again.listed} & set(again.gone)
 
 
-def test_nodes_and_partitions_are_told(any_api: AnyApi) -> None:
+def test_nodes_and_partitions_are_sent(any_api: AnyApi) -> None:
     told = any_api.api.node_changes(None, "", PATIENCE_S)
     assert told.problem is None
     assert told.asked_s is not None
@@ -87,7 +100,7 @@ def test_nodes_and_partitions_are_told(any_api: AnyApi) -> None:
         assert 0 <= node.cpus_used <= node.cpus
 
 
-def test_a_cluster_that_there_is_not_cannot_be_looked_at(any_api: AnyApi) -> None:
+def test_unknown_cluster_is_not_found(any_api: AnyApi) -> None:
     for call in ("node_changes", "history", "spending"):
         with pytest.raises(NotFoundError, match="nosuch"):
             getattr(any_api.api, call)("nosuch")

@@ -1,8 +1,8 @@
-"""Stand-ins for Anaconda's image and for conda, whose channels cannot be reached.
+"""Stand-ins for Anaconda's image and for conda, whose channels are unreachable.
 
-The packages lie in `~/.conda/pkgs`, where conda has its cache, too. An image gets no copy of a
-package, only a line with the name of its folder, so that it is made in no time. NumPy and PyTorch
-are this machine's, Ray is the tests' own, and fbpca is pretended.
+The packages are in `~/.conda/pkgs`, conda's cache. An image gets no copies of packages, only lines
+with their folders, so building it takes no time. NumPy and PyTorch are this machine's, Ray is the
+tests' own, and fbpca is a stand-in.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ _DEBIAN = Path("/usr/lib/python3/dist-packages")
 
 
 def on_this_machine(folder: Path) -> None:
-    """Put a `conda` into `folder`, for whoever has it on PATH."""
+    """Write a `conda` to `folder`, for use on PATH."""
     _program(folder / "conda", _LIST)
 
 
 def miniconda(image: Path, home: Path, engines_python: Path) -> None:
-    """Make Anaconda's image of one that has Python, and fill the cache of packages in `home`, whose
-    name jobs see below /home."""
+    """Turn an image with Python into Anaconda's, and fill the package cache in `home`, which jobs
+    see below /home."""
     python = f"python{sysconfig.get_python_version()}"
     [engines] = engines_python.parents[1].glob("lib/python3*/site-packages")
-    for of_debian in ("locale", "terminfo"):  # which images of it have
+    for of_debian in ("locale", "terminfo"):  # present in Debian's images
         shutil.copytree(Path("/usr/lib", of_debian), image / "usr/lib" / of_debian, symlinks=True)
     _program(image / "usr/bin/conda", _INSTALL.replace("PYTHON", python))
     (image / "opt/conda/bin").mkdir(parents=True)
@@ -98,7 +98,7 @@ def miniconda(image: Path, home: Path, engines_python: Path) -> None:
 
 
 class _Cache:
-    """`~/.conda/pkgs`: `folder` is where this machine has it, `inside` where jobs see it."""
+    """`~/.conda/pkgs`: `folder` is its path on this machine, `inside` its path in jobs."""
 
     def __init__(self, image: Path, home: Path) -> None:
         self._image = image
@@ -108,7 +108,7 @@ class _Cache:
         self.entry("").mkdir()
 
     def entry(self, name: str) -> Path:
-        """Return the file that says to `conda install` where the package is."""
+        """Return the file with the package's folder for `conda install`."""
         return self._image / "opt/conda/pkgs" / name
 
     def add_pytorch(self) -> None:
@@ -118,7 +118,7 @@ class _Cache:
         for path in _libraries(_DEBIAN.glob("torch/_C.*.so"), _DEBIAN.glob("numpy/*/*.so")):
             if not (self._image / path.relative_to("/")).exists():
                 shutil.copy(path, made)
-        # The image knows where they will be, and they are not in it.
+        # The image lists the libraries' future folder, but does not contain them.
         (self._image / "etc/ld.so.conf").write_text(f"{self.inside / 'lib'}\n")
         subprocess.run(["/sbin/ldconfig", "-r", self._image], check=True, timeout=60)
         shutil.move(made, self.folder / "lib")

@@ -1,4 +1,4 @@
-"""Sites for the examples, each of one test's own."""
+"""Sites for the examples, one for each test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.ssh.kept import Keeper, keeping
 
 @pytest.fixture
 def site_keeper() -> Iterator[Keeper]:
-    """What a site runs; it is gone after the test, whatever happens."""
+    """Yield a keeper of a site's processes, which end with the test, whatever happens."""
     if os.geteuid() != 0 or not rooms.possible():
         pytest.skip("Only root can mount what a site has, where the machine lets it.")
     with keeping() as keeper:
@@ -25,13 +25,13 @@ def site_keeper() -> Iterator[Keeper]:
 
 @pytest.fixture
 def site_folder(site_keeper: Keeper) -> Path:
-    """For what a site has; its users may look into it."""
+    """Return the folder for a site's files; its users can read it."""
     return make_folder(site_keeper, "site-")
 
 
 @pytest.fixture
 def dressed(site_keeper: Keeper) -> Callable[[Dress], Dressed]:
-    """A factory; everything of a site runs when it returns."""
+    """Return a factory of running sites."""
 
     def make(dress: Dress) -> Dressed:
         return make_dressed(site_keeper, make_folder(site_keeper, "site-") / "s", dress)

@@ -1,4 +1,4 @@
-"""A notebook of `examples/` as its reader has it: run from top to bottom, then looked at."""
+"""Notebooks of `examples/`, run from top to bottom and then inspected."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ LIMIT_S = 400
 
 @dataclass(frozen=True)
 class Reading:
-    """A notebook that was run; `folder` is where."""
+    """A notebook that was run in `folder`."""
 
     folder: Path
     cells: list[Any]
 
     def text(self, words: str) -> str:
-        """All text below the code cell that has `words` in it: what its job wrote to each stream,
-        whatever came in between, and then all other outputs."""
+        """Return all output of the code cell that contains `words`: each stream's text, joined, and
+        then all other outputs."""
         outputs = self._outputs(words)
         streams = [
             "".join(one.text for one in outputs if one.get("name") == name)
@@ -39,7 +39,7 @@ class Reading:
         return "\n".join([*streams, *others])
 
     def pictures(self, words: str) -> int:
-        """How many are below that cell."""
+        """Return the number of pictures in that cell's output."""
         outputs = self._outputs(words)
         return sum("image/png" in output.get("data", {}) for output in outputs)
 
@@ -51,14 +51,14 @@ class Reading:
 
 
 def read(name: str, site: Dressed, folder: Path, *answers: str) -> Reading:
-    """Run `examples/NAME.ipynb` in `folder` on a machine that reaches `site`. `answers`: replies to
-    the questions of its cells."""
+    """Run `examples/NAME.ipynb` in `folder` with access to `site`. `answers`: replies to the
+    questions of its cells."""
     return run(name, site.env, folder, site.log_in, answers)
 
 
 def add(site: Dressed, *answers: str) -> str:
-    """Add the site as its notebook says, in place of the profile that it has, and return what was
-    printed. It fails where more is asked than is answered."""
+    """Replace the site's profile as in its notebook, and return the output. Fails if a question has
+    no answer."""
     name = site.dress.template
     (site.sshd.client.folder / "config/jupyter-slurm/clusters.toml").unlink()
     argv = ["-m", "jupyter_slurm", "clusters", "add", name, "--template", name]
@@ -83,7 +83,7 @@ def run(
     begin: Callable[[], object] = lambda: None,
     answers: Sequence[str] = (),
 ) -> Reading:
-    """Run `examples/NAME.ipynb` in `folder`, after `begin`, with an agent that ends with it."""
+    """Run `examples/NAME.ipynb` in `folder` after `begin`; its agent ends with it."""
     work = folder / "work"
     work.mkdir()
     ran = folder / f"{name}.ipynb"

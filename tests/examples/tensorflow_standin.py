@@ -1,8 +1,8 @@
 """A stand-in for TensorFlow in the images of AAU's notebook.
 
-It has what that notebook calls, and holds to what TensorFlow documents of a strategy: a model
-belongs to the strategy in whose scope it was made, and is trained on data of that strategy alone.
-Each replica gets its share of a batch, and their gradients are averaged. NumPy does the sums.
+It has the functions that the notebook calls, and follows TensorFlow's documentation of strategies:
+a model belongs to the strategy of its scope, and is trained only on that strategy's data. Each
+replica gets its share of a batch, and the gradients are averaged. NumPy does the computation.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _default = Strategy()
 
 
 class Dataset:
-    """`TensorSliceDataset`, in the order of the notebook's calls alone."""
+    """`TensorSliceDataset`, only for the notebook's order of calls."""
 
     def __init__(self, x: Any, y: Any, batch: int = 0, *, endless: bool = False) -> None:
         self.x, self.y, self.size, self.endless = x, y, batch, endless
@@ -97,7 +97,7 @@ class Dense:
 
 
 class Sequential:
-    """Ends in one unit with a sigmoid."""
+    """A model that ends in one unit with a sigmoid."""
 
     def __init__(self, layers: list[Dense]) -> None:
         self.layers, self.strategy = layers, _scopes[-1] if _scopes else _default

@@ -1,4 +1,4 @@
-"""The slides of AAU's AI Cloud: a gateway that asks for codes, accounting, Singularity."""
+"""The slides of AAU's AI Cloud: a gateway with codes, accounting, Singularity."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _QOS = ("normal", "short", "1gpulong", "allgpus")
 _IMAGES = "/user/share/singularity/images"
 _PULLED = ("godlovedc/lolcow:latest", "nvidia/tensorflow:20.10-tf2-py3", "nvidia/pytorch:22.11-py3")
 
-# Stands in for whatever makes a job with the site's own memory wait though there is room: it wants
-# a node of its own, and others have something on each of them.
+# Simulates the site's trap where a job with default memory waits despite free resources: it gets
+# exclusive nodes, and other jobs run on every node.
 _TRAP = """
 function slurm_job_submit(job, partitions, user)
   local gpus = job.tres_per_node or job.tres_per_job
@@ -44,8 +44,8 @@ function slurm_job_modify()
 end
 """
 
-# Stand-ins: for NVIDIA's, which needs a GPU, one that is idle; for the site's own, which asks for
-# that on the job's node; and for smem, which is not installed here.
+# Stand-ins for nvidia-smi, which needs a GPU (shows an idle one), for the site's tool, which runs
+# it on the job's node, and for smem, which is not installed here.
 _SMI = """#!/bin/sh
 case "$*" in
   *-l*) while echo "GPU ${CUDA_VISIBLE_DEVICES:-none}: 7 %"; do sleep 1; done ;;
@@ -60,11 +60,11 @@ _PROGRAMS = {
 
 
 def make_image(demo_image: Path, image: Path) -> Path:
-    """Make the image that the site and the registries have under all names: a small one, into which
-    the site mounts this machine's /usr/lib with its Python and PyTorch. Its TensorFlow and its cow
-    are stand-ins, its pip finds what is in a folder."""
+    """Make the only image of the site and the registries, used under all names: a small one, into
+    which the site mounts this machine's /usr/lib with Python and PyTorch. TensorFlow and cowsay are
+    stand-ins, and pip installs from a folder."""
     shell_copy(demo_image, image)
-    for name in ("python3", "getopt"):  # fakeroot needs the second one in the image
+    for name in ("python3", "getopt"):  # fakeroot needs getopt in the image
         shutil.copy(f"/usr/bin/{name}", image / "usr/bin" / name)
     (image / "usr/bin/python").symlink_to("python3")
     packages = image / "usr/local/lib/python{}.{}/dist-packages".format(*sys.version_info)
@@ -89,7 +89,7 @@ def make_image(demo_image: Path, image: Path) -> Path:
 
 
 def make_site(keeper: Keeper, folder: Path, engine: ApptainerEngine, own: Path) -> Dressed:
-    """Run everything of the site. `folder`: new; `own`: for what is the site's alone."""
+    """Start the site in the new folder `folder`; `own` is for the site's own software."""
     own.chmod(0o755)
     image = make_image(engine.folder, own / "image")
     registry = OpenRegistry.start(keeper, own / "registry")
@@ -106,10 +106,10 @@ def aau(engine: ApptainerEngine, folder: Path) -> Dress:
     (folder / "bin").mkdir()
     shutil.copytree("/etc/profile.d", folder / "profile.d")
     settings = {
-        # As it is installed where users may not have it set-uid.
+        # As installed without set-uid.
         "APPTAINER_USERNS": "1",
         "APPTAINER_BIND": "/usr/lib,/etc/alternatives",
-        # Not packed: it takes less time.
+        # Uncompressed, which is faster.
         "APPTAINER_MKSQUASHFS_ARGS": "'-noI -noD -noF -noX'",
         "PATH": f"{engine.bin}:/user/share/bin:$PATH",
     }
@@ -118,7 +118,7 @@ def aau(engine: ApptainerEngine, folder: Path) -> Dress:
     for name, text in _PROGRAMS.items():
         (folder / "bin" / name).write_text(text)
         (folder / "bin" / name).chmod(0o755)
-    # Everybody may mount image files, as on most machines.
+    # All users may mount image files, as on most machines.
     os.mknod(folder / "fuse", stat.S_IFCHR, os.makedev(10, 229))
     (folder / "fuse").chmod(0o666)
     return Dress(
@@ -162,7 +162,7 @@ def test_guide_runs_after_two_questions_and_a_login(
 ) -> None:
     folder = make_folder(site_keeper, "site-") / "s"
     site = make_site(site_keeper, folder, apptainer_engine, site_folder)
-    # Two questions: the user, and whether to keep what is shown.
+    # Two questions: the user, and whether to keep the shown profile.
     assert "Your AAU ID: " in add(site, site.account.name, "")
 
     reading = read("aau-aicloud", site, tmp_path)
@@ -209,13 +209,13 @@ def test_guide_runs_after_two_questions_and_a_login(
     assert "[(0, 1.0), (1, 1.0)]" in reading.text("print(seen)")
     assert "SubmitError" in reading.text("--gres gpu:17")
     assert "12 CPU-hours, 2 GPU-hours" in reading.text("--dry-run")
-    # Only the job of others is left.
+    # Only the other user's job is left.
     wait_until(lambda: len(site.queue()) == 1, LIMIT_S)
     assert list(site.file("/raid/{user}").iterdir()) == []
 
 
 def _check_slurm(reading: Reading, user: str) -> None:
-    """Look at what Slurm's own commands have shown, and what the jobs that they are about did."""
+    """Check the output of Slurm's commands and of the jobs in them."""
     assert "on nv-ai-0" in reading.text("--name first")
     assert "(Resources)" in reading.text("wide = _")
     assert "PRIORITY" in reading.text("%sprio")

@@ -1,4 +1,4 @@
-"""The guide of Arandu: Docker, a folder of each node's own, a training in background."""
+"""The guide of Arandu: Docker, local folders of nodes, training in the background."""
 
 from __future__ import annotations
 
@@ -43,9 +43,8 @@ _PACKAGES = "/mnt/packages"
 
 
 def with_docker(keeper: Keeper, site: Dressed, image: Path) -> DressedDocker:
-    """Run a Docker with the guide's image, in which are PyTorch and JupyterLab: this machine's
-    PyTorch, and the tests' own JupyterLab. `image`: a folder of this machine's distribution, with
-    its Python, that this may change."""
+    """Run a Docker with the guide's image, with this machine's PyTorch and the tests' JupyterLab.
+    `image`: a folder of this machine's distribution with its Python; it is modified."""
     packages = image / _PYTHON
     packages.mkdir(parents=True)
     (packages / "tests.pth").write_text(f"{_PACKAGES}\n")
@@ -58,7 +57,7 @@ def with_docker(keeper: Keeper, site: Dressed, image: Path) -> DressedDocker:
     seen = {
         "/usr/lib": Path("/usr/lib"),
         "/etc/alternatives": Path("/etc/alternatives"),
-        # PyTorch's, since the tests' own is too new for it.
+        # The distribution's NumPy, since the tests' own is too new for PyTorch.
         f"/{_PYTHON}/numpy": Path("/usr/lib/python3/dist-packages/numpy"),
         _PACKAGES: Path(sysconfig.get_path("purelib")),
         "/usr/local/share/jupyter": Path(sysconfig.get_path("data"), "share/jupyter"),
@@ -73,14 +72,14 @@ def test_guide_runs_and_leaves_nothing_on_the_nodes(
 ) -> None:
     arandu = dressed(ARANDU)
     docker = with_docker(site_keeper, arandu, lean_copy(demo_image, tmp_path / "image"))
-    # Two questions: the user, and whether to keep what is shown.
+    # Two questions: the user, and whether to keep the shown profile.
     add(arandu, arandu.account.name, "")
 
     reading = read("arandu", arandu, tmp_path)
 
     user = arandu.account.name
     assert "Connected to arandu" in reading.text("%slurm login")
-    assert "is in Jupyter's picker, as `arandu`." in reading.text("!jupyter slurm kernel add")
+    assert "to Jupyter's kernels as `arandu`." in reading.text("!jupyter slurm kernel add")
     assert "PyTorch 1." in reading.text("NotebookClient(there")
     assert f"/output/{user} can be written to: True" in reading.text("--name folders")
     assert "latest.txt" in reading.text("--name keep")
@@ -105,8 +104,8 @@ def test_guide_runs_and_leaves_nothing_on_the_nodes(
     assert "in /workspace/data: computed on c4aiscw2" in reading.text("--chdir /workspace/data")
     assert f"removed directory '/output/{user}/kept'" in reading.text("--name clean")
 
-    assert "logs in there." in reading.text("%slurm lab start")
-    assert "asked to end" in reading.text("%slurm lab stop")
+    assert "to log in." in reading.text("%slurm lab start")
+    assert "cancellation requested" in reading.text("%slurm lab stop")
     assert '"kernels": 0' in reading.text("urlopen(f")
 
     trained = reading.text("%slurm attach")

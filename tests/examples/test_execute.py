@@ -1,4 +1,4 @@
-"""Running a notebook in a terminal by `examples/execute.py`."""
+"""Notebooks run in a terminal by `examples/execute.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from tests.examples.reading import EXAMPLES
 
 
-def test_a_failing_cell_fails_the_run_unless_it_is_tagged(tmp_path: Path) -> None:
+def test_failing_cell_fails_the_run_unless_tagged(tmp_path: Path) -> None:
     tagged = new_code_cell("1 / 0", metadata={"tags": ["raises-exception"]})
     cells = [tagged, new_code_cell("open('/no/such/file')")]
     nbformat.write(new_notebook(cells=cells), tmp_path / "a.ipynb")

@@ -1,5 +1,5 @@
-"""The guide of Santos Dumont: environment modules, a home that nodes do not see, reports. Its
-TensorFlow is a real one, and trains by two replicas although there is no GPU."""
+"""The guide of Santos Dumont: environment modules, a home invisible to nodes, reports. Its
+TensorFlow is real, and trains with two replicas without a GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MODULES = {
     "cudnn/8.2_cuda-11.1": "setenv CUDA_HOME /scratch/app/cuda/11.1",
     "python/3.9.1": "prepend-path PATH /scratch/app/python/3.9.1/bin\n"
     "setenv PIP_NO_INDEX 1\nsetenv PIP_FIND_LINKS /scratch/app/wheels\n"
-    # TensorFlow has much to say of processors.
+    # Silence TensorFlow's messages on processors.
     "setenv TF_CPP_MIN_LOG_LEVEL 2\nsetenv TF_ENABLE_ONEDNN_OPTS 0",
     "deepl/deeplearn-py3.7": "prepend-path PATH /scratch/app/python/3.9.1/bin\n"
     f"prepend-path PYTHONPATH {_TENSORFLOW}",
@@ -38,7 +38,7 @@ _MODULES = {
 
 
 def sdumont(software: Path, tensorflow: Path) -> Dress:
-    """Dress a site that has `software`, and the packages of the Python `tensorflow`."""
+    """Describe a site with `software` and the packages of the Python `tensorflow`."""
     [packages] = tensorflow.parents[1].glob("lib/python3*/site-packages")
     python = "/scratch/app/python/3.9.1"
     return Dress(
@@ -81,9 +81,9 @@ def sdumont(software: Path, tensorflow: Path) -> Dress:
 
 
 def make_software(folder: Path) -> Path:
-    """Make what the site has for everybody. Its Python 3.9 and 3.7 are this machine's Python with
-    the tests' own packages; its pip finds what is in a folder: as TensorFlow 2.6, of which there is
-    no release for this Python, one that leads to that of `_TENSORFLOW`."""
+    """Make the site's shared software. Its Python 3.9 and 3.7 are this machine's Python with the
+    tests' packages, and pip installs from a folder. Its TensorFlow 2.6, which has no release for
+    this Python, is a link to `_TENSORFLOW`."""
     folder.chmod(0o755)
     python = folder / "python"
     venv = ("-m", "venv", "--system-site-packages", "--without-pip", str(python))
@@ -118,7 +118,7 @@ def test_guide_runs_with_modules_and_scratch_and_without_the_home(
     dressed: Callable[[Dress], Dressed], tensorflow_python: Path, site_folder: Path, tmp_path: Path
 ) -> None:
     site = dressed(sdumont(make_software(site_folder), tensorflow_python))
-    # Three questions: the user, the project's code, and whether to keep what is shown.
+    # Three questions: the user, the project's code, and whether to keep the shown profile.
     add(site, site.account.name, PROJECT, "")
     scratch = f"/scratch/{PROJECT}/{site.account.name}"
     old = site.file(f"{scratch}/last_term/losses.json")
@@ -158,7 +158,7 @@ def test_guide_runs_with_modules_and_scratch_and_without_the_home(
 
 
 def _check_queues(reading: Reading) -> None:
-    """Check the jobs in the queues of NVIDIA's cards and in `gdl`."""
+    """Check the jobs in the NVIDIA queues and in `gdl`."""
     assert "nvidia_de interact" in reading.text("%squeue -j")
     assert "sdumont300" in reading.text("-- hostname")
     modules = reading.text("LOADEDMODULES")

@@ -1,4 +1,4 @@
-"""The notebooks as they are stored: without outputs, and with words that exist."""
+"""The stored notebooks: without outputs, and with existing commands and options."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_notebook_is_valid_without_outputs_and_names_only_known_options(path: Pa
                 find(split(line)[1:], "notebook")
 
 
-def test_the_quickstart_needs_nothing_here_but_the_package() -> None:
+def test_quickstart_needs_only_the_package() -> None:
     here = [one.source for one in cells(EXAMPLES / "quickstart.ipynb") if one.source[0] != "%"]
     nodes = [node for source in here for node in ast.walk(ast.parse(source))]
     assert not [node for node in nodes if isinstance(node, ast.ImportFrom)]

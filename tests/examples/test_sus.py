@@ -1,5 +1,5 @@
-"""The guide of SUS' AI cloud: enroot and pyxis (of which there are stand-ins), containers that stay
-on their servers, and a real registry that wants a login in place of NVIDIA's."""
+"""The guide of SUS' AI cloud: stand-ins for enroot and pyxis, containers that stay on their
+servers, and a real registry with a login in place of NVIDIA's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.ssh.waiting import wait_until
 
 _KEY = "nvapi-of-the-tests"
 _PROGRAMS = {
-    # What would fetch packages, which is not to be had: they leave traces of what they were asked.
+    # Stand-ins for package installers, without network access: they record their arguments.
     "apt-get": """[ "$(id -u)" = 0 ] || { echo "E: are you root?" >&2; exit 100; }
 [ "$1" = install ] || exit 0
 for name do case $name in install | -*) continue ;; esac
@@ -35,13 +35,13 @@ for name do case $name in install | -*) continue ;; esac
   echo "Successfully installed $name (stand-in)"
 done
 """,
-    # enroot's hook brings the node's own.
+    # enroot's hook provides the node's own.
     "nvidia-smi": 'echo "NVIDIA-SMI (stand-in): GPU $CUDA_VISIBLE_DEVICES"\n',
 }
 
 
 def sus(programs: Path) -> Dress:
-    """Dress a site whose `srun` and `enroot` are in `programs`."""
+    """Describe a site with `srun` and `enroot` in `programs`."""
     return Dress(
         template="sus-aicloud",
         login="yamada.jo.sus.ac.jp",
@@ -60,8 +60,8 @@ def sus(programs: Path) -> Dress:
 
 
 def with_images(enroot: EnrootStandIn, registry: Registry, image: Path, folder: Path) -> None:
-    """Put into registries what the guide takes from them; `image`: with Python and packages, of
-    this machine's distribution."""
+    """Fill the registries with the guide's images. `image`: with Python and packages, of this
+    machine's distribution."""
     tensorflow = plain_copy(image, folder / "tensorflow")
     for name, lines in _PROGRAMS.items():
         program = tensorflow / "usr/bin" / name
@@ -74,7 +74,7 @@ def with_images(enroot: EnrootStandIn, registry: Registry, image: Path, folder: 
     subprocess.run(packed, check=True, timeout=LIMIT_S)
     registry.put(layer, "nvidia/tensorflow", "20.12-tf2-py3", "22.02-tf2-py3")
     enroot.reach("nvcr.io", registry)
-    (enroot.folder / "writable").touch()  # as the guide's setup.sh needs it
+    (enroot.folder / "writable").touch()  # needed by the guide's setup.sh
     ubuntu = lean_copy(image, folder / "ubuntu")
     about = ubuntu / "etc/os-release"
     about.unlink()
@@ -98,7 +98,7 @@ def test_guide_runs_and_leaves_only_the_kept_container(
     ):
         with_images(enroot, registry, demo_image, site_folder)
         site = dressed(sus(enroot.programs))
-        # Three questions: the user, the head server's port, and whether to keep what is shown.
+        # Three questions: the user, the head server's port, and whether to keep the shown profile.
         add(site, site.account.name, "", "")
 
         _check(read("sus-aicloud", site, tmp_path, _KEY), site)
@@ -107,7 +107,7 @@ def test_guide_runs_and_leaves_only_the_kept_container(
 
 
 def _check(reading: Reading, site: Dressed) -> None:
-    """Look at what each chapter of the guide has shown, in its order."""
+    """Check each chapter's output in the guide's order."""
     home = f"/data/home/{site.account.name}"
     assert "Connected to sus-aicloud" in reading.text("%slurm login")
     assert "✔" in reading.text("%slurm push myproject")

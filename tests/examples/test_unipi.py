@@ -1,4 +1,4 @@
-"""The guide of Pisa's Intel cluster: an image by Charliecloud, a job array in it, and Ray."""
+"""The guide of Pisa's Intel cluster: a Charliecloud image, a job array in it, and Ray."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ UNIPI = Dress(
 
 @pytest.mark.timeout(2 * LIMIT_S)
 @pytest.mark.long
-def test_an_image_is_made_and_every_model_of_the_search_comes_back(
+def test_image_is_built_and_every_model_of_the_search_returned(
     dressed: Callable[[Dress], Dressed],
     demo_image: Path,
     engines_python: Path,
@@ -46,7 +46,7 @@ def test_an_image_is_made_and_every_model_of_the_search_comes_back(
     programs.mkdir(mode=0o755)
     ch_image_with(programs, "continuumio/miniconda3", image)
     unipi = dressed(replace(UNIPI, mounts={"/usr/local/bin": programs}))
-    # Two questions: the user, and whether to keep what is shown.
+    # Two questions: the user, and whether to keep the shown profile.
     add(unipi, unipi.account.name, "")
     home = unipi.account.home
     miniconda(lean_copy(demo_image, image), home, engines_python)
@@ -81,5 +81,5 @@ def test_an_image_is_made_and_every_model_of_the_search_comes_back(
     assert "RUNNING 15 c[01-03]" in reading.text("--jobs {session_job}")
     assert "load average" in reading.text("slurm shell")
     assert "threads, then 5" in reading.text("before = torch")
-    assert "asked to end" in reading.text("session stop")
+    assert "cancellation requested" in reading.text("session stop")
     wait_until(lambda: unipi.queue() == [], LIMIT_S)

@@ -1,4 +1,4 @@
-"""Wheels for a pip that finds what is in a folder, where no package index can be reached."""
+"""Wheels for a pip that installs from a folder, without a package index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 def make_wheel(
     folder: Path, name: str, version: str, files: Mapping[str, str] | None = None
 ) -> None:
-    """Make a wheel of these files, by default of an empty module."""
+    """Make a wheel of these files (default: an empty module)."""
     about = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:

@@ -1,4 +1,4 @@
-"""A Service on a real Slurm, in this process, and the words to describe a job to it."""
+"""A Service on a real Slurm in this process, and specs of jobs."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ QUICK = {
     "exit_grace_s": 20.0,
     "poll_s": 0.3,
 }
-"""A profile's times, for tests that wait for what takes minutes in life."""
+"""Short intervals of a profile, for events that usually take minutes."""
 IMPATIENT = {"command_timeout_s": 3.0, "submit_timeout_s": 3.0}
-"""Where a controller is to be silent. Of one that is not, a busy machine may take so long."""
+"""Short timeouts for silent controllers. A busy machine could exceed them otherwise."""
 
 
 def spec(code: str, **changes: Any) -> JobSpec:
-    """A cell for the node's own Python."""
+    """Return a cell for the node's Python."""
     job_id = "".join(secrets.choice(LETTERS) for _ in range(8))
     return job_spec(code, id=job_id, **changes)
 
 
 class Site:
-    """Services on one cluster, with one store: closing one and opening another is a restart."""
+    """A Service on a cluster. Closing it and opening another on the same store is a restart."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Site:
         sshd: Sshd | None = None,
         **settings: Any,
     ) -> None:
-        """With an `sshd` of this machine, everything goes over SSH."""
+        """With `sshd`, connect over SSH."""
         self.cluster = cluster
         for name, value in jupyter_homes(home).items():
             monkeypatch.setenv(name, value)
@@ -61,7 +61,7 @@ class Site:
         self.service = Service()
 
     def edit_profile(self, **settings: Any) -> None:
-        """The cluster's own settings, quick times, and these."""
+        """Write the profile: the cluster's settings, short intervals, and these."""
         settings = {**QUICK, "job_root": str(self._home / "it's a root"), **settings}
         if self._far is not None:
             self._far.write_profile(self._home / "config", **settings)
@@ -70,8 +70,8 @@ class Site:
         write_profile(self._home / "config", self.cluster.name, {**profile, **settings})
 
     def at(self, folder: Path, **options: str) -> dict[str, Any]:
-        """For a spec: to run there, with `options`. To another machine the folder of the notebook
-        means nothing, so there it is one of them."""
+        """Return the spec fields to run in `folder`: an option over SSH, where a notebook's folder
+        is unknown."""
         if self.service.clusters()[0].host is None:
             return {"cwd": str(folder), "options": options}
         return {"options": {**options, "chdir": str(folder)}}
@@ -82,11 +82,11 @@ class Site:
         return self.service
 
     def run(self, code: str, limit_s: float = 120, **changes: Any) -> Job:
-        """The job, ended."""
+        """Submit a job, wait for its end, and return it."""
         return self.wait(self.service.submit(spec(code, **changes)).id, limit_s=limit_s)
 
     def wait(self, job_id: str, *wanted: JobState, limit_s: float = 120) -> Job:
-        """The job, once it is in one of these states; none: once it has ended."""
+        """Return the job once it is in one of these states; none given: once it has ended."""
 
         def there(job: Job) -> bool:
             return job.state in wanted if wanted else job.state.final
@@ -114,16 +114,16 @@ class Site:
         return "".join(stream.text for stream in streams)
 
     def so_far(self, job_id: str) -> str:
-        """What it has written until now, of whatever kind."""
+        """Return its output so far, as text."""
         chunk = self.service.logs(job_id, budget_bytes=None)
         return "".join(str(getattr(output, "text", "")) for output in chunk.outputs)
 
     def wait_until_slurm_forgets(self) -> None:
-        """As a controller does that has a short `MinJobAge`, when it looks next: within 30 s."""
+        """Wait until a controller with a short `MinJobAge` purges its ended jobs, up to 30 s."""
         wait_until(lambda: not self.slurm_jobs())
 
     def slurm_jobs(self) -> list[str]:
-        """Slurm's ids of this site's jobs, in any state."""
+        """Return the Slurm IDs of this site's jobs, in any state."""
         told = self.cluster.run("squeue", "-h", "-t", "all", "-o", "%A|%k").stdout
         ours = {job.id for job in self.service.jobs()}
         return [
@@ -134,12 +134,12 @@ class Site:
 
 
 over_ssh = pytest.mark.parametrize("way", ["over ssh"], indirect=True)
-"""A test that reaches its site through an sshd: files, long output, a connection or a login."""
+"""The mark of tests that use their site over SSH: files, long output, connections, logins."""
 
 
 @pytest.fixture
 def way(request: pytest.FixtureRequest) -> Sshd | None:
-    """How a site comes to its cluster: on this machine, unless a test is of `over_ssh`."""
+    """Return the sshd of tests marked `over_ssh`, else None."""
     way: str = getattr(request, "param", "here")
     if way == "here":
         return None
@@ -154,7 +154,7 @@ def site(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
-    """On the cluster that tests share."""
+    """Yield a site on the shared cluster."""
     site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=way)
     yield site
     site.service.close()
@@ -167,8 +167,8 @@ def private_site(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Callable[..., Site]]:
-    """On a cluster of this test's own: `private_site(nodes=1, extra_conf=(...,))`;
-    `private_site(**IMPATIENT)` where its controller is to be silent."""
+    """Yield a factory of sites on their own cluster: `private_site(nodes=1, extra_conf=(...,))`;
+    `private_site(**IMPATIENT)` for silent controllers."""
     made: list[Site] = []
 
     def make(**wanted: Any) -> Site:

@@ -1,4 +1,4 @@
-"""Profiles, partitions and clusters for the tests of previews and `info`."""
+"""Profiles, partitions and clusters for tests of previews and `info`."""
 
 from __future__ import annotations
 

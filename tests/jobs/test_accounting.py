@@ -1,4 +1,4 @@
-"""What accounting tells of jobs: the history, what they used, and what the controller forgot."""
+"""Accounting: history, usage, and jobs that the controller has forgotten."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.ssh.waiting import wait_until
 LONG = "import time; time.sleep(600)"
 
 
-def test_accounting_tells_the_history_what_was_used_and_what_the_controller_forgot(
+def test_accounting_provides_history_usage_and_forgotten_jobs(
     private_site: Callable[..., Site], tmp_path: Path
 ) -> None:
-    """On one cluster, since a database takes long to start."""
+    """One test and cluster, since a database starts slowly."""
     site = private_site(accounting=True, extra_conf=("MinJobAge=2",))
     history_is_what_has_ended_the_latest_first(site)
     a_script_has_used_so_much(site)
@@ -63,7 +63,7 @@ def a_script_has_used_so_much(site: Site) -> None:
 
 
 def what_the_controller_forgot_is_remembered(site: Site, tmp_path: Path) -> None:
-    """It knows the numbers of an array's tasks too, by which their files are named."""
+    """Also the IDs of an array's tasks, which are in the names of their files."""
     code = "#!/bin/sh\necho $SLURM_ARRAY_TASK_ID; [ $SLURM_ARRAY_TASK_ID = 1 ] || exit 3\n"
     code += f"until [ -e {tmp_path}/gate ]; do sleep 0.1; done"
     options = {"array": "1-3%1", "output": f"{tmp_path}/%j.txt"}

@@ -27,7 +27,7 @@ MANY = 5_000
 
 
 class FakeSite:
-    """Many of our jobs, every hundredth of them running, and a fake Slurm that records commands."""
+    """Many jobs, every hundredth of them running, and a fake Slurm that records commands."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, count: int = MANY) -> None:
         self.saved: list[Record] = []
@@ -140,7 +140,7 @@ def test_one_scancel_cancels_our_jobs_and_jobs_that_only_slurm_knows(
         assert "Cancelled by you" in str(site.service.job(job_id).why or "")
     left = ("squeue", "-h", "-r", "-o", "%i", "-j", f"{array},{alone}")
     assert set(site.cluster.run(*left).stdout.split()) == {f"{array}_1", f"{array}_4"}
-    # A job that has ended meanwhile does not keep the others.
+    # An ended job does not affect the others.
     assert site.service.control_jobs("cancel", ours[:1], [alone, array]) == []
     assert site.cluster.run("squeue", "-h", "-o", "%i", "-j", array).stdout == ""
 

@@ -1,4 +1,4 @@
-"""All that can be said of one job, on the real Slurm."""
+"""The details of a job, on a real Slurm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def states_of(details: JobDetails) -> list[str]:
     return [event.state.value for event in details.events]
 
 
-def test_a_cell_with_all_that_was_sent_for_it(site: Site, tmp_path: Path) -> None:
+def test_details_show_code_script_command_and_environment(site: Site, tmp_path: Path) -> None:
     options, env = {"time": "00:05:00"}, {"TOKEN": "s3cret\n'x'"}
     job = site.run("print('é')", env=env, options=options, cwd=str(tmp_path))
     details = site.service.details(job.id)
@@ -41,20 +41,20 @@ def test_a_cell_with_all_that_was_sent_for_it(site: Site, tmp_path: Path) -> Non
     assert details.events[-1].text == job.why
 
 
-def test_a_batch_script_is_shown_as_it_was_written(site: Site) -> None:
+def test_details_show_a_batch_script_unchanged(site: Site) -> None:
     text = "#!/bin/sh\n#SBATCH --time=5\necho hi\n"
     job = site.run(text, kind=JobKind.SCRIPT)
     details = site.service.details(job.id)
     assert details.code == details.script == text
 
 
-def test_without_a_way_to_the_cluster_what_is_known_here_is_told(
+def test_details_of_an_unreachable_cluster_show_the_local_record(
     slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = Site(slurm_cluster, tmp_path, monkeypatch)
     job = site.run("1")
     site.service.close()
-    with socket.socket() as nobody:  # bound, and not listened at
+    with socket.socket() as nobody:  # bound, but not listening
         nobody.bind(("127.0.0.1", 0))
         far = {"host": "127.0.0.1", "port": nobody.getsockname()[1]}
         write_profile(tmp_path / "config", slurm_cluster.name, far)

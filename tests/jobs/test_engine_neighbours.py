@@ -1,5 +1,5 @@
-"""Two users of one node, both real accounts: what each of them gets of the other's jobs, by the
-engines' own clients and by bare hands."""
+"""Two real users of one node, who attack each other's jobs with the engines' own clients and with
+plain sockets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.ssh.waiting import wait_until
 
 
 def open_to_others(cluster: SlurmCluster, home: Path) -> None:
-    """Let other users of this machine use the cluster, as its own command never does."""
+    """Let other users of this machine use the cluster, unlike `jupyter slurm up`."""
     for folder in (*cluster.folder.parents, cluster.folder):
         if folder.is_relative_to(home):
             folder.chmod(0o711)
@@ -51,7 +51,7 @@ def open_to_others(cluster: SlurmCluster, home: Path) -> None:
 
 
 def everybodys(python: Path, folder: Path) -> Path:
-    """Copy the Python out of its owner's home to where other users can run it."""
+    """Copy the Python from its owner's home to a folder for all users."""
     there = folder / "python"
     shutil.copytree(python.parents[1], there, symlinks=True, copy_function=_link)
     return there / "bin" / "python"
@@ -72,7 +72,7 @@ class Ground:
     folder: Path
 
     def lend_profile(self, home: Path) -> None:
-        """Give the other user a profile of the cluster as the one below `home`."""
+        """Copy the cluster's profile below `home` to the other user."""
         [profile] = home.glob("config/jupyter-slurm/clusters.d/*.toml")
         text = profile.read_text().replace(str(home), str(self.other.home))
         self.other.write(str(profile.relative_to(home)), text)
@@ -80,7 +80,7 @@ class Ground:
     def as_other(
         self, *argv: str, more: Mapping[str, str] | None = None, **settings: Any
     ) -> subprocess.Popen[str]:
-        """Start a program of the other user's, with `more` in its environment."""
+        """Start a program as the other user, with `more` in its environment."""
         env = clean_environment() | jupyter_homes(self.other.home)
         env |= {"HOME": str(self.other.home), "USER": self.other.name, "PYTHONPATH": str(ROOT)}
         env |= more or {}
@@ -100,7 +100,7 @@ class Ground:
 
 @pytest.fixture(scope="module")
 def ground(ssh_keeper: Keeper, engines_python: Path) -> Iterator[Ground]:
-    """A cluster of two nodes that two users have, the one who runs the tests and another."""
+    """Yield a cluster of two nodes for the test's user and another."""
     if os.geteuid() != 0:
         pytest.skip("to be two users takes root")
     folder = make_folder(ssh_keeper, "two-")
@@ -143,10 +143,8 @@ NAMES_OUT = ("seen", "nodes", "uid", "uid_again")
 ON_ONE_NODE = {"nodes": "1", "nodelist": "n1", "cpus-per-task": "4"}
 
 
-def test_another_users_ray_on_the_node_is_another_ray(
-    site: Site, ground: Ground, tmp_path: Path
-) -> None:
-    """And so are two of one user's; ending one of the three leaves the others."""
+def test_ray_clusters_on_one_node_stay_separate(site: Site, ground: Ground, tmp_path: Path) -> None:
+    """Also two of one user. Ending one of the three leaves the others."""
     jobs = [
         EngineJob(
             *(site, tmp_path / who, "ray", RAY.format(who=who)),
@@ -221,7 +219,7 @@ class Neighbour:
         self.folder = Path(job.site.service.job(job.id).job_dir or "")
         self.processes = job.processes()
         self.ports: dict[str, str] = {}
-        """Where it listens -> by which program."""
+        """Listening address -> program."""
         self.sockets: set[str] = set()
         for seen in self.processes:
             with suppress(psutil.Error):
@@ -233,33 +231,33 @@ class Neighbour:
 
     @property
     def ip(self) -> str:
-        """By which other nodes know this one."""
+        """Return this node's address for other nodes."""
         world = json.loads((self.folder / "world.0.json").read_bytes())
         return str(world["nodes"][0]["address"])
 
     def at(self, address: Any) -> str:
-        """Return an address that a program listens on, as others call it."""
+        """Return a listening address as other users call it."""
         host = address.ip.removeprefix("::ffff:")
         return f"{self.ip if host in {'::', '0.0.0.0'} else host}:{address.port}"
 
     def still_open(self) -> set[str]:
-        """Return the ports that are listened on now."""
+        """Return the listening ports."""
         seen = psutil.net_connections("tcp")
         return {self.at(one.laddr) for one in seen if one.status == psutil.CONN_LISTEN}
 
     def of(self, *words: str) -> list[str]:
-        """The ports of programs with any of these words in their command lines."""
+        """Return the ports of programs with any of these words in their command lines."""
         return [at for at, argv in self.ports.items() if any(word in argv for word in words)]
 
     def run(self, code: str, *argv: str, stdin: str = "", **env: str) -> tuple[int, str]:
-        """Run a program of theirs."""
+        """Run a program as the other user."""
         words = [str(self.ground.python), "-c", code, *argv]
         process = self.ground.as_other(*words, stdin=subprocess.PIPE, more=env)
         said, _ = process.communicate(stdin, timeout=250)
         return process.returncode, said
 
     def secrets(self) -> dict[str, str]:
-        """All that would let somebody in, by what it is for."""
+        """Return every secret that gives access, by its use."""
         key = (self.folder / "key").read_bytes().strip()
         found = {
             "key": key.decode(),
@@ -271,7 +269,7 @@ class Neighbour:
         return found | {"dashboard": entry.login_url.removeprefix("http://").partition(":")[0]}
 
     def knock(self) -> None:
-        """Go round all that is there with bare hands; nothing of the job's is heard or read."""
+        """Try all ports, files and processes without secrets, and assert that none is readable."""
         asked = {
             "ports": [(at.rpartition(":")[0], int(at.rpartition(":")[2])) for at in self.ports],
             "sockets": sorted(self.sockets),
@@ -286,7 +284,7 @@ class Neighbour:
         marks = (MARK, self.job.id, str(self.folder), *secrets.values())
         for port, heard in told["ports"]:
             assert not [mark for mark in marks if mark in heard], (port, heard)
-            # Ray's page, which has nothing in it yet, is for everybody.
+            # Any user can read Ray's page, which is empty so far.
             assert "200 OK" not in heard or "<title>Ray Dashboard" in heard, (port, heard)
         for path, heard in told["sockets"].items():
             assert heard in {"PermissionError", ""}, (path, heard)
@@ -297,18 +295,18 @@ class Neighbour:
             assert not [words for words in told["words"] if secret in words], name
 
     def no_secret_is_told(self, home: Path) -> None:
-        """In no file of the user's, of Slurm's or of the engine's but those that are for it, which
-        only the user can read."""
+        """Assert that secrets are only in their private files, not in other files of user, Slurm or
+        engine."""
         secrets = {name: secret.encode() for name, secret in self.secrets().items()}
         places = (home, self.ground.cluster.folder, *self.job.folders())
         found = set()
         for path in [
             Path(top, name)
             for place in places
-            for top, _, names in os.walk(place)  # unlike rglob, it lets folders go meanwhile
+            for top, _, names in os.walk(place)  # unlike rglob, it allows folders to disappear
             for name in names
         ]:
-            with suppress(FileNotFoundError):  # it has just gone
+            with suppress(FileNotFoundError):  # it has just disappeared
                 if not path.is_file() or not any(
                     secret in data for data in [path.read_bytes()] for secret in secrets.values()
                 ):
@@ -316,8 +314,8 @@ class Neighbour:
                 assert path.stat().st_mode & 0o077 == 0, path
                 found.add(path.name)
         own = {"ray": {"token.0", "token.1"}, "dask": {"tls.key"}}
-        # The job's own folder has its key as `key`, and this machine's as the job's id.
-        # By the last one this machine comes into Ray's dashboard, where Ray has any.
+        # The job's folder has the key as `key`, and this machine as the job's ID.
+        # The last one opens Ray's dashboard, if Ray has one.
         found.discard("dashboards.0.json")
         assert found == {"key", self.job.id} | own.get(self.job.engine, set())
         output = str(self.job.site.service.logs(self.job.id, budget_bytes=None))
@@ -342,7 +340,9 @@ def neighbour(
     assert read_result_variables(site.service.result(job.id)) == {"told": MARK}
 
 
-def test_another_user_of_the_node_gets_nothing(neighbour: Neighbour, tmp_path: Path) -> None:
+def test_another_user_of_the_node_cannot_use_the_engine(
+    neighbour: Neighbour, tmp_path: Path
+) -> None:
     engine = neighbour.job.engine
     neighbour.knock()
     neighbour.no_secret_is_told(tmp_path)
@@ -362,7 +362,7 @@ def not_into_ray(neighbour: Neighbour) -> None:
     assert len(found) == len(ports)
     still = neighbour.still_open()
     for at, codes in found.items():
-        # Ray ends workers that have nothing to do; then nobody is there.
+        # Ray ends idle workers, so there may be none.
         gone = set() if at in still else {"UNAVAILABLE"}
         assert set(codes) <= {"UNAUTHENTICATED", "UNIMPLEMENTED"} | gone, (at, neighbour.ports[at])
     assert sum("UNAUTHENTICATED" in codes for codes in found.values()) >= 5, found

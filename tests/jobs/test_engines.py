@@ -56,7 +56,7 @@ MEMORY = (
     "memory = sum(client.run(lambda dask_worker: "
     "dask_worker.memory_manager.memory_limit).values()) >> 20"
 )
-"""Dask's, on both nodes."""
+"""Memory of Dask on both nodes."""
 GONE_S = 60.0
 
 
@@ -67,18 +67,18 @@ def site(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
-    """A site whose nodes' Python has Ray and Dask."""
+    """Yield a site whose nodes' Python has Ray and Dask."""
     site = Site(slurm_cluster, tmp_path, monkeypatch, python=str(engines_python))
     yield site
     for job in site.service.jobs():
-        if not job.state.final:  # of a test that has failed: others would wait for its nodes
+        if not job.state.final:  # after a failed test, others would wait for its nodes
             site.service.cancel(job.id)
             site.wait(job.id)
     site.service.close()
 
 
 class Seen:
-    """A process, and what it had when it was looked at."""
+    """A snapshot of a process."""
 
     def __init__(self, process: psutil.Process) -> None:
         self.process = process
@@ -90,7 +90,7 @@ class Seen:
         return " ".join((*self.argv, *self.environ.values()))
 
     def is_of(self, job_id: str) -> bool:
-        """Tell whether it is of this job: other clusters of the tests have the same numbers."""
+        """Return whether it belongs to this job: other test clusters have equal job IDs."""
         return job_id in self.words
 
     def is_worker(self) -> bool:
@@ -99,10 +99,10 @@ class Seen:
 
 
 class EngineJob:
-    """A job on two nodes, whose code waits until it may go on."""
+    """A job on two nodes whose code waits for `finish`."""
 
     def __init__(self, site: Site, folder: Path, engine: str, code: str, **changes: Any) -> None:
-        """`changes` of the spec."""
+        """Submit the job, with `changes` of its spec."""
         wanted = {
             "options": {"nodes": "2", "cpus-per-task": "4"},
             "names_out": ("numbers", "names", "namespace"),
@@ -123,7 +123,7 @@ class EngineJob:
         self.slurm_id = site.service.job(job.id).slurm_id
 
     def told(self) -> str:
-        service = self.site.service  # as text, since pytest cuts other values short
+        service = self.site.service  # as text, since pytest truncates other values
         return f"{self.text('stderr')}\n{service.result(self.id)}\n{service.job(self.id)}"
 
     def text(self, name: str = "stdout") -> str:
@@ -132,7 +132,7 @@ class EngineJob:
         return "".join(one.text for one in streams if one.name == name)
 
     def processes(self) -> list[Seen]:
-        """All that runs in this job, whoever their parents are."""
+        """Return all processes of this job, of any parent."""
         found = []
         for process in psutil.process_iter():
             try:
@@ -144,7 +144,7 @@ class EngineJob:
         return found
 
     def folders(self) -> list[Path]:
-        """The folders in /tmp of this job's engine: those that its processes have."""
+        """Return the folders in /tmp that the engine's processes use."""
         words = " ".join(process.words for process in self.processes())
         return sorted({Path(one) for one in re.findall(r"/tmp/jse-[0-9a-f]{12}", words)})
 
@@ -155,7 +155,7 @@ class EngineJob:
             with suppress(OSError):  # it has just ended
                 lines = Path(f"/proc/{seen.process.pid}/maps").read_text().splitlines()
                 mapped |= {int(line.split()[4]) for line in lines if "/dev/shm/" in line}
-        # By number: glibc maps a semaphore before it gives it its name.
+        # By inode: glibc maps a semaphore before it names it.
         return [Path(one.path) for one in os.scandir("/dev/shm") if one.inode() in mapped]
 
     def finish(self) -> Job:
@@ -163,12 +163,12 @@ class EngineJob:
         return self.site.wait(self.id)
 
     def left(self, paths: list[Path]) -> list[object]:
-        """Return what is still there of it, and of these."""
+        """Return its remaining processes, and which of `paths` still exist."""
         return [*self.processes(), *(one for one in paths if one.exists())]
 
 
 @pytest.mark.parametrize("engine", ["ray", "dask"])
-def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
+def test_engine_uses_all_nodes_survives_a_dead_node_and_cleans_up(
     site: Site, tmp_path: Path, engine: str
 ) -> None:
     job = EngineJob(site, tmp_path / "job", engine, CODE[engine])
@@ -202,7 +202,7 @@ def test_the_code_uses_all_nodes_survives_the_death_of_one_and_nothing_is_left(
     wait_until(lambda: not job.left([*folders, *shared]), GONE_S)
 
 
-def test_a_python_without_the_engine_fails_at_once(
+def test_missing_engine_fails_at_once(
     slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = Site(slurm_cluster, tmp_path, monkeypatch, python="/usr/bin/python3")
@@ -215,7 +215,7 @@ def test_a_python_without_the_engine_fails_at_once(
     site.service.close()
 
 
-def test_code_whose_engine_dies_is_ended(site: Site, tmp_path: Path) -> None:
+def test_dead_scheduler_ends_the_code(site: Site, tmp_path: Path) -> None:
     job = EngineJob(site, tmp_path / "job", "dask", DASK)
     for seen in job.processes():
         if "scheduler" in seen.argv:
@@ -226,10 +226,10 @@ def test_code_whose_engine_dies_is_ended(site: Site, tmp_path: Path) -> None:
     assert "ended on n1 (" in str(ended.why), job.told()
 
 
-def test_the_cells_of_a_session_share_one_engine(site: Site) -> None:
+def test_cells_of_a_session_share_one_engine(site: Site) -> None:
     options = {"nodes": "2", "cpus-per-task": "4", "mem": "1000"}
     session = site.service.submit(SessionSpec(name="s", launch="dask", idle_s=600, options=options))
-    for _ in range(2):  # cells and programs that begin with a connection of their own
+    for _ in range(2):  # also with their own connection
         cpus = "import os; cpus = os.environ['SLURM_CPUS_PER_TASK']"
         code = "\n".join(("distributed.Client()", NAMES["dask"], cpus, MEMORY))
         job = site.run(code, session=session.id, names_out=("names", "cpus", "memory"))
@@ -244,7 +244,7 @@ def test_the_cells_of_a_session_share_one_engine(site: Site) -> None:
 
 
 def finds_both_nodes(site: Site, engines_python: Path, launch: str, **changes: Any) -> None:
-    """What the image lacks it has from this machine, which is of the same distribution."""
+    """Mount files of this machine, which has the image's distribution."""
     [packages] = engines_python.parents[1].glob("lib/python3*/site-packages")
     job = site.run(
         NAMES[launch],
@@ -261,7 +261,7 @@ def finds_both_nodes(site: Site, engines_python: Path, launch: str, **changes: A
 
 
 @pytest.mark.parametrize(("runtime", "engine"), [("charliecloud", "dask"), ("apptainer", "ray")])
-def test_in_an_image_the_engine_is_the_same(
+def test_engine_runs_in_an_image(
     site: Site,
     engines_python: Path,
     demo_image: Path,

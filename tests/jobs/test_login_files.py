@@ -1,4 +1,4 @@
-"""Login files of the node that end a job before its code begins, and those that only look so."""
+"""Login files of the node that end a job before its code, and odd but harmless ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HARMLESS = {
 
 
 def with_login_files(site: Site, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Have jobs of the site read login files with this text: those of a home of their own."""
+    """Give jobs of the site a home with login files of this text."""
     home = site._home / "home"
     home.mkdir()
     (home / ".bash_profile").write_text(f"{text}\n", encoding="utf-8")
@@ -30,7 +30,7 @@ def with_login_shell(site: Site, *, login_shell: bool) -> None:
 
 
 @pytest.mark.parametrize("ends", ENDS)
-def test_login_files_that_end_the_job_are_named_with_the_remedy(
+def test_login_files_that_end_a_job_are_reported_with_a_remedy(
     site: Site, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
     with_login_files(site, monkeypatch, ENDS[ends])
@@ -45,7 +45,7 @@ def test_login_files_that_end_the_job_are_named_with_the_remedy(
 
 
 @pytest.mark.parametrize("harmless", HARMLESS)
-def test_login_files_that_are_odd_end_no_job(
+def test_odd_login_files_do_not_end_a_job(
     site: Site, monkeypatch: pytest.MonkeyPatch, harmless: str
 ) -> None:
     with_login_files(site, monkeypatch, HARMLESS[harmless])

@@ -24,7 +24,7 @@ from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
 OF_THIS_MACHINE = ("/usr:/usr", "/etc/alternatives:/etc/alternatives")
-"""What an image lacks it has from this machine, which is of the same distribution."""
+"""Mounts of files of this machine, which has the image's distribution."""
 TORCH = """
 import os, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -51,7 +51,7 @@ def nodes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
-    """A site whose nodes' Python is the distribution's, which has PyTorch and mpi4py."""
+    """Yield a site whose nodes use the distribution's Python, with PyTorch and mpi4py."""
     setup = f"PATH=$PATH:{apptainer_engine.bin}"
     site = Site(slurm_cluster, tmp_path, monkeypatch, python="/usr/bin/python3", setup=setup)
     yield site
@@ -64,7 +64,7 @@ def text_of(site: Site, job: Job, rank: int | None = None) -> str:
 
 
 def left_behind(job: Job) -> list[str]:
-    """Command lines of processes that have to do with the job, and what its engine left in /tmp."""
+    """Return command lines of the job's processes, and its engine's files in /tmp."""
     begun_s = job.started_s or 0.0
     logs = Path("/tmp").glob("torchelastic_*")
     found = [str(one) for one in logs if one.stat().st_mtime >= begun_s]
@@ -79,7 +79,7 @@ def left_behind(job: Job) -> list[str]:
 
 
 def nothing_stays(job: Job) -> None:
-    """The program that measures a job ends a moment after the job's end was told."""
+    """Wait until nothing is left: the measuring program ends shortly after the job."""
     wait_until(lambda: not left_behind(job), 60)
 
 
@@ -108,8 +108,8 @@ def test_torchrun_runs_the_cell_in_every_rank(nodes: Site, tmp_path: Path) -> No
     nothing_stays(job)
 
 
-def test_ranks_have_the_gpus_of_nodes_that_are_the_jobs_alone(nodes: Site) -> None:
-    """Slurm gives the job all of them, and a step that asks for nothing none."""
+def test_ranks_have_all_gpus_of_exclusive_nodes(nodes: Site) -> None:
+    """Slurm gives the job all GPUs, but a step without a request none."""
     code = "import os\nmine = os.environ['CUDA_VISIBLE_DEVICES']"
     options = {"nodes": "2", "exclusive": ""}
     job = nodes.run(code, launch="torchrun", options=options, names_gather=("mine",))
@@ -135,7 +135,7 @@ def test_mpi_runs_the_cell_in_every_task(nodes: Site) -> None:
 
 
 def runs_in_four_ranks(nodes: Site, code: str, **changes: Any) -> None:
-    """What the image lacks it has from this machine, which is of the same distribution."""
+    """Run a cell in four ranks of an image, with mounts of this machine."""
     job = nodes.run(
         code.replace("data[rank]", "rank"),
         mounts=OF_THIS_MACHINE,
@@ -155,7 +155,7 @@ def runs_in_four_ranks(nodes: Site, code: str, **changes: Any) -> None:
     ("runtime", "engine", "code"),
     [("charliecloud", "mpi", MPI), ("apptainer", "torchrun", TORCH)],
 )
-def test_in_an_image_the_ranks_are_the_same(
+def test_ranks_run_in_an_image(
     nodes: Site, demo_image: Path, runtime: str, engine: str, code: str
 ) -> None:
     runs_in_four_ranks(nodes, code, launch=engine, runtime=runtime, image=str(demo_image))
@@ -164,7 +164,7 @@ def test_in_an_image_the_ranks_are_the_same(
 @pytest.mark.parametrize(
     ("runtime", "engine", "code"), [("pyxis", "mpi", MPI), ("enroot", "torchrun", TORCH)]
 )
-def test_in_a_squash_image_each_node_has_a_container_of_its_own(
+def test_squash_image_runs_in_one_container_per_node(
     nodes: Site,
     enroot_standin: EnrootStandIn,
     lean_squash_image: Path,
@@ -174,14 +174,14 @@ def test_in_a_squash_image_each_node_has_a_container_of_its_own(
     code: str,
 ) -> None:
     """With pyxis all containers are one step, and MPI's ranks on a node share one."""
-    folder = tmp_path / "jobs"  # pyxis cannot mount one that has blanks
+    folder = tmp_path / "jobs"  # pyxis cannot mount paths with blanks
     nodes.edit_profile(python="/usr/bin/python3", setup=enroot_standin.setup, job_root=str(folder))
     nodes.restart()
     runs_in_four_ranks(nodes, code, launch=engine, runtime=runtime, image=str(lean_squash_image))
     wait_until(lambda: not enroot_standin.containers(), 60)
 
 
-def test_cancelling_interrupts_every_container_and_leaves_none(
+def test_cancelling_interrupts_and_removes_every_container(
     nodes: Site, enroot_standin: EnrootStandIn, lean_squash_image: Path, tmp_path: Path
 ) -> None:
     nodes.edit_profile(
@@ -214,9 +214,7 @@ def test_cancelling_interrupts_every_container_and_leaves_none(
     wait_until(lambda: not enroot_standin.containers(), 60)
 
 
-def test_in_docker_each_node_has_a_container_of_its_own(
-    nodes: Site, docker_engine: DockerEngine
-) -> None:
+def test_docker_runs_one_container_per_node(nodes: Site, docker_engine: DockerEngine) -> None:
     nodes.edit_profile(python="/usr/bin/python3", setup=docker_engine.setup)
     nodes.restart()
     job = nodes.run(
@@ -235,20 +233,20 @@ def test_in_docker_each_node_has_a_container_of_its_own(
     wait_until(lambda: not docker_engine.containers(), 60)
 
 
-def test_mpi_is_refused_before_anything_is_sent_where_it_does_not_find_slurm(
+def test_mpi_in_docker_is_rejected_before_submission(
     nodes: Site,
 ) -> None:
     with pytest.raises(RequestError, match="--launch mpi"):
         nodes.service.submit(spec("1", launch="mpi", runtime="docker", image="demo:1"))
 
 
-def test_gpus_for_the_whole_job_are_refused_with_launch(nodes: Site) -> None:
+def test_launch_rejects_gpus_option(nodes: Site) -> None:
     with pytest.raises(SubmitError) as refused:
         nodes.run("1", launch="torchrun", options={"nodes": "2", "gpus": "8"})
     assert (refused.value.option, "--gpus-per-node 4" in str(refused.value)) == ("gpus", True)
 
 
-def test_a_traceback_that_ranks_share_is_shown_once(nodes: Site) -> None:
+def test_common_traceback_of_ranks_is_shown_once(nodes: Site) -> None:
     job = nodes.run("1 / 0", launch="mpi", options={"nodes": "2", "ntasks": "4"})
     assert (job.state, job.exit_code) == (JobState.FAILED, 1)
     shown = [one for one in nodes.outputs(job.id) if isinstance(one, ErrorOutput)]
@@ -257,7 +255,7 @@ def test_a_traceback_that_ranks_share_is_shown_once(nodes: Site) -> None:
     ]
 
 
-def test_a_rank_that_fails_ends_the_others(nodes: Site) -> None:
+def test_failed_rank_ends_the_others(nodes: Site) -> None:
     code = "import os, time\nif os.environ['RANK'] == '1': raise ValueError('bad')\ntime.sleep(600)"
     job = nodes.run(code, launch="torchrun", options={"nodes": "2"})
     result = nodes.service.result(job.id)
@@ -267,7 +265,7 @@ def test_a_rank_that_fails_ends_the_others(nodes: Site) -> None:
     nothing_stays(job)
 
 
-def test_torchrun_starts_ranks_again_as_often_as_it_was_asked_to(nodes: Site) -> None:
+def test_torchrun_restarts_ranks_up_to_max_restarts(nodes: Site) -> None:
     code = (
         "import os\nagain = int(os.environ['TORCHELASTIC_RESTART_COUNT'])\n"
         "print('round', again)\nassert again == 1"
@@ -277,7 +275,7 @@ def test_torchrun_starts_ranks_again_as_often_as_it_was_asked_to(nodes: Site) ->
     assert text_of(nodes, job) == "round 0\nround 1\n"
 
 
-def test_a_signal_before_the_end_interrupts_every_rank(nodes: Site) -> None:
+def test_signal_before_the_time_limit_interrupts_every_rank(nodes: Site) -> None:
     """`--signal`: each rank saves what it has."""
     code = (
         "import os, time\nprint('begun', flush=True)\n"
@@ -296,7 +294,7 @@ def test_a_signal_before_the_end_interrupts_every_rank(nodes: Site) -> None:
     assert read_result_variables(nodes.service.result(job.id)) == {"saved": [True, True]}
 
 
-def test_a_node_that_dies_is_named(nodes: Site) -> None:
+def test_dead_node_is_named(nodes: Site) -> None:
     code = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
     job = nodes.service.submit(spec(code, launch="torchrun", options={"nodes": "2"}))
     wait_until(lambda: "begun" in nodes.so_far(job.id), 60)

@@ -1,5 +1,5 @@
-"""Faults between nodes that are machines of their own: each ends with its sentence, and leaves
-nothing on any node. Real Slurm, PyTorch, Open MPI and packet filters."""
+"""Failures between nodes on separate machines: each has its message, and leaves nothing on any
+node. Real Slurm, PyTorch, Open MPI and packet filters."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tests.ssh.processes import words_of
 from tests.ssh.waiting import wait_until
 
 TOLD_S = 90.0
-"""The longest time from the start of a job to the sentence that says what is wrong."""
+"""Maximum time from the start of a job to its error message."""
 ENDED_S = 60.0
-"""slurmstepd itself tries for some time to tell of the end of a step whose node was cut off."""
+"""Time that slurmstepd tries to report the end of a step on a disconnected node."""
 FIREWALL = (
     "Is there a firewall between the nodes? If they share another network, set `interface` in the "
     "cluster's profile to its interface."
@@ -36,7 +36,7 @@ FIREWALL = (
 
 @pytest.fixture
 def apart(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """A site on these nodes; after the test everything there is as it was."""
+    """Yield a site on these nodes, and assert that the test leaves nothing on them."""
     machines.wait_until_idle()
     running, before = machines.running(), machines.traces()
     home = machines.folder / f"site{secrets.token_hex(3)}"  # the nodes' /tmp is their own
@@ -54,12 +54,12 @@ def apart(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]
             if one not in before[name]
         )
 
-    # Processes end last, and to look for more than these takes programs on each node.
+    # Processes end last, and checking more runs programs on each node.
     wait_until(lambda: machines.running() == running and machines.traces() == before, ENDED_S, left)
 
 
 def failure(site: Site, job: Job, name: str = "LaunchError") -> str:
-    """Return the error of a job that could not begin, which it has told in time."""
+    """Return the error of a job that could not start, reported in time."""
     result = site.service.result(job.id)
     assert job.state is JobState.FAILED, site.outputs(job.id)
     assert result.ename == name, site.outputs(job.id)
@@ -72,14 +72,14 @@ def failure(site: Site, job: Job, name: str = "LaunchError") -> str:
 
 @pytest.fixture
 def stranger(ssh_keeper: Keeper) -> str:
-    """Another user of the nodes."""
+    """Return the name of another user of the nodes."""
     name = new_name()
     add_user(ssh_keeper, name, Path("/nonexistent"))
     return name
 
 
-def test_a_head_that_calls_itself_localhost_does_no_harm(apart: Site, machines: Machines) -> None:
-    """Nor do nodes without `scontrol`, and ports of engines that others have taken."""
+def test_node_that_resolves_to_localhost_works(apart: Site, machines: Machines) -> None:
+    """Also on nodes without `scontrol`, with the engines' ports taken."""
     for node in machines.nodes.values():
         told = node.machine.run("getent", "hosts", node.name).stdout
         assert told.split()[0] == "127.0.0.1"
@@ -98,11 +98,11 @@ def test_a_head_that_calls_itself_localhost_does_no_harm(apart: Site, machines: 
 
 
 def blocked(source: str) -> str:
-    """A rule of iptables: what does not belong to Slurm itself."""
+    """Return a rule of iptables that matches everything but Slurm's own traffic."""
     return f"-p tcp --syn -s {ADDRESSES[source]} -m multiport ! --dports {OWN_PORTS}"
 
 
-def test_a_firewall_before_the_launcher_is_named(apart: Site, machines: Machines) -> None:
+def test_firewall_before_the_launcher_is_named(apart: Site, machines: Machines) -> None:
     with machines.nodes["n1"].firewall(blocked("n2")):
         job = apart.run("pass", launch="torchrun", options={"nodes": "3"})
     assert failure(apart, job) == (f"n2 cannot reach n1 at 10.78.2.11: timed out. {FIREWALL}")
@@ -134,10 +134,10 @@ for name in ("key", "launch.json", "."):
 """
 
 
-def test_another_user_of_the_nodes_gets_nothing(
+def test_another_user_of_the_nodes_cannot_join_the_launch(
     apart: Site, machines: Machines, stranger: str
 ) -> None:
-    """While n2 is waited for, the launcher listens on n1."""
+    """The launcher on n1 listens while it waits for n2."""
     node = machines.nodes["n1"]
     with machines.nodes["n2"].late():
         job = apart.service.submit(spec("print('done')", launch="torchrun", options={"nodes": "3"}))
@@ -162,8 +162,8 @@ def test_another_user_of_the_nodes_gets_nothing(
                 assert one.encode() not in path.read_bytes(), path
 
 
-def test_a_world_of_one_is_refused_by_the_ranks_of_mpi(apart: Site) -> None:
-    """As where nothing tells Open MPI that Slurm has started it."""
+def test_mpi_ranks_reject_a_world_of_one(apart: Site) -> None:
+    """As if Open MPI did not detect Slurm."""
     alone = """
     import os
     for name in list(os.environ):

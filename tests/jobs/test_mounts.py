@@ -1,5 +1,4 @@
-"""What a profile mounts in every image, in jobs of a real Slurm, with Docker and with the
-stand-in for pyxis."""
+"""Mounts of a profile, in jobs of a real Slurm, with Docker and with the stand-in for pyxis."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ _LOOK = "#!/bin/sh\ncat /workspace/here /scratch/there; echo wrote >/workspace/n
 
 
 @pytest.mark.parametrize("runtime", ["docker", "pyxis"])
-def test_what_the_profile_mounts_is_the_folder_of_the_job_and_what_the_node_says(
+def test_profile_mounts_are_resolved_on_the_node(
     slurm_cluster: SlurmCluster,
     enroot_standin: EnrootStandIn,
     docker_engine: DockerEngine,

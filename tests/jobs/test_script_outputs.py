@@ -1,4 +1,4 @@
-"""Output and error files of batch scripts; working directories that the node lacks."""
+"""Output and error files of batch scripts, and missing working directories."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ARRAY = (
 
 
 @over_ssh
-def test_the_error_file_of_a_batch_script_is_shown_while_it_runs_and_after(
+def test_error_file_of_a_batch_script_is_shown_during_and_after_the_run(
     site: Site, tmp_path: Path
 ) -> None:
     runs = site.service.submit(
@@ -36,7 +36,7 @@ def test_the_error_file_of_a_batch_script_is_shown_while_it_runs_and_after(
     assert site.text(job.id, "stderr") == "error\n"
 
 
-def test_the_error_files_of_an_arrays_tasks_are_shown(site: Site, tmp_path: Path) -> None:
+def test_error_files_of_array_tasks_are_shown(site: Site, tmp_path: Path) -> None:
     text = ARRAY.format(ends="exit 3")
     job = site.run(text, kind=JobKind.SCRIPT, **site.at(tmp_path))
     for task in (1, 2):
@@ -46,8 +46,8 @@ def test_the_error_files_of_an_arrays_tasks_are_shown(site: Site, tmp_path: Path
         assert f"error {task}" in text
 
 
-def test_each_task_of_an_array_has_its_state_and_its_own_output(site: Site, tmp_path: Path) -> None:
-    """`%j` is the task's own number in Slurm, which the other tasks' paths do not show."""
+def test_array_tasks_have_their_own_state_and_output(site: Site, tmp_path: Path) -> None:
+    """`%j` is the task's own job ID, which is not in the other tasks' paths."""
     text = (
         f"#!/bin/sh\n#SBATCH --hold --array=1-3,12 --output={tmp_path}/%j.out\n"
         "echo I am $SLURM_ARRAY_TASK_ID\n[ $SLURM_ARRAY_TASK_ID != 2 ]\n"
@@ -68,7 +68,7 @@ def test_each_task_of_an_array_has_its_state_and_its_own_output(site: Site, tmp_
         handle.task_output(4)
 
 
-def test_a_folder_that_the_node_lacks_is_named(site: Site, tmp_path: Path) -> None:
+def test_folder_missing_on_the_node_is_named(site: Site, tmp_path: Path) -> None:
     gone = tmp_path / "only on the login node"
     gone.mkdir()
     options = {"chdir": str(gone), "hold": ""}

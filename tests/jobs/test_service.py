@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from jupyter_slurm import places
 from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
 from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
-from jupyter_slurm.wire import ExecuteResult, JobKind, JobSpec, JobState
+from jupyter_slurm.wire import After, ExecuteResult, JobKind, JobSpec, JobState
 from tests.jobs.conftest import Site, over_ssh, spec
 
 
-def test_a_cell_runs_and_its_output_and_value_come_back(site: Site) -> None:
+def test_cell_returns_its_output_and_value(site: Site) -> None:
     job = site.run("print('hello')\n6 * 7")
     assert (job.state, job.exit_code) == (JobState.COMPLETED, 0)
     assert str(job.why) == "Succeeded."
@@ -32,14 +32,14 @@ def test_a_cell_runs_and_its_output_and_value_come_back(site: Site) -> None:
     assert job.usage.peak_memory_mib
 
 
-def test_gpus_are_those_that_were_asked_for(site: Site) -> None:
+def test_job_gets_the_requested_gpus(site: Site) -> None:
     code = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'])"
     job = site.run(code, options={"gres": "gpu:2"})
     assert len(site.text(job.id).strip().split(",")) == 2
 
 
 @over_ssh
-def test_variables_go_in_and_come_back(site: Site) -> None:
+def test_variables_are_sent_and_returned(site: Site) -> None:
     asked = spec(
         "total = sum(data)\nsquare = lambda x: x * x",
         names_in=("data",),
@@ -57,7 +57,7 @@ def test_variables_go_in_and_come_back(site: Site) -> None:
     assert not inputs.exists()
 
 
-def test_a_copy_that_nobody_calls_for_goes_after_a_week(site: Site) -> None:
+def test_unused_copies_are_removed_after_a_week(site: Site) -> None:
     old, young = (places.spool_dir() / name for name in ("old.fetched", "young.fetched"))
     for path in (old, young):
         path.touch()
@@ -67,7 +67,7 @@ def test_a_copy_that_nobody_calls_for_goes_after_a_week(site: Site) -> None:
     assert (old.exists(), young.exists()) == (False, True)
 
 
-def test_an_error_comes_back_as_the_cells_error(site: Site) -> None:
+def test_remote_error_is_returned(site: Site) -> None:
     job = site.run("x = 1\nraise ValueError('no')")
     assert job.state is JobState.FAILED
     assert "ValueError" in str(job.why or "")
@@ -77,7 +77,7 @@ def test_an_error_comes_back_as_the_cells_error(site: Site) -> None:
     assert "raise ValueError('no')" in plain
 
 
-def test_a_program_that_starts_with_a_shebang_runs_as_it_is(site: Site) -> None:
+def test_program_with_a_shebang_runs_unchanged(site: Site) -> None:
     job = site.run("#!/bin/sh\necho out\necho err >&2\nexit 3", kind=JobKind.PROGRAM)
     assert (job.state, job.exit_code) == (JobState.FAILED, 3)
     assert site.text(job.id) == "out\nerr\n"
@@ -90,7 +90,7 @@ KINDS = [(JobKind.CELL, CELL), (JobKind.SCRIPT, SHELL)]
 
 
 @pytest.mark.parametrize(("kind", "code"), KINDS)
-def test_a_job_gets_the_profiles_environment_and_nothing_of_our_own_calls(
+def test_job_gets_the_profiles_environment_but_not_the_agents(
     site: Site, monkeypatch: pytest.MonkeyPatch, kind: JobKind, code: str
 ) -> None:
     monkeypatch.delenv("LC_ALL", raising=False)
@@ -104,7 +104,7 @@ def test_a_job_gets_the_profiles_environment_and_nothing_of_our_own_calls(
 
 
 @over_ssh
-def test_a_batch_script_is_submitted_as_written(site: Site, tmp_path: Path) -> None:
+def test_batch_script_is_submitted_unchanged(site: Site, tmp_path: Path) -> None:
     code = "#!/bin/bash\n#SBATCH --comment='mine'\n#SBATCH -o written-%j.out\necho \"$PWD\"\n"
     job = site.run(code, kind=JobKind.SCRIPT, **site.at(tmp_path))
     assert job.state is JobState.COMPLETED
@@ -112,7 +112,7 @@ def test_a_batch_script_is_submitted_as_written(site: Site, tmp_path: Path) -> N
     assert site.text(job.id) == f"{tmp_path}\n"
 
 
-def test_what_sbatch_refuses_is_an_error_with_its_words(site: Site) -> None:
+def test_refusal_of_sbatch_is_quoted(site: Site) -> None:
     with pytest.raises(SubmitError) as caught:
         site.service.submit(spec("1", options={"partition": "nosuch"}))
     assert "invalid partition" in str(caught.value).lower()
@@ -135,15 +135,13 @@ def test_what_sbatch_refuses_is_an_error_with_its_words(site: Site) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_is_refused_before_anything_is_sent(
-    site: Site, changes: dict[str, object]
-) -> None:
+def test_invalid_spec_is_rejected_before_submission(site: Site, changes: dict[str, object]) -> None:
     with pytest.raises((RequestError, NotFoundError)):
         site.service.submit(spec("1", **changes))
     assert site.service.jobs() == []
 
 
-def test_a_job_does_not_go_to_another_slurm_than_the_shell_of_its_submission(site: Site) -> None:
+def test_job_for_another_slurm_conf_is_rejected(site: Site) -> None:
     conf = str(site.cluster.conf)
     site.edit_profile(env={})
     with pytest.raises(RequestError, match=f"SLURM_CONF is {conf} here") as caught:
@@ -154,7 +152,7 @@ def test_a_job_does_not_go_to_another_slurm_than_the_shell_of_its_submission(sit
     assert site.run("1", slurm_conf="/another/slurm.conf").state is JobState.COMPLETED
 
 
-def test_a_job_waits_for_one_of_ours_by_its_id(site: Site) -> None:
+def test_dependency_accepts_our_job_ids(site: Site) -> None:
     first = site.run("1")
     assert first.slurm_id is not None
     asked = f"afterok:{first.id}+1,after:{first.slurm_id}:{first.id}"
@@ -164,12 +162,32 @@ def test_a_job_waits_for_one_of_ours_by_its_id(site: Site) -> None:
     code = f"#!/bin/bash\n#SBATCH --dependency=afterany:{first.id}\necho done\n"
     script = site.run(code, kind=JobKind.SCRIPT)
     assert script.state is JobState.COMPLETED
-    with pytest.raises(RequestError, match="There is no job `zzzzzzzz` here"):
+    with pytest.raises(RequestError, match="unknown job `zzzzzzzz`"):
         site.service.submit(spec("1", options={"dependency": "afterok:zzzzzzzz"}))
 
 
-def test_the_same_id_submitted_twice_is_one_job(site: Site) -> None:
-    """Whatever has become of its profile: of an error there is no job."""
+@over_ssh
+def test_a_job_starts_after_others_as_after_says(site: Site) -> None:
+    held = site.service.submit(spec("1 / 0", name="first", options={"hold": ""}))
+    after = (After(job="first", ends="fail"),)
+    cleans = site.service.submit(spec("print(1)", after=after, name="cleans"))
+    uses = site.service.submit(spec("1", after=(After(job=str(held.slurm_id)),)))
+    both = (After(job=uses.id, ends="any"), After(job="cleans"))
+    last = site.service.submit(spec("1", after=both))
+    assert site.service.job(last.id).state is JobState.PENDING
+    site.service.release(held.id)
+    assert site.wait(cleans.id).state is JobState.COMPLETED
+    assert site.wait(last.id).state is JobState.COMPLETED
+    unmet = site.wait(uses.id)
+    assert unmet.state is JobState.CANCELLED
+    assert f"job {held.id} (first, failed)" in str(unmet.why)
+    assert site.run("1", after=(After(job=held.id, ends="fail"),)).state is JobState.COMPLETED
+    with pytest.raises(RequestError, match="never start"):
+        site.service.submit(spec("1", after=(After(job=held.id),)))
+
+
+def test_spec_submitted_twice_is_one_job(site: Site) -> None:
+    """Even with an invalid profile the job is returned."""
     asked = spec("print(1)")
     first = site.service.submit(asked)
     site.edit_profile(poll_s="often")
@@ -179,8 +197,8 @@ def test_the_same_id_submitted_twice_is_one_job(site: Site) -> None:
     assert site.slurm_jobs() == [first.slurm_id]
 
 
-def test_a_job_that_is_cancelled_before_it_is_recorded_is_not_sent(site: Site) -> None:
-    """As a kernel's that is shut down while its submission is looked into."""
+def test_job_cancelled_before_its_record_is_not_submitted(site: Site) -> None:
+    """As by a kernel that shuts down during its submission."""
     asked = spec("print(1)")
     with pytest.raises(NotFoundError):
         site.service.cancel(asked.id)
@@ -189,7 +207,7 @@ def test_a_job_that_is_cancelled_before_it_is_recorded_is_not_sent(site: Site) -
     assert site.slurm_jobs() == []
 
 
-def test_attachable_is_a_job_whose_outcome_nobody_has_had(site: Site) -> None:
+def test_undelivered_job_is_attachable(site: Site) -> None:
     cell = spec("1", fingerprint="f")
     site.wait(site.service.submit(cell).id)
     assert (found := site.service.attachable(cell)) is not None
@@ -199,7 +217,7 @@ def test_attachable_is_a_job_whose_outcome_nobody_has_had(site: Site) -> None:
     assert site.service.attachable(cell) is None
 
 
-def test_a_cell_attaches_to_a_job_of_another_kernel_once_that_has_ended(site: Site) -> None:
+def test_cell_attaches_to_a_job_of_a_dead_kernel(site: Site) -> None:
     with subprocess.Popen(["sleep", "600"]) as other:
         began_s = psutil.Process(other.pid).create_time()
         cell = spec("1", fingerprint="f", kernel=f"{other.pid} {began_s}")
@@ -218,7 +236,7 @@ def test_a_cell_attaches_to_a_job_of_another_kernel_once_that_has_ended(site: Si
     assert differs(mine) == ()
 
 
-def test_what_a_cell_would_get_otherwise_is_named(site: Site, tmp_path: Path) -> None:
+def test_differences_to_an_earlier_job_are_named(site: Site, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     cell = spec(
         "1",
@@ -247,9 +265,7 @@ def test_what_a_cell_would_get_otherwise_is_named(site: Site, tmp_path: Path) ->
     assert differs() == ("options", "push")
 
 
-def test_a_job_follows_the_rename_of_its_notebook_and_of_the_folder_above(
-    site: Site, tmp_path: Path
-) -> None:
+def test_job_follows_its_renamed_notebook_and_folder(site: Site, tmp_path: Path) -> None:
     folder, moved = tmp_path / "lab", tmp_path / "archive"
     (folder / "src").mkdir(parents=True)
     began_s = time.time()
@@ -275,7 +291,7 @@ def test_a_job_follows_the_rename_of_its_notebook_and_of_the_folder_above(
 
 
 @over_ssh
-def test_a_forgotten_job_leaves_nothing(site: Site) -> None:
+def test_forgotten_job_leaves_no_files(site: Site) -> None:
     job = site.run("1")
     site.service.forget(job.id)
     assert not Path(job.job_dir).exists()
@@ -290,9 +306,9 @@ def test_modules_are_loaded_before_the_cell_runs(site: Site, tmp_path: Path) -> 
     assert site.text(job.id) == "hello\n"
 
 
-def test_a_module_that_is_not_there_is_named_and_the_cell_does_not_run(site: Site) -> None:
+def test_missing_module_is_named_and_the_cell_does_not_run(site: Site) -> None:
     job = site.run("print('ran')", modules=("no/such-module",))
     assert (job.state, job.exit_code) == (JobState.FAILED, 66)
-    assert "set up" in str(job.why or "")
+    assert "Setup" in str(job.why or "")
     assert "no/such-module" in site.text(job.id, "stderr")
     assert site.text(job.id) == ""

@@ -42,7 +42,7 @@ def with_plugin(private_site: MakeSite, body: str) -> Site:
 
 
 def configure(site: Site, *lines: str) -> None:
-    """Add these lines to slurm.conf and restart the controller."""
+    """Append these lines to slurm.conf, and restart the controller."""
     with site.cluster.conf.open("a", encoding="utf-8") as conf:
         conf.write("".join(f"{line}\n" for line in lines))
     site.cluster.kill_controller()
@@ -53,7 +53,7 @@ def script(site: Site, text: str, **changes: Any) -> ScriptSpec:
     return ScriptSpec(code=text, cwd=str(site._home), name="script", id=spec("").id, **changes)
 
 
-def test_a_job_that_a_plugin_has_rewritten_is_followed_and_shown_as_slurm_has_it(
+def test_job_changed_by_a_submit_plugin_is_shown_as_slurm_has_it(
     private_site: MakeSite,
 ) -> None:
     site = with_plugin(private_site, REWRITES)
@@ -87,7 +87,7 @@ exit {code}
 """
 
 
-def test_a_heterogeneous_job_runs_writes_and_is_cancelled_by_the_id_of_any_part(
+def test_heterogeneous_job_is_found_and_cancelled_by_any_component_id(
     site: Site,
 ) -> None:
     runs = site.service.submit(script(site, HETEROGENEOUS.format(seconds=600, code=0)))
@@ -123,7 +123,7 @@ def with_wrapper(site: Site, text: str) -> None:
 
 
 def refused(site: Site, asked: JobSpec) -> Job:
-    """Return the job that the site has refused, at once or after two look-ups."""
+    """Return the refused job, at once or after two look-ups."""
     with suppress(SubmitError):
         site.service.submit(asked)
     job = site.wait(asked.id, limit_s=30)
@@ -138,14 +138,14 @@ def lines_of(job: Job) -> list[str]:
     return [line for text in told if text is not None for line in str(text).splitlines()]
 
 
-def test_a_wrapper_that_submits_nothing_is_quoted_and_waited_for_no_longer(site: Site) -> None:
+def test_sbatch_wrapper_that_submits_nothing_is_quoted(site: Site) -> None:
     with_wrapper(site, f"echo '{ASKS}'; echo '{WIKI}' >&2; exit 0")
     job = refused(site, spec("1"))
     assert {ASKS, WIKI} <= set(lines_of(job))
     assert site.slurm_jobs() == []
 
 
-def test_a_wrapper_that_hides_the_id_submits_one_job(site: Site) -> None:
+def test_sbatch_wrapper_that_hides_the_id_submits_one_job(site: Site) -> None:
     with_wrapper(site, '"$SBATCH" "$@" >/dev/null && echo Thanks')
     job = site.run("print('ran')", limit_s=60)
     assert job.state is JobState.COMPLETED

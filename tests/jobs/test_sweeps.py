@@ -18,7 +18,7 @@ from jupyter_slurm.errors import CellFailed, RequestError, SignatureError, Sweep
 from jupyter_slurm.job import read_outcome
 from jupyter_slurm.jobs.outcome.variables import write_variables
 from jupyter_slurm.slurm.units import indices
-from jupyter_slurm.wire import JobKind, JobSpec, JobState, Stream, SweepJob, SweepSpec
+from jupyter_slurm.wire import After, JobKind, JobSpec, JobState, Stream, SweepJob, SweepSpec
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, over_ssh, spec
@@ -59,7 +59,7 @@ def of_task(site: Site, job_id: str) -> SweepJob:
 
 
 @over_ssh
-def test_parameters_arrive_unchanged_and_come_back_in_a_table(site: Site) -> None:
+def test_parameters_arrive_unchanged_and_return_in_a_table(site: Site) -> None:
     values = ['it\'s "my" $HOME `id`', "a\nb\r\n", "Grüße ✓", math.nan, -0.0, None]
     values += [numpy.float32(0.1), numpy.int64(2**40), numpy.array([1, 2])]
     made = sweep("y = x", [{"x": value} for value in values], names_out=("y",))
@@ -77,7 +77,7 @@ def test_parameters_arrive_unchanged_and_come_back_in_a_table(site: Site) -> Non
     assert all(row["peak_mib"] > 0 for row in rows)
 
 
-def test_array_has_the_indices_of_slurm_and_a_log_for_each_task(site: Site) -> None:
+def test_array_has_slurms_indices_and_a_log_per_task(site: Site) -> None:
     code = "import os\nindex = int(os.environ['SLURM_ARRAY_TASK_ID'])\nprint('I am', index)"
     made = spec(code, kind=JobKind.SWEEP, tasks="3,5-6", names_out=("index",))
     job = site.wait(site.service.submit(made).id)
@@ -107,7 +107,7 @@ acc = how
 """
 
 
-def test_failed_tasks_have_their_reasons_and_are_tried_again(site: Site, tmp_path: Path) -> None:
+def test_failed_tasks_have_reasons_and_are_retried(site: Site, tmp_path: Path) -> None:
     """One raises, one takes too much memory, one is cancelled by its Slurm ID."""
     hows = ["fine"] * 17 + ["raise", "memory", "wait"]
     gate = tmp_path / "gate"
@@ -157,7 +157,7 @@ square = i * i
 
 
 @pytest.mark.long
-def test_limits_divide_a_sweep_and_kills_of_the_agent_repeat_no_task(
+def test_limits_divide_a_sweep_and_killed_agents_repeat_no_task(
     agent_home: AgentHome,
     private_cluster: Callable[..., SlurmCluster],
     monkeypatch: pytest.MonkeyPatch,
@@ -215,7 +215,7 @@ def test_cancelled_sweep_ends_with_all_tasks_cancelled(site: Site) -> None:
     assert ended.tasks == {"CANCELLED": "0-49"}
 
 
-def test_the_rest_is_cancelled_after_so_many_failed_tasks(site: Site) -> None:
+def test_max_fails_cancels_the_rest(site: Site) -> None:
     made = sweep("1 / 0", [{"i": i} for i in range(40)], max_running=2, max_fails=3)
     ended = site.wait(site.service.submit(made).id)
     assert ended.state is JobState.FAILED
@@ -224,7 +224,7 @@ def test_the_rest_is_cancelled_after_so_many_failed_tasks(site: Site) -> None:
     assert failed + cancelled == 40
 
 
-def test_a_requeued_task_counts_once_with_its_last_attempt(site: Site, tmp_path: Path) -> None:
+def test_requeued_task_counts_once_with_its_last_attempt(site: Site, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     code = (
         "import os, time\n"
@@ -245,7 +245,7 @@ def test_a_requeued_task_counts_once_with_its_last_attempt(site: Site, tmp_path:
     assert column(table(site, job.id)[0], "attempt") == ["0", "1", "0"]
 
 
-def test_the_table_is_complete_after_a_restart_of_the_agent(site: Site) -> None:
+def test_table_is_complete_after_a_restart_of_the_agent(site: Site) -> None:
     made = sweep("y = i", [{"i": i} for i in range(5)], names_out=("y",))
     job = site.wait(site.service.submit(made).id)
     site.restart()
@@ -263,7 +263,7 @@ def test_changed_parameters_in_the_folder_are_not_read(site: Site) -> None:
         site.service.result(job.id)
 
 
-def test_the_same_sweep_is_found_again_by_its_parameters(site: Site) -> None:
+def test_sweep_is_found_again_by_its_parameters(site: Site) -> None:
     asked = {"fingerprint": "f", "notebook": "/n.ipynb"}
     made = sweep("1", [{"i": 1}, {"i": 2}], params_digest="a", **asked)
     job = site.service.submit(made)
@@ -276,3 +276,22 @@ def test_the_same_sweep_is_found_again_by_its_parameters(site: Site) -> None:
     assert found is not None
     assert found.differs == ("in",)
     site.wait(job.id)
+
+
+def test_sweep_after_a_sweep_starts_task_by_task(site: Site, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    code = f"import os, time\nwhile i == 1 and not os.path.exists({str(gate)!r}): time.sleep(0.05)"
+    params = [{"i": i} for i in range(3)]
+    first = site.service.submit(sweep(f"{code}\nassert i < 2", params, name="first"))
+    after = (After(job="first"),)
+    second = site.service.submit(sweep("1", params, after=after))
+    last = site.service.submit(spec("1", after=(After(job=second.id, ends="any"),)))
+    wait_until(lambda: "0" in site.service.job(second.id).tasks.get("COMPLETED", ""))
+    assert not site.service.job(first.id).state.final
+    assert not site.service.job(last.id).state.final
+    gate.touch()
+    assert site.wait(first.id).tasks == {"COMPLETED": "0-1", "FAILED": "2"}
+    assert site.wait(second.id).tasks == {"CANCELLED": "2", "COMPLETED": "0-1"}
+    assert site.wait(last.id).state is JobState.COMPLETED
+    with pytest.raises(RequestError, match="never start"):
+        site.service.submit(spec("1", after=after))

@@ -1,4 +1,4 @@
-"""Kernels in jobs as their clients have them: kernelspecs, Jupyter's own clients, a real Slurm."""
+"""Kernels in jobs from their clients' side: kernelspecs, Jupyter's own clients, a real Slurm."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.ssh.profile import SshSlurm, write_profile
 
 PATIENCE_S = 180.0
 QUICK = {"poll_s": 0.3, "lost_after_s": 2.0, "exit_grace_s": 20.0, "lookup_gap_s": 1.0}
-"""Times of a profile, for tests that wait for what takes minutes in life."""
+"""Short times of a profile, for tests of events that normally take minutes."""
 
 
 class RemoteKernel(Kernel):
-    """One that a client of Jupyter has started."""
+    """A remote kernel started by a Jupyter client."""
 
     def __init__(self, manager: KernelManager, client: BlockingKernelClient, home: Home) -> None:
         super().__init__(manager, client)
@@ -40,28 +40,28 @@ class RemoteKernel(Kernel):
 
     @property
     def proxy(self) -> int:
-        """The process that Jupyter has started."""
+        """The PID of the process started by Jupyter."""
         pid: int | None = self.manager.provisioner.pid  # type: ignore[union-attr]
         assert pid is not None
         return pid
 
     def job(self) -> Job:
-        """The newest of this home's."""
+        """Return this home's newest job."""
         (job, *_) = self.home.jobs()
         return job
 
     def until_job(self, *states: JobState) -> Job:
-        """Once it is in one of them; none: once it has ended."""
+        """Return the job once it is in one of these states (default: once it has ended)."""
         return self.home.until_job(self.job().id, *states)
 
     def value(self, code: str) -> str:
-        """What a cell prints."""
+        """Run a cell; return its output."""
         reply = self.run(code)
         assert reply.content["status"] == "ok", reply.content
         return reply.text
 
     def shown(self, request: str) -> list[dict[str, Any]]:
-        """What its displays show, each time that they change; what has come up to now."""
+        """Return the data of a cell's displays and their updates so far."""
         self.take()
         return [
             m["content"]["data"]
@@ -74,7 +74,7 @@ class RemoteKernel(Kernel):
             self.messages.append(self.client.get_iopub_msg(timeout=PATIENCE_S))
 
     def until_shown(self, request: str, text: str) -> dict[str, Any]:
-        """The display of a cell, once it shows that."""
+        """Return the cell's display once it contains `text`."""
         return self.until(
             lambda m: (
                 m["parent_header"].get("msg_id") == request
@@ -90,7 +90,7 @@ class RemoteKernel(Kernel):
 
 
 class Home:
-    """A person's Jupyter, with an agent of its own and a cluster."""
+    """A user's Jupyter, with its own agent and a cluster."""
 
     def __init__(self, folder: Path, cluster: SlurmCluster, socket: Path) -> None:
         self.folder = folder
@@ -103,7 +103,7 @@ class Home:
         return name
 
     def start(self, name: str = "far", *, file: str | None = None, **env: str) -> RemoteKernel:
-        """`file`: of a kernel that Jupyter had before; it is found again by that."""
+        """Start a kernel. `file`: the connection file of an earlier kernel to reconnect to."""
         manager = KernelManager(kernel_name=name)
         if file is not None:
             manager.connection_file = file
@@ -111,7 +111,7 @@ class Home:
         return self.attach(manager)
 
     def attach(self, manager: KernelManager) -> RemoteKernel:
-        """A client of a kernel that there is."""
+        """Connect a client to a running kernel."""
         client = manager.blocking_client()
         client.start_channels()
         client.wait_for_ready(timeout=PATIENCE_S)
@@ -132,7 +132,7 @@ class Home:
             cursor = self.api.changes(cursor, 5.0).cursor
 
     def kill_proxy(self, kernel: RemoteKernel) -> None:
-        """As the kernel's machine would when it has no memory left."""
+        """Kill the proxy, as happens when its machine runs out of memory."""
         process = psutil.Process(kernel.proxy)
         process.send_signal(signal.SIGKILL)
         kernel.manager.provisioner.process.wait()  # type: ignore[union-attr]
@@ -157,7 +157,7 @@ def make_home(
     slurm_cluster: SlurmCluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MakeHome]:
-    """With settings of the cluster's profile."""
+    """Yield a factory of homes; its keywords are settings of the cluster's profile."""
     homes: list[Home] = []
 
     def make(

@@ -1,4 +1,4 @@
-"""What the cell that runs is told of a line that is cut, as one thing after the other is heard."""
+"""The notices in the running cell about a lost connection, event by event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CELL = made("execute_request", {"code": "1"}, session="s")
 
 
 class Cell:
-    """In place of Answers: what the displays of a cell show."""
+    """A stand-in for Answers that records a cell's displays."""
 
     def __init__(self) -> None:
         self.shown: list[tuple[bool, str]] = []
@@ -63,7 +63,7 @@ def test_one_display_follows_the_connection(notice: ConnectionNotice, cell: Cell
     notice.look(CELL, "arandu", 600.0)
     notice.stream_open(601.0)
     why, login, line, well = cell.texts()
-    assert "There is no route. The kernel retries by itself." in why
+    assert "There is no route. The kernel retries automatically." in why
     assert "`jupyter slurm login arandu`" in login
     assert "The line was cut." in line, "the cluster is reached, the kernel not yet"
     assert well == "The connection to the kernel's job was down for 10 min 1 s. No output was lost."

@@ -1,6 +1,6 @@
-"""The frames of a kernel's line as it breaks off: at any byte, nothing is lost and nothing twice.
+"""A kernel's connection cut at any byte: no frame is lost or repeated.
 
-The kernel's end is played here; tests/node/test_kernel.py has the real one.
+The kernel's end is simulated; tests/node/test_kernel.py has the real one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NUMBER_BYTES, _HEAD_BYTES = 8, 5
 
 
 class There:
-    """The kernel's end of the lines that are opened to it."""
+    """The kernel's end of the connections to it."""
 
     def __init__(self) -> None:
         self.lines: queue.Queue[socket.socket] = queue.Queue()
@@ -38,8 +38,8 @@ class There:
         return here
 
     def begun(self, boot: str = "b", got: int | None = None, next_: int | None = None) -> Line:
-        """The next line, once both ends have said where they are. `got`, `next_`: of the messages
-        to and from the kernel; None: what the other end says of them."""
+        """Return the next connection once both ends have exchanged positions. `got`, `next_`: the
+        positions in the messages to and from the kernel; None: those of the other end."""
         line = Line(self.lines.get(timeout=PATIENCE_S))
         kind, body = line.frame()
         assert kind == b"B"
@@ -56,7 +56,7 @@ class There:
         return line
 
     def until_arrived(self, count: int) -> list[str]:
-        """What came from the kernel, once it is so many messages."""
+        """Return the messages from the kernel once `count` have arrived."""
         return self._until(lambda: [n.parts[0].decode() for n in self._all(Arrived)], count)
 
     def until_news(self, kind: type[News], count: int = 1) -> list[Any]:
@@ -81,7 +81,7 @@ class Line:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.told: dict[str, Any] = {}
-        """What the other end began with."""
+        """The other end's first message."""
 
     def exactly(self, size: int) -> bytes:
         data = b""
@@ -96,7 +96,7 @@ class Line:
         return head[:1], self.exactly(int.from_bytes(head[1:], "big"))
 
     def message(self) -> tuple[int, str]:
-        """The next to the kernel: its number and its only part."""
+        """Return the number and the only part of the next message to the kernel."""
         while True:
             kind, body = self.frame()
             if kind == b"M":
@@ -155,7 +155,7 @@ def test_only_incomplete_requests_are_sent_again(there: There) -> None:
         there.far.send("shell", [text.encode()])
     line = there.begun()
     assert [line.message(), line.message()] == [(1, "a"), (2, "b")]
-    line.exactly(_HEAD_BYTES + _NUMBER_BYTES)  # half of the third
+    line.exactly(_HEAD_BYTES + _NUMBER_BYTES)  # half of the third message
     line.cut()
     line = there.begun(got=2)
     assert line.told["from"] == 1
@@ -171,8 +171,8 @@ def test_only_incomplete_requests_are_sent_again(there: There) -> None:
 
 
 def test_requests_of_an_earlier_kernel_are_not_run_again(there: There) -> None:
-    """Another job's, or the same job's on another node: whether the first has run it is not known,
-    and its client has been told that it is lost."""
+    """The new kernel is another job's, or the same job's on another node. The earlier one may have
+    run the request, and the client has been informed of its loss."""
     there.far.send("shell", [b"remove"])
     line = there.begun("first")
     assert line.message() == (1, "remove")

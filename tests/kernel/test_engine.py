@@ -1,4 +1,4 @@
-"""A kernel on the first of a job's nodes, with Dask on all of them."""
+"""A kernel on a job's first node, with Dask on all nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The suite that every kernel of Jupyter's is to pass, on a kernel in a job."""
+"""Jupyter's test suite for kernels, on a kernel in a job."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import jupyter_kernel_test  # type: ignore[import-untyped]
 from tests.kernel.conftest import Home
 
 
-def test_passes_the_kernel_protocol_suite(home: Home) -> None:
+def test_remote_kernel_passes_the_kernel_protocol_suite(home: Home) -> None:
     home.add()
     kernel = home.start()
-    kernel.value("print()")  # while it waits for a job it answers for itself (test_remote.py)
+    kernel.value("print()")  # while waiting for a job, the proxy answers itself (test_remote.py)
 
     class Protocol(jupyter_kernel_test.KernelTests):  # type: ignore[misc]
         language_name = "python"
@@ -47,12 +47,12 @@ def test_passes_the_kernel_protocol_suite(home: Home) -> None:
 
         @classmethod
         def tearDownClass(cls) -> None:
-            """It is the home's."""
+            """Leave the kernel to its home."""
 
     result = unittest.TestResult()
     unittest.defaultTestLoader.loadTestsFromTestCase(Protocol).run(result)
     assert result.failures == result.errors == []
-    # A "range" of the session itself is called session 0 by ipykernel, here and anywhere.
+    # For a "range" of the current session, every ipykernel returns session 0.
     assert [why for _, why in result.skipped] == ["History range not supported"]
     assert result.testsRun == 12
     assert len(home.jobs()) == 1

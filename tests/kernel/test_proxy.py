@@ -1,4 +1,4 @@
-"""The proxy of a kernel, without a job: what it answers itself while the far kernel is up."""
+"""A kernel's proxy without a job: its own answers while the remote kernel is up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOBODY: Any = None
 def proxy_and_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[tuple[Proxy, list[tuple[str, Message]]]]:
-    """A proxy whose kernel is up, and what its clients hear; a message may be of 100,000 bytes."""
+    """Yield a proxy whose kernel is up, and its clients' messages of at most 100,000 bytes."""
     monkeypatch.setattr(frames, "MESSAGE_MOST", 100_000)
     heard: list[tuple[str, Message]] = []
     channels: Any = SimpleNamespace(

@@ -1,4 +1,4 @@
-"""A kernel in a job, on a real Slurm: from the first cell to every kind of end."""
+"""A kernel in a job of a real Slurm: from the first cell to every kind of end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.ssh.waiting import wait_until
 
 
 def nothing_left(home: Home, job_id: str) -> None:
-    """No process of the job's folder, here where its node is."""
+    """Wait until no process of the job's folder is left on this machine, its node."""
     folder = home.api.job(job_id).job_dir
     wait_until(lambda: not [p for p in psutil.process_iter(["cmdline"]) if _of(p, folder)])
 
@@ -54,13 +54,13 @@ def input_is_asked_here(kernel: RemoteKernel) -> None:
 
 def test_cells_wait_with_the_job_and_show_why(home: Home) -> None:
     home.add("--hold", "--mem", "300M")
-    kernel = home.start()  # is there while its job is not
+    kernel = home.start()  # available before its job runs
     first, second = kernel.start("print('first')"), kernel.start("print('second')")
     kernel.until_shown(first, "waiting")
     kernel.until_shown(first, "On hold")
     assert not kernel.shown(second)
     asked, answered_to = kernel.client.complete("pri"), None
-    while answered_to != asked:  # a client that waited long has asked more than once who it is
+    while answered_to != asked:  # a waiting client may have requested kernel info repeatedly
         answered_to = kernel.client.get_shell_msg(timeout=PATIENCE_S)["parent_header"]["msg_id"]
     home.api.release(kernel.job().id)
     answered = kernel.reply(first)
@@ -83,7 +83,7 @@ def test_waiting_cell_is_interrupted_and_restart_keeps_the_job(home: Home) -> No
     kernel = home.start()
     first, second = kernel.start("1"), kernel.start("2")
     kernel.until_shown(first, "waiting")
-    # What was sent behind them is answered at once: both have arrived.
+    # A later request is answered at once, so both have arrived.
     kernel.reply(kernel.client.kernel_info())
     kernel.manager.interrupt_kernel()
     assert kernel.reply(first).content["ename"] == "KeyboardInterrupt"

@@ -1,4 +1,4 @@
-"""Frames of a kernel's line: packed where both ends can, and answered where TCP would wait."""
+"""Frames of a kernel's connection: packed if both ends can, and answered before TCP would wait."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATIENCE_S = 30.0
 
 
 class Node:
-    """The other end of one line."""
+    """The other end of a connection."""
 
     def __init__(self) -> None:
         near, self.sock = socket.socketpair()

@@ -1,4 +1,4 @@
-"""What a remote kernel says, and what it keeps: without a cluster."""
+"""Messages and records of a remote kernel, without a cluster."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("word", ["--in=x", "--detach", "--session", "--nosuch", "--time=soon"])
-def test_invalid_kernel_options_are_refused(word: str) -> None:
+def test_invalid_kernel_options_are_rejected(word: str) -> None:
     with pytest.raises(RequestError):
         spec.parse([word])
 
@@ -84,13 +84,13 @@ def test_foreign_kernelspec_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["..", "../else", "With Blank", "x" * 65, "a/b"])
-def test_invalid_kernel_name_is_refused(name: str) -> None:
+def test_invalid_kernel_name_is_rejected(name: str) -> None:
     with pytest.raises(RequestError) as refused:
         meant(["--name", name])
     assert refused.value.option == "name"
 
 
-def test_kernel_on_an_unknown_cluster_is_refused() -> None:
+def test_kernel_on_an_unknown_cluster_is_rejected() -> None:
     with pytest.raises(NotFoundError, match="`nosuch`"):
         meant(["--cluster", "nosuch"])
 
@@ -127,7 +127,7 @@ def test_ended_kernel_is_not_found_again() -> None:
     other.close()
 
 
-def test_kernel_info_is_expected_of_the_next_kernel() -> None:
+def test_kernel_info_is_reused_for_the_next_kernel() -> None:
     first = registry.opened(Path("/run/kernel-1.json"), WORDS, None)
     assert first.expected is None
     first.keep(Kernel(job_id="abcdefgh", words=WORDS))

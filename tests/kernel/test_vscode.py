@@ -1,10 +1,10 @@
-"""A kernel as VS Code has it, without Jupyter's own manager of kernels.
+"""A kernel as started by VS Code, without Jupyter's kernel manager.
 
-It starts a kernelspec's argv itself, with a connection file that it wrote, in the folder of the
-notebook and with the environment of the Python that it takes for the kernel's; interrupts by a
-message on shell; and ends a kernel by SIGTERM alone, a restart being an end and another start
+VS Code starts a kernelspec's argv itself, with its own connection file, in the notebook's folder,
+and with the environment of the Python that it considers the kernel's. It interrupts by a message on
+shell, ends a kernel only by SIGTERM, and restarts it by ending and starting
 (microsoft/vscode-jupyter: kernelProcess.node.ts, rawKernelConnection.node.ts,
-kernelEnvVarsService.node.ts in src/kernels/raw; read in 2026). VS Code itself is not here.
+kernelEnvVarsService.node.ts in src/kernels/raw; read in 2026). VS Code itself is not run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHANNELS = ("hb", "control", "shell", "stdin", "iopub")
 
 
 class VSCode:
-    """One process of a kernel's, and who talks to it."""
+    """A kernel's process and its client."""
 
     def __init__(self, home: Home, folder: Path, name: str) -> None:
         self.file = folder / f"kernel-v2-{uuid.uuid4().hex}.json"
@@ -61,7 +61,7 @@ class VSCode:
         self.client.wait_for_ready(timeout=PATIENCE_S)
 
     def run(self, code: str) -> Reply:
-        """Once everything that it published was heard."""
+        """Run a cell; return its reply after all its output."""
         messages: list[dict[str, Any]] = []
         reply = self.client.execute_interactive(
             code, timeout=PATIENCE_S, output_hook=messages.append, allow_stdin=False
@@ -88,7 +88,7 @@ def ports() -> dict[str, int]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Of a Python that is not this one, and with what VS Code adds to it."""
+    """Return the environment of another Python, with VS Code's additions."""
     others = folder / "another python"
     return {
         "PYTHONHOME": str(others),
@@ -101,7 +101,7 @@ def environment(folder: Path) -> dict[str, str]:
 def start(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], VSCode]]:
-    """In a folder with modules that are called as some of Python's own."""
+    """Yield a function that starts a kernel in a folder with modules named like Python's own."""
     for name in ("PYTHONPATH", "PYTHONHOME", "JPY_PARENT_PID"):
         monkeypatch.delenv(name, raising=False)
     home.add("--mem", "300M", "--idle", "2h")

@@ -1,4 +1,4 @@
-"""A kernel in a job over SSH, behind a login, and in an image."""
+"""A kernel in a job over SSH, with a login, and in an image."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SITE = Path(sys.prefix) / "lib" / "python{}.{}".format(*sys.version_info) / "sit
 """What the tests' own kernel is made of."""
 
 
-def test_over_ssh_with_a_lost_connection(
+def test_kernel_over_ssh_survives_a_lost_connection(
     make_home: MakeHome, ssh_slurm: SshSlurm, tmp_path: Path
 ) -> None:
     home = make_home(far=ssh_slurm)
@@ -41,7 +41,7 @@ def test_over_ssh_with_a_lost_connection(
     home.until_job(job.id)
 
 
-def test_in_an_image(home: Home, demo_image: Path) -> None:
+def test_kernel_runs_in_an_image(home: Home, demo_image: Path) -> None:
     home.add(
         *("--image", str(demo_image), "--mem", "1G", "--name", "far"),
         *("--mount", f"{sys.prefix}:/mnt/venv"),

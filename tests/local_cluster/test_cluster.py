@@ -42,7 +42,7 @@ SMALL = LocalSpec(nodes=1, gpus=2, cpus=4, memory_mib=2048)
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Folders of our own for `up`; what is in them is purged at the end."""
+    """Yield private folders for `up`, purged at the end."""
     for name, place in jupyter_homes(tmp_path).items():
         monkeypatch.setenv(name, place)
     with kept(tmp_path, None):
@@ -50,7 +50,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def slurm(where: LocalStatus, *argv: str) -> str:
-    """Run one of Slurm's commands on a cluster; what it printed."""
+    """Run one of Slurm's commands on a cluster, and return its output."""
     env = os.environ | {"SLURM_CONF": str(where.conf)}
     place = where.folder / "jobs"
     return subprocess.run(
@@ -74,7 +74,7 @@ def pids(where: LocalStatus) -> list[int | None]:
     return [daemon.pid for daemon in where.daemons]
 
 
-def test_up_gives_a_cluster_that_runs_jobs(home: Path) -> None:
+def test_up_starts_a_cluster_that_runs_jobs(home: Path) -> None:
     said: list[str] = []
     made = up(LocalSpec(nodes=2, gpus=8, cpus=4, memory_mib=2048), said.append)
     assert made.running
@@ -89,7 +89,7 @@ def test_up_gives_a_cluster_that_runs_jobs(home: Path) -> None:
     assert sorted(told.split()) == ["n1", "n2"]
 
 
-def test_a_job_sees_as_many_gpus_as_it_asked_for(slurm_cluster: SlurmCluster) -> None:
+def test_job_sees_the_requested_gpus(slurm_cluster: SlurmCluster) -> None:
     told = slurm_cluster.run("srun", "--gpus=3", "printenv", "CUDA_VISIBLE_DEVICES").stdout
     assert len(told.strip().split(",")) == 3
     without = slurm_cluster.run("srun", "printenv", "CUDA_VISIBLE_DEVICES", check=False)
@@ -103,14 +103,14 @@ def test_up_starts_missing_daemons(home: Path) -> None:
     assert controller.pid is not None
     killed = psutil.Process(controller.pid)
     killed.kill()
-    killed.wait(60)  # on a busy machine it is still there for a moment
+    killed.wait(60)  # on a busy machine it remains for a moment
     after = up(SMALL)
     assert after.running
     assert after.daemons[1].pid != controller.pid
     assert after.daemons[2].pid == before.daemons[2].pid
 
 
-def test_up_with_another_shape_is_refused_while_it_runs(home: Path) -> None:
+def test_up_rejects_another_shape_while_running(home: Path) -> None:
     up(SMALL)
     with pytest.raises(LocalClusterError, match="1 node"):
         up(LocalSpec(nodes=2))
@@ -149,13 +149,13 @@ def test_purge_leaves_no_process_and_no_file(home: Path) -> None:
     assert status() is None
 
 
-def test_down_of_nothing_does_nothing(home: Path) -> None:
+def test_down_without_a_cluster_does_nothing(home: Path) -> None:
     down()
     down(purge=True)
     assert status() is None
 
 
-def test_a_recycled_pid_is_not_taken_for_a_daemon(home: Path) -> None:
+def test_recycled_pid_is_not_taken_for_a_daemon(home: Path) -> None:
     made = up(SMALL)
     down()
     with subprocess.Popen(["sleep", "1000"]) as stranger:
@@ -168,9 +168,7 @@ def test_a_recycled_pid_is_not_taken_for_a_daemon(home: Path) -> None:
         stranger.kill()
 
 
-def test_a_folder_with_a_long_name_and_odd_characters_works(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_and_odd_folder_name_works(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     odd = home / ("long " * 20) / "a%n#é,$=\"'"
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(odd))
     made = up(SMALL)
@@ -183,7 +181,7 @@ def test_a_folder_with_a_long_name_and_odd_characters_works(
     assert not folder().exists()
 
 
-def test_the_profile_reaches_the_cluster_and_its_files_are_the_users_alone(home: Path) -> None:
+def test_profile_reaches_the_cluster_and_files_are_private(home: Path) -> None:
     made = up(LocalSpec(runtime="apptainer"))
     assert stat.S_IMODE(made.folder.stat().st_mode) == 0o700
     for file in (made.folder / "munge.key", made.conf, profile_path()):
@@ -212,7 +210,7 @@ def test_images_added_to_the_profile_are_kept(home: Path) -> None:
     }
 
 
-def test_a_foreign_profile_is_never_changed(home: Path) -> None:
+def test_foreign_profile_is_never_changed(home: Path) -> None:
     profile_path().parent.mkdir(parents=True)
     profile_path().write_text('host = "real.example"\n')
     with pytest.raises(LocalClusterError, match="already exists"):
@@ -221,16 +219,14 @@ def test_a_foreign_profile_is_never_changed(home: Path) -> None:
     assert profile_path().read_text() == 'host = "real.example"\n'
 
 
-def test_a_daemon_that_does_not_start_says_why_and_leaves_nothing_running(home: Path) -> None:
+def test_failed_daemon_is_explained_and_leaves_nothing_running(home: Path) -> None:
     with pytest.raises(LocalClusterError, match=r"(?s)slurmctld did not start.*NoSuchOption"):
         up(LocalSpec(extra_conf=("NoSuchOption=1",)))
     assert (left := status()) is not None
     assert left.stopped
 
 
-def test_missing_slurm_is_an_error_that_names_the_packages(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_slurm_names_the_packages(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(home))
     monkeypatch.setattr(software, "_SBIN", ())
     assert missing_packages() == ("slurm-wlm", "munge")
@@ -247,12 +243,12 @@ def test_missing_slurm_is_an_error_that_names_the_packages(
         ({"extra_conf": ("a=1\nb=2",)}, "line break"),
     ],
 )
-def test_an_impossible_spec_is_refused(wrong: dict[str, object], words: str) -> None:
+def test_impossible_spec_is_rejected(wrong: dict[str, object], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         LocalSpec(**wrong)  # type: ignore[arg-type]
 
 
-def test_slurmd_is_told_to_leave_cgroups_alone_in_the_words_of_its_version() -> None:
+def test_cgroups_are_disabled_in_every_slurm_version() -> None:
     assert conf.cgroup_conf((24, 5)) == "CgroupPlugin=disabled\n"
     assert conf.cgroup_conf((23, 11)) == "CgroupPlugin=cgroup/v1\n"
     assert conf.cgroup_conf((20, 11)) == ""
@@ -260,7 +256,7 @@ def test_slurmd_is_told_to_leave_cgroups_alone_in_the_words_of_its_version() -> 
 
 @pytest.fixture
 def ordinary_home() -> Iterator[Path]:
-    """A home for `nobody` when the tests run as root, else for oneself."""
+    """Yield a home for `nobody` if the tests run as root, else for this user."""
     with tempfile.TemporaryDirectory() as name:
         os.chown(name, *ordinary_ids())
         yield Path(name)
@@ -274,8 +270,8 @@ def ordinary_ids() -> tuple[int, int]:
 def run_as_ordinary_user(script: str, home: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Run Python code as the owner of `ordinary_home`.
 
-    By the Python below the virtual environment and with copies of the packages: the checkout may
-    lie where only its owner can look, below /root for one.
+    With the Python below the virtual environment and copies of the packages: the checkout may be in
+    a private folder such as /root.
     """
     as_root = os.getuid() == 0
     user, group = ordinary_ids()
@@ -322,10 +318,10 @@ esac
 """
 
 
-def test_slurm_is_unpacked_privately_where_it_is_not_installed(
+def test_missing_slurm_is_unpacked_privately(
     ordinary_home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """apt-get is ours, for want of a network; the package holds this machine's own Slurm."""
+    """apt-get is a stand-in without a network; its package has this machine's Slurm."""
     tree = tmp_path_factory.mktemp("package") / "tree"
     parts = ["slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge"]
     listed = subprocess.run(["dpkg", "-L", *parts], check=True, capture_output=True, text=True)

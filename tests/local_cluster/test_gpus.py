@@ -1,5 +1,5 @@
-"""`jupyter slurm up` on a machine with GPUs: a real Slurm, and a stand-in for nvidia-smi, whose
-answers have the form of a real one's. Nothing here touches a GPU; `test_own_gpu.py` does."""
+"""`jupyter slurm up` on a machine with GPUs: a real Slurm, and a stand-in for nvidia-smi with
+recorded answers. `test_own_gpu.py` uses a real GPU."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ NvidiaSmi = Callable[..., Path]
 
 @pytest.fixture
 def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvidiaSmi:
-    """Puts a stand-in in front of PATH that prints a text; what it was asked is in the file."""
+    """Return a function that installs a stand-in on PATH, which prints a text and records its
+    arguments in the returned file."""
     folder = tmp_path / "driver"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder), prepend=":")
@@ -51,7 +52,7 @@ def nothing_to_say(text: str) -> None:
     pytest.fail(str(text))
 
 
-# --- what there is ---
+# --- detection ---
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -60,34 +61,32 @@ def nothing_to_say(text: str) -> None:
         ("3g.20gb", "3g.20gb"),
     ],
 )
-def test_a_gpu_is_called_what_slurm_calls_it(name: str, kind: str) -> None:
+def test_gpu_type_matches_slurms_name(name: str, kind: str) -> None:
     assert gpus.type_of(name) == kind
     LocalSpec(own_gpus=(Gpu(0, kind),))
 
 
-def test_the_machines_gpus_are_those_of_nvidia_smi(nvidia_smi: NvidiaSmi) -> None:
+def test_gpus_are_read_from_nvidia_smi(nvidia_smi: NvidiaSmi) -> None:
     asked = nvidia_smi("WARNING: infoROM is corrupted at gpu 0000:01:00.0\n" + MIXED)
     assert own_gpus(nothing_to_say) == (Gpu(0, H100), Gpu(1, L4), Gpu(2, H100))
     assert "-i" not in asked.read_text()
 
 
-def test_why_there_is_none_is_said(nvidia_smi: NvidiaSmi) -> None:
+def test_failure_of_nvidia_smi_is_reported(nvidia_smi: NvidiaSmi) -> None:
     nvidia_smi("NVIDIA-SMI has failed because it couldn't communicate with the driver.", 9)
     said: list[str] = []
     assert own_gpus(said.append) == ()
     assert "couldn't communicate" in str(said[0])
 
 
-def test_a_machine_without_nvidia_smi_has_no_gpus(
+def test_machine_without_nvidia_smi_has_no_gpus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/no/such/folder")
     assert own_gpus(nothing_to_say) == ()
 
 
-def test_only_gpus_that_the_caller_may_use_are_taken(
-    nvidia_smi: NvidiaSmi, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_visible_gpus_are_used(nvidia_smi: NvidiaSmi, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = nvidia_smi("2, NVIDIA L4\n")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
     assert own_gpus(nothing_to_say) == (Gpu(2, L4),)
@@ -97,9 +96,9 @@ def test_only_gpus_that_the_caller_may_use_are_taken(
         assert own_gpus(nothing_to_say) == ()
 
 
-# --- what jobs are given ---
+# --- GPUs of jobs ---
 def seen(where: LocalStatus, *options: str) -> str:
-    """The GPUs that a batch job and a step in it find."""
+    """Return the GPUs that a batch job and its step see."""
     program = 'echo "[$CUDA_VISIBLE_DEVICES] $CUDA_DEVICE_ORDER"'
     wrap = f"{program}; srun sh -c '{program}'"
     slurm(where, "sbatch", "--wait", "-o", "seen.out", *options, "--wrap", wrap)
@@ -111,7 +110,7 @@ def seen(where: LocalStatus, *options: str) -> str:
 
 
 def test_jobs_get_the_gpu_numbers_of_nvidia_smi(home: Path) -> None:
-    # Slurm gives numbers by type, in the order of gres.conf: 22.05 says 2 for the L4.
+    # Slurm numbers GPUs by type, in the order of gres.conf: 22.05 gives 2 for the L4.
     own = (Gpu(0, H100), Gpu(1, L4), Gpu(5, H100))
     made = up(LocalSpec(nodes=2, cpus=4, memory_mib=2048, own_gpus=own))
     assert seen(made, f"--gpus={L4}:1") == "[1]"
@@ -132,7 +131,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return out
 
 
-def test_up_takes_the_machines_gpus_and_a_job_finds_its_own(
+def test_up_uses_the_machines_gpus_and_a_job_sees_its_own(
     home: Path, nvidia_smi: NvidiaSmi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nvidia_smi(MIXED)
@@ -143,7 +142,7 @@ def test_up_takes_the_machines_gpus_and_a_job_finds_its_own(
     assert seen(known, f"--gpus={L4}:1") == "[1]"
 
 
-def test_own_gpus_are_not_pretended_where_there_are_none(
+def test_own_gpus_without_a_gpu_is_an_error(
     home: Path, nvidia_smi: NvidiaSmi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nvidia_smi("No devices were found", status=6)
@@ -153,4 +152,4 @@ def test_own_gpus_are_not_pretended_where_there_are_none(
     assert "`--gpus 2`" in err
     assert status() is None
     assert main(["up", "--gpus", "some"]) == 2
-    assert "--gpus: it takes a number, not `some`" in capsys.readouterr().err
+    assert "--gpus: `some` is not a number" in capsys.readouterr().err

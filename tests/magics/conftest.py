@@ -13,7 +13,7 @@ from tests.magics.shell import Shell, make_shell
 
 @pytest.fixture
 def jupyter_dirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Nothing of the person who runs the tests is read or written; the notebook has a name."""
+    """Use empty Jupyter folders and a named notebook."""
     for name in ("DATA", "CONFIG", "RUNTIME"):
         monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / name.lower()))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
@@ -30,7 +30,7 @@ def api(jupyter_dirs: Path) -> Iterator[FakeApi]:
 
 @pytest.fixture
 def shell(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
-    """As in a notebook."""
+    """Yield a shell as in a notebook."""
     for made in make_shell(monkeypatch, notebook=True):
         made.state.agent = api
         yield made
@@ -39,7 +39,7 @@ def shell(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
 
 @pytest.fixture
 def terminal(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
-    """As in a terminal."""
+    """Yield a shell as in a terminal."""
     for made in make_shell(monkeypatch, notebook=False):
         made.state.agent = api
         yield made
@@ -47,6 +47,6 @@ def terminal(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
 
 
 def quiet(shell: Shell, api: FakeApi) -> None:
-    """No card of this test is kept up to date in the next one."""
+    """End all jobs, so that no card of this test changes in the next one."""
     for job in api.jobs():
         shell.state.live.drop(job.id)

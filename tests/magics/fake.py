@@ -1,8 +1,8 @@
-"""A small Api in memory, for tests of the front end alone; it says so: its cluster is `fake`.
+"""A small Api in memory for tests of front ends; its cluster is `fake`.
 
-Cells are run in a thread of this process: `print`, `display(data, display_id)`, `update`, `clear`
-write records, `linger()` waits until the job is cancelled or told to `finish`. Variables go through
-real files. What only a cluster can show is tested on a real one (test_real.py).
+Cells run in a thread of this process: `print`, `display(data, display_id)`, `update`, `clear`
+write records, `linger()` waits until the job is cancelled or told to `finish`. Variables use real
+files. test_real.py uses a real cluster.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from jupyter_slurm.errors import NotFoundError, SubmitError
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
 from jupyter_slurm.wire import (
+    OUTCOME,
     AgentStatus,
     CellSpec,
     Check,
@@ -62,7 +63,7 @@ from tests.queue_side import QueueSide
 
 
 class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
-    """Satisfies `Api` as far as front ends use it; `calls` says what was called, in order."""
+    """The part of `Api` that front ends use; `calls` records the calls in order."""
 
     def __init__(self, folder: Path) -> None:
         FarSide.__init__(self)
@@ -105,10 +106,10 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         self._lingering: dict[str, threading.Event] = {}
         self._threads: list[threading.Thread] = []
 
-    # --- what a test does to it ---
+    # --- for tests ---
 
     def close(self) -> None:
-        """Every job ends."""
+        """End every job."""
         for lingering in self._lingering.values():
             lingering.set()
         for thread in self._threads:
@@ -127,7 +128,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
             assert self._changed.wait_for(lambda: what(self), timeout_s)
 
     def kill(self, job_id: str, state: JobState, why: str, advice: str | None = None) -> None:
-        """Slurm ends it: no result of its own."""
+        """End the job as Slurm would, without a result."""
         self._results[job_id] = Result(job=self._jobs[job_id], status="none")
         now_s = time.time()
         self.change(job_id, state=state, why=why, advice=advice, ended_s=now_s)
@@ -178,6 +179,8 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         self.calls.append("submit")
         if self.refuse:
             raise SubmitError(self.refuse)
+        if spec.session is not None:
+            self.job(spec.session)
         self.specs[spec.id] = spec
         job: Job = kind_of(spec).recorded(
             spec,
@@ -216,7 +219,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         )
 
     def attachable(self, spec: JobSpec) -> Earlier | None:
-        """It takes any of the same code for the same."""
+        """Return an earlier job with the same code."""
         for job in reversed(self._jobs.values()):
             same = (job.fingerprint, job.notebook) == (spec.fingerprint, spec.notebook)
             if same and job.state is not JobState.CANCELLED:
@@ -349,7 +352,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
             error = ErrorOutput(ename=type(exc).__name__, evalue=str(exc), traceback=lines)
             self.emit(spec.id, error)
             exit_code = exc.code if isinstance(exc, SystemExit) else 1
-            self._end(spec, JobState.FAILED, int(exit_code or 0), error=error)
+            self._end(spec, JobState.FAILED, int(exit_code or 0), space={OUTCOME: exc}, error=error)
             return
         self._end(spec, JobState.COMPLETED, 0, space=space)
 
@@ -362,7 +365,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         space: dict[str, Any] | None = None,
         error: ErrorOutput | None = None,
     ) -> None:
-        with self._changed:  # nobody forgets it meanwhile
+        with self._changed:  # it cannot be forgotten meanwhile
             if spec.id not in self._jobs or self._jobs[spec.id].state.final:
                 return
             names = _names_out(spec)
@@ -406,7 +409,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
 
 
 def within(outputs: list[Output], budget_bytes: int | None) -> tuple[list[Output], int]:
-    """The newest stream text that fits, all else; and how much was left out."""
+    """Return the newest stream text that fits, all other outputs, and the size of the rest."""
     left = float("inf") if budget_bytes is None else budget_bytes
     kept: list[Output] = []
     skipped_bytes = 0

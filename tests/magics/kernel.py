@@ -1,4 +1,4 @@
-"""A real ipykernel for tests, spoken to as a front end does."""
+"""A real ipykernel for tests, with a front end's client."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ get_ipython().magics_manager.registry["SlurmMagics"].state.agent = api
 
 @dataclass
 class Reply:
-    """What a cell gave: its reply, and the messages of which it is the parent."""
+    """A cell's reply, and its messages."""
 
     content: dict[str, Any]
     messages: list[dict[str, Any]] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Reply:
 
 
 class Kernel:
-    """Cells by their request's id; every message that came on iopub is kept."""
+    """A kernel; it runs cells by request ID and records all iopub messages."""
 
     def __init__(self, manager: KernelManager, client: BlockingKernelClient) -> None:
         self.manager = manager
@@ -64,7 +64,7 @@ class Kernel:
         return request
 
     def reply(self, request: str) -> Reply:
-        """Waits until the cell has ended and everything it published was heard."""
+        """Wait until the cell has ended and all its messages have arrived."""
         self.until(lambda message: _is_idle(message) and _parent(message) == request)
         while True:
             reply = self.client.get_shell_msg(timeout=PATIENCE_S)
@@ -72,7 +72,7 @@ class Kernel:
                 return Reply(reply["content"], [m for m in self.messages if _parent(m) == request])
 
     def until(self, what: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The first message, heard already or yet to come, that is `what`."""
+        """Return the first past or future message that `what` accepts."""
         for message in self.messages:
             if what(message):
                 return message
@@ -85,7 +85,7 @@ class Kernel:
         raise AssertionError("the message did not come")
 
     def until_card(self, state: str, request: str) -> dict[str, Any]:
-        """The card of cell `request`, once it tells `state`."""
+        """Return the card of the cell `request` once it shows `state`."""
         return self.until(
             lambda m: (
                 _parent(m) == request and state in m["content"].get("data", {}).get("text/html", "")
@@ -106,7 +106,7 @@ def _is_idle(message: dict[str, Any]) -> bool:
 @contextmanager
 def running_kernel(env: dict[str, str], folder: Path) -> Iterator[Kernel]:
     with TemporaryDirectory(prefix="kernel-") as sockets:
-        # A port that Jupyter has chosen may be taken before the kernel listens at it.
+        # Another program can take Jupyter's chosen port before the kernel listens.
         manager = KernelManager(kernel_name="python3", transport="ipc", ip=f"{sockets}/k")
         manager.start_kernel(env={**env, "PYTHONPATH": str(ROOT)}, cwd=str(folder))
         client = manager.blocking_client()

@@ -1,6 +1,6 @@
-"""A real IPython shell for tests, without a kernel: what it printed and showed is kept.
+"""A real IPython shell for tests, without a kernel, that records output and displays.
 
-Own shells, not IPython's singleton: `get_ipython` of the front end is pointed at it for a test.
+Not IPython's singleton: `get_ipython` of the front end returns it during a test.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jupyter_slurm.magics.state import MagicsState
 
 @dataclass
 class Shown:
-    """One display, or one change of a display."""
+    """A display, or an update of one."""
 
     data: dict[str, Any]
     display_id: str | None
@@ -32,7 +32,7 @@ class Shown:
 
 
 class KeepingPublisher(DisplayPublisher):
-    """Keeps what is published instead of printing it."""
+    """Records displays instead of printing them."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
@@ -48,7 +48,7 @@ class KeepingPublisher(DisplayPublisher):
 
 @dataclass
 class Ran:
-    """What a cell gave."""
+    """The outcome of a cell."""
 
     outcome: ExecutionResult
     out: str
@@ -66,7 +66,7 @@ class Ran:
 
 
 class Shell:
-    """Runs cells; `state` is the magics' own."""
+    """A shell; `state` is that of the magics."""
 
     def __init__(self, ip: InteractiveShell) -> None:
         self.ip = ip
@@ -88,8 +88,8 @@ class Shell:
 
 
 def make_shell(monkeypatch: pytest.MonkeyPatch, *, notebook: bool) -> Iterator[Shell]:
-    """`notebook`: it passes for one whose displays can be changed."""
-    # IPython collects garbage at the end of a shell: of this one, not of all that is loaded by now.
+    """`notebook`: behave as a front end with updatable displays."""
+    # IPython collects garbage at the end of a shell: limit that to this shell.
     gc.freeze()
     ip = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
     ip.display_pub = KeepingPublisher(shell=ip)
@@ -97,7 +97,7 @@ def make_shell(monkeypatch: pytest.MonkeyPatch, *, notebook: bool) -> Iterator[S
     if notebook:
         ip.kernel = object()  # type: ignore[attr-defined]
     monkeypatch.setattr(InteractiveShell, "_instance", ip)
-    # A doctest leaves one there, and then IPython sets none.
+    # A doctest leaves one, and then IPython sets none.
     monkeypatch.delattr("builtins._", raising=False)
     extension.load(ip)
     yield Shell(ip)

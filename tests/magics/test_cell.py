@@ -1,20 +1,24 @@
-"""`%%slurm`: from the cell to its job and back."""
+"""`%%slurm`: submission, output and results of a cell."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import sys
+import threading
 
 import pytest
 from IPython.core.error import UsageError
+from msgspec.structs import replace
 
 from jupyter_slurm.errors import CellFailed, CodeError, NotFoundError, SubmitError, VariableError
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.places import spool_dir
 from jupyter_slurm.wire import JobKind, JobState
 from tests.magics.fake import FakeApi
-from tests.magics.shell import Shell
+from tests.magics.shell import KeepingPublisher, Shell
+from tests.specs import known
+from tests.ssh.waiting import wait_until
 
 
 def only_job(api: FakeApi) -> str:
@@ -22,43 +26,76 @@ def only_job(api: FakeApi) -> str:
     return job.id
 
 
-def test_a_variable_goes_in_and_another_comes_back(shell: Shell, api: FakeApi) -> None:
+def test_variables_are_sent_and_returned(shell: Shell, api: FakeApi) -> None:
     shell.ip.user_ns["data"] = [1, 2, 3]
     ran = shell.run("%%slurm --in data --out total\ntotal = sum(data)")
     assert ran.error is None
     assert shell.ip.user_ns["total"] == 6
-    assert api.calls == ["submit", "result", "delivered"]
+    api.until(lambda api: api.calls == ["submit", "result", "delivered"])
 
 
-def test_the_card_is_one_display_that_ends_with_the_final_state(shell: Shell, api: FakeApi) -> None:
+def test_card_is_one_display_with_the_final_state(shell: Shell, api: FakeApi) -> None:
     ran = shell.run("%%slurm\n1")
     cards = [one for one in ran.shown if one.display_id == f"slurm-card-{only_job(api)}"]
     assert [card.update for card in cards] == [False] + [True] * (len(cards) - 1)
     assert "done" in cards[-1].data["text/html"]
 
 
-def test_a_failed_cell_raises_with_the_remote_traceback(shell: Shell) -> None:
+def test_card_precedes_the_output_and_the_end_follows_it(shell: Shell, api: FakeApi) -> None:
+    shown = [one.display_id for one in shell.run("%%slurm\nvalue('2')").shown]
+    card = f"slurm-card-{only_job(api)}"
+    assert (shown[0], shown[-1], shown.count(None)) == (card, card, 1)
+
+
+def test_cell_without_output_shows_its_card_while_it_waits(shell: Shell, api: FakeApi) -> None:
+    publisher = shell.ip.display_pub
+    assert isinstance(publisher, KeepingPublisher)
+
+    def finish() -> None:
+        wait_until(lambda: len(publisher.shown) > 0)
+        api.finish(only_job(api))
+
+    thread = threading.Thread(target=finish)
+    thread.start()
+    assert [one.update for one in shell.run("%%slurm\nlinger()").shown][:1] == [False]
+    thread.join()
+
+
+def test_cell_uses_the_session_in_use_or_the_newest(shell: Shell, api: FakeApi) -> None:
+    def session_of_a_cell(code: str) -> str | None:
+        assert shell.run(f"%%slurm --session\n{code}").error is None
+        return next(reversed(api.specs.values())).session
+
+    session = known(kind=JobKind.SESSION, cluster="fake", notebook=shell.state.owner.notebook)
+    for job_id in ("first222", "second22"):
+        api.put(replace(session, id=job_id))
+        assert session_of_a_cell(repr(job_id)) == "first222"
+    api.remove("first222")
+    assert session_of_a_cell("3") == "second22"
+    api.remove("second22")
+    assert isinstance(shell.run("%%slurm --session\n4").error, NotFoundError)
+
+
+def test_failed_cell_raises_with_the_remote_traceback(shell: Shell) -> None:
     ran = shell.run("%%slurm\ndef f():\n    return 1 / 0\nf()")
     assert isinstance(ran.error, CellFailed)
     assert "ZeroDivisionError" in str(ran.error)
     assert any("return 1 / 0" in line or "line 2" in line for line in ran.error.traceback)
-    assert "magics/cell.py" not in ran.out  # not the way through this package
+    assert "magics/cell.py" not in ran.out  # no frames of this package
 
 
-def test_no_raise_lets_the_notebook_go_on(shell: Shell) -> None:
+def test_no_raise_suppresses_the_error(shell: Shell) -> None:
     assert shell.run("%%slurm --no-raise\n1 / 0").error is None
 
 
-def test_a_variable_that_did_not_come_back_fails_the_cell(shell: Shell) -> None:
+def test_missing_output_variable_fails_the_cell(shell: Shell) -> None:
     ran = shell.run("%%slurm --out good,missing\ngood = 1")
     assert isinstance(ran.error, VariableError)
     assert "missing" in str(ran.error)
     assert shell.ip.user_ns["good"] == 1
 
 
-def test_a_line_that_cannot_be_is_one_line_and_nothing_is_submitted(
-    shell: Shell, api: FakeApi
-) -> None:
+def test_invalid_line_is_a_one_line_error_and_submits_nothing(shell: Shell, api: FakeApi) -> None:
     ran = shell.run("%%slurm --tiem 30m\n1")
     assert isinstance(ran.error, UsageError)
     assert "--time" in str(ran.error)
@@ -67,24 +104,24 @@ def test_a_line_that_cannot_be_is_one_line_and_nothing_is_submitted(
 
 
 @pytest.mark.parametrize("options", ["", "--detach", "--dry-run"])
-def test_a_syntax_error_is_shown_as_of_a_local_cell_and_nothing_is_submitted(
+def test_syntax_error_looks_like_a_local_one_and_submits_nothing(
     shell: Shell, api: FakeApi, options: str
 ) -> None:
     ran = shell.run(f"%%slurm {options}\nx = 1\nfor y in x\n    pass")
     assert isinstance(ran.error, CodeError)
     local = shell.run("x = 1\n\nfor y in x\n    pass").out.splitlines()
     shown = ran.out.splitlines()
-    assert shown[1:4] == local[1:4]  # the line, the caret, what is wrong
+    assert shown[1:4] == local[1:4]  # the line, the caret, the message
     assert re.fullmatch(r" *Cell In\[\d+\], line 3", shown[0])
     assert shown[-1] == "The code has a syntax error, so no job was submitted."
     assert api.specs == {}
 
 
-NEWER = "%%slurm\nclass A[T]:\n    ?"  # no Python takes it, which this one cannot know
+NEWER = "%%slurm\nclass A[T]:\n    ?"  # invalid in every Python, but not known to this one
 
 
 @pytest.mark.parametrize(("minor", "refused"), [(0, True), (1, False)])
-def test_the_python_that_an_earlier_job_told_of_decides(
+def test_syntax_check_respects_the_python_of_earlier_jobs(
     shell: Shell, api: FakeApi, minor: int, refused: bool
 ) -> None:
     shell.run("%%slurm\n1")
@@ -95,12 +132,12 @@ def test_the_python_that_an_earlier_job_told_of_decides(
 
 
 @pytest.mark.parametrize("code", ["!true", "%time 1", "%%bash\nfor x in", "await f()", "pip list"])
-def test_what_ipython_understands_is_no_syntax_error(shell: Shell, api: FakeApi, code: str) -> None:
+def test_ipython_syntax_is_accepted(shell: Shell, api: FakeApi, code: str) -> None:
     assert "SyntaxError" not in shell.run(f"%%slurm --detach\n{code}").err
     assert len(api.specs) == 1
 
 
-def test_a_refused_job_leaves_no_variables_behind(shell: Shell, api: FakeApi) -> None:
+def test_rejected_job_leaves_no_variables(shell: Shell, api: FakeApi) -> None:
     api.refuse = "sbatch: error: Invalid account"
     shell.ip.user_ns["data"] = 1
     assert isinstance(shell.run("%%slurm --in data\n1").error, SubmitError)
@@ -108,7 +145,7 @@ def test_a_refused_job_leaves_no_variables_behind(shell: Shell, api: FakeApi) ->
 
 
 @pytest.mark.parametrize("options", ["", "--dry-run "])
-def test_a_variable_that_does_not_exist_is_named_before_anything_is_sent(
+def test_missing_variable_is_named_before_submission(
     shell: Shell, api: FakeApi, options: str
 ) -> None:
     shell.ip.user_ns["data"] = 1
@@ -120,7 +157,7 @@ def test_a_variable_that_does_not_exist_is_named_before_anything_is_sent(
     assert api.calls == []
 
 
-def test_braces_are_values_of_this_notebook_and_dollars_are_not(shell: Shell, api: FakeApi) -> None:
+def test_braces_are_expanded_and_dollars_are_not(shell: Shell, api: FakeApi) -> None:
     shell.ip.user_ns.update(text="it's 5 $HOME", HOME="no", x=2)
     ran = shell.run("%%slurm --comment {text} --env 'A=$HOME' --env B={{x}} --name n{x}\n1")
     assert ran.error is None
@@ -130,14 +167,14 @@ def test_braces_are_values_of_this_notebook_and_dollars_are_not(shell: Shell, ap
     assert spec.name == "n2"
 
 
-def test_the_cells_text_arrives_unchanged(shell: Shell, api: FakeApi) -> None:
+def test_cell_text_is_sent_unchanged(shell: Shell, api: FakeApi) -> None:
     code = "s = '{x} $HOME `id` \\\\ é'\n\n\n# end  \n"
     shell.run(f"%%slurm\n{code}")
     (spec,) = api.specs.values()
     assert spec.code == code
 
 
-def test_dry_run_shows_and_submits_nothing(shell: Shell, api: FakeApi) -> None:
+def test_dry_run_submits_nothing(shell: Shell, api: FakeApi) -> None:
     ran = shell.run("%%slurm --dry-run --gpus 1\n1")
     (shown,) = ran.shown
     text, html = shown.data["text/plain"], shown.data["text/html"]
@@ -151,7 +188,7 @@ def test_dry_run_shows_and_submits_nothing(shell: Shell, api: FakeApi) -> None:
     assert api.calls == []
 
 
-def test_detach_gives_a_handle_and_a_card_at_once(shell: Shell, api: FakeApi) -> None:
+def test_detach_returns_a_handle_at_once(shell: Shell, api: FakeApi) -> None:
     ran = shell.run("%%slurm --detach --out x\nlinger()\nx = 5")
     handle = ran.outcome.result
     assert isinstance(handle, JobHandle)
@@ -167,7 +204,7 @@ def test_detach_gives_a_handle_and_a_card_at_once(shell: Shell, api: FakeApi) ->
     assert "delivered" in api.calls
 
 
-def test_a_handle_can_be_awaited_in_a_running_loop(shell: Shell, api: FakeApi) -> None:
+def test_handle_can_be_awaited(shell: Shell, api: FakeApi) -> None:
     shell.run("%%slurm --detach --out x\nx = 5")
     handle = JobHandle(api, api.jobs()[0])
 
@@ -177,14 +214,14 @@ def test_a_handle_can_be_awaited_in_a_running_loop(shell: Shell, api: FakeApi) -
     assert asyncio.run(wait()) == {"x": 5}
 
 
-def test_a_cell_runs_inside_a_running_event_loop(shell: Shell) -> None:
+def test_cell_runs_inside_a_running_event_loop(shell: Shell) -> None:
     async def run() -> str:
         return shell.run("%%slurm\nprint('there')").out
 
     assert asyncio.run(run()) == "there\n"
 
 
-def test_a_handle_has_the_output_and_the_error(shell: Shell, api: FakeApi) -> None:
+def test_handle_has_output_and_error(shell: Shell, api: FakeApi) -> None:
     shell.run("%%slurm --detach\nprint('before')\n1 / 0")
     handle = JobHandle(api, api.jobs()[0])
     with pytest.raises(CellFailed) as raised:
@@ -194,7 +231,7 @@ def test_a_handle_has_the_output_and_the_error(shell: Shell, api: FakeApi) -> No
     assert handle.output.endswith("ZeroDivisionError: division by zero\n")
 
 
-def test_the_cluster_of_this_kernels_environment_is_used(
+def test_environment_variable_sets_the_default_cluster(
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_SLURM_CLUSTER", "arandu")
@@ -202,7 +239,7 @@ def test_the_cluster_of_this_kernels_environment_is_used(
     assert api.jobs()[0].cluster == "arandu"
 
 
-def test_the_same_cell_again_attaches_to_its_job_and_says_so(shell: Shell, api: FakeApi) -> None:
+def test_repeated_cell_attaches_to_its_job(shell: Shell, api: FakeApi) -> None:
     cell = "%%slurm --out x\nprint('hello')\nlinger()\nx = 1"
     shell.run(cell.replace("--out x", "--out x --detach"))
     api.finish(only_job(api))
@@ -213,7 +250,7 @@ def test_the_same_cell_again_attaches_to_its_job_and_says_so(shell: Shell, api: 
     assert api.calls.count("submit") == 1
 
 
-def test_the_same_cell_of_another_notebook_is_another_job_also_where_none_has_a_name(
+def test_equal_cell_of_another_unnamed_notebook_is_another_job(
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JPY_SESSION_NAME")
@@ -223,7 +260,7 @@ def test_the_same_cell_of_another_notebook_is_another_job_also_where_none_has_a_
     assert api.calls.count("submit") == 2
 
 
-def test_the_same_cell_of_the_same_notebook_is_the_same_job_in_any_kernel(
+def test_equal_cell_of_a_notebook_attaches_from_any_kernel(
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JPY_SESSION_NAME", "/notebooks/one.ipynb")
@@ -233,13 +270,13 @@ def test_the_same_cell_of_the_same_notebook_is_the_same_job_in_any_kernel(
     assert api.calls.count("submit") == 1
 
 
-def test_fresh_submits_another(shell: Shell, api: FakeApi) -> None:
+def test_fresh_submits_another_job(shell: Shell, api: FakeApi) -> None:
     shell.run("%%slurm --detach\nlinger()")
     shell.run("%%slurm --detach --fresh\nlinger()")
     assert api.calls.count("submit") == 2
 
 
-def test_a_cell_that_was_shown_to_its_end_runs_anew(shell: Shell, api: FakeApi) -> None:
+def test_completed_cell_runs_again(shell: Shell, api: FakeApi) -> None:
     shell.run("%%slurm\n1")
     shell.run("%%slurm\n1")
     assert api.calls.count("submit") == 2
@@ -250,9 +287,7 @@ def test_attach_without_a_job_submits_nothing(shell: Shell, api: FakeApi) -> Non
     assert api.calls == []
 
 
-def test_attach_brings_output_variables_and_error_of_a_job_that_ended(
-    shell: Shell, api: FakeApi
-) -> None:
+def test_attach_restores_output_and_variables_of_an_ended_job(shell: Shell, api: FakeApi) -> None:
     shell.run("%%slurm --detach --out x\nprint('hello')\ndisplay({'image/png': 'AA'}, 'p')\nx = 1")
     JobHandle(api, api.jobs()[0]).wait()
     ran = shell.run("%slurm attach")
@@ -261,7 +296,7 @@ def test_attach_brings_output_variables_and_error_of_a_job_that_ended(
     assert shell.ip.user_ns["x"] == 1
 
 
-def test_sbatch_submits_the_text_as_written_and_does_not_wait(shell: Shell, api: FakeApi) -> None:
+def test_sbatch_magic_submits_unchanged_text_without_waiting(shell: Shell, api: FakeApi) -> None:
     ran = shell.run("%%sbatch --gpus 1\n#!/bin/bash\n#SBATCH --time=1\nhostname\n")
     assert isinstance(ran.outcome.result, JobHandle)
     (spec,) = api.specs.values()
@@ -270,7 +305,7 @@ def test_sbatch_submits_the_text_as_written_and_does_not_wait(shell: Shell, api:
     assert spec.options == {"gpus": "1"}
 
 
-def test_what_a_batch_script_says_counts_more_than_use_and_less_than_its_line(
+def test_directives_override_use_and_the_line_overrides_directives(
     shell: Shell, api: FakeApi
 ) -> None:
     shell.run("%slurm use other --time 1h --mem 4G --partition gpu --nice=3")
@@ -279,7 +314,7 @@ def test_what_a_batch_script_says_counts_more_than_use_and_less_than_its_line(
     assert spec.options == {"nice": "3", "partition": "long"}
 
 
-def test_settings_and_use_come_before_the_line(shell: Shell, api: FakeApi) -> None:
+def test_line_overrides_settings_and_use(shell: Shell, api: FakeApi) -> None:
     shell.run("%config SlurmMagics.default_options = '--gpus 1 --time 1h'")
     shell.run("%%slurm --time 2h --detach\n1")
     shell.run("%slurm use other --partition gpu")

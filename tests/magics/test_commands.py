@@ -1,4 +1,4 @@
-"""`%slurm …` and Slurm's own commands."""
+"""`%slurm …`, and magics of Slurm's own commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def table(shell: Shell, line: str) -> Table:
     return shown
 
 
-def test_jobs_lists_ours_with_what_to_do_about_those_that_ended(shell: Shell, api: FakeApi) -> None:
+def test_jobs_lists_our_jobs_with_a_note_on_unfetched_output(shell: Shell, api: FakeApi) -> None:
     job_id = start(shell, api, "1")
     api.until(lambda a: a.job(job_id).state.final)
     (row,) = table(shell, "%slurm jobs").rows
@@ -41,7 +41,7 @@ def test_jobs_lists_ours_with_what_to_do_about_those_that_ended(shell: Shell, ap
     assert row["Note"] == "not fetched"
 
 
-def test_cancel_takes_several_and_one_that_fails_keeps_none(shell: Shell, api: FakeApi) -> None:
+def test_cancel_continues_after_an_unknown_job(shell: Shell, api: FakeApi) -> None:
     first, second = start(shell, api), start(shell, api, "linger() # other")
     ran = shell.run(f"%slurm cancel {first} nope {second}")
     assert isinstance(ran.error, NotFoundError)
@@ -49,7 +49,7 @@ def test_cancel_takes_several_and_one_that_fails_keeps_none(shell: Shell, api: F
     assert api.calls.count("control_jobs") == 1
 
 
-def test_hold_release_and_forget_reach_the_job(shell: Shell, api: FakeApi) -> None:
+def test_hold_release_and_forget_act_on_the_job(shell: Shell, api: FakeApi) -> None:
     job_id = start(shell, api)
     shell.run(f"%slurm hold {job_id}")
     assert api.job(job_id).reason == "JobHeldUser"
@@ -59,7 +59,7 @@ def test_hold_release_and_forget_reach_the_job(shell: Shell, api: FakeApi) -> No
     assert api.jobs() == []
 
 
-def test_forget_keeps_output_that_was_not_fetched(shell: Shell, api: FakeApi) -> None:
+def test_forget_refuses_to_delete_unfetched_output(shell: Shell, api: FakeApi) -> None:
     job_id = start(shell, api, "1")
     api.until(lambda a: a.job(job_id).state.final)
     assert isinstance(shell.run(f"%slurm forget {job_id}").error, UsageError)
@@ -68,9 +68,7 @@ def test_forget_keeps_output_that_was_not_fetched(shell: Shell, api: FakeApi) ->
     assert api.jobs() == []
 
 
-def test_a_labs_name_means_the_lab_of_the_cluster_that_is_asked_for(
-    shell: Shell, api: FakeApi
-) -> None:
+def test_name_of_a_lab_is_resolved_on_the_current_cluster(shell: Shell, api: FakeApi) -> None:
     here, there = (
         api.submit(LabSpec(name="mine", cluster=cluster)).id for cluster in ("fake", "there")
     )
@@ -82,16 +80,18 @@ def test_a_labs_name_means_the_lab_of_the_cluster_that_is_asked_for(
     assert here in shell.run("%slurm lab extend mine --time +1h").out
     assert there in shell.run("%slurm lab extend mine --cluster there --time +1h").out
     assert there in shell.run(f"%slurm lab stop {there}").out
-    assert "`%slurm lab start [OPTIONS]` starts one." in str(shell.run("%slurm lab stop x").error)
+    assert "Start one with `%slurm lab start [OPTIONS]`." in str(
+        shell.run("%slurm lab stop x").error
+    )
 
 
-def test_why_shows_the_card_with_the_reason(shell: Shell, api: FakeApi) -> None:
+def test_why_shows_the_card_with_its_reason(shell: Shell, api: FakeApi) -> None:
     job_id = start(shell, api)
     ran = shell.run(f"%slurm why {job_id}")
     assert "It waits for a node." in ran.last(f"slurm-card-{job_id}").data["text/plain"]
 
 
-def test_logs_shows_the_last_lines_or_writes_the_whole(
+def test_logs_shows_the_last_lines_or_writes_a_file(
     shell: Shell, api: FakeApi, tmp_path: Path
 ) -> None:
     job_id = start(shell, api, "for n in range(100):\n    print('line', n)")
@@ -102,7 +102,7 @@ def test_logs_shows_the_last_lines_or_writes_the_whole(
     assert len(path.read_text().splitlines()) == 100
 
 
-def test_logs_never_floods_the_notebook(shell: Shell, api: FakeApi) -> None:
+def test_logs_limits_output_in_the_notebook(shell: Shell, api: FakeApi) -> None:
     shell.state.settings.output_limit_bytes = 1000
     job_id = start(shell, api, "for n in range(1000):\n    print('line', n)")
     api.until(lambda a: a.job(job_id).state.final)
@@ -112,7 +112,7 @@ def test_logs_never_floods_the_notebook(shell: Shell, api: FakeApi) -> None:
     assert "--to FILE" in ran.err
 
 
-def test_queue_info_clusters_and_doctor_tell_what_the_cluster_says(shell: Shell) -> None:
+def test_queue_info_clusters_and_doctor_show_the_cluster(shell: Shell) -> None:
     assert table(shell, "%slurm queue").rows[0]["Note"] == "It waits for free nodes."
     assert table(shell, "%slurm info").rows[0]["Partition"] == "gpu (default)"
     assert table(shell, "%slurm clusters").rows[0]["Cluster"] == "fake (default)"
@@ -121,14 +121,14 @@ def test_queue_info_clusters_and_doctor_tell_what_the_cluster_says(shell: Shell)
         assert shell.run(line).out.startswith("✔ other answers.\n")
 
 
-def test_use_is_for_every_later_line(shell: Shell, api: FakeApi) -> None:
+def test_use_applies_to_later_lines(shell: Shell, api: FakeApi) -> None:
     shell.run("%slurm use other --gpus 2")
     start(shell, api)
     (spec,) = api.specs.values()
     assert (spec.cluster, spec.options) == ("other", {"gpus": "2"})
 
 
-def test_a_slurm_command_runs_as_written_and_gives_a_table(shell: Shell, api: FakeApi) -> None:
+def test_slurm_command_runs_unchanged_and_returns_a_table(shell: Shell, api: FakeApi) -> None:
     api.command_output = CommandOutput(argv=(), returncode=0, stdout="A|B\n1|2\n", stderr="")
     ran = shell.run("%squeue -o '%i|%j %T' --me")
     assert api.calls == ["squeue -o %i|%j %T --me"]
@@ -136,7 +136,7 @@ def test_a_slurm_command_runs_as_written_and_gives_a_table(shell: Shell, api: Fa
     assert ran.outcome.result.rows == [{"A": "1", "B": "2"}]
 
 
-def test_a_slurm_command_that_fails_raises_with_slurms_words(shell: Shell, api: FakeApi) -> None:
+def test_failed_slurm_command_raises_its_error_text(shell: Shell, api: FakeApi) -> None:
     api.command_output = CommandOutput(
         argv=(), returncode=1, stdout="", stderr="scontrol: error: Invalid job id specified\n"
     )
@@ -160,11 +160,11 @@ def test_help_names_every_word_and_every_option(shell: Shell) -> None:
 
 
 def asked_about(shell: Shell, name: str) -> str:
-    """What `name?` shows."""
+    """Return the text of `name?`."""
     return str(shell.ip.object_inspect_mime(name)["text/plain"])
 
 
-def test_loading_imports_what_registers_the_magics_and_no_more() -> None:
+def test_loading_the_extension_imports_few_modules() -> None:
     code = """
 import sys
 from IPython.core.interactiveshell import InteractiveShell
@@ -182,7 +182,7 @@ print(*sorted(set(sys.modules) - before))
     assert len(ran.stdout.split()) < 10
 
 
-def test_shell_in_a_notebook_is_what_to_type_in_a_terminal(shell: Shell, api: FakeApi) -> None:
+def test_shell_in_a_notebook_prints_the_terminal_command(shell: Shell, api: FakeApi) -> None:
     ran = shell.run("%slurm shell --gpus 1 --name look -- top -d 1")
     assert "`jupyter slurm shell --gpus 1 --name look -- top -d 1`" in ran.out
     ran = shell.run("%slurm shell --job abcdefgh --node n2")

@@ -1,4 +1,4 @@
-"""Tab."""
+"""Tab completion of magics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.magics.shell import Shell
 
 
 def complete(completions: Completions, text: str) -> list[str]:
-    """What stands in the list at the end of `text`."""
+    """Return the completions at the end of `text`."""
     lines = text.split("\n")
     context = CompletionContext(
         token=text.rsplit(maxsplit=1)[-1] if text.strip() else "",
@@ -58,7 +58,7 @@ def completions(shell: Shell) -> Completions:
         ("x = 1\n%slurm jo", ["jobs"]),
     ],
 )
-def test_tab_offers(completions: Completions, text: str, found: list[str]) -> None:
+def test_tab_completes_magic_lines(completions: Completions, text: str, found: list[str]) -> None:
     assert complete(completions, text) == found
 
 
@@ -74,25 +74,25 @@ def test_tab_offers(completions: Completions, text: str, found: list[str]) -> No
         "%%slurm --detach x",
     ],
 )
-def test_tab_leaves_other_text_alone(completions: Completions, text: str) -> None:
+def test_tab_ignores_other_text(completions: Completions, text: str) -> None:
     assert complete(completions, text) == []
 
 
-def test_tab_offers_the_ids_of_jobs(shell: Shell, api: FakeApi, completions: Completions) -> None:
+def test_tab_completes_job_ids(shell: Shell, api: FakeApi, completions: Completions) -> None:
     shell.run("%%slurm\n1")
     job_id = api.jobs()[0].id
     for word in ("attach", "cancel", "logs", "why"):
         assert complete(completions, f"%slurm {word} {job_id[:3]}") == [job_id]
 
 
-def test_the_shells_own_completer_asks_ours(shell: Shell) -> None:
+def test_ipythons_completer_calls_ours(shell: Shell) -> None:
     text = "%%slurm --image py"
     with provisionalcompleter():
         matches = [one.text for one in shell.ip.Completer.completions(text, len(text))]
     assert matches == ["python:3.11"]
 
 
-def test_folders_are_offered_for_push_and_files_too_for_the_magic(
+def test_tab_completes_folders_for_push_and_files_for_the_magic(
     completions: Completions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

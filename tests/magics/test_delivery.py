@@ -1,5 +1,4 @@
-"""When an outcome counts as delivered: once the page has acknowledged it, or at once where the
-client acknowledges nothing."""
+"""Delivery of an outcome: after the page's acknowledgement, or at once for clients without one."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ CELL = "%%slurm --name fit\nprint('the output')"
 
 @dataclass
 class Client:
-    """The client that sends the next cell, as the kernel knows it by the request."""
+    """The client of the next cell, as in the kernel's request."""
 
     session: str = "page-1"
     metadata: dict[str, Any] = field(default_factory=lambda: {"cellId": "c1"})
@@ -28,7 +27,7 @@ class Client:
 
 @pytest.fixture
 def client(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Client:
-    """JupyterLab with our extension."""
+    """Return a client like JupyterLab with our extension."""
     made = Client()
     monkeypatch.setenv(CARDS_VARIABLE, "live")
     monkeypatch.setattr(shell.ip, "kernel", made)
@@ -39,9 +38,7 @@ def jobs(api: FakeApi) -> int:
     return len(api.jobs())
 
 
-def test_a_cell_attaches_in_a_page_that_was_loaded_since(
-    shell: Shell, api: FakeApi, client: Client
-) -> None:
+def test_cell_attaches_after_a_page_reload(shell: Shell, api: FakeApi, client: Client) -> None:
     shell.run(CELL)
     client.session = "page-2"
     ran = shell.run(CELL)
@@ -51,7 +48,7 @@ def test_a_cell_attaches_in_a_page_that_was_loaded_since(
     assert jobs(api) == 2
 
 
-def test_an_acknowledged_outcome_is_not_brought_again(
+def test_acknowledged_outcome_is_not_shown_again(
     shell: Shell, api: FakeApi, client: Client
 ) -> None:
     shell.run(CELL)
@@ -62,9 +59,7 @@ def test_an_acknowledged_outcome_is_not_brought_again(
     assert jobs(api) == 2
 
 
-def test_attach_without_an_id_takes_what_another_page_was_sent(
-    shell: Shell, client: Client
-) -> None:
+def test_attach_without_an_id_finds_the_job_of_another_page(shell: Shell, client: Client) -> None:
     shell.run(CELL)
     assert shell.run("%slurm attach").error is not None
     client.session = "page-2"
@@ -72,10 +67,8 @@ def test_attach_without_an_id_takes_what_another_page_was_sent(
 
 
 @pytest.mark.parametrize("cell", [CELL, "%%slurm\n1 / 0", "%%slurm --out nothing\n1"])
-def test_the_last_card_says_that_the_cell_is_complete(
-    shell: Shell, client: Client, cell: str
-) -> None:
-    """Also that of a cell that fails, whose error comes behind the card."""
+def test_last_card_is_marked_complete(shell: Shell, client: Client, cell: str) -> None:
+    """Also for a failed cell, whose error follows the card."""
     *before, last = [one.data for one in shell.run(cell).shown if MIME in one.data]
     assert not any("complete" in card[MIME] for card in before)
     assert last[MIME]["complete"]
@@ -87,13 +80,13 @@ def test_the_last_card_says_that_the_cell_is_complete(
     [({}, {}), ({"cellId": "c1"}, {"__vsc_ipynb_file__": "/home/ana/fit.ipynb"})],
     ids=["a console, or nbclient", "VS Code"],
 )
-def test_what_is_sent_to_another_client_counts_as_delivered(
+def test_other_clients_count_as_delivered_at_once(
     shell: Shell, api: FakeApi, client: Client, metadata: dict[str, Any], namespace: dict[str, str]
 ) -> None:
     client.metadata = metadata
     shell.ip.user_ns.update(namespace)
     shell.run(CELL)
-    assert [job.delivered for job in api.jobs()] == [True]
+    api.until(lambda api: [job.delivered for job in api.jobs()] == [True])
     client.session = "page-2"
     shell.run(CELL)
     assert jobs(api) == 2

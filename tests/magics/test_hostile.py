@@ -1,6 +1,6 @@
 """Hostile texts in a notebook: a real kernel, the real agent, a real Slurm.
 
-What the jobs themselves get is in tests/jobs/test_hostile.py; here is what lies around them.
+tests/jobs/test_hostile.py tests the jobs themselves.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
 
 @pytest.fixture(scope="module")
 def kernel(slurm_cluster: SlurmCluster) -> Iterator[Kernel]:
-    """In a folder and a notebook of hostile names, with an agent of its own."""
-    # Not pytest's own folder: a socket's path must be short.
+    """Yield a kernel in a folder and a notebook with hostile names, with its own agent."""
+    # Not in pytest's folder: a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="hostile-"))
     folder, notebook = (home / name for name in hostile(2, "notebook", without="\0/"))
     folder.mkdir()
@@ -47,7 +47,7 @@ def kernel(slurm_cluster: SlurmCluster) -> Iterator[Kernel]:
 
 
 LINE_ENDS = "\0\n\r\v\f\x1c\x1d\x1e\x85\u2028"
-"""Where IPython takes a magic's line to end (str.splitlines)."""
+"""Characters that end a magic's line in IPython (str.splitlines)."""
 
 
 def ok(reply: Reply) -> Reply:
@@ -56,11 +56,11 @@ def ok(reply: Reply) -> Reply:
 
 
 def given_back(kernel: Kernel, expression: str) -> object:
-    """The value of an expression in the kernel."""
+    """Return the value of an expression in the kernel."""
     return json.loads(ok(kernel.run(f"import json; print(json.dumps({expression}))")).text)
 
 
-def test_words_of_the_line_and_values_in_braces_arrive(kernel: Kernel) -> None:
+def test_hostile_words_and_brace_values_arrive(kernel: Kernel) -> None:
     texts = hostile(40, "line", without=f"{LINE_ENDS}{{}}")
     words = " ".join(f"--env {shlex.quote(f'Q{n}={text}')}" for n, text in enumerate(texts))
     values = [*hostile(40, "braces"), "--detach", "--wait", "--fresh --name x", "x\n" * 10_000]
@@ -69,7 +69,7 @@ def test_words_of_the_line_and_values_in_braces_arrive(kernel: Kernel) -> None:
     braces = " ".join(f"--env B{n}={{v{n}}}" for n in range(len(values)))
     ok(
         kernel.run(
-            f"%%slurm {words} {braces} --comment {{v40}} --out told\n"
+            f"%%slurm {words} {braces} --comment={{v40}} --out told\n"
             "import os\ntold = {k: v for k, v in os.environ.items() if k[0] in 'QB'}"
         )
     )
@@ -79,7 +79,7 @@ def test_words_of_the_line_and_values_in_braces_arrive(kernel: Kernel) -> None:
     assert [told[f"B{n}"] for n in range(len(values))] == values
 
 
-def test_texts_of_a_cell_and_variables_arrive_and_come_back(kernel: Kernel) -> None:
+def test_hostile_cell_texts_and_variables_round_trip(kernel: Kernel) -> None:
     texts = [*hostile(40, "cell", without=""), "\U0001f600" * (MIB // 4), "\udce9", "\0"]
     ok(kernel.run(f"texts = {texts!r}"))
     cell = "%%slurm --in texts --out same,back\nwritten = [\n"
@@ -89,7 +89,7 @@ def test_texts_of_a_cell_and_variables_arrive_and_come_back(kernel: Kernel) -> N
     assert given_back(kernel, "[same, back == texts[::-1]]") == [True, True]
 
 
-def test_what_a_cell_prints_is_shown_whatever_it_is(kernel: Kernel) -> None:
+def test_hostile_output_is_shown(kernel: Kernel) -> None:
     texts = hostile(40, "printed", without="\r")
     reply = ok(kernel.run(f"%%slurm\nfor text in {texts!r}:\n    print(text)"))
     assert reply.text == "".join(f"{text}\n" for text in texts)

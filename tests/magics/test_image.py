@@ -10,17 +10,17 @@ from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
 
-def test_an_image_is_made_shown_and_not_made_again(shell: Shell, api: FakeApi) -> None:
+def test_image_is_built_and_not_built_again(shell: Shell, api: FakeApi) -> None:
     cell = "%%slurm_image mine --from base --partition gpu\npip install x\n"
     first = shell.run(cell)
     [spec] = api.image_specs
     assert (spec.name, spec.base, spec.recipe) == ("mine", "base", "pip install x\n")
     assert dict(spec.options) == {"partition": "gpu"}
     assert "making it" in first.out
-    assert "The image mine is there: /images/mine" in shell.run(cell).out
+    assert "Image mine exists: /images/mine" in shell.run(cell).out
 
 
-def test_the_files_beside_the_cell_are_those_of_the_notebooks_folder(
+def test_files_of_a_recipe_are_in_the_notebooks_folder(
     shell: Shell, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cell = "%%slurm_image {} --from base\npip install x\n"
@@ -30,7 +30,7 @@ def test_the_files_beside_the_cell_are_those_of_the_notebooks_folder(
     assert [one.folder for one in api.image_specs] == [str(tmp_path), str(Path.cwd())]
 
 
-def test_one_that_fails_fails_the_cell(shell: Shell, api: FakeApi) -> None:
+def test_failed_build_fails_the_cell(shell: Shell, api: FakeApi) -> None:
     api.making = "1 / 0"
     ran = shell.run("%%slurm_image mine --from base\npip install x\n")
     assert "ZeroDivisionError" in str(ran.error)

@@ -1,4 +1,4 @@
-"""The traps of the platform, each in a real ipykernel, the jobs in memory."""
+"""Interaction with a real ipykernel; the jobs are in memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def kernel(jupyter_dirs: Path) -> Iterator[Kernel]:
         yield started
 
 
-def test_a_detached_jobs_card_is_updated_in_the_cell_that_started_it(kernel: Kernel) -> None:
+def test_card_of_a_detached_job_is_updated_in_its_cell(kernel: Kernel) -> None:
     request = kernel.start("%%slurm --detach\nlinger()")
     kernel.reply(request)
     kernel.run("api.finish(api.jobs()[0].id)")
@@ -34,7 +34,7 @@ def test_a_detached_jobs_card_is_updated_in_the_cell_that_started_it(kernel: Ker
     assert card["msg_type"] == "update_display_data"
 
 
-def test_interrupting_a_cell_leaves_its_job_and_says_how_to_come_back(kernel: Kernel) -> None:
+def test_interrupted_cell_detaches_and_shows_the_attach_command(kernel: Kernel) -> None:
     request = kernel.start("%%slurm\nprint('before')\nlinger()")
     kernel.until(lambda message: "before" in message["content"].get("text", ""))
     kernel.manager.interrupt_kernel()
@@ -48,7 +48,7 @@ def test_interrupting_a_cell_leaves_its_job_and_says_how_to_come_back(kernel: Ke
     assert (back.content["status"], back.text) == ("ok", "before\n")
 
 
-def test_interrupting_cancels_where_the_line_says_so(kernel: Kernel) -> None:
+def test_interrupted_cell_cancels_with_on_interrupt_cancel(kernel: Kernel) -> None:
     request = kernel.start("%%slurm --on-interrupt cancel\nprint('before')\nlinger()")
     kernel.until(lambda message: "before" in message["content"].get("text", ""))
     kernel.manager.interrupt_kernel()
@@ -58,7 +58,7 @@ def test_interrupting_cancels_where_the_line_says_so(kernel: Kernel) -> None:
     assert "cancel" in kernel.run("print(api.calls)").text
 
 
-def test_a_click_in_the_queue_is_heard_while_a_cell_waits(kernel: Kernel) -> None:
+def test_widget_handles_clicks_while_a_cell_waits(kernel: Kernel) -> None:
     kernel.run("%slurm")
     comm = kernel.until(
         lambda m: m["msg_type"] == "comm_open" and "_esm" in m["content"]["data"]["state"]
@@ -95,7 +95,7 @@ def _names_a_job(message: dict[str, object], request: str) -> bool:
 
 
 def execute(cells: list[str], folder: Path) -> tuple[NotebookNode, CellExecutionError | None]:
-    """Runs a notebook as `jupyter execute` does, and saves it; the error that stopped it."""
+    """Run a notebook as `jupyter execute` does, save it, and return it and its error."""
     setup = new_code_cell(LOAD_FAKE.format(folder=str(folder)))
     notebook = new_notebook(cells=[setup, *map(new_code_cell, cells)])
     error: CellExecutionError | None = None
@@ -113,7 +113,7 @@ def execute(cells: list[str], folder: Path) -> tuple[NotebookNode, CellExecution
     return nbformat.read(path, as_version=4), error
 
 
-def test_a_notebook_is_saved_with_its_outputs_and_the_final_card(jupyter_dirs: Path) -> None:
+def test_notebook_is_saved_with_outputs_and_the_final_card(jupyter_dirs: Path) -> None:
     notebook, error = execute(
         ["%%slurm --out x\nprint('hello')\ndisplay({'text/plain': 'figure'})\nx = 1", "x + 1"],
         jupyter_dirs,
@@ -127,7 +127,7 @@ def test_a_notebook_is_saved_with_its_outputs_and_the_final_card(jupyter_dirs: P
     assert notebook.cells[2].outputs[0].data["text/plain"] == "2"
 
 
-def test_run_all_stops_at_a_cell_whose_job_failed(jupyter_dirs: Path) -> None:
+def test_run_all_stops_at_a_failed_job(jupyter_dirs: Path) -> None:
     notebook, error = execute(["%%slurm\n1 / 0", "print('not reached')"], jupyter_dirs)
     assert error is not None
     assert error.ename == "CellFailed"
@@ -146,7 +146,7 @@ Replay("i", 1000, "full", lambda: None).show(LogChunk(job=job, outputs=outputs, 
 """
 
 
-def test_what_goes_to_both_streams_keeps_its_order(kernel: Kernel) -> None:
+def test_output_on_both_streams_keeps_its_order(kernel: Kernel) -> None:
     messages = kernel.run(SHOW_BOTH).messages
     shown = [m["content"]["text"] for m in messages if m["msg_type"] == "stream"]
     assert shown == ["a", "b", "c", "d"]
@@ -160,14 +160,14 @@ api.need_login(Asked(QuestionKind.SECRET, "Password:", "s3cret"))
 
 
 def input_request(kernel: Kernel) -> dict[str, Any]:
-    """What the front end is to ask for."""
+    """Return the kernel's input request."""
     message = kernel.client.get_stdin_msg(timeout=60)
     assert message["msg_type"] == "input_request"
     content: dict[str, Any] = message["content"]
     return content
 
 
-def test_a_cells_login_is_typed_masked_and_leaves_no_trace_in_its_outputs(kernel: Kernel) -> None:
+def test_password_prompt_of_a_cell_is_masked_and_not_in_its_outputs(kernel: Kernel) -> None:
     kernel.run(LOGIN)
     request = kernel.client.execute("%%slurm\nprint('there')", allow_stdin=True)
     question = input_request(kernel)

@@ -22,7 +22,7 @@ total = 41 + 1
 
 
 class Desk:
-    """A cluster to break, an agent's home, and kernels of one and the same notebook."""
+    """A cluster to break, an agent's home, and kernels of one notebook."""
 
     def __init__(
         self, home: AgentHome, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
@@ -43,7 +43,7 @@ class Desk:
             yield kernel
 
     def slurm_jobs(self) -> int:
-        """How many jobs Slurm has had in all, as far as they were looked at."""
+        """Return the number of jobs that Slurm has accepted."""
         self._seen |= set(self.cluster.run("squeue", "-h", "-t", "all", "-o", "%A").stdout.split())
         return len(self._seen)
 

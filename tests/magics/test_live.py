@@ -1,5 +1,4 @@
-"""When a card is published anew: often where nobody else keeps it up to date, rarely where the page
-shows jobs by itself."""
+"""Updates of a card: frequent in general, rare if the page renders jobs itself."""
 
 from __future__ import annotations
 
@@ -22,10 +21,10 @@ def card(shell: Shell) -> LiveCard:
 
 @pytest.fixture
 def page(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This shell is the kernel of a page that shows jobs."""
+    """Make this shell the kernel of a page that renders jobs."""
     monkeypatch.setenv(CARDS_VARIABLE, "live")
     monkeypatch.setenv("JPY_SESSION_NAME", "/home/ana/fit.ipynb")
-    # Only a kernel's display can be changed; the page is one's.
+    # Only a kernel's displays can be updated.
     monkeypatch.setattr(shell.ip, "kernel", object(), raising=False)
 
 
@@ -40,7 +39,7 @@ def published(shell: Shell) -> int:
 
 
 @pytest.mark.usefixtures("page")
-def test_a_page_that_shows_jobs_is_told_of_states_and_of_what_comes_after_the_end(
+def test_page_that_renders_jobs_gets_cards_only_for_state_changes(
     shell: Shell, card: LiveCard
 ) -> None:
     card.show()
@@ -57,8 +56,15 @@ def test_a_page_that_shows_jobs_is_told_of_states_and_of_what_comes_after_the_en
     assert published(shell) == 4
 
 
+def test_a_card_appears_once_when_output_comes_below_it(shell: Shell, card: LiveCard) -> None:
+    change(card, state=JobState.RUNNING)
+    card.appear()
+    card.appear()
+    assert published(shell) == 1
+
+
 @pytest.mark.usefixtures("page")
-def test_vs_code_shows_no_jobs_by_itself_whose_ever_the_kernel_is(shell: Shell) -> None:
+def test_vs_code_does_not_render_jobs(shell: Shell) -> None:
     assert renders_jobs()
     shell.ip.user_ns["__vsc_ipynb_file__"] = "/home/ana/fit.ipynb"
     assert not renders_jobs()

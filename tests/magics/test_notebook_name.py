@@ -1,4 +1,4 @@
-"""Which notebook a command line runs. What servers know: tests/server/test_kernels.py."""
+"""The notebook that a command line runs. tests/server/test_kernels.py has the servers' part."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ from jupyter_slurm.magics.notebook_name import told_to_run
         ("python -m pytest a.ipynb", None),
     ],
 )
-def test_the_notebook_is_the_one_that_the_program_runs(line: str, notebook: str | None) -> None:
+def test_command_line_names_the_notebook(line: str, notebook: str | None) -> None:
     assert told_to_run(line.split(), Path("/ada")) == notebook

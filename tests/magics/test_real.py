@@ -20,8 +20,8 @@ from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
 
 @contextmanager
 def agent_environment(slurm_cluster: SlurmCluster, **changes: str) -> Iterator[dict[str, str]]:
-    """An agent of its own: the profile is the cluster's, everything else our own."""
-    # Not pytest's own folder: a socket's path must be short.
+    """Yield the environment of a new agent with the cluster's profile."""
+    # Not in pytest's folder: a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="magics-"))
     env = {
         **slurm_cluster.env,
@@ -43,7 +43,7 @@ def agent_environment(slurm_cluster: SlurmCluster, **changes: str) -> Iterator[d
 
 @pytest.fixture(scope="module")
 def environment(slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
-    """Of one agent for all tests here that break nothing."""
+    """Yield the environment of an agent that tests without faults share."""
     with agent_environment(slurm_cluster) as env:
         yield env
 
@@ -52,7 +52,7 @@ def environment(slurm_cluster: SlurmCluster) -> Iterator[dict[str, str]]:
 def kernel(
     environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Kernel]:
-    """In one notebook for all tests here that only run cells, none of which is as another."""
+    """Yield a kernel of one notebook for tests that only run different cells."""
     folder = tmp_path_factory.mktemp("notebook")
     with running_kernel({**environment, "JPY_SESSION_NAME": f"{folder}/n.ipynb"}, folder) as it:
         assert it.run(LOAD).content["status"] == "ok"
@@ -64,7 +64,7 @@ def ok(reply: Reply) -> Reply:
     return reply
 
 
-def test_two_kernels_that_run_one_notebook_at_once_have_jobs_of_their_own(
+def test_simultaneous_kernels_of_a_notebook_have_separate_jobs(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     env = {**environment, "JPY_SESSION_NAME": f"{tmp_path}/twice.ipynb"}
@@ -86,7 +86,7 @@ def test_two_kernels_that_run_one_notebook_at_once_have_jobs_of_their_own(
         assert len({kernel.run("print(job)").text for kernel in kernels}) == 2
 
 
-def test_variables_figure_value_and_output_of_a_job_on_a_gpu(kernel: Kernel) -> None:
+def test_gpu_job_returns_variables_figure_value_and_output(kernel: Kernel) -> None:
     kernel.run("data = list(range(10))")
     reply = ok(
         kernel.run(
@@ -110,7 +110,7 @@ def test_variables_figure_value_and_output_of_a_job_on_a_gpu(kernel: Kernel) -> 
     assert kernel.run("print(total)").text == "45\n"
 
 
-def test_a_killed_kernels_cell_run_again_attaches_to_its_one_job(
+def test_repeated_cell_of_a_killed_kernel_attaches_to_its_job(
     environment: dict[str, str], slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     env = {**environment, "JPY_SESSION_NAME": f"{tmp_path}/killed.ipynb"}
@@ -128,7 +128,7 @@ def test_a_killed_kernels_cell_run_again_attaches_to_its_one_job(
         first.run(LOAD)
         first.start(cell)
         first.until(lambda message: "started" in message["content"].get("text", ""))
-        # A context manager would say good-bye; this is kill -9.
+        # A context manager would end it cleanly; this is kill -9.
         first.manager.shutdown_kernel(now=True)
         gate.touch()
         with running_kernel(env, tmp_path) as second:
@@ -143,12 +143,12 @@ def test_a_killed_kernels_cell_run_again_attaches_to_its_one_job(
 
 
 def attached_to(reply: Reply) -> str | None:
-    """The job that the cell has said it attached to."""
+    """Return the job that the cell reports to attach to."""
     found = re.search(r"This cell's job (\w+) .*: attached to it", reply.text)
     return found and found[1]
 
 
-def test_a_cell_attaches_only_to_the_job_that_got_the_same(
+def test_cell_attaches_only_to_a_job_with_equal_inputs(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     env = {**environment, "JPY_SESSION_NAME": f"{tmp_path}/sweep.ipynb"}
@@ -177,9 +177,9 @@ def test_a_cell_attaches_only_to_the_job_that_got_the_same(
         assert "--in" in other.text
     with running_kernel({**env, "PYTHONHASHSEED": "2"}, tmp_path) as second:
         second.run(LOAD)
-        # That one is no variable of the cell's, and never was.
+        # Never a variable of the cell.
         assert second.run(cell.replace("--in lr", "--in rate")).content["ename"] == "VariableError"
-        # Nothing is left of what went in: the cell can only mean the job that is there.
+        # The inputs no longer exist, so the cell attaches to the existing job.
         bare = ok(second.run(cell))
         assert (attached_to(bare), "`lr`" in bare.text) == (two, True)
         second.run("\n\n" + inputs)
@@ -196,7 +196,7 @@ def test_a_cell_attaches_only_to_the_job_that_got_the_same(
         assert told.text == "[10, 50, 10]\n"
 
 
-def test_slurms_own_commands_give_tables_and_their_own_errors(kernel: Kernel) -> None:
+def test_slurm_commands_return_tables_and_raise_errors(kernel: Kernel) -> None:
     assert "PARTITION" in kernel.run("t = %sinfo\nprint(t.rows[0])").text
     assert (
         "debug" in kernel.run("t = %squeue -o '%i|%P'\nt = %sinfo -o '%P|%a'\nprint(t.rows)").text
@@ -206,7 +206,7 @@ def test_slurms_own_commands_give_tables_and_their_own_errors(kernel: Kernel) ->
     assert "Invalid job id" in reply.content["evalue"]
 
 
-def test_a_batch_script_gives_a_handle(kernel: Kernel) -> None:
+def test_batch_script_returns_a_handle(kernel: Kernel) -> None:
     ok(kernel.run("%%sbatch -J mine -- 'a b' -n\n#!/bin/bash\n#SBATCH --time=1\necho $1, $2"))
     ok(kernel.run("job = _"))
     assert kernel.run("print(job.wait().state, repr(job.output))").text == (
@@ -214,7 +214,7 @@ def test_a_batch_script_gives_a_handle(kernel: Kernel) -> None:
     )
 
 
-def test_the_widget_and_the_tables_show_the_job(kernel: Kernel) -> None:
+def test_widget_and_tables_show_the_job(kernel: Kernel) -> None:
     ok(kernel.run("%%slurm --name seen\n1"))
     for word in ("", "jobs"):
         reply = ok(kernel.run(f"%slurm {word}"))
@@ -225,7 +225,7 @@ def test_the_widget_and_the_tables_show_the_job(kernel: Kernel) -> None:
     assert "✔" in ok(kernel.run("%slurm doctor")).text
 
 
-def test_sweep_brings_a_table_and_says_which_tasks_failed(kernel: Kernel) -> None:
+def test_sweep_returns_a_table_and_reports_failed_tasks(kernel: Kernel) -> None:
     cell = (
         "%%slurm --sweep x=1,2,3 --sweep how=fine,bad --max-running 4 --out y\n"
         "if how == 'bad' and x == 2:\n"
@@ -251,9 +251,15 @@ def test_sweep_brings_a_table_and_says_which_tasks_failed(kernel: Kernel) -> Non
     ]
 
 
-def test_array_of_a_python_cell_has_the_indices_of_slurm(kernel: Kernel) -> None:
+def test_array_of_a_python_cell_has_slurms_indices(kernel: Kernel) -> None:
     ok(kernel.run("%%slurm --array 2-3 --out i --into table\nimport os\n" + INDEX))
     assert kernel.run("print(table['i'].tolist())").text == "[2, 3]\n"
+
+
+def test_sweep_without_variables_returns_its_table(kernel: Kernel) -> None:
+    ok(kernel.run("%%slurm --sweep x=1,2\npass"))
+    shown = "print(results[['x', 'state']].values.tolist())"
+    assert kernel.run(shown).text == "[[1, 'COMPLETED'], [2, 'COMPLETED']]\n"
 
 
 INDEX = "i = int(os.environ['SLURM_ARRAY_TASK_ID'])"
@@ -288,10 +294,10 @@ def test_sweep_of_a_killed_kernel_is_found_again_with_its_table(
             assert second.run(shown).text == "[[1, -1], [2, -2]]\n"
 
 
-def test_retry_of_a_sweep_brings_its_whole_table(kernel: Kernel, tmp_path: Path) -> None:
+def test_retry_returns_the_whole_table(kernel: Kernel, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     cell = (
-        "%%slurm --sweep x=1,2 --out y\nimport os\n"
+        "%%slurm --sweep x=1,2 --out y --time 5m\nimport os\n"
         f"assert x == 1 or os.path.exists({str(gate)!r})\ny = x"
     )
     reply = kernel.run(cell)
@@ -315,6 +321,6 @@ def test_retry_of_a_sweep_brings_its_whole_table(kernel: Kernel, tmp_path: Path)
         "--sweep x=range(0)",
     ],
 )
-def test_lines_that_make_no_sweep_are_refused(kernel: Kernel, line: str) -> None:
+def test_invalid_sweep_line_is_rejected(kernel: Kernel, line: str) -> None:
     reply = kernel.run(f"%%slurm {line}\n1")
     assert reply.content["ename"] == "UsageError"

@@ -41,7 +41,8 @@ Types = Callable[..., list[str]]
 
 @pytest.fixture
 def types(monkeypatch: pytest.MonkeyPatch) -> Types:
-    """What is typed at masked prompts, an exception for a key; gives the prompts as they come."""
+    """Return a function that sets the answers to masked prompts, where an exception stands for a
+    key, and returns the list of prompts."""
 
     def types(*answers: str | BaseException) -> list[str]:
         left, prompts = list(answers), []
@@ -68,9 +69,7 @@ def table(shell: Shell, line: str) -> Table:
 # --- logins -----------------------------------------------------------------------------------
 
 
-def test_a_cell_that_needs_a_login_asks_for_it_and_runs(
-    shell: Shell, api: FakeApi, types: Types
-) -> None:
+def test_cell_that_needs_a_login_prompts_and_runs(shell: Shell, api: FakeApi, types: Types) -> None:
     api.need_login(PASSWORD)
     prompts = types("s3cret")
     ran = shell.run("%%slurm --out x\nprint('there')\nx = 5")
@@ -81,7 +80,7 @@ def test_a_cell_that_needs_a_login_asks_for_it_and_runs(
     assert shell.ip.user_ns["x"] == 5
 
 
-def test_a_login_lost_while_a_cell_waits_is_asked_for_in_that_cell(
+def test_waiting_cell_prompts_for_a_lost_login(
     shell: Shell, api: FakeApi, types: Types, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prompts = types("s3cret")
@@ -101,7 +100,7 @@ def test_a_login_lost_while_a_cell_waits_is_asked_for_in_that_cell(
     assert ran.out == "The connection to fake is lost.\nthere\n"
 
 
-def test_interrupting_the_question_of_a_cell_submits_nothing(
+def test_interrupted_login_of_a_cell_submits_nothing(
     shell: Shell, api: FakeApi, types: Types, jupyter_dirs: Path
 ) -> None:
     api.need_login(PASSWORD)
@@ -113,7 +112,7 @@ def test_interrupting_the_question_of_a_cell_submits_nothing(
     assert list(jupyter_dirs.rglob("*.vars")) == []
 
 
-def test_who_declines_the_login_of_a_cell_that_waits_leaves_its_job(
+def test_declined_login_of_a_waiting_cell_keeps_its_job(
     shell: Shell, api: FakeApi, types: Types, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     types(KeyboardInterrupt())
@@ -128,7 +127,7 @@ def test_who_declines_the_login_of_a_cell_that_waits_leaves_its_job(
     assert "cancel" not in api.calls
 
 
-def test_a_cell_whose_submission_got_no_answer_says_so_and_finds_its_job(
+def test_unanswered_submission_is_reported_and_its_job_found(
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit = api.submit
@@ -140,12 +139,12 @@ def test_a_cell_whose_submission_got_no_answer_says_so_and_finds_its_job(
     monkeypatch.setattr(api, "submit", unanswered)
     ran = shell.run("%%slurm\n1")
     assert isinstance(ran.error, AgentError)
-    assert f"Job {api.jobs()[0].id} may have been submitted all the same" in ran.err
+    assert f"Job {api.jobs()[0].id} may have been submitted" in ran.err
     assert shell.run("%%slurm\n1").error is None
     assert len(api.jobs()) == 1
 
 
-def test_a_front_end_that_cannot_ask_says_what_to_do(
+def test_front_end_without_prompts_shows_the_login_command(
     shell: Shell, api: FakeApi, types: Types
 ) -> None:
     api.need_login(PASSWORD)
@@ -156,20 +155,18 @@ def test_a_front_end_that_cannot_ask_says_what_to_do(
     assert "Nothing was submitted" in ran.err
 
 
-def test_connect_logs_in_and_says_how_the_cluster_is_reached(
-    shell: Shell, api: FakeApi, types: Types
-) -> None:
+def test_login_prompts_and_shows_the_route(shell: Shell, api: FakeApi, types: Types) -> None:
     api.need_login(PASSWORD)
     types("s3cret")
     ran = shell.run("%slurm login")
-    assert ran.out == f"Connected to fake: {HOST} → alice@login1, 12 ms there and back.\n"
+    assert ran.out == f"Connected to fake: {HOST} → alice@login1, 12 ms round trip.\n"
     assert shell.run("%slurm logout").error is None
     far, here = table(shell, "%slurm connections").rows
     assert (far["State"], far["Way"]) == ("login-needed", f"{HOST} → alice@login1")
     assert here["State"] == "local"
 
 
-def test_a_host_key_is_confirmed_in_the_clear(
+def test_host_key_is_confirmed_unmasked(
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.need_login(
@@ -181,7 +178,7 @@ def test_a_host_key_is_confirmed_in_the_clear(
     assert "Connected" in ran.out
 
 
-def test_the_widget_never_asks_and_says_how_to_log_in(
+def test_widget_never_prompts_and_shows_the_login_command(
     shell: Shell, api: FakeApi, types: Types
 ) -> None:
     prompts = types("s3cret")
@@ -197,7 +194,7 @@ def test_the_widget_never_asks_and_says_how_to_log_in(
 # --- files ------------------------------------------------------------------------------------
 
 
-def test_push_shows_how_far_it_is_in_one_display(
+def test_push_updates_its_progress_in_one_display(
     shell: Shell, api: FakeApi, tmp_path: Path
 ) -> None:
     (tmp_path / "my code").mkdir()
@@ -210,7 +207,7 @@ def test_push_shows_how_far_it_is_in_one_display(
     assert api.targets == [
         ("push", str(tmp_path / "my code"), "my code", None, ("*.pt", "data")),
     ]
-    # The card of a job of an earlier test may have changed once more.
+    # The card of an earlier test's job can change again.
     first, *changes = [one for one in ran.shown if "slurm-card" not in (one.display_id or "")]
     assert not first.update
     assert all(one.update and one.display_id == first.display_id for one in changes)
@@ -218,7 +215,7 @@ def test_push_shows_how_far_it_is_in_one_display(
     assert "4 files (1.0 kB)" in changes[-1].data["text/plain"]
 
 
-def test_pull_comes_to_this_folder_or_where_it_is_told(
+def test_pull_writes_to_the_current_or_the_given_folder(
     shell: Shell, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -230,7 +227,7 @@ def test_pull_comes_to_this_folder_or_where_it_is_told(
     ]
 
 
-def test_interrupting_a_transfer_stops_it_and_says_that_the_next_goes_on(
+def test_interrupting_stops_a_transfer_that_the_next_one_resumes(
     shell: Shell, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api.steps = [{"files_done": 1}]
@@ -246,7 +243,7 @@ def test_interrupting_a_transfer_stops_it_and_says_that_the_next_goes_on(
     assert "⊘" in ran.shown[-1].data["text/plain"]
 
 
-def test_a_cells_files_go_with_it_and_come_back(
+def test_cell_pushes_a_folder_and_fetches_files(
     shell: Shell, api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -260,7 +257,7 @@ def test_a_cells_files_go_with_it_and_come_back(
     assert api.job(spec.id).delivered
 
 
-def test_attach_and_the_handle_bring_the_files(shell: Shell, api: FakeApi) -> None:
+def test_attach_and_the_handle_fetch_files(shell: Shell, api: FakeApi) -> None:
     shell.run("%%slurm --detach --fetch '*.csv'\n1")
     handle = JobHandle(api, api.jobs()[0])
     handle.wait()
@@ -269,7 +266,7 @@ def test_attach_and_the_handle_bring_the_files(shell: Shell, api: FakeApi) -> No
     assert api.targets == [("fetch", handle.id)] * 2
 
 
-def test_files_that_do_not_come_do_not_hide_how_the_cell_failed(shell: Shell, api: FakeApi) -> None:
+def test_failed_fetch_does_not_hide_the_cells_error(shell: Shell, api: FakeApi) -> None:
     lost = {
         "state": TransferState.FAILED,
         "problem": Problem(code="transport", message="The disk is full."),
@@ -277,14 +274,14 @@ def test_files_that_do_not_come_do_not_hide_how_the_cell_failed(shell: Shell, ap
     api.steps = [lost]
     ran = shell.run("%%slurm --fetch '*.csv'\n1 / 0")
     assert isinstance(ran.error, CellFailed)
-    assert ran.err == "Its files could not be fetched: The disk is full.\n"
+    assert ran.err == "Cannot fetch the job's files: The disk is full.\n"
     api.steps = [lost]
     with pytest.raises(CellFailed) as caught:
         JobHandle(api, api.jobs()[0]).result()
     assert "The disk is full." in caught.value.__notes__[0]
 
 
-def test_files_that_do_not_come_fail_a_cell_that_went_well(shell: Shell, api: FakeApi) -> None:
+def test_failed_fetch_fails_a_successful_cell(shell: Shell, api: FakeApi) -> None:
     problem = Problem(code="transport", message="The disk is full.")
     api.steps = [{"state": TransferState.FAILED, "problem": problem}]
     ran = shell.run("%%slurm --fetch '*.csv'\n1")
@@ -292,9 +289,7 @@ def test_files_that_do_not_come_fail_a_cell_that_went_well(shell: Shell, api: Fa
     assert not api.jobs()[0].delivered
 
 
-def test_a_folder_to_push_that_is_not_there_is_said_before_anything_is_sent(
-    shell: Shell, api: FakeApi
-) -> None:
+def test_missing_folder_to_push_is_reported_before_submission(shell: Shell, api: FakeApi) -> None:
     assert isinstance(shell.run("%%slurm --push /no/such\n1").error, NotFoundError)
     assert api.calls == []
 
@@ -302,7 +297,7 @@ def test_a_folder_to_push_that_is_not_there_is_said_before_anything_is_sent(
 # --- tunnels ----------------------------------------------------------------------------------
 
 
-def test_a_dashboard_is_opened_and_neither_address_nor_secret_gets_into_the_notebook(
+def test_opened_dashboard_leaves_no_address_or_secret_in_the_notebook(
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell.run("%%slurm --detach\nlinger()")
@@ -315,7 +310,7 @@ def test_a_dashboard_is_opened_and_neither_address_nor_secret_gets_into_the_note
 
     monkeypatch.setattr("webbrowser.open", opens)
     ran = shell.run(f"%slurm tunnel {job.slurm_id}:ray")
-    assert ran.out == "It is open in the browser.\n"
+    assert ran.out == "Opened in the browser.\n"
     entry = api.dashboard_entry(job.id, "ray")
     page = Path(told[0].removeprefix("file://"))
     assert page.stat().st_mode & 0o777 == 0o600
@@ -323,7 +318,7 @@ def test_a_dashboard_is_opened_and_neither_address_nor_secret_gets_into_the_note
     assert entry.login_url in page.read_text(encoding="utf-8")
 
 
-def test_a_tunnel_leads_to_the_login_node_a_host_or_a_jobs_node(shell: Shell, api: FakeApi) -> None:
+def test_tunnel_forwards_to_the_login_node_a_host_or_a_job(shell: Shell, api: FakeApi) -> None:
     shell.run("%%slurm --detach\nlinger()")
     job = api.jobs()[0]
     ran = shell.run("%slurm tunnel 8888 --local-port 9999")

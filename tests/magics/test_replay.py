@@ -1,4 +1,4 @@
-"""Output in the cell: its order, its size, its pace."""
+"""Output in the cell: order, size and rate."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def out(value: str) -> Stream:
     return Stream(name="stdout", text=value)
 
 
-def test_text_of_one_stream_is_joined_and_order_between_streams_is_kept() -> None:
+def test_text_of_a_stream_is_joined_in_the_order_of_streams() -> None:
     err = Stream(name="stderr", text="x")
     later = Stream(name="stdout", text="b", time_s=1_700_000_000)
     assert condense([out("a"), later, err, out("c")]) == [out("ab"), err, out("c")]
 
 
-def test_of_several_updates_of_a_display_the_last_is_kept() -> None:
+def test_only_the_last_update_of_a_display_is_shown() -> None:
     updates: list[Output] = [UpdateDisplayData(data=text(str(n)), display_id="p") for n in range(9)]
     shown = DisplayData(data=text("0"), display_id="p")
     assert condense([shown, *updates]) == [shown, updates[-1]]
 
 
-def test_what_is_cleared_at_once_is_left_out_but_never_an_error() -> None:
+def test_cleared_output_is_skipped_but_errors_are_kept() -> None:
     error = ErrorOutput(ename="E", evalue="")
     clear = ClearOutput(wait=True)
     assert condense([out("a"), error, clear, out("b")]) == [error, clear, out("b")]
 
 
-def test_the_pace_of_bytes_stays_far_below_what_the_server_drops() -> None:
+def test_output_rate_stays_below_the_servers_limit() -> None:
     now_s = 0.0
     pace = Pace(clock=lambda: now_s)
     sent: list[tuple[float, int]] = []
@@ -79,7 +79,7 @@ def test_streams_displays_and_values_appear_in_order(shell: Shell) -> None:
     ]
 
 
-def test_too_much_text_becomes_its_last_lines_in_one_display(shell: Shell) -> None:
+def test_excess_text_is_shown_as_its_last_lines(shell: Shell) -> None:
     shell.state.settings.output_limit_bytes = 10_000
     ran = shell.run("%%slurm\nfor n in range(5000):\n    print(f'line {n}')\n")
     job_id = shell.state.api.jobs()[0].id
@@ -90,7 +90,7 @@ def test_too_much_text_becomes_its_last_lines_in_one_display(shell: Shell) -> No
     assert len(tail) <= 43
 
 
-def test_a_job_that_clears_its_output_keeps_its_card_and_its_allowance(shell: Shell) -> None:
+def test_clearing_output_keeps_the_card_and_resets_the_limit(shell: Shell) -> None:
     shell.state.settings.output_limit_bytes = 1000
     ran = shell.run("%%slurm\nfor n in range(50):\n    clear(True)\n    print('x' * 99)\n")
     job_id = shell.state.api.jobs()[0].id

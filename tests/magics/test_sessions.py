@@ -23,7 +23,7 @@ PATIENCE_S = 60.0
 
 
 class Desk:
-    """Kernels of notebooks, and the agent that they share."""
+    """Kernels of notebooks that share an agent."""
 
     def __init__(self, home: AgentHome) -> None:
         self.home = home
@@ -63,7 +63,7 @@ def ok(reply: Reply) -> Reply:
 
 
 def value(reply: Reply) -> str:
-    """Of the last expression, as the job's cell gave it."""
+    """Return the value of the last expression."""
     texts: list[str] = [
         one["content"]["data"].get("text/plain", "") for one in ok(reply).displays()
     ]
@@ -78,7 +78,7 @@ def says_begun(request: str, message: dict[str, Any]) -> bool:
 START = "%slurm session start --runtime none --name fit --time 60m"
 
 
-def test_cells_run_in_the_session_that_the_notebook_has_started_until_it_is_stopped(
+def test_cells_run_in_the_notebooks_session_until_its_end(
     desk: Desk,
 ) -> None:
     with desk.kernel() as kernel:
@@ -99,7 +99,7 @@ def test_cells_run_in_the_session_that_the_notebook_has_started_until_it_is_stop
         failed = kernel.run("%%slurm --session\nkept / 0")
         assert "ZeroDivisionError" in failed.content["evalue"]
         assert "in session" in failed.content["evalue"]
-        assert "asked to end" in ok(kernel.run("%slurm session stop")).text
+        assert "cancellation requested" in ok(kernel.run("%slurm session stop")).text
         wait_until(lambda: desk.session().state.final, PATIENCE_S)
         told = kernel.run("%%slurm --session\n1").content["evalue"]
         assert "has ended (done). Shut down." in told
@@ -107,9 +107,7 @@ def test_cells_run_in_the_session_that_the_notebook_has_started_until_it_is_stop
         assert "has ended already" in ok(kernel.run("%slurm session stop")).text
 
 
-def test_a_new_kernel_of_the_notebook_has_the_session_and_its_running_cell(
-    desk: Desk, tmp_path: Path
-) -> None:
+def test_new_kernel_finds_the_session_and_its_running_cell(desk: Desk, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     cell = (
         "%%slurm --session --in n --out x\nimport os, time\nprint('begun', flush=True)\n"
@@ -135,9 +133,7 @@ def test_a_new_kernel_of_the_notebook_has_the_session_and_its_running_cell(
         assert value(second.run("%%slurm --session\nkept")) == "41"
 
 
-def test_a_cell_outlives_its_agent_and_an_interrupt_can_leave_or_cancel_it(
-    desk: Desk, tmp_path: Path
-) -> None:
+def test_session_cell_survives_its_agent_and_can_be_cancelled(desk: Desk, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     cell = "%%slurm --session{}\nimport time\nprint('begun', flush=True)\ntime.sleep(600)"
     with desk.kernel() as kernel:
@@ -152,7 +148,10 @@ def test_a_cell_outlives_its_agent_and_an_interrupt_can_leave_or_cancel_it(
         ok(kernel.reply(request))
         assert kernel.run("print(x)").text == "42\n"
         assert value(kernel.run("%%slurm --session\nx")) == "42"
-        for options, told in ((" --on-interrupt cancel", "was asked to end"), ("", "continues")):
+        for options, told in (
+            (" --on-interrupt cancel", "cancellation requested"),
+            ("", "continues"),
+        ):
             request = kernel.start(cell.format(options))
             kernel.until(partial(says_begun, request))
             kernel.manager.interrupt_kernel()

@@ -1,4 +1,4 @@
-"""Slurm's text as a table, where that is one for certain."""
+"""Slurm's output as a table, if it is unambiguous."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SQUEUE = """\
 """
 
 
-def test_squeues_columns_survive_a_blank_in_a_name() -> None:
+def test_squeue_columns_survive_a_blank_in_a_name() -> None:
     rows = read(["squeue"], SQUEUE).rows
     assert rows[0]["NAME"] == "my job"
     assert rows[0]["NODELIST(REASON)"] == "(Resources)"
     assert rows[1]["USER"] == "bob"
 
 
-def test_separated_values_are_a_table_and_pandas_gets_it() -> None:
+def test_separated_values_become_a_table() -> None:
     text = read(["sacct", "-P"], "JobID|JobName\n12|my job\n")
     assert text.rows == [{"JobID": "12", "JobName": "my job"}]
     assert list(text.to_pandas()["JobName"]) == ["my job"]
@@ -42,7 +42,7 @@ def test_separated_values_are_a_table_and_pandas_gets_it() -> None:
         (["squeue"], ""),
     ],
 )
-def test_what_would_need_a_guess_stays_text(argv: list[str], text: str) -> None:
+def test_ambiguous_output_stays_text(argv: list[str], text: str) -> None:
     result = read(argv, text)
     assert result.rows == []
     assert result.text == text
@@ -50,7 +50,7 @@ def test_what_would_need_a_guess_stays_text(argv: list[str], text: str) -> None:
         result.to_pandas()
 
 
-def test_cells_are_text_in_html_and_cannot_steer_a_terminal() -> None:
+def test_table_escapes_html_and_control_characters() -> None:
     table = Table(("Name",), (("<b>x</b>\x1b[31m",),))
     assert "<b>x" not in table._repr_html_()
     assert "\x1b" not in repr(table)

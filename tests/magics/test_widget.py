@@ -1,4 +1,4 @@
-"""The queue as a widget: Python's half of it."""
+"""The Python half of the queue widget."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def widget(shell: Shell, api: FakeApi) -> Iterator[QueueWidget]:
 
 
 def click(widget: QueueWidget, do: str, job_id: str = "") -> None:
-    """What the browser sends."""
+    """Send a message as the browser does."""
     widget._handle_custom_msg({"do": do, "id": job_id}, [])
 
 
 def changed(widget: QueueWidget, name: str, text: str = "") -> threading.Event:
-    """Set once the trait changes to something with `text` in it."""
+    """Return an event that is set once the trait contains `text`."""
     seen = threading.Event()
 
     def look(change: Any) -> None:
@@ -43,12 +43,12 @@ def changed(widget: QueueWidget, name: str, text: str = "") -> threading.Event:
     return seen
 
 
-def test_it_shows_my_jobs_and_says_which_buttons_they_have(widget: QueueWidget) -> None:
+def test_widget_shows_my_jobs_and_their_buttons(widget: QueueWidget) -> None:
     (row,) = widget.rows
     assert (row["name"], row["live"], row["held"], row["ours"]) == ("mine", True, False, True)
 
 
-def test_everybodys_jobs_come_with_the_switch(widget: QueueWidget) -> None:
+def test_switch_shows_jobs_of_all_users(widget: QueueWidget) -> None:
     seen = changed(widget, "rows")
     click(widget, "shown")
     widget.everyone = True
@@ -57,9 +57,7 @@ def test_everybodys_jobs_come_with_the_switch(widget: QueueWidget) -> None:
     assert (row["user"], row["ours"]) == ("ana", False)
 
 
-def test_buttons_reach_the_job_and_tell_what_became_of_it(
-    widget: QueueWidget, api: FakeApi
-) -> None:
+def test_buttons_act_on_the_job_and_report_the_result(widget: QueueWidget, api: FakeApi) -> None:
     job_id = api.jobs()[0].id
     click(widget, "hold", job_id)
     assert api.job(job_id).reason == "JobHeldUser"
@@ -71,7 +69,7 @@ def test_buttons_reach_the_job_and_tell_what_became_of_it(
     assert widget.as_of.startswith("as of")
 
 
-def test_the_log_button_shows_the_end_of_the_log(widget: QueueWidget, api: FakeApi) -> None:
+def test_log_button_shows_the_end_of_the_log(widget: QueueWidget, api: FakeApi) -> None:
     job_id = api.jobs()[0].id
     api.until(lambda a: bool(a.logs(job_id).outputs))
     click(widget, "log", job_id)
@@ -79,7 +77,7 @@ def test_the_log_button_shows_the_end_of_the_log(widget: QueueWidget, api: FakeA
     assert f"%slurm attach {job_id}" in widget.log_of
 
 
-def test_an_open_log_goes_on_as_the_job_writes(widget: QueueWidget, api: FakeApi) -> None:
+def test_open_log_follows_the_job(widget: QueueWidget, api: FakeApi) -> None:
     job_id = api.jobs()[0].id
     click(widget, "shown")
     click(widget, "log", job_id)
@@ -90,12 +88,12 @@ def test_an_open_log_goes_on_as_the_job_writes(widget: QueueWidget, api: FakeApi
     assert widget.log.startswith("hello\n")
 
 
-def test_a_click_that_fails_is_told_in_the_widget(widget: QueueWidget) -> None:
+def test_failed_click_is_reported_in_the_widget(widget: QueueWidget) -> None:
     click(widget, "cancel", "gone")
     assert "There is no job gone." in widget.message
 
 
-def test_a_row_says_why_nothing_newer_is_known_and_how_to_log_in(
+def test_row_of_an_unreachable_cluster_shows_the_login_command(
     widget: QueueWidget, api: FakeApi
 ) -> None:
     problem = Problem(code="login-needed", message="fake needs a login.")
@@ -104,21 +102,21 @@ def test_a_row_says_why_nothing_newer_is_known_and_how_to_log_in(
     assert widget.rows[0]["note"] == "fake needs a login. Log in: %slurm login fake"
 
 
-def test_a_change_of_a_job_is_shown_without_a_click(widget: QueueWidget, api: FakeApi) -> None:
+def test_changed_job_is_shown_without_a_click(widget: QueueWidget, api: FakeApi) -> None:
     click(widget, "shown")
     seen = changed(widget, "rows")
     api.change(api.jobs()[0].id, name="renamed")
     assert seen.wait(60)
 
 
-def test_who_has_no_widgets_sees_the_same_rows(widget: QueueWidget) -> None:
+def test_front_end_without_widgets_shows_the_same_rows(widget: QueueWidget) -> None:
     data, _ = widget._repr_mimebundle_()
     assert "mine" in data["text/html"]
     assert "mine" in data["text/plain"]
     assert "application/vnd.jupyter.widget-view+json" in data
 
 
-def test_names_of_others_are_text_in_the_page(widget: QueueWidget) -> None:
+def test_foreign_job_names_are_escaped(widget: QueueWidget) -> None:
     widget.everyone = True
     data, _ = widget._repr_mimebundle_()
     assert "<b>their" not in data["text/html"]

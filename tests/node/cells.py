@@ -1,4 +1,4 @@
-"""Run cells as a job does: the runner's files in a folder, and a process."""
+"""Run cells like a job: with the runner's files in a folder, in a process."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from jupyter_slurm.wire import (
     Stream,
 )
 
-# An interpreter of the same kind without what is installed beside it: no IPython, no cloudpickle.
+# The same interpreter without installed packages: no IPython, no cloudpickle.
 BARE = (sys.executable, "-I", "-S", "-u")
 FULL = (sys.executable, "-u")
 
 
 @functools.cache
 def _matplotlib_folder() -> str:
-    """Return the folder with this machine's list of fonts. A cell without it makes the list first,
-    and prints that it does so where this takes more than 5 s."""
+    """Return the folder with this machine's font cache. Without it, a cell first builds the cache,
+    and prints a message if that takes more than 5 s."""
     from matplotlib import font_manager, get_cachedir  # noqa: PLC0415 - takes a second
 
     assert font_manager.fontManager.ttflist
@@ -63,8 +63,8 @@ class Run:
 
     @property
     def shown(self) -> list[Output]:
-        """All records but the first, which says hello; neighbours of one stream joined, without
-        their times."""
+        """All records after the initial hello; adjacent records of a stream are joined, without
+        times."""
         joined: list[Output] = []
         for output in self.outputs[1:]:
             last = joined[-1] if joined else None
@@ -96,7 +96,7 @@ class Run:
         return found
 
     def variables(self) -> dict[str, object]:
-        """The variables out that can be read, as the notebook reads them."""
+        """Return the readable output variables, read as by the notebook."""
         return self.read_variables()[0]
 
     def read_variables(self) -> tuple[dict[str, object], dict[str, str]]:
@@ -132,7 +132,7 @@ class Runner:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
     ) -> None:
-        """`env` and `cwd` are those of the process, which the batch script gives it."""
+        """Write the job's files. `env` and `cwd` are the process's, set by the batch script."""
         self.env, self.cwd = dict(env or {}), cwd
         self.job_dir.mkdir(mode=0o700)
         spec = CellSpec(

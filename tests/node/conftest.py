@@ -1,4 +1,4 @@
-"""A cell's runner for each test, in a folder with a difficult name."""
+"""A cell runner for each test, in a folder with a difficult name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def runner(tmp_path: Path) -> Runner:
 
 @pytest.fixture
 def run(runner: Runner) -> RunCell:
-    """`run(cell, python=…, names_in=…, names_out=…)`: the cell, to its end."""
+    """Return `run(cell, python=…, names_in=…, names_out=…)`, which runs a cell to its end."""
 
     def run_cell(cell: str, *, python: Sequence[str] = FULL, **options: object) -> Run:
         runner.prepare(cell, **options)  # type: ignore[arg-type]

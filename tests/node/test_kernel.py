@@ -1,4 +1,4 @@
-"""The kernel of a job on this machine: messages, lost connections, its end."""
+"""A job's kernel on this machine: messages, lost connections, its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BEGIN = b"B" + len(_FIRST).to_bytes(4, "big") + _FIRST
 
 
 class User:
-    """A client of the kernel, by far.py."""
+    """A client of the kernel, using KernelStream."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -96,7 +96,7 @@ class User:
         return self.ask("execute_request", {"code": code, "allow_stdin": True})
 
     def answer(self, request: str) -> Message:
-        """The reply, once the kernel is idle again."""
+        """Return the reply once the kernel is idle again."""
 
         def found() -> list[Message]:
             return [m for c, m in self.arrived if c == "shell" and _parent(m) == request]
@@ -147,7 +147,7 @@ class Job:
         self.users: list[User] = []
 
     def user(self) -> User:
-        """Comes at the first try: the next would be much later."""
+        """Return a new client once the socket exists: a second attempt would come late."""
         wait_until(self.is_there, PATIENCE_S)
         self.users.append(User(self.name))
         return self.users[-1]
@@ -211,7 +211,7 @@ def test_input_request_reaches_the_requesting_client(job: Callable[..., Job]) ->
 def test_repeated_disconnects_lose_no_message(job: Callable[..., Job], tmp_path: Path) -> None:
     user = job().user()
     user.answer(user.execute(f"import pathlib, sys, time\nfolder = {str(tmp_path)!r}"))
-    # It waits for each cut: a busy machine would hear of all of it before the first.
+    # The cell waits for each cut: on a busy machine, it would otherwise end before the first.
     request = user.execute(
         "for i in range(400):\n"
         "    print(i, 'x' * 5000); sys.stdout.flush(); time.sleep(.005)\n"
@@ -230,7 +230,7 @@ def test_repeated_disconnects_lose_no_message(job: Callable[..., Job], tmp_path:
 
 
 def cut_until(user: User, request: str, cut: Path, done: Path) -> None:
-    """Leave the kernel alone once the cell runs; tell the cell so by `cut`, and wait for `done`."""
+    """Disconnect once the cell runs, create `cut` for the cell, and wait for `done`."""
     user.until_it_runs(request)
     user.closed.set()
     user.cut()
@@ -278,7 +278,7 @@ def test_output_beyond_the_limit_is_dropped_and_counted(
     assert told["bytes"] > 1_000_000
 
 
-def test_interrupt(job: Callable[..., Job]) -> None:
+def test_interrupt_raises_keyboard_interrupt(job: Callable[..., Job]) -> None:
     user = job().user()
     request = user.execute("print('on', flush=True)\nimport time; time.sleep(1000)")
     user.until(lambda: user.text(request))
@@ -286,7 +286,7 @@ def test_interrupt(job: Callable[..., Job]) -> None:
     assert user.answer(request).content["ename"] == "KeyboardInterrupt"
 
 
-def test_restart_in_the_same_job(job: Callable[..., Job]) -> None:
+def test_kernel_restarts_in_the_same_job(job: Callable[..., Job]) -> None:
     one = job()
     user = one.user()
     user.answer(user.execute("kept = 1"))
@@ -308,7 +308,7 @@ def test_dead_kernel_is_reported_and_replaced(job: Callable[..., Job]) -> None:
     assert user.answer(user.execute("1 + 1")).content["status"] == "ok"
 
 
-def test_second_client_takes_over(job: Callable[..., Job]) -> None:
+def test_second_client_replaces_the_first(job: Callable[..., Job]) -> None:
     one = job()
     first = one.user()
     first.answer(first.execute("kept = 42"))

@@ -1,4 +1,4 @@
-"""The parts of a lab on the node: the proxy, idle detection, the page, and the configuration."""
+"""Parts of a lab on the node: the proxy, idle detection, the page, and the configuration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.transport.carrier import everything, sent
 
 NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)
-# There they find each other by their bare names.
+# On the node, these modules import each other by bare names.
 import lab  # noqa: E402
 import lab_activity  # noqa: E402
 import socket_proxy  # noqa: E402
@@ -47,7 +47,7 @@ sys.stdin.read()
 
 @contextmanager
 def echoing(path: Path) -> Iterator[None]:
-    """A server at that socket that echoes."""
+    """Run an echo server at that socket."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen(8)
@@ -72,7 +72,7 @@ def _echo(sock: socket.socket) -> None:
 
 @contextmanager
 def proxying(target: Path) -> Iterator[tuple[str, list[float]]]:
-    """The name of a proxy to `target`, and the times of changes."""
+    """Run a proxy to `target`; yield its name and the times of changes."""
     name, changes = f"jslurm-test-{secrets.token_hex(8)}", list[float]()
     wake_in, wake_out = os.pipe()
     connect = partial(socket_proxy.connect_path, str(target))
@@ -92,7 +92,7 @@ def proxying(target: Path) -> Iterator[tuple[str, list[float]]]:
         os.write(wake_out, b"!")
         thread.join()
         for left in [key.data for key in proxy.selector.get_map().values()]:
-            if isinstance(left, socket_proxy.End) and left.mask:  # its client has just left
+            if isinstance(left, socket_proxy.End) and left.mask:  # its client has just disconnected
                 proxy.drop(left)
         proxy.selector.close()
         proxy.listener.close()
@@ -157,7 +157,7 @@ def test_relay_rejects_another_users_socket(server: Path) -> None:
 
 
 class Server(lab_activity.Server):
-    """Answers as `said`."""
+    """A server with the answers `said`."""
 
     def __init__(self) -> None:
         self.said: dict[str, object] = {}
@@ -207,7 +207,7 @@ def test_busy_kernels_and_used_terminals_are_activity(
 def test_config_sets_the_token_of_each_release(
     monkeypatch: pytest.MonkeyPatch, jupyterlab: str, server: str | None, place: str
 ) -> None:
-    """The releases are fakes that have a version and no more."""
+    """The releases are fakes with only a version."""
     for name, version in (("jupyterlab", jupyterlab), ("jupyter_server", server)):
         fake = None if version is None else SimpleNamespace(__version__=version)
         monkeypatch.setitem(sys.modules, name, fake)

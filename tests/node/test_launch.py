@@ -1,4 +1,4 @@
-"""The launcher of a job on many nodes: node lists, and results of ranks."""
+"""The launcher of a multi-node job: node lists, and results of ranks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_rank_numbers_are_formatted_as_ranges(results: Any) -> None:
 
 
 class Ranks:
-    """A job's folder with results of its ranks."""
+    """A job's folder with its ranks' results."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -117,7 +117,7 @@ def ranks(tmp_path: Path) -> Ranks:
     return Ranks(tmp_path)
 
 
-def test_result_of_rank_0_is_the_jobs_if_all_succeed(ranks: Ranks) -> None:
+def test_job_has_the_result_of_rank_0_if_all_succeed(ranks: Ranks) -> None:
     for rank in range(3):
         ranks.put(rank)
     code, result = ranks.merged(3)
@@ -128,7 +128,7 @@ def test_result_of_rank_0_is_the_jobs_if_all_succeed(ranks: Ranks) -> None:
 
 
 def test_peak_memory_is_the_highest_of_a_node(ranks: Ranks) -> None:
-    """Ranks share a node, and each knows of itself alone."""
+    """Ranks share a node, and each measures only itself."""
     for rank in range(2):
         ranks.put(rank)
     (ranks.folder / "usage.0.jsonl").write_text('{"memory_mib": 15.5}\nhalf a l\n')
@@ -146,7 +146,7 @@ def test_common_error_is_shown_once_with_its_ranks(ranks: Ranks) -> None:
     assert shown["traceback"] == ["On ranks 0-3 of 4:", "ValueError: bad"]
 
 
-def test_first_failure_is_the_jobs(ranks: Ranks) -> None:
+def test_job_fails_with_the_first_failure(ranks: Ranks) -> None:
     ranks.put(0, status="interrupted", exit_code=143, ename="KeyboardInterrupt", evalue="")
     ranks.fail(1, ended_s=5.0, name="OSError")
     ranks.fail(2, ended_s=4.0)
@@ -165,8 +165,8 @@ def test_missing_result_of_a_rank_is_an_error(ranks: Ranks) -> None:
 LOST = "n2 was lost while the job ran."
 
 
-def test_lost_node_is_the_jobs_failure(ranks: Ranks) -> None:
-    """Its own ranks may still have told how they were ended."""
+def test_lost_node_fails_the_job(ranks: Ranks) -> None:
+    """Its own ranks may still have reported their end."""
     ranks.put(0, status="interrupted", exit_code=143, ename="KeyboardInterrupt", evalue="")
     ranks.put(1, status="killed", exit_code=137, ename="SIGKILL", evalue="ended", signal=9)
     code, result = ranks.ended_by(LOST, 2)

@@ -1,4 +1,4 @@
-"""The network of a job on many nodes: addresses, ports, and the launcher's listener."""
+"""The network of a multi-node job: addresses, ports, and the launcher's listener."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def network() -> Iterator[Any]:
 
 @pytest.fixture
 def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: Any) -> Any:
-    """A launcher of the job 7 on n1 that waits for its nodes."""
-    import launch  # noqa: PLC0415 - `network` has made it known
+    """Yield a launcher of job 7 on n1 that waits for its nodes."""
+    import launch  # noqa: PLC0415 - `network` has made it importable
 
     (tmp_path / "key").write_bytes(b"0" * 64)
     plan = dict.fromkeys(("is_ranked", "mpi", "by_task", "interface", "step"))

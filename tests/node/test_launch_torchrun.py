@@ -1,4 +1,4 @@
-"""The command line of torchrun on a node; PyTorch is not needed for it."""
+"""The command line of torchrun on a node, without PyTorch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORLD = {
 def words(
     monkeypatch: pytest.MonkeyPatch, max_restarts: int, index: int, **known: Any
 ) -> list[str]:
-    """`known`: options of this release."""
+    """Return torchrun's arguments. `known`: options of this release."""
     monkeypatch.syspath_prepend(str(NODE))
     import launch_torchrun  # noqa: PLC0415
 

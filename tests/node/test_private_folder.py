@@ -11,7 +11,7 @@ import pytest
 
 NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)
-# There they find each other by their bare names.
+# On the node, these modules import each other by bare names.
 import private_folder  # noqa: E402
 
 sys.path[:] = [path for path in sys.path if path != NODE]
@@ -35,7 +35,7 @@ def made(locks: list[int]) -> Path:
 
 @pytest.fixture(autouse=True)
 def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """For temporary files."""
+    """Return the folder for temporary files."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     return tmp_path
 

@@ -1,4 +1,4 @@
-"""The relay's two ends, over the pipes of one process, and as a step inside a job."""
+"""The relay's two ends, over one process's pipes, and as a step in a job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TWENTY_MEGABYTES = random.Random(2).randbytes(20_000_000)
 
 
 class Started:
-    """A transport's `converse`, counted."""
+    """Record the streams opened by a transport."""
 
     def __init__(self) -> None:
         self.channels: list[socket.socket] = []
@@ -42,13 +42,13 @@ class Started:
 
 
 def here(argv: Sequence[str]) -> Sequence[str]:
-    """In place of srun: the far end runs on this machine."""
+    """Run the remote end on this machine instead of by srun."""
     return argv
 
 
 @pytest.fixture
 def nothing_left() -> Iterator[None]:
-    """No thread and no process more than before."""
+    """Check that no thread and no process is left."""
     threads = set(threading.enumerate())
     processes = set(psutil.Process().children(recursive=True))
     yield
@@ -69,7 +69,7 @@ def relay(nothing_left: None, started: Started) -> Iterator[Relay]:
 
 
 def connected(relay: Relay, port: int, host: str = "127.0.0.1") -> socket.socket:
-    """TCP to a port that leads there, as a tunnel's connection is."""
+    """Return a TCP connection through the relay, like a tunnel's."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ours = socket.create_connection(listener.getsockname(), 60)
         theirs, _ = listener.accept()
@@ -97,7 +97,7 @@ def test_relay_is_python_3_6_and_imports_only_the_standard_library() -> None:
                 assert node.module in sys.stdlib_module_names
 
 
-def test_twenty_megabytes_pass_both_ways(relay: Relay) -> None:
+def test_twenty_megabytes_pass_in_both_directions(relay: Relay) -> None:
     with service(echo) as port, connected(relay, port) as sock, sent(sock, TWENTY_MEGABYTES):
         assert everything(sock) == TWENTY_MEGABYTES
 
@@ -141,7 +141,7 @@ def test_slow_reader_delays_no_other_connection(relay: Relay) -> None:
             assert sock.recv(1000, socket.MSG_WAITALL) == message
         with sent(sock, TWENTY_MEGABYTES):
             assert everything(sock) == TWENTY_MEGABYTES
-        # What the kernel's buffers and one window hold, not what could have been sent.
+        # The size of the system's buffers and one window, not all that could have been sent.
         assert written < 16 << 20
         reset(unread)
 
@@ -187,7 +187,7 @@ def test_missing_python_is_replaced_by_another(nothing_left: None, started: Star
     relay.close()
 
 
-def test_failed_start_is_reported_with_the_programs_words(
+def test_failed_start_is_reported_with_the_programs_output(
     nothing_left: None, started: Started
 ) -> None:
     def refused(argv: Sequence[str]) -> Sequence[str]:
@@ -205,7 +205,7 @@ def test_failed_start_is_reported_with_the_programs_words(
 
 
 class InJob:
-    """A job that runs, and a relay into it."""
+    """A running job, and a relay into it."""
 
     def __init__(self, cluster: SlurmCluster, *options: str) -> None:
         self.cluster = cluster
@@ -221,16 +221,16 @@ class InJob:
         return beside_argv(self.id, argv, node=self.node, version=None)
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Those that this job runs, or that run something in it, with `word` in their command."""
+        """Return processes in this job, or for it (srun), with `word` in their command line."""
         return [process for process, _ in self._found(word)]
 
     def nodes(self) -> list[str]:
-        """Where the far ends run."""
+        """Return the nodes of the remote ends."""
         found = self._found('"relay.py"')
         return [env["SLURMD_NODENAME"] for _, env in found if "SLURMD_NODENAME" in env]
 
     def _found(self, word: str) -> list[tuple[psutil.Process, dict[str, str]]]:
-        """With their environments."""
+        """Return such processes with their environments."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -242,7 +242,7 @@ class InJob:
         return found
 
     def until_gone(self) -> None:
-        """Nothing of the relay is left."""
+        """Wait until no process of the relay is left."""
         wait_until(lambda: not self.processes('"relay.py"'))
 
 
@@ -255,7 +255,7 @@ def in_job(slurm_cluster: SlurmCluster) -> Iterator[InJob]:
     job.until_gone()
 
 
-def test_twenty_megabytes_pass_both_ways_through_a_job(in_job: InJob) -> None:
+def test_twenty_megabytes_pass_in_both_directions_through_a_job(in_job: InJob) -> None:
     with service(echo) as port, connected(in_job.relay, port) as sock:
         assert in_job.nodes() == [in_job.node]
         with sent(sock, TWENTY_MEGABYTES):

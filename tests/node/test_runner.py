@@ -1,4 +1,4 @@
-"""The supervisor: a cell's output, and the end of its process."""
+"""The supervisor: a cell's output, and its process's end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def err(text: str) -> Stream:
 
 
 def wait_for(runner: Runner, process: subprocess.Popen[str], text: bytes) -> None:
-    """Return when the cell's output holds `text`."""
+    """Wait until the cell's output contains `text`."""
     output = runner.job_dir / "output.0.jsonl"
     while text not in (output.read_bytes() if output.exists() else b""):
         assert process.poll() is None
@@ -101,15 +101,15 @@ def test_subprocesses_and_displays_keep_their_order(run: RunCell) -> None:
     assert done.shown == expected
 
 
-def test_output_of_c_code_is_kept(run: RunCell) -> None:
+def test_output_of_c_code_is_captured(run: RunCell) -> None:
     done = run("import ctypes\nc = ctypes.CDLL(None)\nc.puts(b'from c'); c.fflush(None);")
     assert done.text() == "from c\n"
 
 
-def test_each_record_has_the_time_when_it_was_written(run: RunCell) -> None:
+def test_records_have_their_time(run: RunCell) -> None:
     done = run("import sys, time\nprint(time.time())\nprint(time.time(), file=sys.stderr)")
     for name in ("stdout", "stderr"):
-        # On a busy machine a line may come in pieces.
+        # On a busy machine, a line may arrive in pieces.
         pieces = [one for one in done.outputs if isinstance(one, Stream) and one.name == name]
         assert pieces
         for piece in pieces:
@@ -137,9 +137,9 @@ def test_incomplete_line_is_shown(runner: Runner) -> None:
     "text",
     ["nul\0nul", "lone \udc80 surrogate \ud800", "\x1b[31mred\r\b", "日本語 🎉 é", "'\"\\$`\u2028"],
 )
-def test_difficult_text_survives(run: RunCell, text: str, python: tuple[str, ...]) -> None:
+def test_difficult_text_is_unchanged(run: RunCell, text: str, python: tuple[str, ...]) -> None:
     done = run(f"print({text!r}, end='')\n{text!r}", python=python)
-    # Half a pair is told as text where it is read (jobs/outcome/result.py).
+    # jobs/outcome/result.py decodes half a surrogate pair as text.
     assert done.text() == text.encode("utf-8", "backslashreplace").decode()
     assert done.value == {"text/plain": repr(text)}
 
@@ -264,7 +264,7 @@ except KeyboardInterrupt:
 
 
 def interrupt(runner: Runner, *numbers: int) -> subprocess.Popen[str]:
-    """Start the cell, and send signals to the supervisor once it has printed."""
+    """Start the cell, and signal the supervisor after the first output."""
     process = runner.start()
     wait_for(runner, process, b"ready")
     for number in numbers:
@@ -328,7 +328,7 @@ def test_sigterm_ends_worker_processes(run: RunCell) -> None:
 
 
 def limited(bytes_: int) -> tuple[str, ...]:
-    """A Python whose files may not grow beyond `bytes_`: writing more fails, as on a full disk."""
+    """Return a Python whose files cannot exceed `bytes_`: writes then fail, as on a full disk."""
     return ("prlimit", f"--fsize={bytes_}", sys.executable, "-u")
 
 

@@ -57,7 +57,7 @@ def test_hidden_values_are_not_shown(run: RunCell, cell: str, python: tuple[str,
 
 
 @pytest.mark.parametrize("start", ["", WITH_IPYTHON], ids=["light", "ipython"])
-def test_table_comes_as_html_and_text(run: RunCell, start: str) -> None:
+def test_table_is_sent_as_html_and_text(run: RunCell, start: str) -> None:
     value = run(start + "import pandas\npandas.DataFrame({'a': [1, 2]})").value
     assert list(value) == ["text/plain", "text/html"]
     assert "<table" in str(value["text/html"])
@@ -104,7 +104,7 @@ def test_displays_can_be_updated_and_cleared(run: RunCell, start: str) -> None:
     ]
 
 
-def test_ipython_display_works_as_soon_as_it_is_imported(run: RunCell) -> None:
+def test_ipython_display_works_after_its_import(run: RunCell) -> None:
     done = run(
         "display(1)\n"
         "from IPython.display import HTML, clear_output, display as show\n"
@@ -189,7 +189,7 @@ def test_traceback_is_colored_and_hides_the_runner(run: RunCell) -> None:
 
 
 @BOTH
-def test_traceback_of_a_file_hides_our_frames(run: RunCell, python: tuple[str, ...]) -> None:
+def test_traceback_of_a_file_hides_runner_frames(run: RunCell, python: tuple[str, ...]) -> None:
     code = headless.of_python("def f():\n    return 1 / 0\nf()\n", "/x/bad.py", [])
     lines = run(code, python=python).error.traceback
     text = plain("\n".join(lines))
@@ -210,7 +210,7 @@ def test_traceback_without_ipython_shows_the_same(run: RunCell) -> None:
 
 
 @BOTH
-def test_output_before_an_error_comes_before_it(run: RunCell, python: tuple[str, ...]) -> None:
+def test_output_precedes_a_later_error(run: RunCell, python: tuple[str, ...]) -> None:
     done = run("print('first')\nraise ValueError('no: \\ud800')", python=python)
     assert [type(output).__name__ for output in done.shown] == ["Stream", "ErrorOutput"]
     assert done.error.evalue == r"no: \ud800"
@@ -227,7 +227,7 @@ def test_syntax_error_shows_the_line(run: RunCell, python: tuple[str, ...]) -> N
 
 
 @BOTH
-def test_exit_is_a_success(run: RunCell, python: tuple[str, ...]) -> None:
+def test_exit_without_a_code_succeeds(run: RunCell, python: tuple[str, ...]) -> None:
     done = run("x = 1\nraise SystemExit\nx = 2", names_out=["x"], python=python)
     assert (done.exit_code, done.result.status) == (0, "ok")
     assert done.variables() == {"x": 1}
@@ -242,7 +242,7 @@ def test_exit_is_a_success(run: RunCell, python: tuple[str, ...]) -> None:
         ("class Mine(SystemExit): pass\nraise Mine(256)", 1, "256"),
     ],
 )
-def test_exit_code_is_the_jobs(
+def test_exit_code_of_the_cell_is_the_jobs(
     run: RunCell, cell: str, code: int, text: str, python: tuple[str, ...]
 ) -> None:
     done = run(f"import sys\n{cell}", python=python)
@@ -263,7 +263,7 @@ def test_usage_error_of_a_magic_is_an_error(run: RunCell) -> None:
 
 
 @BOTH
-def test_cell_is_main_and_finds_its_source(run: RunCell, python: tuple[str, ...]) -> None:
+def test_cell_is_main_and_has_its_source(run: RunCell, python: tuple[str, ...]) -> None:
     done = run(
         "import inspect, sys\n"
         "def f():\n    return 'source'\n"
@@ -276,7 +276,7 @@ def test_cell_is_main_and_finds_its_source(run: RunCell, python: tuple[str, ...]
 
 
 @BOTH
-def test_environment_and_folder_are_those_of_the_process(
+def test_cell_has_the_environment_and_folder_of_the_process(
     run: RunCell, python: tuple[str, ...], runner: Runner
 ) -> None:
     folder = runner.job_dir.parent / "wörk dir"

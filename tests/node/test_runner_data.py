@@ -22,13 +22,13 @@ from jupyter_slurm.jobs.outcome.variables import read_variables
 
 NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)
-import runner_data  # noqa: E402 - it is sent as text
+import runner_data  # noqa: E402 - sent as text
 
 sys.path.remove(NODE)
 
 
 def back(folder: Path, value: object) -> Any:
-    """As it comes back."""
+    """Return a value after a round trip."""
     path = folder / "vars.0"
     assert runner_data.write(str(path), ["x"], {"x": value}) == {}
     values, unread = read_variables(path, ["x"], "data")
@@ -73,7 +73,7 @@ ANY = st.recursive(
 
 
 @given(ANY)
-def test_value_is_unchanged(tmp_path_factory: pytest.TempPathFactory, value: object) -> None:
+def test_plain_value_round_trips(tmp_path_factory: pytest.TempPathFactory, value: object) -> None:
     assert same(back(tmp_path_factory.getbasetemp(), value), value)
 
 
@@ -89,7 +89,7 @@ ARRAYS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:Stored array in format 3.0")  # the name of a field is not ASCII
+@pytest.mark.filterwarnings("ignore:Stored array in format 3.0")  # a field name is not ASCII
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype.str} {array.shape}")
 def test_array_keeps_type_and_shape(tmp_path: Path, array: Any) -> None:
     found = back(tmp_path, {"its": [array, array]})["its"][1]
@@ -152,20 +152,20 @@ OTHERS = {
 def test_other_types_are_rejected(tmp_path: Path, told: str) -> None:
     why = refused(tmp_path, OTHERS[told])
     assert told in why
-    assert "Bring back" in why
+    assert "Return numbers" in why
 
 
 def test_frame_without_pyarrow_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert f"needs pyarrow 15 or later to travel as data. Install it for {sys.executable}" in (
+    assert f"needs pyarrow 15 or later to be stored as data. Install it for {sys.executable}" in (
         refused(tmp_path, FRAME)
     )
 
 
-# --- files that no cell of ours has written ---
+# --- files not written by our runner ---
 
 
-def test_an_array_of_objects_is_not_unpickled(tmp_path: Path) -> None:
+def test_array_of_objects_is_not_unpickled(tmp_path: Path) -> None:
     path = tmp_path / "vars.0"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("values.json", '{"x": {"array": "x.npy"}}')
@@ -175,7 +175,7 @@ def test_an_array_of_objects_is_not_unpickled(tmp_path: Path) -> None:
     assert (values, list(unread)) == ({}, ["x"])
 
 
-def test_a_compressed_file_is_refused(tmp_path: Path) -> None:
+def test_compressed_file_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "vars.0"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("values.json", "{}")

@@ -1,4 +1,4 @@
-"""Variables into a cell and back: the two ends, in two processes."""
+"""Variables into a cell and back, with both ends in separate processes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.outcome.variables import read_variables
+from jupyter_slurm.wire import OUTCOME
 from tests.node.cells import BARE, FULL, Run, RunCell, Runner
 
 BOTH = pytest.mark.parametrize("python", [BARE, FULL], ids=["bare", "full"])
@@ -57,7 +58,7 @@ def test_arrays_and_frames_round_trip_and_are_writable(run: RunCell) -> None:
     assert np.array_equal(back["part"], back["array"][::2])
     pd.testing.assert_frame_equal(back["frame"], frame.assign(x=1.0))
     back["array"][:] = 0
-    assert array[0] == 0  # what the notebook has is as it was
+    assert array[0] == 0  # the notebook's own array is unchanged
 
 
 @BOTH
@@ -70,7 +71,7 @@ def test_functions_of_the_notebook_are_sent_by_value(run: RunCell, python: tuple
 
 
 @BOTH
-def test_functions_and_classes_of_the_cell_come_back_by_value(
+def test_functions_and_classes_of_the_cell_are_returned_by_value(
     run: RunCell, python: tuple[str, ...]
 ) -> None:
     done = run(
@@ -86,11 +87,11 @@ def test_functions_and_classes_of_the_cell_come_back_by_value(
     assert back["add"](1) == 2
 
 
-# --- what cannot travel ---
+# --- values that cannot be sent ---
 
 
 @BOTH
-def test_unpicklable_variable_costs_no_other(run: RunCell, python: tuple[str, ...]) -> None:
+def test_unpicklable_variable_does_not_affect_others(run: RunCell, python: tuple[str, ...]) -> None:
     cell = "import threading\nlock, fine, gen = {'its': threading.Lock()}, 1, (x for x in [])"
     done = run(cell, names_out=["lock", "fine", "gen", "absent"], python=python)
     assert done.result.status == "ok"
@@ -107,6 +108,20 @@ def test_failed_cell_returns_no_variables(run: RunCell) -> None:
     assert not (done.job_dir / "vars.0").exists()
 
 
+def test_failed_call_of_an_executor_returns_its_exception(run: RunCell) -> None:
+    done = run("raise ValueError('no', 3)", names_out=[OUTCOME])
+    assert done.result.status == "error"
+    error = done.variables()[OUTCOME]
+    assert isinstance(error, ValueError)
+    assert error.args == ("no", 3)
+
+
+def test_exception_that_cannot_be_pickled_is_left_out(run: RunCell) -> None:
+    done = run("import threading\nraise ValueError(threading.Lock())", names_out=[OUTCOME])
+    assert done.result.ename == "ValueError"
+    assert "cannot pickle '_thread.lock' object" in failed(done)[OUTCOME]
+
+
 def test_full_disk_loses_only_large_variables(run: RunCell) -> None:
     cell = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))\n"
     done = run(cell + "loss, text = 0.5, 'x' * (2 << 20)", names_out=["text", "loss"])
@@ -121,7 +136,7 @@ class DataError(Exception):
 """
 
 
-def test_unreadable_variable_costs_no_other(run: RunCell) -> None:
+def test_unreadable_variable_does_not_affect_others(run: RunCell) -> None:
     done = run(f"{ERROR}acc = 0.93\nerr = DataError('x', 3)", names_out=["err", "acc"])
     values, unread = done.read_variables()
     assert values == {"acc": 0.93}
@@ -150,7 +165,7 @@ def module(folder: Path, version: str, arguments: str) -> None:
 
 @pytest.fixture
 def frame_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
-    """An object of a package that is on this side."""
+    """Yield an object of a package installed only on this side."""
     module(tmp_path / "here", "3.1.1", "a, b")
     monkeypatch.syspath_prepend(str(tmp_path / "here"))
     import frames_k3j9  # type: ignore[import-not-found] # noqa: PLC0415
@@ -182,7 +197,7 @@ def test_different_package_versions_are_named(
 
 
 def rewrite(path: Path, variables: dict[str, dict[str, object]], **changes: object) -> None:
-    """Write the index again, as another Python would have."""
+    """Rewrite the index as another Python would."""
     data = path.read_bytes()
     start = data.rindex(b"\n", 0, -1) + 1
     index = json.loads(data[start:]) | changes
@@ -219,15 +234,15 @@ def test_arrays_of_numpy_1_and_2_are_read(tmp_path: Path, package: str) -> None:
     assert callable(values["x"])
 
 
-# --- as data ---
+# --- the format "data" ---
 
 
 @BOTH
-def test_data_comes_back_without_a_pickle(run: RunCell, python: tuple[str, ...]) -> None:
+def test_out_format_data_returns_no_pickle(run: RunCell, python: tuple[str, ...]) -> None:
     cell = "class Model: pass\nmodel, a, b = Model(), {'l': [0.5, float('inf')]}, (1, 'é', {None})"
     done = run(cell, names_out=["model", "a", "b", "c"], out_format="data", python=python)
     assert done.variables() == {"a": {"l": [0.5, float("inf")]}, "b": (1, "é", {None})}
     assert set(failed(done)) == {"model", "c"}
-    assert "__main__.Model, which cannot travel as data" in failed(done)["model"]
+    assert "__main__.Model, which is not data" in failed(done)["model"]
     with pytest.raises(pickle.UnpicklingError), done.variables_file.open("rb") as file:
         pickle.load(file)

@@ -27,7 +27,7 @@ KEY = secrets.token_hex(32).encode()
 
 
 class Session:
-    """A session's folder, and its program where it was started."""
+    """A session's folder, and its program once started."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -61,7 +61,7 @@ class Session:
         return self.process
 
     def put(self, code: str) -> str:
-        """A cell's folder; nobody has asked for it to be run."""
+        """Write a cell's folder without requesting its run; return its ID."""
         self.count += 1
         cell_id = f"cell{self.count:04}"
         folder = self.cells / cell_id

@@ -48,8 +48,8 @@ def job_id() -> str:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """`start(code, job_id)`: a Python in a session of its own, with that job's id in its
-    environment; gone with its children at the end of the test."""
+    """Yield `start(code, job_id)`, which starts a Python in its own session, with the job's ID in
+    its environment. It ends with the test, as do its children."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(code: str, job_id: str = "", **more: str) -> subprocess.Popen[str]:
@@ -86,8 +86,8 @@ def memory_mib(processes: usage.Processes) -> float:
     return inside.memory_mib + outside.memory_mib
 
 
-# --- whose processes they are ---
-def test_only_the_scripts_children_count(start: Start, job_id: str) -> None:
+# --- the job's processes ---
+def test_only_children_of_the_script_are_measured(start: Start, job_id: str) -> None:
     script = start(f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])")
     stranger = start(HOLDS, "another")
     read_line(stranger)
@@ -97,10 +97,10 @@ def test_only_the_scripts_children_count(start: Start, job_id: str) -> None:
 
 
 @pytest.mark.parametrize("others", [{}, {"FIRST": "1", "ZLAST": "2"}])
-def test_processes_with_the_jobs_id_count(
+def test_processes_with_the_job_id_are_measured(
     start: Start, job_id: str, others: dict[str, str]
 ) -> None:
-    """As the processes of a container, or of a step of srun, which descend from no script."""
+    """Processes of containers and of srun's steps do not descend from the script."""
     container = start(HOLDS, job_id, **others)
     read_line(container)
     assert memory_mib(usage.Processes(NOBODY, job_id, None)) > 150
@@ -121,7 +121,7 @@ def of_job(root: Path, *lines: str) -> usage.Cgroup:
     return usage.Cgroup.of_job("7", str(root / "membership"), str(root))
 
 
-def test_cgroup_version_2(tmp_path: Path) -> None:
+def test_cgroup_version_2_is_read(tmp_path: Path) -> None:
     job = "/system.slice/slurmstepd.scope/job_7"
     stat = f"anon {3 << 20}\nfile {900 << 20}\nshmem {1 << 20}\n"
     folder(tmp_path, job[1:], cpu__stat="usage_usec 2500000\nuser_usec 1\n", memory__stat=stat)
@@ -129,7 +129,7 @@ def test_cgroup_version_2(tmp_path: Path) -> None:
     assert (found.cpu_s(), found.memory_mib()) == (2.5, 4)
 
 
-def test_cgroup_version_1(tmp_path: Path) -> None:
+def test_cgroup_version_1_is_read(tmp_path: Path) -> None:
     job = "/slurm/uid_1000/job_7"
     stat = f"cache {900 << 20}\nrss 1\ntotal_rss {3 << 20}\ntotal_shmem {1 << 20}\n"
     folder(tmp_path, f"cpu,cpuacct{job}", cpuacct__usage="2500000000\n")
@@ -144,7 +144,7 @@ def test_cgroup_version_1(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["0::/", "0::/user.slice", "0::/slurm/job_77/step_0", "4:cpuacct:/slurm/uid_1/job_7/x"]
 )
-def test_job_without_a_cgroup(tmp_path: Path, line: str) -> None:
+def test_job_without_a_cgroup_is_measured(tmp_path: Path, line: str) -> None:
     found = of_job(tmp_path, line)
     assert (found.cpu_s(), found.memory_mib()) == (None, None)
     assert usage.Cgroup.of_job("7", str(tmp_path / "none")).cpu_s() is None
@@ -192,7 +192,7 @@ def test_only_the_jobs_gpus_are_queried(tmp_path: Path, monkeypatch: pytest.Monk
 # --- beside a job's script ---
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """`job(argv…)`: its script, as slurmd runs it, in `tmp_path`."""
+    """Yield `job(argv…)`, which runs a job's script in `tmp_path` as slurmd does."""
     started: list[subprocess.Popen[bytes]] = []
 
     def begin(*argv: str, python: str = sys.executable) -> subprocess.Popen[bytes]:
@@ -217,7 +217,7 @@ def job(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
 
 
 def measuring(folder: Path) -> list[psutil.Process]:
-    """The processes that measure the job in `folder`."""
+    """Return the processes that measure the job in `folder`."""
     return [
         process
         for process in psutil.process_iter(["cmdline"])
@@ -230,13 +230,13 @@ def samples(folder: Path) -> list[UsageSample]:
     return parse_samples(path.read_bytes())[0] if path.exists() else []
 
 
-def test_a_job_is_measured_while_it_runs(
+def test_running_job_is_measured(
     job: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     job(sys.executable, "-c", "held = bytearray(150 << 20)\nwhile True: pass")
 
     def at_work() -> list[UsageSample]:
-        """Those since it holds what it is to hold: until then a busy machine has it begin."""
+        """Return the samples after all memory was allocated, late on a busy machine."""
         return list(dropwhile(lambda one: one.memory_mib <= 150, samples(tmp_path)))
 
     wait_until(lambda: len(at_work()) >= 3, 120)

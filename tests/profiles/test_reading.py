@@ -1,4 +1,4 @@
-"""Profiles: what files give, what is refused in which words, and which one is the default."""
+"""Reading profiles: values, errors, and the default."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jupyter_slurm.profiles.reading import ProfileFiles, Profiles, load_profiles
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder for our files; no other folder is looked at, and no Slurm is here."""
+    """Return the only folder of profiles, on a machine without Slurm."""
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "user"))
     for name in ("JUPYTER_NO_CONFIG", "JUPYTER_CONFIG_PATH"):
         monkeypatch.delenv(name, raising=False)
@@ -40,7 +40,7 @@ def refusal(config: Path, text: str, name: str = "clusters.toml") -> str:
     return str(caught.value)
 
 
-def test_a_table_is_a_cluster_and_what_it_leaves_out_has_its_default(config: Path) -> None:
+def test_table_is_a_cluster_with_defaults(config: Path) -> None:
     file = write(
         config / "clusters.toml",
         """
@@ -64,15 +64,13 @@ def test_a_table_is_a_cluster_and_what_it_leaves_out_has_its_default(config: Pat
     assert profile.origin == str(file)
 
 
-def test_a_file_in_clusters_d_is_one_cluster_named_after_it(config: Path) -> None:
+def test_file_in_clusters_d_is_one_cluster(config: Path) -> None:
     write(config / "clusters.d" / "local.toml", f'runtime = "charliecloud"\norigin = "{UP_ORIGIN}"')
     profile = load_profiles().get("local")
     assert (profile.runtime, profile.origin) == ("charliecloud", UP_ORIGIN)
 
 
-def test_the_users_file_replaces_the_systems_cluster_as_a_whole(
-    config: Path, tmp_path: Path
-) -> None:
+def test_cluster_of_the_user_replaces_the_systems(config: Path, tmp_path: Path) -> None:
     write(
         tmp_path / "system" / "jupyter-slurm" / "clusters.toml",
         'default = "a"\n[a]\nhost = "login"\n[b]\n',
@@ -85,7 +83,7 @@ def test_the_users_file_replaces_the_systems_cluster_as_a_whole(
     assert "b" in profiles
 
 
-def test_defaults_of_every_toml_type_become_the_text_that_slurm_takes(config: Path) -> None:
+def test_defaults_of_every_toml_type_become_option_text(config: Path) -> None:
     write(
         config / "clusters.toml",
         "[a.defaults]\ngpus = 2\ntime = 01:30:00\nrequeue = true\nexclusive = false\nmem = '4G'\n"
@@ -111,7 +109,7 @@ def test_defaults_of_every_toml_type_become_the_text_that_slurm_takes(config: Pa
         ("[a]\nhost = login", "is not valid TOML: Invalid value (at line 2"),
     ],
 )
-def test_a_wrong_file_is_refused_naming_file_line_and_key(
+def test_invalid_file_is_rejected_with_file_line_and_key(
     config: Path, text: str, message: str
 ) -> None:
     refused = refusal(config, text)
@@ -119,14 +117,14 @@ def test_a_wrong_file_is_refused_naming_file_line_and_key(
     assert message in refused
 
 
-def test_a_file_that_others_can_write_is_refused(config: Path) -> None:
+def test_file_writable_by_others_is_rejected(config: Path) -> None:
     path = write(config / "clusters.toml", "[a]")
     path.chmod(0o606)
     with pytest.raises(ConfigError, match=r"can be written by others.*\nchmod go-w"):
         _ = load_profiles().default
 
 
-def test_a_file_of_another_user_is_refused(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_of_another_user_is_rejected(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(config / "clusters.toml", "[a]")
     owner = path.stat().st_uid
     if owner == 0:
@@ -144,7 +142,7 @@ def names(profiles: Profiles) -> list[str]:
     return [profile.name for profile in profiles]
 
 
-def test_the_environment_names_the_default_before_the_files_do(
+def test_environment_variable_overrides_the_default_of_the_files(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(config / "clusters.toml", 'default = "b"\n[a]\n[b]\n[c]\n')
@@ -154,14 +152,14 @@ def test_the_environment_names_the_default_before_the_files_do(
     assert names(load_profiles()) == ["c", "a", "b"]
 
 
-def test_a_private_cluster_is_the_default_only_until_there_is_another(config: Path) -> None:
+def test_private_cluster_is_the_default_only_if_alone(config: Path) -> None:
     write(config / "clusters.d" / "local.toml", f'origin = "{UP_ORIGIN}"')
     assert load_profiles().default.name == "local"
     write(config / "clusters.toml", "[arandu]")
     assert load_profiles().default.name == "arandu"
 
 
-def test_several_clusters_without_a_default_are_listed_in_the_error(config: Path) -> None:
+def test_clusters_without_a_default_are_listed_in_the_error(config: Path) -> None:
     write(config / "clusters.toml", "[a]\n[b]\n")
     with pytest.raises(ConfigError, match=r": a, b\.") as caught:
         _ = load_profiles().default
@@ -169,16 +167,16 @@ def test_several_clusters_without_a_default_are_listed_in_the_error(config: Path
     assert names(load_profiles()) == ["a", "b"]
 
 
-def test_a_default_that_is_not_defined_is_an_error_with_its_place(config: Path) -> None:
+def test_undefined_default_is_an_error_with_its_line(config: Path) -> None:
     write(config / "clusters.toml", '\ndefault = "arnadu"\n[arandu]\n')
     with pytest.raises(ConfigError, match=r"line 2: .*`arnadu` is not defined; did you mean `ara"):
         _ = load_profiles().default
     assert load_profiles().get("arandu").name == "arandu"
 
 
-def test_an_unknown_cluster_is_not_found_and_the_nearest_is_named(config: Path) -> None:
+def test_unknown_cluster_suggests_the_nearest(config: Path) -> None:
     write(config / "clusters.toml", "[arandu]")
-    with pytest.raises(NotFoundError, match="no cluster `arandoo`; did you mean `arandu`"):
+    with pytest.raises(NotFoundError, match="Unknown cluster `arandoo`; did you mean `arandu`"):
         load_profiles().get("arandoo")
 
 
@@ -193,7 +191,7 @@ def install_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return conf
 
 
-def test_without_files_a_machine_with_slurm_is_the_cluster_here(
+def test_machine_with_slurm_is_a_cluster_without_files(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conf = install_slurm(tmp_path, monkeypatch)
@@ -202,17 +200,19 @@ def test_without_files_a_machine_with_slurm_is_the_cluster_here(
     assert profile.env == {"SLURM_CONF": str(conf)}
 
 
-def test_without_files_and_without_slurm_the_error_says_how_to_get_a_cluster(config: Path) -> None:
+def test_missing_cluster_error_suggests_up(config: Path) -> None:
     profiles = load_profiles()
     assert len(profiles) == 0
-    with pytest.raises(ConfigError, match=r"No cluster yet\.\n`jupyter slurm up` starts one"):
+    with pytest.raises(
+        ConfigError, match=r"No cluster yet\.\nStart one on this machine with `jupyter slurm up`"
+    ):
         _ = profiles.default
 
 
 # --- reading again ----------------------------------------------------------------------------
 
 
-def test_unchanged_files_are_not_read_again_and_changed_ones_are(config: Path) -> None:
+def test_only_changed_files_are_read_again(config: Path) -> None:
     file = write(config / "clusters.toml", "[a]")
     files = ProfileFiles()
     first = files.load()
@@ -233,9 +233,7 @@ def test_unchanged_files_are_not_read_again_and_changed_ones_are(config: Path) -
         ("/home/alice/scratch/alice", False),
     ],
 )
-def test_what_lies_in_a_scratch_folder_is_erased_some_days_after_its_last_change(
-    path: str, erased: bool
-) -> None:
+def test_files_in_scratch_expire_after_purge_days(path: str, erased: bool) -> None:
     storage = Storage(scratch="/scratch/{user}/", purge_days=60)
     assert storage.erased_s(path, 1000.0) == (1000.0 + 60 * 24 * 3600 if erased else None)
     assert Storage(scratch="/scratch/{user}").erased_s(path, 1000.0) is None
@@ -251,7 +249,7 @@ def loaded(config: Path, text: str) -> ClusterProfile:
     return load_profiles().default
 
 
-def test_a_partition_is_described_in_a_table_of_its_own(config: Path) -> None:
+def test_partition_has_its_own_table(config: Path) -> None:
     profile = loaded(
         config,
         """
@@ -275,7 +273,7 @@ def test_a_partition_is_described_in_a_table_of_its_own(config: Path) -> None:
     assert (profile.cost_unit, profile.qos) == ("credits", ("normal", "long"))
 
 
-def test_a_template_is_laid_under_the_clusters_own_table(config: Path) -> None:
+def test_settings_of_the_cluster_override_its_template(config: Path) -> None:
     profile = loaded(
         config,
         SDUMONT
@@ -325,7 +323,7 @@ def test_a_template_is_laid_under_the_clusters_own_table(config: Path) -> None:
         ("[a]\ntemplate = 3\n", "line 2: [a] `template` must be text, not a whole number", ""),
     ],
 )
-def test_what_a_template_lacks_is_said_with_the_line_to_write(
+def test_missing_template_settings_are_named_with_the_line_to_write(
     config: Path, text: str, words: str, hint: str
 ) -> None:
     write(config / "clusters.toml", text)

@@ -1,4 +1,4 @@
-"""Profiles written: what a person finds in the files, and that nothing else there is touched."""
+"""Writing profiles without changing other content of the files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jupyter_slurm.profiles.reading import load_profiles
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the user's files; no others count."""
+    """Return the only folder of profiles."""
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(tmp_path / "none"))
     monkeypatch.setenv("JUPYTER_NO_CONFIG", "")
@@ -26,7 +26,7 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "config" / "jupyter-slurm"
 
 
-def test_a_profile_that_was_written_is_the_cluster(config: Path) -> None:
+def test_written_profile_round_trips(config: Path) -> None:
     path = save.write_profile(
         "arandu",
         {
@@ -49,17 +49,17 @@ def test_a_profile_that_was_written_is_the_cluster(config: Path) -> None:
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text(min_size=1), min_size=1))
-def test_any_text_survives(table: dict[str, str]) -> None:
+def test_any_text_round_trips(table: dict[str, str]) -> None:
     assert tomllib.loads(save.toml_text({"env": table})) == {"env": table}
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "-x", "x" * 64])
-def test_what_cannot_be_a_name_is_refused(config: Path, name: str) -> None:
+def test_invalid_name_is_rejected(config: Path, name: str) -> None:
     with pytest.raises(RequestError, match="is not a valid name"):
         save.write_profile(name, {"host": "h"})
 
 
-def test_a_name_that_is_taken_is_refused_with_the_file_that_has_it(config: Path) -> None:
+def test_existing_name_is_rejected_with_its_file(config: Path) -> None:
     save.check_new("arandu")
     path = save.write_profile("arandu", {"host": "h"})
     with pytest.raises(RequestError, match=str(path)):
@@ -69,7 +69,7 @@ def test_a_name_that_is_taken_is_refused_with_the_file_that_has_it(config: Path)
         save.check_new("other")
 
 
-def test_a_cluster_is_removed_with_its_own_file_only(config: Path) -> None:
+def test_removal_deletes_only_the_clusters_own_file(config: Path) -> None:
     path = save.write_profile("arandu", {"host": "h"})
     (config / "clusters.toml").write_text('[other]\nhost = "o"\n')
     assert save.remove_profile("arandu") == path
@@ -80,7 +80,7 @@ def test_a_cluster_is_removed_with_its_own_file_only(config: Path) -> None:
         save.remove_profile("other")
 
 
-def test_the_private_cluster_is_not_removed_behind_its_back(config: Path) -> None:
+def test_private_cluster_is_not_removed(config: Path) -> None:
     save.write_profile("local", {"origin": "jupyter slurm up"})
     with pytest.raises(RequestError, match="private cluster"):
         save.remove_profile("local")
@@ -95,7 +95,7 @@ def test_the_private_cluster_is_not_removed_behind_its_back(config: Path) -> Non
         '# first\n  default="b"\n[b]\nhost = "b"\n[b.defaults]\ndefault = "no"\n',
     ],
 )
-def test_the_default_is_set_and_other_lines_stay(config: Path, before: str) -> None:
+def test_default_is_set_and_other_lines_are_kept(config: Path, before: str) -> None:
     save.write_profile("a", {"host": "h"})
     (config / "clusters.toml").write_text(before)
     path = save.set_default("a")
@@ -108,7 +108,7 @@ def test_the_default_is_set_and_other_lines_stay(config: Path, before: str) -> N
 
 
 @pytest.mark.parametrize("text", ["[b\n", "x = 1\nx = 2\n"])
-def test_a_file_that_is_not_toml_is_left_alone(config: Path, text: str) -> None:
+def test_invalid_toml_file_is_left_alone(config: Path, text: str) -> None:
     save.write_profile("a", {"host": "h"})
     (config / "clusters.toml").write_text(text)
     with pytest.raises(ConfigError, match="not valid TOML"):

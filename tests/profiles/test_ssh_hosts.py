@@ -1,4 +1,4 @@
-"""The hosts that an SSH configuration names."""
+"""The host names in an ssh_config."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jupyter_slurm.profiles.ssh_hosts import ssh_hosts
 
 
 @pytest.mark.real
-def test_hosts_of_the_ssh_configuration_are_read_as_ssh_does(
+def test_hosts_of_the_ssh_config_are_read_as_by_ssh(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -1,5 +1,4 @@
-"""The templates that come with the package: each is a whole profile, and keeps clear of the traps
-that its guide tells of."""
+"""The package's templates: each is a complete and consistent profile."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ def profile(name: str) -> ClusterProfile:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_template_and_what_it_asks_for_make_a_profile(name: str, made: Path) -> None:
+def test_template_with_its_answers_is_a_profile(name: str, made: Path) -> None:
     whole = profile(name)
     assert whole.host
     assert whole.hint
@@ -51,7 +50,7 @@ def test_a_template_and_what_it_asks_for_make_a_profile(name: str, made: Path) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_defaults_are_options_of_sbatch(name: str, made: Path) -> None:
+def test_defaults_of_a_template_are_sbatch_options(name: str, made: Path) -> None:
     whole = profile(name)
     assert set(whole.defaults) <= set(OPTIONS)
     for asked in ({}, {"gpus": "1"}):
@@ -59,7 +58,7 @@ def test_its_defaults_are_options_of_sbatch(name: str, made: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_partitions_hold_together(name: str, made: Path) -> None:
+def test_partitions_of_a_template_are_consistent(name: str, made: Path) -> None:
     whole = profile(name)
     if "partition" in whole.defaults:
         assert whole.defaults["partition"] in whole.partitions
@@ -73,7 +72,7 @@ def test_its_partitions_hold_together(name: str, made: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_container_tool_is_known_and_takes_its_images(name: str, made: Path) -> None:
+def test_runtime_of_a_template_accepts_its_images(name: str, made: Path) -> None:
     whole = profile(name)
     runtime = RUNTIMES[whole.runtime]
     assert runtime.takes_image == (name != "sdumont")
@@ -82,7 +81,7 @@ def test_its_container_tool_is_known_and_takes_its_images(name: str, made: Path)
             assert runtime.fetched(parse_reference(reference))
 
 
-def test_the_examples_of_the_documentation_are_profiles(made: Path) -> None:
+def test_examples_in_the_docs_are_profiles(made: Path) -> None:
     text = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text(encoding="utf-8")
     assert all(f"| `{name}` |" in text for name in NAMES)
     whole, few_lines, over_it, python, strict, partitions = re.findall(

@@ -1,6 +1,6 @@
 """Collect the help text of each command of `jupyter slurm` and of each magic, for `help.txt`.
 
-`python -m tests.recorded.help_texts` writes that file anew.
+Run `python -m tests.recorded.help_texts`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def help_of(words: list[str]) -> str:
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Yield what a user types, and the text that is shown."""
+    """Yield each command and its help text."""
     for words in commands():
         yield " ".join(["jupyter slurm", *words, "--help"]), help_of(words)
     yield "%slurm?", manual.line_help()

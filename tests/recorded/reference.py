@@ -1,6 +1,6 @@
 """Write `docs/reference.md`, every command and option, from the tables that the parsers use.
 
-`python -m tests.recorded.reference` writes that file anew.
+Run `python -m tests.recorded.reference`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Write `docs/sites/NAME.md`: a guide's commands beside ours, from the notebook of that guide.
+"""Write `docs/sites/NAME.md`, a comparison of a guide's commands with ours, from its notebook.
 
-`python -m tests.recorded.sites` writes these files anew. In a notebook, a line of text that begins
-with `Guide:` names, as code, the commands of the guide that the code cells below it stand for.
+Run `python -m tests.recorded.sites`. In a notebook, a line of text that begins with `Guide:` has,
+as code, the guide's commands that the code cells below replace.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CODE = re.compile(r"(`+)(.+?)\1(?!`)")
 
 
 def names() -> list[str]:
-    """Return the names of the notebooks that stand beside a guide."""
+    """Return the names of the notebooks about a guide."""
     paths = sorted((ROOT / "examples").glob("*.ipynb"))
     return [path.stem for path in paths if f'"{_BEGINS} ' in path.read_text(encoding="utf-8")]
 
@@ -32,20 +32,20 @@ def page(name: str) -> str:
 
 def _lines(name: str) -> Iterator[str]:
     title, *rest = _steps(name)
-    yield f"# {title}: its guide's commands, and ours\n"
+    yield f"# {title}: its guide and jupyter-slurm\n"
     yield (
-        f"[{name}.ipynb](../../examples/{name}.ipynb) has all of this to run. "
-        "This page is made of it by `python -m tests.recorded.sites`."
+        f"[{name}.ipynb](../../examples/{name}.ipynb) runs all of this. "
+        "`python -m tests.recorded.sites` generates this page from it."
     )
     for step in rest:
         if isinstance(step, str):
-            yield from ("", f"## {step}", "", "| the guide | here |", "|---|---|")
+            yield from ("", f"## {step}", "", "| guide | jupyter-slurm |", "|---|---|")
         else:
             yield f"| {_codes(step[0])} | {_codes(step[1])} |"
 
 
 def _steps(name: str) -> Iterator[str | tuple[list[str], list[str]]]:
-    """Yield the title, then each chapter and its steps; a chapter without a step is left out."""
+    """Yield the title, then each chapter that has steps, and its steps."""
     chapter, theirs, ours = "", list[str](), list[str]()
     for cell in nbformat.read(ROOT / "examples" / f"{name}.ipynb", as_version=4).cells:
         if cell.cell_type == "code":
@@ -69,7 +69,7 @@ def _steps(name: str) -> Iterator[str | tuple[list[str], list[str]]]:
 
 
 def _typed(source: str) -> list[str]:
-    """Return what is typed in a cell beside Python: its magics, and commands of a terminal."""
+    """Return the magics and terminal commands of a cell."""
     lines = [line for line in source.splitlines() if line.startswith(("%", "!"))]
     return [line.removeprefix("!") for line in lines]
 

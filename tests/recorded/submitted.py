@@ -1,4 +1,4 @@
-"""Write down what we send for sixty jobs: every kind of job with every container tool, and staged.
+"""Record what we send for sixty jobs: every kind of job with every container tool, and staged.
 
 `submitted/` holds a text for each job: sbatch's command line, a digest of each file, and what
 `--dry-run` says that the job starts. A change that is meant to leave jobs alone leaves these texts
@@ -7,7 +7,7 @@ the change and into another one after it, and compare the two folders:
 
     python -m tests.recorded.submitted FOLDER
 
-Without FOLDER the digests in `submitted/` are written anew.
+Without FOLDER it updates the digests in `submitted/`.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _IMAGES = {
     "pyxis": "docker://pytorch/pytorch:22.11",
     "enroot": "/images/pytorch.sqsh",
 }
-"""What the login node makes of `pytorch:22.11` for each runtime …"""
+"""The login node's path of `pytorch:22.11` for each runtime …"""
 _IMAGE = "/images/pytorch"
 """… and for any other."""
 _STAGED = ("none", "docker")
-"""Enough: for staging every container tool mounts one more folder, and nothing else changes."""
+"""Runtimes of the staged jobs: staging only adds a mount in every container tool."""
 
 _PROGRAM = "#!/bin/sh\n# Grüße, 'quotes' and $HOME\necho \"$@\"\n"
 _SCRIPT = "#!/bin/bash\n#SBATCH --time=10\n#SBATCH --comment=theirs\nsrun hostname\n"
@@ -89,7 +89,7 @@ OF_KIND: dict[JobKind, dict[str, Any]] = {
 
 
 def texts(shown: Shown) -> Iterator[tuple[str, str]]:
-    """Yield the name of each job, and the text of what we send for it."""
+    """Yield the name of each job, and the text that we send for it."""
     for kind in OF_KIND:
         for runtime in ("none",) if kind is JobKind.SCRIPT else RUNTIMES:
             yield f"{kind}-{runtime}", _text(*_here(kind, runtime), shown)
@@ -98,13 +98,13 @@ def texts(shown: Shown) -> Iterator[tuple[str, str]]:
 
 
 def whole(content: bytes) -> str:
-    """Write it as it is."""
+    """Return the content as text."""
     text = content.decode()
     return text if text.endswith("\n") else f"{text}\n"
 
 
 def digest(content: bytes) -> str:
-    """Write a single line as it is, and of more than that how many there are and their SHA-256."""
+    """Return a single line as it is, and for more lines their count and SHA-256."""
     lines = content.splitlines()
     if len(lines) == 1:
         return whole(content)
@@ -112,7 +112,7 @@ def digest(content: bytes) -> str:
 
 
 def _here(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile]:
-    """A job of the notebook's folder, where Slurm runs on this machine."""
+    """Return a job in the notebook's folder, with Slurm on this machine."""
     spec = {**_of(kind, runtime), "cwd": "/home/alice/my project"}
     if kind is not JobKind.SCRIPT:
         spec["env"] = {"OMP_NUM_THREADS": "4", "TOKEN": "it's $ecret"}
@@ -121,7 +121,7 @@ def _here(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile]:
 
 
 def _staged(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile]:
-    """A job with a folder of its own, pushed to another machine and copied to its node."""
+    """Return a job with a folder that is pushed to another machine and copied to its node."""
     spec = {
         **_of(kind, runtime),
         "push": "/home/me/my project",
@@ -177,7 +177,7 @@ def _content(name: str, content: bytes | Path, shown: Shown) -> str:
 
 
 def _preview(sent: Submission) -> Preview:
-    """Make the part of a preview that needs no cluster: without checks and costs."""
+    """Return the part of a preview that needs no cluster: without checks and costs."""
     return Preview(
         cluster=sent.job.profile.name,
         script=sent.script,

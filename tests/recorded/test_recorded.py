@@ -1,6 +1,6 @@
-"""Compare what we send for each job, each help text and the reference page with the record of it.
+"""Compare what we send for each job, each help text and the generated pages with the recorded ones.
 
-A test that fails shows a change that somebody made. If you meant it, record it anew, as it says.
+A failed test shows a change. If it is intended, record it with the command in the message.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def sent() -> dict[str, str]:
     return dict(submitted.texts(submitted.digest))
 
 
-def test_every_kind_of_job_is_sent() -> None:
+def test_every_kind_of_job_has_a_recorded_spec() -> None:
     assert {*submitted.OF_KIND} == {*JobKind}, "Say in submitted.py what one is asked for with."
 
 
@@ -30,21 +30,21 @@ def test_every_job_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("name", _RECORDED)
-def test_a_job_is_sent_as_it_was_recorded(name: str) -> None:
+def test_submission_matches_the_recorded_one(name: str) -> None:
     assert sent()[name] == _RECORDED[name].read_text(encoding="utf-8"), f"{_ANEW}submitted"
 
 
-def test_the_help_of_every_command_is_as_it_was_recorded() -> None:
+def test_help_texts_match_the_recorded_ones() -> None:
     recorded = help_texts.FILE.read_text(encoding="utf-8")
     assert help_texts.whole() == recorded, f"{_ANEW}help_texts"
 
 
-def test_the_reference_page_is_that_of_the_commands() -> None:
+def test_reference_page_matches_the_commands() -> None:
     page = reference.FILE.read_text(encoding="utf-8")
     assert page == reference.whole(), f"{_ANEW}reference"
 
 
-def test_each_site_has_the_page_that_its_notebook_makes() -> None:
+def test_site_pages_match_their_notebooks() -> None:
     assert sorted(path.stem for path in sites.FOLDER.glob("*.md")) == sites.names(), f"{_ANEW}sites"
     for name in sites.names():
         page = (sites.FOLDER / f"{name}.md").read_text(encoding="utf-8")

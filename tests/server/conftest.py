@@ -1,4 +1,4 @@
-"""Servers that tests of a module share: `served` with an agent in memory."""
+"""The server that tests of a module share: `served`, with an agent in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real Jupyter server with the extension, its agent and its clients, for tests; no fixtures."""
+"""A real Jupyter server with the extension, its agent and clients. Has no fixtures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.cluster.plugin import ROOT, jupyter_homes
 
 PATIENCE_S = 60.0
 _START_S = 180.0
-"""A server that starts beside much else: it imports more than all others here."""
+"""Timeout for the start of a server on a busy machine."""
 PASSWORD = "open sesame"
 API = "jupyter-slurm/api/"
 AGENT = "jupyter-slurm/agent/v1/"
@@ -41,14 +41,14 @@ _NOT_OURS = ("JUPYTER", "JPY_", "SLURM")
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Of a server and an agent whose every file is below `home`."""
+    """Return the environment of a server and an agent with all files below `home`."""
     ours = {key: text for key, text in os.environ.items() if not key.startswith(_NOT_OURS)}
     return ours | jupyter_homes(home) | {"PYTHONPATH": str(ROOT)}
 
 
 @contextmanager
 def short_home() -> Iterator[Path]:
-    """Not pytest's own folder: a socket's path must be short."""
+    """Yield a folder with a short path, as sockets need."""
     home = Path(tempfile.mkdtemp(prefix="srv-"))
     try:
         yield home
@@ -58,8 +58,7 @@ def short_home() -> Iterator[Path]:
 
 @contextmanager
 def agent_of(env: Mapping[str, str], program: Sequence[str] = ()) -> Iterator[AgentHome]:
-    """The agent that those with `env` use, started by `program` where one is given; it is gone at
-    the end, whoever has started it."""
+    """Yield the agent for `env`, started by `program` if given. It ends with the context."""
     host = socket.gethostname().split(".")[0]
     runtime = Path(env["JUPYTER_RUNTIME_DIR"]) / f"jupyter-slurm-{host}"
     runtime.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,7 +101,7 @@ class Answer:
 
 @dataclass
 class Client:
-    """A page, or a program, that speaks to the server; nothing but what is given is sent."""
+    """A page or a program that calls the server, and sends only the given headers."""
 
     url: str
     token: str | None = None
@@ -116,7 +115,7 @@ class Client:
         return self.ask("POST", path, json.dumps(value).encode(), **headers)
 
     def call(self, name: str, **args: object) -> Any:
-        """As the page does it."""
+        """Call the API as a page does."""
         xsrf = {"X-XSRFToken": self.cookies["_xsrf"]} if "_xsrf" in self.cookies else {}
         return self.post(API + name, args, **xsrf).value
 
@@ -133,7 +132,7 @@ class Client:
             connection.close()
 
     def log_in(self, password: str = PASSWORD) -> Client:
-        """As a person does in a browser."""
+        """Log in as a user does in a browser."""
         self.get("login")
         body = urlencode({"password": password, "_xsrf": self.cookies["_xsrf"]}).encode()
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -142,7 +141,7 @@ class Client:
         return self
 
     def watch(self, origin: str | None = None) -> Watcher:
-        """Raises websocket.WebSocketBadStatusException where it is refused."""
+        """Open a watch. Raise websocket.WebSocketBadStatusException if it is rejected."""
         return self._opened(f"{API}watch", origin)
 
     def _opened(self, path: str, origin: str | None) -> Watcher:
@@ -207,18 +206,18 @@ class Watcher:
         self._connection.send(json.dumps(wish))
 
     def send(self, message: bytes) -> None:
-        """Whatever it is."""
+        """Send any bytes."""
         self._connection.send_binary(message)
 
     def hear(self) -> dict[str, Any]:
-        """The next message that says something."""
+        """Return the next message that is not a keep-alive."""
         while True:
             message: dict[str, Any] = json.loads(self._connection.recv())
             if message:
                 return message
 
     def value(self, number: int) -> dict[str, Any]:
-        """The next value of the watch `number`; those of others are passed over."""
+        """Return the next value of the watch `number`, skipping those of others."""
         while True:
             message = self.hear()
             if message.get("watch") == number and "value" in message:
@@ -226,7 +225,7 @@ class Watcher:
                 return value
 
     def until(self, number: int, **wanted: object) -> dict[str, Any]:
-        """The job of the watch `number`, once all of `wanted` holds of it."""
+        """Return the job of the watch `number` once it has the fields `wanted`."""
         while True:
             value = self.value(number)
             for job in value.get("jobs", [value.get("job")]):
@@ -247,11 +246,11 @@ class Served:
     pid: int
 
     def client(self) -> Client:
-        """Who has the token."""
+        """Return a client with the token."""
         return Client(self.url, self.token, self.sock)
 
     def stranger(self) -> Client:
-        """Who has nothing."""
+        """Return a client without credentials."""
         return Client(self.url, None, self.sock)
 
 
@@ -259,7 +258,8 @@ class Served:
 def running_server(
     env: Mapping[str, str], home: Path, config: str = "", *, token: str | None = None
 ) -> Iterator[Served]:
-    """With the extension alone, a token (None: a new one) and PASSWORD; `config` is Python."""
+    """Run a server with only this extension, a token (None: a new one) and PASSWORD. `config` is
+    Python."""
     folder = home / "files"
     folder.mkdir(parents=True, exist_ok=True)
     token = secrets.token_urlsafe() if token is None else token
@@ -269,8 +269,8 @@ def running_server(
     with (home / "server.log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "jupyter_server", "--allow-root", f"--config={settings}"],
-            # Unbuffered: a handler that logs, as its own for SIGTERM, fails while a line is being
-            # logged, and the server, asked to end just after it has answered, would go on.
+            # Unbuffered: otherwise a signal handler that logs, as the server's own for SIGTERM,
+            # fails during a write, and the server continues.
             env={**env, "JUPYTER_TOKEN": token, "PYTHONUNBUFFERED": "1"},
             cwd=home,
             stdout=log,
@@ -304,7 +304,7 @@ c.PasswordIdentityProvider.hashed_password = {password!r}
 
 
 def _server_info(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> dict[str, Any]:
-    """What the server's own file says of it, once it says something."""
+    """Return the content of the server's info file once it has any."""
     path = runtime / f"jpserver-{process.pid}.json"
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
@@ -317,7 +317,7 @@ def _server_info(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> 
 
 
 def _until_it_listens(client: Client) -> None:
-    """It tells where it is a moment before."""
+    """Wait until the server listens, which is after its info file appears."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         with suppress(OSError):

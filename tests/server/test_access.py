@@ -1,5 +1,5 @@
-"""Access to every route: with the token, without it, and from another site's page. Parts of rights
-are tried in attacks/test_partial_right.py."""
+"""Access to every route: with the token, without it, and from another site's page.
+attacks/test_partial_right.py tests partial rights."""
 
 from __future__ import annotations
 
@@ -51,56 +51,55 @@ OUTSIDE = ("a/../../secret", "/etc/passwd", ".hidden")
 
 
 def answer_to(client: Client, verb: str, path: str, **headers: str) -> Answer:
-    """No argument is right, so whoever gets through changes nothing."""
+    """Call with invalid arguments, so that nothing changes."""
     body = b'{"nothing": 1}' if verb == "POST" else None
     return client.ask(verb, path, body, **headers)
 
 
 def refused(answer: Answer, *statuses: int) -> bool:
-    """By the Jupyter server, in our form, and kept by nobody on the way."""
+    """Return whether the server rejected it, in our error format and uncached."""
     assert answer.headers["Cache-Control"] == "no-store"
     return answer.status in statuses and answer.problem.code in {"forbidden", "not-found"}
 
 
 def answers(client: Client, **headers: str) -> dict[str, Answer]:
-    """Of all routes."""
+    """Return the answers of all routes."""
     return {
         f"{verb} {path}": answer_to(client, verb, path, **headers) for verb, path in ROUTES_BY_VERB
     }
 
 
 def let_through(answers: dict[str, Answer]) -> set[str]:
-    """Those that the server itself has not refused, as it refuses everything: in our form, and
-    kept by nobody on the way."""
+    """Return the routes that were not rejected."""
     return {route for route, answer in answers.items() if not refused(answer, 403, 404)}
 
 
-def test_with_the_token_one_gets_everywhere(served: Served) -> None:
+def test_token_opens_every_route(served: Served) -> None:
     assert {one.status for one in answers(served.client()).values()} <= {200, 400, 404, 500}
 
 
-def test_without_the_token_one_gets_nowhere(served: Served) -> None:
+def test_every_route_requires_the_token(served: Served) -> None:
     assert not let_through(answers(served.stranger()))
 
 
 @pytest.fixture(scope="module")
 def page(served: Served) -> Client:
-    """A person's browser, logged in by the password."""
+    """Return a browser logged in with the password."""
     return served.stranger().log_in()
 
 
-def test_a_page_of_the_server_gets_everywhere(page: Client) -> None:
+def test_page_of_the_server_can_use_every_route(page: Client) -> None:
     got = answers(page, **{"X-XSRFToken": page.cookies["_xsrf"]})
     assert {one.status for one in got.values()} <= {200, 400, 404, 500}
 
 
-def test_a_page_of_elsewhere_gets_nowhere_with_the_cookie(page: Client) -> None:
+def test_foreign_page_with_the_cookie_is_rejected(page: Client) -> None:
     got = answers(page, Origin=FOREIGN, **{"X-XSRFToken": page.cookies["_xsrf"]})
     assert not let_through(got)
     assert {one.problem.message for one in got.values()} == {"Not Found."}
 
 
-def test_a_form_without_the_xsrf_token_gets_nowhere_with_the_cookie(page: Client) -> None:
+def test_post_without_the_xsrf_token_is_rejected(page: Client) -> None:
     got = answers(page)
     through = let_through(got)
     assert through == {route for route in through if route.startswith("GET ")}
@@ -108,7 +107,7 @@ def test_a_form_without_the_xsrf_token_gets_nowhere_with_the_cookie(page: Client
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
-def test_no_path_leads_out_of_the_folder_that_the_server_shows(served: Served, path: str) -> None:
+def test_paths_outside_the_servers_root_are_rejected(served: Served, path: str) -> None:
     for file in (served.folder.parent / "secret", served.folder / ".hidden"):
         file.write_text("1")
     client = served.client()
@@ -121,7 +120,7 @@ def test_no_path_leads_out_of_the_folder_that_the_server_shows(served: Served, p
     assert client.get(query(f"{API}logfile", job_id=path)).status == 404
 
 
-def test_what_changes_something_is_not_had_by_get(served: Served) -> None:
+def test_get_cannot_change_anything(served: Served) -> None:
     for name in (name for name, rule in RULES.items() if not rule.get):
         answer = served.client().get(API + name)
         assert (answer.status, answer.problem.code) == (405, "request"), name
@@ -139,7 +138,9 @@ def opened_status(opened: Callable[[], AbstractContextManager[object]]) -> int:
         return exc.status_code
 
 
-def test_the_websocket_opens_for_who_may_and_nobody_else(served: Served, page: Client) -> None:
+def test_websocket_requires_authentication_and_the_servers_origin(
+    served: Served, page: Client
+) -> None:
     assert watch_status(served.client()) == 101
     assert watch_status(page) == 101
     assert watch_status(page, served.url.rstrip("/")) == 101
@@ -148,7 +149,7 @@ def test_the_websocket_opens_for_who_may_and_nobody_else(served: Served, page: C
     assert watch_status(page, FOREIGN) == 403
 
 
-def test_nothing_is_written_over_the_websocket(served: Served) -> None:
+def test_websocket_offers_only_calls_that_read(served: Served) -> None:
     with served.client().watch() as page:
         for name in sorted(RULES.keys() - WATCHED):
             page.say(watch=1, call=name, args={})
@@ -156,5 +157,5 @@ def test_nothing_is_written_over_the_websocket(served: Served) -> None:
             assert "cannot be watched" in str(problem.message)
 
 
-def test_a_foreign_host_name_gets_nothing(served: Served) -> None:
+def test_foreign_host_header_is_rejected(served: Served) -> None:
     assert refused(served.client().get(f"{API}clusters", Host="evil.example.org"), 403)

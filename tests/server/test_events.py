@@ -1,4 +1,4 @@
-"""What is told on Jupyter's event bus."""
+"""Events on Jupyter's event bus."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Told:
         self.states.see("changes", msgspec.json.encode(changes))
 
 
-def test_one_event_for_each_change_of_a_state() -> None:
+def test_each_state_change_emits_one_event() -> None:
     told = Told()
     told.see(job("a", JobState.PENDING, 1), whole=True)
     assert told.events == [], "what was so before anybody watched is no news"
@@ -37,7 +37,7 @@ def test_one_event_for_each_change_of_a_state() -> None:
     assert told.events == [("a", "RUNNING"), ("b", "SUBMITTING")]
 
 
-def test_an_older_answer_that_comes_later_is_no_change() -> None:
+def test_outdated_answer_emits_no_event() -> None:
     told = Told()
     told.see(job("a", JobState.PENDING, 1), whole=True)
     told.see(job("a", JobState.COMPLETED, 3))
@@ -45,7 +45,7 @@ def test_an_older_answer_that_comes_later_is_no_change() -> None:
     assert told.events == [("a", "COMPLETED")]
 
 
-def test_the_events_fit_their_schema() -> None:
+def test_events_match_their_schema() -> None:
     heard: list[dict[str, str]] = []
 
     async def listen(logger: EventLogger, schema_id: str, data: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""Who watches the same shares one poll; what each of them is told."""
+"""Polls shared by watches of the same call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CALLER = "server-1"
 
 
 class Log:
-    """An agent with one growing text; a cursor is how much of it one has had."""
+    """An agent with one growing text; a cursor is a position in it."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -55,7 +55,7 @@ class Log:
 
 
 class Reader:
-    """Somebody who watches that text, and takes what comes unless it is `busy`."""
+    """A watch of that text, which takes values unless it is `busy`."""
 
     def __init__(self, cursor: str = "", job: str = "j") -> None:
         self.text = ""
@@ -92,13 +92,13 @@ async def until(condition: Callable[[], object]) -> None:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pauses of a feed are of no matter here."""
+    """Shorten the pauses of a feed."""
     monkeypatch.setattr(feed_module, "_PACE_S", 0.001)
     monkeypatch.setattr(feed_module, "_STILL_S", 0.001)
     monkeypatch.setattr(feed_module, "_BACK_OFF_S", (0.001,))
 
 
-def test_all_who_watch_the_same_wait_in_one_poll() -> None:
+def test_watches_of_the_same_log_share_one_poll() -> None:
     async def test(log: Log, feed: Feed) -> None:
         readers = [Reader() for _ in range(5)]
         for reader in readers:
@@ -114,7 +114,7 @@ def test_all_who_watch_the_same_wait_in_one_poll() -> None:
     run(test)
 
 
-def test_who_comes_later_has_all_of_it_once_and_meets_the_others() -> None:
+def test_late_watch_gets_the_log_once_and_joins_the_poll() -> None:
     async def test(log: Log, feed: Feed) -> None:
         first, second = Reader(), Reader()
         await log.write("before ")
@@ -130,7 +130,7 @@ def test_who_comes_later_has_all_of_it_once_and_meets_the_others() -> None:
     run(test)
 
 
-def test_who_comes_back_with_a_cursor_gets_what_it_missed() -> None:
+def test_watch_with_a_cursor_gets_the_missed_output() -> None:
     async def test(log: Log, feed: Feed) -> None:
         reader = Reader()
         await log.write("one ")
@@ -146,7 +146,7 @@ def test_who_comes_back_with_a_cursor_gets_what_it_missed() -> None:
     run(test)
 
 
-def test_nobody_watches_nothing_is_asked() -> None:
+def test_polls_stop_without_watches() -> None:
     async def test(log: Log, feed: Feed) -> None:
         reader = Reader()
         feed.watch(reader.watch)
@@ -162,7 +162,7 @@ def test_nobody_watches_nothing_is_asked() -> None:
     run(test)
 
 
-def test_the_end_of_a_log_ends_the_polls() -> None:
+def test_polls_stop_at_the_end_of_the_log() -> None:
     async def test(log: Log, feed: Feed) -> None:
         reader = Reader()
         feed.watch(reader.watch)
@@ -177,7 +177,7 @@ def test_the_end_of_a_log_ends_the_polls() -> None:
     run(test)
 
 
-def test_a_problem_is_told_once_and_the_next_value_takes_it_back() -> None:
+def test_problem_is_sent_once_and_cleared_by_the_next_value() -> None:
     async def test(log: Log, feed: Feed) -> None:
         reader = Reader()
         feed.watch(reader.watch)

@@ -1,4 +1,4 @@
-"""What lies on the server, as jobs; a log as a file."""
+"""Files of the server as jobs, and logs as files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from jupyter_server.services.contents.filemanager import FileContentsManager
+from tornado.web import HTTPError
 
 from jupyter_slurm.commands.notebooks import MIME
 from jupyter_slurm.errors import RequestError
@@ -30,7 +31,7 @@ from tests.server.test_events import job
 
 
 class Logged:
-    """An Api whose jobs have written these pages."""
+    """An Api whose jobs have these pages of output."""
 
     def __init__(
         self, *pages: Sequence[Output], notebook: str | None = None, show: Show = "full"
@@ -61,7 +62,7 @@ def folders(tmp_path: Path) -> Folders:
     return Folders(FileContentsManager(root_dir=str(tmp_path)))
 
 
-def test_text_is_what_was_printed_and_raised_in_order() -> None:
+def test_log_text_has_output_and_errors_in_order() -> None:
     api: Any = Logged(
         [Stream(name="stdout", text="out "), Stream(name="stderr", text="err\udce9\n")],
         [ExecuteResult(data={"text/plain": "42"})],
@@ -74,13 +75,29 @@ def test_text_is_what_was_printed_and_raised_in_order() -> None:
     assert b"".join(text) == b"out err?\nTraceback:\n  E\n"
 
 
-def test_a_path_stays_in_the_root(folders: Folders, tmp_path: Path) -> None:
+def test_path_stays_in_the_root(folders: Folders, tmp_path: Path) -> None:
     assert folders.local("/a b//c.py") == tmp_path / "a b" / "c.py"
     with pytest.raises(RequestError):
         folders.local("a/../../b")
 
 
-def test_a_notebook_of_elsewhere_gets_no_copy(folders: Folders) -> None:
+def test_packages_of_a_file_are_beside_the_notebook_and_need_the_right_to_execute(
+    tmp_path: Path,
+) -> None:
+    contents = FileContentsManager(root_dir=str(tmp_path))
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "r.txt").write_text("polars\n")
+    wish = LineWish(code="1", line="--requirements r.txt", notebook="a/n.ipynb")
+    spec = line_spec(Logged(), Folders(contents), wish)  # type: ignore[arg-type]
+    assert spec.environment is not None
+    assert spec.environment.text == "polars\n"
+    for line in ("--requirements r.txt", "--with-mine"):
+        wish = LineWish(code="1", line=line, notebook="a/n.ipynb")
+        with pytest.raises(HTTPError):
+            line_spec(Logged(), Folders(contents, pushes=False), wish)  # type: ignore[arg-type]
+
+
+def test_notebook_outside_the_root_gets_no_executed_copy(folders: Folders) -> None:
     cell = {"cell_type": "code", "source": "1", "metadata": {}, "outputs": []}
     notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}
     marker = DisplayData(data={MIME: {"notebook": notebook}})
@@ -92,10 +109,10 @@ def test_a_notebook_of_elsewhere_gets_no_copy(folders: Folders) -> None:
         executed(api, folders, "a")
 
 
-def test_an_executed_copy_is_trusted_by_nobody_before_its_user_trusts_it(
+def test_executed_copy_is_not_trusted_until_the_user_trusts_it(
     folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It comes from elsewhere: no script in it may run when it is opened."""
+    """No script in it may run when it is opened."""
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
     cell = {
         "cell_type": "code",
@@ -126,7 +143,7 @@ def test_an_executed_copy_is_trusted_by_nobody_before_its_user_trusts_it(
     assert content["cells"][0]["outputs"][0]["data"] == {"text/plain": "<script>"}
 
 
-def test_the_environment_of_the_server_names_the_default_cluster(
+def test_servers_environment_sets_the_default_cluster(
     folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_SLURM_CLUSTER", "arandu")
@@ -136,7 +153,7 @@ def test_the_environment_of_the_server_names_the_default_cluster(
     assert (told.cluster, told.kind) == ("here", JobKind.PROGRAM)
 
 
-def test_a_text_with_options_of_sbatch_is_a_batch_script_except_in_a_cell(folders: Folders) -> None:
+def test_file_with_directives_is_a_batch_script_but_a_cell_is_not(folders: Folders) -> None:
     api: Any = Logged()
     code = "#!/bin/sh\n#SBATCH --time=5\n"
     told = line_spec(api, folders, LineWish(line="--cluster here --mem 1G", code=code))
@@ -146,7 +163,7 @@ def test_a_text_with_options_of_sbatch_is_a_batch_script_except_in_a_cell(folder
 
 
 @pytest.mark.parametrize("notebook", [None, "n.ipynb"])
-def test_array_makes_a_batch_script_of_a_script_and_a_sweep_of_python(
+def test_array_option_makes_a_batch_script_or_a_sweep_by_language(
     folders: Folders, notebook: str | None
 ) -> None:
     api: Any = Logged()

@@ -1,4 +1,4 @@
-"""A real JupyterHub with its proxy and two users of this machine: neither sees the other's."""
+"""A real JupyterHub with its proxy and two users of this machine."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ c.JupyterHub.load_roles = [
 
 _PATIENCE_S = 120.0
 OF_ONE_JOB = [name for name in RULES if {*calls()[name].arguments.__struct_fields__} == {"job_id"}]
-"""Calls that need nothing but a job's id."""
+"""Calls with a job ID as their only argument."""
 WHERE_IS_THE_AGENT = "from jupyter_slurm.agent import place; print(place.socket_path())"
 WHOSE_AGENT = "from jupyter_slurm.client import connect; print(connect().status().pid)"
 
 
 @dataclass(frozen=True)
 class User:
-    """Of the hub, with a server that runs."""
+    """A user of the hub with a running server."""
 
     account: Account
     url: str
@@ -85,7 +85,7 @@ def environment_of(account: Account) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def users() -> Iterator[tuple[User, User]]:
-    """Ada and Bob, each with an agent in memory."""
+    """Yield Ada and Bob, each with an agent in memory."""
     if os.geteuid() != 0:
         pytest.skip("a hub starts servers for other users: root only")
     with keeping() as keeper:
@@ -95,8 +95,8 @@ def users() -> Iterator[tuple[User, User]]:
 
 
 def start_hub(keeper: Keeper, folder: Path, more: str = "") -> tuple[str, str]:
-    """Its address, and a token that may make users and start their servers. `more` is put behind
-    its configuration."""
+    """Return its address, and a token that can create users and start servers. `more` is
+    appended to its configuration."""
     node = str(Path(sys.executable).with_name("node"))
     assert PROXY.exists(), "`scripts/test` installs JupyterHub's proxy"
     ports = {"public": free_port(), "hub": free_port(), "api": free_port()}
@@ -120,13 +120,13 @@ def answers(client: Client) -> bool:
 
 def make_user(keeper: Keeper, folder: Path, url: str, token: str) -> User:
     account = make_account(keeper, folder)
-    # Is theirs to say: one whose path would be too long is not in their home.
+    # The user's choice: a too long path would not be in their home.
     place = Path(as_kernel(account, environment_of(account), WHERE_IS_THE_AGENT).stdout.strip())
     keeper.at_end("rm", "-rf", str(place.parent))
     log = folder / f"{account.name}.log"
     agent = as_user(account, sys.executable, str(SCRIPT))
     agent_pid = keeper.start(agent, log, environment_of(account))
-    # Were their server sooner, it would start another one, of which there can be no second.
+    # A server that starts earlier would start its own agent.
     wait_until(place.is_socket, _PATIENCE_S, log.read_text)
     hub, path = Client(url, token), f"hub/api/users/{account.name}"
     assert hub.ask("POST", path, b"{}").status == 201
@@ -140,7 +140,7 @@ def make_user(keeper: Keeper, folder: Path, url: str, token: str) -> User:
     return User(account, f"{url}user/{account.name}/", own, agent_pid)
 
 
-def test_two_users_see_nothing_of_each_other(users: tuple[User, User]) -> None:
+def test_hub_users_cannot_see_each_others_jobs(users: tuple[User, User]) -> None:
     ada, bob = users
     assert ada.client().call("status")["pid"] == ada.agent_pid
     assert bob.client().call("status")["pid"] == bob.agent_pid
@@ -155,7 +155,7 @@ def test_two_users_see_nothing_of_each_other(users: tuple[User, User]) -> None:
         seen = his.value(1)["jobs"]
     assert [one["id"] for one in seen] == [mine["id"]]
     assert spec["id"] not in {job["id"] for job in bob.client().call("jobs")}
-    # Not by her job's id at his own server,
+    # Not with her job's ID at his own server,
     assert len(OF_ONE_JOB) > 10
     for name in OF_ONE_JOB:
         answer = bob.client().post(API + name, {"job_id": spec["id"]})
@@ -167,14 +167,14 @@ def test_two_users_see_nothing_of_each_other(users: tuple[User, User]) -> None:
             his.say(watch=1, call=name, args={"job_id": spec["id"]})
             assert his.hear()["problem"]["code"] == "not-found"
             his.say(unwatch=1)
-    # not with one's own token at the other's server,
+    # not with his own token at her server,
     thief = ada.client(bob.token)
     assert thief.get(f"{API}jobs").status == 403
     assert thief.post(f"{API}submit", {}).status == 403
     assert thief.post(f"{AGENT}jobs", {}).status == 403
     with pytest.raises(websocket.WebSocketBadStatusException):
         thief.watch()
-    # and not at the other's socket.
+    # and not at her socket.
     address = ada.client().call("status")["socket"]
     knock = f"import socket; socket.socket(socket.AF_UNIX).connect({address!r})"
     assert "PermissionError" in as_kernel(bob.account, environment_of(bob.account), knock).stderr

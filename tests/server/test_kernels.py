@@ -10,7 +10,7 @@ from jupyter_slurm.magics.notebook_name import of_servers
 from tests.server.served import Served
 
 
-def test_a_line_is_told_as_the_kernel_that_it_would_make_and_nothing_is_made(
+def test_kernel_preview_creates_no_kernel(
     served: Served,
 ) -> None:
     client = served.client()
@@ -25,7 +25,7 @@ def test_a_line_is_told_as_the_kernel_that_it_would_make_and_nothing_is_made(
     assert client.call("kernels") == {"kernels": []}
 
 
-def test_a_kernel_learns_from_its_server_which_notebook_it_runs(
+def test_kernel_asks_its_server_for_the_notebooks_path(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = served.client()

@@ -1,5 +1,4 @@
-"""Labs and dashboards below a Jupyter's own address: who gets there, and what their servers see of
-it."""
+"""Labs and dashboards below a Jupyter's own address: access, and forwarded headers."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ TELLING = {
     "X-Auth-Request-Access-Token": "secret",
     "Referer": "http://hub.example.org/user/ada/",
 }
-"""What browsers and proxies in front of a Jupyter say of who asks."""
+"""Headers about the client that browsers and proxies send."""
 STAYS_THERE = {
     "Alt-Svc": 'h2="evil.example:443"',
     "Clear-Site-Data": "*",
@@ -62,16 +61,16 @@ STAYS_THERE = {
     "X-Accel-Redirect": "/internal/secret",
     "X-Sendfile": "/etc/passwd",
 }
-"""What a browser would keep for the whole address, or a proxy in front of a Jupyter obey."""
+"""Headers that would affect the whole address, or a proxy in front of Jupyter."""
 
 
 @dataclass
 class Far:
-    """Stands for a lab's server: any, that does what it likes."""
+    """Stands for a lab's server, which may be hostile."""
 
     port: int = 0
     seen: list[tuple[str, str, HTTPHeaders]] = field(default_factory=list)
-    """Of every request: verb, address, headers."""
+    """Verb, address and headers of each request."""
 
     @property
     def last(self) -> tuple[str, str, HTTPHeaders]:
@@ -152,7 +151,7 @@ def far() -> Iterator[Far]:
 
 @pytest.fixture(scope="module")
 def hub_server(home: Path, far: Far) -> Iterator[Served]:
-    """A server below an address as a hub gives it, and an agent that knows two labs."""
+    """Yield a server below a hub's address, with an agent that knows two labs."""
     base = f"/user/ada/{LAB_PROXY.rpartition('/')[0]}/"
     labs = {
         one: LabEntry(
@@ -181,7 +180,7 @@ def hub_server(home: Path, far: Far) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def page(hub_server: Served) -> Client:
-    """A person's browser, logged in by the password."""
+    """Return a browser logged in with the password."""
     return hub_server.stranger().log_in()
 
 
@@ -193,7 +192,7 @@ def opened(client: Client, path: str, origin: str | None = None) -> websocket.We
     return client._opened(path, origin)._connection
 
 
-def test_who_has_the_token_or_the_cookie_and_our_word_gets_to_the_lab(
+def test_proxy_forwards_authenticated_requests_to_the_lab(
     hub_server: Served, page: Client, far: Far
 ) -> None:
     ours = {"X-XSRFToken": page.cookies["_xsrf"]}
@@ -208,7 +207,7 @@ def test_who_has_the_token_or_the_cookie_and_our_word_gets_to_the_lab(
             assert far.last[:2] == (verb, f"/user/ada/{LAB_PROXY}/api/a%20b?x=1&x=%262")
 
 
-def test_the_labs_server_sees_nothing_of_ours_and_leaves_nothing_with_us(
+def test_proxy_removes_credentials_and_the_labs_cookies(
     hub_server: Served, page: Client, far: Far
 ) -> None:
     page.get("api")
@@ -237,9 +236,7 @@ def cookies(page: Client) -> str:
     return "; ".join(f"{name}={text}" for name, text in page.cookies.items())
 
 
-def test_without_token_cookie_or_our_word_nobody_gets_to_the_lab(
-    hub_server: Served, page: Client, far: Far
-) -> None:
+def test_proxy_rejects_unauthenticated_requests(hub_server: Served, page: Client, far: Far) -> None:
     number = len(far.seen)
     path = f"{LAB_PROXY}/api/kernels"
     for client in (hub_server.stranger(), Client(hub_server.url, TOKEN)):
@@ -256,10 +253,8 @@ def test_without_token_cookie_or_our_word_nobody_gets_to_the_lab(
     assert len(far.seen) == number
 
 
-def test_a_page_of_elsewhere_reads_nothing_of_the_lab_with_the_cookie(
-    page: Client, far: Far
-) -> None:
-    """The lab itself does not look who asks: it is asked with its token."""
+def test_foreign_page_with_the_cookie_cannot_read_the_lab(page: Client, far: Far) -> None:
+    """The lab cannot check the client: the proxy adds the lab's token."""
     number = len(far.seen)
     path = f"{LAB_PROXY}/files/data.json"
     for said in (
@@ -275,7 +270,7 @@ def test_a_page_of_elsewhere_reads_nothing_of_the_lab_with_the_cookie(
     assert page.get(path, **{"Sec-Fetch-Site": "same-origin"}).status == 201
 
 
-def test_a_websocket_is_handed_on_both_ways_and_opens_for_nobody_else(
+def test_proxy_forwards_authenticated_websockets(
     hub_server: Served, page: Client, far: Far
 ) -> None:
     path = f"{LAB_PROXY}/api/kernels/1/channels"
@@ -298,7 +293,7 @@ def test_a_websocket_is_handed_on_both_ways_and_opens_for_nobody_else(
     )
     assert connection.getsubprotocol() == offered[1]
     connection.send("text")
-    assert connection.recv() == "text"  # only then has the far side been asked, too
+    assert connection.recv() == "text"  # the lab's server has been called only now
     connection.close()
     assert far.last[2]["Sec-WebSocket-Protocol"] == offered[1]
     number = len(far.seen)
@@ -314,20 +309,20 @@ def test_a_websocket_is_handed_on_both_ways_and_opens_for_nobody_else(
     assert len(far.seen) == number
 
 
-def test_what_the_agent_does_not_name_is_not_reached(hub_server: Served, far: Far) -> None:
+def test_proxy_reaches_only_targets_of_the_agent(hub_server: Served, far: Far) -> None:
     number = len(far.seen)
     client = hub_server.client()
     off = client.get(f"jupyter-slurm/lab-proxy/{OFF_ID}/lab")
     assert off.status == 403
     assert "`lab_same_origin = true`" in str(off.problem.message)
-    assert "can then do with this session" in str(off.problem.message)
+    assert "with this Jupyter session" in str(off.problem.message)
     assert client.get("jupyter-slurm/lab-proxy/zzzzzzzz/lab").status == 404
     for path in (f"{far.port}/lab", f"127.0.0.1:{far.port}/lab", f"{LAB_ID}", f"{LAB_ID}:1/lab"):
         assert client.get(f"jupyter-slurm/lab-proxy/{path}").status == 404, path
     assert len(far.seen) == number
 
 
-def test_a_dashboard_is_handed_on_below_its_own_path_with_nothing_of_ours(
+def test_proxy_forwards_a_dashboard_without_credentials(
     hub_server: Served, page: Client, far: Far
 ) -> None:
     base = f"/user/ada/{DASHBOARD_PROXY}"
@@ -335,7 +330,7 @@ def test_a_dashboard_is_handed_on_below_its_own_path_with_nothing_of_ours(
     to_start = page.get(f"{DASHBOARD_PROXY}/", **TELLING | visit)
     assert (to_start.status, to_start.headers["Location"]) == (302, f"{base}/status")
     assert not {"set-cookie", "alt-svc"} & {name.lower() for name in to_start.headers}
-    # Its own pages know no token of Jupyter's.
+    # Its pages have no token of Jupyter.
     for said in ({"Sec-Fetch-Site": "same-origin"}, {"Referer": hub_server.url}):
         posted = page.post(f"{DASHBOARD_PROXY}/data/a%20b?tag=%26&_xsrf=1", {}, **said)
         assert (posted.status, far.last[:2]) == (201, ("POST", "/data/a%20b?tag=%26"))
@@ -350,7 +345,7 @@ def test_a_dashboard_is_handed_on_below_its_own_path_with_nothing_of_ours(
     assert (far.last[1], far.last[2]["Cookie"]) == ("/a/channels", COOKIE)
 
 
-def test_nobody_else_gets_to_a_dashboard_below_the_servers_address(
+def test_proxy_rejects_foreign_requests_to_a_dashboard(
     hub_server: Served, page: Client, far: Far
 ) -> None:
     number = len(far.seen)
@@ -368,7 +363,7 @@ def test_nobody_else_gets_to_a_dashboard_below_the_servers_address(
     assert len(far.seen) == number
 
 
-def test_a_lab_is_told_where_it_will_be_shown(hub_server: Served) -> None:
+def test_lab_spec_gets_the_servers_base_url(hub_server: Served) -> None:
     def given(kind: str) -> object:
         spec = {"spec": {"id": "a", "kind": kind}, "wait": 1}
         return msgspec.json.decode(with_jupyter(msgspec.json.encode(spec), "/user/ada/"))

@@ -1,4 +1,4 @@
-"""The extension in a server: what it starts, what its kernels are told, and its end."""
+"""The extension in a server: start of the agent, environment of kernels, and end."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ pytestmark = pytest.mark.real
 
 
 def kernel_environment(served: Served) -> dict[str, str]:
-    """Of a kernel that the server starts."""
+    """Return the environment of a kernel of the server."""
     client = served.client()
     started = client.ask("POST", "api/kernels", b"{}")
     assert started.status == 201, started
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         for child in psutil.Process(served.pid).children():
-            with suppress(psutil.NoSuchProcess):  # a program that it asks, not a kernel
+            with suppress(psutil.NoSuchProcess):  # a helper program, not a kernel
                 if "JPY_PARENT_PID" in (env := child.environ()):
                     return env
     raise AssertionError("there is no kernel")
 
 
-def test_kernels_are_told_where_the_agent_is(served: Served) -> None:
+def test_kernels_inherit_the_agents_socket(served: Served) -> None:
     told = kernel_environment(served)[SOCKET_VARIABLE]
     assert told == served.client().call("status")["socket"]
 
 
-def test_a_server_started_in_a_job_has_its_own_agent_and_ends_while_pages_watch() -> None:
+def test_server_in_a_job_has_its_own_agent_and_ends_while_pages_watch() -> None:
     with short_home() as home:
         env = environment(home)
         elsewhere = {SOCKET_VARIABLE: "/nowhere/agent.sock", "JUPYTERHUB_SERVICE_URL": "http://x/"}

@@ -1,4 +1,4 @@
-"""The steps of adding a cluster, as pages call them; what a page shows is `tests/ui`'s."""
+"""The steps that add a cluster, as pages call them. `tests/ui` tests the pages."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def api(files: Path, tmp_path: Path) -> Iterator[FakeApi]:
-    del files  # the environment that it reads
+    del files  # sets the environment
     made = FakeApi(tmp_path)
     yield made
     made.close()
 
 
-def test_a_kept_cluster_has_its_way_and_what_was_chosen(api: FakeApi, files: Path) -> None:
+def test_saved_cluster_has_its_connection_and_the_chosen_settings(
+    api: FakeApi, files: Path
+) -> None:
     new = NewClusters()
     way = Way("far", host="alice@login1:2222", jump="gw1, gw2", path="/opt/slurm/bin")
     new.begin(api, msgspec.structs.replace(way, env="SLURM_CONF=/etc/a b\n\nX="))
@@ -48,7 +50,7 @@ def test_a_kept_cluster_has_its_way_and_what_was_chosen(api: FakeApi, files: Pat
     assert "far" in load_profiles()
 
 
-def test_a_dropped_cluster_leaves_nothing_and_may_be_begun_again(api: FakeApi, files: Path) -> None:
+def test_discarded_cluster_leaves_no_file_and_can_be_added_again(api: FakeApi, files: Path) -> None:
     new = NewClusters()
     new.begin(api, Way("far", host="login1"))
     new.drop(api, Name("far"))
@@ -58,7 +60,7 @@ def test_a_dropped_cluster_leaves_nothing_and_may_be_begun_again(api: FakeApi, f
     assert load_profiles().get("far").host == "login2"
 
 
-def test_a_cluster_that_is_there_is_neither_replaced_nor_removed(api: FakeApi, files: Path) -> None:
+def test_existing_cluster_is_neither_replaced_nor_removed(api: FakeApi, files: Path) -> None:
     files.mkdir(parents=True)
     (files / "mine.toml").write_text('host = "login1"\n')
     new = NewClusters()
@@ -80,13 +82,13 @@ def test_a_cluster_that_is_there_is_neither_replaced_nor_removed(api: FakeApi, f
         Way("far", template="sdumont", answers={"user": "alice"}),
     ],
 )
-def test_a_way_that_cannot_be_writes_nothing(api: FakeApi, files: Path, way: Way) -> None:
+def test_invalid_connection_writes_nothing(api: FakeApi, files: Path, way: Way) -> None:
     with pytest.raises((RequestError, NotFoundError)):
         NewClusters().begin(api, way)
     assert not files.exists() or list(files.iterdir()) == []
 
 
-def test_a_template_is_kept_with_the_answers_to_its_questions(api: FakeApi, files: Path) -> None:
+def test_template_is_saved_with_its_answers(api: FakeApi, files: Path) -> None:
     new = NewClusters()
     known = {one.name: one for one in new.ways(api, Nothing()).templates}
     assert "VPN" in known["sdumont"].hint
@@ -97,7 +99,7 @@ def test_a_template_is_kept_with_the_answers_to_its_questions(api: FakeApi, file
     assert text == 'template = "sdumont"\nuser = "alice"\n\n[vars]\nproject = "alice"\n'
 
 
-def test_a_host_without_slurm_is_said_to_be_one(api: FakeApi) -> None:
+def test_host_without_slurm_is_reported(api: FakeApi) -> None:
     api.description = msgspec.structs.replace(api.description, sbatch=None)
     new = NewClusters()
     new.begin(api, Way("far", host="login1"))

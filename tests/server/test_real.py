@@ -1,4 +1,4 @@
-"""Pages on a Jupyter server with the real agent and a real Slurm: what they see, who is asked."""
+"""Pages on a Jupyter server with the real agent and a real Slurm."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.server.served import (
 from tests.ssh.waiting import wait_until
 
 _POLL_S = 1.0
-"""The local cluster's profile says so: one squeue for all who look in that time."""
+"""The interval of squeue in the local cluster's profile."""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def env(home: Path, slurm_cluster: SlurmCluster) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def agent(env: dict[str, str]) -> Iterator[AgentHome]:
-    """Nobody has started it yet."""
+    """Yield the home of an agent that does not run yet."""
     with agent_of(env) as one:
         yield one
 
@@ -68,7 +68,7 @@ def sleeper(**options: str) -> dict[str, object]:
     return cell("#!/bin/sh\nexec sleep 600", kind="program", options=options)
 
 
-def test_a_page_sees_a_job_from_its_submission_to_its_end(served: Served) -> None:
+def test_page_follows_a_job_from_submission_to_end(served: Served) -> None:
     client = served.client()
     with client.watch() as page:
         page.say(watch=1, call="changes")
@@ -80,7 +80,7 @@ def test_a_page_sees_a_job_from_its_submission_to_its_end(served: Served) -> Non
         page.say(watch=1, call="logs", args={"job_id": job["id"]})
         value = page.value(1)
     assert value["end"]
-    # print writes twice, and what reads it may come in between.
+    # print writes twice, and a read can happen in between.
     told = [one["text"] for one in value["outputs"] if one["type"] == "stream"]
     assert "".join(told) == "hello, page\n"
     kept = client.get(query(f"{API}logfile", job_id=job["id"]))
@@ -90,7 +90,7 @@ def test_a_page_sees_a_job_from_its_submission_to_its_end(served: Served) -> Non
     assert f"page-{job['slurm_id']}.log" in kept.headers["Content-Disposition"]
 
 
-def test_jobs_follow_notebooks_that_are_renamed_moved_or_below_a_renamed_folder(
+def test_jobs_follow_renamed_and_moved_notebooks(
     served: Served,
 ) -> None:
     client = served.client()
@@ -115,7 +115,7 @@ def test_jobs_follow_notebooks_that_are_renamed_moved_or_below_a_renamed_folder(
     wait_until(lambda: client.call("job", job_id=job["id"])["notebook"] == now, PATIENCE_S)
 
 
-def test_a_file_that_is_sent_twice_under_one_id_is_one_job(served: Served) -> None:
+def test_file_submitted_twice_under_one_id_is_one_job(served: Served) -> None:
     client = served.client()
     (served.folder / "twice.py").write_text("print('once')")
     wish = {"path": "twice.py", "id": new_id()}
@@ -129,15 +129,15 @@ def squeues(served: Served) -> int:
 
 
 def assert_that_one_squeue_serves_all(served: Served) -> None:
-    """However slow this machine is at the moment."""
+    """Assert the rate of squeue, even on a slow machine."""
     before, began_s = squeues(served), time.monotonic()
     wait_until(lambda: squeues(served) >= before + 4)
     asked = squeues(served) - before
     assert asked <= (time.monotonic() - began_s) / _POLL_S + 2
 
 
-def test_many_pages_ask_slurm_no_more_than_one(served: Served) -> None:
-    """As many requests at the agent, and as many squeue in the same time, with 1 and 10 pages."""
+def test_many_pages_cause_no_more_queries_than_one(served: Served) -> None:
+    """Requests of the agent and runs of squeue are equal with 1 and 10 pages."""
     client = served.client()
     job = client.call("submit", **sleeper())
     with client.watch() as page:
@@ -153,15 +153,15 @@ def test_many_pages_ask_slurm_no_more_than_one(served: Served) -> None:
                 one.say(watch=3, call="logs", args={"job_id": job["id"]})
             for one in pages:
                 one.value(2)
-            # Three polls, and the question itself; a poll that was answered is soon asked again.
+            # Three polls, and the measuring call. An answered poll is soon repeated.
             wait_until(lambda: client.call("status")["clients"] == 4)
             assert_that_one_squeue_serves_all(served)
             assert client.call("status")["clients"] <= 4
     client.call("cancel", job_id=job["id"])
 
 
-def test_an_agent_that_has_ended_is_followed_by_another(served: Served, agent: AgentHome) -> None:
-    """Nobody has to come back, and the first value of the next one is whole."""
+def test_pages_continue_with_a_new_agent(served: Served, agent: AgentHome) -> None:
+    """The watch stays open, and the first value of the next agent is complete."""
     client = served.client()
     job = client.call("submit", **sleeper())
     with client.watch() as page:

@@ -18,7 +18,7 @@ class Agent:
         """Nothing is open."""
 
 
-def test_what_keeps_the_agent_from_answering_is_an_answer_and_is_tried_again() -> None:
+def test_agent_error_is_returned_and_the_next_call_retries() -> None:
     tries = []
 
     def connect() -> Agent:

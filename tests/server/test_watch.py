@@ -1,4 +1,4 @@
-"""A page's watches, and what is on the way to it."""
+"""A page's watches and their messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.server.test_feed import Log, until
 
 
 class Line:
-    """To the page; what is sent arrives while it is `open`."""
+    """A connection to the page, which delivers while `open`."""
 
     def __init__(self) -> None:
         self.heard: list[dict[str, Any]] = []
@@ -58,7 +58,7 @@ def logs(client: Client, number: int, cursor: str = "") -> None:
     say(client, watch=number, call="logs", args={"job_id": "j"}, cursor=cursor)
 
 
-def test_what_is_not_understood_is_said() -> None:
+def test_invalid_message_is_reported() -> None:
     async def test(log: Log, client: Client, line: Line) -> None:
         for message in ("no", "[]", '{"watch": "x"}', '{"watch": 1, "cal": "logs"}', b"\xff"):
             client.take(message)
@@ -68,7 +68,7 @@ def test_what_is_not_understood_is_said() -> None:
     run(test)
 
 
-def test_cursor_wait_and_caller_are_not_the_pages_to_give() -> None:
+def test_page_cannot_set_cursor_wait_or_caller() -> None:
     async def test(log: Log, client: Client, line: Line) -> None:
         args = {"job_id": "j", "wait_s": 900, "cursor": "7", "caller": "you"}
         say(client, watch=1, call="logs", args=args)
@@ -78,8 +78,8 @@ def test_cursor_wait_and_caller_are_not_the_pages_to_give() -> None:
     run(test)
 
 
-def test_a_number_that_comes_back_goes_on_from_what_was_sent_to_it() -> None:
-    """The page was told more while it said with which cursor it comes back."""
+def test_reopened_watch_continues_after_the_last_sent_output() -> None:
+    """The page received more while its request with an older cursor was on the way."""
 
     async def test(log: Log, client: Client, line: Line) -> None:
         await log.write("one ")
@@ -93,7 +93,7 @@ def test_a_number_that_comes_back_goes_on_from_what_was_sent_to_it() -> None:
     run(test)
 
 
-def test_a_page_that_reads_slowly_loses_nothing_and_is_kept_little_for(
+def test_slow_page_loses_nothing_and_needs_little_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(watch_module, "_UNREAD_BYTES", 2000)
@@ -114,7 +114,7 @@ def test_a_page_that_reads_slowly_loses_nothing_and_is_kept_little_for(
     run(test)
 
 
-def test_a_page_that_paces_a_watch_gets_the_next_value_when_it_has_shown_the_last() -> None:
+def test_paced_watch_sends_the_next_value_after_an_acknowledgement() -> None:
     async def test(log: Log, client: Client, line: Line) -> None:
         say(client, watch=1, call="logs", args={"job_id": "j"}, paced=True)
         await until(lambda: len(line.heard) == 1)
@@ -130,7 +130,7 @@ def test_a_page_that_paces_a_watch_gets_the_next_value_when_it_has_shown_the_las
     run(test)
 
 
-def test_a_page_cannot_watch_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_watches_per_page_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_module, "_WATCHES", 3)
 
     async def test(log: Log, client: Client, line: Line) -> None:

@@ -1,4 +1,4 @@
-"""Servers as people run them: by password, over TLS, at a Unix socket, below another address."""
+"""Servers with a password, with TLS, on a Unix socket, and below another address."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.server.served import (
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """Of localhost, signed by itself, and its key."""
+    """Return a self-signed certificate for localhost, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
     now = datetime.datetime.now(datetime.UTC)
@@ -63,7 +63,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def serve(home: Path) -> Iterator[Serve]:
-    """`serve("tls")`: a server of that way, on one agent for all."""
+    """Yield `serve("tls")`, which starts such a server. All share one agent."""
     env = environment(home)
     cert, key = certificate(home)
     configs = {
@@ -91,7 +91,7 @@ def serve(home: Path) -> Iterator[Serve]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_calls_and_pages_go_this_way(serve: Serve, way: str) -> None:
+def test_server_answers_calls_and_pages(serve: Serve, way: str) -> None:
     served = serve(way)
     client = served.client()
     assert client.call("clusters")[0]["name"] == "here"
@@ -101,7 +101,7 @@ def test_calls_and_pages_go_this_way(serve: Serve, way: str) -> None:
     assert served.stranger().get(f"{API}clusters").status == 403
 
 
-def test_a_server_with_a_password_alone_serves_who_is_logged_in(serve: Serve) -> None:
+def test_password_server_serves_logged_in_users(serve: Serve) -> None:
     served = serve("password")
     assert Client(served.url, "").get(f"{API}clusters").status == 403
     page = served.stranger().log_in()
@@ -118,7 +118,7 @@ Kernel = Callable[[Served], None]
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> Kernel:
-    """`kernel(served)`: this process is a kernel of that server, with a home of its own."""
+    """Return `kernel(served)`, which makes this process a kernel of that server."""
 
     def become(served: Served) -> None:
         for name in ("DATA", "CONFIG"):
@@ -136,7 +136,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> Kerne
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_kernel_that_cannot_see_the_socket_asks_by_way_of_its_server(
+def test_kernel_without_the_socket_calls_through_its_server(
     serve: Serve, kernel: Kernel, way: str
 ) -> None:
     served = serve(way)
@@ -148,7 +148,7 @@ def test_a_kernel_that_cannot_see_the_socket_asks_by_way_of_its_server(
         api.job("nobody")
 
 
-def test_a_kernel_of_a_hub_asks_with_the_token_of_its_server(
+def test_kernel_below_a_hub_uses_the_servers_token(
     serve: Serve, kernel: Kernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served = serve("base")

@@ -1,4 +1,4 @@
-"""Reads what Slurm of several releases printed (tests/recorded)."""
+"""Read recorded output of several Slurm releases (tests/recorded)."""
 
 import json
 from functools import cache
@@ -20,13 +20,13 @@ _OF_SQUEUE = tuple(
 
 
 def output(release: str, name: str) -> bytes:
-    """Return what the command printed; what squeue was not asked for then is not set."""
+    """Return the command's output; fields that the recording lacks are not set."""
     printed = (_ROOT / release / f"{name}.txt").read_bytes()
     return _as_asked_now(printed) if name.startswith("squeue_") else printed
 
 
 def _as_asked_now(printed: bytes) -> bytes:
-    # ISO 8859-1 has a character for every byte, whatever a job is called.
+    # ISO 8859-1 decodes every byte, whatever a job's name.
     *records, rest = printed.decode("iso-8859-1").split(RECORD_END)
     for at, record in enumerate(records):
         values = record.removeprefix("\n").split(FIELD_END, len(_OF_SQUEUE) - 1)
@@ -41,7 +41,7 @@ def stderr(release: str, name: str) -> str:
 
 
 def refusals(release: str) -> list[str]:
-    """The names of the submissions that sbatch refused."""
+    """Return the names of the submissions that sbatch refused."""
     return sorted(
         path.stem
         for path in (_ROOT / release).glob("sbatch_*.err")

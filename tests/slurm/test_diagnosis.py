@@ -45,7 +45,7 @@ STEPD = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE
         ("FAILED", 0, 9, "", "signal"),
     ],
 )
-def test_a_cause_is_found(
+def test_cause_is_found(
     state: str, exit_code: int | None, signal: int | None, log: str, code: str
 ) -> None:
     said = diagnose(state, exit_code, signal, log)
@@ -61,6 +61,6 @@ def test_slurms_verdict_outweighs_the_log() -> None:
     assert said.code == "time-limit"
 
 
-def test_nothing_wrong_or_nothing_to_see_is_none() -> None:
+def test_success_and_unknown_causes_have_no_diagnosis() -> None:
     assert diagnose("COMPLETED", 0, 0, "oom_kill ModuleNotFoundError: No module named") is None
     assert diagnose("FAILED", 3, None, "it just failed") is None

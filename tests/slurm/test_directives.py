@@ -1,4 +1,4 @@
-"""What a batch script says of itself in its `#SBATCH` lines."""
+"""The `#SBATCH` lines of batch scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jupyter_slurm.slurm.options import render_directives
 
 
 @given(st.text(st.characters(exclude_characters="\n\r\0", codec="utf-8"), min_size=1))
-def test_a_text_is_read_as_it_was_written(text: str) -> None:
+def test_text_round_trips(text: str) -> None:
     [line] = render_directives({"comment": text})
     assert read_directives(f"#!/bin/sh\n{line}\n") == {"comment": text}
 
@@ -28,11 +28,11 @@ def test_a_text_is_read_as_it_was_written(text: str) -> None:
         ("  #SBATCH --hold", {}),
     ],
 )
-def test_words_are_split_as_sbatch_splits_them(line: str, options: dict[str, str]) -> None:
+def test_words_are_split_as_by_sbatch(line: str, options: dict[str, str]) -> None:
     assert read_directives(f"#!/bin/sh\n{line}\n") == options
 
 
-def test_nothing_is_read_below_the_first_command() -> None:
+def test_directives_end_at_the_first_command() -> None:
     script = "#!/bin/sh\n\n # why\n#SBATCH --hold\ncat <<END\n#SBATCH --comment=no\nEND\n"
     assert read_directives(script) == {"hold": ""}
 
@@ -47,5 +47,5 @@ def test_nothing_is_read_below_the_first_command() -> None:
         ('#!/usr/bin/env python3\nJOB = """#!/bin/sh\n#SBATCH --hold\n"""\n', None),
     ],
 )
-def test_a_line_below_the_first_command_is_found(script: str, ignored: str | None) -> None:
+def test_ignored_directive_is_found(script: str, ignored: str | None) -> None:
     assert ignored_directive(script) == ignored

@@ -18,7 +18,7 @@ def record(*values: str) -> str:
     return FIELD_END.join(values) + RECORD_END + "\n"
 
 
-def test_records_may_hold_newlines() -> None:
+def test_records_can_contain_newlines() -> None:
     text = record("1", "a\nb") + record("2", "\n")
     assert split_records(text, NAMES) == [{"id": "1", "name": "a\nb"}, {"id": "2", "name": "\n"}]
 
@@ -27,7 +27,7 @@ SECRET = "0123456789abcdef"
 
 
 @given(st.text(), st.text())
-def test_what_a_free_text_holds_makes_no_record_of_its_own(text: str, after: str) -> None:
+def test_free_text_cannot_forge_a_record(text: str, after: str) -> None:
     argv = ["squeue", "-h", "-o", record_format({"id": "%i", "name": "%j"})]
     command = sealed(argv, SECRET)
     assert command.argv == (*argv[:3], f"%i{FIELD_END}%j{RECORD_END}{SECRET}")
@@ -40,7 +40,7 @@ def test_what_a_free_text_holds_makes_no_record_of_its_own(text: str, after: str
     assert all(RECORD_END not in row["name"] for row in told)
 
 
-def test_what_a_name_in_accounting_holds_makes_no_line_of_its_own() -> None:
+def test_name_in_accounting_cannot_forge_a_line() -> None:
     argv = sacct.argv(["12"])
     command = sealed(argv, SECRET)
     mark = FIELD_END + SECRET
@@ -52,17 +52,17 @@ def test_what_a_name_in_accounting_holds_makes_no_line_of_its_own() -> None:
     assert (row.slurm_id, row.name.count("\\x1f")) == ("12", count - 1)
 
 
-def test_what_is_printed_before_a_record_is_no_part_of_it() -> None:
+def test_text_before_a_record_is_ignored() -> None:
     assert split_records("Welcome!\nto the site\n" + record("1", "a"), NAMES) == [
         {"id": "1", "name": "a"}
     ]
 
 
-def test_lines_that_are_the_rest_of_a_text_are_put_back() -> None:
+def test_multi_line_text_is_joined() -> None:
     text = f"1{FIELD_END}a\nb\n\n2{FIELD_END}c\n"
     assert [row["name"] for row in split_lines(text, NAMES)] == ["a\nb", "c"]
 
 
-def test_bytes_that_are_no_utf8_are_told_as_text() -> None:
+def test_invalid_utf8_is_escaped() -> None:
     [row] = split_records(b"1\x1f\xff\x1e\n", NAMES)
     assert row["name"] == "\\xff"

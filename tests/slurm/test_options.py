@@ -18,7 +18,7 @@ from jupyter_slurm.slurm.options import (
 from jupyter_slurm.slurm.versions import parse_version
 
 
-def test_options_are_read_in_every_form() -> None:
+def test_options_are_parsed_in_every_form() -> None:
     words = "-n4 -c 2 --time=30m --mem 64g -J name --gres gpu:1 -H --nice --exclusive=user".split()
     assert parse_options(words) == {
         "ntasks": "4",
@@ -33,7 +33,7 @@ def test_options_are_read_in_every_form() -> None:
     }
 
 
-def test_an_optional_value_is_never_the_next_word() -> None:
+def test_next_word_is_never_an_optional_value() -> None:
     with pytest.raises(OptionError, match="`user` belongs to no option") as caught:
         parse_options(["--exclusive", "user"])
     assert caught.value.word == "user"
@@ -42,7 +42,7 @@ def test_an_optional_value_is_never_the_next_word() -> None:
     assert parse_options(["-k"]) == {"no-kill": ""}
 
 
-def test_values_may_hold_anything() -> None:
+def test_values_can_contain_any_text() -> None:
     text = "a b $HOME 'q' \"d\" # ü\n--hold"
     assert parse_options(["--comment", text, f"--job-name={text}"]) == {
         "comment": text,
@@ -62,10 +62,10 @@ def test_values_may_hold_anything() -> None:
         (["-n", "-4"], "--ntasks=-4", None, "whole number from 1"),
         (["--hold=yes"], "--hold=yes", None, "takes no value"),
         (["--"], "--", None, "belongs to no option"),
-        (["--wrap", "ls"], "--wrap=ls", None, "cannot be used here"),
+        (["--wrap", "ls"], "--wrap=ls", None, "cannot be used"),
     ],
 )
-def test_a_wrong_word_is_named_with_what_would_be_right(
+def test_unknown_word_is_named_with_a_suggestion(
     words: list[str], word: str, suggestion: str | None, message: str
 ) -> None:
     with pytest.raises(OptionError, match=re.escape(message)) as caught:
@@ -97,7 +97,7 @@ GOOD = {
     ("name", "typed", "value"),
     [(name, typed, value) for name, pairs in GOOD.items() for typed, value in pairs],
 )
-def test_a_right_value_is_normalised(name: str, typed: str, value: str) -> None:
+def test_valid_value_is_normalised(name: str, typed: str, value: str) -> None:
     assert check_option(name, typed) == value
     assert check_option(name, value) == value
 
@@ -128,7 +128,7 @@ BAD = {
 @pytest.mark.parametrize(
     ("name", "typed"), [(name, typed) for name, texts in BAD.items() for typed in texts]
 )
-def test_a_wrong_value_is_refused_and_named(name: str, typed: str) -> None:
+def test_invalid_value_is_rejected_and_named(name: str, typed: str) -> None:
     with pytest.raises(OptionError) as caught:
         check_option(name, typed)
     assert f"--{name}" in str(caught.value)
@@ -136,14 +136,14 @@ def test_a_wrong_value_is_refused_and_named(name: str, typed: str) -> None:
 
 
 @pytest.mark.parametrize("group", EXCLUSIVE)
-def test_options_that_exclude_each_other_are_refused_together(group: tuple[str, ...]) -> None:
+def test_exclusive_options_are_rejected_together(group: tuple[str, ...]) -> None:
     for name in group:
         check_together({name: "1"})
     with pytest.raises(OptionError, match="exclude each other"):
         check_together(dict.fromkeys(group[:2], "1"))
 
 
-def test_gpus_are_asked_for_in_one_way_only() -> None:
+def test_gpus_are_requested_by_one_option_only() -> None:
     with pytest.raises(OptionError, match="exclude each other"):
         check_together({"gres": "tmp:1,gpu:2", "gpus-per-node": "2"})
     with pytest.raises(OptionError, match="exclude each other"):
@@ -152,7 +152,7 @@ def test_gpus_are_asked_for_in_one_way_only() -> None:
 
 
 @pytest.mark.parametrize(("gpus", "nodes"), [("1", "2"), ("a100:1,v100:1", "3-4")])
-def test_fewer_gpus_than_nodes_are_refused(gpus: str, nodes: str) -> None:
+def test_fewer_gpus_than_nodes_are_rejected(gpus: str, nodes: str) -> None:
     with pytest.raises(OptionError, match="fewer than one for each of"):
         check_together({"gpus": gpus, "nodes": nodes})
     check_together({"gpus": "4", "nodes": nodes})
@@ -170,20 +170,18 @@ def test_fewer_gpus_than_nodes_are_refused(gpus: str, nodes: str) -> None:
         ("zzzz", ("squeue",), None),
     ],
 )
-def test_the_nearest_right_word_is_found(
-    word: str, extra: tuple[str, ...], near: str | None
-) -> None:
+def test_nearest_word_is_suggested(word: str, extra: tuple[str, ...], near: str | None) -> None:
     assert suggest(word, extra) == near
 
 
-def test_argv_reads_back_as_the_same_options() -> None:
+def test_argv_round_trips() -> None:
     options = {"ntasks": "4", "comment": "-- $x\n'", "nice": "", "hold": "", "exclusive": "user"}
     assert parse_options(sbatch_args(options)) == options
 
 
 @pytest.mark.parametrize("char", ["\n", "\r", "\0"])
-def test_a_directive_cannot_hold_a_line_end(char: str) -> None:
-    with pytest.raises(OptionError, match="cannot hold a newline"):
+def test_directive_rejects_line_ends(char: str) -> None:
+    with pytest.raises(OptionError, match="cannot contain a newline"):
         render_directives({"comment": f"a{char}b"})
 
 
@@ -194,7 +192,7 @@ BY_RELEASE: dict[str, dict[str, tuple[str, str]]] = json.loads(
 
 
 @pytest.mark.parametrize("release", BY_RELEASE)
-def test_the_table_is_slurms_own(release: str) -> None:
+def test_option_table_matches_slurm(release: str) -> None:
     version = parse_version(release)
     assert version is not None
     there = {
@@ -204,7 +202,7 @@ def test_the_table_is_slurms_own(release: str) -> None:
         and (option.until is None or version < option.until)
     }
     theirs = BY_RELEASE[release]
-    if release == "23.11":  # this one release has no --export-file
+    if release == "23.11":  # only this release lacks --export-file
         there.remove("export-file")
     assert there | set(ALIASES) == set(theirs), (
         "Of an option that this release of Slurm has, tests/recorded/sbatch_options.json says so; "

@@ -1,4 +1,4 @@
-"""Partitions and reservations as scontrol prints them, recorded and of the real one."""
+"""Partitions and reservations as scontrol prints them, recorded and real."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ ReservationName=odd StartTime=Unknown EndTime=1795306894 Nodes=n1
 """  # noqa: E501 (as it is printed)
 
 
-def test_a_partition_with_nothing_of_its_own() -> None:
+def test_partition_without_limits_is_parsed() -> None:
     debug = partitions.parse_partitions(PARTITIONS)["debug"]
     assert (debug.limit_s, debug.default_time_s, debug.max_nodes) == (86400, 3600, None)
     assert (debug.exclusive, debug.hidden) == (False, False)
     assert (debug.qos, debug.accounts) == ((), ())
 
 
-def test_a_partition_with_limits() -> None:
+def test_partition_with_limits_is_parsed() -> None:
     gpu = partitions.parse_partitions(PARTITIONS)["gpu"]
     assert (gpu.limit_s, gpu.default_time_s, gpu.max_nodes) == (None, None, 1)
     assert (gpu.exclusive, gpu.hidden) == (True, True)
     assert (gpu.qos, gpu.accounts) == (("normal",), ("physics", "chem"))
 
 
-def test_reservations_that_keep_nodes_the_earliest_first() -> None:
+def test_reservations_are_parsed_earliest_first() -> None:
     lecture, everything = partitions.parse_reservations(RESERVATIONS)
     assert (lecture.name, lecture.nodes, lecture.maintenance) == ("lecture", ("n1",), False)
     assert (everything.nodes, everything.maintenance) == (("n1", "n2"), True)

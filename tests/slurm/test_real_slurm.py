@@ -1,4 +1,4 @@
-"""The argv and the parsers against the Slurm that is installed."""
+"""Command lines and parsers with the installed Slurm."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def ask(cluster: SlurmCluster, argv: list[str], stdin: str = "") -> str:
     return cluster.run("env", *settings, *argv, stdin=stdin).stdout
 
 
-def test_values_that_pass_here_pass_there(slurm_cluster: SlurmCluster) -> None:
+def test_values_that_pass_our_check_pass_sbatch(slurm_cluster: SlurmCluster) -> None:
     options = {
         "time": "00:30:00",
         "mem": "64M",
@@ -41,7 +41,7 @@ def test_values_that_pass_here_pass_there(slurm_cluster: SlurmCluster) -> None:
     ask(slurm_cluster, sbatch.test_only_argv(sbatch.argv("-", options)), "#!/bin/sh\n")
 
 
-def test_a_job_with_a_hostile_name_goes_round(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_job_with_a_hostile_name_round_trips(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
     script = tmp_path / "-job $x.sh"
     options = {"job-name": HOSTILE, "comment": f"my hetjob {HOSTILE}", "hold": ""}
     script.write_text("\n".join(["#!/bin/sh", *render_directives(options), "true", ""]))
@@ -63,7 +63,7 @@ def test_a_job_with_a_hostile_name_goes_round(slurm_cluster: SlurmCluster, tmp_p
     assert job.stdout == "/dev/null"
 
 
-def test_nodes_and_configuration_are_understood(slurm_cluster: SlurmCluster) -> None:
+def test_nodes_and_configuration_are_parsed(slurm_cluster: SlurmCluster) -> None:
     nodes = sinfo.parse_nodes(ask(slurm_cluster, sinfo.nodes_argv()))
     config = scontrol.parse_config(ask(slurm_cluster, scontrol.config_argv()))
     assert nodes
@@ -72,7 +72,7 @@ def test_nodes_and_configuration_are_understood(slurm_cluster: SlurmCluster) -> 
 
 
 @pytest.mark.parametrize("options", [{"partition": "nosuch"}, {"constraint": "nosuch"}])
-def test_a_refusal_is_understood(
+def test_refusal_is_parsed(
     slurm_cluster: SlurmCluster, tmp_path: Path, options: dict[str, str]
 ) -> None:
     script = tmp_path / "job.sh"

@@ -9,7 +9,7 @@ CODES = (Path(__file__).parents[1] / "recorded" / "reasons.txt").read_text().spl
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_every_code_has_a_sentence_and_advice(code: str) -> None:
+def test_every_reason_has_a_sentence_and_advice(code: str) -> None:
     said = explain(code)
     assert said.known
     assert said.code == code
@@ -35,7 +35,7 @@ WAITS = (
 @pytest.mark.parametrize(
     ("code", "never"), [*((code, True) for code in NEVER), *((code, False) for code in WAITS)]
 )
-def test_what_never_starts_is_told_from_what_waits(code: str, never: bool) -> None:
+def test_reasons_that_never_start_are_marked(code: str, never: bool) -> None:
     assert explain(code).never_starts is never
 
 
@@ -51,7 +51,7 @@ def test_what_never_starts_is_told_from_what_waits(code: str, never: bool) -> No
         ("", "None"),
     ],
 )
-def test_a_free_text_means_the_same_as_its_code(text: str, other: str) -> None:
+def test_free_text_means_the_same_as_its_code(text: str, other: str) -> None:
     said, same = explain(text), explain(other)
     assert (said.known, said.sentence, said.advice) == (True, same.sentence, same.advice)
 
@@ -71,7 +71,7 @@ def test_free_texts_without_a_code_are_known(text: str) -> None:
     assert explain(text).known
 
 
-def test_an_unknown_reason_comes_back_as_it_is() -> None:
+def test_unknown_reason_is_shown_unchanged() -> None:
     said = explain("FluxCapacitor {0}")
     assert not said.known
     assert "FluxCapacitor {0}" in str(said.sentence)

@@ -30,7 +30,7 @@ NODES = "Requested node configuration is not available"
         ("a site's --own words", None),
     ],
 )
-def test_a_refusal_says_which_option_it_is_about(text: str, option: str | None) -> None:
+def test_refusal_names_its_option(text: str, option: str | None) -> None:
     said = explain_rejection(f"{FAILED}{text}")
     assert said is not None
     assert said.option == option
@@ -55,20 +55,20 @@ def test_a_refusal_says_which_option_it_is_about(text: str, option: str | None) 
         ("sbatch: error: Please give --account, see wiki", "definitive"),
     ],
 )
-def test_the_category_says_whether_the_job_may_exist(text: str, category: str) -> None:
+def test_category_shows_whether_the_job_may_exist(text: str, category: str) -> None:
     said = explain_rejection(text)
     assert said is not None
     assert said.category == category
 
 
-def test_a_text_that_may_have_submitted_outweighs_every_other() -> None:
+def test_ambiguous_error_outweighs_every_other() -> None:
     text = f"{FAILED}Invalid qos specification\n{FAILED}Socket timed out on send/recv operation"
     said = explain_rejection(text)
     assert said is not None
     assert said.category == "ambiguous"
 
 
-def test_a_sites_own_text_is_shown_as_it_is() -> None:
+def test_text_of_the_site_is_shown_unchanged() -> None:
     text = "sbatch: error: Jobs on gpu need an account.\nsbatch: error: See https://wiki/é"
     said = explain_rejection(text)
     assert said is not None

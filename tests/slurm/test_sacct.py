@@ -12,7 +12,7 @@ def rows(release: str, case: str) -> list[sacct.AcctRow]:
 
 
 @each_release
-def test_a_job_comes_with_its_steps(release: str) -> None:
+def test_job_has_its_steps(release: str) -> None:
     job, *steps = rows(release, "steps")
     assert (job.step, job.state, job.name) == (None, "COMPLETED", "steps")
     assert [step.step for step in steps] == ["batch", "0", "1"]
@@ -21,7 +21,7 @@ def test_a_job_comes_with_its_steps(release: str) -> None:
 
 
 @each_release
-def test_names_with_newlines_are_put_together_again(release: str) -> None:
+def test_names_with_newlines_are_joined(release: str) -> None:
     job, batch = rows(release, "blank")
     assert job.name.startswith("blank | pipe\nnewline = x  é")
     assert job.name.endswith(" JobId=7 Reason=none")  # before 24.11 the database lost a character
@@ -29,20 +29,20 @@ def test_names_with_newlines_are_put_together_again(release: str) -> None:
 
 
 @each_release
-def test_who_cancelled(release: str) -> None:
+def test_cancelling_user_is_parsed(release: str) -> None:
     job = rows(release, "cancelled")[0]
     assert (job.state, job.cancelled_by) == ("CANCELLED", 1001)
 
 
 @each_release
-def test_a_requeued_job_has_a_row_for_each_attempt(release: str) -> None:
+def test_requeued_job_has_a_row_per_attempt(release: str) -> None:
     attempts = [row for row in rows(release, "requeue") if row.step is None]
     assert len(attempts) == 2
     assert attempts[-1].state == "RUNNING"
 
 
 @each_release
-def test_what_a_job_used_of_what_it_held(release: str) -> None:
+def test_usage_is_summarised(release: str) -> None:
     usage = sacct.summarise(rows(release, "memeff"))
     assert usage is not None
     assert (usage.requested_memory_mib, usage.cpus, usage.nodes, usage.gpus) == (2048, 2, 1, 0)
@@ -55,18 +55,18 @@ def test_what_a_job_used_of_what_it_held(release: str) -> None:
     assert 3 <= usage.elapsed_s < 20
 
 
-def test_the_time_does_not_depend_on_the_clusters_time_zone() -> None:
+def test_start_time_is_independent_of_the_time_zone() -> None:
     assert "uts1795200000" in sacct.mine_argv("alice", 1795200000.7)
     with pytest.raises(ValueError, match="comma"):
         sacct.names_argv("alice", ["a,b"], 0)
 
 
-def test_a_site_without_accounting_is_told_from_a_failure() -> None:
+def test_disabled_accounting_is_not_a_failure() -> None:
     assert sacct.is_disabled("Slurm accounting storage is disabled\n")
     assert not sacct.is_disabled("sacct: error: Problem talking to the database")
 
 
-def test_what_jobs_have_held_is_read_of_old_and_new_releases() -> None:
+def test_spent_resources_are_parsed_in_old_and_new_releases() -> None:
     lines = (
         "ana|lab|gpu|3600|billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,mem=4G,node=1",
         "ana|lab|gpu|0|",

@@ -11,7 +11,7 @@ site|chem|
 """
 
 
-def test_accounts_are_read_with_the_qos_of_each() -> None:
+def test_accounts_have_their_qos() -> None:
     assert sacctmgr.parse_associations(MINE) == [
         ("site", "physics", ("long", "normal")),
         ("site", "chem", ()),

@@ -18,14 +18,14 @@ from tests.slurm.recorded import RELEASES, job_id, stderr
         (b"\xff\xfe\n", None),
     ],
 )
-def test_the_id_is_the_last_line_that_looks_like_one(
+def test_job_id_is_the_last_matching_line(
     printed: str | bytes, answer: tuple[str, str | None] | None
 ) -> None:
     assert sbatch.parse(printed) == answer
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_the_estimate_is_read_from_the_standard_error(release: str) -> None:
+def test_estimate_is_read_from_stderr(release: str) -> None:
     estimate = sbatch.parse_test_only(stderr(release, "sbatch_test_only"))
     assert estimate is not None
     assert (estimate.cpus, estimate.nodelist, estimate.partition) == (1, "node1", "batch")
@@ -33,7 +33,7 @@ def test_the_estimate_is_read_from_the_standard_error(release: str) -> None:
     assert int(estimate.slurm_id) > int(job_id(release, "memeff"))
 
 
-def test_a_script_whose_name_begins_with_a_dash_is_no_option() -> None:
+def test_script_name_with_a_dash_is_not_an_option() -> None:
     assert sbatch.argv("-x.sh", {"ntasks": "2"}) == [
         "sbatch",
         "--parsable",
@@ -43,12 +43,12 @@ def test_a_script_whose_name_begins_with_a_dash_is_no_option() -> None:
     ]
 
 
-def test_asking_what_would_become_of_a_submission_has_its_options() -> None:
+def test_test_only_keeps_the_options_of_a_submission() -> None:
     submission = sbatch.argv("x.sh", {"ntasks": "2", "hold": ""})
     assert sbatch.test_only_argv(submission) == ["sbatch", "--test-only", "--ntasks=2", "--hold"]
 
 
-def test_only_ids_are_cancelled() -> None:
+def test_scancel_accepts_only_ids() -> None:
     assert scancel.cancel_argv(["1", "2_3", "4_[1-2]"]) == ["scancel", "1", "2_3", "4_[1-2]"]
     with pytest.raises(ValueError, match="'--user=alice' is not a job id"):
         scancel.cancel_argv(["--user=alice"])
@@ -57,7 +57,7 @@ def test_only_ids_are_cancelled() -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_job_that_has_ended_already_is_gone(release: str) -> None:
+def test_ended_job_is_already_gone(release: str) -> None:
     assert scancel.is_already_gone(stderr(release, "scontrol_hold_gone"))
     assert scancel.is_already_gone("scancel: error: Kill job error on job id 9: Invalid job id "
                                    "specified")  # fmt: skip

@@ -14,7 +14,7 @@ each_release = pytest.mark.parametrize("release", RELEASES)
 
 
 @each_release
-def test_a_name_full_of_slurms_own_keys_harms_nothing(release: str) -> None:
+def test_name_with_slurm_keys_is_parsed(release: str) -> None:
     row = job(release, "blank")
     assert row.name == "blank | pipe\nnewline = x  é✓ JobId=7 Reason=none"
     assert row.comment == "c1\nUserId=root(0) é"
@@ -24,7 +24,7 @@ def test_a_name_full_of_slurms_own_keys_harms_nothing(release: str) -> None:
 
 
 @each_release
-def test_a_running_job_with_gpus(release: str) -> None:
+def test_running_gpu_job_is_parsed(release: str) -> None:
     row = job(release, "gpu")
     assert (row.state, row.partition, row.qos, row.account) == (
         "RUNNING", "gpu", "normal", "physics",
@@ -48,14 +48,16 @@ def test_a_running_job_with_gpus(release: str) -> None:
     ],
 )
 @each_release
-def test_how_a_job_ended(release: str, case: str, state: str, code: int, signal: int) -> None:
+def test_end_of_a_job_is_parsed(
+    release: str, case: str, state: str, code: int, signal: int
+) -> None:
     row = job(release, case)
     assert (row.state, row.exit_code, row.exit_signal) == (state, code, signal)
     assert row.end_s is not None
 
 
 @each_release
-def test_what_a_waiting_job_has_not_got(release: str) -> None:
+def test_waiting_job_has_no_nodes_or_start(release: str) -> None:
     row = job(release, "held")
     assert (row.state, row.reason) == ("PENDING", "JobHeldUser")
     assert (row.nodelist, row.start_s, row.comment) == (None, None, None)
@@ -63,7 +65,7 @@ def test_what_a_waiting_job_has_not_got(release: str) -> None:
 
 
 @each_release
-def test_the_configuration(release: str) -> None:
+def test_configuration_is_parsed(release: str) -> None:
     config = scontrol.parse_config(output(release, "scontrol_config"))
     assert config["SLURM_VERSION"].startswith(release[:5])
     assert config["AccountingStorageType"] == "accounting_storage/slurmdbd"
@@ -73,12 +75,12 @@ def test_the_configuration(release: str) -> None:
 
 
 @each_release
-def test_a_forgotten_job_is_told_from_a_failure(release: str) -> None:
+def test_unknown_job_is_not_a_failure(release: str) -> None:
     assert scontrol.is_unknown_job(stderr(release, "scontrol_unknown"))
     assert not scontrol.is_unknown_job("Unable to contact slurm controller (connect failure)")
 
 
-def test_gpus_that_it_did_not_ask_for_are_those_of_nodes_that_are_its_alone() -> None:
+def test_unrequested_gpus_are_those_of_exclusive_nodes() -> None:
     told = (
         "JobId=7 JobName=x UserId=alice(1) GroupId=alice(1) MCS_label=N/A JOB_GRES=gpu:a100:4 "
         "Nodes=n[1-2] CPU_IDs=0-3 Mem=24104 GRES=gpu:a100:2(IDX:0-1) OverSubscribe=NO "

@@ -8,7 +8,7 @@ each_release = pytest.mark.parametrize("release", RELEASES)
 
 
 @each_release
-def test_every_node_has_a_row_for_each_of_its_partitions(release: str) -> None:
+def test_node_has_a_row_per_partition(release: str) -> None:
     nodes = sinfo.parse_nodes(output(release, "sinfo_nodes"))
     assert sorted((node.name, node.partition) for node in nodes) == [
         ("node1", "batch"),
@@ -19,7 +19,7 @@ def test_every_node_has_a_row_for_each_of_its_partitions(release: str) -> None:
 
 
 @each_release
-def test_what_a_node_has_and_what_is_in_use(release: str) -> None:
+def test_resources_and_their_use_are_parsed(release: str) -> None:
     nodes = sinfo.parse_nodes(output(release, "sinfo_nodes"))
     mixed, full = (node for node in nodes if node.partition == "batch")
     assert (mixed.state, mixed.marks) == ("mixed", "")
@@ -47,25 +47,25 @@ def node_line(state: str = "idle", gres: str = "(null)", used: str = "(null)") -
         ("idle^*", "idle", "^*"),
     ],
 )
-def test_marks_are_no_part_of_a_state(printed: str, state: str, marks: str) -> None:
+def test_marks_are_separated_from_the_state(printed: str, state: str, marks: str) -> None:
     [node] = sinfo.parse_nodes(node_line(printed))
     assert (node.state, node.marks) == (state, marks)
     assert (node.reason, node.cpu_load, node.memory_free_mib) == ("bad disk é", None, None)
 
 
 @pytest.mark.parametrize("printed", ["idle", "MIXED", "mixed-", "IDLE~", "allocated", "completing"])
-def test_a_node_that_works_or_sleeps_takes_jobs(printed: str) -> None:
+def test_working_or_sleeping_node_takes_jobs(printed: str) -> None:
     [node] = sinfo.parse_nodes(node_line(printed))
     assert node.takes_jobs
 
 
 @pytest.mark.parametrize("printed", ["down", "drained", "draining", "idle*", "reserved", "idle$"])
-def test_a_node_that_is_kept_back_takes_none(printed: str) -> None:
+def test_unavailable_node_takes_no_jobs(printed: str) -> None:
     [node] = sinfo.parse_nodes(node_line(printed))
     assert not node.takes_jobs
 
 
-def test_gpus_in_use_are_unknown_where_the_site_does_not_say() -> None:
+def test_gpus_in_use_can_be_unknown() -> None:
     [silent] = sinfo.parse_nodes(node_line(gres="gpu:2"))
     assert (silent.gpus, silent.gpus_used) == (2, None)
     [without] = sinfo.parse_nodes(node_line())

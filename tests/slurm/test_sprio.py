@@ -1,4 +1,4 @@
-"""What sprio prints in several releases, which know more or fewer of the fields."""
+"""The output of sprio in several releases, with more or fewer fields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def printed(*lines: str) -> str:
     return "".join(line.replace(" ", "\x1f") + "\x1f" + END for line in lines)
 
 
-def test_an_old_release_leaves_out_the_fields_that_it_does_not_know() -> None:
+def test_old_release_without_newer_fields_is_parsed() -> None:
     [row] = sprio.parse(printed(_18_08))
     assert row[:3] == ("12", "gpu", 1187)
     assert {name: given for name, given in row.given.items() if given} == {
@@ -32,7 +32,7 @@ def test_an_old_release_leaves_out_the_fields_that_it_does_not_know() -> None:
     }
 
 
-def test_a_new_release_prints_every_factor() -> None:
+def test_every_factor_of_a_new_release_is_parsed() -> None:
     [row] = sprio.parse(printed(_26_05))
     assert (row.given["association"], row.given["site"], row.given["nice"]) == (7, -3, 40)
     assert row.given["tres"] == 0

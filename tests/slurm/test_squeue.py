@@ -13,7 +13,7 @@ each_release = pytest.mark.parametrize("release", RELEASES)
 
 
 @each_release
-def test_a_running_job_with_gpus(release: str) -> None:
+def test_running_gpu_job_is_parsed(release: str) -> None:
     row = rows(release)[job_id(release, "gpu")]
     assert (row.state, row.reason, row.partition) == ("RUNNING", "None", "gpu")
     assert (row.node_count, row.nodelist, row.batch_host) == (1, "node2", "node2")
@@ -27,7 +27,7 @@ def test_a_running_job_with_gpus(release: str) -> None:
 
 
 @each_release
-def test_names_and_comments_come_back_as_they_were_given(release: str) -> None:
+def test_names_and_comments_round_trip(release: str) -> None:
     row = rows(release)[job_id(release, "blank")]
     assert row.name == "blank | pipe\nnewline = x  é✓ JobId=7 Reason=none"
     assert row.comment == "c1\nUserId=root(0) é"
@@ -39,7 +39,7 @@ def test_names_and_comments_come_back_as_they_were_given(release: str) -> None:
 
 
 @each_release
-def test_tasks_of_an_array_have_their_own_rows_and_raw_ids(release: str) -> None:
+def test_array_tasks_have_their_own_rows_and_raw_ids(release: str) -> None:
     array = job_id(release, "array")
     tasks = [row for row in rows(release).values() if row.array_job_id == array]
     assert {row.slurm_id for row in tasks} == {f"{array}_{index}" for index in range(1, 9)}
@@ -49,7 +49,7 @@ def test_tasks_of_an_array_have_their_own_rows_and_raw_ids(release: str) -> None
 
 
 @each_release
-def test_the_waiting_rest_of_an_array_is_one_row_of_the_whole_queue(release: str) -> None:
+def test_waiting_tasks_of_an_array_are_one_row(release: str) -> None:
     found = rows(release, "squeue_all")
     array = job_id(release, "array")
     assert found[f"{array}_[3-8%2]"].array_task_id == "3-8%2"
@@ -73,13 +73,13 @@ def test_the_waiting_rest_of_an_array_is_one_row_of_the_whole_queue(release: str
     ],
 )
 @each_release
-def test_why_a_job_waits(release: str, case: str, reason: str) -> None:
+def test_waiting_job_has_a_known_reason(release: str, case: str, reason: str) -> None:
     row = rows(release)[job_id(release, case)]
     assert (row.state, row.reason) == ("PENDING", reason)
     assert (row.nodelist, row.batch_host) == (None, None)
     assert explain(row.reason).known
 
 
-def test_a_name_with_a_comma_cannot_be_looked_up() -> None:
+def test_name_with_a_comma_is_rejected() -> None:
     with pytest.raises(ValueError, match="comma"):
         squeue.names_argv("alice", ["a,b"])

@@ -1,4 +1,4 @@
-"""The argv of a step beside what a job runs; Slurm itself takes it in tests/node/test_relay.py."""
+"""The argv of a step beside a job's program; tests/node/test_relay.py runs it in Slurm."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from jupyter_slurm.slurm.srun import beside_argv
 from jupyter_slurm.slurm.versions import SlurmVersion
 
 
-def test_step_shares_what_the_job_has_and_asks_for_nothing() -> None:
+def test_step_shares_the_jobs_resources() -> None:
     argv = beside_argv("12", ["prog", "a b"], node="n1", version=SlurmVersion(22, 5, 8))
     assert argv[:3] == ["srun", "--jobid=12", "--overlap"]
     assert {"--nodelist=n1", "--mem=0", "--gres=none", "--ntasks=1", "--nodes=1"} <= {*argv}
@@ -31,6 +31,6 @@ def test_releases_before_20_11_have_no_overlap(
 
 
 @pytest.mark.parametrize("slurm_id", ["", "-1", "all"])
-def test_what_is_no_jobs_id_is_refused(slurm_id: str) -> None:
+def test_invalid_job_id_is_rejected(slurm_id: str) -> None:
     with pytest.raises(ValueError, match="is not a job id"):
         beside_argv(slurm_id, ["true"], node=None, version=None)

@@ -7,7 +7,7 @@ each_release = pytest.mark.parametrize("release", RELEASES)
 
 
 @each_release
-def test_what_running_steps_use(release: str) -> None:
+def test_usage_of_running_steps_is_parsed(release: str) -> None:
     [batch] = sstat.parse(output(release, "sstat"))
     assert batch.step_id == f"{job_id(release, 'running')}.batch"
     assert batch.tasks == 1
@@ -16,7 +16,7 @@ def test_what_running_steps_use(release: str) -> None:
     assert batch.average_cpu_s == 0
 
 
-def test_memory_with_a_unit_is_understood_too() -> None:
+def test_memory_with_a_unit_is_parsed() -> None:
     [step] = sstat.parse("7.batch|1|00:00:01|2048K\n")
     assert step.max_rss_mib == 2
     [step] = sstat.parse("7.batch|1||\n")

@@ -40,25 +40,25 @@ MINUTE, HOUR, DAY = 60, 3600, 86400
         ("0", 0),
     ],
 )
-def test_a_time_limit_is_read_in_every_form(text: str, seconds: int) -> None:
+def test_time_limit_is_parsed_in_every_form(text: str, seconds: int) -> None:
     assert parse_time_s(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["UNLIMITED", "INFINITE", "infinite", "-1"])
-def test_no_time_limit_is_none(text: str) -> None:
+def test_unlimited_time_is_none(text: str) -> None:
     assert parse_time_s(text) is None
 
 
 @pytest.mark.parametrize(
     "text", ["", " ", "abc", "1:2:3:4", "1-", "-5", "1.5h", "2h30", "1h1d", "٣", "1-2-3", "30 m"]
 )
-def test_what_is_no_time_is_refused_with_the_forms_that_are(text: str) -> None:
+def test_invalid_time_is_rejected_with_the_valid_forms(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time: write minutes"):
         parse_time_s(text)
 
 
 @given(st.integers(min_value=0, max_value=400 * DAY))
-def test_a_formatted_time_reads_back(seconds: int) -> None:
+def test_formatted_time_round_trips(seconds: int) -> None:
     assert parse_time_s(format_time(seconds)) == seconds
     assert parse_duration_s(format_time(seconds)) == seconds
 
@@ -78,7 +78,7 @@ def test_a_formatted_time_reads_back(seconds: int) -> None:
         ("", None),
     ],
 )
-def test_a_printed_duration_is_read_or_none(text: str, seconds: float | None) -> None:
+def test_printed_duration_is_parsed(text: str, seconds: float | None) -> None:
     assert parse_duration_s(text) == seconds
 
 
@@ -96,18 +96,18 @@ def test_a_printed_duration_is_read_or_none(text: str, seconds: float | None) ->
         ("0", 0),
     ],
 )
-def test_a_memory_size_is_read_in_mib_rounded_up(text: str, mib: int) -> None:
+def test_memory_size_is_rounded_up_to_mib(text: str, mib: int) -> None:
     assert parse_memory_mib(text) == mib
 
 
 @pytest.mark.parametrize("text", ["", "G", "64X", "-1G", "1,5G", "64 G B", "1e3"])
-def test_what_is_no_memory_size_is_refused(text: str) -> None:
+def test_invalid_memory_size_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a memory size"):
         parse_memory_mib(text)
 
 
 @given(st.integers(min_value=0, max_value=2**40))
-def test_a_formatted_memory_size_reads_back(mib: int) -> None:
+def test_formatted_memory_size_round_trips(mib: int) -> None:
     assert parse_memory_mib(format_memory(mib)) == mib
 
 
@@ -125,7 +125,7 @@ def test_a_formatted_memory_size_reads_back(mib: int) -> None:
         ("", []),
     ],
 )
-def test_a_node_list_is_expanded_in_order(text: str, names: list[str]) -> None:
+def test_node_list_is_expanded_in_order(text: str, names: list[str]) -> None:
     assert parse_nodelist(text) == names
 
 
@@ -138,7 +138,7 @@ def test_a_node_list_is_expanded_in_order(text: str, names: list[str]) -> None:
         *("-oProxyCommand=id", "n1 n2", "n\x1b[31m", "n\u202e1", "a;b", "n[1-2,1-65536]", "n/../m"),
     ],
 )
-def test_a_node_list_that_is_none_is_refused(text: str) -> None:
+def test_invalid_node_list_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="node"):
         parse_nodelist(text)
 
@@ -153,19 +153,19 @@ def test_a_node_list_that_is_none_is_refused(text: str) -> None:
         ("3,1,1-2", (1, 2, 3), None),
     ],
 )
-def test_an_array_is_read(text: str, indices: tuple[int, ...], throttle: int | None) -> None:
+def test_array_is_parsed(text: str, indices: tuple[int, ...], throttle: int | None) -> None:
     assert parse_array(text) == (indices, throttle)
 
 
 @pytest.mark.parametrize(
     "text", ["", "a", "4-1", "1-", "1-4%0", "1-4%", "1-4:0", "1--4", "1-99999999"]
 )
-def test_what_is_no_array_is_refused(text: str) -> None:
+def test_invalid_array_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not an array"):
         parse_array(text)
 
 
-def test_tres_have_memory_in_mib_and_the_rest_as_numbers() -> None:
+def test_tres_have_memory_in_mib_and_numbers() -> None:
     text = "billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,mem=2.5G,node=1,fs/disk=1270.36K,energy="
     tres = parse_tres(text)
     assert tres["mem"] == 2560
@@ -200,14 +200,14 @@ def test_gpus_are_counted_once(text: str, gpus: int) -> None:
     assert gpus_in_tres(text) == gpus
 
 
-def test_points_in_time_are_epochs_or_none() -> None:
+def test_times_are_epochs_or_none() -> None:
     assert parse_epoch("1795257735") == 1795257735.0
     assert parse_epoch("2026-11-21T10:00:00") is not None
     for word in ("N/A", "Unknown", "None", "NONE", "", "0"):
         assert parse_epoch(word) is None
 
 
-def test_an_exit_is_code_and_signal() -> None:
+def test_exit_is_code_and_signal() -> None:
     assert parse_exit("137:0") == (137, 0)
     assert parse_exit("0:9") == (0, 9)
     assert parse_exit("") is None

@@ -5,7 +5,7 @@ from tests.slurm.recorded import RELEASES, output
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_the_release_is_read_from_what_sinfo_says(release: str) -> None:
+def test_release_is_read_from_sinfo(release: str) -> None:
     version = parse_version(output(release, "version").decode())
     assert version is not None
     assert str(version) == release

@@ -1,4 +1,4 @@
-"""Users of this machine that live as long as a test run. Needs root."""
+"""Temporary users of this machine, for one test run. Needs root."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Account:
         return pwd.getpwnam(self.name).pw_uid
 
     def write(self, path: str, text: str, mode: int = 0o600) -> Path:
-        """A file of theirs, at `path` below their home."""
+        """Write a file of the user's at `path` below their home."""
         target = self.home / path
         for folder in reversed(target.relative_to(self.home).parents[:-1]):
             (self.home / folder).mkdir(mode=0o700, exist_ok=True)
@@ -53,7 +53,7 @@ def oneself() -> Account:
 def make_account(
     keeper: Keeper, folder: Path, shell: str = "/bin/bash", home: str = "home", password: str = "*"
 ) -> Account:
-    """A new user whose home is `home` in `folder`; `password` is what passwd(5) holds."""
+    """Make a user with the home `home` in `folder`; `password` is the field of passwd(5)."""
     name = new_name()
     place = folder / f"{home}-{name}"
     add_user(keeper, name, place, shell, password)
@@ -69,13 +69,13 @@ def new_name() -> str:
 def add_user(
     keeper: Keeper, name: str, home: Path, shell: str = "/bin/bash", password: str = "*"
 ) -> None:
-    """The user alone; their home is made by somebody else."""
+    """Add a user without creating their home."""
     keeper.at_end("flock", "/etc", "userdel", "--force", name)
     change_passwd(["useradd", *_FLAGS, "-d", str(home), "-s", shell, "-p", password, name])
 
 
 def change_passwd(argv: Sequence[str], stdin: str = "") -> None:
-    """Runs a tool that changes passwd(5) or shadow(5); these do not wait long for each other."""
+    """Run a tool that changes passwd(5) or shadow(5), where such tools soon give up waiting."""
     etc = os.open("/etc", os.O_RDONLY)
     try:
         fcntl.flock(etc, fcntl.LOCK_EX)
@@ -85,7 +85,7 @@ def change_passwd(argv: Sequence[str], stdin: str = "") -> None:
 
 
 def make_folder(keeper: Keeper, prefix: str) -> Path:
-    """A new folder that other users may pass through (pytest's own ones are closed to them)."""
+    """Make a folder that other users can traverse (pytest's are closed to them)."""
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     keeper.at_end("rm", "-rf", str(folder))
     folder.chmod(0o711)

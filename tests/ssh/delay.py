@@ -1,10 +1,10 @@
-"""A slow line: a TCP proxy that holds every byte for a while, as a far network does.
+"""A slow line: a TCP proxy that delays every byte, like a distant network.
 
     python delay.py LISTEN_PORT HOST PORT ONE_WAY_S [BYTES_PER_S]
 
-Prints the port it listens on, on 127.0.0.1 (LISTEN_PORT 0: any). All connections share the line's
-`BYTES_PER_S`, each direction has its own. SIGUSR1 resets every connection; SIGSTOP and SIGCONT
-freeze and thaw the line.
+Prints its port on 127.0.0.1 (LISTEN_PORT 0: any). All connections share the line's `BYTES_PER_S`,
+separately for each direction. SIGUSR1 resets every connection; SIGSTOP and SIGCONT freeze and thaw
+the line.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Line:
         self.free_at_s = 0.0
 
     def room(self, now_s: float, under_way: int) -> int:
-        """How many bytes may be taken in now."""
+        """Return how many bytes the line accepts now."""
         if self.bytes_per_s is None:
             return _CHUNK_BYTES if under_way < _LINE_BYTES else 0
         return _AT_ONCE_BYTES if self.free_at_s - now_s < _QUEUE_S else 0
 
     def arrival_s(self, now_s: float, size: int) -> float:
-        """When what is taken in now comes out at the other end."""
+        """Return when bytes accepted now arrive at the other end."""
         if self.bytes_per_s is not None:
             self.free_at_s = max(self.free_at_s, now_s) + size / self.bytes_per_s
             now_s = self.free_at_s
@@ -110,7 +110,7 @@ class Proxy:
         now_s = time.monotonic()
         readable: dict[socket.socket, Flow] = {}
         writable: dict[socket.socket, Flow] = {}
-        wait_s = 0.2  # a signal is looked at this late at the latest
+        wait_s = 0.2  # the longest delay before a signal is handled
         for flow in self._flows:
             if flow.reading:
                 if flow.line.room(now_s, flow.under_way):
@@ -123,7 +123,7 @@ class Proxy:
                     writable[flow.target] = flow
                 else:
                     wait_s = min(wait_s, due_s - now_s)
-        # select(2) waits to the microsecond; poll and epoll only to the millisecond.
+        # select(2) has microsecond precision; poll and epoll only millisecond precision.
         come, ready, _ = select.select([self._listener, *readable], list(writable), [], wait_s)
         for sock in come:
             if sock is self._listener:
@@ -134,7 +134,7 @@ class Proxy:
             self._step(writable[sock], Flow.give)
 
     def _step(self, flow: Flow, step: Callable[[Flow, float], None]) -> None:
-        if flow not in self._flows:  # its connection broke in this very turn
+        if flow not in self._flows:  # its connection broke in this iteration
             return
         try:
             step(flow, time.monotonic())

@@ -1,10 +1,10 @@
-"""Starts processes for a test run, and ends them all when its standard input closes.
+"""Start processes for a test run, and end them all when standard input closes.
 
-A process of its own, so that a test run that is interrupted or killed leaves nothing behind. It is
-the "subreaper" of everything it has started (prctl(2)), so what has detached itself from its parent
-is found too. Reads requests as lines of JSON and answers each with one line:
+A separate process, so that an interrupted or killed test run leaves nothing behind. It is the
+"subreaper" of its children (prctl(2)), so it also finds detached processes. Reads requests as lines
+of JSON and answers each with one line:
 `{"start": [argv], "log": path, "env": {}, "cwd": path}` -> `{"pid": n}` or `{"error": text}`;
-`{"at_end": [argv]}` -> `{}`: a command for the end, run when no process is left, the latest first.
+`{"at_end": [argv]}` -> `{}`: a command to run when no process is left, the latest first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PATIENCE_S = 20.0
 def main() -> int:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Not SIG_IGN, which would be inherited: the pipe alone tells when to end.
+        # Not SIG_IGN, which would be inherited: only the pipe's end ends the keeper.
         signal.signal(number, lambda _number, _frame: None)
     signal.signal(signal.SIGCHLD, _reap)
     at_end: list[list[str]] = []
@@ -64,7 +64,7 @@ def _start(request: dict[str, Any]) -> dict[str, Any]:
     except OSError as error:
         return {"error": str(error)}
     pid = process.pid
-    process.returncode = 0  # `_reap` takes its status: nobody waits for it here
+    process.returncode = 0  # `_reap` collects its status
     return {"pid": pid}
 
 
@@ -77,7 +77,7 @@ def _reap(_number: int, _frame: FrameType | None) -> None:
 
 
 def _kill_all() -> bool:
-    """Whether something is left that does not end."""
+    """Return whether a process is left that does not end."""
     deadline_s = time.monotonic() + _PATIENCE_S
     while found := psutil.Process().children(recursive=True):
         for one in found:

@@ -1,4 +1,4 @@
-"""The keeper as seen from the tests: what it starts is gone at the end, whatever happens."""
+"""The tests' side of the keeper: its processes end with the test run, whatever happens."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Keeper:
         self._lock = threading.Lock()
 
     def start(self, argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> int:
-        """The pid of a process that writes to `log`; it need not be waited for."""
+        """Start a process that writes to `log`, and return its PID; no wait is needed."""
         environment = clean_environment() if env is None else dict(env)
         return int(
             self._ask({"start": list(argv), "log": str(log), "env": environment, "cwd": "/"})["pid"]
         )
 
     def at_end(self, *argv: str) -> None:
-        """Has `argv` run when every process is gone. To be said before what it undoes."""
+        """Run `argv` once every process has ended. Call this before the action that it undoes."""
         self._ask({"at_end": argv})
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class Keeper:
 
 
 def clean_environment() -> dict[str, str]:
-    """What a machine that has just been started gives its daemons."""
+    """Return the environment of daemons on a freshly booted machine."""
     return {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LC_ALL": "C.UTF-8",

@@ -1,4 +1,4 @@
-"""A laptop of the site's, as its user sees it: what they type, and what they are shown."""
+"""A laptop as its user sees it: their input, and the output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXECUTE = str(Path(sys.executable).with_name("jupyter-execute"))
 
 
 class Laptop:
-    """What its user types, and what they see."""
+    """The user's input and output."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -39,12 +39,12 @@ class Laptop:
         self._started: list[subprocess.Popen[Any]] = []
 
     def slurm(self, *words: str) -> str:
-        """What `jupyter slurm WORDS` prints, without a terminal: nobody can be asked."""
+        """Return the output of `jupyter slurm WORDS` without a terminal, so without questions."""
         return self.run(*self.command(*words))
 
     @staticmethod
     def command(*words: str) -> list[str]:
-        """The command line of `jupyter slurm WORDS`."""
+        """Return the command line of `jupyter slurm WORDS`."""
         return [sys.executable, "-m", "jupyter_slurm", *words]
 
     def run(self, *argv: str) -> str:
@@ -62,7 +62,7 @@ class Laptop:
         return process
 
     def terminal(self, *words: str) -> pexpect.spawn:
-        """The same in a terminal, where somebody answers."""
+        """Run `jupyter slurm WORDS` in a terminal, where a user can answer."""
         argv = self.site.laptop_machine.argv(*self.command(*words))
         return pexpect.spawn(
             argv[0],
@@ -75,7 +75,7 @@ class Laptop:
         )
 
     def log_in(self, code: str | None = None) -> str:
-        """With password and code; all that the terminal showed. None: the code of this moment."""
+        """Log in with password and code (None: the current one); return the terminal's output."""
         shown = io.StringIO()
         with self.terminal("login") as terminal:
             terminal.logfile_read = shown
@@ -85,21 +85,21 @@ class Laptop:
         return shown.getvalue()
 
     def answer(self, terminal: pexpect.spawn, code: str | None = None) -> None:
-        """What the gateway asks there. None: with the code of this moment."""
+        """Answer the gateway's questions in a terminal (None: with the current code)."""
         terminal.expect("Password: ")
         terminal.sendline(self.site.person.password)
         terminal.expect("Verification code: ")
         terminal.sendline(code or self.site.person.code())
 
     def execute(self, *books: Path) -> None:
-        """Runs these notebooks, all at the same time, each in a kernel of its own."""
+        """Run these notebooks in parallel, each in its own kernel."""
         for process in [self.start(_EXECUTE, "--inplace", str(book)) for book in books]:
             out, err = process.communicate(timeout=PATIENCE_S)
             assert process.returncode == 0, out + err
 
     @contextmanager
     def kernels(self, *books: str) -> Iterator[list[Kernel]]:
-        """A kernel for each of these notebooks, spoken to from outside."""
+        """Start a kernel for each of these notebooks, with clients outside of the laptop."""
         place = self.home.folder / "kernels"
         (place / "laptop").mkdir(parents=True)
         start = (sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}")
@@ -109,7 +109,7 @@ class Laptop:
         with ExitStack() as stack:
             kernels = []
             for book in books:
-                # Sockets of files are what networks have in common.
+                # Network namespaces share only sockets in the file system.
                 manager = KernelManager(
                     kernel_name="laptop",
                     kernel_spec_manager=specs,
@@ -129,23 +129,23 @@ class Laptop:
             yield kernels
 
     def agent_pid(self) -> int | None:
-        """None: there is none."""
+        """Return the agent's PID, or None without an agent."""
         agent = json.loads(self.slurm("status", "--json"))["agent"]
         return None if agent is None else int(agent["pid"])
 
     @cached_property
     def agent(self) -> AgentClient:
-        """The one that runs there, asked from outside: a command's start is more than most looks
-        cost. It starts none."""
+        """Return a client of the laptop's running agent, called from outside: starting a command
+        would cost more than most requests. Does not start an agent."""
         told = json.loads(self.slurm("status", "--json"))["agent"]
         return AgentClient(Path(told["socket"]), None)
 
     def connection(self) -> Connection:
-        """To the cluster, as the agent knows it."""
+        """Return the agent's connection to the cluster."""
         return self.agent.connections()[0]
 
     def job(self) -> Job:
-        """The newest, as the agent knows it."""
+        """Return the agent's newest job."""
         return self.agent.jobs()[0]
 
     def notebook(self, name: str, *cells: str) -> Path:
@@ -156,7 +156,7 @@ class Laptop:
         return path
 
     def close(self) -> None:
-        """Ends the agent, and what a test that failed has left running, which would fail others."""
+        """End the agent, and processes left by a failed test, which would make others fail."""
         for process in self._started:
             if process.poll() is None:
                 process.kill()

@@ -1,8 +1,7 @@
-"""Machines that are network namespaces with host names of their own. Needs root.
+"""Machines as network namespaces with their own host names. Needs root.
 
-They share this machine's files, but for what each has mounted over some; nothing of their network
-is to be seen from outside, so that many such networks with the same addresses can live side by
-side.
+They share this machine's files, except for mounts of their own. Their networks are invisible from
+outside, so several with the same addresses can exist at once.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ exec "$@"
 
 
 def possible() -> bool:
-    """Whether this process may make such machines; in some containers root may not."""
+    """Return whether this process may make such machines; in some containers, root may not."""
     if os.geteuid() != 0:
         return False
     done = subprocess.run(
@@ -44,8 +43,8 @@ def possible() -> bool:
 
 @dataclass(frozen=True)
 class Machine:
-    """`mounts`: folder or file -> where it is seen on this machine in place of what is there.
-    `hidden`: folders that are empty there."""
+    """`mounts`: folder or file -> the path on this machine that it replaces. `hidden`: folders that
+    appear empty."""
 
     name: str
     namespace: str
@@ -68,7 +67,7 @@ class Machine:
         return machine
 
     def argv(self, *command: str, user: str | None = None) -> list[str]:
-        """The command line that runs `command` there, as root or as `user`."""
+        """Return the command line that runs `command` on this machine, as root or as `user`."""
         over = [word for source, target in self.mounts.items() for word in (source, target)]
         over += [word for path in self.hidden for word in (Path("hidden"), path)]
         become = [] if user is None else ["setpriv", f"--reuid={user}", f"--regid={user}"]
@@ -83,7 +82,7 @@ class Machine:
     def run(
         self, *command: str, user: str | None = None, check: bool = True, **settings: object
     ) -> subprocess.CompletedProcess[str]:
-        """Runs `command` there and waits; `settings` are those of subprocess.run."""
+        """Run `command` on this machine and wait; `settings` are those of subprocess.run."""
         done: subprocess.CompletedProcess[str] = subprocess.run(  # type: ignore[call-overload]
             self.argv(*command, user=user),
             **{"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 60}
@@ -98,7 +97,7 @@ class Machine:
 
     @contextmanager
     def rules(self, *rules: Sequence[str]) -> Iterator[None]:
-        """Has these rules of iptables(8) at the end of its chains while it lasts."""
+        """Append these rules of iptables(8) for the duration of the block."""
         for one in rules:
             self.run("iptables", "-A", *one)
         try:
@@ -108,12 +107,12 @@ class Machine:
                 self.run("iptables", "-D", *one)
 
     def processes(self, uid: int) -> list[psutil.Process]:
-        """What this user runs there."""
+        """Return this user's processes on this machine."""
         here = Path(f"/run/netns/{self.namespace}").stat().st_ino
         found = []
         for one in psutil.process_iter():
             try:
-                there = os.stat(f"/proc/{one.pid}/ns/net").st_ino  # noqa: PTH116 - of hundreds
+                there = os.stat(f"/proc/{one.pid}/ns/net").st_ino  # noqa: PTH116 - faster
                 if there == here and one.uids().real == uid:
                     found.append(one)
             except (psutil.Error, OSError):
@@ -122,7 +121,7 @@ class Machine:
 
 
 def join(a: Machine, a_address: str, b: Machine, b_address: str) -> None:
-    """A cable between two machines; addresses with their prefix's length."""
+    """Connect two machines by a cable; the addresses include their prefix length."""
     names = _cable()
     for (machine, address), name in zip(((a, a_address), (b, b_address)), names, strict=True):
         ip("link", "set", name, "netns", machine.namespace, "name", f"to-{_other(machine, a, b)}")
@@ -131,7 +130,7 @@ def join(a: Machine, a_address: str, b: Machine, b_address: str) -> None:
 
 
 def switch(keeper: Keeper, addresses: Mapping[str, Machine]) -> None:
-    """A network of several machines: a bridge, and a cable from each to it."""
+    """Connect several machines by a bridge, with a cable from each."""
     bridge = Machine.make(keeper, "switch")
     bridge.ip("link", "add", "bridge", "type", "bridge")
     bridge.ip("link", "set", "bridge", "up")
@@ -151,7 +150,7 @@ def ip(*words: str) -> str:
 
 
 def _cable() -> tuple[str, str]:
-    """Two ends, still in this very namespace; they go with the first of the machines."""
+    """Make both ends of a cable in this namespace; they are deleted with the first machine."""
     mark = secrets.token_hex(4)
     names = f"jst{mark}a", f"jst{mark}b"
     ip("link", "add", names[0], "type", "veth", "peer", "name", names[1])

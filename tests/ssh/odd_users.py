@@ -1,4 +1,4 @@
-"""People as they are at sites: login shells that talk, homes with blanks, codes, old passwords."""
+"""Users as found at sites: shells with output, homes with spaces, codes, expired passwords."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BANNER = "*** Welcome to the cluster! Maintenance on Tuesday. ***"
 
 _LOUD = f"echo '{BANNER}'; echo '{BANNER}' >&2\n"
 
-# Login shell, home, the file that shell reads at every start, and what is in it.
+# Login shell, home, the shell's startup file, and its content.
 _KINDS = {
     "bash": ("bash", "home", ".bashrc", f"{_LOUD}alias ls='ls -l' cat='cat -n'\n"),
     "fish": ("fish", "home", ".config/fish/config.fish", _LOUD),
@@ -30,7 +30,7 @@ KINDS = tuple(_KINDS)
 
 
 def make_odd_user(keeper: Keeper, folder: Path, kind: str) -> Account:
-    """A user of one of `KINDS`; most of their login shells talk whenever they start."""
+    """Make a user of one of `KINDS`; most of their login shells print something at every start."""
     shell, home, path, text = _KINDS[kind]
     account = make_account(keeper, folder, f"/usr/bin/{shell}", home)
     account.write(path, text)
@@ -39,7 +39,7 @@ def make_odd_user(keeper: Keeper, folder: Path, kind: str) -> Account:
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who logs in with a password and a one-time code."""
+    """A user who logs in with a password and a one-time code."""
 
     account: Account
     password: str
@@ -51,18 +51,18 @@ class Person:
 
     @classmethod
     def of(cls, account: Account) -> Person:
-        """`account` gets a password and codes."""
+        """Give `account` a password and codes."""
         person = cls(
             account, secrets.token_hex(8), base64.b32encode(secrets.token_bytes(20)).decode()
         )
         person.set_password(person.password)
-        # google-authenticator's file. A code may be used more than once, and often: tests log in
-        # more often than people do.
+        # google-authenticator's file. Codes may be reused, and without a rate limit: tests log in
+        # more often than users.
         account.write(".google_authenticator", _code_file(person.secret), 0o400)
         return person
 
     def code(self) -> str:
-        """The code of this moment, and of a few minutes."""
+        """Return the current code, which stays valid for a few minutes."""
         done = subprocess.run(
             ["oathtool", "--totp", "--base32", self.secret],
             capture_output=True,
@@ -72,7 +72,7 @@ class Person:
         return done.stdout.strip()
 
     def wrong_code(self) -> str:
-        """One that was never right."""
+        """Return a code that was never valid."""
         return f"{(int(self.code()) + 500_000) % 1_000_000:06}"
 
     def set_password(self, password: str) -> None:
@@ -92,12 +92,12 @@ def make_gateway(
     stages: Sequence[str] = ("password", "code"),
     **settings: Any,
 ) -> Sshd:
-    """An sshd, not started, that asks by PAM what `stages` says, in this order.
+    """Make an sshd that asks the questions of `stages` by PAM, in this order; it is not started.
 
     `settings` are those of `Sshd`.
     """
     folder.mkdir(mode=0o711)
-    # sshd takes the name it is called by for PAM's service.
+    # sshd uses its program name as PAM's service name.
     program = folder / f"jst-{secrets.token_hex(5)}"
     program.symlink_to(PROGRAM)
     service = Path("/etc/pam.d", program.name)

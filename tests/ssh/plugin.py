@@ -1,7 +1,7 @@
-"""Real sshds for tests: `sshd`, one for each pytest process, `make_sshd`, and slow lines to them.
+"""Real sshds for tests: `sshd` (one for each pytest process), `make_sshd`, and slow lines to them.
 
-Use `sshd` for everything that leaves it as it was. As root it serves a user made for it, whose home
-may be changed; else it serves, as an sshd without root must, whoever runs the tests.
+Use `sshd` in tests that leave it unchanged. As root, it serves a user made for it, whose home may
+be changed; otherwise it serves the user who runs the tests, since sshd needs root for others.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class MakeSshd(Protocol):
     def __call__(
         self, *lines: str, shell: str | None = None, account: Account | None = None
     ) -> Sshd:
-        """A running sshd of the test's own with `lines` in its sshd_config(5); as root for a new
-        user with the login shell `shell`, or for the user `account`."""
+        """Start an sshd for this test with `lines` in its sshd_config(5); as root, for a new user
+        with the login shell `shell`, or for the user `account`."""
 
 
 class Delayed(Protocol):
     def __call__(self, port: int, one_way_s: float, bytes_per_s: float | None = None) -> SlowLine:
-        """A slow line to `port` of this machine."""
+        """Start a slow line to `port` of this machine."""
 
 
 class MakeGateway(Protocol):
     def __call__(self, *stages: Literal["password", "code"]) -> Sshd:
-        """A running sshd that asks `person` these questions by PAM; none given: password and code.
-        Wants the one-time-code packages."""
+        """Start an sshd that asks `person` these questions by PAM (default: password and code).
+        Needs the one-time-code packages."""
 
 
 @pytest.fixture(scope="session")
@@ -53,13 +53,13 @@ def ssh_keeper() -> Iterator[Keeper]:
 
 @pytest.fixture(scope="session")
 def ssh_folder(ssh_keeper: Keeper) -> Path:
-    """Below it is everything of this pytest process that has to do with SSH."""
+    """Yield the folder of this pytest process's SSH files."""
     return make_folder(ssh_keeper, "ssh-")
 
 
 @pytest.fixture(scope="session")
 def sshd(ssh_keeper: Keeper, ssh_folder: Path) -> Sshd:
-    """The sshd that tests share."""
+    """Yield the shared sshd."""
     account = make_account(ssh_keeper, ssh_folder) if os.geteuid() == 0 else oneself()
     return _running(ssh_keeper, ssh_folder / "shared", account, ())
 
@@ -97,7 +97,7 @@ def delayed(ssh_keeper: Keeper, ssh_folder: Path) -> Iterator[Delayed]:
 
 @pytest.fixture(scope="session", params=KINDS)
 def odd_sshd(request: pytest.FixtureRequest, ssh_keeper: Keeper, ssh_folder: Path) -> Sshd:
-    """An sshd for each kind of odd user; every test that asks for it runs with them all."""
+    """Yield an sshd for each kind of odd user; tests run once for each kind."""
     _only_as_root()
     account = make_odd_user(ssh_keeper, ssh_folder, request.param)
     return _running(ssh_keeper, ssh_folder / f"odd-{next(_NUMBERS)}", account, ())
@@ -105,14 +105,14 @@ def odd_sshd(request: pytest.FixtureRequest, ssh_keeper: Keeper, ssh_folder: Pat
 
 @pytest.fixture
 def person(ssh_keeper: Keeper, ssh_folder: Path) -> Person:
-    """A user with a password and one-time codes, of this test's own."""
+    """Yield a user with a password and one-time codes, for this test."""
     _only_as_root()
     return Person.make(ssh_keeper, ssh_folder)
 
 
 @pytest.fixture
 def gateway(ssh_keeper: Keeper, ssh_folder: Path, person: Person) -> Iterator[MakeGateway]:
-    """A factory of sshds that ask for more than a key."""
+    """Yield a factory of sshds that ask for more than a key."""
     made: list[Sshd] = []
 
     def make(*stages: Literal["password", "code"]) -> Sshd:
@@ -129,22 +129,22 @@ def gateway(ssh_keeper: Keeper, ssh_folder: Path, person: Person) -> Iterator[Ma
 
 @pytest.fixture(scope="session")
 def ssh_slurm(ssh_keeper: Keeper, ssh_folder: Path, slurm_cluster: SlurmCluster) -> SshSlurm:
-    """The private cluster that tests share, over SSH: its jobs are those of who runs the tests."""
+    """Yield the shared private cluster over SSH; its jobs belong to the user who runs the tests."""
     sshd = _running(ssh_keeper, ssh_folder / "slurm", oneself(), (PLAIN_SHELL,))
     return SshSlurm(slurm_cluster, sshd)
 
 
 @pytest.fixture(scope="session")
 def ssh_site(ssh_keeper: Keeper, ssh_folder: Path) -> Site:
-    """The whole site, which tests share: undo what you do to it, and use a `home()` of your own."""
+    """Yield the shared site: tests undo their changes to it, and each uses its own `home()`."""
     if not possible():
-        pytest.skip("Making network namespaces wants root, and a machine that lets it.")
+        pytest.skip("Making network namespaces needs root and a machine that permits it.")
     return make_site(ssh_keeper, ssh_folder / "site")
 
 
 @pytest.fixture
 def laptop(ssh_site: Site) -> Iterator[Laptop]:
-    """One where nobody has logged in yet; its agent ends with the test."""
+    """Yield a laptop before the first login; its agent ends with the test."""
     laptop = Laptop(ssh_site)
     yield laptop
     laptop.close()

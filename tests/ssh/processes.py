@@ -1,4 +1,4 @@
-"""Processes that may end while they are looked at."""
+"""Processes that may end during inspection."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psutil
 
 
 def name_of(process: psutil.Process) -> str:
-    """Its program's name; "" where it has ended."""
+    """Return the program's name, or "" if the process has ended."""
     try:
         return process.name()
     except psutil.Error:
@@ -18,7 +18,7 @@ def name_of(process: psutil.Process) -> str:
 
 
 def words_of(process: psutil.Process) -> list[str]:
-    """Of its command line; none where it has ended."""
+    """Return the command line, or an empty list if the process has ended."""
     try:
         return process.cmdline()
     except psutil.Error:
@@ -26,20 +26,20 @@ def words_of(process: psutil.Process) -> list[str]:
 
 
 def runs(one: psutil.Process) -> bool:
-    """Whether it has not ended; whose parent is gone is nobody's to wait for."""
+    """Return whether the process is running; zombies count as ended."""
     with suppress(psutil.Error):
         return one.is_running() and one.status() != psutil.STATUS_ZOMBIE
     return False
 
 
 def kill(process: psutil.Process) -> None:
-    """Kill it unless it has ended, perhaps with another one."""
+    """Kill the process unless it has ended, perhaps together with another one."""
     with suppress(psutil.NoSuchProcess):
         process.kill()
 
 
 def process_text(process: psutil.Process) -> str:
-    """All that says why it is still there: also what the kernel has it wait in."""
+    """Return details on why the process still exists, including its kernel wait channel."""
     try:
         with process.oneshot():
             parent = process.parent()

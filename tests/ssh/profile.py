@@ -1,4 +1,4 @@
-"""Profiles of clusters over SSH, as files; and the tests' private cluster reached that way."""
+"""Profile files of clusters over SSH, and the tests' private cluster over SSH."""
 
 from __future__ import annotations
 
@@ -17,28 +17,26 @@ from tests.ssh.sshd import Sshd
 
 @dataclass(frozen=True)
 class SshSlurm:
-    """The private cluster `cluster`, which is on this machine, by way of `sshd`."""
+    """The private cluster `cluster` on this machine, reached through `sshd`."""
 
     cluster: SlurmCluster
     sshd: Sshd
 
     @property
     def env(self) -> dict[str, str]:
-        """To be set for whoever is to find the way: a key and known hosts."""
+        """Return the environment for connecting: a key and known hosts."""
         return {CONFIG_VARIABLE: str(self.sshd.config)}
 
     def write_profile(self, config: Path, **changes: Any) -> Path:
-        """The cluster's profile, of its own name and with all its settings, but reached over SSH.
-
-        Below Jupyter's configuration folder `config`; of `changes`, None takes a setting out.
-        """
+        """Write a copy of the cluster's profile that uses SSH below Jupyter's configuration folder
+        `config`. In `changes`, None removes a setting."""
         settings = tomllib.loads(self.cluster.profile_path.read_text(encoding="utf-8"))
         way = {"host": self.sshd.host, "port": self.sshd.port, "user": self.sshd.user}
         return write_profile(config, self.cluster.name, settings | {"origin": None} | way | changes)
 
 
 def without_profiles(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give the user the empty folder `home`, and return where profiles will be written."""
+    """Set the user's home to the empty folder `home`; return the folder for profiles."""
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(home / "config"))
     monkeypatch.setenv("JUPYTER_CONFIG_PATH", str(home / "none"))
@@ -48,7 +46,7 @@ def without_profiles(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write_profile(config: Path, name: str, settings: dict[str, Any]) -> Path:
-    """The file of a cluster below Jupyter's configuration folder `config`; None: not set."""
+    """Write a cluster's profile below Jupyter's configuration folder `config`; None: not set."""
     path = config / "jupyter-slurm" / "clusters.d" / f"{name}.toml"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     told = {key: value for key, value in settings.items() if value is not None}

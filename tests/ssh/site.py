@@ -1,8 +1,8 @@
-"""A whole site on one machine: laptop -> gateway -> login node -> compute nodes c1 and c2.
+"""A site on one machine: laptop -> gateway -> login node -> compute nodes c1 and c2.
 
-The laptop reaches the gateway alone, which asks for a password and a one-time code by PAM. Behind
-it lie the login node, which takes the laptop's key, and the nodes, of which c1 takes it too, while
-c2 has no sshd. All three run a real Slurm of the person who logs in.
+The laptop reaches only the gateway, which asks for a password and a one-time code by PAM. Behind it
+are the login node and the nodes; the login node and c1 accept the laptop's key, and c2 has no sshd.
+All three run a real Slurm as the user who logs in.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _PATIENCE_S = 120.0
 
 @dataclass(frozen=True)
 class Home:
-    """Somebody's home on the laptop, with keys, a configuration and known hosts for the site.
+    """A user's home on the laptop, with keys, a configuration and known hosts for the site.
 
-    In its ssh_config(5), `gateway`, `login`, `c1` and `c2` are the site's machines, each by way of
-    the one before.
+    In its ssh_config(5), `gateway`, `login`, `c1` and `c2` are the site's machines, each reached
+    through the one before.
     """
 
     folder: Path
@@ -49,11 +49,11 @@ class Home:
 
     @property
     def env(self) -> dict[str, str]:
-        """With Jupyter's folders below this home."""
+        """Return an environment with Jupyter's folders below this home."""
         return self.client.env | jupyter_homes(self.folder)
 
     def write_profile(self, name: str = "site", **changes: Any) -> Path:
-        """A profile of the cluster; `changes` win, and None takes a setting out."""
+        """Write a profile of the cluster; `changes` take precedence, and None removes a setting."""
         settings = {"host": "login", "poll_s": 1.0} | changes
         return write_profile(self.folder / "config", name, settings)
 
@@ -76,7 +76,7 @@ class Site:
     # --- the laptop ---
 
     def home(self) -> Home:
-        """A new one on the laptop, where nobody has logged in from yet."""
+        """Make a new home on the laptop, without a login so far."""
         home = Home(self.folder / "laptop" / str(next(self._homes)))
         (home.folder / ".ssh").mkdir(mode=0o700, parents=True)
         shutil.copy(self.gateway.key, home.client.key)
@@ -103,14 +103,14 @@ class Site:
         return home
 
     def laptop(self, argv: list[str], home: Home, **settings: Any) -> subprocess.Popen[Any]:
-        """Starts a program there; `settings` are those of Popen. It cannot see the site's files."""
+        """Start a program on the laptop, without the site's files; `settings` are Popen's."""
         env = home.env | settings.pop("env", {})
         return subprocess.Popen(
             self.laptop_machine.argv(*argv), env=env, **{"cwd": home.folder} | settings
         )
 
     def cut(self) -> None:
-        """What the laptop sends is lost, and nobody tells it."""
+        """Silently drop the laptop's packets."""
         self.gateway_machine.ip("link", "set", "to-laptop", "down")
 
     def heal(self) -> None:
@@ -119,15 +119,15 @@ class Site:
     # --- the site ---
 
     def restart_gateway(self) -> None:
-        """Every connection breaks off."""
+        """Restart the gateway, which breaks every connection."""
         self.gateway.restart()
 
     def logins(self) -> int:
-        """How often somebody has passed the gateway; its log is a moment behind."""
+        """Count logins at the gateway; its log lags slightly."""
         return self.gateway.logins()
 
     def run(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Runs a program on the login node, as the person, at home."""
+        """Run a program on the login node as the user, in their home."""
         account = self.person.account
         env = {"HOME": str(account.home), "USER": account.name, "PATH": "/usr/bin:/bin"}
         return self.machines["login"].run(
@@ -135,16 +135,16 @@ class Site:
         )
 
     def processes(self, machine: str = "login") -> list[psutil.Process]:
-        """What the person runs there, without Slurm's daemons and sshd's own."""
+        """Return the user's processes on a machine, except Slurm's daemons and sshd."""
         found = self.machines[machine].processes(self.person.account.uid)
         return [one for one in found if name_of(one) not in _DAEMONS]
 
     def programs(self, machine: str = "login") -> list[str]:
-        """The names of these; "" for one that has just ended."""
+        """Return the names of `processes`; "" for one that has just ended."""
         return [name_of(one) for one in self.processes(machine)]
 
     def wait_until_empty(self, machine: str) -> None:
-        """Returns when nothing of the person's runs there any more."""
+        """Wait until no process of the user's is left on that machine."""
         wait_until(
             lambda: self.programs(machine) == [],
             _PATIENCE_S,
@@ -152,7 +152,7 @@ class Site:
         )
 
     def end_jobs(self) -> None:
-        """Those that there still are."""
+        """Cancel the remaining jobs."""
         if left := self._jobs():
             self.run("scancel", *left)
             wait_until(lambda: self._jobs() == [], _PATIENCE_S)
@@ -161,7 +161,7 @@ class Site:
         return self.run("squeue", "-h", "-o", "%A").stdout.split()
 
     def stop_controller(self) -> None:
-        """SIGSTOP: connections are taken and nobody answers."""
+        """Send SIGSTOP: connections are accepted, but not answered."""
         self._signal_controller(signal.SIGSTOP)
 
     def cont_controller(self) -> None:
@@ -173,7 +173,7 @@ class Site:
                 one.send_signal(number)
 
     def rpcs(self) -> dict[str, int]:
-        """How often the controller was asked for what, since it started or `forget_rpcs`."""
+        """Count the controller's requests by kind, since its start or `forget_rpcs`."""
         told = self.run("sdiag").stdout.partition("by message type")[2].partition("\n\n")[0]
         counts = re.findall(r"^\s*(\w+)\s*\(\s*\d+\)\s*count:(\d+)", told, re.MULTILINE)
         return {name: int(count) for name, count in counts}
@@ -187,7 +187,7 @@ _DAEMONS = {"munged", "slurmctld", "slurmd", "slurmscriptd", "sshd"}
 
 
 def make_site(keeper: Keeper, folder: Path) -> Site:
-    """Everything runs when this returns. `folder`: new."""
+    """Make a site in the new folder `folder`; everything runs on return."""
     folder.mkdir(mode=0o711)
     (folder / "laptop").mkdir()
     far = folder / "far"
@@ -225,7 +225,9 @@ def make_site(keeper: Keeper, folder: Path) -> Site:
         _sshd(keeper, folder, person, inside["login"]),
         _sshd(keeper, folder, person, inside["c1"]),
     )
-    key = site.gateway.key.with_suffix(".pub").read_text()  # one for all, where a key is enough
+    key = site.gateway.key.with_suffix(
+        ".pub"
+    ).read_text()  # one key for all machines that accept keys
     for one in (site.gateway, site.login, site.node):
         (one.folder / "authorized_keys").write_text(key)
         one.start()

@@ -1,4 +1,4 @@
-"""The Slurm of `site.py`: its files, and its daemons, each on a machine of its own."""
+"""The Slurm of `site.py`: its files, and its daemons, each on a separate machine."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ _OURS = ("SlurmctldHost", "CommunicationParameters", "NodeName", "DefMemPerCPU")
 
 
 def write_conf(folder: Path, account: Account, controller: str, nodes: Mapping[str, str]) -> Path:
-    """Makes Slurm's files in `folder`, which must not be there yet; the folder that is to be seen
-    as /etc/slurm. `controller` and `nodes`: name -> address, the controller's as "name(address)".
-    """
+    """Write Slurm's files in the new folder `folder`; return the folder to mount at /etc/slurm.
+    `controller` and `nodes`: name -> address, the controller's as "name(address)"."""
     folder.mkdir(mode=0o711)
     paths = Paths.of(folder)
     assert paths.base == folder, "the path is too long for Slurm"
@@ -41,7 +40,7 @@ def write_conf(folder: Path, account: Account, controller: str, nodes: Mapping[s
     paths.munge_key.write_text(secrets.token_hex(512))
     paths.munge_key.chmod(0o400)
     shutil.chown(paths.munge_key, account.name)
-    shutil.chown(folder, account.name)  # munged makes its socket there
+    shutil.chown(folder, account.name)  # for munged's socket
     spec = LocalSpec(name="site", gpus=_GPUS, cpus=8, memory_mib=16384)
     found = software.installed()
     assert found is not None
@@ -63,7 +62,7 @@ def write_conf(folder: Path, account: Account, controller: str, nodes: Mapping[s
 
 
 def start(keeper: Keeper, folder: Path, user: str, login: Machine, nodes: list[Machine]) -> None:
-    """Returns when every node answers."""
+    """Start the daemons, and wait until every node responds."""
     log = folder / "log" / "words"
     paths = Paths.of(folder)
     programs = software.programs()

@@ -1,4 +1,4 @@
-"""`delay.py` as a process that tests steer."""
+"""`delay.py` as a process controlled by tests."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ PROGRAM = Path(__file__).with_name("delay.py")
 
 @dataclass(frozen=True)
 class SlowLine:
-    """A line to a port of 127.0.0.1 by way of `port`, which is on 127.0.0.1 too."""
+    """A line to a port of 127.0.0.1 through `port`, also on 127.0.0.1."""
 
     port: int
     pid: int
 
     def freeze(self) -> None:
-        """Nothing passes and nobody is told, as when a cable is pulled out."""
+        """Silently hold all data, as with an unplugged cable."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """All that was held passes."""
+        """Deliver all held data."""
         os.kill(self.pid, signal.SIGCONT)
 
     def cut(self) -> None:
-        """Resets every connection; new ones may come."""
+        """Reset every connection; new ones are accepted."""
         os.kill(self.pid, signal.SIGUSR1)
 
     def end(self) -> None:
-        """Connections break off and new ones are refused, for good."""
+        """Break all connections and refuse new ones, permanently."""
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 

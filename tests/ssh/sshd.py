@@ -1,4 +1,4 @@
-"""A real sshd on this machine, and what a client needs to reach it."""
+"""A real sshd on this machine, and its clients' files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.ssh.accounts import Account
 from tests.ssh.kept import Keeper
 from tests.ssh.processes import kill
 
-_PORTS = range(20_000, 32_768)  # above Ray's workers, below those that Linux hands out
+_PORTS = range(20_000, 32_768)  # above Ray's workers' ports, below Linux's ephemeral ports
 _PATIENCE_S = 60.0
 PROGRAM = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:/usr/bin") or "/usr/sbin/sshd"
 
 
 @dataclass(frozen=True)
 class Client:
-    """A home for clients: their key and their `.ssh`. `folder` is what they see as HOME."""
+    """A home for clients, with their key and `.ssh`. `folder` is their HOME."""
 
     folder: Path
 
@@ -55,17 +55,17 @@ class Client:
 
     @property
     def env(self) -> dict[str, str]:
-        """The environment of a program that shall take this for the user's home."""
+        """Return the environment of a program that uses this as the user's home."""
         ours = {key: text for key, text in os.environ.items() if not key.startswith("SSH_")}
         return ours | {"HOME": str(self.folder), CONFIG_VARIABLE: str(self.config)}
 
 
 @dataclass
 class Sshd:
-    """An sshd and a client of its own. Made stopped: see `start`.
+    """An sshd and its client; initially stopped, see `start`.
 
-    `lines` go before everything else in sshd_config(5), where the first value wins; from the first
-    `Match` on they go to its end. `prefix` is put before sshd's own command line.
+    `lines` are inserted at the start of sshd_config(5), where the first value wins; those from the
+    first `Match` on are appended. `prefix` precedes sshd's command line.
     """
 
     keeper: Keeper
@@ -100,7 +100,7 @@ class Sshd:
 
     @property
     def config(self) -> Path:
-        """For `ssh -F`; any host's name leads here, `alias` says it best."""
+        """A configuration for `ssh -F`; every host name, preferably `alias`, leads to this sshd."""
         return self.client.config
 
     @property
@@ -117,7 +117,7 @@ class Sshd:
         return "".join(f"{name} {kind} {key}\n" for kind, key, _ in keys)
 
     def stanza(self, alias: str, *lines: str) -> str:
-        """What ssh_config(5) says of this host, for one with others in it."""
+        """Return this host's section for an ssh_config(5) with several hosts."""
         settings = (
             f"HostName {self.host}",
             f"Port {self.port}",
@@ -132,7 +132,7 @@ class Sshd:
         return "\n  ".join((f"Host {alias}", *lines, *settings)) + "\n"
 
     def hop(self, *lines: str) -> Hop:
-        """The way here, with `lines` of ssh_config(5), of which the first value wins."""
+        """Return a hop to this sshd, with `lines` of ssh_config(5), where the first value wins."""
         digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]
         config = self.client.config.with_name(f"config-{digest}")
         config.write_text(self.stanza("*", *lines))
@@ -141,16 +141,16 @@ class Sshd:
     # --- its life ---
 
     def start(self) -> None:
-        """Returns when it listens, the first time on a port of its own choice."""
+        """Start sshd, and wait until it listens; the first start chooses the port."""
         while not self._start(self.port or free_port(self.host)):
             assert not self.port, f"port {self.port} is taken\n{self.log()}"
         self.known_hosts.write_text(self.known_hosts_lines())
         self.config.write_text(self.stanza("*"))
 
     def stop(self) -> None:
-        """The listener and every session end, as when the machine is switched off."""
+        """End the listener and every session, as if the machine were switched off."""
         if self.pid:
-            # It first, so that it lets nobody in meanwhile.
+            # The listener first, so that no new session starts meanwhile.
             _end(_with_all_they_start([psutil.Process(self.pid)]))
             self.pid = 0
 
@@ -159,40 +159,42 @@ class Sshd:
         self.start()
 
     def log(self) -> str:
-        """Everything it has said, at LogLevel VERBOSE."""
+        """Return the log, written at LogLevel VERBOSE."""
         path = self.folder / "sshd.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
     def askings(self) -> int:
-        """How often PAM has begun to ask somebody, whether or not they were let in."""
-        begun = r"^Postponed keyboard-interactive for "  # `keyboard-interactive/pam` as it goes on
+        """Count PAM's conversations, successful or not."""
+        begun = (
+            r"^Postponed keyboard-interactive for "  # `keyboard-interactive/pam` in later rounds
+        )
         return len(re.findall(begun, self.log(), re.MULTILINE))
 
     def logins(self) -> int:
-        """How often somebody has logged in; its log is a moment behind the client."""
+        """Count logins; the log lags slightly behind the client."""
         return len(re.findall(r"^Accepted \S+ for ", self.log(), re.MULTILINE))
 
     def pids(self) -> list[int]:
-        """One process for each connection."""
+        """Return the PIDs of the connections' processes, one for each connection."""
         if not self.pid:
             return []
-        # Of the kernel (proc(5)): psutil looks at every process of the machine.
+        # From proc(5): psutil would inspect every process of the machine.
         told = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
         return [int(pid) for pid in told.split()]
 
     def processes(self) -> list[psutil.Process]:
-        """The connections' processes with all that they run (less what has detached itself)."""
+        """Return the connections' processes and their descendants (except detached ones)."""
         return psutil.Process(self.pid).children(recursive=True) if self.pid else []
 
     # --- how ---
 
     def _start(self, port: int) -> bool:
-        """False: the port is taken."""
+        """Start sshd; return False if the port is taken."""
         conf = self.folder / "sshd_config"
         conf.write_text(self._conf(port))
         before = len(self.log())
         if os.geteuid() == 0:
-            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # of the package's service
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # as the package's service does
         argv = [*self.prefix, self.program, "-D", "-e", "-f", str(conf)]
         self.pid = self.keeper.start(argv, self.folder / "sshd.log")
         deadline_s = time.monotonic() + _PATIENCE_S
@@ -234,13 +236,13 @@ class Sshd:
 def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
     argv = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "test", "-f", str(path)]
     if kind == "rsa":
-        argv += ["-b", "2048"]  # more takes seconds to make
+        argv += ["-b", "2048"]  # a longer key takes seconds to generate
     subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
     return path
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """One that nobody listens on now."""
+    """Return a port that is free now."""
     while True:
         port = random.choice(_PORTS)
         with socket.socket() as probe:
@@ -252,7 +254,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def _with_all_they_start(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Stopped, so that they start no more: sshd forks once more after a login."""
+    """Stop the processes and all descendants, since sshd forks after a login, and return them."""
     found: dict[int, psutil.Process] = {}
     looked_at = list(processes)
     while looked_at:

@@ -1,4 +1,4 @@
-"""What our being there costs login node and controller: for many jobs the same as for one."""
+"""The load on login node and controller: the same for many jobs as for one."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ while not (pathlib.Path.home() / {gate!r}).exists():
 
 @contextmanager
 def watched_notebooks(laptop: Laptop) -> Iterator[None]:
-    """Three jobs from each of two notebooks, watched in all the ways there are: by their cards and
-    by the queue's widget, one by its log in there, one by a cell that waits for it; and one by a
-    program in a terminal."""
+    """Run two notebooks with three jobs each, watched by cards and the queue's widget; in addition,
+    one by its log in the widget, one by a waiting cell, and one by a program in a terminal."""
     gate = f"gate-{laptop.home.folder.name}-books"
     with laptop.kernels(*_BOOKS) as kernels:
         run_in_all(kernels, "%load_ext jupyter_slurm")
@@ -62,7 +61,7 @@ def watched_notebooks(laptop: Laptop) -> Iterator[None]:
 
 
 def run_in_all(kernels: list[Kernel], code: str) -> list[str]:
-    """The requests' ids, once all have ended well."""
+    """Run code in all notebooks; return the requests' IDs once all have succeeded."""
     requests = [kernel.start(code) for kernel in kernels]
     for kernel, request in zip(kernels, requests, strict=True):
         reply = kernel.reply(request)
@@ -71,7 +70,7 @@ def run_in_all(kernels: list[Kernel], code: str) -> list[str]:
 
 
 def click(kernel: Kernel, do: str, job_id: str = "") -> None:
-    """What a browser sends that shows the queue's widget."""
+    """Send a click on the queue's widget, as a browser does."""
     widget = kernel.until(lambda m: m["msg_type"] == "comm_open" and "_esm" in _traits(m))
     content = {"method": "custom", "content": {"do": do, "id": job_id}}
     message = {"comm_id": widget["content"]["comm_id"], "data": content}
@@ -79,15 +78,15 @@ def click(kernel: Kernel, do: str, job_id: str = "") -> None:
 
 
 def _traits(message: dict[str, Any]) -> dict[str, Any]:
-    """Those of a widget that it tells."""
+    """Return a widget's traits from its message."""
     traits: dict[str, Any] = message["content"].get("data", {}).get("state", {})
     return traits
 
 
 def cost(site: Site) -> Counter[str]:
-    """What runs on the login node all the time, while `_LOOKS` are taken and the controller is
-    asked once in `_POLL_S`."""
-    site.run("sdiag")  # the look itself is no cost of ours
+    """Return the processes present on the login node in all `_LOOKS` samples; check that the
+    controller is queried only once per `_POLL_S`."""
+    site.run("sdiag")  # the check's own cost does not count
     site.forget_rpcs()
     began_s = time.monotonic()
     seen: list[Counter[str]] = []
@@ -103,7 +102,7 @@ def cost(site: Site) -> Counter[str]:
     return always
 
 
-def test_many_jobs_watched_from_several_notebooks_cost_the_cluster_no_more(laptop: Laptop) -> None:
+def test_load_on_the_cluster_does_not_grow_with_jobs_and_notebooks(laptop: Laptop) -> None:
     laptop.log_in()
     with watched_notebooks(laptop):
         always = cost(laptop.site)

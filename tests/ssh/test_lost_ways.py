@@ -1,5 +1,5 @@
-"""The way to the cluster breaks off, at every moment: nothing is lost, nothing happens twice, and
-nobody is asked for what is not needed."""
+"""Lost connections to the cluster at every moment: nothing is lost or repeated, and no needless
+question is asked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ echo "the end, after $i lines"
 
 @pytest.fixture
 def counting(laptop: Laptop) -> str:
-    """A job that prints numbered lines until `open_gate`; its id. The user has logged in for it."""
+    """Log in and start a job that prints numbered lines until `open_gate`; return its ID."""
     laptop.log_in()
     script = laptop.home.folder / "counts.sh"
     script.write_text(_COUNTS.format(gate=f"gate-{laptop.home.folder.name}"))
@@ -58,7 +58,7 @@ def follow(laptop: Laptop, job_id: str) -> subprocess.Popen[str]:
 
 
 def assert_whole(text: str) -> None:
-    """Every line once, in order."""
+    """Check that every line appears once, in order."""
     *numbered, last = text.strip().splitlines()
     lines = [line for line in numbered if line.startswith("line ")]
     assert lines == [f"line {i}" for i in range(1, len(lines) + 1)]
@@ -72,7 +72,7 @@ def assert_followed_to_its_end(reader: subprocess.Popen[str], laptop: Laptop) ->
     assert laptop.job().state is JobState.COMPLETED
 
 
-def test_a_line_that_was_cut_and_healed_costs_no_output_and_no_login(
+def test_interrupted_network_loses_no_output_and_needs_no_login(
     laptop: Laptop, counting: str
 ) -> None:
     site = laptop.site
@@ -90,9 +90,7 @@ def test_a_line_that_was_cut_and_healed_costs_no_output_and_no_login(
     assert site.logins() == before
 
 
-def test_a_gateway_that_restarts_costs_one_login_and_nothing_else(
-    laptop: Laptop, counting: str
-) -> None:
+def test_restarted_gateway_needs_one_login(laptop: Laptop, counting: str) -> None:
     site = laptop.site
     before = site.logins()
     site.restart_gateway()
@@ -107,9 +105,7 @@ def test_a_gateway_that_restarts_costs_one_login_and_nothing_else(
     wait_until(lambda: site.logins() == before + 1)
 
 
-def test_an_agent_that_is_killed_costs_no_login_and_everything_is_found_again(
-    laptop: Laptop, counting: str
-) -> None:
+def test_killed_agent_needs_no_login_and_resumes_everything(laptop: Laptop, counting: str) -> None:
     site = laptop.site
     before = site.logins()
     tunnel = json.loads(laptop.slurm("tunnel", "22", "--json"))
@@ -129,7 +125,7 @@ def test_an_agent_that_is_killed_costs_no_login_and_everything_is_found_again(
     wait_until(lambda: not left_behind & {one.pid for one in site.processes()})
 
 
-def test_a_way_that_breaks_while_sbatch_waits_for_the_controller_makes_one_job(
+def test_connection_lost_during_sbatch_submits_one_job(
     laptop: Laptop,
 ) -> None:
     site = laptop.site

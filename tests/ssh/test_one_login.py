@@ -1,5 +1,5 @@
-"""From a laptop through a gateway that asks for a password and a code: one login, and everything
-works: notebooks, the terminal, files, tunnels. All of it real, each in its own network."""
+"""From a laptop through a gateway with password and code: after one login, notebooks, the terminal,
+files and tunnels work. All machines are real network namespaces."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ server.serve_forever()
 _BROWSER = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1]).read().decode())"
 
 
-def test_one_code_serves_two_notebooks_a_terminal_files_and_a_tunnel(laptop: Laptop) -> None:
+def test_one_login_serves_notebooks_terminal_files_and_tunnel(laptop: Laptop) -> None:
     site = laptop.site
     before = site.logins()
     shown = laptop.log_in()
@@ -63,7 +63,7 @@ def test_one_code_serves_two_notebooks_a_terminal_files_and_a_tunnel(laptop: Lap
 
 @contextmanager
 def served(site: Site) -> Iterator[int]:
-    """A web server on c2: its port."""
+    """Run a web server on c2; yield its port."""
     argv = site.machines["c2"].argv(
         "/usr/bin/python3", "-c", _SERVER, user=site.person.account.name
     )

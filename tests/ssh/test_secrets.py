@@ -1,4 +1,4 @@
-"""No secret is left anywhere: canaries are looked for in every process and every file."""
+"""Secrets leave no trace: every process and every file is searched for canaries."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _IN_A_JOB = b"SLURM_JOB_ID="
 def watched_processes(
     secret: re.Pattern[bytes], looked_at: Callable[[], object]
 ) -> Iterator[dict[str, bytes]]:
-    """Where a `secret` was seen: in the arguments or the environment of a process, ever.
-    `looked_at` is called when a job was."""
+    """Collect processes that have a `secret` in their arguments or environment at any time. Calls
+    `looked_at` for a job's process."""
     found: dict[str, bytes] = {}
     done = threading.Event()
 
@@ -52,7 +52,7 @@ def watched_processes(
 
 
 def below(*folders: Path) -> list[Path]:
-    """All that there is; Slurm and the agent go on, so that some of it may be gone again."""
+    """Return everything below these folders; files may vanish while Slurm and the agent run."""
     return [
         Path(place, name)
         for folder in folders
@@ -70,13 +70,13 @@ def files_with(pattern: re.Pattern[bytes], *folders: Path) -> list[Path]:
     return found
 
 
-def test_no_password_code_or_token_is_left_in_any_process_or_file(laptop: Laptop) -> None:
+def test_passwords_codes_and_tokens_are_in_no_process_or_file(laptop: Laptop) -> None:
     site, home = laptop.site, laptop.home
     password, code, token = site.person.password, site.person.code(), "canary-7c1f0a"
-    # Six digits may be part of any number or name: the code counts as a word of its own.
+    # Six digits may be part of any number or name: only a separate word counts as the code.
     typed = re.compile(rf"{password}|(?<![\w.-]){code}(?![\w.-])".encode())
     cell = _CELL.format(token="{token}")
-    # The token is a variable of the notebook's, which the user has read from somewhere.
+    # The token is a variable of the notebook, which the user has read from elsewhere.
     book = laptop.notebook(
         "book", "%load_ext jupyter_slurm\ntoken = 'canary-' + '7c1f0a'", cell, "seen"
     )
@@ -86,7 +86,7 @@ def test_no_password_code_or_token_is_left_in_any_process_or_file(laptop: Laptop
         shown = laptop.log_in(code)
         laptop.execute(book)
     assert not [path for path, text in processes.items() if typed.search(text)]
-    # The job's own program has the token in its environment: that is what --env is for.
+    # The job's program has the token in its environment, as --env promises.
     job_side = {path for path, text in processes.items() if _IN_A_JOB in text}
     assert job_side
     assert set(processes) == job_side

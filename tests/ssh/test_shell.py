@@ -1,4 +1,4 @@
-"""A terminal on a node, from the laptop through gateway and login node."""
+"""A terminal on a node, from the laptop through the gateway and the login node."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.ssh.waiting import wait_until
 
 
 def sruns(laptop: Laptop) -> int:
-    """On the login node."""
+    """Return the sruns on the login node."""
     return Counter(laptop.site.programs())["srun"]
 
 
-def test_shells_on_nodes_behind_the_gateway_are_as_on_a_terminal_there(laptop: Laptop) -> None:
+def test_shell_on_a_node_behind_a_gateway_works_as_a_terminal(laptop: Laptop) -> None:
     with laptop.terminal("shell", "--nodelist", "c2", "--mem", "50", "--name", "mine") as terminal:
-        laptop.answer(terminal)  # the first to need a login asks for it
+        laptop.answer(terminal)  # the first command that needs a login asks for it
         prompted(terminal)
         answered(terminal, "uname -n; stty size; echo größe $PWD", "c2\r\n40 200\r\ngröße /")
         terminal.setwinsize(11, 77)

@@ -1,4 +1,4 @@
-"""Waiting for what happens soon, elsewhere."""
+"""Wait for conditions that other processes fulfill."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable
 def wait_until(
     true: Callable[[], object], limit_s: float = 120, seen: Callable[[], object] = lambda: ""
 ) -> None:
-    """Fails the test when that takes too long, and tells what is `seen` then.
+    """Wait for a condition; on timeout, fail the test with the value of `seen`.
 
-    The pause between looks grows with the time that a look takes and the time that has passed: a
-    test that runs a program to look leaves the processor to what it waits for.
+    The pause between checks grows with their duration and the elapsed time, so that a test whose
+    check runs a program does not slow down what it waits for.
     """
     first_s = began_s = time.monotonic()
     while not true():

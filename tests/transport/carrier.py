@@ -1,4 +1,4 @@
-"""A `connect` that can be cut off, and services to connect connections to."""
+"""A `connect` that can be cut off, and services to connect to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Connect = Callable[[socket.socket, str, int, Answered], None]
 
 
 class Carrier:
-    """The `connect` of a transport, of this machine's own where none is given, that can be lost."""
+    """The `connect` of a transport (default: this machine's own), which tests can cut off."""
 
     def __init__(self, connect: Connect | None = None) -> None:
         self._connect_via = connect or LocalTransport().connect
@@ -35,7 +35,7 @@ class Carrier:
 
 @contextmanager
 def service(serve: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A port on 127.0.0.1 whose every connection is served by a thread of its own."""
+    """Open a port on 127.0.0.1 that serves each connection in its own thread."""
     with socket.create_server(("127.0.0.1", 0), backlog=256) as listener:
         threads: list[threading.Thread] = []
         open_socks: list[socket.socket] = []
@@ -75,7 +75,7 @@ def echo(sock: socket.socket) -> None:
 
 
 def everything(sock: socket.socket) -> bytes:
-    """What comes until the end."""
+    """Return all data until the end."""
     found = bytearray()
     while data := sock.recv(1 << 18):
         found += data
@@ -84,7 +84,7 @@ def everything(sock: socket.socket) -> bytes:
 
 @contextmanager
 def sent(sock: socket.socket, data: bytes) -> Iterator[None]:
-    """Sends `data` and its end beside what the test does meanwhile."""
+    """Send `data` and its end in the background."""
 
     def send() -> None:
         sock.sendall(data)

@@ -1,4 +1,4 @@
-"""A port of this machine that leads elsewhere."""
+"""Forwarded ports of this machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def open_files() -> int:
 
 @pytest.fixture
 def nothing_left() -> Iterator[None]:
-    """No thread and no open file more than before."""
+    """Check that no thread and no open file is left."""
     gc.collect()
     threads, files = set(threading.enumerate()), open_files()
     yield
@@ -49,7 +49,7 @@ def nothing_left() -> Iterator[None]:
 
 @pytest.fixture
 def opened(nothing_left: None, carrier: Carrier) -> Iterator[Open]:
-    """`opened(port)`: a Forward to that port of this machine."""
+    """Return `opened(port)`, which opens a Forward to that port of this machine."""
     with ExitStack() as stack:
 
         def make(port: int, local_port: int = 0, patience_s: float = 20.0) -> Forward:
@@ -68,7 +68,7 @@ def connected(forward: Forward) -> socket.socket:
 
 
 def is_reset(forward: Forward) -> bool:
-    """Whether a new connection is, at once or while it is being made."""
+    """Return whether a new connection is reset, during connect or right after."""
     try:
         with connected(forward) as sock:
             return was_reset(sock)
@@ -89,7 +89,7 @@ def test_bytes_pass_both_ways(opened: Open) -> None:
         assert everything(sock) == MEGABYTE
 
 
-def test_listens_on_loopbacks_only(opened: Open) -> None:
+def test_forward_listens_on_loopbacks_only(opened: Open) -> None:
     forward = opened(free_port())
     text = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
     listening = [line.split()[1] for line in text.splitlines() if line.split()[3] == "0A"]
@@ -105,7 +105,7 @@ def test_taken_port_is_named(opened: Open) -> None:
         opened(free_port(), taken)
 
 
-def test_one_direction_may_end_before_the_other(opened: Open) -> None:
+def test_one_direction_can_end_before_the_other(opened: Open) -> None:
     def answer_at_the_end(sock: socket.socket) -> None:
         sock.sendall(hashlib.sha256(everything(sock)).digest())
 

@@ -1,1 +1,1 @@
-"""A package, so that its modules share a browser that ends before tests of elsewhere begin."""
+"""A package, so that its modules share a browser that ends before other tests start."""

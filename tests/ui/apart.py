@@ -1,6 +1,6 @@
-"""Home, profiles, agent and JupyterLab of a module's own, for one that changes profiles or settings
-or ends what others use: `cluster, lab, lab_home = apart.cluster, apart.lab, apart.lab_home`. The
-Slurm is that of all modules."""
+"""Separate home, profiles, agent and JupyterLab for modules that change profiles or settings or
+stop shared parts: `cluster, lab, lab_home = apart.cluster, apart.lab, apart.lab_home`. The Slurm is
+shared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.ui.lab import Lab, running_lab
 
 @pytest.fixture(scope="module")
 def cluster(cluster: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> SlurmCluster:
-    """The same with profiles that are the module's."""
+    """Return the shared cluster with the module's own profiles."""
     config = tmp_path_factory.mktemp("apart") / "config"
     theirs = Path(cluster.env["JUPYTER_CONFIG_DIR"])
     shutil.copytree(theirs, config)

@@ -1,4 +1,4 @@
-"""JupyterLab in a real browser, on a real Slurm of its own."""
+"""JupyterLab in a real browser, on its own real Slurm."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from tests.ui.lab import Lab, Notebook, at_rest, running_lab
 from tests.ui.side import Sbatch, open_sidebar
 
 CHROMIUM = "/usr/bin/chromium-headless-shell"
-"""Chromium without windows: the same engine, and no GTK to install."""
+"""Headless Chromium: the same engine, without GTK."""
 OPTIONS = """
     --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
     --disable-component-update --disable-sync
 """.split()
 _OF_PAGES_SOON_GONE = "--js-flags=--no-opt,--no-maglev,--min-semi-space-size=32"
-"""No page of a test runs for so long that compiling it once more, for speed, or collecting garbage
-in small steps would pay: a quarter of what it takes to load JupyterLab. Benchmarks do without."""
+"""Options against optimising compilation and incremental garbage collection, which do not pay for
+short pages: a quarter of JupyterLab's load time. Benchmarks do not use them."""
 _PATIENT = ("MessageTimeout=60",)
-"""A test looks at what is shown while Slurm's controller is silent."""
+"""Timeout while Slurm's controller is silent."""
 _FAILED = pytest.StashKey[bool]()
 
 
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory, demo_image: Path) -> Iterator[SlurmCluster]:
-    """One node with two GPUs; `python:3.11` is the demo's image. Of all modules: what a test leaves
-    in its queue is cancelled, and a module that changes profiles has them `apart`."""
+    """The cluster of all modules: one node with two GPUs; `python:3.11` is the demo's image. Jobs
+    left in its queue are cancelled. Modules that change profiles use `apart`."""
     home = tmp_path_factory.mktemp("cluster")
     spec = {"nodes": 1, "gpus": 2, "cpus": 8, "memory_mib": 16384, "extra_conf": _PATIENT}
     with ExitStack() as stack:
@@ -52,8 +52,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, demo_image: Path) -> Itera
 
 @contextmanager
 def home_of_a_lab(cluster: SlurmCluster) -> Iterator[tuple[Path, dict[str, str]]]:
-    """A folder for a server, and the environment to start it with; its agent ends with it."""
-    # Not pytest's own folder: a socket's path must be short.
+    """Yield a server's folder and environment. Its agent ends with it."""
+    # Not in pytest's folder: a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="ui-"))
     env = {
         **cluster.env,
@@ -80,7 +80,7 @@ def lab_home(cluster: SlurmCluster) -> Iterator[tuple[Path, dict[str, str]]]:
 
 @pytest.fixture(scope="package")
 def lab(lab_home: tuple[Path, dict[str, str]], port: int) -> Iterator[Lab]:
-    """Of all modules that leave it as it was; the others have one `apart`."""
+    """The JupyterLab of modules that do not change it; the others use `apart`."""
     home, env = lab_home
     with running_lab(env, home, port) as running:
         yield running
@@ -88,7 +88,7 @@ def lab(lab_home: tuple[Path, dict[str, str]], port: int) -> Iterator[Lab]:
 
 @pytest.fixture
 def opened_lab(page: Page, lab: Lab) -> Page:
-    """A JupyterLab with nothing open but the launcher."""
+    """Open JupyterLab with only the launcher."""
     page.goto(f"{lab.url}lab?token={lab.token}&reset")
     at_rest(page)
     return page
@@ -96,8 +96,8 @@ def opened_lab(page: Page, lab: Lab) -> Page:
 
 @pytest.fixture(autouse=True)
 def ground(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a test leaves to those after it: no kernel, no terminal, no setting of ours that was
-    chosen, no job that waits or runs, no notebook: the next is again called Untitled."""
+    """Clean up after a test: kernels, terminals, our settings, live jobs and notebooks, so that the
+    next one is again called Untitled."""
     fixtures = {"cluster", "lab"}.intersection(request.fixturenames)
     kept = {name: request.getfixturevalue(name) for name in fixtures}
     yield
@@ -106,13 +106,13 @@ def ground(request: pytest.FixtureRequest) -> Iterator[None]:
         shutil.rmtree(lab.folder.parent / "settings" / "jupyter-slurm", ignore_errors=True)
     if isinstance(cluster := kept.get("cluster"), SlurmCluster):
         empty_queue(cluster)
-    if isinstance(lab, Lab):  # once no job saves one
+    if isinstance(lab, Lab):  # when no job saves one any more
         for notebook in lab.folder.glob("*.ipynb"):
             notebook.unlink()
 
 
 def empty_queue(cluster: SlurmCluster) -> None:
-    """Returns once nothing is in it."""
+    """Cancel all jobs, and return when the queue is empty."""
     left = cluster.run("squeue", "--noheader", "-o", "%A").stdout.split()
     if left:
         cluster.run("scancel", *left, check=False)
@@ -121,19 +121,19 @@ def empty_queue(cluster: SlurmCluster) -> None:
 
 @pytest.fixture(scope="package")
 def port() -> int:
-    """Choose the port of the server that most modules have in common."""
+    """Choose the port of the server that most modules share."""
     return free_port()
 
 
 @pytest.fixture(scope="package")
 def port_apart() -> int:
-    """Choose the port that the servers of the others take in turn: the browser finds the compiled
-    scripts of JupyterLab that it keeps by their address. Where somebody has taken the port
-    meanwhile the server has another, and the browser compiles them again."""
+    """Choose the port that the other servers use in turn: the browser caches JupyterLab's compiled
+    scripts by address. If the port is taken meanwhile, the server uses another one, and the
+    browser compiles again."""
     return free_port()
 
 
-# The package's, not the session's: its event loop would be in the way of other tests' own loops.
+# Package scope, not session: its event loop would disturb other tests' loops.
 @pytest.fixture(scope="package")
 def playwright() -> Iterator[Playwright]:
     with sync_playwright() as running:
@@ -142,14 +142,14 @@ def playwright() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="package")
 def browser(playwright: Playwright) -> Iterator[Browser]:
-    """For all modules: of a server that has ended it keeps nothing but scripts (`KeptPage`)."""
+    """The browser of all modules. Of ended servers it keeps only scripts (`KeptPage`)."""
     with launched(playwright) as running:
         yield running
 
 
 @contextmanager
 def chromium(options: Sequence[str] = ()) -> Iterator[Browser]:
-    """Where no other Playwright runs: for tests that are not below this folder."""
+    """Run Chromium for tests outside of this folder, where no other Playwright runs."""
     with sync_playwright() as playwright, launched(playwright, options=options) as running:
         yield running
 
@@ -158,7 +158,7 @@ def chromium(options: Sequence[str] = ()) -> Iterator[Browser]:
 def launched(
     playwright: Playwright, program: str | Path = CHROMIUM, options: Sequence[str] = ()
 ) -> Iterator[Browser]:
-    """`program`: what starts it."""
+    """Launch the browser; `program` starts it."""
     args = [*OPTIONS, _OF_PAGES_SOON_GONE, *options]
     running = playwright.chromium.launch(executable_path=program, args=args)
     yield running
@@ -181,7 +181,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def page(request: pytest.FixtureRequest) -> Iterator[Page]:
-    """As new. With the mark `own_page` it is one that no other test has had or will have."""
+    """Yield a clean page; with the mark `own_page`, a page that no other test uses."""
     if request.node.get_closest_marker("own_page"):
         with new_page(request.getfixturevalue("browser")) as page:
             yield page
@@ -189,7 +189,7 @@ def page(request: pytest.FixtureRequest) -> Iterator[Page]:
     kept: KeptPage = request.getfixturevalue("kept_page")
     page = kept.lend()
     yield page
-    if request.node.stash[_FAILED]:  # nobody knows what state it is in
+    if request.node.stash[_FAILED]:  # its state is unknown
         page.context.close()
     else:
         kept.give_back(page)
@@ -197,7 +197,7 @@ def page(request: pytest.FixtureRequest) -> Iterator[Page]:
 
 @contextmanager
 def new_page(browser: Browser) -> Iterator[Page]:
-    """In a context of its own."""
+    """Yield a page in its own context."""
     context = new_context(browser)
     yield context.new_page()
     context.close()
@@ -205,7 +205,8 @@ def new_page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture
 def opened(lab: Lab, page: Page, request: pytest.FixtureRequest) -> Callable[..., Notebook]:
-    """`opened([source, …])`: a new notebook of these cells, loaded extension first."""
+    """Return `opened([source, …])`, which opens a notebook of these cells after loading the
+    extension."""
 
     def make(sources: Sequence[str]) -> Notebook:
         name = f"{request.node.name}.ipynb"

@@ -1,4 +1,4 @@
-"""One job in all its views on one page: its card, the sidebar, the queue's panel and its own."""
+"""One job in all its views on one page: card, sidebar, queue and job panel."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ class FourViews:
     card: Locator
     panel: Locator
     sidebar: Locator
-    """The newest row in it, which is the job's."""
+    """The job's row in the sidebar, the newest."""
     queue: Locator
-    """The job's row in it."""
+    """The job's row in the queue."""
 
     def all_say(self, *words: str, brief: Sequence[str] = (), queue: Sequence[str] = ()) -> None:
-        """Wait until each view says all of it, and print after how many seconds each did.
+        """Wait until each view shows all words, and print the seconds for each.
 
-        `brief`: what the card and the row say instead, which have what matters now alone.
-        `queue`: what the queue's row says instead.
+        `brief`: the words of the card and of the row, which show less.
+        `queue`: the words of the queue's row.
         """
         wanted = dict.fromkeys(("card", "panel", "sidebar", "queue"), words)
         short = {"card": tuple(brief), "sidebar": (", ".join(brief),)} if brief else {}
         self._wait({**wanted, **short, **({"queue": tuple(queue)} if queue else {})})
 
     def all_say_that_it_is_over(self, word: str) -> None:
-        """The same of an end: the queue has it no more."""
+        """The same for the end of the job, which leaves the queue."""
         self._wait({"card": (word,), "panel": (word,), "sidebar": (word,), "queue": ()})
 
     def show_nodes(self) -> None:
-        """Beside the queue."""
+        """Show the nodes beside the queue."""
         sidebar = self.page.get_by_role("region", name="Slurm")
         sidebar.get_by_role("button", name="Nodes", exact=True).click()
         tabs = self.page.locator("#jp-main-dock-panel").get_by_role("tab")
@@ -64,7 +64,7 @@ class FourViews:
 
 
 def beside_one_another(notebook: Notebook) -> FourViews:
-    """Opens them all for the job of the second cell, in a window that has room for them."""
+    """Open all views of the second cell's job in a large window."""
     page = notebook.page
     page.set_viewport_size({"width": 1800, "height": 1200})
     main = page.locator("#jp-main-dock-panel")
@@ -89,7 +89,7 @@ def beside_one_another(notebook: Notebook) -> FourViews:
 
 
 def _drag(page: Page, tab: Locator, x: float, y: float) -> None:
-    """To that part of the main area, as a person does."""
+    """Drag a tab to that part of the main area."""
     area = page.locator("#jp-main-dock-panel").bounding_box()
     assert area
     tab.hover()
@@ -99,6 +99,6 @@ def _drag(page: Page, tab: Locator, x: float, y: float) -> None:
 
 
 def texts(view: Locator) -> str:
-    """What it shows, and what a screen reader says of it in its own words."""
+    """Return its text, and its texts for screen readers."""
     spoken = view.evaluate_all("all => all.map(one => one.ariaLabel ?? '')")
     return " ".join([*view.all_inner_texts(), *spoken])

@@ -1,5 +1,5 @@
-"""Lends one page of a browser to test after test, each time as new: what JupyterLab's many scripts
-are compiled to is kept by the page's process, and makes half of what it takes to load them."""
+"""Lends one clean page of a browser to each test: the page's process keeps JupyterLab's compiled
+scripts, which halves the load time."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _CANNOT_BE_UNDONE = (
     "route_from_har",
     "route_web_socket",
 )
-"""Methods of pages and contexts after which neither is as it was."""
+"""Methods that change pages and contexts for good."""
 _STILL_SPLASH = """
     const sheet = new CSSStyleSheet();
     sheet.replaceSync('#jupyterlab-splash, #jupyterlab-splash * { animation: none !important }');
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
 """
-"""What JupyterLab shows until it has come up moves, and without a GPU each frame is drawn by the
-CPU: a tenth of what it takes to load it, and more on a busy machine."""
+"""Hides JupyterLab's animated splash, which the CPU draws without a GPU: a tenth of the load time,
+more on a busy machine."""
 
 
 class KeptPage:
@@ -38,7 +38,7 @@ class KeptPage:
         self._page: Page | None = None
 
     def lend(self) -> Page:
-        """The page; it was given back, or is a new one."""
+        """Return the page given back, or a new one."""
         page = self._page or new_context(self._browser).new_page()
         self._page = None  # until it is given back
         for one in (page, page.context):
@@ -48,13 +48,13 @@ class KeptPage:
         return page
 
     def give_back(self, page: Page) -> None:
-        """Makes it as new: without other tabs, cookies, storage, rights and what it emulates."""
+        """Reset it: close other tabs, and remove cookies, storage, permissions and emulation."""
         context = page.context
         for other in context.pages:
             if other != page:
                 other.close()
         page.evaluate("try { sessionStorage.clear() } catch { /* about:blank has none */ }")
-        page.goto("about:blank")  # JupyterLab is gone, and its connections with it
+        page.goto("about:blank")  # ends JupyterLab and its connections
         page.evaluate("window.name = ''")
         session = context.new_cdp_session(page)
         session.send("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": "all"})
@@ -70,7 +70,7 @@ class KeptPage:
 
 @contextmanager
 def heard(page: Page, event: Any, handler: Callable[..., None]) -> Iterator[None]:
-    """As `page.on`, until it is left: what a page that is lent may be listened to by."""
+    """Listen like `page.on` during the context; lent pages allow only this."""
     type(page).on(page, event, handler)
     try:
         yield

@@ -1,4 +1,4 @@
-"""A real JupyterLab with token, and a notebook in it as a person has it: seen by role and name."""
+"""A real JupyterLab with a token, and a notebook in it, accessed by role and name."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from jupyter_slurm.wire import JobState
 from tests.ssh.network import Machine
 
 PATIENCE_S = 60.0
-"""After which something hangs, also where others use the machine."""
+"""Timeout that means a hang, even on a busy machine."""
 _END_S = 60.0
-"""A server ends its kernels one by one."""
+"""Timeout for a server's end: it ends its kernels one by one."""
 _NO_BUILD_CHECK = "--ServerApp.tornado_settings={'page_config_data': {'buildCheck': False}}"
-"""Each page asks whether JupyterLab should be built anew, for which the server runs Node.js: a
-fifth of what it takes to load one."""
+"""Disables the check whether JupyterLab needs a build, for which the server runs Node.js: a fifth
+of the load time."""
 _CONFIRM = re.compile("^(Restart|Confirm .*)$")
 SETTINGS = {
     "@jupyterlab/apputils-extension/themes": {"adaptive-theme": True},
@@ -40,7 +40,7 @@ SETTINGS = {
     "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
     "@jupyterlab/docmanager-extension/plugin": {"autosave": False},
     "@jupyterlab/terminal-extension/plugin": {"screenReaderMode": True},
-    # By default JupyterLab goes on without an answer after one second, and after three.
+    # By default JupyterLab continues without an answer after one second, and after three.
     "@jupyterlab/completer-extension/manager": {"providerTimeout": 30_000},
     "@jupyterlab/apputils-extension/kernels-settings": {"kernelInfoTimeout": 30_000},
 }
@@ -57,14 +57,14 @@ class Lab:
 
     @property
     def ssh_config(self) -> Path:
-        """Its user's, empty to begin with."""
+        """The ssh_config of its user, initially empty."""
         return self.folder.parent / "ssh_config"
 
     def address(self, name: str) -> str:
         return f"{self.url}lab/tree/{quote(name)}?token={self.token}&reset"
 
     def write(self, name: str, sources: Sequence[str], kernel_name: str = "python3") -> Path:
-        """A notebook of these code cells."""
+        """Write a notebook of these code cells."""
         path = self.folder / name
         kernel = {"name": kernel_name, "display_name": kernel_name}
         cells = [new_code_cell(one) for one in sources]
@@ -72,17 +72,17 @@ class Lab:
         return path
 
     def end_kernels(self) -> None:
-        """And terminals: as one who shuts all of them down."""
+        """Shut down all kernels and terminals."""
         for kind, named in (("sessions", "id"), ("terminals", "name")):
             for one in json.loads(self._request("GET", f"api/{kind}")):
                 self._request("DELETE", f"api/{kind}/{one[named]}")
 
     def live_jobs(self) -> list[str]:
-        """Return the names of the jobs that have not ended, as far as its agent knows."""
+        """Return the names of the agent's unfinished jobs."""
         return [one["name"] for one in self._jobs() if not JobState(one["state"]).final]
 
     def jobs_named(self, name: str) -> list[str]:
-        """Return the ids of the jobs with this name, the newest first."""
+        """Return the IDs of jobs with this name, newest first."""
         return [one["id"] for one in self._jobs() if one["name"] == name]
 
     def _jobs(self) -> list[dict[str, str]]:
@@ -98,7 +98,7 @@ class Lab:
 
 
 def settings(home: Path) -> dict[str, str]:
-    """The variables that make a JupyterLab one for tests; its settings are written."""
+    """Return the environment of a JupyterLab for tests, and write its settings."""
     for plugin, values in SETTINGS.items():
         path = home / "settings" / f"{plugin}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,10 +119,10 @@ def running_lab(
     front_end: str = "jupyterlab",
     machine: Machine | None = None,
 ) -> Iterator[Lab]:
-    """Everything it writes is below `home`; at the end it shuts its kernels down.
+    """Run a server with all files below `home`, and shut its kernels down at the end.
 
-    With the port and the token of one that has ended it is the same for whoever looks at it.
-    `front_end`: the module that is run; `notebook` is Notebook 7. `machine`: where; None: here.
+    With the port and token of an ended server it replaces that for its pages. `front_end`: the
+    module to run; `notebook` is Notebook 7. `machine`: where to run it; None: this machine.
     """
     folder = home / "notebooks"
     folder.mkdir(parents=True, exist_ok=True)
@@ -148,17 +148,16 @@ def running_lab(
 
 
 def _wait_for_its_end(process: subprocess.Popen[bytes], log: Path) -> None:
-    """A server that is ended while it answers a request for a file, which a page that is closed may
-    have sent last, has shut everything down and then waits for the thread that read it, for ever:
-    it hangs on the request's task (anyio 4 in jupyter_server 2, seen with py-spy). Whatever it is,
-    it is gone at the end: on connections to it a browser would wait for the next one there."""
+    """A server ended during a request for a file, as a closing page can send, shuts everything down
+    and then waits forever for the reading thread: it hangs on the request's task (anyio 4 in
+    jupyter_server 2, seen with py-spy). Kill it then: a browser would reuse connections to it."""
     try:
         process.wait(_END_S)
     except subprocess.TimeoutExpired:
         hung = psutil.Process(process.pid)
         listens = any(one.status == psutil.CONN_LISTEN for one in hung.net_connections("tcp"))
         children = [" ".join(one.cmdline()) for one in hung.children()]
-        process.send_signal(signal.SIGABRT)  # faulthandler writes where each thread is
+        process.send_signal(signal.SIGABRT)  # faulthandler prints the stack of each thread
         process.wait()
         if listens or children:
             last = log.read_text(errors="replace")[-8000:]
@@ -166,7 +165,7 @@ def _wait_for_its_end(process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def _url(process: subprocess.Popen[bytes], runtime: Path, machine: Machine | None) -> str:
-    """Once it listens there: its file says so a moment before."""
+    """Return its URL once it listens, which is after its info file appears."""
     told = runtime / f"jpserver-{process.pid}.json"
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
@@ -190,14 +189,14 @@ def _listens(port: int, machine: Machine | None) -> bool:
 
 
 def at_rest(page: Page) -> None:
-    """Waits until JupyterLab has come up: what it opens last takes the focus, and keys with it."""
+    """Wait until JupyterLab has started: the last opened part takes the focus and keys."""
     expect(page.locator("#jupyterlab-splash")).to_have_count(0)
-    # A job's panel that comes back has tabs of its own.
+    # A restored job panel has its own tabs.
     expect(page.get_by_role("main").get_by_role("tab", selected=True).first).to_be_visible()
 
 
 def saves(answer: Response, text: str) -> bool:
-    """Tell whether it answers JupyterLab, which has saved a workspace with `text` in it."""
+    """Return whether it answers JupyterLab's saving of a workspace that contains `text`."""
     asked = answer.request
     is_workspace = asked.method == "PUT" and "/api/workspaces/" in asked.url
     return is_workspace and text in (asked.post_data or "")
@@ -229,7 +228,7 @@ def submit_script(page: Page, name: str, code: str, **options: str) -> tuple[str
 
 
 class Notebook:
-    """A notebook open in JupyterLab; cells are counted from 0."""
+    """An open notebook in JupyterLab; cells count from 0."""
 
     def __init__(self, page: Page, lab: Lab, name: str) -> None:
         self.page = page
@@ -239,12 +238,12 @@ class Notebook:
         self.shown()
 
     def load(self) -> None:
-        """The page anew, with the layout that JupyterLab begins with: what it keeps from a window
-        that was narrow for a moment leaves no room in one that is so again."""
+        """Reload the page with JupyterLab's initial layout: a saved layout from a narrow window
+        leaves no room in another narrow one."""
         self.page.goto(self._address)
 
     def shown(self) -> None:
-        """Returns once the page shows it and its kernel can be used."""
+        """Return when the page shows it and its kernel is ready."""
         expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
         expect(self.cell(0)).to_be_visible()
         expect(self.page.get_by_role("button", name="| Idle")).to_be_visible()
@@ -259,7 +258,7 @@ class Notebook:
         return self.output(at).get_by_role("region", name="Job")
 
     def run(self, *ats: int) -> None:
-        """Starts them, in this order."""
+        """Run the cells in this order."""
         for at in ats:
             self.cell(at).locator(".cm-content").click()
             self.page.keyboard.press("Shift+Enter")
@@ -270,11 +269,11 @@ class Notebook:
         self.page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
 
     def ended(self, at: int) -> None:
-        """Returns once the cell has its number."""
+        """Return when the cell has its number."""
         expect(self.cell(at).locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"))
 
     def answer(self, at: int, prompt: str, text: str) -> None:
-        """Types it where the cell asks for it."""
+        """Type the answer at the cell's prompt."""
         asked = self.output(at).locator(".jp-Stdin").filter(has_text=prompt)
         asked.locator("input").fill(text)
         asked.locator("input").press("Enter")
@@ -288,15 +287,15 @@ class Notebook:
         self.shown()
 
     def shut_down(self) -> None:
-        """Its kernel is gone."""
+        """Shut its kernel down."""
         self.page.get_by_role("menubar").get_by_role("menuitem", name="Kernel").click()
         self.page.get_by_role("menuitem", name="Shut Down Kernel", exact=True).click()
         expect(self.page.get_by_role("button", name="No Kernel").first).to_be_visible()
 
     def saved(self) -> NotebookNode:
-        """Saves it as a person would, and reads the file.
+        """Save it in the page, and read the file.
 
-        The checkpoint ends what JupyterLab does to save; until then it takes no second order.
+        The checkpoint ends JupyterLab's saving; until then it ignores another one.
         """
         with self.page.expect_response(
             lambda r: r.request.method == "POST" and "/checkpoints" in r.url and r.ok

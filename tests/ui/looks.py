@@ -1,4 +1,4 @@
-"""What a person would look at: screenshots, in `screenshots/`, and what axe has to say of them."""
+"""Screenshots in `screenshots/`, and accessibility checks by axe."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ OURS = ", ".join(
     )
 )
 _RUN = ("passes", "violations", "incomplete", "inapplicable")
-"""The lists in axe's answer. Axe found nothing on the page for an inapplicable rule."""
+"""The lists in axe's answer. An inapplicable rule matches nothing on the page."""
 
 
 def look(page: Page, name: str, *shown: Locator) -> None:
-    """Take screenshots in both themes, in each of which axe has nothing to say, and in a window as
-    narrow as one beside another, where what is shown must fit. The other theme stays."""
+    """Take screenshots in both themes, with a clean result of axe, and in a narrow window, where
+    the content must fit. The other theme stays."""
     size = page.viewport_size
     assert size is not None
     themes: list[Literal["dark", "light"]] = ["dark", "light"]
-    # Beginning with the one that there is: to change it takes as long as to look.
+    # Starting with the current theme: a change takes as long as a screenshot.
     if page.locator("body[data-jp-theme-light=true]").count():
         themes.reverse()
     for theme in themes:
@@ -46,15 +46,14 @@ def look(page: Page, name: str, *shown: Locator) -> None:
 
 
 def fits(page: Page, shown: Locator) -> None:
-    """Returns once it is no wider than its place: the page lays itself out some time after its
-    size has changed."""
+    """Return when it is not wider than its container: the layout follows a change of size later."""
     page.wait_for_function(
         "e => e.scrollWidth <= e.parentElement.clientWidth", arg=shown.element_handle()
     )
 
 
 def are_lines(rows: Locator) -> None:
-    """Assert that each is one line high and that nothing in it is cut."""
+    """Assert that each row is one line high and nothing is clipped."""
     higher = (
         "all => all.filter(one => one.scrollHeight > one.clientHeight).map(one => one.innerText)"
     )
@@ -63,7 +62,7 @@ def are_lines(rows: Locator) -> None:
 
 
 def look_as_it_is(page: Page, name: str) -> None:
-    """A screenshot, and axe has nothing to say of what is ours in it."""
+    """Take a screenshot, and assert that axe finds nothing in our parts."""
     SCREENSHOTS.mkdir(exist_ok=True)
     page.screenshot(path=SCREENSHOTS / f"{name}.png")
     if page.locator(OURS).count():
@@ -71,8 +70,8 @@ def look_as_it_is(page: Page, name: str) -> None:
 
 
 def is_clean(page: Page, name: str, context: str | None = None) -> None:
-    """Print how many rules axe has run, and for how many of them there was something to look at.
-    It has nothing to say. `context`: where; None: on the whole page."""
+    """Assert that axe finds nothing, and print the counts of its rules. `context`: where to check;
+    None: the whole page."""
     found = Axe().run(page, context=context)
     run = {kind: len(found.response[kind]) for kind in _RUN}
     met = sum(run.values()) - run["inapplicable"]

@@ -1,4 +1,4 @@
-"""A person who is new to all of it: they know labels alone, and their clicks are counted."""
+"""A new user, who knows only labels and whose clicks are counted."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ class Newcomer:
 
     def run_first_job(self, sidebar: Locator, code: str, printed: str | re.Pattern[str]) -> None:
         """Submit a cell by the form and see it to its end, in few clicks since the page opened."""
-        expect(sidebar.get_by_text("Submit a job…")).to_be_visible(timeout=PATIENCE_MS)
-        self.press(sidebar, "Submit a job…")
+        self.press(sidebar, "Submit…")
         form = self.page.get_by_role("form", name="Slurm job")
         form.get_by_role("textbox", name="Code").fill(code)
         self.press(form, "Submit")

@@ -1,4 +1,4 @@
-"""A server extension of a lab in tests: writes down what every request to it brought along."""
+"""A server extension of a lab in tests that records the headers of every request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sidebar as a person finds it, and jobs of theirs that were submitted in a terminal."""
+"""The sidebar, and jobs submitted in a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.ui.lab import Lab, at_rest
 
 
 def open_sidebar(page: Page, lab: Lab) -> Locator:
-    """In a JupyterLab with nothing else opened."""
+    """Open the sidebar in a JupyterLab with nothing else open."""
     page.goto(f"{lab.url}lab?token={lab.token}&reset")
     at_rest(page)
     page.get_by_role("tab", name="Slurm").click()
@@ -19,12 +19,12 @@ def open_sidebar(page: Page, lab: Lab) -> Locator:
 
 
 def row(sidebar: Locator | Page, name: str) -> Locator:
-    """The line of a job, whose words for a screen reader begin with its name."""
+    """Return the row of a job; its text for screen readers starts with the name."""
     return jobs(sidebar).get_by_role("row", name=re.compile(f"^{re.escape(name)}, "))
 
 
 def jobs(sidebar: Locator | Page) -> Locator:
-    """The tree of my jobs."""
+    """Return the tree of jobs."""
     return sidebar.get_by_role("treegrid", name="My jobs")
 
 
@@ -37,15 +37,15 @@ def waits(sidebar: Locator | Page) -> Locator:
 
 
 def do(sidebar: Locator | Page, name: str, action: str) -> None:
-    """Choose a job, and press one of the buttons of what is chosen."""
+    """Select a job, and press one of its buttons."""
     row(sidebar, name).click()
     chosen = sidebar.get_by_role("group", name="Selected jobs")
     chosen.get_by_role("button", name=action, exact=True).click()
 
 
 class Sbatch:
-    """Submits as in a terminal; gives Slurm's id. Its jobs are cancelled after the test, and listed
-    under "Ended today" from then on: each test, of all modules, has names of its own."""
+    """Submits as in a terminal, and returns Slurm's ID. Its jobs are cancelled after the test, and
+    then listed under "Ended today", so all tests use different names."""
 
     def __init__(self, cluster: SlurmCluster) -> None:
         self._cluster = cluster

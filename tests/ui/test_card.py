@@ -1,4 +1,4 @@
-"""The card of a job under its cell, live by the browser's side alone."""
+"""The card of a job under its cell, updated by the JupyterLab extension."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ while not os.path.exists({gate!r}):
 x = 1"""
 
 
-def test_a_card_is_live_with_the_kernel_busy_gone_and_after_a_reload(
+def test_card_stays_live_with_a_busy_or_dead_kernel_and_after_a_reload(
     opened: Open, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -38,7 +38,7 @@ def test_a_card_is_live_with_the_kernel_busy_gone_and_after_a_reload(
     look(notebook.page, "card-log", card)
     notebook.saved()
 
-    notebook.load()  # of a kernel that is busy it never says what it does
+    notebook.load()  # it never reports the state of a busy kernel
     _opened_log(card)
     notebook.shut_down()
     gate.touch()
@@ -54,7 +54,7 @@ def _opened_log(card: Locator) -> Locator:
     return log
 
 
-def test_a_job_that_had_too_little_memory_is_submitted_again_with_more(opened: Open) -> None:
+def test_card_resubmits_an_out_of_memory_job_with_more_memory(opened: Open) -> None:
     hog = "import time\nhog = b'x' * (100 << 20)\ntime.sleep(5)\nprint('it fits')"
     notebook = opened([f"%%slurm --mem 100M --name hog\n{hog}"])
     notebook.run_all()

@@ -1,4 +1,4 @@
-"""The views with strong contrast: JupyterLab's own theme for it, and the colours of the system."""
+"""The views in high contrast: JupyterLab's theme, and forced colours of the system."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ THEMES = "settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings"
 
 @pytest.fixture
 def high_contrast(lab_home: tuple[Path, dict[str, str]]) -> Iterator[None]:
-    """The user has chosen the theme of that name."""
+    """Select JupyterLab's high-contrast theme."""
     settings = lab_home[0] / THEMES
     before = settings.read_text()
     chosen = {"theme": "JupyterLab Dark High Contrast", "adaptive-theme": False}
@@ -28,16 +28,16 @@ def high_contrast(lab_home: tuple[Path, dict[str, str]]) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("high_contrast")
-def test_every_view_can_be_read_with_strong_contrast(page: Page, lab: Lab, sbatch: Sbatch) -> None:
+def test_every_view_is_readable_in_high_contrast(page: Page, lab: Lab, sbatch: Sbatch) -> None:
     sbatch("runs strongly", "--gpus-per-node=1")
     sidebar = open_sidebar(page, lab)
     expect(page.locator("body")).to_have_attribute(
         "data-jp-theme-name", "JupyterLab Dark High Contrast"
     )
-    _, held = submit_script(page, "strongly held", "#!/bin/sh\nsleep 600\n", hold="")
+    _, held = submit_script(page, "strongly-held", "#!/bin/sh\nsleep 600\n", hold="")
     sbatch.ids.append(held)
     expect(row(sidebar, "runs strongly")).to_contain_text("1 GPU")
-    row(sidebar, "strongly held").focus()
+    row(sidebar, "strongly-held").focus()
     page.keyboard.press("Space")
 
     def shown(name: str) -> None:
@@ -53,7 +53,7 @@ def test_every_view_can_be_read_with_strong_contrast(page: Page, lab: Lab, sbatc
     sidebar.get_by_role("button", name="Nodes", exact=True).click()
     expect(page.get_by_role("rowheader", name="debug")).to_be_visible()
     shown("nodes")
-    row(sidebar, "strongly held").dblclick()
+    row(sidebar, "strongly-held").dblclick()
     page.get_by_role("tab", name="Details", exact=True).click()
     expect(page.get_by_role("rowheader", name="JobId")).to_be_visible()
     shown("job")

@@ -1,4 +1,4 @@
-"""A job's folder on the cluster in JupyterLab's file browser: looked at, edited, saved."""
+"""A job's folder on the cluster in JupyterLab's file browser."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.ssh.waiting import wait_until
+from tests.ui.lab import submit_script
 from tests.ui.looks import look
 from tests.ui.side import Sbatch, row, runs
 
@@ -23,22 +24,21 @@ def browser_of_files(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> tuple[Locator, Path]:
-    """That of the folder that a job was submitted from."""
+    """Open the file browser at a job's folder."""
     folder = tmp_path / "run 1"
     folder.mkdir()
     (folder / NAME).write_text("first line\n")
-    name = request.node.name
-    sbatch(name, f"--chdir={folder}", f"--output={folder}/out")
+    name = request.node.name[:40]
+    options = {"chdir": str(folder), "output": f"{folder}/out"}
+    _, slurm_id = submit_script(page, name, "#!/bin/sh\nsleep 600\n", **options)
+    sbatch.ids.append(slurm_id)
     expect(runs(sidebar).filter(has_text=name)).to_be_visible()
-    row(sidebar, name).click(button="right")
-    page.get_by_role("menuitem", name="Open the job", exact=True).click()
-    expect(page.get_by_role("log", name="Output")).to_be_visible()
     row(sidebar, name).click(button="right")
     page.get_by_role("menuitem", name="Open folder", exact=True).click()
     return page.get_by_role("region", name="Files of clusters"), folder
 
 
-def test_a_file_of_the_job_is_opened_edited_and_saved_and_a_change_over_there_noticed(
+def test_remote_file_is_edited_and_saved_and_remote_changes_are_noticed(
     browser_of_files: tuple[Locator, Path], page: Page
 ) -> None:
     files, folder = browser_of_files

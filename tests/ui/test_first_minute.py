@@ -1,4 +1,4 @@
-"""The first minute of somebody who has no cluster: found by labels alone, on a real Slurm."""
+"""The first minute of a user without a cluster, by labels only, on a real Slurm."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.ui.newcomer import PATIENCE_MS, Newcomer
 
 @pytest.fixture(scope="module")
 def lab(port_apart: int) -> Iterator[Lab]:
-    """A JupyterLab of a user without any cluster; what is started in it is gone at the end."""
+    """Run a JupyterLab of a user without clusters, and purge what it starts."""
     home = Path(tempfile.mkdtemp(prefix="ui-"))
     ours = {key: text for key, text in os.environ.items() if not key.startswith(("SLURM", "JPY_"))}
     env = ours | jupyter_homes(home) | {"IPYTHONDIR": str(home / "ipython")}
@@ -43,9 +43,7 @@ def newcomer(page: Page, lab: Lab) -> Newcomer:
     return Newcomer(page)
 
 
-def test_a_newcomer_comes_from_no_cluster_to_a_finished_job_without_a_terminal(
-    newcomer: Newcomer, page: Page
-) -> None:
+def test_new_user_runs_a_job_without_a_cluster_or_terminal(newcomer: Newcomer, page: Page) -> None:
     expect(page.get_by_role("button", name="Slurm: no cluster yet")).to_be_visible()
     sidebar = newcomer.open_sidebar()
     look(page, "welcome")
@@ -53,9 +51,7 @@ def test_a_newcomer_comes_from_no_cluster_to_a_finished_job_without_a_terminal(
     newcomer.run_first_job(sidebar, "print('hello from a job')", "hello from a job")
 
 
-def test_the_quickstart_runs_to_its_end_with_nothing_more_installed(
-    newcomer: Newcomer, page: Page, lab: Lab
-) -> None:
+def test_quickstart_runs_without_further_packages(newcomer: Newcomer, page: Page, lab: Lab) -> None:
     page.keyboard.press("ControlOrMeta+Shift+C")
     page.get_by_role("textbox", name="SEARCH").fill("Open the quickstart")
     page.keyboard.press("Enter")
@@ -63,7 +59,7 @@ def test_the_quickstart_runs_to_its_end_with_nothing_more_installed(
     notebook = Notebook(page, lab, "quickstart.ipynb")
     notebook.run_all()
     expect(page.get_by_text("2 CPUs in job").last).to_be_visible(timeout=PATIENCE_MS)
-    # JupyterLab takes cells that are out of sight out of the page: the file has all outputs.
+    # JupyterLab removes invisible cells from the page: the file has all outputs.
     text = nbformat.writes(notebook.saved())
     assert "Hello from" in text
     assert '"31"' in text

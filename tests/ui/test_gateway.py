@@ -1,5 +1,5 @@
-"""The whole way as a person with a laptop has it: there JupyterLab and its browser, then a gateway
-that asks for a password and a one-time code, a login node, and nodes that run an image."""
+"""JupyterLab and its browser on a laptop, behind it a gateway with a password and a one-time code,
+a login node, and nodes that run an image."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.ui.looks import SCREENSHOTS, look
 from tests.ui.newcomer import Newcomer
 
 START_MS = 120_000
-"""A JupyterLab takes its time to start where others do too."""
+"""Timeout for the start of JupyterLab on a busy machine."""
 ADDRESS = re.compile(r"^http://lab-[a-z2-7]{8}-[0-9a-f]{20}\.localhost:\d+/lab")
 _THERE, _INSIDE = Path(sysconfig.get_path("data")), "/mnt/jupyter"
 _MOUNT = ("--mount", f"{_THERE}:{_INSIDE}")
@@ -34,12 +34,12 @@ _THAT_IS = re.compile(r"^c[12] \[.*'jupyter'")
 
 @pytest.fixture
 def ground() -> None:
-    """Nothing is shared with tests that need no gateway."""
+    """Override the shared clean-up, since nothing is shared with other tests."""
 
 
 @pytest.fixture(scope="module")
 def image(ssh_site: Site, demo_image: Path) -> Iterator[Path]:
-    """Python alone, for everybody to read."""
+    """Yield an image with only Python, readable for all users."""
     folder = lean_copy(demo_image, ssh_site.folder / "image")
     yield folder
     shutil.rmtree(folder)
@@ -47,8 +47,8 @@ def image(ssh_site: Site, demo_image: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def lab(laptop: Laptop, image: Path) -> Iterator[Lab]:
-    """On the laptop, where nobody has logged in yet. The image has no JupyterLab: that of these
-    tests, which have the same Python, is mounted into it."""
+    """Run JupyterLab on the laptop before any login. The tests' JupyterLab is mounted into the
+    image, which has none and the same Python."""
     packages = Path(sysconfig.get_path("purelib")).relative_to(_THERE)
     laptop.home.write_profile(
         runtime="charliecloud",
@@ -70,7 +70,7 @@ def lab(laptop: Laptop, image: Path) -> Iterator[Lab]:
         return site.run("squeue", "--noheader").stdout
 
     wait_until(lambda: left() == "", 120, left)
-    shutil.rmtree(far_home / ".jupyter", ignore_errors=True)  # what was open in the labs
+    shutil.rmtree(far_home / ".jupyter", ignore_errors=True)  # the workspaces of the labs
     for path in (*far_home.glob("*.ipynb"), *far_home.glob("slurm-*.out")):
         path.unlink()
 
@@ -83,7 +83,7 @@ def page(laptop: Laptop, lab: Lab, playwright: Playwright) -> Iterator[Page]:
 
 @pytest.fixture
 def newcomer(laptop: Laptop, playwright: Playwright) -> Iterator[Newcomer]:
-    """Open a JupyterLab that knows no cluster, on a laptop that knows no host's key."""
+    """Open a JupyterLab without clusters, on a laptop without known host keys."""
     laptop.home.write_profile().unlink()
     laptop.home.client.known_hosts.write_text("")
     home, machine = laptop.home, laptop.site.laptop_machine
@@ -96,7 +96,7 @@ def newcomer(laptop: Laptop, playwright: Playwright) -> Iterator[Newcomer]:
 
 @contextmanager
 def page_on(laptop: Laptop, lab: Lab, playwright: Playwright) -> Iterator[Page]:
-    """Of a browser on the laptop."""
+    """Open a page in a browser on the laptop."""
     program = laptop.home.folder / "chromium"
     argv = laptop.site.laptop_machine.argv(CHROMIUM)
     program.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n')
@@ -108,7 +108,7 @@ def page_on(laptop: Laptop, lab: Lab, playwright: Playwright) -> Iterator[Page]:
 
 
 def start(page: Page, name: str) -> Page:
-    """Fills in the form; the tab that opens."""
+    """Fill in the form, and return the new tab."""
     page.get_by_text("Jupyter on a node…", exact=True).click()
     form = page.get_by_role("form", name="Jupyter on a node")
     show_more(form)
@@ -126,7 +126,7 @@ def log_in(page: Page, laptop: Laptop) -> None:
 
 
 def answer_questions(dialog: Locator, laptop: Laptop) -> None:
-    """Answer them in the gateway's order."""
+    """Answer the questions in the gateway's order."""
     for question, answer in (
         ("Password", laptop.site.person.password),
         ("Verification code", laptop.site.person.code()),
@@ -137,7 +137,7 @@ def answer_questions(dialog: Locator, laptop: Laptop) -> None:
 
 
 def first_cell(page: Page, kernel: str) -> Locator:
-    """Of a new notebook with that kernel."""
+    """Return the first cell of a new notebook with that kernel."""
     page.get_by_text(kernel, exact=True).first.click()
     cell = page.locator(".jp-Notebook .jp-CodeCell").first
     expect(page.get_by_role("button", name="| Idle")).to_be_visible()
@@ -145,16 +145,14 @@ def first_cell(page: Page, kernel: str) -> Locator:
 
 
 def run(page: Page, cell: Locator, code: str) -> Locator:
-    """Its output."""
+    """Run the code in the cell, and return its output."""
     cell.locator(".cm-content").click()
     page.keyboard.insert_text(code)
     page.keyboard.press("Shift+Enter")
     return cell.locator(".jp-Cell-outputArea")
 
 
-def test_one_code_serves_a_lab_in_an_image_and_a_remote_kernel(
-    laptop: Laptop, lab: Lab, page: Page
-) -> None:
+def test_one_login_serves_a_lab_and_a_remote_kernel(laptop: Laptop, lab: Lab, page: Page) -> None:
     site = laptop.site
     askings, logins = site.gateway.askings(), site.logins()
     in_the_way = site.run("sbatch", "--parsable", "--exclusive", "-N2", "--wrap", "sleep 600")
@@ -175,7 +173,7 @@ def test_one_code_serves_a_lab_in_an_image_and_a_remote_kernel(
     assert (site.gateway.askings(), site.logins()) == (askings + 1, logins + 1)
 
 
-def test_a_newcomer_adds_the_cluster_behind_the_gateway_and_runs_a_job_there(
+def test_new_user_adds_a_cluster_behind_a_gateway_and_runs_a_job(
     laptop: Laptop, newcomer: Newcomer
 ) -> None:
     page, site = newcomer.page, laptop.site

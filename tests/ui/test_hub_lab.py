@@ -1,5 +1,5 @@
-"""What a person has of jobs below a real JupyterHub, in a browser that gets to no port of the
-machine where Jupyter runs: a lab and a terminal under the hub's own address."""
+"""A lab and a terminal below a real JupyterHub, in a browser that reaches no port of the machine
+where Jupyter runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.ssh.kept import keeping
 from tests.ssh.waiting import wait_until
 from tests.ui import apart
 from tests.ui.kept_page import new_context
-from tests.ui.lab import at_rest, settings
+from tests.ui.lab import at_rest, settings, submit_script
 from tests.ui.side import Sbatch, row, runs
 from tests.ui.test_remote import START_MS, job_of_a_notebook, start
 from tests.ui.test_terminal import SCREEN, menu, shows, typed
@@ -45,7 +45,7 @@ class Hub:
     url: str
     token: str
     seen: Path
-    """What the servers of labs were asked."""
+    """The recorded requests to lab servers."""
 
 
 def switch(cluster: SlurmCluster, *, on: bool) -> None:
@@ -59,7 +59,7 @@ def hub(
     lab_home: tuple[Path, dict[str, str]],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Hub]:
-    """Its users have one agent, and the cluster's labs tell what they are asked."""
+    """Run a hub whose users share an agent, with labs that record requests."""
     home, env = lab_home
     tmp_path = tmp_path_factory.mktemp("labs")
     seen = tmp_path / "seen"
@@ -91,7 +91,7 @@ def hub(
 
 @pytest.fixture
 def adas(page: Page, hub: Hub) -> Page:
-    """Her JupyterLab."""
+    """Return Ada's JupyterLab."""
     logged_in(page, hub, "ada")
     page.wait_for_url(f"{hub.url}user/ada/lab*", timeout=START_MS)
     at_rest(page)
@@ -109,7 +109,7 @@ def requests(hub: Hub) -> list[dict[str, Any]]:
     return [json.loads(line) for line in hub.seen.read_text().splitlines()]
 
 
-def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_trusted(
+def test_lab_below_a_hub_uses_the_hubs_address_if_the_cluster_is_trusted(
     hub: Hub, adas: Page, browser: Browser, cluster: SlurmCluster
 ) -> None:
     form = adas.get_by_role("form", name="Jupyter on a node")
@@ -123,7 +123,7 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
     bar = tab.get_by_role("group", name="Slurm job")
     expect(bar).to_contain_text(re.compile(r"min left.*End"))
 
-    # What the lab's server saw of us: a page, its WebSockets, and nothing that is ours.
+    # The lab's server got a page, its WebSockets, and no credentials.
     seen = requests(hub)
     assert any("/channels" in one["uri"] for one in seen)
     assert any(one["uri"].partition("?")[0].endswith("/lab") for one in seen)
@@ -135,7 +135,7 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
     told = hub.seen.read_text()
     assert not [text for text in (*cookies, hub.token) if text in told]
 
-    # Another user of the hub, and nobody.
+    # Another user of the hub, and no user.
     lab_url = tab.url.partition("/lab-proxy/")[0] + "/lab-proxy/" + tab.url.split("/")[7] + "/"
     context = new_context(browser)
     thief = context.new_page()
@@ -147,7 +147,7 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
     assert refused.status == 403
     context.close()
 
-    # Switched off again, it is off at once.
+    # Disabling it takes effect at once.
     switch(cluster, on=False)
     of_a_page = {"Referer": f"{hub.url}user/ada/lab"}
     answer = tab.request.get(f"{lab_url}api/kernels", headers=of_a_page)
@@ -156,8 +156,9 @@ def test_below_a_hub_a_lab_is_under_the_hubs_own_address_where_the_cluster_is_tr
 
 
 @pytest.mark.own_page
-def test_below_a_hub_a_job_has_its_terminal(hub: Hub, adas: Page, sbatch: Sbatch) -> None:
-    slurm_id = sbatch("far", "--output=/dev/null")
+def test_terminal_in_a_job_works_below_a_hub(hub: Hub, adas: Page, sbatch: Sbatch) -> None:
+    _, slurm_id = submit_script(adas, "far", "#!/bin/sh\nsleep 600\n")
+    sbatch.ids.append(slurm_id)
     asked: list[str] = []
     adas.on("request", lambda request: asked.append(request.url))
     adas.on("websocket", lambda socket: asked.append(socket.url))

@@ -1,4 +1,4 @@
-"""What is done to one job, from its row, its panel and the command palette."""
+"""Actions on a job from its row, its panel and the command palette."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.cluster.plugin import SlurmCluster
 from tests.ssh.profile import write_profile
 from tests.ssh.waiting import wait_until
-from tests.ui.lab import Lab, Notebook
+from tests.ui.lab import Lab, Notebook, submit_script
 from tests.ui.looks import look, look_as_it_is
 from tests.ui.side import Sbatch, do, row, runs, waits
 
@@ -26,7 +26,7 @@ time.sleep(600)"""
 
 @pytest.fixture
 def near(lab: Lab, cluster: SlurmCluster) -> Iterator[str]:
-    """The same cluster, with its jobs' folders among the files of this Jupyter."""
+    """Yield the same cluster with its jobs' folders below this Jupyter's root."""
     profile = tomllib.loads(cluster.profile_path.read_text(encoding="utf-8"))
     settings = {**profile, "images": None, "job_root": str(lab.folder / "jobs")}
     path = write_profile(Path(cluster.env["JUPYTER_CONFIG_DIR"]), "near", settings)
@@ -45,11 +45,13 @@ def copied(page: Page) -> str:
     return text
 
 
-def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_the_queue(
+def test_row_menu_copies_holds_releases_extends_and_requeues(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    slurm_id = sbatch("steered", "--requeue", "--begin=now+1hour", "--time=60")
+    later = {"requeue": "", "begin": "now+1hour", "time": "60"}
+    _, slurm_id = submit_script(page, "steered", "#!/bin/sh\nsleep 600\n", **later)
+    sbatch.ids.append(slurm_id)
     shown = waits(sidebar).filter(has_text="steered")
     do(sidebar, "steered", "Copy job ID")
     wait_until(lambda: copied(page) == slurm_id)
@@ -79,23 +81,26 @@ def test_a_row_copies_its_id_is_held_released_given_more_time_and_put_back_into_
 
     menu(page, row(sidebar, "steered"), "Requeue")
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("What it has not saved is lost.")
+    expect(dialog).to_contain_text("Unsaved work is lost.")
     dialog.get_by_role("button", name="End and requeue the job").click()
     expect(shown).to_be_visible()
-    # Slurm counts it when the job that is put back has left its node.
+    # Slurm counts the restart when the requeued job has left its node.
     job = ("scontrol", "show", "job", slurm_id)
     wait_until(lambda: "Restarts=1" in cluster.run(*job).stdout)
 
 
-def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_which_has_failed(
+def test_job_panel_shows_the_log_and_state_of_each_array_task(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page, tmp_path: Path
 ) -> None:
     ways = "case $SLURM_ARRAY_TASK_ID in 2) exit 1;; 3) sleep 600;; esac"
     runs = f"echo I am task $SLURM_ARRAY_TASK_ID; {ways}"
-    array_id = sbatch("many-tasks", "--array=0-3", f"--output={tmp_path}/%a.txt", runs=runs)
+    options = {"array": "0-3", "output": f"{tmp_path}/%a.txt"}
+    _, array_id = submit_script(page, "many-tasks", f"#!/bin/sh\n{runs}\n", **options)
+    sbatch.ids.append(array_id)
     ended = ("squeue", "-h", "-t", "CD,F", "-o", "%K", "-j", array_id)
     wait_until(lambda: sorted(cluster.run(*ended).stdout.split()) == ["0", "1", "2"])
-    sbatch("talks", f"--output={tmp_path}/out", runs="echo it talks; sleep 600")
+    _, talks = submit_script(page, "talks", "#!/bin/sh\necho it talks; sleep 600\n")
+    sbatch.ids.append(talks)
     menu(page, row(sidebar, "talks"), "Open the job")
     log = page.get_by_role("log", name="Output")
     expect(log).to_contain_text("it talks")
@@ -108,7 +113,7 @@ def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_whic
     expect(log).to_have_text("I am task 2")
     expect(task).to_have_value("2")
     told = ["2 of 4 tasks done", "task 2 failed", "task 3 running"]
-    expect(page.get_by_role("main").get_by_text(" · ".join(told))).to_be_visible()
+    expect(page.get_by_role("main").get_by_text(", ".join(told))).to_be_visible()
     expect(row(sidebar, "many-tasks").first).to_contain_text("2/4 · 1 failed")
     row(sidebar, "many-tasks").first.hover()
     expect(page.get_by_role("tooltip")).to_contain_text(", ".join(told))
@@ -129,7 +134,7 @@ def test_a_row_shows_the_log_of_a_job_and_of_an_array_that_of_each_task_and_whic
     expect(log).to_have_text("I am task 1")
 
 
-def test_its_cell_and_its_folder_are_found_and_its_life_and_its_settings_told(
+def test_job_panel_finds_cell_and_folder_and_shows_timeline_and_settings(
     opened: Callable[..., Notebook], near: str, page: Page
 ) -> None:
     notebook = opened([CELL.replace("%%slurm", f"%%slurm --cluster {near}"), "1 + 1"])

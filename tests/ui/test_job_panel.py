@@ -1,4 +1,4 @@
-"""A job by itself in JupyterLab's main area: its log, what it uses, its script, its life."""
+"""A job's panel in JupyterLab's main area: log, resources, script and timeline."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _CLOCK = re.compile(r"^\d\d:\d\d:\d\d$")
 
 
 def _open(notebook: Notebook, at: int = 1, state: str = "running") -> Page:
-    """Run all and open the job of a cell once it is in that state: its buttons move no more."""
+    """Run all cells, and open a cell's job once it is in that state and its buttons are still."""
     page = notebook.page
     notebook.run_all()
     expect(notebook.card(at)).to_contain_text(state)
@@ -58,8 +58,8 @@ def _show(page: Page, tab: str) -> None:
 
 
 def _tell_of_gpus(cluster: SlurmCluster, *busy: float) -> None:
-    """Append to what the newest job has measured, as where nvidia-smi tells of GPUs. It is of a
-    later time than what the job goes on to measure, which has none."""
+    """Append samples with GPUs to the newest job's, as if nvidia-smi reported them. They are later
+    than the job's own samples, which have none."""
     files = cluster.folder.glob("**/jobs/*/usage.0.jsonl")
     newest = max(files, key=lambda one: one.stat().st_mtime)
     sizes = {"name": "H100", "memory_mib": 1024, "memory_total_mib": 81920}
@@ -69,7 +69,7 @@ def _tell_of_gpus(cluster: SlurmCluster, *busy: float) -> None:
         file.write(json.dumps(sample) + "\n")
 
 
-def test_a_jobs_output_its_use_its_script_and_what_happened(
+def test_job_panel_shows_output_resources_script_and_timeline(
     opened: Callable[..., Notebook], cluster: SlurmCluster
 ) -> None:
     page = _open(opened([_CODE]))
@@ -95,9 +95,9 @@ def test_a_jobs_output_its_use_its_script_and_what_happened(
     expect(page.get_by_role("img", name="CPU cores")).to_be_visible()
     expect(page.get_by_text("CPU efficiency:")).to_be_visible()
     look(page, "job-resources")
-    _tell_of_gpus(cluster, 0.9, 0.25)
+    _tell_of_gpus(cluster, 0.9, 0.3)
     gpu = page.get_by_role("figure").filter(has_text="GPU utilization")
-    expect(gpu).to_contain_text("58 %")
+    expect(gpu).to_contain_text("60 %")
     _show(page, "Script")
     expect(page.get_by_role("region", name="Batch script")).to_contain_text("#!/bin/bash")
     look(page, "job-script")
@@ -106,7 +106,7 @@ def test_a_jobs_output_its_use_its_script_and_what_happened(
     look(page, "job-details")
 
 
-def test_a_job_that_failed_after_much_output_is_there_again_after_a_reload(
+def test_job_panel_restores_a_failed_job_with_much_output(
     opened: Callable[..., Notebook],
 ) -> None:
     code = """%%slurm --detach --image python:3.11
@@ -142,7 +142,7 @@ import os
 print("I am", os.environ["SLURM_PROCID"])"""
 
 
-def test_every_rank_has_its_output_folded_in_the_cell_and_its_log_in_the_panel(
+def test_output_of_each_rank_is_folded_in_the_cell_and_in_the_panel(
     opened: Callable[..., Notebook],
 ) -> None:
     notebook = opened([_RANKS])

@@ -1,5 +1,5 @@
-"""A remote kernel as a person has it: made by a form, picked in the launcher, used in a notebook,
-seen and stopped in the sidebar, removed again; in a real browser."""
+"""A remote kernel in a real browser: added by a form, started from the launcher, used in a
+notebook, stopped in the sidebar, and removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.ui.looks import look
 from tests.ui.side import do, row
 
 START_MS = 120_000
-"""A job, a step in it and an ipykernel, where others start too."""
+"""Timeout for a job, its step and an ipykernel on a busy machine."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def form(page: Page) -> Locator:
 
 
 def make(page: Page, form: Locator, title: str, **fields: str) -> None:
-    """By the form; the kernel is in the launcher then."""
+    """Add a kernel by the form, and wait for it in the launcher."""
     page.get_by_text("New remote kernel…", exact=True).first.click()
     form.get_by_label("Title").fill(title)
     show_more(form)
@@ -50,12 +50,12 @@ def make(page: Page, form: Locator, title: str, **fields: str) -> None:
 
 
 def card(page: Page, title: str) -> Locator:
-    """Of the launcher, below Notebook."""
+    """Return the launcher's card below Notebook."""
     return page.locator('.jp-LauncherCard[data-category="Notebook"]').filter(has_text=title)
 
 
 def processes(job_name: str) -> list[str]:
-    """Those of the job, here where its node is."""
+    """Return the job's processes on this machine, its node."""
     mark = f"SLURM_JOB_NAME={job_name}".encode()
     found = []
     for one in psutil.process_iter():
@@ -66,8 +66,8 @@ def processes(job_name: str) -> list[str]:
 
 
 def traces(job_name: str, home: Path) -> list[str]:
-    """What there is of a job on this machine, but for its record and its folder: processes, the
-    socket that its kernel's messages go through, the agent's files of it on their way."""
+    """Return the traces of a job on this machine except record and folder: processes, the socket of
+    its kernel's messages, temporary files of the agent."""
     job_id = job_name.rpartition(".")[2]
     sockets = Path("/proc/net/unix").read_text().splitlines()
     return [
@@ -75,7 +75,7 @@ def traces(job_name: str, home: Path) -> list[str]:
         *(line for line in sockets if f"jslurm-{job_id}" in line),
         *(
             f"{folder}/{name}"
-            for folder, folders, files in os.walk(home)  # in which folders come and go
+            for folder, folders, files in os.walk(home)  # folders can disappear meanwhile
             if folder.endswith("/spool")
             for name in (*folders, *files)
             if job_id in name
@@ -83,7 +83,7 @@ def traces(job_name: str, home: Path) -> list[str]:
     ]
 
 
-def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
+def test_form_adds_a_kernel_that_runs_a_cell_and_stops_from_the_sidebar(
     opened_lab: Page, form: Locator, cluster: SlurmCluster, lab: Lab
 ) -> None:
     page = opened_lab
@@ -102,19 +102,19 @@ def test_from_the_form_to_a_cell_on_the_node_and_stopped_from_the_sidebar(
     expect(form).to_contain_text("Default: slurm-local-1-gpu")
     form.get_by_role("button", name="Create kernel").click()
     title = "Python 3 (local · 1 GPU)"
-    # It is there for seconds only.
+    # It is shown only for seconds.
     expect(page.get_by_text(f'Kernel "{title}" is ready')).to_be_visible()
     expect(form).to_have_count(0)
 
     card(page, title).click()
     cell = page.locator(".jp-Notebook .jp-CodeCell").first
-    # JupyterLab runs nothing before it has a kernel.
+    # JupyterLab runs nothing before the kernel is ready.
     expect(page.get_by_role("button", name="| Idle")).to_be_visible()
     cell.locator(".cm-content").click()
     page.keyboard.type("import os; print('job', os.environ['SLURM_JOB_ID'])")
     page.keyboard.press("Shift+Enter")
     output = cell.locator(".jp-Cell-outputArea")
-    # Alone: what it waits for is told there before, with the id of its job.
+    # The only output: the reason for waiting, with the job ID, was shown there before.
     expect(output).to_have_text(re.compile(r"^\s*job \d+\s*$"), timeout=START_MS)
     job_id = output.inner_text().split()[-1]
     assert cluster.job_state(job_id) == "RUNNING"

@@ -1,4 +1,4 @@
-"""What a person sees and does in JupyterLab."""
+"""Cells and the queue widget in JupyterLab."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ print("sum", total)"""
 
 
 def waits(name: str, gate: Path, line: str = "") -> str:
-    """A cell that says that it has started, and ends when the gate is there."""
+    """Return a cell that reports its start and ends when the gate exists."""
     return (
         f"%%slurm --name {name} --out x {line}\n"
         "import os, time\n"
@@ -38,7 +38,7 @@ def waits(name: str, gate: Path, line: str = "") -> str:
     )
 
 
-def test_a_cell_runs_as_a_job_and_its_outputs_stay_in_the_notebook(opened: Open) -> None:
+def test_cell_runs_as_a_job_and_its_outputs_are_saved(opened: Open) -> None:
     notebook = opened(["data = [1, 4, 9]", FIT, "total + 1"])
     notebook.run_all()
     output, card = notebook.output(2), notebook.card(2)
@@ -46,7 +46,7 @@ def test_a_cell_runs_as_a_job_and_its_outputs_stay_in_the_notebook(opened: Open)
 
     def all_is_there() -> None:
         expect(card).to_contain_text("done")
-        expect(card).to_contain_text("n1 · 1 GPU · python:3.11")
+        expect(card).to_contain_text("Node n1 · GPUs 1 · Image python:3.11")
         expect(output).to_contain_text("100/100")
         expect(output).to_contain_text("sum 14")
         expect(output.get_by_role("img")).to_be_visible()
@@ -59,7 +59,7 @@ def test_a_cell_runs_as_a_job_and_its_outputs_stay_in_the_notebook(opened: Open)
     all_is_there()
 
 
-def test_a_cell_that_is_interrupted_and_run_again_after_a_restart_gets_the_same_job(
+def test_interrupted_cell_attaches_to_its_job_after_a_restart(
     opened: Open, cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     notebook = opened([waits("again", tmp_path / "gate"), "x"])
@@ -80,7 +80,7 @@ def test_a_cell_that_is_interrupted_and_run_again_after_a_restart_gets_the_same_
     assert [name.partition(".")[0] for name in names].count("again") == 1
 
 
-def test_the_queue_is_live_and_cancels_by_keyboard(opened: Open, tmp_path: Path) -> None:
+def test_queue_widget_is_live_and_cancels_by_keyboard(opened: Open, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     notebook = opened(["%slurm", waits("idle", gate, "--detach"), waits("busy", gate)])
     page, queue = notebook.page, notebook.output(1)

@@ -23,7 +23,7 @@ cluster, lab_home = apart.cluster, apart.lab_home
 
 @pytest.fixture(scope="module")
 def lab(lab_home: tuple[Path, dict[str, str]], port_apart: int) -> Iterator[Lab]:
-    """One whose user has chosen Portuguese."""
+    """Run a JupyterLab in Portuguese."""
     home, env = lab_home
     chosen = home / "settings/@jupyterlab/translation-extension/plugin.jupyterlab-settings"
     chosen.parent.mkdir(parents=True)
@@ -32,7 +32,7 @@ def lab(lab_home: tuple[Path, dict[str, str]], port_apart: int) -> Iterator[Lab]
         yield started
 
 
-def test_jobs_are_told_of_in_portuguese(page: Page, lab: Lab, cluster: SlurmCluster) -> None:
+def test_labels_are_in_portuguese(page: Page, lab: Lab, cluster: SlurmCluster) -> None:
     page.goto(f"{lab.url}lab?token={lab.token}&reset")
     expect(page.get_by_role("button", name="Enviados daqui: nenhum job")).to_be_visible()
     job_id, _ = submit_script(page, "fila", "#!/bin/sh\nsleep 600\n", hold="")

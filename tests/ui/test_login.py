@@ -27,7 +27,7 @@ def sidebar_of(page: Page, lab: Lab) -> Locator:
     return page.get_by_role("region", name="Slurm")
 
 
-def test_host_key_password_and_code_are_asked_in_dialogs(
+def test_host_key_password_and_code_are_prompted_in_dialogs(
     lab: Lab,
     cluster: SlurmCluster,
     gateway: MakeGateway,
@@ -59,7 +59,7 @@ def test_host_key_password_and_code_are_asked_in_dialogs(
     expect(sidebar.get_by_role("button", name="Connect gate", exact=True)).to_be_visible()
 
 
-def test_host_key_password_and_code_are_asked_under_the_cell(
+def test_host_key_password_and_code_are_prompted_under_the_cell(
     opened: Open,
     lab: Lab,
     cluster: SlurmCluster,

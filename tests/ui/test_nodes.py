@@ -21,7 +21,7 @@ def opened(page: Page, lab: Lab) -> Page:
     return page
 
 
-def test_a_node_says_what_is_free_in_partition_map_and_table(
+def test_nodes_view_shows_free_resources_in_partitions_map_and_table(
     cluster: SlurmCluster, page: Page, lab: Lab, request: pytest.FixtureRequest
 ) -> None:
     job = cluster.submit("--gres=gpu:1", "--wrap", "sleep 600")

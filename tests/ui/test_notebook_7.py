@@ -1,4 +1,4 @@
-"""Jupyter Notebook 7 instead of JupyterLab: cards, form and views beside its one document."""
+"""Jupyter Notebook 7 instead of JupyterLab: cards, form and views beside its document."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def lab(lab_home: tuple[Path, dict[str, str]]) -> Iterator[Lab]:
 
 
 _OWN = "Cannot read properties of undefined (reading 'schema')"
-"""Notebook 7.6 says so of itself whenever it begins, also without extensions."""
+"""A message that Notebook 7.6 prints at each start, even without extensions."""
 
 
 @pytest.fixture
 def complaints(page: Page) -> list[str]:
-    """What the page's console says went wrong."""
+    """Return the errors in the page's console."""
     said: list[str] = []
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("console", lambda one: said.append(one.text) if one.type == "error" else None)
@@ -41,14 +41,14 @@ def complaints(page: Page) -> list[str]:
 
 
 @pytest.mark.own_page
-def test_a_card_is_live_and_a_cell_is_run_by_the_form(
+def test_notebook_7_has_live_cards_and_the_form(
     lab: Lab, page: Page, tmp_path: Path, complaints: list[str]
 ) -> None:
     gate = tmp_path / "gate"
     linger = _LINGER.format(gate=str(gate))
     path = lab.write("seven.ipynb", ["%load_ext jupyter_slurm", linger, "print(6 * 7)"])
     page.goto(f"{lab.url}notebooks/{path.name}?token={lab.token}")
-    # Its logo is shown once there is a kernel: it knows no other sign that what is run is kept.
+    # Its logo appears with the kernel: there is no other sign that cells can run.
     expect(page.get_by_role("banner").get_by_role("img", name="Python 3")).to_be_visible()
     cells = page.locator(".jp-Notebook .jp-CodeCell")
     for at in (0, 1):

@@ -1,5 +1,5 @@
-"""The agent dies, or the network or a cluster is silent: the views say what they do not know, and
-recover by themselves."""
+"""A killed agent, a silent network or a lost cluster: the views show that they are outdated, and
+recover."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.ui.lab import Lab, Notebook
 cluster, lab, lab_home = apart.cluster, apart.lab, apart.lab_home
 _CELL = "%%slurm --detach\nimport time\ntime.sleep(600)"
 _PATIENCE_MS = 60_000
-"""A line that is silent is taken for broken after 20 to 25 s."""
+"""A silent connection counts as lost after 20 to 25 s."""
 _AWAY = "The Jupyter server cannot be reached."
 _AGE = r"\d\d:\d\d(:\d\d)?"
 
 
 def shown(page: Page, lab: Lab, name: str, cell: str = _CELL) -> FourViews:
-    """A job that runs, in all its views, and the nodes beside them."""
+    """Return a running job in all its views, with the nodes beside them."""
     lab.write(name, ["%load_ext jupyter_slurm", cell])
     notebook = Notebook(page, lab, name)
     notebook.run_all()
@@ -42,7 +42,7 @@ def shown(page: Page, lab: Lab, name: str, cell: str = _CELL) -> FourViews:
 
 
 def told_in(views: FourViews) -> dict[str, Locator]:
-    """Where each says how old it is, or that it is not known."""
+    """Return each view's text about its age."""
     page = views.page
     return {
         "card": views.card,
@@ -54,7 +54,7 @@ def told_in(views: FourViews) -> dict[str, Locator]:
 
 
 def expect_doubt(views: FourViews) -> None:
-    """Each view says once that nothing newer is known, and since when; what was known stays."""
+    """Assert that each view shows its age once, and keeps its content."""
     for where in told_in(views).values():
         expect(where.get_by_text(_AWAY)).to_have_count(1, timeout=_PATIENCE_MS)
         expect(where).to_contain_text(re.compile(_AGE))
@@ -76,7 +76,7 @@ def test_every_view_recovers_from_a_killed_agent_and_from_a_silent_network(
     cluster: SlurmCluster,
     tmp_path: Path,
 ) -> None:
-    """Each view then shows what changed meanwhile, and at last the end of the job."""
+    """Each view then shows the changes, and finally the end of the job."""
     line = delayed(urlsplit(lab.url).port or 0, 0.0)
     far = dataclasses.replace(lab, url=f"http://127.0.0.1:{line.port}/")
     gate = tmp_path / "gate"
@@ -94,7 +94,7 @@ def test_every_view_recovers_from_a_killed_agent_and_from_a_silent_network(
     expect_no_doubt(views)
 
     line.freeze()
-    expect_doubt(views)  # by its silence
+    expect_doubt(views)  # after a silence
     changed("JobName=thawed")
     line.thaw()
     views.all_say("thawed", "running")
@@ -104,7 +104,7 @@ def test_every_view_recovers_from_a_killed_agent_and_from_a_silent_network(
     views.all_say_that_it_is_over("failed")
 
 
-def test_a_cluster_whose_way_is_cut_is_told_as_lost_and_followed_again(
+def test_lost_cluster_is_shown_as_lost_and_recovers(
     page: Page, lab: Lab, cluster: SlurmCluster, make_sshd: MakeSshd, delayed: Delayed
 ) -> None:
     sshd = make_sshd(PLAIN_SHELL, account=oneself())

@@ -1,4 +1,4 @@
-"""The pictures of docs/pictures, of the product as it is. CONTRIBUTING says how to renew them."""
+"""The pictures of docs/pictures. CONTRIBUTING explains how to renew them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ loss = rate * seed"""
 
 @pytest.fixture
 def notebook(page: Page, lab: Lab, sbatch: Sbatch) -> Notebook:
-    """Runs beside two jobs from a terminal, of which one waits for the other."""
+    """Open a notebook, with two jobs from a terminal, one waiting for the other."""
     page.set_viewport_size(_SIZE)
     lab.write(_NAME, _CELLS)
     sbatch("nightly-train", "--gres=gpu:1", "-t", "2:00:00")
@@ -51,7 +51,7 @@ def notebook(page: Page, lab: Lab, sbatch: Sbatch) -> Notebook:
     return Notebook(page, lab, _NAME)
 
 
-def test_the_pictures_of_the_docs_show_what_they_are_of(page: Page, notebook: Notebook) -> None:
+def test_pictures_of_the_docs_are_taken(page: Page, notebook: Notebook) -> None:
     notebook.run(0, 1, 2, 3)
     page.get_by_role("tab", name="Slurm").click()
     expect(row(page, "nightly-train")).to_have_accessible_name(re.compile("running"))
@@ -108,7 +108,7 @@ def test_the_picture_of_a_sweep_shows_its_grid(
 
 
 def _take(page: Page, name: str, *shown: Locator) -> None:
-    """Once nothing lies over it."""
+    """Take a picture once nothing covers the page."""
     for one in shown:
         expect(one).to_be_in_viewport()
     expect(page.locator(".Toastify__toast")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""A page that is loaded again while a cell's job runs offers the output that it missed."""
+"""A page reloaded during a cell's job offers the missed output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _show_all(card: Locator) -> Locator:
 
 
 def _reloaded(opened: Open, gate: Path, name: str) -> Notebook:
-    """The job has ended, most of its output since the page was loaded again."""
+    """Return a notebook whose job ended after a reload, with most of its output missed."""
     notebook = opened([_LINES.format(name=name, gate=str(gate)), "total"])
     notebook.run(0, 1)
     expect(notebook.output(1)).to_contain_text("r 3")
@@ -41,7 +41,7 @@ def _reloaded(opened: Open, gate: Path, name: str) -> Notebook:
     return notebook
 
 
-def test_one_button_completes_the_output(opened: Open, lab: Lab, tmp_path: Path) -> None:
+def test_button_completes_the_output_after_a_reload(opened: Open, lab: Lab, tmp_path: Path) -> None:
     notebook = _reloaded(opened, tmp_path / "gate", "reload-button")
     card = notebook.card(1)
     assert "r 4" not in notebook.output(1).inner_text()

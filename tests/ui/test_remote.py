@@ -1,5 +1,4 @@
-"""A lab as a person has it: from the launcher's form by way of the queue to a notebook on the node,
-in a tab of a real browser."""
+"""A lab in a tab of a real browser: from the launcher's form through the queue to a notebook."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from tests.ui.looks import SCREENSHOTS, is_clean, look, look_as_it_is
 from tests.ui.side import do, row
 
 START_MS = 120_000
-"""A JupyterLab takes its time to start where others do too."""
+"""Timeout for the start of JupyterLab on a busy machine."""
 
 
 @pytest.fixture
@@ -23,7 +22,7 @@ def form(page: Page) -> Locator:
 
 
 def start(page: Page, form: Locator, name: str, **fields: str) -> Page:
-    """The tab that waits for the lab."""
+    """Submit the form, and return the waiting tab."""
     page.get_by_text("Jupyter on a node…", exact=True).click()
     show_more(form)
     form.get_by_label("Name").fill(name)
@@ -35,7 +34,7 @@ def start(page: Page, form: Locator, name: str, **fields: str) -> Page:
 
 
 def look_at_room(tab: Page, name: str) -> None:
-    """The page that waits, in both themes; axe has nothing to say."""
+    """Take pictures of the waiting page in both themes, with a clean result of axe."""
     SCREENSHOTS.mkdir(exist_ok=True)
     for theme in ("dark", "light"):
         tab.emulate_media(color_scheme=theme)
@@ -44,12 +43,12 @@ def look_at_room(tab: Page, name: str) -> None:
 
 
 def bar(tab: Page) -> Locator:
-    """What the page of a lab says of its job."""
+    """Return the bar of the lab's page."""
     return tab.get_by_role("group", name="Slurm job")
 
 
 def job_of_a_notebook(tab: Page) -> str:
-    """Slurm's id of the job that a new notebook in the lab runs in, as its own cell says it."""
+    """Return the Slurm ID of the lab's job, printed by a cell of a new notebook."""
     tab.get_by_text("Python 3 (ipykernel)", exact=True).first.click()
     cell = tab.locator(".jp-Notebook .jp-CodeCell").first
     expect(tab.get_by_role("button", name="| Idle")).to_be_visible()
@@ -60,7 +59,7 @@ def job_of_a_notebook(tab: Page) -> str:
     return cell.locator(".jp-Cell-outputArea").inner_text().split()[-1]
 
 
-def test_from_the_launcher_by_the_queue_to_a_notebook_on_the_node(
+def test_launcher_opens_a_lab_that_waits_in_the_queue_and_runs_a_notebook(
     opened_lab: Page, form: Locator, cluster: SlurmCluster, lab: Lab
 ) -> None:
     page = opened_lab

@@ -1,4 +1,4 @@
-"""The sidebar in JupyterLab: my jobs on a real Slurm, seen and steered as a person does it."""
+"""The sidebar in JupyterLab with jobs on a real Slurm."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tests.ui.side import Sbatch, jobs, row, runs
 
 
 def states(cluster: SlurmCluster, slurm_id: str) -> list[str]:
-    """Of what is left of it in the queue."""
+    """Return the states of the job in the queue."""
     told = cluster.run("squeue", "-h", "-j", slurm_id, "-o", "%i %T").stdout.split("\n")
     return [line for line in told if line and "CANCELLED" not in line and "COMPLETING" not in line]
 
 
-def test_a_job_that_was_submitted_in_a_terminal_is_seen_read_out_and_its_end_too(
+def test_sidebar_shows_a_job_from_a_terminal_and_its_end(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     expect(sidebar.get_by_text("this machine")).to_be_visible()
@@ -53,7 +53,7 @@ def test_a_job_that_was_submitted_in_a_terminal_is_seen_read_out_and_its_end_too
     """)
 
 
-def test_several_are_chosen_and_cancelled_by_keys_once_a_person_has_said_so(
+def test_selected_jobs_are_cancelled_by_keyboard_after_a_confirmation(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     ids = [sbatch(name, "-H") for name in ("keep", "one", "two")]

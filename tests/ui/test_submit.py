@@ -1,4 +1,4 @@
-"""The form that makes jobs, in JupyterLab, on a real Slurm: from each place where it is opened."""
+"""The form that submits jobs, on a real Slurm, opened from each place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.ui.looks import look
 from tests.ui.side import jobs
 
 HOSTILE = "r\u00e9sum\u00e9 'of' \"all\" \N{SNAKE} \u05e9\u05dc\u05d5\u05dd $(x) #1"
-"""Blanks, quotes, an emoji, letters from right to left, a shell's and an address's own signs."""
+"""Blanks, quotes, an emoji, right-to-left letters, special characters of shells and URLs."""
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def form(page: Page) -> Locator:
 
 @pytest.fixture
 def gate(lab: Lab) -> Iterator[str]:
-    """The path of a file that jobs wait for; it is there at the end."""
+    """Yield the path of a file that jobs wait for, created at the end."""
     path = lab.folder / "gate"
     path.unlink(missing_ok=True)
     yield str(path)
@@ -51,7 +51,7 @@ def submit(form: Locator) -> None:
     form.get_by_role("button", name="Submit").click()
 
 
-def test_a_job_is_made_by_a_form_that_knows_the_cluster(opened_lab: Page, form: Locator) -> None:
+def test_form_submits_a_job_with_the_clusters_options(opened_lab: Page, form: Locator) -> None:
     page = opened_lab
     for card in ("job", "lab", "kernel"):
         icon = page.locator(f".jp-LauncherCard [data-icon='jupyter-slurm:{card}']")
@@ -65,30 +65,25 @@ def test_a_job_is_made_by_a_form_that_knows_the_cluster(opened_lab: Page, form: 
     gpus = form.get_by_role("spinbutton", name="GPUs", exact=True)
     expect(form.get_by_text("2 of 2 GPUs free").last).to_be_attached()
     gpus.fill("9")
-    expect(form.get_by_text("Ask for 2 or less")).to_be_visible()
-    expect(gpus).to_have_attribute("aria-invalid", "true")
+    expect(form.get_by_text("at most 2 GPUs")).to_be_visible()
     expect(form.get_by_label("Partition").locator("option[disabled]")).not_to_have_count(0)
     button = form.get_by_role("button", name="Submit")
     expect(button).to_be_disabled()
-    expect(form.get_by_role("status")).to_have_text("Fix the highlighted fields.")
-    page.keyboard.press("Control+Enter")
-    expect(gpus).to_be_focused()
+    expect(form.get_by_role("status")).to_contain_text("Slurm would refuse the job")
     look(page, "submit-wrong", form)
     gpus.fill("2")
     expect(form.get_by_text("Expected to start")).to_be_visible()
     expect(form.get_by_text("GPU-hour")).to_be_visible()
-    # All of it is there without scrolling: what most jobs need, and what would become of it.
+    # The usual fields and the preview are visible without scrolling.
     expect(form.get_by_text("More options", exact=True)).to_be_in_viewport(ratio=1)
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("log", name="Output")).to_contain_text("from the form")
 
 
-def test_a_file_of_any_name_is_run_from_the_file_browser_and_what_cannot_be_is_not_offered(
-    page: Page, lab: Lab, form: Locator
-) -> None:
+def test_file_browser_submits_files_with_any_name(page: Page, lab: Lab, form: Locator) -> None:
     name = f"{HOSTILE}.slurm"
     files = {name: "#!/bin/sh\n#SBATCH --time=5\necho ran\n"}
-    # They come first in the list: a file that comes or goes moves no row that is being clicked.
+    # First in the list, so that new or removed files do not move a row during a click.
     refused = {"a table.csv": "1,2\n", "a wrong.py": "for x in 1\n    pass\n"}
     for path, text in (files | refused).items():
         (lab.folder / path).write_text(text)
@@ -115,7 +110,7 @@ def test_a_file_of_any_name_is_run_from_the_file_browser_and_what_cannot_be_is_n
         (lab.folder / path).unlink()
 
 
-def test_a_cell_gets_its_line_and_its_output_and_one_that_has_a_line_begins_with_it(
+def test_form_writes_and_reads_the_magic_line_of_a_cell(
     lab: Lab, page: Page, form: Locator
 ) -> None:
     its_own = "%%slurm --gpus 1 -t 5 --comment 'a b' --detach\nprint('again')"
@@ -131,7 +126,7 @@ def test_a_cell_gets_its_line_and_its_output_and_one_that_has_a_line_begins_with
     expect(form.get_by_text("Expected to start")).to_be_visible()
     submit(form)
     expect(form).to_have_count(0)
-    # `%load_ext jupyter_slurm` is now on top: the notebook works when it is opened again.
+    # `%load_ext jupyter_slurm` is now the first cell, so that the notebook works when reopened.
     expect(notebook.cell(0)).to_contain_text("%load_ext jupyter_slurm")
     cell = notebook.cell(2)
     expect(cell.locator(".cm-content")).to_contain_text("%%slurm --cluster local --image")
@@ -160,7 +155,7 @@ def test_a_cell_gets_its_line_and_its_output_and_one_that_has_a_line_begins_with
 
 
 def notebook_runs_first(page: Page, notebook: Notebook) -> None:
-    """The variable of the first cell is there; the form is looked at again."""
+    """Run the first cell, and focus the form again."""
     tabs = page.get_by_role("main").get_by_role("tab")
     tabs.first.click()
     notebook.run(0)
@@ -168,7 +163,7 @@ def notebook_runs_first(page: Page, notebook: Notebook) -> None:
     tabs.filter(has_text="on Slurm").click()
 
 
-def test_a_notebook_comes_back_executed_also_when_the_page_was_reloaded(
+def test_executed_notebook_is_saved_after_a_page_reload(
     lab: Lab, page: Page, form: Locator, gate: str
 ) -> None:
     wait = f"import os, time\nwhile not os.path.exists({gate!r}):\n    time.sleep(0.1)"
@@ -187,7 +182,7 @@ def test_a_notebook_comes_back_executed_also_when_the_page_was_reloaded(
     at_rest(page)
     (lab.folder / "gate").touch()
     toast = page.get_by_role("alert").filter(has_text="Results:")
-    toast.get_by_role("button", name="Open").click()  # it is there for seconds only
+    toast.get_by_role("button", name="Open").click()  # it is shown only for seconds
     [copy] = lab.folder.glob("*.slurm-*.ipynb")
     assert copy.name.startswith(f"{HOSTILE}.slurm-")
     assert nbformat.read(copy, as_version=4).cells[1].outputs[0].text == "42\n"

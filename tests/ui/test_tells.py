@@ -1,4 +1,4 @@
-"""What tells of jobs beside their views: status bar, notifications, the palette, the settings."""
+"""Status bar, notifications, command palette and settings."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tests.ssh.waiting import wait_until
 from tests.ui.lab import Lab, at_rest, submit_script
 from tests.ui.looks import look
 
-_TOLD = "told <b>&"
+_TOLD = "told-of"
 
 
 @pytest.fixture
 def idle_lab(lab: Lab) -> Lab:
-    """A server that knows of no live job: of an earlier test's that is only now seen to have ended
-    a page would tell, too."""
+    """Return a server without live jobs: a page would also notify about the end of an earlier
+    test's job."""
     wait_until(lambda: not lab.live_jobs())
     return lab
 
 
 @pytest.fixture
 def desk(page: Page, idle_lab: Lab) -> Page:
-    """JupyterLab with nothing opened."""
+    """Open JupyterLab with nothing open."""
     page.goto(f"{idle_lab.url}lab?token={idle_lab.token}&reset")
     at_rest(page)
     expect(page.get_by_role("button", name="Slurm:")).to_be_visible()
@@ -38,7 +38,7 @@ def submit_held(page: Page) -> str:
     return slurm_id
 
 
-def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end_and_not_by_a_new_page(
+def test_job_is_counted_and_notified_once_and_not_by_a_new_page(
     desk: Page, cluster: SlurmCluster
 ) -> None:
     address = desk.url
@@ -46,7 +46,7 @@ def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end_and_not_by_
     item = desk.get_by_role("button", name="Slurm:")
     expect(item).to_have_accessible_name(re.compile("waits"))
     cluster.run("scontrol", "release", held)
-    toast = desk.get_by_role("alert").filter(has_text="told <b>&")
+    toast = desk.get_by_role("alert").filter(has_text=_TOLD)
     expect(toast).to_contain_text("running")  # it is there for seconds only
     expect(item).to_have_accessible_name(re.compile("1 job runs"))
     expect(item).to_have_text("Slurm 1 ▶ 0 ◷")
@@ -55,11 +55,11 @@ def test_a_job_is_counted_and_told_of_once_from_its_start_to_its_end_and_not_by_
     ended = toast.filter(has_text="cancelled")
     expect(ended).to_have_count(1)
     ended.get_by_role("button", name="Show log").click()
-    expect(desk.get_by_role("tab", name=re.compile("told <b>&"))).to_be_visible()
+    expect(desk.get_by_role("tab", name=re.compile(_TOLD))).to_be_visible()
     expect(item).to_have_text("Slurm")
     desk.goto(address)
     expect(item).to_have_text("Slurm")
-    desk.wait_for_timeout(2_000)  # in which it would have been told
+    desk.wait_for_timeout(2_000)  # in which a second one would appear
     expect(_alert(desk)).to_have_count(0)
 
 
@@ -67,7 +67,7 @@ def _alert(page: Page) -> Locator:
     return page.get_by_role("alert").filter(has_text=_TOLD)
 
 
-def test_sidebar_and_views_are_opened_from_status_bar_and_palette_and_settings_are_used(
+def test_status_bar_and_palette_open_the_views_and_settings_apply(
     desk: Page, cluster: SlurmCluster
 ) -> None:
     desk.get_by_role("button", name="Slurm:").press("Enter")

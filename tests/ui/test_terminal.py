@@ -1,4 +1,4 @@
-"""A terminal in a running job, as one of JupyterLab's own."""
+"""A terminal in a running job, in JupyterLab's terminal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from playwright.sync_api import Locator, Page, expect
 
 from tests.cluster.plugin import SlurmCluster
+from tests.ui.lab import submit_script
 from tests.ui.looks import look
 from tests.ui.side import Sbatch, row, runs
 
@@ -24,14 +25,15 @@ def typed(page: Page, line: str) -> None:
 
 
 def shows(page: Page, text: str | re.Pattern[str]) -> None:
-    """By what a screen reader is told, as what is seen is drawn."""
+    """Wait for text in the terminal's screen-reader output: the visible text is a canvas."""
     expect(page.locator(f"{SCREEN} .xterm-accessibility-tree")).to_contain_text(text)
 
 
-def test_a_terminal_in_a_job_stays_readable_when_the_job_ends(
+def test_terminal_in_a_job_stays_readable_after_its_end(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
-    slurm_id = sbatch("sat-in", runs="sleep 600")
+    _, slurm_id = submit_script(page, "sat-in", "#!/bin/sh\nsleep 600\n")
+    sbatch.ids.append(slurm_id)
     expect(runs(sidebar).filter(has_text="sat-in")).to_be_visible()
     menu(page, row(sidebar, "sat-in"), "Open a terminal")
     tab = page.get_by_role("main").get_by_role("tab", selected=True)

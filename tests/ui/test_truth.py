@@ -9,7 +9,7 @@ from tests.ui.four_views import beside_one_another
 from tests.ui.lab import Notebook
 
 
-def test_a_job_that_is_changed_in_a_terminal_changes_in_every_view(
+def test_job_changed_in_a_terminal_changes_in_every_view(
     opened: Callable[..., Notebook], cluster: SlurmCluster
 ) -> None:
     code = "import time\ntime.sleep(600)"

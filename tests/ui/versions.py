@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def shown(environment: Path, name: str, wheel: Path) -> bool:
-    """Print whether the main views open in that version, and how long that took."""
+    """Print whether the main views open in that version, and the time."""
     front_end = name.partition("=")[0]
     install(environment, name, wheel)
     ask = f"import importlib.metadata as it; print(it.version({front_end!r}))"
@@ -68,7 +68,7 @@ def install(environment: Path, name: str, wheel: Path) -> None:
     if not (environment / "bin" / "python").exists():
         run([sys.executable, "-m", "venv", "--without-pip", environment])
     pip(environment, "install", "--no-compile", wheel, f"{name}.*")
-    # Each wheel has the same version, of which pip keeps the one that is there.
+    # All wheels have the same version, and pip would keep the installed one.
     pip(environment, "install", "--no-compile", "--no-deps", "--force-reinstall", wheel)
 
 
@@ -95,8 +95,8 @@ def run_cells(page: Page, lab: Lab, front_end: str) -> None:
     page.goto(f"{lab.url}{below}/{path.name}?token={lab.token}")
     if front_end == "jupyterlab":
         at_rest(page)
-        expect(page.get_by_text("| Idle")).to_be_visible()  # it runs no cell before
-    else:  # Notebook shows its logo once there is a kernel, and no other sign that it has started
+        expect(page.get_by_text("| Idle")).to_be_visible()  # cells do not run before
+    else:  # Notebook's logo appears with the kernel, the only sign of its start
         expect(page.get_by_role("banner").get_by_role("img", name="Python 3")).to_be_visible()
     page.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
     for _ in _CELLS:

@@ -1,4 +1,4 @@
-"""The card: what is known is told, in three forms, and nothing that was typed is markup."""
+"""The card of a job in its three forms."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def job(**fields: Any) -> Job:
 
 
 class Text(HTMLParser):
-    """The words of a page, its tags counted."""
+    """The text of a page, with counted tags."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Text(HTMLParser):
         return " ".join(self.words)
 
 
-def test_a_running_job_tells_where_since_when_and_how_long_it_may() -> None:
+def test_card_of_a_running_job_shows_node_start_and_time_left() -> None:
     running = job(started_s=NOW_S - 125, limit_s=600, nodes=("n1",), partition="gpu", gpus=2)
     since = f"running since {date_and_time(NOW_S - 125)}"
     for head, told in (
@@ -82,8 +82,8 @@ def test_a_running_job_tells_where_since_when_and_how_long_it_may() -> None:
             assert part in told
 
 
-def test_what_is_saved_is_still_true_on_another_day() -> None:
-    """A page that shows jobs itself is told of the start alone, and saves that."""
+def test_saved_card_has_absolute_times() -> None:
+    """A page that renders jobs itself gets only the first card, and saves it."""
     begun = bundle(job(state_since_s=NOW_S, started_s=NOW_S, limit_s=600), NOW_S)
     for told in (Text(begun["text/html"]).text, begun["text/plain"]):
         assert f"running since {date_and_time(NOW_S)}" in told
@@ -96,7 +96,7 @@ def test_what_is_saved_is_still_true_on_another_day() -> None:
         assert "as of" not in told.lower()
 
 
-def test_a_waiting_job_tells_why_and_when_it_may_start() -> None:
+def test_card_of_a_waiting_job_shows_reason_and_estimated_start() -> None:
     waiting = job(
         state=JobState.PENDING,
         why="It waits for free GPUs.",
@@ -108,7 +108,7 @@ def test_a_waiting_job_tells_why_and_when_it_may_start() -> None:
             assert part in told
 
 
-def test_an_ended_job_tells_its_exit_memory_and_efficiency() -> None:
+def test_card_of_an_ended_job_shows_exit_code_memory_and_efficiency() -> None:
     ended = job(
         state=JobState.FAILED,
         started_s=NOW_S - 100,
@@ -133,13 +133,13 @@ def test_an_ended_job_tells_its_exit_memory_and_efficiency() -> None:
         ("Failed (exit code 3). That was on n2 only.", "exit code 3", True),
     ],
 )
-def test_a_reason_that_the_headline_tells_is_not_repeated(why: str, how: str, shown: bool) -> None:
+def test_card_does_not_repeat_the_reason_of_its_headline(why: str, how: str, shown: bool) -> None:
     failed = job(state=JobState.FAILED, exit_code=3, ended_s=NOW_S, why=why)
     assert f"failed · {how} · fit" in plain(failed, NOW_S)
     assert (why in plain(failed, NOW_S)) == shown
 
 
-def test_silence_of_the_cluster_is_told_with_its_reason() -> None:
+def test_card_shows_why_the_cluster_is_silent() -> None:
     unknown = job(
         state=JobState.UNKNOWN,
         problem=Problem(code="controller", message="slurmctld does not answer.", hint="Wait."),
@@ -149,7 +149,7 @@ def test_silence_of_the_cluster_is_told_with_its_reason() -> None:
     assert plain(unknown, NOW_S).endswith("\n  slurmctld does not answer. Wait.")
 
 
-def test_what_anybody_typed_is_text() -> None:
+def test_card_escapes_html() -> None:
     evil = "<script>alert(1)</script>&\"'"
     nasty = job(
         name=evil,
@@ -174,7 +174,7 @@ def test_what_anybody_typed_is_text() -> None:
     times=st.lists(st.none() | st.floats(0, 4e9), min_size=4, max_size=4),
     limit_s=st.none() | st.integers(0, 10**7),
 )
-def test_any_job_makes_a_whole_page_and_few_lines(
+def test_card_of_any_job_is_valid_html_and_short_text(
     state: JobState, texts: list[str | None], times: list[float | None], limit_s: int | None
 ) -> None:
     any_job = job(
@@ -196,20 +196,20 @@ def test_any_job_makes_a_whole_page_and_few_lines(
     assert 1 <= len(plain(any_job, NOW_S).split("\n")) <= 5
 
 
-def test_text_form_cannot_steer_a_terminal() -> None:
+def test_plain_card_escapes_control_characters() -> None:
     assert "\x1b" not in plain(job(name="x", why="\x1b[31mred"), NOW_S)
 
 
 @pytest.mark.parametrize("state", list(JobState))
-def test_every_state_has_a_symbol_and_its_word(state: JobState) -> None:
+def test_every_state_has_a_symbol_and_a_word(state: JobState) -> None:
     told = plain(job(state=state), NOW_S)
     assert told.startswith(symbol(state))
     assert state.word in told
 
 
-def test_an_ended_job_that_was_named_by_slurms_id_is_said_to_be_that_one() -> None:
+def test_ended_job_named_by_its_slurm_id_is_explained() -> None:
     ended = job(state=JobState.COMPLETED, slurm_id="146", created_s=NOW_S - 7200)
     said = ended_earlier(ended, "146", NOW_S)
-    assert said == f"146 was the Slurm id of job {ended.id}, submitted 2 h ago, which has ended."
+    assert said == f"146 was the Slurm ID of job {ended.id}, submitted 2 h ago, which has ended."
     assert ended_earlier(ended, ended.id, NOW_S) is None
     assert ended_earlier(job(state=JobState.RUNNING), "146", NOW_S) is None

@@ -1,4 +1,4 @@
-"""How an end is told: the one judgement of what counts as success."""
+"""Success and failure of ended jobs, and their errors."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from jupyter_slurm.wire import JobKind, JobState, Result
 from tests.views.test_card import job
 
 
-def test_a_cell_that_says_ok_went_well_whatever_slurm_calls_its_end() -> None:
+def test_cell_with_an_ok_result_succeeded_in_any_state() -> None:
     assert failure(Result(job=job(state=JobState.TIMEOUT), status="ok")) is None
 
 
-def test_a_cell_that_left_no_result_did_not_go_well_even_if_completed() -> None:
+def test_completed_cell_without_a_result_failed() -> None:
     failed = failure(Result(job=job(state=JobState.COMPLETED), status="none"))
     assert failed is not None
 
 
 @pytest.mark.parametrize(("state", "well"), [(JobState.COMPLETED, True), (JobState.FAILED, False)])
-def test_a_script_went_well_when_slurm_says_completed(state: JobState, well: bool) -> None:
+def test_script_succeeds_if_its_state_is_completed(state: JobState, well: bool) -> None:
     ended = job(state=state, kind=JobKind.SCRIPT, exit_code=0 if well else 2)
     assert (failure(Result(job=ended, status="none")) is None) is well
 
 
-def test_what_slurm_did_is_told_with_what_to_change() -> None:
+def test_error_shows_slurms_reason_and_the_advice() -> None:
     killed = job(
         state=JobState.OUT_OF_MEMORY, why="It used more than 1 GiB.", advice="Ask for --mem 2G."
     )
@@ -34,7 +34,7 @@ def test_what_slurm_did_is_told_with_what_to_change() -> None:
         assert part in str(failed)
 
 
-def test_the_remote_traceback_comes_first() -> None:
+def test_remote_traceback_comes_first() -> None:
     result = Result(
         job=job(state=JobState.FAILED, nodes=("n7",)),
         status="error",
@@ -49,7 +49,7 @@ def test_the_remote_traceback_comes_first() -> None:
     assert "n7" in lines[-1]
 
 
-def test_a_name_that_was_not_sent_is_named_with_the_option_that_sends_it() -> None:
+def test_unsent_variable_is_named_with_the_option() -> None:
     result = Result(
         job=job(state=JobState.FAILED),
         status="error",
@@ -61,7 +61,7 @@ def test_a_name_that_was_not_sent_is_named_with_the_option_that_sends_it() -> No
 
 
 @pytest.mark.parametrize(("evalue", "code"), [("4", 4), ("no data", 1)])
-def test_a_cell_that_exits_has_raised_nothing(evalue: str, code: int) -> None:
+def test_sys_exit_is_not_shown_as_an_exception(evalue: str, code: int) -> None:
     ended = job(state=JobState.FAILED, exit_code=code, why=f"It exited with code {code}.")
     result = Result(job=ended, status="error", ename="SystemExit", evalue=evalue)
     said = str(failure(result))

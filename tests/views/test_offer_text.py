@@ -1,4 +1,4 @@
-"""Rows and lines of `info`."""
+"""The table and lines of `info`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cell shows of the ranks whose output is not its own."""
+"""The folded output of other ranks below a cell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from jupyter_slurm.views.other_ranks import as_html, text_of
 from jupyter_slurm.wire import ErrorOutput, Output, Stream
 
 
-def test_each_rank_that_wrote_has_a_fold_of_its_own() -> None:
+def test_each_rank_with_output_has_a_fold() -> None:
     html = as_html({1: "a\nb", 2: "", 3: "<b>"}, "")
     assert html.count("<details>") == 2
     assert "<summary>Rank 1: 2 lines</summary>" in html
@@ -14,7 +14,7 @@ def test_each_rank_that_wrote_has_a_fold_of_its_own() -> None:
     assert "&lt;b&gt;" in html
 
 
-def test_a_ranks_traceback_comes_behind_what_it_printed_without_colours() -> None:
+def test_traceback_of_a_rank_follows_its_output_without_colours() -> None:
     outputs: list[Output] = [
         Stream(name="stdout", text="begun\n"),
         ErrorOutput(ename="E", evalue="x", traceback=("\x1b[0;31mE\x1b[0m: x\x07",)),

@@ -1,4 +1,4 @@
-"""A row of a list of jobs as text."""
+"""Rows of job lists as text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.specs import known
 NOW_S = 1_790_000_000.0
 
 
-def test_a_running_job_shows_how_much_of_its_limit_has_passed_and_a_lab_what_is_left() -> None:
+def test_row_shows_elapsed_time_of_jobs_and_time_left_of_labs() -> None:
     ran: dict[str, Any] = {"state": JobState.RUNNING, "started_s": NOW_S - 95, "limit_s": 3600}
     assert rows.time(known(kind=JobKind.CELL, **ran), NOW_S) == "1:35 / 1 h"
     assert rows.time(known(kind=JobKind.LAB, **ran), NOW_S) == "58 min 25 s left"
@@ -19,7 +19,7 @@ def test_a_running_job_shows_how_much_of_its_limit_has_passed_and_a_lab_what_is_
     assert rows.time(other, NOW_S) == "1:35 / 1 h"
 
 
-def test_a_table_has_the_same_columns_for_all_jobs_and_none_that_is_empty() -> None:
+def test_job_table_leaves_out_empty_columns() -> None:
     ours = known(id="abcdefgh", name="fit", state=JobState.PENDING, why="Priority.")
     theirs = ListedJob(
         cluster="here",

@@ -1,4 +1,4 @@
-"""What people see of files on their way."""
+"""The card of a transfer."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ DONE: dict[str, Any] = {"state": TransferState.DONE, "ended_s": 104.0}
         ),
     ],
 )
-def test_how_far_it_is_is_told_in_words(changes: dict[str, Any], told: str) -> None:
+def test_transfer_progress_is_shown_in_words(changes: dict[str, Any], told: str) -> None:
     transfer = msgspec.structs.replace(BEGUN, **changes)
     assert transfer_card.progress_text(transfer, 110.0) == told
     assert transfer_card.plain(transfer, 110.0).endswith(told)
 
 
-def test_what_somebody_typed_steers_neither_page_nor_terminal() -> None:
+def test_transfer_card_escapes_html_and_control_characters() -> None:
     assert "<b>" not in transfer_card.html(BEGUN, 110.0).replace("<b>▲", "")
     assert "\x1b" not in transfer_card.plain(BEGUN, 110.0) + transfer_card.html(BEGUN, 110.0)
 
 
-def test_what_has_not_gone_over_is_named_with_the_reason_and_the_rest_counted() -> None:
+def test_failed_files_are_named_with_reasons_and_the_rest_counted() -> None:
     transfer = msgspec.structs.replace(
         BEGUN,
         **{**DONE, "state": TransferState.FAILED},
@@ -92,7 +92,7 @@ def test_what_has_not_gone_over_is_named_with_the_reason_and_the_rest_counted() 
         assert part in page
 
 
-def test_the_bar_is_as_long_as_what_is_done_and_says_so_to_who_cannot_see_it() -> None:
+def test_progress_bar_has_the_right_width_and_aria_value() -> None:
     half = msgspec.structs.replace(BEGUN, **HALF, bytes_done=10_000_000)
     shown = transfer_card.html(half, 110.0)
     assert 'aria-valuenow="50"' in shown

@@ -1,4 +1,4 @@
-"""Frames as they come in pieces, the largest, and the words behind the last one."""
+"""Frames in pieces, their maximum size, and text after the last one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ bodies = st.lists(st.tuples(st.sampled_from([b"A", b"D", b"M"]), st.binary(max_s
 
 
 @given(bodies, st.integers(1, 50))
-def test_frames_in_pieces_are_the_frames_that_were_sent(
-    sent: list[tuple[bytes, bytes]], piece: int
-) -> None:
+def test_frames_are_read_from_pieces(sent: list[tuple[bytes, bytes]], piece: int) -> None:
     data = b"".join(frame(kind, body[:3], body[3:]) for kind, body in sent)
     inbox = Inbox(40)
     found: list[tuple[bytes, bytes]] = []
@@ -25,7 +23,7 @@ def test_frames_in_pieces_are_the_frames_that_were_sent(
     assert not inbox.ended
 
 
-def test_a_frame_that_is_too_large_for_its_kind_is_refused_at_its_head() -> None:
+def test_too_large_frame_is_rejected_at_its_header() -> None:
     inbox = Inbox(2, {b"M": 3})
     assert len(list(inbox.take(frame(b"D", b"12") + frame(b"M", b"123")))) == 2
     with pytest.raises(GarbledError, match="a frame of 3 bytes, more than 2"):
@@ -34,7 +32,7 @@ def test_a_frame_that_is_too_large_for_its_kind_is_refused_at_its_head() -> None
         list(Inbox(2, {b"M": 3}).take(b"M\xff\xff\xff\xff"))
 
 
-def test_what_srun_says_behind_the_last_frame_is_not_taken_for_one() -> None:
+def test_output_of_srun_after_the_last_frame_is_ignored() -> None:
     inbox = Inbox(10)
     said = frame(b"X", b"1") + b"\n0123456789abcdefsrun: error: the node has failed"
     assert list(inbox.take(said)) == [(b"X", b"1")]

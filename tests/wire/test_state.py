@@ -1,4 +1,4 @@
-"""The one list of words for states: each has one, and none tells another's outcome."""
+"""The words for states."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from jupyter_slurm.slurm.states import STATES
 from jupyter_slurm.wire import JobState, state_word
 
 
-def test_each_state_of_slurms_and_ours_has_a_short_word() -> None:
+def test_every_state_has_a_short_word() -> None:
     assert {*STATES} <= {one.value for one in JobState}
     for one in JobState:
         assert one.word == state_word(one.value)
@@ -14,10 +14,10 @@ def test_each_state_of_slurms_and_ours_has_a_short_word() -> None:
         assert len(one.word.split()) <= 3
 
 
-def test_ends_that_differ_have_words_that_differ() -> None:
+def test_final_states_have_different_words() -> None:
     ends = [one.word for one in JobState if one.final]
     assert len({*ends}) == len(ends)
 
 
-def test_a_state_of_a_newer_slurm_is_said_by_its_own_name() -> None:
+def test_state_of_a_newer_slurm_keeps_its_name() -> None:
     assert state_word("SOMETHING_NEW") == "something new"

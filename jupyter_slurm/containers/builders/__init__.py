@@ -1,6 +1,6 @@
-"""Make an image with each container tool: build it from a recipe, or pull it. PURE.
+"""Builders of images, one per container tool: build from a recipe, or pull. PURE.
 
-One file per tool behind the Protocol `Builder`; `script.py` frames its text.
+One file per tool behind the Protocol `Builder`; `script.py` wraps its text.
 """
 
 from __future__ import annotations
@@ -23,37 +23,36 @@ from jupyter_slurm.errors import RequestError
 __all__ = ["BUILDERS", "WITHIN_SLURM", "Builder", "builder_for", "explained"]
 
 WITHIN_SLURM = frozenset({"pyxis"})
-"""Runtimes that make images in a step of a job, and nowhere else."""
+"""Runtimes that build images only in a step of a job."""
 
 
 class Builder(Protocol):
-    """A tool that makes images."""
+    """A tool that builds images."""
 
     @property
     def tool(self) -> str:
-        """Return the tool's letters in the names of records: tools that share images share them."""
+        """Return the tool's name in record file names: tools that share images share it."""
 
     @property
     def reads(self) -> Kind:
-        """Return the kind of recipe that the tool reads as it was written."""
+        """Return the kind of recipe that the tool reads natively."""
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Return the endings of an image's file name; "" is a folder."""
+        """Return the suffixes of an image's file name; "" is a folder."""
 
     def named(self, reference: Reference) -> str:
-        """Return the tool's name for an image of a registry."""
+        """Return the tool's name for a registry image."""
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
         """Return sh text for `script.py`. `base`: the absolute path of `recipe.base` on the
-        cluster, or its name by `named`. RequestError: the tool cannot take that base."""
+        cluster, or its name by `named`. RequestError: the tool does not support that base."""
 
     def pull(self, reference: Reference, version: str) -> str:
-        """Return the same for an unchanged image of a registry."""
+        """Return sh text that pulls a registry image unchanged."""
 
     def explain(self, log_tail: str) -> Explained | None:
-        """Explain the tool's own failure, found in the end of the log of a job that was to make an
-        image; None: it is not known."""
+        """Explain the tool's failure from the end of a build job's log; None: unknown."""
 
 
 BUILDERS: Mapping[str, Builder] = MappingProxyType(
@@ -68,11 +67,11 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
         "enroot": Enroot(),
     }
 )
-"""The builders by the runtime's name."""
+"""Builders by runtime name."""
 
 
 def builder_for(runtime: str) -> Builder:
-    """Return the runtime's builder. RequestError: that runtime has no images."""
+    """Return the runtime's builder. RequestError: the runtime has no images."""
     if runtime in BUILDERS:
         return BUILDERS[runtime]
     raise RequestError(
@@ -82,7 +81,7 @@ def builder_for(runtime: str) -> Builder:
 
 
 def explained(failure: Failure, log_tail: str) -> Explained | None:
-    """Explain why the image was not made, by any of the runtimes that share the tool."""
+    """Explain why the build failed, by any runtime that shares the tool."""
     builders = (builder for builder in BUILDERS.values() if builder.tool == failure.tool)
     found = (builder.explain(log_tail) for builder in builders)
     return folder_full(failure, log_tail) or next(filter(None, found), None)

@@ -1,11 +1,11 @@
-"""Images for Charliecloud: `ch-image build`, then a SquashFS file, else a folder.
+"""Images for Charliecloud: `ch-image build`, then a SquashFS file or a folder.
 
-Facts (0.31, tried): ch-image keeps its images in a storage folder of its own, which must not be on
-a network's file system; it gets one on the node, for this image alone. It is Python, and finds the
-wrong one if an environment of the user's is active. It reads no file of credentials, but
-CH_IMAGE_USERNAME and CH_IMAGE_PASSWORD. Images of Docker Hub must not say `docker.io`: it would ask
-a machine of that name, which has none (its issue 1183). `--force` lets apt work without root.
-ch-convert, of 0.26 and later, packs with the slowest gzip.
+Facts (0.31, tried): ch-image has its own storage folder, which must not be on a network file
+system, so each build gets one on the node. It is a Python program, and finds the wrong Python if
+the user has activated an environment. It reads no credentials file, but CH_IMAGE_USERNAME and
+CH_IMAGE_PASSWORD. Docker Hub's images must be named without `docker.io`, a host without a registry
+(its issue 1183). `--force` lets apt work without root. ch-convert, of 0.26 and later, packs with
+the slowest gzip.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Images for Docker, also through sudo, and podman: built on one node, saved as a tar on the shared
-file system, from which every other node loads it when it first needs it.
+file system, from which every other node loads it on first use.
 
-The engine's build cache stays on the node, as of any `docker build` there.
+The engine's build cache stays on the node, as for any `docker build` there.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOAD = """{engine} image inspect {tag} >/dev/null 2>&1 || {engine} load <{path}
 (: >>{note}"$node") 2>/dev/null || : # others' folders cannot be written to
 """
 
-# Its own name goes if the node did not have it; its layers are those of the tag.
+# Remove its own name if the node did not have it; its layers belong to the tag.
 _PULL = """step pulling {name}
 had=; {engine} image inspect {name} >/dev/null 2>&1 && had=1
 {engine} pull {name}
@@ -46,7 +46,7 @@ _SAVE = f"""{SAVING}{{engine}} save {{tag}} >"$partial.tar"
 
 
 class Docker:
-    """A builder with an engine that `words` call."""
+    """A builder with the engine called by `words`."""
 
     tool = "docker"
     suffixes = (".tar",)
@@ -65,7 +65,7 @@ class Docker:
             path, note = shlex.quote(base), shlex.quote(f"{folder}/.{file}@")
             base = _own(base)
             load = _LOAD.format(engine=self._engine, tag=base, path=path, note=note)
-        # The registries and mirrors of the node, and its proxy, are the host's network's.
+        # The host's network has the node's registries, mirrors and proxy.
         build = (
             f"{self._engine} build ${{again:+--no-cache}} --network=host --force-rm --tag {tag} "
             '--file "$work/Dockerfile" "$work/context"\n'
@@ -77,7 +77,7 @@ class Docker:
         return self._around(tag, _PULL.format(engine=self._engine, name=name, tag=tag))
 
     def _around(self, tag: str, text: str) -> str:
-        """Return the text between what prepares the engine and what saves the image `tag`."""
+        """Return the text between preparing the engine and saving the image `tag`."""
         begin = _BEGIN.format(engine=self._engine, tag=tag)
         return begin + text + _SAVE.format(engine=self._engine, tag=tag)
 

@@ -20,9 +20,9 @@ from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.tool_errors import full_disk
 
-# As in a job's program: no entrypoint of the image, nothing of the user's home; what is left of a
-# job that was killed is removed by the next one in an image there (`containers/enroot.py`). A
-# TERM that comes while it is being removed must not end that (seen when a build was cancelled).
+# As in a job's program: no entrypoint of the image, nothing of the user's home. Leftovers of a
+# killed job are removed by the next one in an image there (`containers/enroot.py`). A TERM during
+# the removal must not interrupt it (seen when a build was cancelled).
 _BUILD = f"""name="jslurm-${{{{SLURM_JOB_ID:-login}}}}-image-$$"
 trap 'trap "" TERM; enroot remove --force "$name" >/dev/null 2>&1 || :' EXIT
 trap 'exit 143' TERM

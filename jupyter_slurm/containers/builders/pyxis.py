@@ -1,9 +1,9 @@
 """Images for pyxis: a container set up by a script in a step of the job, saved as .sqsh.
 
-`containers/pyxis.py` says which version of pyxis has each of the options. Pyxis saves the container
-however the step has ended, which takes minutes. So the script makes the folder for that inside, and
-only when it has succeeded: without the folder enroot cannot write (the call was read in pyxis;
-enroot's part was not tried).
+`containers/pyxis.py` names the pyxis version of each option. Pyxis saves the container however the
+step has ended, which takes minutes. So the script creates the target folder inside, and only when
+it has succeeded: without the folder enroot cannot write (the call was read in pyxis; enroot's part
+was not tried).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Pyxis:
 
     def pull(self, reference: Reference, version: str) -> str:
         name = enroot_name(reference)
-        # Not `:`, which for srun begins another part of a heterogeneous job.
+        # Not `:`, which separates parts of a heterogeneous job in srun.
         return f"step pulling {shlex.quote(name)}\n{_step(name, '/bin/sh -c true')}"
 
     def explain(self, log_tail: str) -> Explained | None:
@@ -72,7 +72,7 @@ set -- --container-image={shlex.quote(image)} {_OPTIONS} -- /bin/sh -c {_INSIDE}
 
 
 def setup(recipe: Recipe) -> str:
-    """Return sh text that puts the recipe into `$work` as one script, and its files beside it."""
+    """Return sh text that puts the recipe into `$work` as a script, with its files beside it."""
     text = recipe.text
     if recipe.kind is Kind.LINES:  # -x: the log shows where it stopped
         text = "\n".join(["#!/bin/sh", "set -ex", *chain(*recipe.commands())]) + "\n"
@@ -81,7 +81,7 @@ def setup(recipe: Recipe) -> str:
 
 
 def program(recipe: Recipe) -> str:
-    """Return the shell command that runs the script in the image, in the folder of its files if it
-    has any."""
+    """Return the shell command that runs the script in the image, in the folder of its files if
+    there is one."""
     script = f"/mnt/{_SETUP}"
     return f"/bin/sh -c 'cd /mnt/{_FILES} && exec {script}'" if recipe.has_files else script

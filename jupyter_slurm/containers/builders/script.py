@@ -1,10 +1,10 @@
-"""The script that makes an image, whatever the tool: a lock, a place to work, the tool's own text,
-and the record at the end. PURE: text.
+"""The script that builds an image with any tool: a lock, a working folder, the tool's text, and the
+record at the end. PURE: text.
 
-Tool text is POSIX sh, run with -e in a process group of its own, so that it ends with a cancelled
-job. It finds `$work` (an empty folder of the node, removed afterwards), `$beside` (with the
-files that go with the recipe, if any), `$folder`, `$name` and `$again` ("": a cache will do), and
-leaves the image at `$partial` with one of the tool's suffixes; `step TEXT` reports its progress.
+Tool text is POSIX sh, run with -e in its own process group, so that it ends with a cancelled job.
+It has `$work` (an empty folder of the node, removed afterwards), `$beside` (with the recipe's
+files, if any), `$folder`, `$name` and `$again` ("": may use a cache), and leaves the image at
+`$partial` with one of the tool's suffixes; `step TEXT` reports its progress.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.tool_errors import full_disk, uncoloured
 
 _PAUSE_S, _LONGEST_PAUSE_S = 10, 60
-"""Seconds before the script reports that a step still runs; each later pause is longer by as many,
-up to the second figure."""
+"""Seconds before the script reports that a step still runs; each pause is longer by this, up to the
+second value."""
 _SAVING = "saving the image"
 _BEGINNING = "beginning"
 _IMAGES_FULL = (
@@ -29,12 +29,12 @@ _IMAGES_FULL = (
     "Remove images (`%slurm image rm`), or set `image_dir` in the cluster's profile.",
 )
 SAVING = f'step "{_SAVING}"\n'
-"""Sh text: from here on, a lack of room is one for the image in its folder."""
+"""Sh text: from here on, a full disk means the image folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewImage:
-    """An image to make: its place, and its maker's data."""
+    """An image to build: its place, and data about its origin."""
 
     folder: str
     name: str
@@ -43,7 +43,7 @@ class NewImage:
     """The recipe's digest: 64 hexadecimal digits."""
     base: str | None
     version: str
-    """12 digits in the file's name; not the digest's when the image is made again."""
+    """12 digits in the file's name; not those of the digest when the image is rebuilt."""
     again: bool = False
     """True: build without the cache of earlier builds."""
 
@@ -53,14 +53,14 @@ class NewImage:
 
 
 def render(image: NewImage, suffixes: Sequence[str], text: str) -> str:
-    """Return the whole script. It exits 0 once the image is there, made now or earlier."""
+    """Return the whole script. It exits 0 if the image exists, new or not."""
     return _FRAME.format(
         folder=shlex.quote(image.folder),
         name=shlex.quote(image.name),
         tool=image.tool,
         lock=shlex.quote(f".{image_folder.stem(image.name)}.lock"),
         stem=shlex.quote(image.stem),
-        # A folder, which has no suffix, is looked for last: a file's name begins with its name.
+        # Check for a folder, which has no suffix, last: file names start with its name.
         suffixes=" ".join(shlex.quote(one) for one in sorted(suffixes, reverse=True)),
         record=shlex.quote(image_folder.record_name(image.name, image.tool)),
         again="1" if image.again else "",
@@ -74,7 +74,7 @@ def render(image: NewImage, suffixes: Sequence[str], text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The script's words on an image that was not made."""
+    """The script's message about a failed build."""
 
     name: str
     tool: str
@@ -83,7 +83,7 @@ class Failure:
 
 
 def read_failure(log_tail: str) -> Failure | None:
-    """Read the failure at the end of a job's log; None: no image, or no failure."""
+    """Parse the failure at the end of a job's log; None: not an image build, or no failure."""
     found = _FAILED.search(log_tail)
     if found is None:
         return None
@@ -91,15 +91,14 @@ def read_failure(log_tail: str) -> Failure | None:
 
 
 def folder_full(failure: Failure, log_tail: str) -> Explained | None:
-    """Explain that the folder of images was full; None: that was not it."""
+    """Explain a full image folder; None: another failure."""
     if failure.doing != _SAVING:
         return None
     return full_disk(_IMAGES_FULL, log_tail)
 
 
 def stopped_at(log_tail: str) -> str | None:
-    """Return the last line of the recipe that the tool's log shows, where the tool stopped; None:
-    it shows none."""
+    """Return the recipe line at which the tool stopped, from its log; None: unknown."""
     found = list(_RECIPE_LINES.finditer(uncoloured(log_tail)))
     if not found:
         return None
@@ -108,15 +107,14 @@ def stopped_at(log_tail: str) -> str | None:
 
 
 def beside(name: str) -> str:
-    """Return sh text that copies the recipe's files to a folder in `$work`: a home on a
-    network's file system may be closed to root, as which an engine's client may run."""
+    """Return sh text that copies the recipe's files to a folder in `$work`: a home on a network
+    file system may be closed to root, which may run an engine's client."""
     return f'cp -pRP -- "$beside" "$work"/{shlex.quote(name)}\n'
 
 
 def context(recipe: Recipe, base: str | None) -> str:
-    """Return sh text that makes `$work/context` and `$work/Dockerfile`, as `docker build` and
-    `ch-image build` take them. `base`: the builder's name of the base image for lines of
-    packages."""
+    """Return sh text that creates `$work/context` and `$work/Dockerfile` for `docker build` and
+    `ch-image build`. `base`: the builder's name of the base image for package lines."""
     text = recipe.text
     if recipe.kind is Kind.LINES:
         runs = [" && ".join(one) for one in recipe.commands()]
@@ -126,7 +124,7 @@ def context(recipe: Recipe, base: str | None) -> str:
 
 
 def file(name: str, content: str) -> str:
-    """Return sh text that puts a file into `$work`."""
+    """Return sh text that writes a file to `$work`."""
     return f'printf %s {shlex.quote(content)} >"$work"/{shlex.quote(name)}\n'
 
 

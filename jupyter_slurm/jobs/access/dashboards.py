@@ -1,4 +1,4 @@
-"""Dashboards of jobs (Ray's, Dask's, TensorBoard): a port of this machine for each that is opened.
+"""Dashboards of jobs (Ray, Dask, TensorBoard): a local port for each open one.
 
 A dashboard is reached like a lab: through the socket of node/dashboards.py, at a port that only
 forwards requests for its random host name, until the job ends.
@@ -29,19 +29,19 @@ from jupyter_slurm.wire import DASHBOARDS, DashboardName, Job, JobState, LabEntr
 
 _LOOK_S = 60.0
 _NAME_BYTES = 16
-"""Random bytes in a host name: the name is what lets a browser in."""
+"""Random bytes in a host name, which gives a browser access."""
 _MOST_BYTES = 16_384
 _RAY_COOKIE = "ray-authentication-token"
-"""The cookie in which Ray's dashboard looks for its token (ray/_private/authentication)."""
+"""The cookie with the token of Ray's dashboard (ray/_private/authentication)."""
 
 
 class _Report(msgspec.Struct, frozen=True, kw_only=True):
     """One dashboard in the file of node/dashboards.py."""
 
     token: Annotated[str, msgspec.Meta(pattern=r"\A[\x21-\x3a\x3c-\x7e]{0,512}\Z")] = ""
-    """The token that Ray's dashboard asks for; "": it is not Ray's."""
+    """The token of Ray's dashboard; "" for the others."""
     problem: Annotated[str, msgspec.Meta(max_length=4096)] | None = None
-    """Why the job has no such dashboard; None: it has."""
+    """The reason why the job has no such dashboard; None: it has."""
 
 
 class _Open:
@@ -58,7 +58,7 @@ _Key = tuple[str, DashboardName]
 
 
 class Dashboards:
-    """All of the agent's; `close` closes the ports, and the dashboards run on."""
+    """All open dashboards of the agent. `close` closes the ports; the dashboards continue."""
 
     def __init__(self, registry: JobRegistry, tunnels: Tunnels, clusters: Clusters) -> None:
         self._registry = registry
@@ -70,11 +70,11 @@ class Dashboards:
         self._thread: threading.Thread | None = None
 
     def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
-        """Open the dashboard's port and return its address, and the token that Ray asks for.
-        RequestError: the job has no such dashboard or does not run. NotFoundError: the dashboard
-        does not answer within `wait_s`."""
+        """Open the dashboard's port and return its address, and Ray's token. RequestError: the job
+        has no such dashboard or does not run. NotFoundError: the dashboard does not answer within
+        `wait_s`."""
         job = self._running(job_id, name)
-        opened = self._known(job, name)  # a server that forwards requests asks for each
+        opened = self._known(job, name)  # called for each forwarded request
         if opened is None:
             opened = self._opened(job, name, self._wait(job, name, wait_s))
         may = self._clusters.may_be_shown_below(job.cluster)
@@ -96,10 +96,10 @@ class Dashboards:
         job = self._registry.job(job_id)
         title = DASHBOARDS[name]
         if name not in kind_of(job).dashboards(job):
-            raise RequestError(f"Job {job.id} has no dashboard of {title}.")
+            raise RequestError(f"Job {job.id} has no {title} dashboard.")
         if job.state is not JobState.RUNNING:
             raise RequestError(
-                f"Job {job.id} is {job.state}, so its dashboard of {title} does not run."
+                f"Job {job.id} is {job.state}, so its {title} dashboard does not run."
             )
         return job
 
@@ -117,7 +117,7 @@ class Dashboards:
                     return found
                 if found is not None:
                     raise RequestError(
-                        f"The dashboard of {DASHBOARDS[name]} does not run in job {job.id}.",
+                        f"The {DASHBOARDS[name]} dashboard does not run in job {job.id}.",
                         detail=visible(found.problem or ""),
                     )
             left_s = deadline_s - time.monotonic()
@@ -126,8 +126,8 @@ class Dashboards:
             transport.grown({path: len(data)}, wait_s=left_s, wake=threading.Event())
             self._running(job.id, name)
         raise NotFoundError(
-            f"The dashboard of {DASHBOARDS[name]} does not answer yet in job {job.id}.",
-            hint="Try again in some seconds: it starts with the job's code.",
+            f"The {DASHBOARDS[name]} dashboard of job {job.id} does not answer yet.",
+            hint="Try again in a few seconds. The dashboard starts with the job's code.",
         )
 
     # --- the ports ---
@@ -148,7 +148,7 @@ class Dashboards:
         with self._lock:
             if self._closed:
                 raise ForwardError("The tunnel is closed.")
-            if key in self._open:  # another thread was as fast
+            if key in self._open:  # opened by another thread meanwhile
                 return self._open[key]
             forward = Forward(
                 self._tunnels.into(job.id, _socket_name(key)),
@@ -192,5 +192,5 @@ class Dashboards:
 
 
 def _socket_name(key: _Key) -> str:
-    """Return the name of its abstract socket on the node, also in node/dashboards.py."""
+    """Return the name of the abstract socket on the node, as in node/dashboards.py."""
     return "jslurm-" + "-".join(key)

@@ -1,6 +1,6 @@
-"""The stream of a kernel in a job: the abstract socket of node/kernel.py, exposed as a socket.
+"""The connection to a kernel in a job: the abstract socket of node/kernel.py, exposed as a socket.
 
-The frames pass through unread.
+The frames are forwarded unread.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jupyter_slurm.transport.relay import NotListeningError
 from jupyter_slurm.wire.framing import frame
 
 _TEXT = b"T"
-"""A text from the agent for the client (node/kernel_frames.py)."""
+"""A message from the agent to the client (node/kernel_frames.py)."""
 _SETS_UP_S = 900.0
 """The longest setup of a job (modules, staging) before its kernel listens."""
 _PATIENCE_S = 2.0

@@ -1,12 +1,12 @@
-"""Labs: a port of this machine for each, for as long as its job lives, and the login.
+"""Labs: a local port for each while its job lives, and the login.
 
-A lab is a job like any other, and submitted as one. Its port forwards to the socket of
-node/lab.py, which accepts only this user.
+A lab is submitted like any other job. Its port forwards to the socket of node/lab.py, which accepts
+only this user.
 
-Every user of this machine can connect to the port, and take its number while no agent runs. Open
-tabs would then send them cookies, and they could leave a service worker in the browser that reads
-later requests to that address. So no address is used twice: each time its port is opened, a lab
-gets a new random host name, and the port forwards only requests for that name.
+Every user of this machine can connect to the port, or bind the same number while no agent runs.
+Open tabs would then send that user cookies, and a service worker could remain in the browser and
+read later requests to the address. So no address is reused: a lab gets a new random host name
+whenever its port is opened, and the port forwards only requests for that name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 class Labs:
-    """All of the agent's; `close` ends the ports, and the labs go on."""
+    """All labs of the agent. `close` closes the ports; the labs continue."""
 
     def __init__(self, registry: JobRegistry, tunnels: Tunnels, clusters: Clusters) -> None:
         self._registry = registry
@@ -58,19 +58,18 @@ class Labs:
         self._ports: dict[str, Forward] = {}
         self._prepared: set[str] = set()
         self._limits: dict[str, int] = {}
-        """The time limits that labs have been sent."""
+        """The time limits sent to labs."""
         self._closed = False
         self._thread: threading.Thread | None = None
 
     def remove_pages(self) -> None:
-        """Remove an earlier agent's pages: they hold tokens and addresses that no lab has now."""
+        """Remove the pages of an earlier agent: their tokens and addresses are no longer valid."""
         with suppress(OSError):
             for page in places.lab_pages():
                 page.unlink(missing_ok=True)
 
     def open(self, job: Job, base_url: str = "/") -> None:
-        """Open the port of a lab that has not ended: its earlier port if that is free, under a new
-        host name."""
+        """Open the port of a live lab under a new host name, at the earlier port if possible."""
         with self._lock:
             if self._closed or job.id in self._ports:
                 return
@@ -94,16 +93,16 @@ class Labs:
         lab, or the lab is not ready."""
         job = self._registry.job(job_id)
         if not kind_of(job).is_web_server:
-            raise RequestError(f"Job {job.id} is not a lab.", hint="`%slurm lab list` lists yours.")
-        key = self._registry.store.key(job.id)
+            raise RequestError(f"Job {job.id} is not a lab.", hint="See `%slurm lab list`.")
+        key = self._registry.store.key(job)
         if job.state.final or job.lab is None or key is None:
             raise RequestError(f"The lab {job.id} has ended ({job.state}).", hint=job.why)
         if job.lab.step is not LabStep.READY:
             raise RequestError(
                 f"The lab {job.id} is not ready: it is {job.lab.step}, its job {job.state}.",
-                hint=job.why or f"`%slurm lab open {job.id}` waits for it.",
+                hint=job.why or f"Wait for it with `%slurm lab open {job.id}`.",
             )
-        # As node/lab.py makes it.
+        # As in node/lab.py.
         token = hmac.new(key.strip(), b"lab", hashlib.sha256).hexdigest()
         lab = job.lab
         start = quote(f"{lab.base_url}lab", safe="")
@@ -156,7 +155,7 @@ class Labs:
         return [job_id for job_id in known if self._job(job_id) is None]
 
     def _job(self, job_id: str) -> Job | None:
-        """Return the job; None: it has ended or was forgotten."""
+        """Return the job; None: ended or forgotten."""
         try:
             job = self._registry.job(job_id)
         except NotFoundError:
@@ -164,7 +163,7 @@ class Labs:
         return None if job.state.final else job
 
     def _prepare_ways(self) -> None:
-        """Start the relay while JupyterLab starts. A relay takes as long to start as a Slurm step,
+        """Start the relay while JupyterLab starts. A relay takes as long as a Slurm step to start,
         so the user does not wait for both."""
         with self._lock:
             new = [job_id for job_id in self._ports if job_id not in self._prepared]
@@ -174,7 +173,7 @@ class Labs:
                 continue
             if job.lab.step is LabStep.STARTING:
                 self._prepared.add(job_id)
-                name = f"way into {job_id}"
+                name = f"relay to {job_id}"
                 threading.Thread(
                     target=self._prepare, args=(job_id,), name=name, daemon=True
                 ).start()
@@ -186,8 +185,8 @@ class Labs:
             _log.info("the relay to the lab %s has not started: %s", job_id, exc)
 
     def _tell_limits(self) -> None:
-        """Send labs their time limits, which their pages show. What a node knows of its limit
-        differs by Slurm release, and `lab extend` changes it."""
+        """Send labs their time limits for their pages. What a node knows of the limit differs
+        between Slurm releases, and `lab extend` changes it."""
         with self._lock:
             known = list(self._ports)
         for job_id in known:
@@ -225,7 +224,7 @@ class Labs:
 
 
 def new_host(job_id: str) -> str:
-    """Return a new host name. Cookies ignore ports, so servers under one name would get each
-    other's. Browsers resolve each name below localhost to this machine (RFC 6761), and treat each
-    as a site of its own."""
+    """Return a new host name. Cookies ignore ports, so servers with the same name would receive
+    each other's. Browsers resolve each name below localhost to this machine (RFC 6761), and treat
+    each as a separate site."""
     return f"lab-{job_id}-{secrets.token_hex(_NAME_BYTES)}.localhost"

@@ -1,6 +1,6 @@
-"""The routes to the node of a running job, or to Unix sockets of the login node.
+"""Routes to the node of a running job, or to Unix sockets of the login node.
 
-Each is made when it is needed; `tunnels.py` decides which to try.
+Routes open on demand; `tunnels.py` chooses among them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from jupyter_slurm.wire import Job, JobState
 
 Route = Literal["direct", "relay"]
 ConnectAndWait = Callable[[socket.socket, str, int], None]
-"""Connects as `Transport.connect` does, but returns once connected, or raises."""
+"""Connects as `Transport.connect`, but returns once connected, or raises."""
 _RUNNING = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
-"""An UNKNOWN job may well run: its cluster does not answer."""
+"""An UNKNOWN job may still run: its cluster does not answer."""
 
 
 def place_of(job: Job) -> tuple[str, str]:
@@ -33,23 +33,23 @@ def place_of(job: Job) -> tuple[str, str]:
     if job.state not in _RUNNING or not job.nodes or job.slurm_id is None:
         raise RequestError(
             f"Job {job.id} does not run: it is {job.state}.",
-            hint=f"`%slurm why {job.id}` shows the reason.",
+            hint=f"See the reason with `%slurm why {job.id}`.",
         )
     return job.slurm_id, job.nodes[0]
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether `host` means the local machine on every machine."""
+    """Return whether `host` means the local machine on every machine."""
     return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def is_path(host: str) -> bool:
-    """Tell whether `host` is the path of a Unix socket."""
+    """Return whether `host` is the path of a Unix socket."""
     return host.startswith("/")
 
 
 class NodeRoutes:
-    """`slurm_id` is the job's, `node` where its batch script runs. None: the login node."""
+    """Routes to `node`, where the batch script of job `slurm_id` runs. None: the login node."""
 
     def __init__(self, cluster: SlurmCluster, slurm_id: str | None, node: str) -> None:
         self.cluster = cluster
@@ -73,7 +73,7 @@ class NodeRoutes:
             splice(sock, local)
 
     def prepare(self, name: str) -> None:
-        """Start the relay, unless `connect_to_socket` needs none. ForwardError."""
+        """Start the relay, unless `connect_to_socket` does not need it. ForwardError."""
         local = self._local_socket(name)
         if local is None:
             self._started_relay().start()
@@ -89,7 +89,7 @@ class NodeRoutes:
             relay.close()
 
     def _local_socket(self, name: str) -> socket.socket | None:
-        """Return a connection to that socket if this machine is the node."""
+        """Return a connection to the socket if this machine is the node."""
         return own_socket(name) if self.cluster.profile.host is None else None
 
     def _started_relay(self) -> Relay:

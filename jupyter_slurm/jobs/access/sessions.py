@@ -66,13 +66,14 @@ class Sessions:
         return Record(job=job, spec=spec, asked=without_content(spec))
 
     def cancel(self, job: Job, *, again: bool) -> None:
-        """Interrupt the cell; `again`: end the process that runs it, and its variables with it."""
+        """Interrupt the cell; `again`: kill its process, which loses the session's variables."""
         if job.submitted_s is not None:
             cluster = self._clusters.named(job.cluster)
             ask(cluster, JobDir(PurePosixPath(job.job_dir)), "kill" if again else "cancel", job.id)
 
     def forget_cells(self, session_id: str) -> None:
-        """Remove the records of the session's cells: their folders go with the session's."""
+        """Remove the records of the session's cells: their folders are removed with the
+        session's."""
         for record in self._registry.records():
             if record.job.session == session_id:
                 self._registry.remove(record.job.id)
@@ -80,7 +81,5 @@ class Sessions:
     def _session(self, session_id: str) -> Job:
         job = self._registry.job(session_id)
         if not kind_of(job).accepts_cells:
-            raise RequestError(
-                f"Job {job.id} is not a session.", hint="`%slurm session list` lists yours."
-            )
+            raise RequestError(f"Job {job.id} is not a session.", hint="See `%slurm session list`.")
         return job

@@ -37,7 +37,7 @@ class Shells:
         self._clusters = clusters
 
     def shell(self, spec: ProgramSpec) -> list[str]:
-        """Prepare a shell in an allocation of its own, as `Api.shell`."""
+        """As `Api.shell`: prepare a shell in its own allocation."""
         cluster = self._clusters.named(spec.cluster)
         cluster.check_configuration(spec.slurm_conf)
         job = with_dependency(_resolved(spec, cluster), self._registry, _DEPENDENCY_WAIT_S)
@@ -48,7 +48,7 @@ class Shells:
         return cluster.on_terminal(folder, files, argv)
 
     def shell_in_job(self, job_id: str, code: str, node: str | None = None) -> list[str]:
-        """Prepare a shell in a running job, as `Api.shell_in_job`."""
+        """As `Api.shell_in_job`."""
         job = self._registry.job(job_id)
         if job.session is not None:
             job = self._registry.job(job.session)
@@ -66,7 +66,7 @@ class Shells:
         """Count the job's GPUs on the node if it requested none."""
         if job.gpus:
             return 0
-        with suppress(CommandError):  # then the terminal has no GPUs
+        with suppress(CommandError):  # the terminal then has no GPUs
             rows = ask_jobs(cluster, self._registry.record(job.id))
             return max((row.unasked_gpus(node) for row in rows), default=0)
         return 0
@@ -87,9 +87,8 @@ class Shells:
 
 
 def _resolved(spec: ProgramSpec, cluster: SlurmCluster) -> Resolved:
-    """Resolve the spec for a shell. On another machine it starts in the home folder, as after a
-    login, or in the scratch folder if nodes do not see the home: the job's folder is removed with
-    it."""
+    """Resolve the spec for a shell. A remote shell starts in the home, as after a login, or in the
+    scratch folder if nodes do not see the home: the job's folder is removed with the shell."""
     profile = cluster.profile
     if profile.host is not None and "chdir" not in {**profile.defaults, **spec.options}:
         scratch = profile.storage.scratch

@@ -1,11 +1,11 @@
-"""The open tunnels, and the route that each takes to its target.
+"""Open tunnels and their routes.
 
-Without a job, the login node connects. With a job, the target is meant as the job's node sees it,
-and there are two routes: directly from the login node, or by a relay inside the job. If one fails,
+Without a job, the login node connects. With a job, the target is an address on the job's node, and
+there are two routes: directly from the login node, or through a relay inside the job. If one fails,
 each new connection tries the other.
 
-`localhost` is the node's own, so the relay comes first; seen from outside, the same port may belong
-to another user. Unix sockets need a relay, on the login node if there is no job.
+`localhost` means the node's own, so the relay is tried first; from outside, the same port may
+belong to another user. Unix sockets need a relay, on the login node for a tunnel without a job.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from jupyter_slurm.wire import Job, JobState, Problem, Tunnel
 _RUNS = frozenset(
     (JobState.RUNNING, JobState.UNKNOWN, JobState.SUSPENDED, JobState.STOPPED, JobState.SIGNALING)
 )
-"""An UNKNOWN job may well run: its cluster does not answer."""
+"""An UNKNOWN job may still run: its cluster does not answer."""
 _NOT_FOUND = 2
 """The exit code of getent(1) when it finds nothing."""
 _TO_NODE: tuple[Route, ...] = ("direct", "relay")
 _TO_LOOPBACK: tuple[Route, ...] = ("relay", "direct")
 _TRUSTED = _TO_LOOPBACK
-"""The order in which errors are reported: the first is the most precise."""
+"""The order for reporting errors, the most precise first."""
 
 
 class _TunnelTarget(NamedTuple):
@@ -50,7 +50,7 @@ class _TunnelTarget(NamedTuple):
 
 
 _KeptTunnel = tuple[_TunnelTarget, int]
-"""With its local port."""
+"""A target and its local port."""
 _NodeSocket = tuple[str, str]
 """A job's ID, and the name of an abstract socket on its node."""
 
@@ -67,23 +67,22 @@ class _Open:
 
 
 class Tunnels:
-    """All of the agent's. `close` ends them, and the next agent opens them again. The calls are
-    those of `Api`."""
+    """All tunnels of the agent. The next agent reopens them. The calls are those of `Api`."""
 
     def __init__(self, registry: JobRegistry, clusters: Clusters, folder: Path) -> None:
-        """`folder`: contains the list of open tunnels."""
+        """`folder` holds the list of open tunnels."""
         self._registry = registry
         self._clusters = clusters
         self._file = folder / "tunnels.json"
         self._lock = threading.Lock()
         self._open: dict[_TunnelTarget, _Open] = {}
         self._routes: dict[str, NodeRoutes] = {}
-        """By our job's id."""
+        """By our job ID."""
         self._login_nodes: dict[str, NodeRoutes] = {}
-        """By cluster: to Unix sockets of its login node."""
+        """By cluster; to Unix sockets of its login node."""
         self._worked: dict[tuple[str, bool], Route] = {}
-        """The route that worked last, by cluster and by whether the target was on the node's
-        loopback."""
+        """The route that worked last, by cluster and by whether the target was a loopback
+        address."""
         self._sockets: set[_NodeSocket] = set()
         """The abstract sockets in use by `into` and `prepare`."""
         self._reopen()
@@ -126,10 +125,10 @@ class Tunnels:
         return self._tunnel_of(known)
 
     def _reopen(self) -> None:
-        """Reopen the tunnels of the previous agent at the same local ports, where their jobs have
-        not ended and the ports are free."""
+        """Reopen the previous agent's tunnels at the same local ports, if their jobs have not ended
+        and the ports are free."""
         kept: list[_KeptTunnel] = []
-        with suppress(OSError, ValueError):  # no such file, or it is damaged
+        with suppress(OSError, ValueError):  # missing or damaged
             kept = msgspec.json.decode(self._file.read_bytes(), type=list[_KeptTunnel])
         for target, local_port in kept:
             with suppress(ForwardError, NotFoundError):
@@ -158,8 +157,7 @@ class Tunnels:
         self._node(self._running(job_id)).connect_to_socket(sock, name)
 
     def prepare(self, job_id: str, name: str) -> None:
-        """Start the relay to the job's node and keep it for as long as the job runs.
-        ForwardError."""
+        """Start the relay to the job's node and keep it while the job runs. ForwardError."""
         with self._lock:
             self._sockets.add((job_id, name))
         self._node(self._running(job_id)).prepare(name)
@@ -175,11 +173,11 @@ class Tunnels:
         return [self._tunnel_of(one) for one in list(self._open.values())]
 
     def close_tunnel(self, tunnel_id: str) -> None:
-        """Close the tunnel. NotFoundError: no tunnel has this id."""
+        """Close the tunnel. NotFoundError: unknown ID."""
         with self._lock:
             found = next((one for one in self._open.values() if one.id == tunnel_id), None)
             if found is None:
-                raise NotFoundError(f"Found no tunnel {tunnel_id!r}.")
+                raise NotFoundError(f"Unknown tunnel {tunnel_id!r}.")
             del self._open[found.target]
         self._keep()
         found.forward.close()
@@ -194,7 +192,7 @@ class Tunnels:
         self._tidy()
 
     def order(self, target: _TunnelTarget) -> tuple[Route, ...]:
-        """Return the routes to the target, the best first."""
+        """Return the routes to the target, best first."""
         if is_path(target.host):
             return ("relay",)
         if target.job_id is None:
@@ -242,13 +240,13 @@ class Tunnels:
         else:
             return
         transport = self._clusters.named(target.cluster).transport
-        # Without getent, the first connection finds out.
+        # Without getent, the first connection reports the error.
         done = transport.run(["sh", "-c", 'exec getent ahosts "$1"', "sh", target.host])
         if target.host.startswith("-") or done.returncode == _NOT_FOUND:
             raise ForwardError(
                 f"`{target.host}` is neither a known job nor a host that the login node of "
                 f"{target.cluster} can resolve.",
-                hint="`%slurm jobs` lists jobs. Use the host's name on the login node.",
+                hint="Use a job ID (see `%slurm jobs`), or the host's name on the login node.",
             )
 
     def _running(self, job_id: str) -> Job:
@@ -288,7 +286,7 @@ class Tunnels:
         return fresh
 
     def _tidy(self) -> None:
-        """Close the routes that no tunnel uses and those of jobs that no longer run."""
+        """Close the routes of ended jobs and those without tunnels."""
         with self._lock:
             wanted = {*(job_id for job_id, _ in self._sockets)}
             wanted |= {target.job_id for target in self._open if target.job_id is not None}
@@ -305,7 +303,7 @@ class Tunnels:
             one.close()
 
     def _problem_of(self, job_id: str | None) -> Problem | None:
-        """Return why no connection to this job is possible; None: one is."""
+        """Return the problem that prevents connections to this job, or None."""
         try:
             if job_id is not None:
                 self._running(job_id)

@@ -1,1 +1,1 @@
-"""Talks to one cluster: its commands, logins, images and files."""
+"""One cluster: its commands, logins, images and files."""

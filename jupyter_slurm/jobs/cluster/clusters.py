@@ -1,6 +1,6 @@
-"""The clusters that are open: one SlurmCluster and one Watch each, opened when first needed.
+"""The open clusters: one SlurmCluster and one Watch each, created on first use.
 
-An open cluster is a value of ours. Its first user opens the connection to its machine.
+Opening a cluster does not connect; its first command does.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ class Clusters:
         self._registry = registry
         self._profiles = ProfileFiles()
         self._lock = threading.Lock()
-        """Held for a moment only: what may take its time is done under the cluster's own."""
+        """Held briefly. Slow work is done under the cluster's own lock."""
         self._locks: dict[str, threading.RLock] = {}
         self._open: dict[str, SlurmCluster] = {}
         self._watches: dict[str, Watch] = {}
         self._began_s = time.time()
         self._change_counts = count(1)
         self.change_count = 0
-        """Differs after every change of a connection, and notifies the registry."""
+        """Changes with every connection change; the registry is notified."""
         self.logins = Logins(self._notify)
         self._listed: Profiles | None = None
-        """The profiles as `listed` last read them."""
+        """The profiles at the last `listed`."""
 
     def named(self, name: str | None) -> SlurmCluster:
-        """Return the cluster (None: the default one); reopen it when its profile has changed.
+        """Return the cluster (None: the default), reopened if its profile has changed.
         NotFoundError, ConfigError."""
         profile = self._profiles.load().get(name)
         open_now = self._open.get(profile.name)
@@ -51,23 +51,23 @@ class Clusters:
             return open_now
         name = profile.name
         with self._lock_of(name):  # `ssh -G` may hang (`Match exec`, a name server)
-            # Read in here: a thread that had read it before it changed would put the old one back.
+            # Read under the lock: a thread with an older profile would undo the change.
             profile = self._profiles.load().get(name)
             known = self._open.get(profile.name)
             if known is not None and known.profile == profile:
                 return known
             same = None if known is None else known.access.again(known.profile, profile)
             if same is not None:
-                return self._opened(SlurmCluster(profile, same))  # with its login
+                return self._opened(SlurmCluster(profile, same))  # keeps its login
             cluster = SlurmCluster(profile, self._access_to(profile))
             if known is not None:
                 known.access.close()
             return self._opened(cluster)
 
     def may_be_shown_below(self, name: str) -> bool:
-        """Tell whether the profile now lets labs and dashboards be shown below the address of a
-        Jupyter server."""
-        with suppress(JupyterSlurmError):  # its cluster is in no file any more
+        """Return whether the profile allows labs and dashboards below the URL of a Jupyter
+        server."""
+        with suppress(JupyterSlurmError):  # the cluster has no profile any more
             return self.named(name).profile.lab_same_origin
         return False
 
@@ -89,7 +89,7 @@ class Clusters:
         return cluster
 
     def _by_the_configuration_of_now(self, cluster: SlurmCluster) -> SlurmCluster:
-        """Return the cluster, with a new access if ~/.ssh/config says so by now. ConfigError."""
+        """Return the cluster, with a new access if ~/.ssh/config has changed. ConfigError."""
         old = cluster.access.connection
         if old is None or old.state in _STANDS:
             return cluster
@@ -104,7 +104,7 @@ class Clusters:
             return self._opened(SlurmCluster(cluster.profile, access))
 
     def _connection_changed(self, name: str) -> None:
-        """Wake waiting calls. Any lock may be held here: take none of ours but the logins' own."""
+        """Wake waiting calls. Any lock may be held: take none of ours except the logins' own."""
         cluster, watch = self._open.get(name), self._watches.get(name)
         connection = cluster.access.connection if cluster is not None else None
         if (
@@ -123,7 +123,7 @@ class Clusters:
     def connect(
         self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
     ) -> Connection:
-        """Connect as `Api.connect` does."""
+        """As `Api.connect`."""
         known = self._by_the_configuration_of_now(self.named(cluster))
         login = self.login(known)
         if login is None:
@@ -131,7 +131,7 @@ class Clusters:
         return self._with_a_shell(known, login.connect(caller, wait_s))
 
     def _with_a_shell(self, cluster: SlurmCluster, found: Connection) -> Connection:
-        """Run a command on an open connection; return `found`. TransportError: none runs."""
+        """Run a command on an open connection; return `found`. TransportError: it failed."""
         if found.state is ConnectionState.OPEN:
             with suppress(TimedOutError):
                 cluster.transport.run(["true"])
@@ -154,7 +154,7 @@ class Clusters:
         return self.connection(known)
 
     def connection(self, cluster: SlurmCluster, caller: str = "") -> Connection:
-        """Return the connection as `caller` sees it: with a question that it may answer."""
+        """Return the connection as `caller` sees it, with a question for this caller."""
         login = self.login(cluster)
         if login is not None:
             return login.seen_by(caller)
@@ -166,7 +166,8 @@ class Clusters:
         return None if connection is None else self.logins.of(cluster.name, connection)
 
     def connections(self) -> list[Connection]:
-        """Return the connection of every cluster; one with wrong files or ssh settings says so."""
+        """Return the connection of every cluster, with a problem if files or ssh settings are
+        invalid."""
         profiles = self._profiles.load()
         found = []
         for profile in profiles:
@@ -185,8 +186,7 @@ class Clusters:
         )
 
     def seen(self, caller: str) -> tuple[Connection, ...]:
-        """Return what `connections` does, but open nothing: a cluster that nobody has needed is
-        CLOSED, with little more."""
+        """As `connections`, but open nothing: an unused cluster is CLOSED, without details."""
         profiles = self._profiles.load()
         known = tuple(self._seen(profile, caller) for profile in profiles)
         return known + tuple(self._unusable(*one) for one in profiles.broken.items())
@@ -199,7 +199,7 @@ class Clusters:
         return Connection(cluster=profile.name, state=state, since_s=self._began_s)
 
     def watch(self, cluster: SlurmCluster) -> Watch:
-        """Return the watch of the cluster that is open under this name now, if not `cluster`."""
+        """Return the watch of the open cluster with this name, by default of `cluster`."""
         with self._lock:
             if cluster.name not in self._watches:
                 now = self._open.get(cluster.name, cluster)
@@ -207,9 +207,8 @@ class Clusters:
             return self._watches[cluster.name]
 
     def listed(self) -> list[Cluster]:
-        """Return the clusters that the profiles name, the default first; wake waiting calls if the
-        profiles have changed. ConfigError: a file cannot be read at all, and there is nothing
-        else."""
+        """Return the clusters of the profiles, the default first; wake waiting calls if the
+        profiles have changed. ConfigError: a file is unreadable, and there is no other cluster."""
         profiles = self._profiles.load()
         if profiles != self._listed:
             self._listed = profiles
@@ -245,15 +244,15 @@ class Clusters:
         return sorted(found, key=lambda cluster: (not cluster.default, cluster.name))
 
     def counts(self) -> dict[str, int]:
-        """Return how often each program was run, by `cluster program`."""
+        """Return the number of runs of each program, by `cluster program`."""
         return {
             f"{name} {program}": count
-            for name, cluster in list(self._open.items())  # others are opened meanwhile
+            for name, cluster in list(self._open.items())  # may change meanwhile
             for program, count in cluster.counts().items()
         }
 
     def wake_waiters(self) -> None:
-        """Answer now all calls that wait for a queue or for nodes."""
+        """Answer all calls that wait for a queue or for nodes."""
         with self._lock:
             watches = list(self._watches.values())
         for watch in watches:

@@ -1,4 +1,4 @@
-"""Tools, Python and folders of a cluster that a profile could name, for `clusters add`."""
+"""Find tools, Python and folders of a cluster for a new profile (`clusters add`)."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ for folder in /scratch /work /project /data /raid /output /prj; do
 done
 exit 0
 """
-"""Prints NAME, WRITABLE, FILE SYSTEM, FREE KIB, PATH; the path, which may hold anything, last."""
+"""Prints NAME, WRITABLE, FILE SYSTEM, FREE KIB, PATH. The path comes last, since it may contain
+anything."""
 
 
 def describe(profile: ClusterProfile, run: Run) -> Description:
-    """Describe the machine where Slurm's commands run. Raises what `run` raises."""
+    """Describe the machine that runs Slurm's commands. Raises the errors of `run`."""
     told = values(profile, run, (_SBATCH, TOOLS, MODULES, PYTHON, LOGIN_FILES))
     alone = is_one_machine(profile, run)
     return Description(

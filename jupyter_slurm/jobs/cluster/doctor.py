@@ -1,7 +1,7 @@
-"""Check what works on a cluster: `jupyter slurm doctor`.
+"""Check a cluster: `jupyter slurm doctor`.
 
-Each check is a row: a shell command, the output to expect, a hint. Rows change nothing and submit
-nothing. Three commands run them all.
+Each check is a row: a shell command, the expected output, a hint. Rows change and submit nothing.
+Three commands run all rows.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from jupyter_slurm.transport.ssh.route import NO_SSH, has_openssh
 from jupyter_slurm.wire import Check, Connection, ConnectionState
 
 Run = Callable[[Sequence[str]], Completed]
-"""Runs a command where Slurm's commands run, with the environment of the profile."""
+"""Runs a command where Slurm's commands run, with the profile's environment."""
 
 SHARED = r"^(?:nfs|lustre|gpfs|beegfs|ceph|afs|smb|cifs|panfs|fuse|wekafs)"
-"""File systems, as `stat -f` names them, that several machines usually see."""
+"""File systems, by their names in `stat -f`, that several machines usually share."""
 
 _NOTHING = r"\A\Z"
 _ANYTHING = r"."
@@ -38,16 +38,16 @@ class Row(NamedTuple):
 
     name: str
     command: str
-    """sh text that prints the value. It finds the profile's settings in `_SETTINGS`."""
+    """sh text that prints the value. `_SETTINGS` provides the profile's settings."""
     expected: str
-    """A pattern that the value matches if all is well."""
+    """A pattern of good values."""
     hint: str | None = None
     otherwise: bool | None = False
-    """`Check.ok` of another value. None: worth knowing, and not wrong."""
+    """`Check.ok` for other values. None: information only."""
     needs: Callable[[ClusterProfile], object] | None = None
-    """The setting of the profile without which the row does not apply."""
+    """The profile setting that the row requires."""
     of_nodes: bool = False
-    """True: the nodes decide, so a login machine that is not a node may differ."""
+    """The value depends on the nodes; a login node may differ."""
 
 
 def _programs(profile: ClusterProfile) -> Sequence[str]:
@@ -55,7 +55,7 @@ def _programs(profile: ClusterProfile) -> Sequence[str]:
 
 
 def _paths(profile: ClusterProfile) -> list[str]:
-    """Return the image folders and the images that are files, not names in a registry."""
+    """Return the image folders and image files of the profile, without names in a registry."""
     return [one for one in (*profile.image_dirs, *profile.images.values()) if one[:1] in ("/", "~")]
 
 
@@ -101,7 +101,7 @@ _COMMANDS = Row(
     'for one in squeue scontrol scancel sinfo sbatch; do command -v "$one" >/dev/null || '
     'echo "$one missing"; done; command -v sbatch',
     r"\A(?!.* missing)",
-    "Put their folder into `path` of the cluster's profile.",
+    "Add their folder to `path` in the cluster's profile.",
 )
 _CONTROLLER = Row("Controller", "scontrol ping", r" is UP")
 _SLURM = (
@@ -116,7 +116,7 @@ _SLURM = (
         "Accounting",
         "scontrol show config | sed -n 's/^AccountingStorageType *= //p'",
         r"slurmdbd",
-        "Without it Slurm does not know what jobs used or who cancelled them.",
+        "Without it Slurm does not record usage or who cancelled a job.",
         None,
     ),
     Row(
@@ -224,7 +224,7 @@ _MACHINE = (
         _OWN_FOLDERS,
         None,
     ),
-    # A file system with millions of files is not read to its end.
+    # Stop early on a file system with millions of files.
     Row(
         "Files that the site erases soon",
         r"""case $scratch in
@@ -267,7 +267,7 @@ timeout 10 find -H "$scratch" -xdev -type f -mmin "+$((old * 1440))" -printf '%T
 
 
 def examine(profile: ClusterProfile, run: Run) -> list[Check]:
-    """Check what works on this cluster, the basics first. LoginNeededError."""
+    """Check the cluster, the basics first. LoginNeededError."""
     rows, of_slurm = (
         [row for row in table if row.needs is None or row.needs(profile)]
         for table in (_MACHINE, _SLURM)
@@ -288,13 +288,13 @@ def examine(profile: ClusterProfile, run: Run) -> list[Check]:
 
 
 def values(profile: ClusterProfile, run: Run, rows: Sequence[Row]) -> dict[str, str]:
-    """Return the output of each row's command, by its name. Raises what `run` raises."""
+    """Return the output of each row's command by the row's name. Raises the errors of `run`."""
     scratch, days = profile.storage.scratch, profile.storage.purge_days
     settings = [
         *(profile.job_root, profile.python, " ".join(_programs(profile)), scratch, str(days)),
         " ".join(profile.partitions),
     ]
-    mark = f"\n@{secrets.token_hex(8)} "  # a file's name may hold lines
+    mark = f"\n@{secrets.token_hex(8)} "  # a file name may contain newlines
     script = [
         f"printf '%s\\n' {shlex.quote(mark + row.name)}; (\n{row.command}\n) 2>/dev/null\n"
         for row in rows
@@ -306,7 +306,7 @@ def values(profile: ClusterProfile, run: Run, rows: Sequence[Row]) -> dict[str, 
 
 
 def is_one_machine(profile: ClusterProfile, run: Run) -> bool:
-    """Tell whether every node of the cluster is the machine where Slurm's commands run."""
+    """Return whether every node is the machine that runs Slurm's commands."""
     try:
         return bool(values(profile, run, [_ONE_MACHINE])[_ONE_MACHINE.name])
     except (JupyterSlurmError, TimedOutError):
@@ -342,13 +342,13 @@ def _controller(profile: ClusterProfile, run: Run) -> Check:
 
 def _reach(profile: ClusterProfile) -> str:
     return profile.hint or (
-        "Start a private cluster with `jupyter slurm up`; wait for others, or ask their "
+        "Start a private cluster with `jupyter slurm up`. For other clusters, wait or ask the "
         "administrators."
     )
 
 
 def examine_records(set_aside: Sequence[Path]) -> Iterator[Check]:
-    """Yield a check for each job record, of any cluster, that the agent could not read."""
+    """Yield a check for each unreadable job record, of any cluster."""
     for path in set_aside:
         yield Check(
             ok=False,
@@ -358,7 +358,7 @@ def examine_records(set_aside: Sequence[Path]) -> Iterator[Check]:
 
 
 def examine_connection(connection: Connection, sessions: int | None) -> Iterator[Check]:
-    """Check the connection to the cluster. `sessions`: how many its sshd allows at a time."""
+    """Check the connection to the cluster. `sessions`: sshd's limit of concurrent sessions."""
     if connection.state is ConnectionState.LOCAL:
         return
     trip = connection.round_trip_s
@@ -371,8 +371,8 @@ def examine_connection(connection: Connection, sessions: int | None) -> Iterator
     if sessions is not None and sessions < _FEW_SESSIONS:
         yield Check(
             ok=None,
-            sentence=f"Sessions that sshd allows at a time: {sessions}.",
-            hint="Ask the administrators for a higher MaxSessions; it makes transfers faster.",
+            sentence=f"sshd allows {sessions} concurrent sessions.",
+            hint="Ask the administrators for a higher MaxSessions, for faster transfers.",
         )
     if not has_openssh():
         yield Check(ok=None, sentence=NO_SSH)

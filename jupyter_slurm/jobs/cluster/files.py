@@ -1,7 +1,7 @@
 """Single files on a cluster: list, read, write, rename, remove.
 
-Programs of the login node do it as the user, so its system decides on permissions. A path is an
-argument and never part of a command.
+Programs of the login node run as the user, so its system checks permissions. A path is always an
+argument, never part of a command.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from jupyter_slurm.transport import Completed, Transport
 from jupyter_slurm.wire import FileContent, FileEntry, FileListing
 
 MOST_BYTES = 40_000_000
-"""The most of one file: it travels and is held whole, in base64, within what the agent takes."""
+"""The size limit of a file. It is sent in one piece, in base64, within the agent's request
+limit."""
 
 _TOLD = r"%Y\t%s\t%T@\t%f\0"
 _LOOK = ["(", "-writable", "-printf", "w", "-o", "-printf", "-", ")", "-printf", _TOLD]
-"""Words for find(1), which is GNU's wherever Slurm is."""
+"""Arguments of find(1); Slurm machines have GNU's."""
 _SIZE = re.compile(r"[0-9]{1,18}")
 _KINDS: dict[str, Literal["file", "folder"]] = {"f": "file", "d": "folder"}
 
@@ -43,7 +44,7 @@ else
   cat <"$new" >"$target"  # another user's, who keeps it
 fi
 """
-"""sh: whole or not at all, where the name leads to, with the rights that it had."""
+"""sh: replace the target of the name atomically and keep its mode."""
 
 
 class Files:
@@ -120,7 +121,7 @@ class Files:
 
 
 def _absolute(path: str) -> PurePosixPath:
-    """Return the path. RequestError: it is not absolute, or holds `..` or a NUL."""
+    """Return the path. RequestError: not absolute, or contains `..` or a NUL."""
     if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
         raise RequestError(f"{path!r} is not an absolute path.")
     return PurePosixPath(path)
@@ -131,7 +132,7 @@ def _entry(machine: Transport, path: str) -> FileEntry:
 
 
 def _find(machine: Transport, path: str, how: Sequence[str]) -> list[FileEntry]:
-    """Return `path`'s entry, then those of its content. NotFoundError, FileAccessError."""
+    """Return the entry of `path`, then those of its content. NotFoundError, FileAccessError."""
     done = machine.run(["find", "-L", str(_absolute(path)), *how, *_LOOK])
     told = [_read(one) for one in done.stdout.split(b"\0")[:-1]]
     entries = [one for one in told if one is not None]
@@ -143,10 +144,10 @@ def _find(machine: Transport, path: str, how: Sequence[str]) -> list[FileEntry]:
 
 
 def _read(told: bytes) -> FileEntry | None:
-    """Return the entry; None: its name is not UTF-8, or find did not write this."""
+    """Return the entry; None: the name is not UTF-8, or find did not write this."""
     try:
         kind, size, modified, name = told[1:].decode().split("\t", 3)
-    except ValueError:  # that of UTF-8 too
+    except ValueError:  # including invalid UTF-8
         return None
     modified_s = optional_float(modified)
     if modified_s is None or not _SIZE.fullmatch(size):
@@ -176,5 +177,5 @@ def _missing(path: str) -> NotFoundError:
 def _too_large(path: str, verb: str) -> RequestError:
     return RequestError(
         f"{path} is larger than {MOST_BYTES // 1000000} MB.",
-        hint=f"Use `%slurm {verb}`, which takes files of any size.",
+        hint=f"Use `%slurm {verb}` for larger files.",
     )

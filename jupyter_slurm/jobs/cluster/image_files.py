@@ -1,7 +1,7 @@
-"""The folder of this machine that goes with a recipe.
+"""The local folder of a recipe.
 
-The job that makes the image gets it as `--push` pushes a folder, but by the patterns of
-`.dockerignore`: a recipe often copies what `.gitignore` names.
+It is pushed with the build job like a `--push` folder, but with the patterns of `.dockerignore`: a
+recipe often copies files that `.gitignore` excludes.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _IGNORE = ".dockerignore"
 class Files:
     folder: str
     exclude: tuple[str, ...]
-    """Patterns, as in .gitignore."""
+    """.gitignore patterns."""
     digest: str
-    """Changes with the name, size, time or `x` of any file."""
+    """Changes with the name, size, time or `x` bit of any file."""
 
 
 def files_in(folder: str | None, notebook: str | None) -> Files:
-    """Read the folder, without the `notebook`, which changes whenever it is saved. RequestError;
+    """Read the folder, without `notebook`, which changes with every save. RequestError;
     NotFoundError."""
     if folder is None:
         raise RequestError(
-            "The recipe copies files, and no folder is named.", hint="Set ImageSpec(folder=…)."
+            "The recipe copies files, but no folder is given.", hint="Set ImageSpec(folder=…)."
         )
     top = pushed_folder(folder)
     exclude = ["!*", *(f"{name.decode()}/" for name in sorted(ALWAYS))]
@@ -57,8 +57,8 @@ def files_in(folder: str | None, notebook: str | None) -> Files:
 
 
 def _dockerignore(file: Path) -> list[str]:
-    """Translate the patterns of a .dockerignore for .gitignore: they begin at the top, a folder
-    means all of its content (`/**`), and `!` also includes files of an excluded folder."""
+    """Translate the patterns of a .dockerignore to .gitignore: they are anchored, a folder means
+    all of its content (`/**`), and `!` also includes files of an excluded folder."""
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -1,6 +1,6 @@
-"""Folders of images on a cluster: our own, and the site's (`image_dirs`).
+"""Image folders on a cluster: our own, and the site's (`image_dirs`).
 
-`containers.image_folder` names the files of ours; `images.py` makes them.
+`containers.image_folder` names our files; `images.py` builds them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jupyter_slurm.errors import FileAccessError
 from jupyter_slurm.transport import Span, Transport
 
 _REMOVE_S = 600.0
-"""A folder of a hundred thousand files, on NFS."""
+"""Seconds to remove a folder of a hundred thousand files on NFS."""
 _REMOVE = """cd -- "$1" 2>/dev/null || exit 0
 shift
 for one; do chmod -R u+w -- "$one" 2>/dev/null; rm -rf -- "$one" || exit 1; done
@@ -26,7 +26,7 @@ for one; do chmod -R u+w -- "$one" 2>/dev/null; rm -rf -- "$one" || exit 1; done
 
 class ImageStore:
     def __init__(self, transport: Transport, folder: str) -> None:
-        """Take images from `folder`, which may begin with `~/`."""
+        """`folder` may begin with `~/`."""
         self._transport = transport
         self._folder = folder
 
@@ -35,12 +35,12 @@ class ImageStore:
         return PurePosixPath(home_expanded(self._folder, str(self._transport.home())))
 
     def record(self, wanted: str, tool: str) -> ImageRecord | None:
-        """Return the record of the image that `wanted` names; None: there is none."""
+        """Return the record of the image `wanted`, if any."""
         for key in image_folder.keys(wanted):
             path = self.path / image_folder.record_name(key, tool)
             content = self._transport.read(path)
             if content is None and path.name in self._transport.listing(self.path):
-                # NFS remembers for a while that a file was not there; a listing makes it look.
+                # NFS caches the absence of a file; a listing refreshes it.
                 content = self._transport.read(path)
             found = image_folder.read_record(content) if content else None
             if found is not None:
@@ -48,7 +48,7 @@ class ImageStore:
         return None
 
     def find(self, wanted: str, tool: str) -> str | None:
-        """Return the image's path, without looking whether it is there; None: it has no record."""
+        """Return the image's path without checking that it exists; None: no record."""
         found = self.record(wanted, tool)
         return None if found is None else str(self.path / found.file)
 
@@ -70,16 +70,16 @@ class ImageStore:
         return [(tool, record) for tool, record in read if record is not None]
 
     def names(self, tool: str) -> list[str]:
-        """Return the names of all images that `tool` can run, as `--image` takes them."""
+        """Return the names of all images for `tool`, as in `--image`."""
         return [record.name for one, record in self.records() if one == tool]
 
     def remove(self, name: str, tool: str, suffixes: Sequence[str]) -> list[str]:
-        """Remove the image with all its versions, and return the nodes whose engines still hold it;
-        a job that runs in it fails. FileAccessError."""
+        """Remove all versions of the image, and return the nodes whose engines still hold it. A job
+        that runs in it fails. FileAccessError."""
         entries = self._transport.listing(self.path)
         gone = [one for one in entries if image_folder.is_version(one, name, suffixes)]
         record = image_folder.record_name(name, tool)
-        # The record first: what has none is not found.
+        # The record first: an image without a record is not found.
         argv = ["sh", "-c", _REMOVE, "sh", str(self.path), record, *gone]
         done = self._transport.run(argv, timeout_s=_REMOVE_S)
         if done.returncode != 0:
@@ -91,9 +91,9 @@ class ImageStore:
 
 
 _FOLDER = "/"
-"""Stands for the ending of an image that is a folder: as a glob's last letter it finds no files."""
+"""The suffix of an image that is a folder. As the end of a glob, it matches no files."""
 
-# An unpacked image has these three, with each tool; ch-convert (0.31) knows one by them, too.
+# Every unpacked image has these three, with each tool; ch-convert (0.31) checks for them, too.
 _FIND = """
 endings=$1; shift
 for folder; do
@@ -112,8 +112,8 @@ done
 
 
 def site_images(transport: Transport, folders: Sequence[str], runtime: str) -> list[PurePosixPath]:
-    """Return the paths of all images in the folders, in one round trip. Where the runtime has no
-    image files, take those of every tool: a job may name another runtime."""
+    """Return the paths of all images in the folders, in one round trip. If the runtime has no image
+    files, return those of every tool: a job may name another runtime."""
     if not folders:
         return []
     home = str(transport.home())
@@ -121,7 +121,7 @@ def site_images(transport: Transport, folders: Sequence[str], runtime: str) -> l
     argv = ["sh", "-c", _FIND, "sh", endings, *(home_expanded(one, home) for one in folders)]
     found = set()
     for path in transport.run(argv).stdout.split(b"\0")[:-1]:
-        with suppress(UnicodeDecodeError):  # --image could not name it
+        with suppress(UnicodeDecodeError):  # not usable in --image
             found.add(PurePosixPath(path.decode()))
     return sorted(found)
 

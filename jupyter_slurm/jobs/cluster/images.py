@@ -1,7 +1,7 @@
 """Images on a cluster: list, build, pull, remove.
 
-A job makes an image, by a script of `containers.builders`, unless the image exists with the same
-recipe or a job is making it.
+A job builds an image with a script of `containers.builders`, unless the image exists from the same
+recipe or is being built.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from jupyter_slurm.wire import (
 
 
 class Images:
-    """These calls are those of `api.Api` with the same names."""
+    """The calls of `api.Api` with the same names."""
 
     def __init__(
         self, registry: JobRegistry, clusters: Clusters, submit: Callable[[JobSpec], Job]
@@ -46,7 +46,7 @@ class Images:
         self._clusters = clusters
         self._submit = submit
         self._making: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        """By cluster: two callers that ask for the same image at once get one job."""
+        """By cluster: concurrent requests for the same image share one job."""
 
     def images(self, cluster: str | None = None) -> list[Image]:
         known = self._clusters.named(cluster)
@@ -117,8 +117,8 @@ class Images:
         }
         if not found:
             raise NotFoundError(
-                f"Found no image {name!r} that was built or pulled here.",
-                hint="List images with `%slurm image ls`; the site's cannot be removed.",
+                f"No image {name!r} was built or pulled here.",
+                hint="List images with `%slurm image ls`. Images of the site cannot be removed.",
             )
         nodes: set[str] = set()
         for tool, one in found:
@@ -133,14 +133,14 @@ _Plan = tuple[str, str, str | None, Files | None, Callable[[Builder, str], str]]
 
 
 def _built(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
-    """Return name, digest, base, the files that go with the recipe and the builder's text.
-    RequestError; NotFoundError: the base, or the folder of the files."""
+    """Return name, digest, base, the recipe's files and the build script. RequestError;
+    NotFoundError: no base image or folder."""
     builder = builder_for(runtime)
     image_folder.check_name(spec.name)
     pushes = spec.push is not None
     recipe = read_recipe(spec.recipe or "", spec.base, builder.reads, runtime, pushes=pushes)
     base = None if recipe.base is None else _base(recipe.base, cluster, runtime, builder)
-    builder.build(recipe, base, "0" * 12)  # refused here and now if it must be
+    builder.build(recipe, base, "0" * 12)  # rejects an invalid recipe now
     files = files_in(spec.push or spec.folder, spec.notebook) if recipe.has_files else None
     return (
         spec.name,
@@ -154,7 +154,7 @@ def _built(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
 def _pulled(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
     if not spec.base:
         raise RequestError("Name the image to pull.")
-    # As `--image` reads it: a name that the profile gives to another registry's image is that one.
+    # As in `--image`: the profile may use the name for an image of another registry.
     reference = parse_reference(cluster.profile.images.get(spec.base, spec.base))
     digest = image_folder.reference_digest(str(reference), builder_for(runtime).tool)
     return (
@@ -167,7 +167,7 @@ def _pulled(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
 
 
 def _of_the_site(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> Image | None:
-    """Return the site's own image of that name, which jobs would run in whatever is pulled."""
+    """Return the site's own image of that name, which jobs would prefer to a pulled one."""
     name = spec.base or ""
     path = PurePosixPath(_base(name, cluster, runtime, builder_for(runtime))) if name else None
     if path is None or not path.is_absolute() or path.parent == cluster.image_store().path:
@@ -195,7 +195,7 @@ def _job(
     label = re.sub(r"[^A-Za-z0-9._-]+", "-", name.rpartition("/")[2])[:48]
     options = {} if on_login else dict(spec.options)
     if files:
-        options.pop("chdir", None)  # the script begins where its files are
+        options.pop("chdir", None)  # the script starts in the folder of its files
     return ProgramSpec(
         id=spec.id,
         name=f"image-{label}",

@@ -1,4 +1,4 @@
-"""One login for all callers: route its questions, collect answers, report the outcome.
+"""One login for all callers: assign its questions, collect answers, report the outcome.
 
 `transport/` logs in. A login runs in its own thread, so that no call waits for the user. Answers
 are not stored.
@@ -19,15 +19,15 @@ from jupyter_slurm.wire import Connection, ConnectionState, Problem, Question, Q
 
 _OFFERED_TO_OTHERS_S = 30.0
 _LONGEST_THOUGHT_S = 600.0
-"""An unanswered question then ends the login. sshd usually ends it earlier (LoginGraceTime, 120 s,
-sshd_config(5))."""
+"""Seconds until an unanswered question ends the login. sshd usually ends it earlier
+(LoginGraceTime, 120 s, sshd_config(5))."""
 _JOIN_S = 5.0
 
 _log = logging.getLogger(__name__)
 
 
 class LoginConnection(Protocol):
-    """The part of an `SshConnection` that a Login needs."""
+    """The part of an `SshConnection` that a Login uses."""
 
     @property
     def state(self) -> ConnectionState: ...
@@ -50,20 +50,20 @@ class LoginConnection(Protocol):
 
 
 class _Attempt:
-    """One try to log in. Its fields change under the lock of its Login."""
+    """One login attempt. Its fields change under the lock of its Login."""
 
     def __init__(self, caller: str) -> None:
         self.began_s = time.time()
         self.asked: str | None = caller
-        """The caller that gets the questions; None: the next one to come."""
+        """The caller with the question; None: the next caller."""
         self.callers = {caller}
-        """The callers that have yet to hear how it ended."""
+        """The callers that do not know the outcome yet."""
         self.question: Question | None = None
         self.question_since_s = 0.0
         self.question_ids: set[str] = set()
         self.answer: str | None = None
         self.given_up = False
-        """It is to end: nothing is asked any more."""
+        """Cancelled: ask no more questions."""
         self.ended = False
         self.error: JupyterSlurmError | None = None
 
@@ -74,7 +74,7 @@ class Login:
     def __init__(
         self, cluster: str, connection: LoginConnection, on_change: Callable[[], None]
     ) -> None:
-        """Call `on_change`, with locks held, whenever `seen_by` may say something else."""
+        """`on_change` is called, with locks held, whenever `seen_by` may have changed."""
         self._cluster = cluster
         self._connection = connection
         self._on_change = on_change
@@ -85,7 +85,7 @@ class Login:
         self.answered = False
 
     def connect(self, caller: str, wait_s: float) -> Connection:
-        """Connect as `Api.connect` does."""
+        """As `Api.connect`."""
         with self._changed:
             attempt = self._joined(caller)
             if attempt is None:
@@ -93,8 +93,7 @@ class Login:
         return self._follow(attempt, caller, wait_s)
 
     def answer(self, question_id: str, text: str | None, wait_s: float) -> Connection:
-        """Answer as `Api.answer` does. The caller that answers gets the next question too, even if
-        another caller was asked first."""
+        """As `Api.answer`. The caller that answers gets the next question, too."""
         with self._changed:
             attempt = self._attempt
             question = attempt.question if attempt else None
@@ -102,12 +101,12 @@ class Login:
                 return self._seen_by((attempt.asked if attempt else None) or "")
             attempt.answer, attempt.question = text, None
             self._notify()
-        if text is None and question.kind is QuestionKind.TOUCH:  # no thread waits for this answer
+        if text is None and question.kind is QuestionKind.TOUCH:  # no thread waits for an answer
             self._connection.disconnect()
         return self._follow(attempt, attempt.asked or "", wait_s)
 
     def has_asked(self, question_id: str) -> bool:
-        """Tell whether this login or the last one asked that question, answered or not."""
+        """Return whether this login or the last one asked the question, answered or not."""
         with self._changed:
             return self._attempt is not None and question_id in self._attempt.question_ids
 
@@ -116,12 +115,12 @@ class Login:
             return self._seen_by(caller)
 
     def notify(self) -> None:
-        """Make waiting calls look again: the connection has changed."""
+        """Wake waiting calls after a change of the connection."""
         with self._changed:
             self._notify()
 
     def left(self, caller: str) -> None:
-        """Note that the caller's process has gone: any other caller may answer its question."""
+        """Note that the caller's process has ended: any other caller may answer its question."""
         with self._changed:
             attempt = self._attempt
             if attempt is not None and attempt.asked == caller:
@@ -129,14 +128,14 @@ class Login:
                 self._notify()
 
     def give_up(self) -> None:
-        """End the current login as if the user had cancelled it. A later caller begins another."""
+        """Cancel the current login. A later caller starts another."""
         with self._changed:
             if self._attempt is not None:
                 self._attempt.callers.clear()
         self._end()
 
     def close(self) -> None:
-        """End the current login, and refuse later ones."""
+        """End the current login, and reject later ones."""
         with self._changed:
             self._closed = True
         self._end()
@@ -152,8 +151,8 @@ class Login:
     # --- the caller's side; the lock is held where no `with` is seen ---
 
     def _joined(self, caller: str) -> _Attempt | None:
-        """Return the login under way, the last one if this caller has not heard of its end, or a
-        new one; None: the connection is open."""
+        """Return the current login, the last one if this caller does not know its outcome, or a new
+        one; None: the connection is open."""
         attempt = self._attempt
         if attempt is not None and (not attempt.ended or caller in attempt.callers):
             attempt.callers.add(caller)
@@ -164,7 +163,7 @@ class Login:
         attempt = self._attempt = _Attempt(caller)
         attempt.given_up = self._closed
         self._thread = threading.Thread(
-            target=self._run, args=(attempt,), name=f"login on {self._cluster}", daemon=True
+            target=self._run, args=(attempt,), name=f"login to {self._cluster}", daemon=True
         )
         self._thread.start()
         self._notify()
@@ -181,7 +180,7 @@ class Login:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
                     break
-                # An old question becomes this caller's without a notification.
+                # A caller gets an old question without a notification.
                 self._changed.wait(min(left_s, 1.0))
             if attempt.ended:
                 attempt.callers.discard(caller)
@@ -230,8 +229,8 @@ class Login:
             self._connection.open(ask)
         except JupyterSlurmError as exc:
             error = exc
-        except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
-            _log.exception("the login on %s failed", self._cluster)
+        except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
+            _log.exception("the login to %s failed", self._cluster)
             error = TransportError(f"Internal error during login: {exc!r}.")
         with self._changed:
             attempt.ended, attempt.error, attempt.question = True, error, None
@@ -258,7 +257,7 @@ class Login:
             attempt.question_ids.add(question.id)
             attempt.question_since_s = time.monotonic()
             self._notify()
-            if prompt.kind is QuestionKind.TOUCH:  # told until something else happens
+            if prompt.kind is QuestionKind.TOUCH:  # shown until the next event
                 return ""
             self._changed.wait_for(
                 lambda: attempt.question is not question or attempt.given_up,
@@ -282,7 +281,7 @@ def _broken_off(prompt: Prompt) -> LoginError:
 
 
 class Logins:
-    """The logins of all clusters that are reached over a connection."""
+    """The logins of all remote clusters."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
@@ -290,7 +289,8 @@ class Logins:
         self._logins: dict[str, tuple[LoginConnection, Login]] = {}
 
     def of(self, cluster: str, connection: LoginConnection) -> Login:
-        """Return the login of this connection; a new one (the profile has changed) gets its own."""
+        """Return the login of this connection; a new connection (the profile has changed) gets a
+        new login."""
         with self._lock:
             known = self._logins.get(cluster)
             if known is not None and known[0] is connection:
@@ -302,7 +302,7 @@ class Logins:
         return login
 
     def asking(self, question_id: str) -> Login | None:
-        """Return the login that has asked this question, if any."""
+        """Return the login that asked this question."""
         with self._lock:
             logins = [login for _, login in self._logins.values()]
         return next((login for login in logins if login.has_asked(question_id)), None)
@@ -321,7 +321,7 @@ class Logins:
             login.notify()
 
     def answered_by_a_person(self) -> bool:
-        """Tell whether reconnecting an open connection would need the user."""
+        """Return whether reconnecting an open connection would need the user."""
         with self._lock:
             known = list(self._logins.values())
         return any(

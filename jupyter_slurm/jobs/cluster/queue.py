@@ -27,7 +27,7 @@ def rows(cluster: SlurmCluster, ours: Ours) -> list[Row]:
 
 
 def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[ListedJob]:
-    """Return what `Api.history` does. `ours`: our records by Slurm's id."""
+    """As `Api.history`. `ours`: our records by Slurm's ID."""
     if not 0 < days <= _MOST_DAYS:
         raise RequestError(f"Cannot list {days:g} days of history.")
     since_s = time.time() - days * 86400
@@ -38,7 +38,7 @@ def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[ListedJob]:
         if sacct.is_disabled(str(exc)):
             return []
         raise
-    # A job that was requeued has several records: the last one says how it ended.
+    # A requeued job has several records; the last one has the outcome.
     jobs = {row.slurm_id: row for row in accounted if row.step is None}
     ended = [row for row in jobs.values() if states.is_terminal(row.state)]
     others = [_listed_job(row, cluster.name) for row in ended if not _is_ours(row, ours)]
@@ -80,7 +80,7 @@ def _listed_job(row: sacct.AcctRow, cluster: str) -> ListedJob:
 
 
 def priorities(cluster: SlurmCluster, job: Job) -> list[JobPriority]:
-    """Return a waiting job's priority in each of its partitions; []: it has none now."""
+    """Return a waiting job's priority in each of its partitions; []: none now."""
     rows = sprio.parse(cluster.ask(sprio.argv()))
     found = []
     for row in (one for one in rows if one.slurm_id == job.slurm_id):
@@ -99,13 +99,13 @@ def priorities(cluster: SlurmCluster, job: Job) -> list[JobPriority]:
 
 
 def _turn(row: sprio.PriorityRow) -> tuple[int, int]:
-    """Return a key that sorts the jobs of a partition as Slurm does: of two with the same priority
-    the smaller ID comes first (sort_job_queue2() in job_scheduler.c)."""
+    """Return a sort key for Slurm's order in a partition: at equal priority the smaller ID comes
+    first (sort_job_queue2() in job_scheduler.c)."""
     return (-row.priority, int(row.slurm_id))
 
 
 def command(cluster: SlurmCluster, argv: list[str]) -> CommandOutput:
-    """Run a Slurm command as written. RequestError: it is not Slurm's, or forbidden."""
+    """Run a Slurm command as written. RequestError: not a Slurm command, or forbidden."""
     if not argv or argv[0] not in _COMMANDS:
         word = argv[0] if argv else ""
         near = suggest(word, _COMMANDS)

@@ -1,6 +1,6 @@
-"""One cluster's Slurm commands: run, counted, their failures explained.
+"""Run and count one cluster's Slurm commands, and explain their failures.
 
-Slurm's commands run only here. `slurm/` knows their words.
+Slurm's commands run only here. `slurm/` has their argv and parsers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from jupyter_slurm import containers
 from jupyter_slurm.containers.image_folder import tool_of
 from jupyter_slurm.containers.images import find_image, name_of
 from jupyter_slurm.containers.references import Reference
-from jupyter_slurm.errors import CommandError, ControllerError, RequestError
+from jupyter_slurm.errors import CommandError, ControllerError, RequestError, TransportError
+from jupyter_slurm.jobs.cluster.environment_script import PROBE, Toolchain, parse_toolchain
 from jupyter_slurm.jobs.cluster.image_store import ImageStore, site_images
+from jupyter_slurm.jobs.submission.script import ScriptPlan, render_enter
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm import scontrol, srun
 from jupyter_slurm.slurm.fields import SLURM_ENV, optional_int, sealed
@@ -38,19 +40,19 @@ _USUAL_ARRAY_SIZE = 1001
 
 
 class ClusterAccess(NamedTuple):
-    """The transport to a cluster's machine, and the connection below it."""
+    """The transport to a cluster's machine, and its connection."""
 
     transport: Transport
     connection: SshConnection | None = None
-    """None: it is this machine."""
+    """None: this machine."""
 
     @classmethod
     def to(cls, profile: ClusterProfile, on_change: Callable[[], None]) -> Self:
-        """Return an access that opens nothing yet. It calls `on_change`, in any thread, whenever
-        the connection is opened, lost or closed. ConfigError: the ssh configuration."""
+        """Return an access without connecting. `on_change` is called, in any thread, whenever the
+        connection opens, drops or closes. ConfigError: invalid ssh configuration."""
         if profile.host is None:
             return cls(LocalTransport(path=profile.path, env=profile.env))
-        # Only users of a remote cluster pay for these imports.
+        # Imported only for remote clusters.
         from jupyter_slurm.transport.ssh.connection import SshConnection  # noqa: PLC0415
         from jupyter_slurm.transport.ssh.route import route  # noqa: PLC0415
         from jupyter_slurm.transport.ssh.transport import SshTransport  # noqa: PLC0415
@@ -60,7 +62,7 @@ class ClusterAccess(NamedTuple):
         return cls(SshTransport(connection, path=profile.path, env=profile.env), connection)
 
     def again(self, old: ClusterProfile, new: ClusterProfile) -> Self | None:
-        """Return this access, made for `old`, as `new` needs it; None: another has to be made."""
+        """Return this access for the profile `new`; None: it needs another one."""
         if _differ(old, new, "host", "user", "port", "jump", "hint"):
             return None
         if not _differ(old, new, "path", "env"):
@@ -79,7 +81,7 @@ class ClusterAccess(NamedTuple):
             self.connection.close()
 
     def leave(self) -> None:
-        """Close it, but leave a login that needed a person to the next agent."""
+        """Close the access, but keep a login that needed answers for the next agent."""
         self.transport.close()
         if self.connection is not None:
             self.connection.leave()
@@ -90,7 +92,7 @@ def _differ(old: ClusterProfile, new: ClusterProfile, *settings: str) -> bool:
 
 
 class SlurmCluster:
-    """A profile, the access to its machine, and how often each command was run there."""
+    """A profile, the access to its machine, and the number of runs of each command."""
 
     def __init__(self, profile: ClusterProfile, access: ClusterAccess) -> None:
         self.profile = profile
@@ -100,9 +102,12 @@ class SlurmCluster:
         self._lock = threading.Lock()
         self._srun_lock = threading.Lock()
         self._srun_said: dict[str, tuple[int, str]] = {}
-        """By option: by which connection srun was asked, and what it said."""
+        """By option: the connection, and srun's output on it."""
+        self._toolchains_lock = threading.Lock()
+        self._toolchains: dict[str, tuple[int, Toolchain]] = {}
+        """By the text of the question: the connection that asked, and the answer."""
         self._array_size = (-1, 0)
-        """The connection by which MaxArraySize was asked for, and its value."""
+        """The connection that asked for MaxArraySize, and its value."""
 
     @property
     def name(self) -> str:
@@ -113,12 +118,16 @@ class SlurmCluster:
         root = self.profile.job_root
         return home / root[2:] if root.startswith("~/") else PurePosixPath(root)
 
+    def environments_root(self) -> PurePosixPath:
+        """Return the folder of environments of packages."""
+        return self.job_root() / "envs"
+
     def check_configuration(self, slurm_conf: str | None) -> None:
-        """Raise RequestError where sbatch, typed by the user, would go by another configuration
-        than ours. `slurm_conf`: SLURM_CONF where the user submits; None: it is not set there."""
+        """Raise RequestError if the user's sbatch would use another configuration than ours.
+        `slurm_conf`: SLURM_CONF of the submitting process; None: not set."""
         if slurm_conf is not None and self.profile.misses(slurm_conf):
             raise RequestError(
-                f"SLURM_CONF is {slurm_conf} here and not in the profile of {self.name}: the job "
+                f"SLURM_CONF is {slurm_conf} here but not in the profile of {self.name}: the job "
                 "would go to another cluster than with your sbatch.",
                 hint="Add that cluster: `jupyter slurm clusters add NAME --host '' --env "
                 f"SLURM_CONF={shlex.quote(slurm_conf)}`.",
@@ -127,7 +136,8 @@ class SlurmCluster:
     def find_image(
         self, image: str, runtime: str, fetched: Callable[[Reference], str | None]
     ) -> str:
-        """Return the path of an image of this cluster, or what `fetched` says. NotFoundError."""
+        """Return the path of an image on this cluster, or the result of `fetched`.
+        NotFoundError."""
         tool, known = tool_of(runtime), containers.runtime_named(runtime)
         return find_image(
             image,
@@ -146,11 +156,11 @@ class SlurmCluster:
         )
 
     def site_images(self, runtime: str) -> list[PurePosixPath]:
-        """Return the paths of what the runtime can run in the profile's folders of images."""
+        """Return the paths of images for the runtime in the profile's image folders."""
         return site_images(self.transport, self.profile.image_dirs, runtime)
 
     def image_store(self) -> ImageStore:
-        """Return our own folder of images."""
+        """Return our own image folder."""
         beside = PurePosixPath(self.profile.job_root).parent / "images"
         return ImageStore(self.transport, self.profile.image_dir or str(beside))
 
@@ -161,9 +171,9 @@ class SlurmCluster:
     def run(
         self, argv: Sequence[str], timeout_s: float | None = None, stdin: bytes = b""
     ) -> Completed:
-        """Return the command's output, failed or not. ControllerError: it did not answer.
+        """Run a command and return its output, even if it failed. ControllerError: no answer.
 
-        The separators of its format are sealed on the way there, and plain again in what it said.
+        The separators of its format are protected by a secret (`sealed`), and plain in the output.
         """
         self._count(argv[0])
         limit_s = timeout_s or self.profile.command_timeout_s
@@ -175,7 +185,7 @@ class SlurmCluster:
         return done._replace(stdout=command.opened(done.stdout))
 
     def run_as_written(self, argv: Sequence[str]) -> Completed:
-        """Run as `run` does, but with times printed for people, as in a terminal."""
+        """As `run`, but with times for humans, as in a terminal."""
         self._count(argv[0])
         try:
             return self.transport.run(argv, timeout_s=self.profile.command_timeout_s)
@@ -183,7 +193,7 @@ class SlurmCluster:
             raise _silent(self.name, argv, str(exc)) from exc
 
     def ask(self, argv: Sequence[str]) -> bytes:
-        """Return the command's output. ControllerError: not known; CommandError: it refused."""
+        """Return the command's output. ControllerError: no answer; CommandError: it failed."""
         done = self.run(argv)
         if done.returncode == 0:
             return done.stdout
@@ -204,9 +214,9 @@ class SlurmCluster:
     def deliver(
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
     ) -> Completed:
-        """Put a job's folder in place and run `argv`, which calls sbatch, in it.
+        """Create a job's folder with `files` and run `argv`, which calls sbatch, in it.
 
-        ControllerError: sbatch did not end in time; the job may have been taken.
+        ControllerError: sbatch did not end in time; Slurm may have accepted the job.
         """
         self._count("sbatch")
         limit_s = self.profile.submit_timeout_s
@@ -223,24 +233,23 @@ class SlurmCluster:
     def on_terminal(
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
     ) -> list[str]:
-        """Prepare `argv`, which calls srun, as `Transport.on_terminal` does."""
+        """Prepare `argv`, which calls srun, as `Transport.on_terminal`."""
         self._count("srun")
         return self.transport.on_terminal(folder, files, argv)
 
     def srun_version(self) -> SlurmVersion | None:
-        """Return srun's version, asked for once in each connection: what depends on it
-        (`slurm/srun.py`) changes only between releases years apart. None: it is not told now."""
+        """Return srun's version, cached per connection: its features (`slurm/srun.py`) rarely
+        change. None: unknown now."""
         said = self._srun("--version")
         return None if said is None else parse_version(said)
 
     def mpi_types(self) -> tuple[str, ...]:
-        """Return the ways in which ranks of MPI find each other here, best first; asked for once in
-        each connection. (): srun names none, or does not tell."""
+        """Return the MPI types of srun, best first, cached per connection. (): none, or unknown."""
         return srun.parse_mpi_types(self._srun("--mpi=list") or "")
 
     def max_array_size(self) -> int:
-        """Return MaxArraySize, which is above every index of an array; asked for once in each
-        connection. CommandError: the controller does not tell it."""
+        """Return MaxArraySize, which exceeds every index of an array, cached per connection.
+        CommandError: the controller does not report it."""
         with self._srun_lock:
             connection = self.access.connection
             now = 0 if connection is None else connection.generation
@@ -258,9 +267,46 @@ class SlurmCluster:
                 done = self.run(["srun", option])
                 if done.returncode != 0:
                     return None
-                said = done.stdout + done.stderr  # some releases list the types of MPI as errors
+                said = done.stdout + done.stderr  # some releases list MPI types on stderr
                 self._srun_said[option] = (now, said.decode(errors="replace"))
             return self._srun_said[option][1]
+
+    def toolchain(self, modules: Sequence[str]) -> Toolchain:
+        """Return the programs that install packages, with the profile's modules and these; asked
+        for once in each connection. RequestError: a module cannot be loaded."""
+        plan = ScriptPlan(
+            title="toolchain",
+            job_dir="/",
+            command=("sh", "-c", PROBE, "probe", self.profile.python),
+            modules=(*self.profile.modules, *modules),
+            setup=self.profile.setup,
+            login_shell=self.profile.login_shell,
+        )
+        text = render_enter(plan)
+        with self._toolchains_lock:
+            connection = self.access.connection
+            now = 0 if connection is None else connection.generation
+            known = self._toolchains.get(text)
+            if known is None or known[0] != now:
+                shell = ["bash", "-l", "-c"] if self.profile.login_shell else ["bash", "-c"]
+                limit_s = self.profile.command_timeout_s
+                try:
+                    done = self.transport.run([*shell, text], timeout_s=limit_s)
+                except TimedOutError as exc:
+                    raise TransportError(
+                        f"The login node of {self.name} does not answer: {exc}."
+                    ) from exc
+                if done.returncode != 0:
+                    raise RequestError(
+                        f"Cannot set up the login node of {self.name} to install packages.",
+                        hint="Its modules, and `modules` and `setup` of the cluster's profile, "
+                        "have to work there too.",
+                        detail=done.stderr.decode(errors="replace").strip() or None,
+                        option="with",
+                    )
+                known = now, parse_toolchain(done.stdout.decode(errors="replace"))
+                self._toolchains[text] = known
+            return known[1]
 
     def _count(self, program: str) -> None:
         with self._lock:
@@ -276,7 +322,7 @@ def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
 
 
 def silent_sbatch(name: str, said: str) -> ControllerError:
-    """Return the error for an sbatch that was called and tries on."""
+    """Return the error for a running sbatch without an answer."""
     return ControllerError(
         f"The `sbatch` on {name} has not answered yet.",
         hint="Check the controller with `scontrol ping`; sbatch retries for some minutes.",

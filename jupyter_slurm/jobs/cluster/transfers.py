@@ -1,6 +1,6 @@
-"""Running transfers: their threads, progress and results. `transport/files/` moves the bytes.
+"""Running transfers: their threads, progress and results. `transport/files/` copies the data.
 
-For jobs: the snapshot of a folder before submission, and the files that come back.
+For jobs: the snapshot of a folder before submission, and fetched files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _JOIN_S = 5.0
 _SHORTEST_WAIT_S = 0.1
 """The shortest time between two reports to a waiting caller."""
 _NAMED = 5
-"""Failed files to name; the rest is counted."""
+"""Failed files to list by name; the others are counted."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Transfers:
         remote: str,
         exclude: Sequence[str] = (),
     ) -> Transfer:
-        """Begin the push. RequestError: `local` is not an absolute path."""
+        """Start a push. RequestError: `local` is not an absolute path."""
 
         def work(one: _Running) -> files.TransferReport:
             with self._alone(cluster, remote, one.stop):
@@ -73,7 +73,7 @@ class Transfers:
         local: str,
         exclude: Sequence[str] = (),
     ) -> Transfer:
-        """Begin the pull. RequestError: `local` is not an absolute path."""
+        """Start a pull. RequestError: `local` is not an absolute path."""
 
         def work(one: _Running) -> files.TransferReport:
             with self._alone_here(local, one.stop):
@@ -84,10 +84,10 @@ class Transfers:
         return self._begin(_Running(cluster, "pull", _absolute(local), remote), work)
 
     def fetch(self, transport: Transport, job: Job) -> Transfer:
-        """Begin to bring back those of the requested files that the job has written.
+        """Start fetching the requested files that the job has written.
 
-        RequestError: it was told of none. A job that had no folder of its own gives back none:
-        its files are where it ran.
+        RequestError: the job has no --fetch. A job without its own folder returns nothing: its
+        files are already in place.
         """
         if not job.fetch or job.fetch_to is None:
             raise RequestError(
@@ -99,7 +99,7 @@ class Transfers:
         def work(one: _Running) -> files.TransferReport:
             with self._alone_here(local, one.stop):
                 try:
-                    # Later than job.sh: not what was pushed, which may be older than what is here.
+                    # Newer than job.sh: skip pushed files, which may be older than the local ones.
                     return files.pull(
                         transport,
                         str(folder.work),
@@ -122,10 +122,10 @@ class Transfers:
         job_dir: JobDir,
         exclude: Sequence[str] = (),
     ) -> Transfer:
-        """Begin to put a copy of the folder `local`, as it is now, into the job's folder.
+        """Start copying the current state of the folder `local` to the job's folder.
 
-        Doing it again for the same job changes nothing. It fails where one file cannot be read.
-        NotFoundError, RequestError: that is not a folder to push.
+        Repeating it for the same job changes nothing. It fails if any file is unreadable.
+        NotFoundError, RequestError: not a folder to push.
         """
         folder = pushed_folder(local)
         target = mirror_of(job_dir, places.host(), folder)
@@ -153,8 +153,8 @@ class Transfers:
         *,
         still_used: Callable[[], bool],
     ) -> None:
-        """Remove the job's folder, and the mirror that it was pushed from, unless another job uses
-        that mirror or is just being pushed."""
+        """Remove the job's folder, and its mirror unless another job uses it or is being pushed
+        from it."""
         if mirror is None or not (lock := self._lock_of("", mirror)).acquire(blocking=False):
             transport.remove_tree(job_dir.path)
             return
@@ -165,15 +165,15 @@ class Transfers:
             lock.release()
 
     def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
-        """Return the transfer, after waiting up to `wait_s` for progress. NotFoundError."""
+        """Return the transfer; wait up to `wait_s` for progress. NotFoundError."""
         return self._find(transfer_id).wait(wait_s)
 
     def outcome(self, transfer_id: str, wait_s: float) -> Transfer:
-        """Return the transfer after up to `wait_s` for its end."""
+        """Return the transfer; wait up to `wait_s` for its end."""
         return self._find(transfer_id).wait_for_end(wait_s)
 
     def stop(self, transfer_id: str) -> Transfer:
-        """Stop the transfer, and wait a moment until it has ended."""
+        """Stop the transfer, and wait briefly for its end."""
         one = self._find(transfer_id)
         one.stop.set()
         if one.thread is not None:
@@ -182,12 +182,12 @@ class Transfers:
 
     @property
     def running(self) -> bool:
-        """Tell whether a transfer has not ended."""
+        """Return whether a transfer is running."""
         with self._lock:
             return any(not one.has_ended for one in self._running.values())
 
     def close(self) -> None:
-        """Stop all transfers, and later ones as they begin."""
+        """Stop all transfers, and later ones at their start."""
         with self._lock:
             self._closed = True
             running = list(self._running.values())
@@ -213,13 +213,13 @@ class Transfers:
             one.thread = threading.Thread(target=one.run, args=(work,), name=name, daemon=True)
             if self._closed:
                 one.stop.set()
-            one.thread.start()  # before a caller finds it and waits for its end
+            one.thread.start()  # before a caller can find it and wait for its end
             self._running[one.id] = one
         return one.value()
 
     @contextmanager
     def _alone_here(self, local: str, stop: threading.Event) -> Iterator[None]:
-        """Hold the locks of what is brought here: a folder, or a file and the folder above."""
+        """Lock the local target: a folder, or a file and its parent folder."""
         target = Path(local).expanduser().resolve()
         with ExitStack() as locks:
             for one in [target] if target.is_dir() else [target.parent, target]:
@@ -228,7 +228,7 @@ class Transfers:
 
     @contextmanager
     def _alone(self, where: str, target: str, stop: threading.Event) -> Iterator[None]:
-        """Hold the target's lock: two transfers would take each other's folders away."""
+        """Lock the target: two transfers would remove each other's folders."""
         lock = self._lock_of(where, target)
         while not lock.acquire(timeout=_SHORTEST_WAIT_S):
             if stop.is_set():
@@ -288,7 +288,7 @@ class _Running:
             self._end(None, outcome)
         except JupyterSlurmError as exc:
             self._end(exc.problem(), None)
-        except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
+        except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
             _log.exception("the transfer %s failed", self.id)
             sentence = f"Internal error: {exc!r}."
             self._end(Problem(code="error", message=sentence), None)
@@ -321,7 +321,7 @@ class _Running:
             seen = self._revision
             if not self.has_ended:
                 self._news.wait_for(lambda: self._revision > seen, wait_s)
-                # Report what arrives together at once.
+                # Report changes that arrive together at once.
                 left_s = min(deadline_s - time.monotonic(), _SHORTEST_WAIT_S)
                 self._news.wait_for(lambda: self.has_ended, max(0.0, left_s))
         return self.value()
@@ -370,14 +370,14 @@ def _not_arrived(failed: Behind) -> Problem:
 
 
 def pushed_folder(local: str) -> Path:
-    """Return the folder of this machine to push with a job. NotFoundError; RequestError: it is not
-    a folder to push."""
+    """Return the local folder to push with a job. NotFoundError; RequestError: not a folder to
+    push."""
     folder = Path(_absolute(local))
     if not folder.is_dir():
-        raise NotFoundError(f"Found no folder {local} on this machine.")
+        raise NotFoundError(f"Folder {local} not found on this machine.")
     if folder in (Path.home(), Path("/")):
         raise RequestError(
-            f"Cannot push the whole of {local} with a job.",
+            f"Cannot push all of {local} with a job.",
             hint="Put the job's files into their own folder, and name it: --push DIR.",
         )
     return folder

@@ -18,7 +18,7 @@ _OLD_PYTHON = re.compile(
 
 
 class ByPython(Kind[SpecT]):
-    """A kind with a program of ours (`runner`)."""
+    """A kind that runs our program (`runner`) with Python."""
 
     __slots__ = ()
 
@@ -36,4 +36,4 @@ class ByPython(Kind[SpecT]):
             return why, (
                 "Set `python` in the cluster's profile, or load a module with Python (--module)."
             )
-        return why, ("Use an image with python3 (3.6 or later), or begin the cell with #!/bin/sh.")
+        return why, ("Use an image with python3 (3.6 or later), or start the cell with #!/bin/sh.")

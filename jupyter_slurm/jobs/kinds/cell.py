@@ -18,7 +18,7 @@ from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, RANKED, Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.slurm.units import NODE_NAME
 from jupyter_slurm.untrusted_json import Moment, read_json
-from jupyter_slurm.wire import CellJob, CellSpec, DashboardName, Job, SweepSpec
+from jupyter_slurm.wire import OUTCOME, CellJob, CellSpec, DashboardName, Job, SweepSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
@@ -138,6 +138,7 @@ def task(spec: CellSpec | SweepSpec) -> bytes:
             "names_out": spec.names_out,
             "out_format": spec.out_format,
             **({"names_gather": names_gather} if names_gather else {}),
+            **({"error_out": OUTCOME} if OUTCOME in spec.names_out else {}),
         }
     )
 
@@ -156,7 +157,7 @@ def own_files(spec: CellSpec | SweepSpec) -> dict[str, bytes | Path]:
 
 def runner_files(*, variables: bool) -> dict[str, bytes]:
     """Return node/runner.py and the modules that it imports."""
-    # Front ends read traits and send nothing; payload loads importlib.metadata, which is slow.
+    # Front ends only read traits, and payload's import of importlib.metadata is slow.
     from jupyter_slurm.jobs.submission import payload  # noqa: PLC0415
 
     files = dict(payload.needed_files(variables))

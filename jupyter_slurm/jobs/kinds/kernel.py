@@ -30,7 +30,7 @@ _NO_IPYKERNEL = re.compile(
     re.MULTILINE,
 )
 _DIES = re.compile(r"^jupyter-slurm: the kernel dies as soon as it has started", re.MULTILINE)
-"""These match lines of `node/kernel.py`."""
+"""Output lines of `node/kernel.py`."""
 
 
 class Kernel(ByPython[KernelSpec]):
@@ -40,6 +40,7 @@ class Kernel(ByPython[KernelSpec]):
     job = KernelJob
     idle_without = "without a connected client"
     runner = layout.KERNEL
+    needs_packages = ("ipykernel",)
     node_files = ("framing", "kernel", "private_folder")
     listens = True
     is_service = True
@@ -82,7 +83,7 @@ class Kernel(ByPython[KernelSpec]):
             )
         if _DIES.search(log_tail):
             return (
-                "The kernel died repeatedly right after its start.",
-                "Look at the job's output.",
+                "The kernel died repeatedly at its start.",
+                "See the job's output.",
             )
         return None

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from jupyter_slurm.profiles.profile import ClusterProfile
 
 Files = Mapping[str, bytes | Path]
-"""Contents, or local files to move, by their name in the job's folder."""
+"""Contents, or local files to move, by name in the job's folder."""
 Explained = tuple[str, str]
-"""The reason of a failure, and a hint."""
+"""The reason for a failure, and a hint."""
 RANKED = ("torchrun", "mpi")
 """The launchers that run the code in each of many ranks."""
 PROGRESS_BYTES = 4096
@@ -49,28 +49,30 @@ class Kind(Generic[SpecT]):
 
     # --- words ---
     noun: ClassVar[str] = "job"
-    """Name of such a job in a sentence."""
+    """The name of such a job in sentences."""
     idle_without: ClassVar[str] = "without a cell"
     """The rest of `ends after 30 min …`, for jobs with an idle time."""
 
     # --- the spec ---
     is_raw_script: ClassVar[bool] = False
-    """Passed to sbatch unchanged, without our script: only Slurm knows its start, usage and end."""
+    """Passed to sbatch unchanged, without our script: only Slurm knows its start, end and usage."""
     is_python: ClassVar[bool] = False
-    """Python code, which is checked before submission, can have variables and run in a session."""
+    """Python code: checked before submission, may have variables and run in a session."""
     takes_arguments: ClassVar[bool] = False
     """May have arguments after `--`."""
     starts_tasks: ClassVar[bool] = False
     """May start tasks on other nodes. All GPUs of other jobs must be on one node."""
     makes_images: ClassVar[bool] = False
-    """Builds images, also on the login node."""
+    """Builds images and installs packages, also on the login node."""
+    needs_packages: ClassVar[tuple[str, ...]] = ()
+    """Packages that its program imports, in addition to the user's."""
     has_tasks: ClassVar[bool] = False
     """Runs its code once for each task, in job arrays."""
     is_in_home: ClassVar[bool] = False
-    """Runs in the home on another machine, because its files must remain."""
+    """Runs in the home on a remote cluster, because its files must remain."""
 
     identified_by: ClassVar[tuple[str, ...]] = ()
-    """Fields of the spec that tell a job from an earlier one of the same cell."""
+    """Spec fields that distinguish a job from an earlier one of the same cell."""
 
     # --- on the node ---
     runner: ClassVar[str | None] = None
@@ -82,9 +84,9 @@ class Kind(Generic[SpecT]):
     node_files: ClassVar[tuple[str, ...]] = ()
     """The files of node/, or the beginnings of their names."""
     uses_runner: ClassVar[bool] = False
-    """node/runner.py runs its code: it writes output records, and signals interrupt it."""
+    """Run by node/runner.py: it writes output records and handles interrupts."""
     listens: ClassVar[bool] = False
-    """Listens at the socket `socket_name` for a kernel's client."""
+    """Listens at the socket `socket_name` for a kernel client."""
     accepts_cells: ClassVar[bool] = False
     """Runs cells on request."""
     is_web_server: ClassVar[bool] = False
@@ -121,7 +123,7 @@ class Kind(Generic[SpecT]):
 
     def files(self, spec: SpecT, job: Resolved) -> Files:
         """Return the files of this kind, with an empty key. `spec` is the job's."""
-        # Front ends read traits and send nothing; payload loads importlib.metadata, which is slow.
+        # Front ends only read traits, and payload's import of importlib.metadata is slow.
         from jupyter_slurm.jobs.submission.payload import node_files  # noqa: PLC0415
 
         code = {self.code_file: spec.code.encode()} if self.code_file else {}

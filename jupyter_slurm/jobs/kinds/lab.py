@@ -45,6 +45,7 @@ class Lab(ByPython[LabSpec]):
     noun = "lab"
     idle_without = "without use"
     is_in_home = True
+    needs_packages = ("jupyterlab",)
     runner = layout.LAB
     node_files = ("framing", "lab", "private_folder", "socket_proxy")
     is_web_server = True
@@ -59,7 +60,7 @@ class Lab(ByPython[LabSpec]):
             ),
             70: (
                 "JupyterLab failed.",
-                "Look at the job's output.",
+                "See the job's output.",
             ),
         }
     )
@@ -75,7 +76,7 @@ class Lab(ByPython[LabSpec]):
         return replace(
             spec,
             idle_s=spec.idle_s or int(profile.idle_s),
-            cwd=spec.cwd if profile.host is None else None,  # a folder of this machine
+            cwd=spec.cwd if profile.host is None else None,  # a local folder
             jupyter_base_url=spec.jupyter_base_url if profile.lab_same_origin else None,
         )
 

@@ -28,13 +28,13 @@ class Program(Kind[ProgramSpec]):
         if "{attempt}" in spec.arguments:
             raise RequestError("`{attempt}` cannot be an argument: the node replaces it.")
         if spec.on_login and spec.image:
-            raise RequestError("The login node only builds images.")
+            raise RequestError("The login node only builds images and installs packages.")
         if spec.code or spec.on_login:
             super().check(spec)
         elif "chdir" in spec.options:
             raise RequestError(
-                "The image's own program starts in the image's working directory, without --chdir.",
-                hint="Use `--mount .:/DIR` to show it the job's folder.",
+                "The image's own program has its own working directory, so it cannot use --chdir.",
+                hint="Use `--mount .:/DIR` for access to the job's folder.",
                 option="chdir",
             )
 
@@ -42,7 +42,7 @@ class Program(Kind[ProgramSpec]):
         return super().files(spec, job) if spec.code else {}
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
-        # Front ends read traits and judge nothing; the container tools take time to load.
+        # Front ends only read traits, and the container tools are slow to import.
         from jupyter_slurm.containers.own_program import (  # noqa: PLC0415
             NONE_NAMED,
             NONE_NAMED_EXIT,

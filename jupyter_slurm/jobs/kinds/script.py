@@ -37,6 +37,7 @@ class Script(Kind[ScriptSpec]):
         for option, given in (
             ("env", spec.env),
             ("module", spec.modules),
+            ("with", spec.environment),
             ("mount", spec.mounts),
             ("image", spec.image),
             ("container-name", spec.container_name),

@@ -52,13 +52,13 @@ class Sweep(ByPython[SweepSpec]):
         if count > MOST_TASKS:
             raise RequestError(
                 f"The sweep has {count:,} tasks. The limit is {MOST_TASKS:,}.",
-                hint="Let each task do more: loop over some of the values in the cell.",
+                hint="Loop over some of the values in the cell.",
                 option="sweep",
             )
         if both := sorted({*spec.names_params} & {*spec.names_out}):
             raise RequestError(
                 f"{both[0]} is both a parameter and in --out.",
-                hint="The table has a column for each parameter. Leave it out of --out.",
+                hint="Leave it out of --out: the table has a column for each parameter.",
                 option="out",
             )
         if both := sorted({*spec.names_params} & {*spec.names_in}):
@@ -67,7 +67,7 @@ class Sweep(ByPython[SweepSpec]):
             if number is not None and number < 1:
                 raise RequestError(f"--{name} must be 1 or more.", option=name)
         if not spec.into.isidentifier():
-            raise RequestError(f"--into: {spec.into!r} is not the name of a variable.")
+            raise RequestError(f"--into: {spec.into!r} is not a variable name.")
 
     def files(self, spec: SweepSpec, job: Resolved) -> Files:
         variables = bool(spec.names_in or spec.names_out or spec.names_params)

@@ -1,1 +1,1 @@
-"""Finds out how a job ended, and brings back its output, variables and files."""
+"""Judges how a job ended, and returns its output, variables and files."""

@@ -24,22 +24,21 @@ from jupyter_slurm.wire import Usage
 @dataclass(frozen=True, slots=True)
 class Allocation:
     usage: Usage
-    """The job's resources, not their use."""
+    """The allocated resources, not their use."""
     gpus: int
     stdout: str | None
-    """The file of the batch script's output."""
+    """The output file of the batch script."""
     rows: tuple[ControlRow, ...] = ()
-    """An array has one for each task that has begun, and one for those that wait."""
+    """For an array, one per started task and one for the waiting tasks."""
     no_requeue: str | None = None
     """As `Job.no_requeue`."""
     stderr: str | None = None
-    """The file of its error output."""
+    """The file of its error output, if separate."""
 
 
 def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
-    """Return the controller's rows of this job, one for each task of an array. []: Slurm has
-    forgotten it, or given its id to another job. CommandError: Slurm gave no answer;
-    TransportError."""
+    """Return the controller's rows of this job, one per task of an array. []: Slurm has forgotten
+    it, or reused its ID. CommandError: no answer; TransportError."""
     slurm_id = record.job.slurm_id
     if slurm_id is None:
         return []
@@ -55,7 +54,7 @@ def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
 def note_outputs(
     registry: JobRegistry, job_id: str, stdout: str | None, stderr: str | None
 ) -> None:
-    """Keep where a batch script writes, as far as Slurm tells it."""
+    """Note the output files of a batch script, as far as Slurm reports them."""
     record = registry.record(job_id)
     if not kind_of(record.job).is_raw_script or stdout is None:
         return
@@ -65,7 +64,7 @@ def note_outputs(
 
 
 def note_paths(registry: JobRegistry, job_id: str, rows: Sequence[ControlRow]) -> None:
-    """Keep where the tasks of an array write, as far as these rows tell it."""
+    """Note the output files of array tasks, as far as these rows report them."""
     if not any(row.array_task_id for row in rows):
         return
     record = registry.record(job_id)
@@ -84,22 +83,21 @@ def note_paths(registry: JobRegistry, job_id: str, rows: Sequence[ControlRow]) -
 
 
 def known_path(record: Record, task: int) -> str | None:
-    """Return where that task of an array writes. None: Slurm has to be asked."""
+    """Return the output file of an array task; None: ask Slurm."""
     if (path := record.task_paths.get(str(task))) is not None or record.task_stdout is None:
         return path
     return array_tasks.path(record.task_stdout, task, record.job.slurm_id or "", None)
 
 
 def error_path(record: Record, task: int) -> str | None:
-    """Return where that task of an array writes errors. None: to its output file, or Slurm has not
-    told it."""
+    """Return the error file of an array task; None: its output file, or unknown."""
     if record.task_stderr is None:
         return None
     return array_tasks.path(record.task_stderr, task, record.job.slurm_id or "", None)
 
 
 def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
-    """Return what the job was given. None: Slurm does not tell it now."""
+    """Return the job's allocation; None: unknown now."""
     try:
         rows = ask_jobs(cluster, record)
     except (CommandError, TransportError):
@@ -113,7 +111,7 @@ def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
 
 
 def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:
-    """Return what accounting keeps of this job and its steps; CommandError: nothing is kept."""
+    """Return the accounting rows of the job and its steps. CommandError: no accounting."""
     slurm_id = record.job.slurm_id
     if slurm_id is None:
         return []
@@ -127,9 +125,9 @@ def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:
 
 
 def ask_usage(cluster: SlurmCluster, record: Record) -> Usage | None:
-    """Return the usage of a finished job by accounting; None: not there yet.
+    """Return the usage of a finished job from accounting; None: not there yet.
 
-    CommandError: there is no accounting, or it does not answer.
+    CommandError: no accounting, or no answer.
     """
     used = sacct.summarise(ask_accounting(cluster, record))
     if used is None or used.peak_memory_mib is None:

@@ -1,6 +1,6 @@
-"""States, ends and output files of an array's tasks. PURE.
+"""States, ends and output files of array tasks. PURE.
 
-The agent keeps each task's state (`Job.tasks`) and one pattern for all paths: Slurm forgets a task
+The agent stores each task's state (`Job.tasks`) and one pattern for all paths: Slurm forgets a task
 some minutes after its end.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from jupyter_slurm.formatting import joined
 from jupyter_slurm.slurm import scontrol, states
@@ -16,17 +17,20 @@ from jupyter_slurm.slurm.units import format_array, indices
 from jupyter_slurm.wire import JobState
 from jupyter_slurm.wire.state import state_word
 
+if TYPE_CHECKING:
+    from jupyter_slurm.jobs.records.store import Record, TaskArray
+
 MOST = 100_000
-"""The most tasks of an array; of one with more only the whole is followed."""
+"""Larger arrays are only tracked as a whole."""
 UNSEEN = "UNKNOWN"
 _NAMED = 8
-"""Runs of tasks that a sentence names."""
+"""Runs of tasks to list in a sentence."""
 _NUMBERS = re.compile(r"([0-9]+)")
 
 
 def merged(known: Mapping[str, str], found: Iterable[tuple[str | None, str]]) -> dict[str, str]:
-    """Return `Job.tasks` after a listing that has told of these tasks (`3`, `5-8%2`, as Slurm
-    writes them) that they are in these states. One that has gone from it unseen is UNKNOWN."""
+    """Update `Job.tasks` from a listing of tasks (`3`, `5-8%2`, as Slurm writes them) and their
+    states. A task that is no longer listed and was never seen ended is UNKNOWN."""
     now: dict[int, str] = {}
     for text, state in found:
         for task in indices(text):
@@ -46,27 +50,77 @@ def merged(known: Mapping[str, str], found: Iterable[tuple[str | None, str]]) ->
 
 
 def state_of(tasks: Mapping[str, str], task: int) -> str | None:
-    """Return the state that the task is in; None: the array has no such task."""
+    """Return the task's state; None: no such task."""
     return next((state for state, text in tasks.items() if task in indices(text)), None)
 
 
 def have_run(tasks: Mapping[str, str]) -> bool:
-    """Tell whether a task has run to its end, so that the array has started."""
+    """Return whether a task has run to its end, so that the array has started."""
     return any(states.is_terminal(state) and state != "CANCELLED" for state in tasks)
 
 
 def every(tasks: Mapping[str, str]) -> str:
-    """Return the indices of all tasks, as Slurm writes them."""
+    """Return the indices of all tasks in Slurm's notation."""
     return format_array(task for text in tasks.values() for task in indices(text))
 
 
 def first(tasks: Mapping[str, str]) -> int | None:
-    """Return the lowest index; None: the job is not an array."""
+    """Return the lowest index; None: not an array."""
     return min((some[0] for some in map(indices, tasks.values()) if some), default=None)
 
 
+def by_task(arrays: Iterable[TaskArray]) -> dict[int, TaskArray]:
+    """Return the last array of each task."""
+    return {task: array for array in arrays for task in indices(array.tasks)}
+
+
+def states_of(tasks: Mapping[str, str]) -> dict[int, str]:
+    """Return the state of each task of `Job.tasks`."""
+    return {task: state for state, text in tasks.items() for task in indices(text)}
+
+
+def runs(values: Iterable[tuple[int, str]]) -> dict[str, str]:
+    """Group tasks by value, written as for --array.
+
+    >>> runs([(0, "RUNNING"), (1, "RUNNING"), (2, "PENDING")])
+    {'PENDING': '2', 'RUNNING': '0-1'}
+    """
+    found: dict[str, list[int]] = {}
+    for task, value in values:
+        found.setdefault(value, []).append(task)
+    return {value: format_array(some) for value, some in sorted(found.items())}
+
+
+def with_states(tasks: Mapping[str, str], changes: Mapping[int, str]) -> dict[str, str]:
+    """Return `Job.tasks` with other states of some tasks."""
+    return runs({**states_of(tasks), **changes}.items())
+
+
+def live_tasks(record: Record) -> list[int]:
+    """Return the tasks that are or may be in the queue."""
+    sent = {task for task, one in by_task(record.arrays).items() if one.sbatch_calls}
+    return [t for t, s in states_of(record.job.tasks).items() if t in sent and not is_end(s)]
+
+
+def live_arrays(record: Record) -> list[str]:
+    """Return Slurm's IDs of the arrays with tasks in the queue."""
+    arrays = by_task(record.arrays)
+    live = {arrays[task].token for task in live_tasks(record)}
+    return [one.slurm_id for one in record.arrays if one.slurm_id and one.token in live]
+
+
+def failed_tasks(tasks: Mapping[str, str]) -> list[int]:
+    """Return the tasks that ended without success."""
+    return sorted(t for t, s in states_of(tasks).items() if is_end(s) and s != "COMPLETED")
+
+
+def is_end(state: str) -> bool:
+    """Return whether a task in this state has ended."""
+    return states.is_terminal(state) or state == JobState.LOST
+
+
 def paths(rows: Iterable[ControlRow]) -> dict[str, str]:
-    """Return where the tasks write that have begun, by their indices."""
+    """Return the output files of started tasks, by index."""
     return {
         row.array_task_id: row.stdout
         for row in rows
@@ -75,9 +129,8 @@ def paths(rows: Iterable[ControlRow]) -> dict[str, str]:
 
 
 def pattern(rows: Iterable[ControlRow], stream: str = "StdOut") -> str | None:
-    """Return the path of every task (`StdOut` or `StdErr`), `{}` in the place of its index
-    (`{:03}`: of three digits) and `{id}` in that of its own number in Slurm. None: these do not
-    tell which is which."""
+    """Return the path of every task (`StdOut` or `StdErr`), with `{}` for its index (`{:03}`: three
+    digits) and `{id}` for its own Slurm ID. None: ambiguous."""
     known: list[tuple[int, int, list[str]]] = []
     for row in rows:
         raw, task = scontrol.output_pattern(row.fields, stream), row.array_task_id or ""
@@ -105,7 +158,7 @@ def pattern(rows: Iterable[ControlRow], stream: str = "StdOut") -> str | None:
 
 
 def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | None:
-    """Return where the task writes, by `pattern`. None: that takes what is not known of it."""
+    """Return the task's output file by `pattern`; None: its Slurm ID is needed but unknown."""
     if "{id}" in pattern and own_id is None:
         return None
     values = {"a": str(task), "A": array_id, **({"j": own_id} if own_id else {})}
@@ -113,7 +166,7 @@ def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | No
 
 
 def failures(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -> str | None:
-    """Return the failed tasks in words: `Tasks 2, 5 failed: exit code 3.` None: all succeeded.
+    """Return a sentence on failed tasks: `Tasks 2, 5 failed: exit code 3.` None: all succeeded.
     `codes`: known exit codes by index."""
     by_end: dict[tuple[str, int | None], list[int]] = {}
     for state, text in tasks.items():
@@ -131,7 +184,7 @@ def _ended(tasks: list[int], state: str, code: int | None) -> str:
     if state == JobState.FAILED:
         return f"{some} failed."
     if state == UNSEEN:
-        return f"{some} ended; Slurm no longer knows how."
+        return f"{some} ended; outcome unknown."
     return f"{some}: {state_word(state)}."
 
 

@@ -43,6 +43,7 @@ from jupyter_slurm.jobs.outcome.verdict import (
 )
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission import login_node
+from jupyter_slurm.jobs.submission.resolve import unmet
 from jupyter_slurm.jobs.watching.queue_rows import state_named
 from jupyter_slurm.slurm import sinfo, states
 from jupyter_slurm.slurm.squeue import QueueRow
@@ -52,14 +53,14 @@ from jupyter_slurm.wire import CellJob, Job, JobState, Usage
 _TAIL_BYTES = 8192
 _OF_PROLOG = frozenset((JobState.CANCELLED, JobState.FAILED))
 _PROLOG = re.compile(r"prolog|launch", re.IGNORECASE)
-"""In the reason of a node that Slurm drains (src/slurmd/slurmd/req.c, src/slurmctld/job_mgr.c)."""
+"""In the reason of a drained node (src/slurmd/slurmd/req.c, src/slurmctld/job_mgr.c)."""
 _SAME_MOMENT_S = 10.0
 _PAUSES_S = (0.25, 0.5, 1.0, 2.0, 3.0)
 """Pauses between requests to the controller, which serves all jobs that end at once."""
 
 
 class Ending:
-    """Settles one job's end; `run()` in a thread of its own."""
+    """Judges and records the end of one job; `run()` in a thread of its own."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class Ending:
         self._slurm_goes_on = False
 
     def run(self) -> bool:
-        """Settle the job's end; False: it continues (requeued)."""
+        """Judge and record the job's end; False: it continues (requeued)."""
         evidence = self._files(slurm=None)
         verdict = ended_by_itself(evidence)
         if verdict is None:
@@ -107,11 +108,13 @@ class Ending:
             runtime=job.runtime,
             slurm=self._from_row(),
             cancel_requested=job.cancel_requested_s is not None,
+            unmet=unmet(self._registry.record(self._job.id).asked, self._registry),
         )
         self._record(judge(evidence), evidence)
 
     def _goes_to_its_end(self) -> bool:
-        """Mark it FINISHING; False: it has ended, as a cell that its session does not take."""
+        """Mark the job FINISHING; False: it has already ended, e.g. a cell that its session
+        rejected."""
         with self._registry.lock():
             if self._registry.job(self._job.id).state.final:
                 return False
@@ -121,7 +124,7 @@ class Ending:
     def _put_back(self, told: _GoesOnError) -> None:
         with self._registry.lock():
             job = self._registry.job(self._job.id)
-            if job.restarts >= told.restarts:  # its files may have told that it has begun again
+            if job.restarts >= told.restarts:  # its files may have reported the restart
                 self._registry.change(job.id, state=told.state)
                 return
             on_requeue = kind_of(job).on_requeue(job)
@@ -133,7 +136,7 @@ class Ending:
     def _files(self, slurm: SlurmVerdict | None, session: SessionEnd | None = None) -> Evidence:
         job, folder = self._job, self._dir
         facts = [
-            # Where one has more it is not whole, and so none.
+            # A larger file is damaged and ignored.
             Span(folder.exit(job.restarts), 0, limits.FILE_BYTES),
             Span(folder.started(job.restarts), 0, limits.FILE_BYTES),
             Span(folder.result(job.restarts), 0, limits.FILE_BYTES),
@@ -145,9 +148,9 @@ class Ending:
         read = self._cluster.transport.read_many
         try:
             found = read([*facts, *tails])
-        except NotAFileError:  # the job has put something else there: it has told nothing by it
+        except NotAFileError:  # the job replaced a file: ignore that one
             found = [self._read(span) for span in [*facts, *tails]]
-        except FileAccessError:  # what can only hint at the cause may be missing
+        except FileAccessError:  # the log and slurm.out are optional
             found = [*read(facts), None, None]
         exit_bytes, started_bytes, result_bytes, *told, log, slurm_out = found
         started = parse_started(started_bytes) if started_bytes else None
@@ -170,10 +173,12 @@ class Ending:
                 started and job.limit_s and time.time() > started.time_s + job.limit_s
             ),
             cancel_requested=self._registry.job(job.id).cancel_requested_s is not None,
+            unmet=unmet(self._registry.record(self._job.id).asked, self._registry),
         )
 
     def _has_claimed(self) -> bool:
-        """Tell whether the job's own script has claimed the attempt; a session claims its cells."""
+        """Return whether the job's own script has claimed the attempt; a session claims its
+        cells."""
         job = self._job
         if kind_of(job).is_raw_script or job.session is not None:
             return False
@@ -186,7 +191,7 @@ class Ending:
             return None
 
     def _result(self, data: bytes | None) -> RunnerResult | None:
-        key = self._registry.store.key(self._job.id)
+        key = self._registry.store.key(self._job)
         if not data or key is None:
             return None
         try:
@@ -206,7 +211,7 @@ class Ending:
             )
             session = self._registry.job(session_id)
         except NotFoundError:
-            return SessionEnd(state=JobState.LOST, why="Nothing is known of it any more.")
+            return SessionEnd(state=JobState.LOST, why="Its record is missing.")
         if not session.state.final:
             return None
         return SessionEnd(state=session.state, why=session.why or f"It is {session.state}.")
@@ -214,12 +219,12 @@ class Ending:
     # --- Slurm's word ---
 
     def _slurm_verdict(self, evidence: Evidence) -> SlurmVerdict | None:
-        """Return what Slurm says, waiting while it still cleans up; None: it has forgotten the job,
-        or goes on with one that has an exit file."""
+        """Return Slurm's verdict; wait while Slurm cleans up. None: Slurm has forgotten the job, or
+        still runs one that has an exit file."""
         deadline_s = time.monotonic() + self._cluster.profile.exit_grace_s
         pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
         if evidence.exit is not None and self._row is None and self._job.slurm_id is not None:
-            # The script has just ended: Slurm needs a moment.
+            # The script has just ended; give Slurm a moment.
             self._pause(next(pauses))
         while True:
             try:
@@ -230,7 +235,7 @@ class Ending:
             except _NotYetError as exc:
                 if time.monotonic() > deadline_s:
                     listed = self._from_row()
-                    if listed is None and evidence.exit is None:  # no source says that it ended
+                    if listed is None and evidence.exit is None:  # no source reports its end
                         raise _GoesOnError(self._job.restarts, exc.state) from None
                     self._slurm_goes_on = listed is None
                     return listed
@@ -239,9 +244,9 @@ class Ending:
             self._pause(next(pauses))
 
     def _with_failed_node(self, slurm: SlurmVerdict, evidence: Evidence) -> SlurmVerdict:
-        """Return the verdict with the node whose Prolog failed for this job, at its end. Slurm then
-        cancels the job without a word; it has failed, with exit code 1, where the node had been
-        told to start it already."""
+        """Return the verdict with the node whose Prolog failed at the job's end. Slurm then cancels
+        the job without a reason; the state is FAILED with exit code 1 if the node was already
+        starting it."""
         unknown = slurm.cancelled_by is None and not evidence.cancel_requested
         if slurm.state not in _OF_PROLOG or not unknown or evidence.started is not None:
             return slurm
@@ -262,7 +267,7 @@ class Ending:
             raise _StoppedError
 
     def _ask_controller(self) -> SlurmVerdict | None:
-        """Return what the controller says; None: it has forgotten the job."""
+        """Return the controller's verdict; None: it has forgotten the job."""
         if self._job.slurm_id is None:
             return None
         try:
@@ -297,13 +302,13 @@ class Ending:
         return _with_tasks(of_all, tasks, codes)
 
     def _note_tasks(self, found: list[tuple[str | None, str]]) -> dict[str, str]:
-        """Keep and return, of an array, what has become of its tasks, told of now or before."""
+        """Update and return the states of an array's tasks."""
         with self._registry.lock():
             tasks = array_tasks.merged(self._registry.job(self._job.id).tasks, found)
             return self._registry.change(self._job.id, tasks=tasks).tasks
 
     def _ask_accounting(self) -> SlurmVerdict | None:
-        """Return what accounting says; None: there is none, or it does not know the job either."""
+        """Return the verdict of accounting; None: no accounting, or unknown job."""
         if self._job.slurm_id is None:
             return None
         try:
@@ -313,7 +318,7 @@ class Ending:
         rows = [row for row in known if row.step is None]
         if not rows:
             return None
-        # `-D`: the last of several records is the newest. Of an array each task has its own.
+        # `-D`: the last of several records is the newest. Each array task has its own.
         latest = {row.slurm_id: row for row in rows}.values()
         if not all(states.is_terminal(row.state) for row in latest):
             return None
@@ -351,7 +356,7 @@ class Ending:
     def _enter(self, job: Job, verdict: Verdict, evidence: Evidence) -> None:
         started_s = evidence.started.time_s if evidence.started else job.started_s
         if evidence.slurm is not None and evidence.slurm.failed_node is not None:
-            started_s = None  # squeue says RUNNING while a node prepares for the job
+            started_s = None  # squeue shows RUNNING while a node prepares for the job
         ended_s = evidence.exit.time_s if evidence.exit else None
         if self._row is not None and ended_s is None:
             ended_s = self._row.end_s
@@ -388,7 +393,7 @@ class Ending:
 
 
 def is_unstarted(job: Job, row: QueueRow) -> bool:
-    """Tell whether the job was cancelled while it waited: its row says all."""
+    """Return whether the job was cancelled while waiting, so that its row has everything."""
     by_itself = job.session is None and not job.on_login and not job.tasks
     never_ran = job.started_s is None and job.restarts == 0 and row.nodelist is None
     return by_itself and never_ran and row.state == "CANCELLED" and row.array_job_id is None
@@ -397,8 +402,8 @@ def is_unstarted(job: Job, row: QueueRow) -> bool:
 def _with_tasks(
     last: SlurmVerdict, tasks: Mapping[str, str], codes: Mapping[str | None, int | None]
 ) -> SlurmVerdict:
-    """Return Slurm's verdict on an array, by all of its tasks: it may have forgotten some that have
-    failed, whose exit codes are unknown then."""
+    """Return Slurm's verdict on an array with all its tasks. Slurm may have forgotten some failed
+    ones, whose exit codes are then unknown."""
     if not tasks:
         return last
     state = last.state
@@ -406,7 +411,7 @@ def _with_tasks(
         bad = next((one for one in tasks if one not in ("COMPLETED", array_tasks.UNSEEN)), None)
         state = JobState(bad) if bad else JobState.LOST if array_tasks.UNSEEN in tasks else state
     exit_code = last.exit_code if state is last.state else None
-    # Slurm says who cancelled a task, as it does of any job.
+    # For tasks too, Slurm knows who cancelled them.
     all_cancelled = {"COMPLETED", "CANCELLED"}.issuperset(tasks)
     return replace(
         last,
@@ -421,7 +426,7 @@ def _text(data: bytes | None) -> str:
 
 
 class _NotYetError(Exception):
-    """Slurm is still ending the job, or has not begun to: it says `state`."""
+    """Slurm is still ending the job, or has not started to; it reports `state`."""
 
     def __init__(self, state: JobState) -> None:
         super().__init__(state)
@@ -429,12 +434,12 @@ class _NotYetError(Exception):
 
 
 class _StoppedError(Exception):
-    """The agent ends; the next one finds out."""
+    """The agent is stopping; the next one judges the job."""
 
 
 class _GoesOnError(Exception):
-    """It has not ended: Slurm says `state`, or that it has put it back into the queue, where
-    `restarts` is more than was known."""
+    """The job has not ended: Slurm reports `state`, or has requeued it, with a higher
+    `restarts`."""
 
     def __init__(self, restarts: int, state: JobState = JobState.RUNNING) -> None:
         super().__init__(restarts, state)

@@ -1,4 +1,4 @@
-"""A job's output records and log from a cursor on, merged into outputs.
+"""A job's output records and log after a cursor, merged into outputs.
 
 The cursor has the position in each file, so any front end can continue after any other, and after a
 restart.
@@ -31,17 +31,17 @@ _CURSOR = re.compile(r"[0-9]{1,9}(:[0-9]{1,18}){3,4}")
 _PIECE_BYTES = 1 << 20
 _LONGEST_CHARACTER = 4
 _CHARACTER_GOES_ON = bytes(range(0x80, 0xC0))
-"""Bytes of UTF-8 that begin no character."""
+"""UTF-8 continuation bytes."""
 _MOST_BYTES = 64 << 20
 """The most to read in one call, so that it answers within a second."""
 _LONGEST_RECORD_BYTES = 16 << 20
 """Enough for a large picture; every front end holds several copies of a record."""
 _CUT_CHARACTERS = 1000
-"""Shown of a line that is longer."""
+"""The number of characters shown of a longer line."""
 _MOST_SHOWN_BYTES = 8 << 20
-"""The most of records that no budget drops (displays), in one answer beside the last one."""
+"""The most of unskippable records (displays) in one answer, in addition to the last record."""
 _MOST_RECORDS = 20_000
-"""Read at a time: of true ones not even so many fit into a piece, of empty lines a million."""
+"""The number of records to read at a time. Only empty lines can exceed it within a piece."""
 _MOST_RECORDS_A_CALL = 10 * _MOST_RECORDS
 
 
@@ -51,9 +51,9 @@ class Cursor:
     output: int = 0
     log: int = 0
     revision: int = 0
-    """The job's, when the cursor was given out: a change since then is news."""
+    """The job's revision at the time of the cursor: a later change is news."""
     cut: int = 0
-    """Bytes left out so far of the line in which `output` stands; 0: in none."""
+    """Bytes skipped so far of an overlong line in `output`; 0: not in one."""
 
     def __str__(self) -> str:
         words = f"{self.attempt}:{self.output}:{self.log}:{self.revision}"
@@ -61,11 +61,11 @@ class Cursor:
 
 
 def parse_cursor(text: str) -> Cursor:
-    """Parse the cursor of a log. RequestError: it is not one of ours."""
+    """Parse a log cursor. RequestError: not one of ours."""
     if not text:
         return Cursor()
     if not _CURSOR.fullmatch(text):
-        raise RequestError(f"{text[:100]!r} is not a cursor of a log.")
+        raise RequestError(f"{text[:100]!r} is not a log cursor.")
     return Cursor(*map(int, text.split(":")))
 
 
@@ -75,24 +75,24 @@ class Chunk:
     cursor: Cursor
     skipped_bytes: int = 0
     complete: bool = True
-    """Nothing more was there to read when it was read."""
+    """The files had no more data."""
 
 
 @dataclass(slots=True)
 class _Piece:
     outputs: list[Output]
     cursor: Cursor
-    """Behind them."""
+    """The position after the outputs."""
     size: int
-    """Bytes they were read from."""
+    """Bytes read for the outputs."""
     shown_bytes: int
-    """Those of them that no budget drops."""
+    """Bytes of unskippable outputs."""
     last: bool
-    """Nothing more was there in this attempt's files."""
+    """The attempt's files had no more data."""
 
 
 class LogReader:
-    """`attempts`: how many there have been, the one that runs included."""
+    """`attempts`: the number of attempts, including the running one."""
 
     def __init__(
         self,
@@ -113,9 +113,9 @@ class LogReader:
     def read(
         self, cursor: Cursor, attempts: int, budget_bytes: int | None, log_time_s: int = 0
     ) -> Chunk:
-        """Return what has come since `cursor`. With a budget, older stream text is skipped and
-        counted; without one, the call ends after about a megabyte. `log_time_s`: when the log
-        had what follows `cursor`, since of a file alone that is not known; 0: not known."""
+        """Return the output after `cursor`. With a budget, older stream text is skipped and
+        counted; without one, the call returns after about a megabyte. `log_time_s`: the time of the
+        log's text after `cursor`, which the file alone does not show; 0 if unknown."""
         chunk = Chunk(deque(), cursor)
         text_bytes = shown_bytes = records = 0
         read_bytes = 0
@@ -151,8 +151,8 @@ class LogReader:
                 return chunk
 
     def _end_of_log(self, cursor: Cursor, budget_bytes: int) -> Cursor:
-        """Return the cursor where the last `budget_bytes` of the log begin, so that older text is
-        not even read; unchanged where records come with it, for among these are displays."""
+        """Return the cursor for the last `budget_bytes` of the log, so that older text is not read
+        at all. With records it is unchanged, since they may include displays."""
         path = self._log_path(cursor.attempt)
         if path is None or self._kind.uses_runner:
             return cursor
@@ -169,7 +169,7 @@ class LogReader:
         return replace(cursor, log=begin)
 
     def _piece(self, cursor: Cursor, log_time_s: int) -> _Piece:
-        """Read what comes next in both files, in one round trip."""
+        """Read the next part of both files in one round trip."""
         log, output = self._log_path(cursor.attempt), self._output_path(cursor.attempt)
         spans = [
             Span(path, offset, _PIECE_BYTES)
@@ -189,7 +189,7 @@ class LogReader:
         piece.size += found.size
         piece.shown_bytes = found.shown_bytes
         piece.last = piece.last and found.last
-        # A path that is not a file is reported once: the cursor is behind its beginning then.
+        # Report a path that is not a file once, at the beginning.
         piece.cursor = replace(
             found.cursor,
             log=cursor.log + (taken or log in refused),
@@ -200,7 +200,7 @@ class LogReader:
     def _read(
         self, spans: list[Span]
     ) -> tuple[dict[PurePosixPath, bytes | None], dict[PurePosixPath | None, Output]]:
-        """Read what is there; return also what to say of each path that is not a file."""
+        """Read the spans; also return a message for each path that is not a file."""
         try:
             found = self._transport.read_many(spans)
         except NotAFileError:
@@ -217,7 +217,7 @@ class LogReader:
         return read, refused
 
     def _records(self, path: PurePosixPath | None, cursor: Cursor, data: bytes) -> _Piece:
-        """Return the records in `data`, read at the cursor, and the one that is longer."""
+        """Parse the records in `data`, read at the cursor, including a record that is longer."""
         if cursor.cut:
             return _rest_of_line(cursor, data)
         limit = _PIECE_BYTES
@@ -234,7 +234,7 @@ class LogReader:
                 return _Piece(outputs, behind, consumed, shown and consumed - text_bytes, last)
             if limit >= _LONGEST_RECORD_BYTES:
                 return _cut_line(cursor, data)
-            limit *= 4  # one record longer than a piece: a picture, say
+            limit *= 4  # a record longer than a piece, e.g. a picture
             data = self._transport.read(path, cursor.output, limit) or b""
 
     def _output_path(self, attempt: int) -> PurePosixPath | None:
@@ -243,7 +243,7 @@ class LogReader:
         return self._dir.output(attempt, self._rank) if self._kind.uses_runner else None
 
     def _log_path(self, attempt: int) -> PurePosixPath | None:
-        if self._rank:  # what tools say is shown with rank 0
+        if self._rank:  # tools' messages are shown with rank 0
             return None
         if self._kind.is_raw_script:
             return _script_path(self._script_log, attempt)
@@ -251,12 +251,12 @@ class LogReader:
 
 
 def _script_path(path: str | None, attempt: int) -> PurePosixPath | None:
-    """Return the file that a batch script writes, in all attempts. None: there is none to read."""
+    """Return the output file of a batch script, the same for all attempts; None: there is none."""
     return None if not path or path == os.devnull or attempt else PurePosixPath(path)
 
 
 def _errors(cursor: Cursor, data: bytes) -> _Piece:
-    """Return the error output of a batch script that has a file of its own."""
+    """Return the error output of a batch script with a separate error file."""
     text, taken = _text(data)
     outputs: list[Output] = [Stream(name="stderr", text=text)] if taken else []
     behind = replace(cursor, output=cursor.output + taken)
@@ -264,7 +264,7 @@ def _errors(cursor: Cursor, data: bytes) -> _Piece:
 
 
 def _merged(outputs: Iterable[Output]) -> Iterator[Output]:
-    """Join the records of one stream and second: a cell writes one for each line."""
+    """Join records of the same stream and second: a cell writes one per line."""
 
     def stream(output: Output) -> tuple[Literal["stdout", "stderr"], int] | None:
         return (output.name, output.time_s) if isinstance(output, Stream) else None
@@ -278,14 +278,14 @@ def _merged(outputs: Iterable[Output]) -> Iterator[Output]:
 
 
 def _text(data: bytes) -> tuple[str, int]:
-    """Decode `data`, and return how many bytes that took: a character cut off at the end is read
-    with what follows it."""
+    """Decode `data` and return the number of bytes used: a character cut at the end is read with
+    the next piece."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     return decoder.decode(data), len(data) - len(decoder.getstate()[0])
 
 
 def _first_lines(data: bytes) -> bytes:
-    """Return as many lines as are read at a time."""
+    """Return the number of lines that are read at a time."""
     if data.count(b"\n") <= _MOST_RECORDS:
         return data
     end = 0
@@ -295,16 +295,16 @@ def _first_lines(data: bytes) -> bytes:
 
 
 def _cut_line(cursor: Cursor, data: bytes) -> _Piece:
-    """Return the beginning of a line that is too long, and the cursor in its midst."""
+    """Return the beginning of an overlong line, and a cursor inside it."""
     beginning = data[: 4 * _CUT_CHARACTERS].decode(errors="replace")[:_CUT_CHARACTERS]
     longest = size(_LONGEST_RECORD_BYTES)
-    text = f"{beginning}…\n[This line is longer than {longest}; the rest is not shown.]\n"
+    text = f"{beginning}…\n[Line longer than {longest}; the rest is not shown.]\n"
     behind = replace(cursor, output=cursor.output + len(data), cut=len(data))
     return _Piece([Stream(name="stderr", text=text)], behind, len(data), 0, last=False)
 
 
 def _rest_of_line(cursor: Cursor, data: bytes) -> _Piece:
-    """Skip to the end of such a line, if it is in `data`; then say how much was left out."""
+    """Skip to the end of an overlong line, if it is in `data`, and report the skipped size."""
     end = data.find(b"\n")
     if end < 0:
         last = len(data) < _PIECE_BYTES
@@ -328,8 +328,8 @@ def _text_bytes(output: Output) -> int:
 
 
 def _drop_oldest(outputs: deque[Output], surplus_bytes: int) -> int:
-    """Take `surplus_bytes` of stream text from the front, and the rest of the character in which
-    they end; return how many bytes were taken."""
+    """Drop `surplus_bytes` of stream text from the front, up to the end of a character; return the
+    number of dropped bytes."""
     dropped = 0
     kept: deque[Output] = deque()
     while outputs and dropped < surplus_bytes:

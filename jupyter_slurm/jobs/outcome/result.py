@@ -1,6 +1,6 @@
 """Parsers for a job's files. PURE.
 
-A result counts only with a valid signature; a line that is not a record is shown as text.
+A result counts only with a valid signature. An invalid record is shown as text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jupyter_slurm.wire import Output, Stream
 
 _RECORD: msgspec.json.Decoder[Output] = msgspec.json.Decoder(Output)
 _MOST_FACT_BYTES = 65_536
-"""The most bytes of a file of three facts."""
+"""The size limit of the small JSON files."""
 
 _Code = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 _SlurmId = Annotated[str, msgspec.Meta(pattern=r"\A[0-9_+]{0,32}\Z")]
@@ -29,20 +29,20 @@ _Node = Annotated[str, msgspec.Meta(pattern=rf"\A{NODE_NAME}\Z")]
 
 
 class RunnerVariables(msgspec.Struct, frozen=True, kw_only=True):
-    """The variables out of a cell."""
+    """The variables returned by a cell."""
 
     file: str | None
-    """Its name in the job's folder; None: it could not be written."""
+    """Its name in the job's folder; None: not written."""
     bytes: int
     hmac: str | None
     """The HMAC-SHA256 of the file with the job's key, in hexadecimal."""
     names: tuple[str, ...]
     failed: dict[str, str]
-    """Those that could not be written, and why."""
+    """Variables that could not be written -> reason."""
 
 
 class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a cell, as its runner wrote and signed it."""
+    """The outcome of a cell, signed by its runner."""
 
     status: Literal["ok", "error", "killed", "interrupted"]
     exit_code: _Code
@@ -50,47 +50,47 @@ class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
     evalue: str | None = None
     traceback: tuple[str, ...] = ()
     signal: int | None = None
-    """The signal that ended the cell's process, if one did."""
+    """The signal that killed the cell's process."""
     interrupted_by: str | None = None
-    """The signal that became a KeyboardInterrupt, `SIGTERM` …, whatever the cell made of it."""
+    """The signal that became a KeyboardInterrupt, `SIGTERM` …, even if the cell caught it."""
     variables: RunnerVariables | None = None
     started_s: Moment
     ended_s: Moment
     peak_rss_mib: float
     cpu_s: float
     ranks: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
-    """Number of ranks; 0: the code ran once."""
+    """The number of ranks; 0: the code ran once."""
     failed_ranks: str | None = None
-    """Those that failed in this way, `0-3,7`."""
+    """The ranks that failed in this way, `0-3,7`."""
     gathered: tuple[RunnerVariables, ...] = ()
-    """The variables of each rank that `--gather` names."""
+    """The `--gather` variables of each rank."""
     lost_output_bytes: int = 0
-    """Output that could not be written, since the disk was full."""
+    """Output lost because the disk was full."""
     python: tuple[int, int, int]
 
 
 class ExitFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The script's last word."""
+    """The job script's report of its end."""
 
     exit_code: _Code
     signal: str | None = None
-    """The signal that the script had caught, `TERM` …"""
+    """The signal caught by the script, `TERM` …"""
     time_s: Moment
 
 
 class StartedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The script's first word."""
+    """The job script's report of its start."""
 
     slurm_id: _SlurmId
     node: _Node
-    """Tunnels lead there: it is the name of a host and nothing else."""
+    """Used as the host of tunnels, so only a host name is valid."""
     time_s: Moment
 
 
 def parse_result(data: bytes, key: bytes) -> RunnerResult:
     """Return the result in a `result.N.json`.
 
-    Raises SignatureError when it was not signed with `key`, MalformedError when it is not whole.
+    SignatureError: not signed with `key`; MalformedError: incomplete.
     """
     signature, newline, body = data.partition(b"\n")
     if not newline or not body.endswith(b"\n"):
@@ -110,19 +110,19 @@ def parse_result(data: bytes, key: bytes) -> RunnerResult:
 
 
 def check_asked(names: Iterable[str], asked: Collection[str]) -> None:
-    """Raise SignatureError where a result holds variables that the user did not ask for. They would
-    replace those of the same names here."""
+    """Raise SignatureError if a result has variables that the user did not request. They would
+    replace local variables of the same names."""
     unasked = sorted({name for name in names if name not in asked})
     if unasked:
         told = brief(", ".join(one if one.isidentifier() else repr(one) for one in unasked))
         raise SignatureError(
             f"The result has variables that --out does not name ({told}), so it was not read.",
-            hint="Check who can read the job's folder: another program wrote this with its key.",
+            hint="Check who can read the job's folder: another program used its key.",
         )
 
 
 def parse_exit(data: bytes) -> ExitFile | None:
-    """Return the exit file; None where the bytes are not a whole one."""
+    """Return the exit file; None: incomplete."""
     try:
         found = read_json(data, ExitFile, _MOST_FACT_BYTES)
     except MalformedError:
@@ -131,7 +131,7 @@ def parse_exit(data: bytes) -> ExitFile | None:
 
 
 def parse_started(data: bytes) -> StartedFile | None:
-    """Return the started file; None where the bytes are not a whole one."""
+    """Return the started file; None: incomplete."""
     try:
         return read_json(data, StartedFile, _MOST_FACT_BYTES)
     except MalformedError:
@@ -139,10 +139,10 @@ def parse_started(data: bytes) -> StartedFile | None:
 
 
 def parse_records(data: bytes) -> tuple[list[Output], int]:
-    """Return the records of the whole lines in `data`, and how many bytes these are.
+    """Return the records of the complete lines in `data`, and the size of these lines.
 
-    A line that is not a record becomes one of stderr with the line's text: nothing is lost, and
-    nothing that a job writes can raise here.
+    An invalid record becomes stderr text: nothing is lost, and no output of a job can raise an
+    error here.
     """
     whole = data[: data.rfind(b"\n") + 1]
     return [_record(line) for line in whole.split(b"\n")[:-1]], len(whole)
@@ -157,15 +157,15 @@ def _record(line: bytes) -> Output:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        # msgspec takes no lone surrogate (a file name that is not UTF-8, printed); json does.
+        # msgspec rejects a lone surrogate (a printed file name that is not UTF-8); json accepts it.
         return cast("Output", msgspec.convert(_valid(json.loads(line)), Output))
-    except (ValueError, RecursionError):  # of json, of UTF-8, of msgspec
+    except (ValueError, RecursionError):  # from json, UTF-8 or msgspec
         return Stream(name="stderr", text=line.decode("utf-8", "replace") + "\n")
 
 
 def _valid(value: Any) -> Any:
-    """Return a value of JSON with each lone surrogate as the six characters `\\udce9`: neither a
-    record nor an answer of the agent can hold one."""
+    """Replace lone surrogates in a JSON value by the six characters `\udce9`: neither a record nor
+    an answer of the agent can contain one."""
     match value:
         case str():
             return value.encode("utf-8", "backslashreplace").decode()

@@ -1,5 +1,5 @@
-"""A job's output from a cursor on, and its result. Variables come as a local file, which is removed
-after use if the transport had to copy it."""
+"""A job's output after a cursor, and its result. Variables are returned as a local file, which is
+removed after use if the transport had to copy it."""
 
 from __future__ import annotations
 
@@ -63,9 +63,11 @@ from jupyter_slurm.wire import (
 
 _RESULT_PATIENCE_S = 20.0
 _RESULT_PAUSE_S = 1.0
+_GATHER_S = 0.01
+"""Seconds that news waits for the job's end, so that a short cell takes one answer."""
 _FOLLOWED_S = 2.0
-"""Text that comes so soon after its log was read to the end is given the time when it came."""
-_SILENT = "the result does not say what became of it"
+"""Text that arrives this soon after the log was read to the end gets its arrival time."""
+_SILENT = "the result does not mention it"
 _COPIES_KEPT_S = 7 * 24 * 3600.0
 """Seconds to keep undelivered variables."""
 
@@ -74,7 +76,7 @@ class _End(NamedTuple):
     attempt: int
     offset: int
     seen_s: float
-    """By the monotonic clock."""
+    """On the monotonic clock."""
 
 
 class ResultService:
@@ -82,9 +84,9 @@ class ResultService:
         self._registry = registry
         self._clusters = clusters
         self._copies: dict[str, list[Path]] = {}
-        """Made for the job with that id."""
+        """Local copies by job ID."""
         self._ends: dict[tuple[str, int | None], tuple[_End, ...]] = {}
-        """For each job and task where its log was last seen to end, by all who follow it."""
+        """By job and task: the ends of the log last seen by each reader."""
 
     def logs(
         self,
@@ -105,12 +107,16 @@ class ResultService:
             except LoginNeededError:
                 raise
             except TransportError:
-                # The connection dropped, as the job's `problem` says: no news.
+                # The connection dropped, as `problem` reports: no news.
                 job, show = self._registry.job(job_id), "text"
                 chunk = Chunk(deque(), position, complete=False)
             news = chunk.outputs or chunk.skipped_bytes or job.revision != position.revision
             left_s = deadline_s - time.monotonic()
-            if news or job.state.final or left_s <= 0 or self._registry.closed:
+            if job.state.final or left_s <= 0 or self._registry.closed:
+                break
+            if news:
+                if self._registry.wait(lambda: self._is_over(job_id), min(left_s, _GATHER_S)):
+                    continue
                 break
             if not self._registry.wait(self._registry.changed_since(count), left_s):
                 break
@@ -128,8 +134,12 @@ class ResultService:
             show=show,
         )
 
+    def _is_over(self, job_id: str) -> bool:
+        return self._registry.job(job_id).state.final
+
     def _has_just_ended(self, job_id: str, task: int | None, position: Cursor) -> bool:
-        """Tell whether the log ended at or before `position` a moment ago: what follows is new."""
+        """Return whether the log ended at or before `position` a moment ago, so that later text is
+        new."""
         now_s, there = time.monotonic(), (position.attempt, position.log)
         ends = self._ends.get((job_id, task), ())
         return any(
@@ -148,11 +158,11 @@ class ResultService:
     def _read_log(
         self, job_id: str, position: Cursor, budget_bytes: int | None, task: int | None, time_s: int
     ) -> tuple[Job, Chunk, Show]:
-        """Read the job, then its log: what it wrote before it was final is there. `time_s`: when
-        the log had what follows `position`; 0: not known."""
+        """Read the job, then its log, so that the output of a final job is complete. `time_s`: the
+        time of the log's text after `position`; 0 if unknown."""
         record = self._registry.record(job_id)
         job = record.job
-        if job.transfer is not None:  # it is not even submitted: nothing is there to be read
+        if job.transfer is not None:  # not submitted yet: no output
             return job, Chunk(deque(), position), "text"
         cluster = self._clusters.named(job.cluster)
         transport = cluster.transport
@@ -160,7 +170,7 @@ class ResultService:
         path, errors, heading = record.stdout_path, record.stderr_path, ""
         rank, attempts = _rank(job, task), job.restarts + 1
         if isinstance(job, SweepJob):
-            if task is None:  # nothing of all tasks together
+            if task is None:  # the tasks have no common log
                 return job, Chunk(deque(), position), "text"
             self._check_task(job, task)
             folder, attempts, task = folder.task(task), self._table(job).attempts(task), None
@@ -175,7 +185,7 @@ class ResultService:
             chunk.outputs = deque(o for o in chunk.outputs if not isinstance(o, Hello))
             told = {"python": hellos[-1].python, "python_path": hellos[-1].executable}
             self._registry.change(job.id, **told)
-            # Not as it is by now: where it has ended meanwhile, more was written than was read.
+            # Return the job as it was before reading: if it has ended since, there is more output.
             job = msgspec.structs.replace(job, **told)
         return job, chunk, cluster.profile.show
 
@@ -189,8 +199,8 @@ class ResultService:
     def _log_of_task(
         self, record: Record, cluster: SlurmCluster, task: int | None
     ) -> tuple[str | None, str | None, str]:
-        """Return where a task of an array writes output (None: it has not begun) and errors (None:
-        to the same file), and what to tell a user who has named no task."""
+        """Return the output file of an array task (None: not started), its error file (None: the
+        same), and a heading if no task was named."""
         job, heading = record.job, ""
         if not job.tasks or not kind_of(job).is_raw_script:
             raise RequestError(f"Job {job.id} is not a known array, so it has no task {task}.")
@@ -208,14 +218,14 @@ class ResultService:
         path = known_path(record, task) or self._ask_path(record, cluster, task)
         if path is None:
             raise RequestError(
-                f"Slurm no longer knows the output file of task {task} of job {job.slurm_id}.",
-                hint="Look for the file of the script's --output, or for "
-                f"slurm-{job.slurm_id}_{task}.out where it was submitted.",
+                f"The output file of task {task} of job {job.slurm_id} is unknown.",
+                hint="See the file of the script's --output, or "
+                f"slurm-{job.slurm_id}_{task}.out in the folder of the submission.",
             )
         return path, error_path(record, task), heading
 
     def _ask_path(self, record: Record, cluster: SlurmCluster, task: int) -> str | None:
-        """Ask the controller, then accounting, which may know the number of a forgotten task."""
+        """Ask the controller, then accounting, which may know the ID of a forgotten task."""
         job = record.job
         note_paths(self._registry, job.id, ask_jobs(cluster, record))
         if (path := known_path(record, task)) is not None or record.task_stdout is None:
@@ -241,13 +251,13 @@ class ResultService:
             except (LoginNeededError, FileAccessError):
                 raise
             except TransportError:
-                # The job is over and its result safe: the connection may return in a moment.
+                # The job has ended and its result is safe: the connection may return soon.
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0 or self._registry.wait(lambda: False, min(left_s, _RESULT_PAUSE_S)):
                     raise
 
     def sweep(self, job_id: str) -> SweepTasks:
-        """Return what is known of a sweep's tasks. RequestError: it is not a sweep."""
+        """Return the tasks of a sweep. RequestError: not a sweep."""
         return self._table(self._registry.job(job_id)).tasks()
 
     def _table(self, job: Job) -> SweepTable:
@@ -256,8 +266,8 @@ class ResultService:
         return self._clusters.watch(self._clusters.named(job.cluster)).sweeps.table(job.id)
 
     def _read_sweep(self, job: SweepJob) -> Result:
-        """Return the result of a sweep, whose variables are in a folder."""
-        record, key = self._registry.record(job.id), self._registry.store.key(job.id)
+        """Return the result of a sweep, with a folder of variables."""
+        record, key = self._registry.record(job.id), self._registry.store.key(job)
         if key is None or job.slurm_id is None:
             return Result(job=job, status="none")
         transport = self._clusters.named(job.cluster).transport
@@ -278,7 +288,7 @@ class ResultService:
         folder = JobDir(PurePosixPath(job.job_dir))
         transport = self._clusters.named(job.cluster).transport
         data = transport.read(folder.result(job.restarts))
-        key = self._registry.store.key(job.id)
+        key = self._registry.store.key(job)
         if data is None or key is None:
             return Result(job=job, status="none")
         found = parse_result(data, key)
@@ -306,8 +316,8 @@ class ResultService:
     def _fetched(
         self, job: Job, told: RunnerVariables | None, there: PurePosixPath, key: bytes
     ) -> str | None:
-        """Return the local path of a file of variables; None: none came back. SignatureError: it is
-        not what the job wrote."""
+        """Return the local path of a file of variables; None: no variables. SignatureError: not
+        what the job wrote."""
         if told is None or not told.names:
             return None
         transport = self._clusters.named(job.cluster).transport
@@ -318,17 +328,17 @@ class ResultService:
         return str(path)
 
     def served(self, job_id: str) -> None:
-        """Remove the copies that `result` made for this job."""
+        """Remove the copies made by `result` for this job."""
         for copy in self._copies.pop(job_id, ()):
             _remove(copy)
         job = self._registry.job(job_id)
         if isinstance(job, SweepJob) and job.state.final:
-            with suppress(NotFoundError, ConfigError):  # the cluster has no profile any more
+            with suppress(NotFoundError, ConfigError):  # the cluster's profile was removed
                 self._clusters.watch(self._clusters.named(job.cluster)).sweeps.drop(job_id)
 
 
 def _rank(job: Job, task: int | None) -> int | None:
-    """Return the rank whose output is asked for; None: the job has none. RequestError."""
+    """Return the requested rank; None: the job has no ranks. RequestError."""
     if not isinstance(job, CellJob) or not job.ranks or task is None:
         return None
     if task >= job.ranks:
@@ -342,7 +352,8 @@ def _rank(job: Job, task: int | None) -> int | None:
 def _variables(
     found: RunnerResult, asked: tuple[str, ...]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the variables that came back, and why others did not. SignatureError: unasked."""
+    """Return the returned variables, and reasons for the others. SignatureError: unrequested
+    variables."""
     told = found.variables
     names = told.names if told else ()
     failed = dict(told.failed) if told else {}
@@ -353,14 +364,14 @@ def _variables(
 
 
 def remove_old_copies() -> None:
-    """Remove copies of an earlier process that are a week old."""
+    """Remove week-old copies of earlier processes."""
     oldest_s = time.time() - _COPIES_KEPT_S
     try:
         found = list(places.spool_dir().glob("*.fetched*"))
     except (ConfigError, OSError):  # the call that needs the folder raises it
         return
     for path in found:
-        with suppress(OSError):  # another process may do the same; it may be no file
+        with suppress(OSError):  # removed by another process, or not a file
             if path.stat().st_mtime < oldest_s:
                 _remove(path)
 

@@ -1,5 +1,5 @@
-"""The variables of a sweep's tasks, brought to a local folder: `I.vars` of each task, and
-`params.vars` with the parameters of all. Each file is checked before it is put there."""
+"""A local copy of the variables of a sweep's tasks: `I.vars` of each task, and `params.vars` with
+the parameters of all. Each file is checked before it is put there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SMALL_BYTES = 1 << 20
 _TOGETHER_BYTES = 16 << 20
 _TAR_S = 600.0
 _TAR_HEAD_BYTES = 2048
-"""More than tar adds to each file, and at the end."""
+"""Upper bound of what tar adds to each file, and at the end."""
 
 
 def fetched_folder(job_id: str) -> Path:
@@ -37,40 +37,41 @@ def fetched_folder(job_id: str) -> Path:
 def fetch(
     transport: Transport, record: Record, ends: Mapping[int, TaskEnd], key: bytes
 ) -> tuple[Path, dict[str, str]]:
-    """Return the local folder, and why variables of tasks did not come back. SignatureError."""
-    job, there = record.job, JobDir(PurePosixPath(record.job.job_dir))
+    """Return the local folder, and the variables that are missing, with the reason.
+    SignatureError."""
+    job, remote = record.job, JobDir(PurePosixPath(record.job.job_dir))
     folder = fetched_folder(job.id)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     if record.params_sha256 is not None:
-        _link(folder / layout.PARAMS, _params(transport, there, record.params_sha256))
-    told = {task: one for task, one in _told(ends) if one.names}
-    for task, one in _told(ends):
+        _link(folder / layout.PARAMS, _params(transport, remote, record.params_sha256))
+    lists = {task: one for task, one in _lists(ends) if one.names}
+    for task, one in _lists(ends):
         check_asked([*one.names, *one.failed], job.names_out)
         if one.bytes > _SMALL_BYTES:
-            path = transport.fetch(_path(there, task, ends), one.bytes)
+            path = transport.fetch(_path(remote, task, ends), one.bytes)
             check_signature(path, key, one.hmac)
             _link(folder / f"{task}.vars", path)
-    small = [task for task, one in told.items() if one.bytes <= _SMALL_BYTES]
-    for together in _portions(small, told):
-        paths = {task: _path(there, task, ends).relative_to(there.path) for task in together}
-        found = _read_together(transport, there.path, [str(path) for path in paths.values()])
+    small = [task for task, one in lists.items() if one.bytes <= _SMALL_BYTES]
+    for together in _portions(small, lists):
+        paths = {task: _path(remote, task, ends).relative_to(remote.path) for task in together}
+        found = _read_together(transport, remote.path, [str(path) for path in paths.values()])
         for task, name in paths.items():
             path = folder / f"{task}.vars"
             path.write_bytes(found.get(str(name), b""))
-            check_signature(path, key, told[task].hmac)
-    return folder, _failed(dict(_told(ends)))
+            check_signature(path, key, lists[task].hmac)
+    return folder, _failed(dict(_lists(ends)))
 
 
-def _told(ends: Mapping[int, TaskEnd]) -> Iterator[tuple[int, RunnerVariables]]:
-    """Yield what the succeeded tasks say of their variables."""
+def _lists(ends: Mapping[int, TaskEnd]) -> Iterator[tuple[int, RunnerVariables]]:
+    """Yield the signed list of variables of each succeeded task."""
     for task, end in ends.items():
         if end.result is not None and end.result.variables and end.state == "COMPLETED":
             yield task, end.result.variables
 
 
-def _path(there: JobDir, task: int, ends: Mapping[int, TaskEnd]) -> PurePosixPath:
-    return there.task(task).variables(ends[task].attempt)
+def _path(remote: JobDir, task: int, ends: Mapping[int, TaskEnd]) -> PurePosixPath:
+    return remote.task(task).variables(ends[task].attempt)
 
 
 def _read_together(
@@ -92,7 +93,7 @@ def _read_together(
     return found
 
 
-def _portions(tasks: list[int], told: Mapping[int, RunnerVariables]) -> Iterator[list[int]]:
+def _portions(tasks: list[int], lists: Mapping[int, RunnerVariables]) -> Iterator[list[int]]:
     """Divide the tasks into portions that are read together."""
     some: list[int] = []
     size_bytes = 0
@@ -101,20 +102,19 @@ def _portions(tasks: list[int], told: Mapping[int, RunnerVariables]) -> Iterator
             yield some
             some, size_bytes = [], 0
         some.append(task)
-        size_bytes += told[task].bytes
+        size_bytes += lists[task].bytes
     if some:
         yield some
 
 
-def _params(transport: Transport, there: JobDir, sha256: str) -> Path:
-    path = transport.fetch(there.path / layout.PARAMS, limits.OUTPUT_BYTES * 64)
+def _params(transport: Transport, remote: JobDir, sha256: str) -> Path:
+    path = transport.fetch(remote.path / layout.PARAMS, limits.OUTPUT_BYTES * 64)
     with path.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != sha256:
         raise SignatureError(
-            "The parameters in the sweep's folder are not those that were sent, so they were not "
-            "read.",
-            hint="Check who can write to that folder.",
+            "The parameters in the sweep's folder were changed after they were sent.",
+            hint="Check the permissions of that folder.",
         )
     return path
 
@@ -123,10 +123,10 @@ def _link(path: Path, to: Path) -> None:
     path.symlink_to(to)
 
 
-def _failed(told: Mapping[int, RunnerVariables]) -> dict[str, str]:
-    """Return why variables did not come back, those of several tasks together."""
+def _failed(lists: Mapping[int, RunnerVariables]) -> dict[str, str]:
+    """Return the missing variables with the reason, grouped over tasks."""
     found: dict[tuple[str, str], list[int]] = {}
-    for task, one in told.items():
+    for task, one in lists.items():
         for name, why in one.failed.items():
             found.setdefault((name, why), []).append(task)
     return {

@@ -1,7 +1,7 @@
-"""The tasks of a sweep: what the queue and their own files say of each, and how each ended.
+"""The tasks of a sweep, judged by the queue and their own files.
 
-A task's end is judged as a job's is, by `verdict.py`. What is known of the tasks is kept in memory;
-the record has only their states (`Job.tasks`), and everything else is read again from the files.
+`verdict.py` judges the end of a task like that of a job. Facts of the tasks are cached in memory.
+The record has only their states (`Job.tasks`); everything else is read again from the files.
 """
 
 from __future__ import annotations
@@ -29,6 +29,13 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds.kind import SUCCEEDED
 from jupyter_slurm.jobs.layout import JobDir
+from jupyter_slurm.jobs.outcome.array_tasks import (
+    by_task,
+    is_end,
+    live_arrays,
+    runs,
+    states_of,
+)
 from jupyter_slurm.jobs.outcome.result import (
     ExitFile,
     RunnerResult,
@@ -46,9 +53,10 @@ from jupyter_slurm.jobs.outcome.verdict import (
     judge,
 )
 from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record, TaskArray
+from jupyter_slurm.jobs.records.store import TaskArray
+from jupyter_slurm.jobs.submission.resolve import unmet
 from jupyter_slurm.jobs.watching.queue_rows import bears_id, is_of_array, waits_for
-from jupyter_slurm.slurm import sacct, scancel, scontrol, states
+from jupyter_slurm.slurm import sacct, scancel, scontrol
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import format_array, indices
 from jupyter_slurm.transport import Span, limits
@@ -63,17 +71,17 @@ from jupyter_slurm.wire import (
 )
 
 _AT_ONCE = 250
-"""Tasks whose files are read by one request."""
+"""The number of tasks per read request."""
 _FACT_BYTES = 4096
 _TAIL_BYTES = 8192
 _SLURM_OUT_BYTES = 1 << 20
 _ABOUT = re.compile(r"(?:StepId=|JOB |STEP |[Jj]ob )([0-9]{1,10})(?![0-9])")
 """The raw ID of a task in a message of slurmstepd."""
 _FAILURES = 20
-"""The most different errors that are told."""
+"""The maximum number of different errors that are reported."""
 _WAITS = frozenset("PENDING REQUEUED REQUEUE_FED REQUEUE_HOLD SPECIAL_EXIT RESV_DEL_HOLD".split())
-_TELLS_NO_CAUSE = frozenset(("COMPLETED", "FAILED"))
-"""Ends at which a task leaves an exit file, which may still be on its way."""
+_WITHOUT_CAUSE = frozenset(("COMPLETED", "FAILED"))
+"""End states of tasks that leave an exit file, which may arrive late."""
 
 
 class TaskEnd(NamedTuple):
@@ -102,7 +110,7 @@ class _Files(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What Slurm says of a task."""
+    """Slurm's facts about a task."""
 
     state: str
     why: str | None = None
@@ -113,63 +121,14 @@ class _Row:
     cancelled_by: str | None = None
 
 
-def by_task(arrays: Iterable[TaskArray]) -> dict[int, TaskArray]:
-    """Return each task's array, of several the last one."""
-    return {task: array for array in arrays for task in indices(array.tasks)}
-
-
-def states_of(tasks: Mapping[str, str]) -> dict[int, str]:
-    """Return the state of each task of `Job.tasks`."""
-    return {task: state for state, text in tasks.items() for task in indices(text)}
-
-
-def runs(values: Iterable[tuple[int, str]]) -> dict[str, str]:
-    """Return the tasks that have each value, as for --array.
-
-    >>> runs([(0, "RUNNING"), (1, "RUNNING"), (2, "PENDING")])
-    {'PENDING': '2', 'RUNNING': '0-1'}
-    """
-    found: dict[str, list[int]] = {}
-    for task, value in values:
-        found.setdefault(value, []).append(task)
-    return {value: format_array(some) for value, some in sorted(found.items())}
-
-
-def with_states(tasks: Mapping[str, str], changes: Mapping[int, str]) -> dict[str, str]:
-    """Return `Job.tasks` with other states of some tasks."""
-    return runs({**states_of(tasks), **changes}.items())
-
-
-def live_tasks(record: Record) -> list[int]:
-    """Return the tasks that are in the queue, or may be."""
-    sent = {task for task, one in by_task(record.arrays).items() if one.sbatch_calls}
-    return [t for t, s in states_of(record.job.tasks).items() if t in sent and not _is_end(s)]
-
-
-def live_arrays(record: Record) -> list[str]:
-    """Return Slurm's ids of the arrays with tasks in the queue."""
-    arrays = by_task(record.arrays)
-    live = {arrays[task].token for task in live_tasks(record)}
-    return [one.slurm_id for one in record.arrays if one.slurm_id and one.token in live]
-
-
-def failed_tasks(tasks: Mapping[str, str]) -> list[int]:
-    """Return the tasks that have ended otherwise than by success."""
-    return sorted(t for t, s in states_of(tasks).items() if _is_end(s) and s != "COMPLETED")
-
-
-def _is_end(state: str) -> bool:
-    return states.is_terminal(state) or state == JobState.LOST
-
-
-def told_failures(tasks: Mapping[str, str]) -> str:
-    """Return how many tasks failed, and how."""
+def count_failures(tasks: Mapping[str, str]) -> str:
+    """Return a sentence with the numbers of failed tasks by state."""
     counts = {state: len(indices(text)) for state, text in tasks.items()}
     failed = {state: count for state, count in counts.items() if state != "COMPLETED"}
-    said = f"{sum(failed.values())} of {counted(sum(counts.values()), 'task')} failed"
+    text = f"{sum(failed.values())} of {counted(sum(counts.values()), 'task')} failed"
     if {*failed} == {"FAILED"}:
-        return f"{said}."
-    return f"{said} ({', '.join(f'{n} {state_word(state)}' for state, n in failed.items())})."
+        return f"{text}."
+    return f"{text} ({', '.join(f'{n} {state_word(state)}' for state, n in failed.items())})."
 
 
 class SweepTable:
@@ -187,19 +146,19 @@ class SweepTable:
         self._attempts: dict[int, int] = {}
         self._started: dict[int, StartedFile] = {}
         self._files: dict[int, _Files] = {}
-        """Of tasks without an end."""
+        """Files of tasks without a known end."""
         self._rows: dict[int, _Row] = {}
         self._over_since_s: dict[int, float] = {}
-        """Since when a task is over according to Slurm, but has no end yet."""
+        """The time since when Slurm reports a task as over, without a verdict yet."""
         self._news_bytes = 0
         self._asked_s = 0.0
         self._params: dict[str, tuple[str, ...]] | None = None
         """None: not yet read."""
 
-    # --- what is seen ---
+    # --- news and listings ---
 
     def news(self) -> None:
-        """Read the files of the tasks that have just started or ended."""
+        """Read the files of tasks that have just started or ended."""
         with self._lock:
             self._follow_arrays()
             read = self._cluster.transport.read
@@ -209,11 +168,11 @@ class SweepTable:
             told = (line.split(b" ")[0] for line in whole.splitlines())
             tasks = {int(word) for word in told if word.isdigit() and len(word) < 9}
             known = states_of(self._registry.job(self._id).tasks)
-            self._look(task for task in sorted(tasks) if not _is_end(known.get(task, "LOST")))
+            self._look(task for task in sorted(tasks) if not is_end(known.get(task, "LOST")))
             self._publish()
 
     def listed(self, rows: Iterable[QueueRow], began_s: float) -> None:
-        """Compare with a listing of the queue that began then. `rows`: those of its arrays."""
+        """Compare with a listing of the queue that began at `began_s`. `rows`: the sweep's."""
         with self._lock:
             self._follow_arrays()
             found, unread = self._rows_of(rows)
@@ -223,11 +182,11 @@ class SweepTable:
                 task
                 for task, array in self._arrays.items()
                 if task not in self._ends
-                and not _is_end(known[task])
+                and not is_end(known[task])
                 and array.submitted_s is not None
                 and array.submitted_s < began_s
                 and array.token not in unread
-                and (task not in found or _is_end(found[task].state))
+                and (task not in found or is_end(found[task].state))
             ]
             requeued = [t for t in self._started if t in found and found[t].state in _WAITS]
             self._look([*over, *requeued])
@@ -235,7 +194,7 @@ class SweepTable:
             self._publish()
 
     def _rows_of(self, rows: Iterable[QueueRow]) -> tuple[dict[int, _Row], set[str]]:
-        """Return the rows of tasks, and the arrays with a row whose tasks cannot be read."""
+        """Return the rows of tasks, and the arrays with an unreadable row."""
         arrays = {one.slurm_id: one for one in self._known_arrays if one.slurm_id}
         found: dict[int, _Row] = {}
         unread: set[str] = set()
@@ -273,7 +232,7 @@ class SweepTable:
     # --- files ---
 
     def _look(self, tasks: Iterable[int]) -> None:
-        """Read the files of these tasks, and note ends that need no word of Slurm's."""
+        """Read the files of these tasks, and note ends that their files prove."""
         for task, files in self._read([t for t in dict.fromkeys(tasks) if t not in self._ends]):
             if files.started is not None:
                 self._started[task] = files.started
@@ -298,7 +257,7 @@ class SweepTable:
             left = again + left
 
     def _read_some(self, tasks: Sequence[int]) -> Iterator[tuple[int, bool, _Files]]:
-        key = self._registry.store.key(self._id) or b""
+        key = self._registry.store.key(self._registry.job(self._id)) or b""
         spans = []
         for task in tasks:
             folder, attempt = self._dir.task(task), self._attempt(task)
@@ -327,7 +286,7 @@ class SweepTable:
     def _contents(self, spans: Sequence[Span]) -> list[bytes | None]:
         try:
             return self._cluster.transport.read_many(spans)
-        except FileAccessError:  # one of them is not a file: that task has told nothing by it
+        except FileAccessError:  # one of them is not a file: ignore it
             return [self._content(span) for span in spans]
 
     def _content(self, span: Span) -> bytes | None:
@@ -341,7 +300,7 @@ class SweepTable:
         return self._attempts.get(task, base)
 
     def attempts(self, task: int) -> int:
-        """Return how many attempts of the task there have been."""
+        """Return the number of attempts of the task."""
         if task not in self._attempts:
             with self._lock:
                 self._follow_arrays()
@@ -364,7 +323,7 @@ class SweepTable:
         )
 
     def _judge(self, over: Iterable[int]) -> None:
-        """Judge the tasks that are over according to Slurm."""
+        """Judge the tasks that Slurm reports as over."""
         now_s, unknown, known = time.monotonic(), list[int](), dict[int, _Row | None]()
         patience_s = self._cluster.profile.lost_after_s
         for task in over:
@@ -373,7 +332,7 @@ class SweepTable:
             since_s = self._over_since_s.setdefault(task, now_s)
             row = self._rows.get(task)
             is_patient = now_s - since_s < patience_s
-            if row is not None and not (row.state in _TELLS_NO_CAUSE and self._lacks_exit(task)):
+            if row is not None and not (row.state in _WITHOUT_CAUSE and self._lacks_exit(task)):
                 known[task] = row
             elif not is_patient:
                 unknown.append(task)
@@ -382,7 +341,7 @@ class SweepTable:
             told = self._ask(unknown)
             for task in unknown:
                 row = told.get(task) or self._rows.get(task)
-                if row is None or _is_end(row.state):
+                if row is None or is_end(row.state):
                     known[task] = row
         self._settle(known)
         self._over_since_s = {t: s for t, s in self._over_since_s.items() if t not in self._ends}
@@ -392,21 +351,24 @@ class SweepTable:
         return files is None or files.exit is None
 
     def _settle(self, known: Mapping[int, _Row | None]) -> None:
-        """Judge these tasks, with what Slurm says of each. None: it knows nothing."""
+        """Judge these tasks with Slurm's row of each. None: unknown to Slurm."""
         blank = {task: _Files(self._attempt(task), None, None, None) for task in known}
         found = {task: self._files.get(task) or files for task, files in blank.items()}
         logs = self._logs({task: one for task, one in found.items() if one.started})
+        before = unmet(self._registry.record(self._id).asked, self._registry)
         for task, row in known.items():
             files = found[task]
             slurm = None if row is None else _slurm_verdict(row)
             slurm_out, log_tail = logs.get(task, ("", ""))
-            evidence = replace(self._evidence(files, slurm), slurm_out=slurm_out, log_tail=log_tail)
+            evidence = replace(
+                self._evidence(files, slurm), slurm_out=slurm_out, log_tail=log_tail, unmet=before
+            )
             self._ends[task] = _end(judge(evidence), files, row)
             self._files.pop(task, None)
 
     def _logs(self, started: Mapping[int, _Files]) -> dict[int, tuple[str, str]]:
-        """Return what slurm.out says of these tasks, which all write to it, and the ends of their
-        own logs."""
+        """Return the lines about each task in slurm.out, which they share, and the tail of its
+        log."""
         if not started:
             return {}
         [of_slurm] = self._contents([Span(self._dir.slurm_out, -_SLURM_OUT_BYTES)])
@@ -428,7 +390,8 @@ class SweepTable:
         return found
 
     def _ask(self, tasks: Sequence[int]) -> dict[int, _Row]:
-        """Ask the controller and then accounting, once for each array, how these tasks ended."""
+        """Ask the controller and then accounting, once for each array, for the ends of these
+        tasks."""
         wanted: dict[str, list[int]] = {}
         for task in tasks:
             wanted.setdefault(self._arrays[task].token, []).append(task)
@@ -493,17 +456,17 @@ class SweepTable:
         if task in self._ends:
             return self._ends[task].state
         before = known[task]
-        if _is_end(before):
+        if is_end(before):
             return before
         row = self._rows.get(task)
-        if row is not None and not _is_end(row.state):
+        if row is not None and not is_end(row.state):
             return "RUNNING" if task in self._started and row.state in _WAITS else row.state
         if task in self._started or row is not None:
             return "RUNNING"
         return before if task in self._arrays else "PENDING"
 
     def _publish(self) -> None:
-        """Bring the job up to date."""
+        """Update the job."""
         with self._registry.lock():
             job = self._registry.job(self._id)
             assert isinstance(job, SweepJob)
@@ -512,11 +475,11 @@ class SweepTable:
             known = states_of(job.tasks)
             now = {task: self._state(task, known) for task in known}
             tasks = runs(now.items())
-            ends = [state for state in now.values() if _is_end(state)]
+            ends = [state for state in now.values() if is_end(state)]
             if len(ends) == len(now):
                 self._registry.change(job.id, tasks=tasks, **self._end_of_all(job, tasks))
                 return
-            changes = self._goes_on(job, now)
+            changes = self._progress(job, now)
             self._registry.change(job.id, tasks=tasks, **changes)
             failed = sum(state not in ("COMPLETED", "CANCELLED") for state in ends)
             stops = job.max_fails is not None and failed >= job.max_fails
@@ -527,14 +490,14 @@ class SweepTable:
         if stops:
             self._stop_rest()
 
-    def _goes_on(self, job: SweepJob, now: Mapping[int, str]) -> dict[str, object]:
-        """Return the fields of a job with tasks that have not ended."""
-        running = [t for t, state in now.items() if not _is_end(state) and state not in _WAITS]
+    def _progress(self, job: SweepJob, now: Mapping[int, str]) -> dict[str, object]:
+        """Return the fields of a job with unfinished tasks."""
+        running = [t for t, state in now.items() if not is_end(state) and state not in _WAITS]
         begun_s = [one.time_s for one in self._started.values()]
         started_s = job.started_s or min(begun_s, default=None)
         nodes = {self._started[task].node for task in running if task in self._started}
         changes: dict[str, object] = {"nodes": tuple(sorted(nodes)), "started_s": started_s}
-        if running or any(map(_is_end, now.values())):
+        if running or any(map(is_end, now.values())):
             changes |= {"state": JobState.RUNNING, "reason": None, "why": None, "advice": None}
             changes["start_estimate_s"] = None
         return changes
@@ -546,8 +509,12 @@ class SweepTable:
         state, why = JobState.COMPLETED, SUCCEEDED
         if failed:
             state = JobState.CANCELLED if failed == {"CANCELLED"} else JobState.FAILED
-            by_user = job.cancel_requested_s is not None and state is JobState.CANCELLED
-            why = Cause.CANCELLED_BY_YOU.why if by_user else told_failures(tasks)
+            causes = {end.verdict.why for end in self._ends.values()}
+            why = count_failures(tasks)
+            if state is JobState.CANCELLED and job.cancel_requested_s is not None:
+                why = Cause.CANCELLED_BY_YOU.why
+            elif state is JobState.CANCELLED and len(causes) == 1:
+                [why] = causes
         if job.stopped_s is not None:
             why = f"{why} Stopped by --max-fails {job.max_fails}."
         begun_s = [one.time_s for one in self._started.values()]
@@ -555,7 +522,7 @@ class SweepTable:
         return {
             "state": state,
             "why": why,
-            "advice": f"`%slurm retry {job.id}` submits them again." if failed else None,
+            "advice": f"Submit them again with `%slurm retry {job.id}`." if failed else None,
             "reason": None,
             "problem": None,
             "problem_since_s": None,
@@ -581,7 +548,7 @@ class SweepTable:
         )
 
     def _stop_rest(self) -> None:
-        """Cancel the tasks that have not ended, after `max_fails` have failed."""
+        """Cancel the unfinished tasks after `max_fails` failures."""
         arrays = live_arrays(self._registry.record(self._id))
         if not arrays:
             return
@@ -589,24 +556,24 @@ class SweepTable:
             self._cluster.ask(scancel.cancel_argv(arrays))
         except CommandError as exc:
             if isinstance(exc, ControllerError) or not scancel.is_already_gone(exc.detail or ""):
-                self._registry.change(self._id, stopped_s=None)  # the next look tries again
+                self._registry.change(self._id, stopped_s=None)  # the next look retries
                 raise
 
-    # --- what is told ---
+    # --- answers ---
 
     def ends(self) -> dict[int, TaskEnd]:
-        """Return the ends of the tasks, those too that an earlier agent has seen."""
+        """Return the ends of the tasks, including those that an earlier agent has seen."""
         with self._lock:
             self._follow_arrays()
             known = states_of(self._registry.job(self._id).tasks)
-            unread = [t for t, state in known.items() if _is_end(state) and t not in self._ends]
+            unread = [t for t, state in known.items() if is_end(state) and t not in self._ends]
             self._look(unread)
             left = [task for task in unread if task not in self._ends]
             self._settle({t: None if known[t] == "LOST" else _Row(known[t]) for t in left})
             return dict(self._ends)
 
     def tasks(self) -> SweepTasks:
-        """Return what is known of all tasks."""
+        """Return states, reasons, nodes and usage of all tasks."""
         ends = self.ends()
         with self._lock:
             job = self._registry.job(self._id)
@@ -665,7 +632,7 @@ def _slurm_verdict(row: _Row) -> SlurmVerdict:
 def _result(data: bytes | None, key: bytes) -> RunnerResult | None:
     if not data:
         return None
-    with suppress(SignatureError, MalformedError, ValueError):  # judged without it
+    with suppress(SignatureError, MalformedError, ValueError):  # judge without it
         return parse_result(data, key)
     return None
 
@@ -674,7 +641,7 @@ def _failures(ends: Mapping[int, TaskEnd]) -> tuple[SweepFailure, ...]:
     """Return the errors of failed tasks, the most frequent first."""
     found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for task, end in sorted(ends.items()):
-        # Of a task that Slurm ended, the traceback tells only where.
+        # The traceback of a task that Slurm ended does not show the cause.
         if end.result is not None and end.result.ename and end.state == "FAILED":
             found.setdefault((end.result.ename, end.result.traceback), []).append(task)
     frequent = sorted(found.items(), key=lambda one: -len(one[1]))[:_FAILURES]

@@ -1,5 +1,5 @@
-"""Variables to and from a file on this machine, by `node/runner_values.py` (pickles) and
-`node/runner_data.py` (data only); their failures become errors with codes."""
+"""Write and read files of variables on this machine, with `node/runner_values.py` (pickles) and
+`node/runner_data.py` (data only). Failures become errors with codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jupyter_slurm.errors import SignatureError, VariableError
 from jupyter_slurm.formatting import joined
 from jupyter_slurm.wire import OutFormat
 
-if TYPE_CHECKING:  # by the names that they have on the node
+if TYPE_CHECKING:  # by their names on the node
     import runner_data
     import runner_values
 else:
@@ -20,8 +20,8 @@ else:
 
 
 def write_variables(path: Path, names: Sequence[str], namespace: Mapping[str, object]) -> None:
-    """Write the variables `names`, all or none, to a file that is 0600. VariableError: it names
-    each that cannot be pickled, and why."""
+    """Write the variables `names`, all or none, to a file (0600). VariableError lists those that
+    cannot be pickled, with reasons."""
     try:
         failed = runner_values.write(str(path), names, dict(namespace))
     except OSError:
@@ -37,22 +37,23 @@ def write_variables(path: Path, names: Sequence[str], namespace: Mapping[str, ob
 
 
 def check_signature(path: Path, key: bytes, signature: str | None) -> None:
-    """Raise SignatureError where the job has not signed this file of variables with its key."""
+    """Raise SignatureError if the file of variables is not signed with the job's key."""
     if not hmac.compare_digest(runner_values.sign(str(path), key.strip()), signature or ""):
         raise SignatureError(
             f"{path.name} does not have the job's signature, so its variables were not read.",
-            hint="Fetch the result again: the file was changed or cut off.",
+            hint="Fetch the result again. The file was changed or truncated.",
         )
 
 
 def read_variables(
     path: Path, names: Sequence[str] | None = None, out_format: OutFormat = "auto"
 ) -> tuple[dict[str, object], dict[str, str]]:
-    """Return the variables of a file whose signature was checked, and why others cannot be read.
+    """Return the variables of a file with a checked signature, and reasons for those that cannot be
+    read.
 
-    `names`: those that were asked for, others stay unread; None: all. With `out_format` "data"
-    nothing is unpickled. VariableError: the file is not a whole one. Arrays out of pickles are
-    views of a private mapping of the file, which may be deleted.
+    `names`: the requested variables, others stay unread; None: all. With `out_format` "data"
+    nothing is unpickled. VariableError: incomplete file. Unpickled arrays are views of a private
+    mapping of the file, which may be deleted.
     """
     try:
         if out_format == "data":

@@ -1,7 +1,7 @@
-"""How a job ended, judged by the evidence. PURE.
+"""Judge how a job ended by the evidence. PURE.
 
-The order of belief (slurm.conf(5) MinJobAge, sacct(1); measured with Slurm 20.11 to 25.x): our own
-script gives the exit code; Slurm gives the cause; without both, the log's traces count and the
+In order of credibility (slurm.conf(5) MinJobAge, sacct(1); measured with Slurm 20.11 to 25.x): our
+own script gives the exit code; Slurm gives the cause; without both, traces in the log count and the
 verdict is `inferred`; without any evidence the job is LOST. Absence is never success.
 """
 
@@ -14,6 +14,7 @@ from enum import Enum
 from jupyter_slurm.containers import builders, runtime_named
 from jupyter_slurm.containers.builders.script import Failure, read_failure, stopped_at
 from jupyter_slurm.formatting import brief, joined, memory
+from jupyter_slurm.jobs.cluster import environment_script
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import SHUT_DOWN, SUCCEEDED, Explained
 from jupyter_slurm.jobs.outcome.result import ExitFile, RunnerResult, StartedFile
@@ -22,12 +23,12 @@ from jupyter_slurm.slurm import diagnosis
 from jupyter_slurm.slurm.reasons import Explanation
 from jupyter_slurm.wire import JobKind, JobState, Usage
 
-CANCEL_NOTED = "Slurm has not confirmed the job yet; it is cancelled when Slurm does."
+CANCEL_NOTED = "Slurm has not confirmed the job yet. It will be cancelled once Slurm does."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmVerdict:
-    """The end of a job by one of Slurm's commands."""
+    """The end of a job, as a Slurm command reports it."""
 
     state: JobState
     exit_code: int | None = None
@@ -36,11 +37,11 @@ class SlurmVerdict:
     cancelled_by: str | None = None
     """A user's name or uid."""
     nodelist: str | None = None
-    """Its nodes: the job started, even without a file of its own."""
+    """The job's nodes: it started, even without a started file."""
     failed_node: tuple[str, str] | None = None
-    """The node on which Slurm failed to begin the job, and its reason."""
+    """The node where Slurm failed to start the job, and its reason."""
     tasks: str | None = None
-    """The failed tasks of an array, in words; None: not an array, or none failed."""
+    """A sentence about the failed tasks of an array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class Evidence:
     exit: ExitFile | None = None
     result: RunnerResult | None = None
     slurm: SlurmVerdict | None = None
-    """None: Slurm has forgotten the job and has no accounting; or it still runs the job."""
+    """None: Slurm has forgotten the job and has no accounting, or still runs the job."""
     slurm_goes_on: bool = False
     """Slurm still reported the job as running after the wait, although its script has ended."""
     session: SessionEnd | None = None
@@ -68,16 +69,19 @@ class Evidence:
     idle_s: int | None = None
     """Seconds after which an idle lab ends."""
     slurm_out: str = ""
-    """The end of slurm.out, which slurmstepd writes and users' programs hardly do."""
+    """The end of slurm.out, written by slurmstepd and rarely by users' programs."""
     log_tail: str = ""
     """The end of the job's own log."""
     unstarted_claim: bool = False
-    """The script claimed its folder and stopped: the login files come next."""
+    """The script claimed its folder and stopped before reporting a start: the login files run in
+    between."""
     folder_gone: bool = False
-    """The login machine does not see the job's folder."""
+    """The job's folder is not visible on the login node."""
     limit_passed: bool = False
     """The time limit has passed since the start."""
     cancel_requested: bool = False
+    unmet: str | None = None
+    """The job of `--after` whose end never lets this one start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,40 +105,42 @@ _TRACES = {
         r"\*\*\* (JOB|STEP) \S+ .*CANCELLED AT(?!.* DUE TO JOB REQUEUE)"
     ),
 }
-"""The words of slurmstepd in the job's output (src/slurmd/slurmstepd/req.c, mgr.c)."""
+"""Messages of slurmstepd in the job's output (src/slurmd/slurmstepd/req.c, mgr.c)."""
 _ON_NODES = re.compile(r"^jupyter-slurm: On (\S.*) alone the program ended", re.MULTILINE)
 _OUR_WORDS = re.compile(r"^jupyter-slurm: (.+)$", re.MULTILINE)
-"""Messages of the job script about a failed set-up."""
+"""Messages of the job script about a failed setup."""
 _GONE = re.compile(r"^jupyter-slurm: (\S+) is gone: ", re.MULTILINE)
-"""The words of node/launch.py on a node that it has lost."""
+"""The message of node/launch.py about a lost node."""
 _OF_THE_LAUNCHER = frozenset(("LaunchError", "EngineError", "RankLost", "WrongWorld"))
-"""Names the errors by which `node/launch.py` ends a job on many nodes."""
-_UNNAMED = "Slurm does not say who did it: a user with `scancel`, or an administrator."
+"""The names of errors by which `node/launch.py` ends a job on many nodes."""
+_UNNAMED = "Slurm does not report who cancelled it: a user with `scancel`, or an administrator."
 
 
 class Cause(Enum):
-    """The causes of an end: a sentence, and advice. `slurm.diagnosis` has Slurm's own and those
-    that a log or an exit code suggests."""
+    """Causes of an end: a sentence, and advice. `slurm.diagnosis` has Slurm's own causes, and those
+    suggested by a log or an exit code."""
 
     LOGIN_FILES = (
-        "The node's login files ended the job before your code began: an `exec`, an `exit`, or a "
+        "The node's login files ended the job before your code started: an `exec`, an `exit`, or a "
         "wrong PATH.",
         "Set `login_shell = false` in the cluster's profile.",
     )
     NO_FOLDER = (
         "The job's folder does not exist, so its result is unknown.",
-        "Check that the file system of `job_root` is mounted on the login machine.",
+        "Check that the file system of `job_root` is mounted on the login node.",
     )
     NO_RECORD = (
         "Slurm reports success, but the job left no exit record.",
         "Check that the node sees the job's folder, and that its disk and your quota have room.",
     )
-    TIME_PASSED = ("No exit record found. The time limit has passed, so Slurm probably ended it.",)
+    TIME_PASSED = (
+        "No exit record found. The time limit has passed, so Slurm probably stopped it.",
+    )
     SESSION_ENDED = (
-        "Its session ended while it ran.",
+        "The session ended while the cell ran.",
         "Start another session with `%slurm session start`; its variables are lost.",
     )
-    SESSION_ENDED_FIRST = ("Its session ended before it began.", SESSION_ENDED[1])
+    SESSION_ENDED_FIRST = ("The session ended before the cell started.", SESSION_ENDED[1])
     NEVER_STARTED = (
         "The job never started: {node} reports {reason}.",
         "Submit it again, and report the node to the cluster's support.",
@@ -144,6 +150,10 @@ class Cause(Enum):
     CANCELLED_BY = ("Cancelled by {by}.",)
     WITHDRAWN_BY = ("Cancelled by {by} before it started.",)
     CANCELLED = ("Cancelled.", _UNNAMED)
+    UNMET = (
+        "Slurm cancelled the job, because {job} did not end as `--after` needs.",
+        "Submit both again, or this one with `--after JOB:any`.",
+    )
     WITHDRAWN = (
         "Cancelled before it started.",
         f"{_UNNAMED} Slurm itself cancels a job whose dependency can never be met.",
@@ -178,7 +188,7 @@ class Cause(Enum):
         inferred: bool = False,
         **named: str,
     ) -> Verdict:
-        """Return the verdict by this cause. `named` fills the sentence; `more` follows it."""
+        """Return the verdict for this cause. `named` fills in the sentence; `more` is appended."""
         return Verdict(
             state=state,
             why=joined(self.why.format(**named), more),
@@ -190,10 +200,10 @@ class Cause(Enum):
 
 _WARNINGS = {
     JobState.OUT_OF_MEMORY: "Succeeded, but one process ran out of memory.",
-    JobState.TIMEOUT: "Succeeded, although Slurm says that it reached its time limit.",
-    JobState.CANCELLED: "Succeeded, although Slurm says that it was cancelled.",
+    JobState.TIMEOUT: "Succeeded, although Slurm reports that it reached its time limit.",
+    JobState.CANCELLED: "Succeeded, although Slurm reports that it was cancelled.",
 }
-"""Warnings by the cause that Slurm names for a job that succeeded."""
+"""Warnings for a job that succeeded, by Slurm's state."""
 _NAMED = frozenset(
     {
         JobState.CANCELLED,
@@ -209,8 +219,8 @@ _NAMED = frozenset(
 
 
 def ended_by_itself(evidence: Evidence) -> Verdict | None:
-    """Return the verdict by the job's own files; None: a signal or a missing file, so Slurm has to
-    name the cause."""
+    """Return the verdict from the job's own files; None: a signal or a missing file, so Slurm has
+    to name the cause."""
     exit_file, result = evidence.exit, evidence.result
     if exit_file is None or exit_file.signal:
         return None
@@ -231,7 +241,7 @@ def judge(evidence: Evidence) -> Verdict:
     if by_itself is not None and (slurm is None or slurm.state not in _NAMED):
         return by_itself
     if by_itself is not None and by_itself.state is JobState.COMPLETED and slurm is not None:
-        warning = _WARNINGS.get(slurm.state, f"Succeeded, although Slurm says {slurm.state}.")
+        warning = _WARNINGS.get(slurm.state, f"Succeeded, although Slurm reports {slurm.state}.")
         return replace(by_itself, warning=warning)
     if evidence.session is not None:
         return _by_session(evidence, evidence.session)
@@ -268,7 +278,7 @@ def _without_exit_file(evidence: Evidence, slurm: SlurmVerdict | None) -> Verdic
 
 
 def _where(log_tail: str) -> str | None:
-    """Name the nodes that failed where others did not (node/launch.py)."""
+    """Name the nodes where the program failed if it did not fail on all (node/launch.py)."""
     found = _ON_NODES.search(log_tail)
     return None if found is None else f"Only {found[1]} failed."
 
@@ -289,7 +299,7 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
     def failed(why: str, advice: str | None = None) -> Verdict:
         return Verdict(state=JobState.FAILED, why=why, advice=advice, exit_code=exit_code)
 
-    # An MPI that cannot begin ends the process itself, which is killed then; its cause is known.
+    # An MPI that fails to start ends the process itself, which is then killed; its cause is known.
     of_launcher = result is not None and result.ename in _OF_THE_LAUNCHER and result.evalue
     if result is not None and result.ename and (of_launcher or result.status == "error"):
         raised = f"The cell raised {result.ename}."
@@ -305,9 +315,9 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
         container = runtime_named(evidence.runtime).explain(log)
         if container is not None:
             return failed(joined(container.sentence, _where(log)), container.advice)
-    image = read_failure(log) if kind.makes_images else None
-    if image is not None:
-        return failed(*_image_failed(image, log))
+    unmade = _unmade(log) if kind.makes_images else None
+    if unmade is not None:
+        return failed(*unmade)
     bare = evidence.runtime == "none"
     missing = kind.missing(log, exit_code, bare=bare) if result is None else None
     if missing is not None:
@@ -319,10 +329,16 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
     return replace(failed(why, found.advice if found else None), signal=signal)
 
 
+def _unmade(log: str) -> Explained | None:
+    """Explain why an image or an environment was not made; None: the job makes none."""
+    image = read_failure(log)
+    return environment_script.failure(log) if image is None else _image_failed(image, log)
+
+
 def _image_failed(image: Failure, log: str) -> Explained:
     tool = builders.explained(image, log)
-    why = f"The image {image.name} was not made: {image.doing} failed."
-    advice = tool.advice if tool else "See the tool's own words in the job's output."
+    why = f"Image {image.name} was not built: {image.doing} failed."
+    advice = tool.advice if tool else "See the tool's messages in the job's output."
     return joined(why, tool.sentence if tool else None, _stopped(log)), advice
 
 
@@ -338,7 +354,7 @@ def interrupted_at(evidence: Evidence) -> str | None:
 
 
 def _diagnosed(found: Explanation, exit_code: int | None) -> str:
-    """Return the diagnosis. A program's own words only suggest it."""
+    """Return the diagnosis. A program's output only suggests it."""
     if not found.suggested:
         return found.sentence
     return joined(f"Failed (exit code {exit_code}). Its output suggests:", found.sentence)
@@ -347,8 +363,8 @@ def _diagnosed(found: Explanation, exit_code: int | None) -> str:
 def _warning(result: RunnerResult | None) -> str | None:
     if result is not None and result.lost_output_bytes:
         return (
-            f"{result.lost_output_bytes} bytes of its output are lost: the job's folder had no "
-            "room. Check the disk and your quota."
+            f"{result.lost_output_bytes} bytes of output were lost: the job's disk was full. "
+            "Check disk space and quota."
         )
     if result is not None and result.interrupted_by:
         return f"Interrupted by {result.interrupted_by}; the cell handled it."
@@ -387,7 +403,7 @@ def _by_cause(
 
 
 def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
-    """Judge a cell by its session's end: CANCELLED where that was no failure."""
+    """Judge a cell by its session's end: CANCELLED if that was not a failure."""
     known = session.state in _NAMED | {JobState.FAILED, JobState.LOST}
     cause = Cause.SESSION_ENDED_FIRST if evidence.started is None else Cause.SESSION_ENDED
     return cause.verdict(
@@ -408,6 +424,8 @@ def _cancelled(evidence: Evidence, slurm: SlurmVerdict, *, forgotten: bool) -> V
         return (Cause.CANCELLED_BY if started else Cause.WITHDRAWN_BY).verdict(state, by=by)
     if forgotten:
         return Cause.KILLED_AND_FORGOTTEN.verdict(state)
+    if evidence.unmet is not None and not started:
+        return Cause.UNMET.verdict(state, job=evidence.unmet)
     return (Cause.CANCELLED if started else Cause.WITHDRAWN).verdict(state)
 
 
@@ -416,9 +434,9 @@ def _never_started(state: JobState, node: str, reason: str) -> Verdict:
 
 
 def _traced(evidence: Evidence) -> JobState | None:
-    """Return the cause that the log or the clock tells, or None."""
+    """Return the cause according to the log or the clock, or None."""
     for state, pattern in _TRACES.items():
-        # A step of it may have been cancelled, too: what became of the job Slurm knows better.
+        # A step may have been cancelled, too; Slurm knows the job's state better.
         known = state is JobState.CANCELLED and evidence.slurm is not None
         if not known and pattern.search(evidence.slurm_out):
             return state
@@ -435,7 +453,7 @@ def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
     if slurm.failed_node is not None:
         return _never_started(slurm.state, *slurm.failed_node)
     if slurm.state is JobState.COMPLETED and not kind_of(evidence).is_raw_script:
-        # A claim lost to a twin, or an exit file that a full disk swallowed.
+        # A claim lost to a duplicate, or an exit file lost to a full disk.
         return Cause.NO_RECORD.verdict(JobState.LOST, exit_code=slurm.exit_code)
     if slurm.state is JobState.COMPLETED:
         return Verdict(state=JobState.COMPLETED, why=SUCCEEDED, exit_code=0)
@@ -459,7 +477,7 @@ def _bare(slurm: SlurmVerdict) -> str:
 
 
 def measured(why: str, usage: Usage | None) -> str:
-    """Return the reason; where it is a lack of memory, with the memory used."""
+    """Return the reason; for a lack of memory, with the memory used."""
     if why != diagnosis.OUT_OF_MEMORY or not (usage and usage.peak_memory_mib and usage.memory_mib):
         return why
     return f"Out of memory (peak {memory(usage.peak_memory_mib)} of {memory(usage.memory_mib)})."

@@ -1,4 +1,4 @@
-"""Checks of a job's options that Slurm does not make, and warnings above plain maxima. PURE.
+"""PURE: checks of options that Slurm does not make, and warnings above a partition's maxima.
 
 A check with `ok=False` stops the submission. Slurm judges everything else.
 """
@@ -15,7 +15,7 @@ from jupyter_slurm.wire import Check, Partition
 
 
 def check_maxima(job: Resources, one: Partition) -> Iterator[Check]:
-    """Warn where the job asks for more than the partition's maxima. A QOS may raise them."""
+    """Warn if the job requests more than the partition's maxima. A QOS may raise them."""
     if one.limit_s is not None and (job.limit_s or 0) > one.limit_s:
         yield _warning(f"{one.name} allows at most {duration(one.limit_s)}.", "time")
     if one.max_nodes is not None and job.nodes > one.max_nodes:
@@ -24,34 +24,34 @@ def check_maxima(job: Resources, one: Partition) -> Iterator[Check]:
         yield _warning(f"A node in {one.name} has at most {one.cpus} CPUs.", "cpus-per-task")
     if one.memory_mib is not None and (job.memory_per_node_mib or 0) > one.memory_mib:
         yield _warning(f"A node in {one.name} has at most {memory(one.memory_mib)}.", "mem")
-    known = one.gpus_per_node > 0 or one.nodes > 0  # else only the profile names the partition
+    known = one.gpus_per_node > 0 or one.nodes > 0  # otherwise only the profile knows the partition
     if known and max(job.gpus_per_node, min(job.gpus, 1)) > one.gpus_per_node:
         most = f"at most {one.gpus_per_node}" if one.gpus_per_node else "no"
         yield _warning(f"A node in {one.name} has {most} GPUs.", "gpus")
 
 
 def check_options(job: Resolved, wanted: Resources) -> Iterator[Check]:
-    """Check what the job's kind and launcher make of its options."""
+    """Check the options that the job's kind and launcher use."""
     if job.spec.launch is not None:
         yield from _gpus_of_launch(job, wanted)
     elif job.kind.runner is not None and wanted.nodes > 1:
         yield _warning(
-            f"Its code runs once, on the first of {wanted.nodes} nodes.",
+            f"The code runs once, on the first of {wanted.nodes} nodes.",
             "nodes",
-            "`--launch torchrun`, `mpi`, `ray` or `dask` uses them all; else ask for --nodes 1.",
+            "`--launch torchrun`, `mpi`, `ray` or `dask` uses all nodes. Otherwise use --nodes 1.",
         )
     elif job.kind.runner is not None and wanted.tasks > 1:
         yield _warning(
-            f"Its code runs once, not {wanted.tasks} times.",
+            f"The code runs once, not {wanted.tasks} times.",
             "ntasks",
-            f"For more CPUs give --cpus-per-task {wanted.tasks}; `--launch mpi` runs it in each "
-            "task.",
+            f"For more CPUs use --cpus-per-task {wanted.tasks}. `--launch mpi` runs the code in "
+            "each task.",
         )
     if job.kind.takes_arguments and (line := ignored_directive(job.spec.code)):
         yield _warning(
             f"sbatch ignores `{line}`: it follows the first command.",
             "code",
-            "Move it to the top of the script.",
+            "Move the line to the top of the script.",
         )
 
 
@@ -67,7 +67,7 @@ def _gpus_of_launch(job: Resolved, wanted: Resources) -> Iterator[Check]:
         ok=False,
         sentence=f"With --gpus {asked}, Slurm may give the {wanted.nodes} nodes different numbers "
         "of GPUs, and then --launch cannot use all of them.",
-        hint=f"Ask for --gpus-per-node {kind}{colon}{each}.",
+        hint=f"Use --gpus-per-node {kind}{colon}{each}.",
         option="gpus",
     )
 

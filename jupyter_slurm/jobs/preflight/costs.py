@@ -1,4 +1,4 @@
-"""Upper limit of a job's cost: when it runs for all of its time limit. PURE."""
+"""PURE: the cost of a job that runs for all of its time limit."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def units(
 
 
 def _limit_s(job: Resources, partition: Partition | None) -> float | None:
-    """Return the time limit; None: none, or it is unknown."""
+    """Return the time limit; None if unknown or unlimited."""
     usual_s = partition.default_time_s if partition else None
     wanted_s = job.limit_s if job.limit_s is not None else usual_s
     spans = (wanted_s, partition.limit_s if partition else None)
@@ -49,7 +49,7 @@ def _limit_s(job: Resources, partition: Partition | None) -> float | None:
 
 
 def _share(job: Resources, partition: Partition) -> float:
-    """Return the job's share of a node: the largest of its shares; 1 where none is known."""
+    """Return the job's share of a node: the largest over its resources; 1 if unknown."""
     wanted = (
         (job.cpus_per_node, partition.cpus),
         (job.gpus_per_node, partition.gpus_per_node),

@@ -1,7 +1,7 @@
-"""Slurm's estimates of when it would start jobs that are not submitted, kept for some seconds.
+"""Slurm's estimates of start times before submission, cached for some seconds.
 
-A form asks while its user types, and each answer costs the controller a plan of the whole queue. So
-no question is asked twice, nor two at once on one cluster.
+A form asks while its user types, and each answer makes the controller plan the whole queue. So
+equal requests share an answer, and each cluster gets one request at a time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _ClusterEstimates:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.kept: dict[tuple[str, ...], tuple[float, Outlook]] = {}
-        """With the time of the answer, on the monotonic clock."""
+        """Answers with their time on the monotonic clock."""
 
 
 class Estimates:
@@ -45,7 +45,7 @@ class Estimates:
     def ask(self, cluster: SlurmCluster, submission: Submission) -> Outlook:
         """Return the answer of `sbatch --test-only`, cached. LoginNeededError, TransportError."""
         argv = sbatch.test_only_argv(submission.sbatch)
-        # Each preview has a new job ID, which changes nothing.
+        # The job ID of each preview is new, but does not affect the answer.
         key = tuple(word.replace(submission.job.spec.id, "") for word in (*argv, submission.script))
         known = self._of(cluster.name)
         with known.lock:
@@ -53,7 +53,7 @@ class Estimates:
             known.kept = {k: v for k, v in known.kept.items() if now_s - v[0] < KEPT_S}
             if key not in known.kept:
                 outlook = _estimate(cluster, argv, submission.script)
-                # Timed from the answer, so that callers who waited for it get it too.
+                # Timed from the answer, so that waiting callers get it too.
                 known.kept[key] = (time.monotonic(), outlook)
             return known.kept[key][1]
 
@@ -78,9 +78,9 @@ def _estimate(cluster: SlurmCluster, argv: list[str], script: str) -> Outlook:
 def _refused(words: str) -> Check:
     rejection = explain_rejection(words)
     if rejection is None:
-        return Check(ok=None, sentence="Slurm gives no estimate of the start.")
+        return Check(ok=None, sentence="No estimate of the start from Slurm.")
     if rejection.category != "definitive":
-        return Check(ok=None, sentence=f"Slurm gives no estimate of the start: {rejection.text}")
+        return Check(ok=None, sentence=f"No estimate of the start from Slurm: {rejection.text}")
     return Check(
         ok=False,
         sentence=f"Slurm would refuse the job: {rejection.text}",

@@ -1,4 +1,4 @@
-"""A cluster's partitions, accounts, QOS, nodes and reservations; only a user's request asks."""
+"""A cluster's partitions, accounts, QOS, nodes and reservations, read on a user's request only."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from jupyter_slurm.wire import ClusterInfo, Node, Partition, Reservation
 
 
 def cluster_info(cluster: SlurmCluster) -> ClusterInfo:
-    """Ask the controller four short questions, and accounting a fifth."""
+    """Return the cluster's info from four short requests to the controller and one to
+    accounting."""
     config = scontrol.parse_config(cluster.ask(scontrol.config_argv()))
     nodes = sinfo.parse_nodes(cluster.ask(sinfo.nodes_argv()))
     settings = partitions.parse_partitions(cluster.ask(partitions.partitions_argv()))
     kept = partitions.parse_reservations(cluster.ask(partitions.reservations_argv()))
     accounting = config.get("AccountingStorageType", "").endswith("slurmdbd")
     mine = _associations(cluster, config) if accounting else []
-    # sinfo hides what is not for this user.
+    # sinfo omits partitions that are hidden from this user.
     shown = {node.partition for node in nodes}
     return ClusterInfo(
         name=cluster.name,
@@ -41,7 +42,7 @@ def cluster_info(cluster: SlurmCluster) -> ClusterInfo:
 
 
 def priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
-    """Add what only the profile knows: prices, and accounts and QOS without accounting."""
+    """Add prices from the profile, and its accounts and QOS without accounting."""
     found = []
     for one in info.partitions:
         told = profile.partitions.get(one.name, PartitionLimits())
@@ -63,8 +64,8 @@ def priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
 
 
 def known_partitions(profile: ClusterProfile, info: ClusterInfo | None) -> dict[str, Partition]:
-    """Map name -> partition. `info` None: only the profile is known. Its partitions also stand in
-    for those that Slurm hides."""
+    """Map name -> partition. `info` None: use the profile alone. The profile's partitions also
+    replace those that Slurm hides."""
     named = {
         name: _of_profile(name, told)
         for name, told in profile.partitions.items()
@@ -76,7 +77,7 @@ def known_partitions(profile: ClusterProfile, info: ClusterInfo | None) -> dict[
 def partition(
     profile: ClusterProfile, info: ClusterInfo | None, names: Sequence[str]
 ) -> Partition | None:
-    """Return the first known one of these partitions; without names the default."""
+    """Return the first known one of these partitions, by default the default partition."""
     known = known_partitions(profile, info)
     wanted = names or [one.name for one in known.values() if one.default]
     return next((known[name] for name in wanted if name in known), None)
@@ -111,7 +112,7 @@ class NodeList(NamedTuple):
 
 
 def nodes(cluster: SlurmCluster) -> NodeList:
-    """Return nodes and partitions as they are now, by three short questions to the controller."""
+    """Return the current nodes and partitions from three short requests to the controller."""
     rows = sinfo.parse_nodes(cluster.ask(sinfo.nodes_argv()))
     settings = partitions.parse_partitions(cluster.ask(partitions.partitions_argv()))
     kept = partitions.parse_reservations(cluster.ask(partitions.reservations_argv()))
@@ -124,7 +125,7 @@ def nodes(cluster: SlurmCluster) -> NodeList:
 
 
 def _nodes(rows: list[sinfo.NodeRow]) -> tuple[Node, ...]:
-    """Return one node for all its rows, which are one for each of its partitions."""
+    """Merge the rows of each node, one per partition."""
     by_name: dict[str, list[sinfo.NodeRow]] = {}
     for row in rows:
         by_name.setdefault(row.name, []).append(row)
@@ -177,8 +178,8 @@ def _partition(settings: partitions.PartitionSettings, nodes: list[sinfo.NodeRow
 
 
 def gpus_by_type(nodes: Iterable[sinfo.NodeRow]) -> dict[str, tuple[int, int | None]]:
-    """Count GPUs as in `Partition.gpus_by_type`: None where a node does not tell what is used.
-    Those of a node that takes no jobs are not free."""
+    """Count GPUs as in `Partition.gpus_by_type`: None if a node does not report used ones. GPUs of
+    nodes that accept no jobs are not free."""
     found: dict[str, tuple[int, int | None]] = {}
     for node in nodes:
         used = units.gpus_by_type(node.gres_used or "")
@@ -207,7 +208,7 @@ def _reservation(row: partitions.Reservation, nodes: list[sinfo.NodeRow]) -> Res
 
 
 def _associations(cluster: SlurmCluster, config: Mapping[str, str]) -> list[sacctmgr.Association]:
-    """Return this cluster's own associations; [] where the site does not show them."""
+    """Return this cluster's own associations; [] if the site hides them."""
     try:
         argv = sacctmgr.associations_argv(cluster.transport.user())
         rows = sacctmgr.parse_associations(cluster.ask(argv))

@@ -39,19 +39,19 @@ from jupyter_slurm.wire import (
 )
 
 _INFO_KEPT_S = 30.0
-"""Seconds for which a cluster's info is shown without asking again."""
+"""Seconds to cache a cluster's info."""
 
 
 class Preflight:
     def __init__(self, clusters: Clusters, jobs: Callable[[str | None], list[Job]]) -> None:
-        """`jobs` returns a cluster's jobs; they report the versions of its Pythons."""
+        """`jobs` returns a cluster's jobs, which have reported their Python versions."""
         self._clusters = clusters
         self._jobs = jobs
         self._infos: dict[str, ClusterInfo] = {}
         self._estimates = Estimates()
 
     def cluster_info(self, cluster: str | None = None) -> ClusterInfo:
-        """Return what the cluster offers; older than half a minute it is asked again."""
+        """Return the cluster's info, cached for half a minute."""
         known = self._clusters.named(cluster)
         info = self._infos.get(known.name)
         if info is None or time.time() - info.asked_s > _INFO_KEPT_S:
@@ -59,7 +59,7 @@ class Preflight:
         return offers.priced(info, known.profile)
 
     def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
-        """Return what `Api.spending` does."""
+        """As `Api.spending`."""
         known = self._clusters.named(cluster)
         return spending.spending(known, self.cluster_info(known.name), since_s)
 
@@ -70,12 +70,12 @@ class Preflight:
             wanted = replace(wanted, tasks_of_array=len(indices(job.spec.tasks)))
         info, found = self._looked(cluster)
         partition = offers.partition(cluster.profile, info, wanted.partitions)
-        found += _interpreter(job)
+        found += _interpreter(job, cluster)
         if partition is not None and len(wanted.partitions) <= 1:
             found += checks.check_maxima(wanted, partition)
         found += self._checks(job, cluster)
         outlook = Outlook()
-        # sbatch does not see these errors and may well estimate a start.
+        # sbatch does not detect these errors, and may still estimate a start.
         has_errors = any(one.ok is False for one in found)
         if info is not None and not job.spec.on_login and not has_errors:
             outlook = self._estimates.ask(cluster, submission)
@@ -105,8 +105,8 @@ class Preflight:
         yield from checks.check_options(job, resources_of(job.effective_options))
 
     def _syntax(self, spec: JobSpec, cluster: str | None) -> Iterator[Check]:
-        """Check for a syntax error. The IPython of a notebook has read its cells, which have a
-        fingerprint, and it alone knows all of its magics."""
+        """Check for a syntax error. Cells with a fingerprint were checked by their notebook's
+        IPython, which alone knows all of its magics."""
         if not kind_of(spec).is_python or spec.fingerprint is not None:
             return
         error = syntax.fault_of_cell(spec.code, syntax.THE_CODE)
@@ -120,7 +120,7 @@ class Preflight:
             )
 
     def _looked(self, cluster: SlurmCluster) -> tuple[ClusterInfo | None, list[Check]]:
-        """Return what the cluster offers; without an answer, a check that says so."""
+        """Return the cluster's info, or a check that explains its absence."""
         try:
             return self.cluster_info(cluster.name), []
         except LoginNeededError:
@@ -131,11 +131,11 @@ class Preflight:
 
 
 def check_previewable(spec: JobSpec) -> None:
-    """Raise RequestError for a cell of a session, which is not submitted by itself."""
+    """Raise RequestError for a session's cell, which is not submitted to Slurm."""
     if spec.session is not None:
         raise RequestError(
-            "A cell of a session is not submitted by itself, so there is nothing to preview.",
-            hint="`%slurm session start … --dry-run` shows how its session would be submitted.",
+            "A cell of a session is not a job of its own, so there is no preview.",
+            hint="Preview the session with `%slurm session start … --dry-run`.",
         )
 
 
@@ -151,7 +151,7 @@ def _warnings(found: Iterator[Check]) -> str | None:
 
 
 def _working_directory(job: Resolved, cluster: SlurmCluster) -> Iterator[Check]:
-    """Check that the working directory exists, outside of images: Slurm would use /tmp."""
+    """Check that the working directory exists, outside of images: Slurm would use /tmp instead."""
     folder = job.effective_options.get("chdir", "")
     if job.in_image or not folder.startswith(("/", "~/")):
         return
@@ -159,17 +159,21 @@ def _working_directory(job: Resolved, cluster: SlurmCluster) -> Iterator[Check]:
     if not cluster.transport.exists(path):
         yield Check(
             ok=False,
-            sentence=f"There is no folder {folder} on {cluster.name}.",
-            hint="Create it there, or name another. If only the nodes have it, change to it in the "
-            "code.",
+            sentence=f"Folder {folder} not found on {cluster.name}.",
+            hint="Create it, or use another. If only the nodes have it, change to it in the code.",
             option="chdir",
         )
 
 
-def _interpreter(job: Resolved) -> list[Check]:
-    """Name the Python that runs the code, where no image says so."""
+def _interpreter(job: Resolved, cluster: SlurmCluster) -> list[Check]:
+    """Name the Python that runs the code without an image."""
+    environment = job.site.environment
+    if environment is not None:
+        is_there = cluster.transport.exists(PurePosixPath(environment.record))
+        first = "" if is_there else ", whose packages are installed first"
+        return [Check(ok=None, sentence=f"It runs in the environment {environment.id}{first}.")]
     if not job.kind.uses_runner or job.in_image:
         return []
-    sentence = f"Without an image the cell runs in `{job.profile.python}` of the node."
-    hint = "For another one set `python` in the cluster's profile, or load a module (--module)."
+    sentence = f"Without an image the cell runs in the node's `{job.profile.python}`."
+    hint = "To change it, set `python` in the cluster's profile, or load a module (--module)."
     return [Check(ok=None, sentence=sentence, hint=hint)]

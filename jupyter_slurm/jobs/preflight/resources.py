@@ -1,7 +1,6 @@
-"""Resources that sbatch's options ask for, in numbers. PURE.
+"""PURE: the resources that sbatch options request, in numbers.
 
-Only what the options say for certain: what Slurm would choose (how many nodes `--gpus 8` is spread
-over) is left open.
+Only what the options fix. Slurm's own choices (the number of nodes for `--gpus 8`) stay open.
 """
 
 from __future__ import annotations
@@ -25,28 +24,28 @@ _ONE_NODE = 1
 @dataclass(frozen=True, slots=True)
 class Resources:
     partitions: tuple[str, ...] = ()
-    """Any of them would do; (): Slurm's default."""
+    """Alternatives; (): Slurm's default."""
     limit_s: float | None = None
     """math.inf: no limit; None: the partition's default."""
     nodes: int = 1
-    """At least."""
+    """The minimum."""
     tasks: int = 1
-    """Of all nodes together, without those that `--ntasks-per-gpu` multiplies."""
+    """On all nodes, without the factor of `--ntasks-per-gpu`."""
     cpus: int = 1
-    """Of all nodes together."""
+    """On all nodes."""
     cpus_per_node: int = 1
     memory_per_node_mib: int | None = None
-    """None: the site's default; 0: all of the node's."""
+    """None: the site's default; 0: all memory of the node."""
     gpus: int = 0
-    """Of all nodes together."""
+    """On all nodes."""
     gpus_per_node: int = 0
-    """0: none, or Slurm chooses."""
+    """0: none, or chosen by Slurm."""
     exclusive: bool = False
     tasks_of_array: int = 1
 
 
 def resources_of(options: Mapping[str, str]) -> Resources:
-    """Sum up options as `slurm.options.check_option` gives them."""
+    """Sum up options normalised by `slurm.options.check_option`."""
     nodes, is_open = _nodes(options)
     per_node = _tasks_per_node(options, nodes)
     cpus_per_task = _number(options.get("cpus-per-task"), 1)
@@ -73,7 +72,7 @@ def resources_of(options: Mapping[str, str]) -> Resources:
 
 
 def _nodes(options: Mapping[str, str]) -> tuple[int, bool]:
-    """Return at least how many nodes there are, and whether no option says so."""
+    """Return the minimum number of nodes, and whether no option sets it."""
     if match := re.match(r"[0-9]+", options.get("nodes", "")):
         return int(match[0]), False
     tasks, per_node = options.get("ntasks"), options.get("ntasks-per-node")
@@ -83,7 +82,7 @@ def _nodes(options: Mapping[str, str]) -> tuple[int, bool]:
 
 
 def _tasks_per_node(options: Mapping[str, str], nodes: int) -> int:
-    """Return the tasks of the fullest node; where Slurm may spread them, one is certain."""
+    """Return the minimum number of tasks on the fullest node."""
     if "ntasks-per-node" in options:
         return _number(options["ntasks-per-node"], 1)
     if "nodes" not in options:
@@ -122,11 +121,11 @@ def _limit_s(text: str | None) -> float | None:
     if text is None:
         return None
     seconds = parse_time_s(text)
-    # 0 is "no limit" to Slurm, which is the partition's (sbatch(1), --time).
+    # For Slurm 0 means the partition's limit (sbatch(1), --time).
     return seconds or math.inf
 
 
 def _number(text: str | None, otherwise: int) -> int:
-    """Return a count, or the lower end of a range."""
+    """Return the number, or the lower end of a range."""
     match = re.match(r"[0-9]+", text or "")
     return int(match[0]) if match else otherwise

@@ -1,4 +1,4 @@
-"""Resources that this user and their accounts have spent since a time, from one sacct."""
+"""Resources spent by this user and their accounts, from one sacct call."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LONGEST_S = 10 * 366 * 86_400.0
 
 
 def spending(cluster: SlurmCluster, info: ClusterInfo, since_s: float | None) -> Spending:
-    """Return the use since then; `since_s` None: of the last thirty days. RequestError."""
+    """Return the usage since `since_s`; None: the last thirty days. RequestError."""
     now_s = time.time()
     since_s = now_s - _USUAL_S if since_s is None else since_s
     if not now_s - _LONGEST_S <= since_s < now_s:
         raise RequestError(
-            "The use since that time cannot be asked for.",
-            hint="Name a day of the last ten years, as in `--since 2026-01-31`, or a time such as "
+            "Cannot report usage since that time.",
+            hint="Use a day of the last ten years, e.g. `--since 2026-01-31`, or a duration, e.g. "
             "`--since 7d`.",
         )
     user = cluster.transport.user()
@@ -48,7 +48,7 @@ def spending(cluster: SlurmCluster, info: ClusterInfo, since_s: float | None) ->
 def _of_accounts(
     rows: Iterable[SpentRow], user: str, known: Mapping[str, Partition]
 ) -> Iterator[Spent]:
-    """Yield the user's use of each account, and that of all users, if there are others."""
+    """Yield the user's usage of each account, and all users' if there are others."""
     by_account: dict[str, list[SpentRow]] = defaultdict(list)
     for row in rows:
         if row.elapsed_s:

@@ -1,6 +1,7 @@
-"""Syntax errors in a job's code, found before the submission. PURE.
+"""PURE: syntax errors in a job's code, found before submission.
 
-The job's Python may be newer than this one. So an error that new syntax could explain is a warning.
+The job's Python may be newer than this one. An error that new syntax could explain is only a
+warning.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ _RAISES = "raises-exception"
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The version of this Python."""
 THE_CODE = "the code"
-"""The file name of code that comes from no file."""
+"""The file name of code that is not from a file."""
 
 
 def fault(
     source: str, name: str, translate: Callable[[str], str] | None = None
 ) -> SyntaxError | None:
-    """Return the syntax error of `source`; `translate` turns IPython's syntax into Python."""
+    """Return the syntax error of `source`; `translate` converts IPython's syntax to Python."""
     try:
         _compile(source, name)
     except SyntaxError as plain:
@@ -74,13 +75,14 @@ def fault_of_file(file: PurePath, source: str) -> SyntaxError | None:
 
 
 def _translate(source: str) -> str:
-    from IPython.core.inputtransformer2 import TransformerManager  # noqa: PLC0415 - takes long
+    from IPython.core.inputtransformer2 import TransformerManager  # noqa: PLC0415 - slow
 
     return TransformerManager().transform_cell(source)
 
 
 def _may_be_a_magic(source: str) -> bool:
-    """Tell whether it is one line like `pip install …`, which IPython accepts without %."""
+    """Return whether the code is a single line like `pip install …`, which IPython accepts without
+    %."""
     words = source.split()
     alone = len(source.strip().splitlines()) == 1 and words[0].isidentifier()
     return alone and not keyword.iskeyword(words[0]) and not hasattr(builtins, words[0])
@@ -99,7 +101,7 @@ def fault_of_notebook(text: str, translate: Callable[[str], str]) -> SyntaxError
 def check(
     error: SyntaxError, source: str, spec: JobSpec, api: Api, rendered: Sequence[str] = ()
 ) -> str:
-    """Raise CodeError, shown as `rendered`; return a warning where the job's Python may be newer
+    """Raise CodeError, shown as `rendered`, or return a warning if the job's Python may be newer
     and accept the code."""
     shown = text(error)
     default = next((one.name for one in api.clusters() if one.default), None)
@@ -115,26 +117,26 @@ def check(
 
 
 def sentence(error: SyntaxError) -> str:
-    """Return the error and its place in one line."""
+    """Return the error and its position in one line."""
     name = "the code" if error.filename == THE_CODE else error.filename
     return f"Line {error.lineno} of {name} is not valid Python: {error.msg}."
 
 
 def newer() -> str:
-    """Return why the job is submitted despite the error."""
+    """Return the reason why the job is submitted despite the error."""
     return (
-        f"Python {HERE} on this machine does not accept this. The job is submitted, because its "
-        "Python may be newer."
+        f"Python {HERE} on this machine does not accept this code. The job is submitted, because "
+        "its Python may be newer."
     )
 
 
 def text(error: SyntaxError) -> str:
-    """Return the error as Python prints it: file, line, caret and reason."""
+    """Return the error as Python prints it: file, line, caret and message."""
     return "".join(traceback.format_exception_only(error)).rstrip("\n")
 
 
 def is_certain(error: SyntaxError, source: str, spec: JobSpec, jobs: Iterable[Job]) -> bool:
-    """Tell whether the job's Python cannot compile it either, by what earlier jobs reported."""
+    """Return whether the job's Python cannot compile the code either, according to earlier jobs."""
     told = [one.python[:2] for one in jobs if one.python is not None and _is_alike(one, spec)]
     if told and not spec.modules and max(told) <= sys.version_info[:2]:
         return True
@@ -150,7 +152,7 @@ def _is_wrong_everywhere(error: SyntaxError, source: str) -> bool:
 
 
 def _is_alike(job: Job, spec: JobSpec) -> bool:
-    """Tell whether an earlier job ran in the same session, image and runtime."""
+    """Return whether an earlier job ran in the same session, image and runtime."""
     if spec.session is not None:
         return spec.session in (job.id, job.session)
     return spec.image in (None, job.image) and spec.runtime in (None, job.runtime)
@@ -158,5 +160,5 @@ def _is_alike(job: Job, spec: JobSpec) -> bool:
 
 def _compile(source: str, name: str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the job shows them
+        warnings.simplefilter("ignore")  # shown by the job
         compile(source, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)

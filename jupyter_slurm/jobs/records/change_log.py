@@ -25,7 +25,7 @@ class Cursors:
         self._epoch = secrets.token_hex(4)
 
     def cursor(self, revision: int, *more: str) -> str:
-        """Return the cursor of a revision, with more state of its holder."""
+        """Return the cursor of a revision, with the caller's extra state."""
         return ".".join((self._epoch, str(revision), *more))
 
     def read(self, cursor: str) -> tuple[int | None, str]:
@@ -41,7 +41,7 @@ class Cursors:
 
 class Delta(NamedTuple, Generic[T]):
     whole: bool
-    """Whether `values` are all values."""
+    """`values` are all values, not only changed ones."""
     values: tuple[T, ...]
     """Values, the latest change last."""
     gone: tuple[str, ...]

@@ -1,9 +1,7 @@
-"""Report changes of jobs and connections since a cursor: `Api.changes`.
+"""Changes of jobs and connections since a cursor: `Api.changes`.
 
-
-A cursor holds the revision of the jobs, digests of the connections and queue statuses, and for each
-cluster the revision up to which its holder knows the listed jobs. The agent keeps no list of
-holders.
+A cursor holds the revision of the jobs, digests of connections and queue statuses, and per cluster
+the revision of the listed jobs. The agent keeps no list of clients.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ if TYPE_CHECKING:
     from jupyter_slurm.jobs.watching.listing import Listing
 
 _QUESTION_PAUSE_S = 1.0
-"""Seconds between looks while a login waits for an answer: after a while its question goes to other
-callers too, without a notification."""
+"""Seconds between checks while a login waits for an answer: after a while other callers may get its
+question, without a notification."""
 
 
 def changes(
@@ -39,8 +37,9 @@ def changes(
     caller: str = "",
     look: tuple[str, ...] = (),
     everyone: bool = False,
+    ended: bool = False,
 ) -> Changes:
-    """Return what `Api.changes` does."""
+    """As `Api.changes`."""
     deadline_s = time.monotonic() + wait_s
     known, more = registry.cursors.read(cursor)
     digests, _, tables = more.rpartition(".")
@@ -51,7 +50,7 @@ def changes(
         while True:
             counts = (clusters.change_count, *(one.change_count for one in looked))
             connections = clusters.seen(caller)
-            # All but the round trip, which always differs.
+            # Ignore the round trip, which always differs.
             alike = [msgspec.structs.replace(one, round_trip_s=None) for one in connections]
             queues = (*(one.status() for one in looked), *unknown)
             ages = [(one.cluster, one.is_old, one.asked_s is None, one.problem) for one in looked]
@@ -64,7 +63,7 @@ def changes(
                 news = _unfinished(news, {one.cluster for one in looked})
             left_s = deadline_s - time.monotonic()
             is_new = (
-                any((news.whole, news.values, news.gone))
+                _is_news(news, ended)
                 or any(any(rows) for _, rows in listed)
                 or ".".join(current) != digests
             )
@@ -75,7 +74,10 @@ def changes(
                 if any(one.closed for one in looked):
                     return True
                 now = (clusters.change_count, *(one.change_count for one in looked))
-                return registry.revision != revision or now != counts
+                if now != counts:
+                    return True
+                newest, news = registry.changes_since(revision)
+                return newest != revision and (not ended or _is_news(news, ended))
 
             asked = any(one.state is ConnectionState.ASKING for one in connections)
             registry.wait(changed, min(left_s, _QUESTION_PAUSE_S) if asked else left_s)
@@ -93,10 +95,15 @@ def changes(
     )
 
 
+def _is_news(news: Delta[Job], ended: bool) -> bool:
+    jobs = [job for job in news.values if job.state.final] if ended else news.values
+    return any((news.whole, jobs, news.gone))
+
+
 def _listings(
     clusters: Clusters, look: tuple[str, ...], everyone: bool
 ) -> tuple[list[Listing], list[QueueStatus]]:
-    """Return the listings of these clusters, and the status of those that cannot be used."""
+    """Return the listings of these clusters, and the status of unusable ones."""
     found, unknown = [], []
     for name in dict.fromkeys(look):
         try:
@@ -117,7 +124,7 @@ def _unfinished(news: Delta[Job], clusters: set[str]) -> Delta[Job]:
 
 
 def _read_tables(text: str) -> dict[str, int]:
-    """Return up to which revision the cursor's holder knows the listed jobs of each cluster."""
+    """Return the revision of the listed jobs, by cluster."""
     try:
         return msgspec.json.decode(urlsafe_b64decode(text), type=dict[str, int])
     except (ValueError, msgspec.MsgspecError):

@@ -1,6 +1,6 @@
-"""PURE. The events in a job's life, derived from its changes.
+"""PURE: the events in a job's life, derived from its changes.
 
-An event is of interest a day later. Lost connections and our own steps are not events.
+Events are still of interest a day later. Lost connections and our own steps are not events.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.wire import Job, JobEvent, JobState
 
 MOST = 100
-"""Maximum number of events per job; the oldest reasons for waiting are dropped first."""
+"""The maximum number of events per job; the oldest reasons for waiting are dropped first."""
 _CLOCKS_DIFFER_S = 5.0
 """Tolerance for a node's clock, which also reports whole seconds."""
 _WAITS = frozenset(
@@ -112,9 +112,9 @@ def _cancel_text(old: Job | None, new: Job) -> str | None:
     before = old.cancel_requested_s if old is not None else None
     if (before is None) == (new.cancel_requested_s is None):
         return None
-    return "Cancellation requested." if before is None else "Could not be cancelled."
+    return "Cancellation requested." if before is None else "Cancellation failed."
 
 
 def _waits_for(job: Job) -> str | None:
-    """Return a key of the reason; the sentence may contain times and numbers."""
+    """Return a key of the reason; its sentence may contain times and numbers."""
     return job.reason or job.why

@@ -1,6 +1,6 @@
-"""The registry of our jobs, in memory and in the store; it wakes calls that wait for changes.
+"""Our jobs, in memory and in the store; wakes calls that wait for changes.
 
-Only the registry changes a job: each change is on disk before it is visible, and raises the
+Only the registry changes a job. Each change is on disk before it is visible, and raises the
 revision. Thread-safe.
 """
 
@@ -19,7 +19,7 @@ from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.jobs.records.change_log import ChangeLog, Cursors, Delta
 from jupyter_slurm.jobs.records.events import following
 from jupyter_slurm.jobs.records.store import Record, Store
-from jupyter_slurm.wire import Job
+from jupyter_slurm.wire import Job, JobState
 
 _UNWANTED_KEPT = 1_000
 
@@ -44,7 +44,7 @@ class JobRegistry:
 
     @property
     def change_count(self) -> int:
-        """The number of notifications: read it, check, then wait for another."""
+        """The number of notifications. Read it, check, then wait for another."""
         return self._change_count
 
     def changed_since(self, count: int) -> Callable[[], bool]:
@@ -74,7 +74,7 @@ class JobRegistry:
             return True
 
     def unwanted(self, job_id: str) -> None:
-        """Remember the cancellation of an unknown job, whose submission may still come."""
+        """Remember the cancellation of an unknown job, whose submission may still arrive."""
         with self._changed:
             self._unwanted.append(job_id)
 
@@ -97,13 +97,13 @@ class JobRegistry:
             whole_id = job_id.partition("+")[0]
             same = [r for r in self._records.values() if whole_id in r.job.slurm_ids]
         if not same:
-            raise NotFoundError(f"There is no job {job_id!r}.", hint="`%slurm jobs` lists yours.")
+            raise NotFoundError(f"Unknown job {job_id!r}.", hint="See `%slurm jobs`.")
         same = [record for record in same if not record.job.state.final] or same
         if len({record.job.cluster for record in same}) > 1:
             jobs = ", ".join(f"{one.job.id} on {one.job.cluster}" for one in same)
             raise RequestError(
-                f"{job_id} is Slurm's ID of jobs on several clusters: {jobs}.",
-                hint="Use the ID of eight letters.",
+                f"{job_id} is a Slurm ID on several clusters: {jobs}.",
+                hint="Use the eight-letter ID.",
             )
         return max(same, key=lambda record: record.job.created_s)
 
@@ -122,12 +122,17 @@ class JobRegistry:
         return sorted(found, key=lambda r: r.job.created_s, reverse=True)
 
     def by_slurm_id(self, cluster: str) -> dict[str, list[Record]]:
-        """Map Slurm's IDs on that cluster to the records that have had them, newest first."""
+        """Map Slurm's IDs on that cluster to the records that have had them, newest first; "": the
+        jobs that are being submitted, whose ID is not known yet."""
         found: dict[str, list[Record]] = {}
         for record in self.records():
-            if record.job.cluster == cluster:
-                for slurm_id in record.job.slurm_ids:
-                    found.setdefault(slurm_id, []).append(record)
+            job = record.job
+            if job.cluster != cluster:
+                continue
+            is_new = job.state is JobState.SUBMITTING and not job.slurm_ids
+            is_unsent = is_new or any(one.slurm_id is None for one in record.arrays)
+            for slurm_id in (*job.slurm_ids, *([""] if is_unsent else [])):
+                found.setdefault(slurm_id, []).append(record)
         return found
 
     def changes_since(self, revision: int | None) -> tuple[int, Delta[Job]]:
@@ -152,13 +157,13 @@ class JobRegistry:
             return record.job
 
     def next_revision(self) -> int:
-        """Raise the revision, for a row that is no record's; call it within `lock`."""
+        """Raise the revision for a row without a record; call it within `lock`."""
         self.cursors.latest += 1
         self._notify()
         return self.revision
 
     def observe(self, job_id: str, **changes: Any) -> None:
-        """Change fields of the job that are asked for anew while it lives, and are not saved."""
+        """Change fields of a live job that every agent learns again, and so are not saved."""
         with self._changed:
             record = self._records.get(job_id)
             if record is None or all(getattr(record.job, n) == v for n, v in changes.items()):
@@ -168,14 +173,14 @@ class JobRegistry:
             self._enter(record)
 
     def found(self, seen: Job, **changes: Any) -> Job:
-        """Change the job by an observation that began when it was `seen`. Do nothing if its state
-        has changed since: the observation is outdated."""
+        """Apply an observation that began when the job was `seen`. Ignore it if the state has
+        changed since."""
         with self._changed:
             job = self.job(seen.id)
             return self.change(seen.id, **changes) if job.state is seen.state else job
 
     def note(self, job_id: str, **changes: Any) -> None:
-        """Change fields of the record that clients do not see, and save it, synced."""
+        """Change fields of the record that clients do not see, and save it with fsync."""
         with self._changed:
             record = self.record(job_id)
             for name, value in changes.items():
@@ -183,7 +188,8 @@ class JobRegistry:
             self.store.save_synced(record)
 
     def change_each(self, changed: Callable[[Record], Mapping[str, Any] | None]) -> None:
-        """Save each record for which `changed`, which may alter it, returns changes of the job."""
+        """Save each record for which `changed` returns changes of the job; it may alter the
+        record."""
         with self._changed:
             for record in [*self._records.values()]:
                 changes = changed(record)

@@ -14,7 +14,7 @@ from jupyter_slurm.wire import JobSpec
 
 _MOST = 1000
 _PATHS = ("notebook", "file", "cwd", "push", "fetch_to")
-"""Fields of a spec that are local paths."""
+"""Spec fields that are local paths."""
 _SpecT = TypeVar("_SpecT", bound="JobSpec | None")
 
 

@@ -1,11 +1,12 @@
 """Job records on this machine: a JSON file per job, replaced atomically, and the jobs' keys.
 
-A record survives the agent's death at any instruction. The key that signs a job's result has a file
+A record survives a crash of the agent at any point. The key that signs a job's result is in a file
 of its own, so that it is never shown or logged.
 """
 
 from __future__ import annotations
 
+import hmac
 import os
 import secrets
 from pathlib import Path
@@ -27,11 +28,11 @@ class TaskArray(msgspec.Struct, frozen=True, kw_only=True):
     """A Slurm job array with tasks of a sweep, submitted or planned."""
 
     token: str
-    """As a job's ID: Slurm's name and comment contain it. The first array has the job's."""
+    """Our ID in Slurm's name and comment, like a job's ID. The first array has the job's."""
     tasks: str
     """Indices of the sweep's tasks."""
     offset: int = 0
-    """A task's index, less Slurm's."""
+    """The difference between a task's index and Slurm's."""
     base: int = 0
     """The number of the first attempt."""
     options: dict[str, str] = msgspec.field(default_factory=dict)
@@ -43,13 +44,13 @@ class TaskArray(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(msgspec.Struct, kw_only=True):
-    """What the agent must remember of a job."""
+    """The agent's record of a job."""
 
     job: Job
     spec: JobSpec | None
-    """None after the submission: code and environment are then in the job's folder."""
+    """None after submission: code and environment are then in the job's folder."""
     asked: JobSpec | None = None
-    """`without_content` of the spec as it was submitted; None: recorded by an older version."""
+    """The spec as submitted, `without_content`; None: recorded by an older version."""
     slurm_submitted_s: float | None = None
     """Slurm's own submission time, which identifies a job whose token a site has removed. None:
     Slurm has not listed the job yet."""
@@ -70,14 +71,14 @@ class Record(msgspec.Struct, kw_only=True):
     command: tuple[str, ...] = ()
     """The sbatch command."""
     folder: str = ""
-    """Its working directory on the cluster (`Resolved.folder`), for a session's cell the session's;
-    "": unknown."""
+    """The working directory on the cluster (`Resolved.folder`), for a session's cell that of the
+    session; "" if unknown."""
     given: dict[str, str] = msgspec.field(default_factory=dict)
     """Digests of its inputs (`identity.py`)."""
     arrays: tuple[TaskArray, ...] = ()
     """The arrays of a sweep, in the order of their submission; (): not yet planned."""
     params_sha256: str | None = None
-    """The digest of a sweep's file of parameters; None: it has none."""
+    """The digest of a sweep's file of parameters; None: no parameters."""
     events: tuple[JobEvent, ...] = ()
     """The events of its life (`events.py`)."""
 
@@ -99,9 +100,14 @@ _CONTENT = {
 
 
 def without_content(spec: JobSpec) -> JobSpec:
-    """Return the spec without code, input variables and the values of its environment."""
+    """Return the spec without code, input variables, the values of its environment and the text of
+    its packages."""
+    packages = spec.environment
+    if packages is not None:
+        packages = msgspec.structs.replace(packages, text="", project="")
     content = {name: blank for name, blank in _CONTENT.items() if name in spec.__struct_fields__}
-    return msgspec.structs.replace(spec, env=dict.fromkeys(spec.env, ""), **content)
+    env = dict.fromkeys(spec.env, "")
+    return msgspec.structs.replace(spec, env=env, environment=packages, **content)
 
 
 class Store:
@@ -112,7 +118,7 @@ class Store:
         self._unreadable: list[Path] = []
 
     def load(self) -> list[Record]:
-        """Return every record that can be read. Leave the others in place, for `unreadable`."""
+        """Return every readable record. Leave the others in place, for `unreadable`."""
         records = []
         self._unreadable = []
         for path in sorted(self._records.glob("*.json")):
@@ -131,14 +137,14 @@ class Store:
         return self._records / f"{job_id}.json"
 
     def save(self, record: Record) -> None:
-        """Save against the end of this process; a power failure may lose it.
+        """Save against a crash of this process; a power failure may lose it.
 
         msgspec.ValidationError: a field has the wrong type.
         """
         _replace(self._path(record.job.id), _encode(record))
 
     def save_synced(self, record: Record) -> None:
-        """Save against a power failure too, as is needed before sbatch is called."""
+        """Save against a power failure too, as needed before sbatch is called."""
         _replace(self._path(record.job.id), _encode(record), synced=True)
 
     def remove(self, job_id: str) -> None:
@@ -146,16 +152,26 @@ class Store:
         (self._keys / job_id).unlink(missing_ok=True)
 
     def new_key(self, job_id: str) -> bytes:
-        """Return the key of a job; make it at the first call."""
+        """Return the key of a job; the first call creates it."""
         path = self._keys / job_id
         if not path.exists():
             _replace(path, secrets.token_hex(_KEY_BYTES).encode(), synced=True)
         return path.read_bytes()
 
-    def key(self, job_id: str) -> bytes | None:
-        """Return the key of a job; None: its kind signs nothing."""
-        path = self._keys / job_id
-        return path.read_bytes() if path.exists() else None
+    def key(self, job: Job) -> bytes | None:
+        """Return the key of a job; None: jobs of its kind sign nothing. The key of a session's
+        cell is derived from the session's, which is on disk."""
+        key = self._key(job.id)
+        if key is None and job.session is not None:
+            of_session = self._key(job.session)
+            key = of_session and hmac.digest(of_session, job.id.encode(), "sha256").hex().encode()
+        return key
+
+    def _key(self, job_id: str) -> bytes | None:
+        try:
+            return (self._keys / job_id).read_bytes()
+        except FileNotFoundError:
+            return None
 
 
 def _read(path: Path) -> Record | None:

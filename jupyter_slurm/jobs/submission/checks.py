@@ -58,7 +58,7 @@ def _check_files(spec: JobSpec) -> None:
     if spec.push_exclude:
         _check_exclusion(spec)
     if spec.fetch and (spec.fetch_to is None or not spec.fetch_to.startswith("/")):
-        raise RequestError("--fetch needs the full path of a folder here to bring the files to.")
+        raise RequestError("--fetch needs the absolute path of a local target folder.")
     for pattern in spec.fetch:
         if not pattern.strip() or ".." in pattern.split("/"):
             raise RequestError(
@@ -69,7 +69,7 @@ def _check_files(spec: JobSpec) -> None:
 
 def _check_exclusion(spec: JobSpec) -> None:
     if spec.push is None:
-        raise RequestError("--push-exclude needs a folder that is pushed: --push DIR.")
+        raise RequestError("--push-exclude needs --push DIR.")
     for pattern in spec.push_exclude:
         if not pattern.strip():
             raise RequestError("--push-exclude: a pattern is empty.")
@@ -86,7 +86,7 @@ def check_environment(env: Mapping[str, str]) -> None:
             )
         if _SHELLS.fullmatch(name):
             raise RequestError(
-                f"The environment variable {name} cannot be set: the node's shell uses it.",
+                f"Cannot set the environment variable {name}: the node's shell uses it.",
                 hint="Use another name.",
                 option="env",
             )
@@ -94,8 +94,8 @@ def check_environment(env: Mapping[str, str]) -> None:
         total_bytes += size_bytes
         if size_bytes > _LONGEST_VALUE_BYTES or total_bytes > _LARGEST_ENVIRONMENT_BYTES:
             raise RequestError(
-                f"The environment variable {name} makes the environment too large: Linux takes "
-                "128 KiB for one variable, and 1 MiB are taken here for all.",
+                f"The environment variable {name} makes the environment too large: Linux allows "
+                "128 KiB for one variable, and we allow 1 MiB for all.",
                 hint="Pass large values as variables (--in) or in a file.",
                 option="env",
             )
@@ -127,5 +127,5 @@ def _check_text(what: str, text: str, kind: Kind[Any]) -> None:
         raise RequestError(
             f"{part} contains half a character ({text[exc.start]!r}, at {exc.start}), which "
             "cannot be sent.",
-            hint="Text must be valid Unicode; names of files that are not UTF-8 cannot be used.",
+            hint="Use valid Unicode. File names must be UTF-8.",
         ) from exc

@@ -1,6 +1,7 @@
 """Digests of a job's inputs: a repeated cell attaches only to a job with equal inputs.
 
-The client digests the values of variables (`JobSpec.inputs_digest`). Nothing here asks the cluster.
+The client digests the values of variables (`JobSpec.inputs_digest`). This module does not contact
+the cluster.
 """
 
 from __future__ import annotations
@@ -53,9 +54,17 @@ def given_in_session(spec: CellSpec) -> dict[str, str]:
 
 
 def _given(spec: JobSpec, of_cluster: Sequence[object]) -> dict[str, str]:
-    asked = [spec.kind, spec.name, spec.modules, sorted(spec.env.items()), spec.mounts]
+    asked: list[object] = [
+        spec.kind,
+        spec.name,
+        spec.modules,
+        sorted(spec.env.items()),
+        spec.mounts,
+    ]
     asked += [spec.container_name] if spec.container_name else []
     asked += ["root"] if spec.container_remap_root else []
+    asked += [spec.environment] if spec.environment is not None else []
+    asked += [spec.after] if spec.after else []
     own = [getattr(spec, name) for name in kind_of(spec).identified_by]
     own += [spec.tasks] if isinstance(spec, SweepSpec) and not spec.names_params else []
     found = {
@@ -138,8 +147,8 @@ def _runs(kernel: str) -> bool:
 
 
 def _has_open_end(job: Job) -> bool:
-    """Return whether the job is running or its result undelivered. A cancelled job has no result to
-    come back to."""
+    """Return whether the job is running or its result undelivered. A cancelled job has no
+    result."""
     if job.cancel_requested_s is not None or job.state in (JobState.REJECTED, JobState.CANCELLED):
         return False
     return not (job.state.final and job.delivered)

@@ -1,4 +1,4 @@
-"""Digest the variables of a job: equal values have equal digests as far as possible."""
+"""Digest the variables of a job. Equal values have equal digests as far as possible."""
 
 from __future__ import annotations
 

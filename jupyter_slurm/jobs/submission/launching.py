@@ -43,7 +43,7 @@ def launch(job: Resolved) -> Launch:
             option="launch",
         )
     folder = str(job.job_dir.path)
-    words = [job.profile.python, "-uBS", f"{folder}/{layout.LAUNCHER}", folder, "{attempt}"]
+    words = [job.python, "-uBS", f"{folder}/{layout.LAUNCHER}", folder, "{attempt}"]
     return NoContainer().launch(words, Box(job_dir=folder, workdir=folder))
 
 

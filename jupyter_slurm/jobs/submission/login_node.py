@@ -1,4 +1,4 @@
-"""Jobs that run on the login node without Slurm: image builds.
+"""Jobs that run on the login node without Slurm: builds of images and environments.
 
 Folder and script are those of any job, so that output, attaching and verdict share the code. Start,
 cancellation and state differ. A keeper on the login node starts the script in its own process
@@ -111,7 +111,7 @@ while [ $# -gt 0 ]; do look "$1" "$2"; shift 2; done
 
 
 class LoginNodeRunner(Submitter):
-    """The start of one job, retried until its host is known."""
+    """The start of one job on the login node, retried until it has started."""
 
     def _hand_over(self, submission: Submission, files: Files) -> Completed:
         argv = ["sh", "-c", _BEGIN_SH, "begin", _KEEPER_SH, _SCRIPT_SH, str(_GRACE_S)]
@@ -128,8 +128,7 @@ class LoginNodeRunner(Submitter):
         return self._reject(
             SubmitError(
                 f"The login node of {self._cluster.name} could not start the job.",
-                hint="Check disk space and quota. `job_root` of the cluster's "
-                "profile says where jobs live.",
+                hint="Check disk space and quota of `job_root` in the cluster's profile.",
                 detail=done.stderr.decode(errors="replace").strip() or None,
             )
         )
@@ -152,7 +151,7 @@ def begun(registry: JobRegistry, cluster: SlurmCluster) -> list[Job]:
 
 def look(registry: JobRegistry, cluster: SlurmCluster) -> list[Job]:
     """Return the jobs of `cluster` whose processes have ended. Stop the others on request, and note
-    which are not visible from this login node. TransportError."""
+    those that are not visible from this login node. TransportError."""
     jobs = begun(registry, cluster)
     if not jobs:
         return []
@@ -188,12 +187,12 @@ def judge(evidence: Evidence) -> Verdict:
     where = f"the login node {evidence.started.node}" if evidence.started else "a login node"
     why = f"No exit record found. The job was killed on {where}, or that node restarted."
     if ended is not None:
-        why = f"A signal (SIG{ended.signal}) from outside jupyter-slurm ended the job on {where}."
+        why = f"Killed by an external signal (SIG{ended.signal}) on {where}."
     return Verdict(
         state=JobState.FAILED,
         why=why,
-        advice="Some sites end what runs for long on a login machine, or when its user has logged "
-        'out. With `build_on = "job"` in the cluster\'s profile Slurm runs it.',
+        advice="Some sites kill long-running processes on the login node, or all of them "
+        'after logout. Set `build_on = "job"` in the cluster\'s profile to run builds in Slurm.',
         exit_code=exit_code,
         inferred=ended is None,
     )
@@ -209,8 +208,8 @@ def _unseen(job: Job, state: str, here: str) -> str:
     if state == "elsewhere":
         runs = ", ".join(job.nodes)
         what = f"it runs on the login node {runs}, and the connection now reaches {here}"
-    ends = "it cannot be cancelled" if job.cancel_requested_s else "its processes cannot be seen"
-    return f"From here {ends}: {what}. Its files tell how it ends."
+    ends = "it cannot be cancelled" if job.cancel_requested_s else "its processes are not visible"
+    return f"On this connection {ends}: {what}. Its files will show the outcome."
 
 
 def _silent(cluster: SlurmCluster, error: TimedOutError) -> ConnectionLostError:

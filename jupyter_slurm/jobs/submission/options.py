@@ -16,7 +16,7 @@ from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.slurm.units import gpus_in_tres, gpus_of_option
 from jupyter_slurm.wire import JobSpec
 
-_TOKEN = "jslurm:"  # noqa: S105 (a label, no secret)
+_TOKEN = "jslurm:"  # noqa: S105 (a label, not a secret)
 """Prefix of our ID in a job's comment, which finds a job whose Slurm ID was lost."""
 
 _FOR_GPUS = {"cpus-per-gpu": "cpus-per-task", "mem-per-gpu": "mem"}
@@ -24,7 +24,7 @@ _FOR_GPUS = {"cpus-per-gpu": "cpus-per-task", "mem-per-gpu": "mem"}
 without GPUs."""
 _GPUS_OF_TASKS = frozenset({"gpus-per-socket", "gpus-per-task"})
 _TASKS = ("ntasks", "ntasks-per-node")
-"""Defaults that a launch overrides by its number of tasks."""
+"""Defaults that a launch replaces with its own number of tasks."""
 _OURS = frozenset({"image", "runtime"})
 """Defaults of a profile that are not options of sbatch."""
 _ELSEWHERE = {
@@ -91,14 +91,14 @@ def merged_options(
 
 
 def _one_node(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the option for one node if GPUs are requested without a number of nodes: Slurm may
-    spread --gpus over nodes, and the code would see only some."""
+    """Request one node for GPUs without a number of nodes: Slurm may spread --gpus over nodes, and
+    the code would see only some."""
     says = not options.keys().isdisjoint(_SAYS_NODES)
     return {"nodes": "1"} if not says and gpus_of_option(options.get("gpus", "")) else {}
 
 
 def _of_profile(profile: ClusterProfile, defaults: Mapping[str, str]) -> str:
-    """Name the profile's defaults, which the user may not know."""
+    """Return a sentence about the profile's defaults, which the user may not know."""
     told = ", ".join(f"`{name} = {value or 'true'}`" for name, value in defaults.items())
     return f"The profile of {profile.name} sets {told}. Your own option replaces it."
 
@@ -143,9 +143,9 @@ def _refuse_of_scripts(options: Mapping[str, str]) -> None:
     for name in options:
         instead = sbatch_options.OPTIONS[name].not_in_cell
         if name == "job-name":
-            instead = "`--name NAME` says what the job is called."
+            instead = "`--name NAME` sets the job's name."
         if name == "array":
-            instead = "Use Python in a notebook's cell, or a batch script (`#!/bin/bash`)."
+            instead = "Use a Python cell in a notebook, or a batch script (`#!/bin/bash`)."
         if instead is not None:
             raise RequestError(f"`--{name}` cannot be used with a cell.", hint=instead, option=name)
 

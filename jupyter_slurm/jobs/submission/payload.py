@@ -28,7 +28,7 @@ def runner_files() -> Mapping[str, bytes]:
 
 
 def needed_files(variables: bool) -> Mapping[str, bytes]:
-    """Return the runner for a cell; `variables`: whether it has inputs or outputs."""
+    """Return the runner for a cell; `variables`: it has inputs or outputs."""
     return {
         name: text
         for name, text in runner_files().items()
@@ -63,7 +63,7 @@ def cloudpickle_zip() -> bytes:
 
 
 def check_names(names: Iterable[str], namespace: Mapping[str, object]) -> None:
-    """Raise VariableError for a word that is not a variable of the notebook."""
+    """Raise VariableError for a name that is not a variable of the notebook."""
     for name in names:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise VariableError(
@@ -88,9 +88,9 @@ def check_python(by_value: bool, ours: tuple[int, int], theirs: tuple[int, int] 
     """
     if by_value and theirs is not None and ours != theirs:
         raise VariableError(
-            "The variables hold functions or classes that this notebook defines, as Python "
-            f"{'{}.{}'.format(*ours)} writes them, and the cell runs in Python "
-            f"{'{}.{}'.format(*theirs)}, which cannot read them.",
+            "The variables contain functions or classes of this notebook, pickled by Python "
+            f"{'{}.{}'.format(*ours)}. The cell runs in Python {'{}.{}'.format(*theirs)}, which "
+            "cannot read them.",
             hint="Define them in the cell, import them from a module, or run it in Python "
             f"{'{}.{}'.format(*ours)}.",
         )

@@ -40,15 +40,15 @@ from jupyter_slurm.wire import (
 )
 
 _OWN_FILES = "export JSLURM_NODE=.task$task\n"
-"""Container tools have it in the names of their files in the job's folder."""
+"""Container tools use it in the names of their files in the job's folder."""
 _OWN = re.compile(r"%[0-9]{0,2}[jA]")
 """The filename patterns for the job's ID."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Filename patterns of a batch script's output if they contain the job ID: such a file is this
-    job's, even if Slurm forgets the job before reporting the paths."""
+    """Filename patterns of a batch script's output that contain the job ID. Such a file belongs to
+    this job, even if Slurm forgets the job before reporting the paths."""
 
     stdout: str | None = None
     stderr: str | None = None
@@ -89,7 +89,7 @@ def prepare(job: Resolved) -> Submission:
     staged = staging.staged(job)
     options, signal = of_script(job.spec, job.job_dir, job.options, staged.reserve_s)
     arguments: tuple[str, ...] = ()
-    if isinstance(job.spec, SweepSpec):  # of one array; the submission plans as many as it takes
+    if isinstance(job.spec, SweepSpec):  # as one array; the submission may split it
         options["array"], arguments = array_option(job.spec.tasks, job.spec.max_running), ("0", "0")
     in_image = _launch(job, chdir)
     launch = in_image if job.spec.launch is None else launching.launch(job)
@@ -101,7 +101,7 @@ def prepare(job: Resolved) -> Submission:
         setup=job.profile.setup,
         python=job.profile.python,
         before=f"{_OWN_FILES}{staged.before}" if _shares_files(job) else staged.before,
-        runtime_setup=(*job.mount_links, *launch.setup),
+        runtime_setup=(*job.mount_links, *job.environment_lines, *launch.setup),
         after=staged.after,
         pid_file=launch.pid_file,
         signal=signal,
@@ -118,11 +118,13 @@ def prepare(job: Resolved) -> Submission:
     if job.spec.launch is not None:
         files |= launching.files(job, in_image, box, inside)
         engine = job.runtime.launch([], box)
-        ran = replace(plan, command=engine.argv, before="", runtime_setup=engine.setup)
+        setup = (*job.environment_lines, *engine.setup)
+        ran = replace(plan, command=engine.argv, before="", runtime_setup=setup)
         files[layout.ENGINE] = render_enter(ran).encode()
     files |= _dashboards(job.spec, job.kind.dashboards(job.spec))
     beside = launch_beside(job.runtime, [], box)
-    entered = replace(plan, command=beside.argv, before="", runtime_setup=beside.setup)
+    setup = (*job.environment_lines, *beside.setup)
+    entered = replace(plan, command=beside.argv, before="", runtime_setup=setup)
     files[layout.ENTER] = render_enter(entered).encode()
     argv = sbatch.argv(str(job.job_dir.path / layout.SCRIPT), options, arguments)
     return Submission(job, script, tuple(argv), files, tuple(job.environment))
@@ -188,7 +190,7 @@ def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:
 
 def _launch(job: Resolved, chdir: str | None) -> containers.Launch:
     """Return the program's start in the script."""
-    spec, runtime, python = job.spec, job.runtime, job.profile.python
+    spec, runtime, python = job.spec, job.runtime, job.python
     box, inside = _boxed(job, chdir)
     argv = [f"{inside}/{layout.PROGRAM}"]
     if isinstance(spec, ProgramSpec):

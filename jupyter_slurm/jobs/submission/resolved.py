@@ -15,6 +15,7 @@ from jupyter_slurm import containers
 from jupyter_slurm.containers.enroot_containers import EnrootContainers
 from jupyter_slurm.containers.mounts import MountRoots, home_expanded, parse_mounts
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.cluster.environment_script import EnvironmentPlan
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.jobs.layout import JobDir
@@ -33,14 +34,17 @@ class Site:
     job_dir: JobDir
     image_file: str | None = None
     """Path of the image, or the runtime's name of an image to pull; None: no image."""
+    environment: EnvironmentPlan | None = None
+    """The environment with the job's packages, not necessarily installed yet; None: it asks for
+    none."""
     has_overlap: bool = True
-    """Whether steps share CPUs only with `--overlap`; known only for jobs on many nodes."""
+    """Steps share CPUs only with `--overlap`. Known only for jobs on many nodes."""
     mpi_types: tuple[str, ...] = ()
     """MPI types of srun, best first; known only for MPI jobs."""
 
 
 UNASKED = Site("/", JobDir(PurePosixPath("/")))
-"""The value without asking the cluster, enough to digest a job."""
+"""The site before the cluster was asked; enough to digest a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,18 @@ class Resolved:
     @property
     def modules(self) -> tuple[str, ...]:
         return (*self.profile.modules, *self.spec.modules)
+
+    @property
+    def python(self) -> str:
+        """Return the Python that runs the job's program on the node itself."""
+        environment = self.site.environment
+        return self.profile.python if environment is None else environment.python
+
+    @property
+    def environment_lines(self) -> tuple[str, ...]:
+        """Return shell lines for the node that enter the environment."""
+        environment = self.site.environment
+        return () if environment is None else environment.setup
 
     @property
     def in_image(self) -> bool:
@@ -167,8 +183,8 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
     found = parse_mounts(mounts, places)
     if found.links and kind.has_tasks:
         raise RequestError(
-            "A sweep cannot mount a folder that a variable of the node names.",
-            hint="Name the folder by its path, or run on nodes without an image.",
+            "A sweep cannot mount a folder named by a variable of the node.",
+            hint="Give the folder's path, or run without an image.",
             option="mount",
         )
     job = replace(job, mounts=found.mounts, mount_links=found.links)
@@ -181,19 +197,31 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
 
 
 def image_of(spec: JobSpec, profile: ClusterProfile) -> str | None:
-    """Return the image that the spec or the profile's defaults name."""
-    return spec.image or profile.defaults.get("image") or None
+    """Return the image that the spec or the profile's defaults name. A default gives way to
+    packages, which are for jobs without an image."""
+    usual = profile.defaults.get("image") if spec.environment is None else None
+    return spec.image or usual or None
 
 
 def run_by(spec: JobSpec, profile: ClusterProfile) -> tuple[containers.Runtime, str | None]:
-    """Return the runtime and the image that the job names. RequestError: unknown runtime.
+    """Return the runtime and the image that the job names. RequestError: unknown runtime, or
+    packages beside an image.
 
     A job without image and container runs on the node itself."""
     image = image_of(spec, profile)
     contained = image or spec.container_name
     usual = profile.runtime if contained else "none"
-    name = spec.runtime or profile.defaults.get("runtime") or usual
-    return containers.runtime_named(name), image
+    default = profile.defaults.get("runtime") if spec.environment is None else None
+    name = spec.runtime or default or usual
+    runtime = containers.runtime_named(name)
+    if spec.environment is not None and runtime.takes_image:
+        raise RequestError(
+            "Packages can be installed only for jobs without an image.",
+            hint="Build an image with them instead: `%%slurm_image NAME --from IMAGE`, with the "
+            "line `pip install …`. Then use --image NAME.",
+            option="with",
+        )
+    return runtime, image
 
 
 def _check_container(spec: JobSpec, runtime: containers.Runtime) -> None:

@@ -1,8 +1,8 @@
-"""The batch script of a job, as text. PURE: no I/O.
+"""PURE: the batch script of a job.
 
-What it must do, whatever happens: claim its attempt (a job that was submitted twice runs once), say
-that it has started, hand signals on to the program, and leave its exit code in `exit.N.json` before
-it ends. bash 4.2 (2011) is what it assumes of a node, and no Python.
+In every case it must claim its attempt (so that a job submitted twice runs once), report its start,
+forward signals to the program, and write its exit code to `exit.N.json`. It requires bash 4.2
+(2011) on the node, and no Python.
 """
 
 from __future__ import annotations
@@ -14,60 +14,60 @@ from types import MappingProxyType
 
 DUPLICATE_EXIT = 0
 SETUP_EXIT = 66
-"""A module or the profile's set-up failed; EX_NOINPUT of sysexits.h, which programs hardly use."""
+"""A module or the profile's setup failed; EX_NOINPUT of sysexits.h, rarely used by programs."""
 _MEASURED_MIB = 128
-"""Jobs that have less memory on a node are not measured."""
+"""Jobs with less memory on a node are not measured."""
 NO_ROOM_EXIT = 74
 """The job's folder cannot be written; EX_IOERR of sysexits.h."""
 FAILURES: Mapping[int, tuple[str, str]] = MappingProxyType(
     {
         NO_ROOM_EXIT: (
-            "It could not write into its folder.",
-            "Is the disk full, or over quota? Does the node see the folder? `job_root` of the "
-            "cluster's profile says where jobs live.",
+            "Cannot write to the job's folder.",
+            "Check disk space and quota, and that the node sees `job_root` of the cluster's "
+            "profile.",
         ),
         SETUP_EXIT: (
-            "It could not be set up on the node, so its program never started.",
-            "Its output says what was missing: a module, a folder, or the profile's own set-up.",
+            "Setup on the node failed, so the program did not start.",
+            "See the output for the missing module or folder, or the failed setup of the profile.",
         ),
     }
 )
-"""Exit codes that mean something since this script chose them: why, and what to do."""
+"""Exit codes set by this script: reason and hint."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptPlan:
-    """The parts in which two scripts differ."""
+    """The variable parts of the script."""
 
     title: str
     job_dir: str
-    """As the node sees it, outside any container."""
+    """The path on the node, outside any container."""
     command: Sequence[str]
-    """The whole command, container tool included; `{attempt}` in it is the attempt's number, and
-    `{task}` the index of a sweep's task."""
+    """The whole command with the container tool; `{attempt}` stands for the attempt's number, and
+    `{task}` for the index of a sweep's task."""
     modules: Sequence[str] = ()
     setup: str = ""
-    """Shell text of the profile's."""
+    """Shell text from the profile."""
     before: str = ""
-    """Shell text that puts the job's files where the program expects them."""
+    """Shell text that puts the job's files in place."""
     runtime_setup: Sequence[str] = ()
-    """Shell lines of the runtime's, each of which must do."""
+    """Shell lines of the runtime, each of which must succeed."""
     after: str = ""
-    """Shell text that brings them back, also when a signal has ended the job."""
+    """Shell text that copies files back, also after a signal."""
     pid_file: str | None = None
-    """The file for the program's process id; None: the command becomes the program."""
+    """The file for the program's process ID; None: the command replaces the shell."""
     signal: tuple[str, str] | None = None
-    """The one that `--signal` asks for, and the one to hand on to the program in its place."""
+    """The signal of `--signal`, and the signal to forward to the program."""
     login_shell: bool = True
     python: str = "python3"
-    """The node's, for what measures the job."""
+    """The node's Python, for measurements."""
     is_sweep: bool = False
-    """Whether it runs for each task of an array: then sbatch passes on `TaskArray.offset` and
-    `TaskArray.base`, and each task has a folder of its own below `job_dir`."""
+    """Run for each task of an array. sbatch passes `TaskArray.offset` and `TaskArray.base` to the
+    script, and each task has its own folder in `job_dir`."""
 
 
 def render_script(plan: ScriptPlan) -> str:
-    """Return the script's text; it ends with a newline."""
+    """Return the script's text, with a final newline."""
     return _TEMPLATE.format(
         shell="/bin/bash -p" if plan.login_shell else "/bin/bash",
         title=" ".join(plan.title.split()),
@@ -89,13 +89,13 @@ def render_script(plan: ScriptPlan) -> str:
 
 
 def render_environment(env: Mapping[str, str]) -> str:
-    """Return the text of `env.sh`: values travel in a private file, never in a command line."""
+    """Return the text of `env.sh`. Values are sent in a private file, never in a command line."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items())
 
 
 def render_enter(plan: ScriptPlan) -> str:
-    """Return the text of `enter`, which runs its own words behind the plan's command, from the same
-    folder and after the same modules and set-up: for a program beside the job's own."""
+    """Return the text of `enter`, which runs a command in the plan's container, from the same
+    folder and after the same modules and setup: for a program beside the job's own."""
     lines = (
         "#!/bin/bash -l" if plan.login_shell else "#!/bin/bash",
         f"cd -- {_quote(plan.job_dir)} || exit {NO_ROOM_EXIT}",
@@ -130,7 +130,7 @@ def _command(argv: Sequence[str], numbers: Mapping[str, str]) -> str:
 
 
 def _target(plan: ScriptPlan) -> str:
-    """Return shell text that gives the process to signal, or nothing while there is none."""
+    """Return shell text that prints the process to signal, or nothing if there is none yet."""
     if plan.pid_file is None:
         return "$(program)"
     stem, suffix = plan.pid_file.removesuffix(".pid"), '"$JSLURM_NODE".pid'
@@ -147,7 +147,7 @@ def _traps(signal: tuple[str, str] | None) -> str:
 
 
 def _caught(signal: tuple[str, str] | None) -> str:
-    """Return the names of the signals that `_traps` catches and hands on."""
+    """Return the names of the signals that `_traps` catches and forwards."""
     return " ".join(dict.fromkeys(("TERM", "INT", *(signal or ())[:1])))
 
 

@@ -1,13 +1,14 @@
 """Send cells to their session, `node/session.py`.
 
-A session accepts each ID once, so a cell whose sending is in doubt is sent again. Its files report
-its output and end as those of any cell do (`watcher.py`, `ending.py`).
+A session accepts each ID once, so a cell is sent again when in doubt. Its files report output and
+end like those of any cell (`watcher.py`, `ending.py`).
 """
 
 from __future__ import annotations
 
 import time
 from contextlib import suppress
+from types import MappingProxyType
 
 from jupyter_slurm.errors import (
     ConnectionLostError,
@@ -19,6 +20,7 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell, with_key
@@ -26,40 +28,31 @@ from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import CellSpec, Job, JobState
 
-# Runs in the cell's folder. The leading newline ends a truncated line (full disk). The FIFO may
-# have no reader: opened for reading and writing it accepts the byte anyway.
-_ASK_SH = """
-umask 077
-printf '\\n%s %s\\n' "$1" "$2" >>../requests || exit
-if [ -p ../../poke ]; then printf . 1<>../../poke; fi
-"""
 _TIMEOUT_S = 30.0
 
 
-def ask(cluster: SlurmCluster, folder: JobDir, verb: str, cell_id: str) -> None:
-    """Send a request for the cell in `folder` to its session. TransportError."""
-    argv = ["sh", "-c", f'cd -- "$3" && {{ {_ASK_SH} }}', "ask", verb, cell_id, str(folder.path)]
+def ask(
+    cluster: SlurmCluster,
+    folder: JobDir,
+    verb: str,
+    cell_id: str,
+    files: Files = MappingProxyType({}),
+) -> None:
+    """Send a request for the cell in `folder` to its session, after the cell's files.
+    TransportError; ConnectionLostError: it may have been sent."""
+    session = JobDir(folder.path.parent.parent)
+    request = (f"{verb} {cell_id}", session.requests, session.poke)
     try:
-        done = cluster.transport.run(argv, timeout_s=_TIMEOUT_S)
+        cluster.transport.upload_and_append(folder.path, files, *request, timeout_s=_TIMEOUT_S)
     except TimedOutError as exc:
-        raise TransportError(f"The session's folder does not answer: {exc}.") from exc
-    if done.returncode != 0:
-        raise _not_written(folder, done.stderr)
+        raise ConnectionLostError(f"The session's folder does not answer: {exc}.") from exc
 
 
 def ended(session: Job) -> SubmitError:
     why = f" {session.why}" if session.why else ""
     return SubmitError(
         f"The session {session.name} ({session.id}) has ended ({session.state.word}).{why}",
-        hint="`%slurm session start [OPTIONS]` starts another; the variables of this one are lost.",
-    )
-
-
-def _not_written(folder: JobDir, words: bytes) -> FileAccessError:
-    return FileAccessError(
-        f"Cannot write the session's folder {folder.path.parent}.",
-        hint="Check disk space and quota.",
-        detail=words.decode(errors="replace").strip() or None,
+        hint="Start another with `%slurm session start [OPTIONS]`; its variables are lost.",
     )
 
 
@@ -89,26 +82,21 @@ class CellSubmitter(Submitter):
         session = self._registry.job(spec.session or "")
         if session.state.final:
             raise ended(session)
-        files = with_key(prepare_session_cell(spec), self._registry.store.new_key(self._id))
+        store = self._registry.store
+        key = store.key(self._registry.job(self._id)) or store.new_key(self._id)
+        files = with_key(prepare_session_cell(spec), key)
         with self._registry.lock():
             record = self._registry.record(self._id)
             if record.job.state.final:
                 return False
             record.sbatch_calls += 1  # sending again is safe
-        argv = ["sh", "-c", _ASK_SH, "ask", "run", self._id]
         try:
-            done = self._cluster.transport.upload_and_run(
-                self._dir.path, files, argv, timeout_s=_TIMEOUT_S
-            )
-        except TimedOutError as exc:
-            raise TransportError(f"The session's folder does not answer: {exc}.") from exc
-        except ConnectionLostError:  # it may have been sent
+            ask(self._cluster, self._dir, "run", self._id, files)
+        except ConnectionLostError:
             raise
         except TransportError:
             record.sbatch_calls -= 1
             raise
-        if done.returncode != 0:
-            raise _not_written(self._dir, done.stderr)
         return True
 
     def _sent(self) -> Job:
@@ -121,8 +109,8 @@ class CellSubmitter(Submitter):
             if job.state is JobState.SUBMITTING:
                 changes |= {"state": JobState.PENDING, "problem": None, "problem_since_s": None}
                 changes["why"] = _waits_for(session, self._others(session))
-            if session.idle_since_s is not None and not job.state.final:
-                self._registry.change(session.id, idle_since_s=None)
+            if not job.state.final:
+                self._registry.observe(session.id, idle_since_s=None)
             return self._registry.change(self._id, **changes)
 
     def _others(self, session: Job) -> bool:
@@ -132,8 +120,8 @@ class CellSubmitter(Submitter):
 
 def _waits_for(session: Job, others: bool) -> str | None:
     if session.state is not JobState.RUNNING:
-        return joined("Its session does not run yet.", session.why)
-    return "It waits for the cells before it in its session." if others else None
+        return joined("The session is not running yet.", session.why)
+    return "Waiting for earlier cells of the session." if others else None
 
 
 def ends_s(session: Job) -> float | None:
@@ -144,9 +132,9 @@ def ends_s(session: Job) -> float | None:
 
 
 def rests(registry: JobRegistry, session_id: str) -> None:
-    """Note since when the session is idle: a cell has ended, or the session has started."""
+    """Note the start of the session's idle time: a cell has ended, or the session has started."""
     with registry.lock(), suppress(NotFoundError):  # forgotten
         session = registry.job(session_id)
         has_cells = any(one.job.session == session.id for one in registry.live(session.cluster))
         if not has_cells and not session.state.final:
-            registry.change(session.id, idle_since_s=time.time())
+            registry.observe(session.id, idle_since_s=time.time())

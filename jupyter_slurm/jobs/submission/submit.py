@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_slurm.errors import (
     CommandError,
@@ -29,6 +29,7 @@ from jupyter_slurm.errors import (
     from_problem,
 )
 from jupyter_slurm.formatting import joined, reasons_told
+from jupyter_slurm.jobs.cluster.environment_script import EnvironmentPlan
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster, silent_sbatch
 from jupyter_slurm.jobs.cluster.transfers import Transfers
 from jupyter_slurm.jobs.kinds import kind_of
@@ -41,7 +42,7 @@ from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.options import slurm_name
 from jupyter_slurm.jobs.submission.prepare import Outputs, Submission, prepare, with_key
-from jupyter_slurm.jobs.submission.resolve import resolve
+from jupyter_slurm.jobs.submission.resolve import awaited, resolve, with_after
 from jupyter_slurm.jobs.submission.sbatch_call import sbatch_call, sbatch_call_as_typed
 from jupyter_slurm.jobs.watching.queue_rows import bears_id
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
@@ -49,12 +50,17 @@ from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed
 from jupyter_slurm.wire import CellSpec, JobSpec, JobState, SweepSpec, TransferState
 
+if TYPE_CHECKING:
+    from jupyter_slurm.jobs.cluster.environments import Environments
+
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 30.0
 _SILENT_S = 15.0
 """Seconds between checks of an sbatch that has not answered; it retries for minutes."""
 _PUSH_TOLD_S = 1.0
-"""Seconds between progress reports of a pushed folder."""
+"""Seconds between progress reports for a pushed folder."""
+_WAIT_TOLD_S = 1.0
+"""Seconds between reports on another job that the submission waits for."""
 
 
 def withdraw(registry: JobRegistry, job_id: str) -> bool:
@@ -105,6 +111,7 @@ class Submitter:
         registry: JobRegistry,
         cluster: Callable[[], SlurmCluster],
         transfers: Transfers,
+        environments: Environments,
         job_id: str,
         stop: threading.Event,
         made: Submission | None = None,
@@ -114,12 +121,13 @@ class Submitter:
         self._registry = registry
         self._find_cluster = cluster
         self._transfers = transfers
+        self._environments = environments
         self._id = job_id
         self._stop = stop
         self._made = made
         self._whole = PurePosixPath(registry.job(job_id).job_dir)
         self._dir = JobDir(self._whole)
-        """The folder in which sbatch is called."""
+        """The folder with `submitted`, where sbatch is called."""
         self._first_empty_s: float | None = None
         self._outputs = Outputs()
 
@@ -174,7 +182,7 @@ class Submitter:
         return self._pursue()
 
     def _pursue(self) -> bool:
-        """Look up what an earlier call of sbatch has done, or call it."""
+        """Look up the outcome of an earlier call of sbatch, or call it."""
         if self._calls == 0:
             return self._cancelled_meanwhile() or self._call_sbatch()
         answer = self._look_up()
@@ -200,7 +208,7 @@ class Submitter:
             SubmitError(
                 "sbatch succeeded without printing a job ID, and Slurm knows no such job.",
                 hint="A wrapper or a plugin of the site probably refused the job. Change the "
-                "request as its words say, or ask the site.",
+                "options as its message says, or ask the site.",
                 detail=_words(read(self._dir.submit_err), stdout) or None,
             )
         )
@@ -209,13 +217,13 @@ class Submitter:
         record = self._registry.record(self._id)
         spec = record.spec
         if spec is None:
-            return self._reject(SubmitError("The text of this job is no longer there to submit."))
+            return self._reject(SubmitError("The code of this job is no longer available."))
         try:
-            submission = self._submission(spec)
-            if spec.push is not None and not self._has_pushed(spec, spec.push):
-                return self._cancelled_meanwhile()
-        except (RequestError, NotFoundError, FileAccessError) as exc:
+            submission = self._ready(spec, self._submission(spec))
+        except (RequestError, NotFoundError, FileAccessError, SubmitError) as exc:
             return self._reject(exc)
+        if submission is None:
+            return self._cancelled_meanwhile()
         self._outputs = submission.outputs
         files = with_key(submission.files, self._registry.store.new_key(self._id))
         return self._called(
@@ -233,7 +241,7 @@ class Submitter:
         self._registry.note(self._id, sbatch_calls=calls, **known)
 
     def _called(self, hand_over: Callable[[], Completed], **known: Any) -> bool:
-        """Call sbatch by `hand_over`, after noting that and what is `known` of the record."""
+        """Note the call and the `known` fields in the record, then call sbatch by `hand_over`."""
         with self._registry.lock():
             if self._registry.job(self._id).state.final:  # withdrawn meanwhile
                 return True
@@ -282,7 +290,7 @@ class Submitter:
 
     @contextmanager
     def _silence_told(self) -> Iterator[None]:
-        """Report why sbatch takes long."""
+        """Report the reason if sbatch takes long."""
         answered = threading.Event()
 
         def look() -> None:
@@ -311,6 +319,56 @@ class Submitter:
             since_s = job.problem_since_s or time.time()
             with suppress(NotFoundError):  # forgotten meanwhile
                 self._registry.found(job, problem=error.problem(), problem_since_s=since_s)
+
+    def _ready(self, spec: JobSpec, submission: Submission) -> Submission | None:
+        """Prepare what the job needs on the cluster, and return the submission with it. None: the
+        job was cancelled, or the agent stops."""
+        if spec.push is not None and not self._has_pushed(spec, spec.push):
+            return None
+        plan = submission.job.site.environment
+        if plan is not None and not self._has_packages(spec, plan):
+            return None
+        while (before := awaited(spec, self._registry, self._cluster.name)) is not None:
+            self._tell_wait(f"Waits until job {before.id} is submitted.")
+            if self._is_unwanted(_WAIT_TOLD_S):
+                return None
+        self._tell_wait(None)
+        return prepare(with_after(submission.job, self._registry)) if spec.after else submission
+
+    def _has_packages(self, spec: JobSpec, plan: EnvironmentPlan) -> bool:
+        """Wait until the packages are installed. False: the job was cancelled, or the agent stops.
+        SubmitError: they cannot be installed."""
+        environments, cluster = self._environments, self._cluster
+        installation = environments.installation(plan, cluster, spec)
+        while installation is not None:
+            installation = self._registry.job(installation.id)
+            if installation.state.final:
+                environments.check_installed(installation, cluster)
+                break
+            self._tell_wait(environments.told(installation, cluster))
+            if self._is_unwanted(_WAIT_TOLD_S, installation.id):
+                return False
+        return True
+
+    def _tell_wait(self, why: str | None) -> None:
+        """Show what the submission waits for; None: nothing any more."""
+        job = self._registry.job(self._id)
+        if job.cancel_requested_s is None:
+            self._registry.found(job, why=why)
+
+    def _is_unwanted(self, wait_s: float, other_id: str | None = None) -> bool:
+        """Wait, at most until the end of another job. Return whether the job was cancelled, or the
+        agent stops."""
+
+        def cancelled() -> bool:
+            job = self._registry.job(self._id)
+            return job.state.final or job.cancel_requested_s is not None
+
+        def ended() -> bool:
+            return other_id is not None and self._registry.job(other_id).state.final
+
+        self._registry.wait(lambda: cancelled() or ended(), wait_s)
+        return cancelled() or self._stop.is_set() or self._registry.closed
 
     def _has_pushed(self, spec: JobSpec, folder: str) -> bool:
         """Push the folder once per job: later edits have no effect. False: the push was stopped or
@@ -360,8 +418,8 @@ class Submitter:
                 )
             )
         raise ControllerError(
-            f"sbatch got no clear answer on {self._cluster.name}; whether the job was taken is "
-            "being found out.",
+            f"sbatch got no clear answer on {self._cluster.name}; checking whether the job was "
+            "accepted.",
             detail=words or None,
         )
 
@@ -402,7 +460,7 @@ class Submitter:
         return rows[0].slurm_id if rows else None
 
     def _learned(self, answer: str) -> dict[str, object]:
-        """Return the changes of the job by the `answer` that settles its submission."""
+        """Return the changes of the job after the `answer` that settles its submission."""
         return {"slurm_id": answer}
 
     def _settle(self, answer: str, warning: str | None = None) -> bool:

@@ -1,8 +1,8 @@
 """The submission of a sweep: one job array, or several where the cluster's limits require it.
 
-Each array has its own token and is submitted exactly once, as a job is. MaxArraySize limits an
-array's indices, so a longer sweep has arrays with an offset. Where the user's submit limit has no
-room for an array, it is halved, and the rest waits until tasks have ended.
+Each array has its own token and is submitted exactly once, like a job. MaxArraySize limits an
+array's indices, so a longer sweep has arrays with an offset. If an array exceeds the user's submit
+limit, it is halved, and the rest waits until tasks have ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jupyter_slurm.errors import CommandError, ControllerError, JupyterSlurmErro
 from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.outcome.sweep_tasks import live_arrays, live_tasks, with_states
+from jupyter_slurm.jobs.outcome.array_tasks import live_arrays, live_tasks, with_states
 from jupyter_slurm.jobs.records.store import Record, TaskArray
 from jupyter_slurm.jobs.submission.options import array_option, comment_token, slurm_name
 from jupyter_slurm.jobs.submission.prepare import Submission
@@ -42,16 +42,16 @@ from jupyter_slurm.wire import JobState, SweepJob, SweepSpec, new_id
 _LONGEST_TEXT = 3000
 """Characters of --array: sbatch takes 4096."""
 _SMALLEST_SHARE = 4
-"""An array is not halved below this fraction of the tasks that are in the queue, and the rest waits
-until as many have ended: else each end of a task would be another array."""
+"""The smallest half of an array, as a fraction of the tasks in the queue. The rest waits until as
+many have ended: otherwise each end of a task would start another array."""
 _WAIT_S = 60.0
 _TIMES = re.compile(r"(?=[0.]*[1-9])([0-9]{1,4}(?:\.[0-9]{1,3})?)x")
-"""A multiple of what the tasks had: `2x`."""
+"""A multiple of the tasks' limit: `2x`."""
 _OURS = frozenset("array job-name comment dependency output open-mode chdir".split())
 
 
 def plan(tasks: Iterable[int], size: int | None) -> list[TaskArray]:
-    """Return the arrays of these tasks. `size`: MaxArraySize; None: the indices are Slurm's.
+    """Return the arrays of these tasks. `size`: MaxArraySize; None: keep the indices.
 
     >>> [(array.tasks, array.offset) for array in plan(range(25), 20)]
     [('0-19', 0), ('20-24', 20)]
@@ -85,7 +85,7 @@ def array_command(
     _, blank, words = given["comment"].partition(" ")
     dependency = None if array.base else given.get("dependency")
     if after is not None:
-        # Alternatives (`?`) cannot be joined with another dependency; the array before had them.
+        # Alternatives (`?`) cannot be joined with another dependency; the previous array has them.
         together = dependency if dependency and "?" not in dependency else None
         dependency = ",".join(filter(None, (together, f"afterany:{after}")))
     of_array: dict[str, str | None] = {
@@ -98,17 +98,25 @@ def array_command(
     return sbatch.with_options(command, of_array, (str(array.offset), str(array.base)))
 
 
+def without_met_dependency(command: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the sbatch command for another array of a sweep that has started: its dependency was
+    met then, and Slurm may have forgotten those jobs. `aftercorr` holds for each task alone."""
+    if "aftercorr" in sbatch.options_of(command).get("dependency", ""):
+        return command
+    return tuple(sbatch.with_options(command, {"dependency": None}, ()))
+
+
 class SweepSubmitter(Submitter):
     """The submission of one sweep, until all its arrays are submitted."""
 
     _full_at: int | None = None
-    """How many tasks were in the queue when it had no room for more."""
+    """The number of tasks in the queue when the submit limit was reached."""
     _seen = -1
-    """The job's revision when room was looked for."""
+    """The job's revision at the last look for room."""
     _after: str | None = None
-    """Slurm's ID of the array that must end before the one that is being submitted."""
+    """Slurm's ID of the array that must end before the next one starts."""
     on_sent: Callable[[], None] | None = None
-    """Called for each array: it starts watching, since the rest may wait for tasks to end."""
+    """Called for each submitted array. It starts watching, since the rest may wait for tasks."""
 
     def _step(self) -> bool:
         self._plan()
@@ -148,7 +156,7 @@ class SweepSubmitter(Submitter):
         return next((one for one in self._record.arrays if one.slurm_id is None), None)
 
     def _put(self, array: TaskArray, *others: TaskArray) -> None:
-        """Put the array in the place of the first that is not submitted, and others after it."""
+        """Replace the first unsubmitted array, and insert others after it."""
         with self._registry.lock():  # a retry may add arrays
             arrays = self._record.arrays
             at = next(at for at, one in enumerate(arrays) if one.slurm_id is None)
@@ -199,6 +207,8 @@ class SweepSubmitter(Submitter):
         assert array is not None
         before = live_arrays(self._record) if job.max_running is not None else []
         self._after = before[-1] if before else None
+        if job.started_s is not None:
+            command = without_met_dependency(command)
         return array_command(command, array, job.max_running, self._after)
 
     def _judge(self, done: Completed) -> bool:
@@ -207,13 +217,13 @@ class SweepSubmitter(Submitter):
         if done.returncode and self._after and is_dependency_problem(sbatch_words(done)):
             self._note_calls(0)
             raise ControllerError(
-                f"Slurm no longer knows the array {self._after}, which should end first.",
-                hint="The sweep goes on as soon as its end is known.",
+                f"Slurm no longer knows array {self._after}, which must end first.",
+                hint="The sweep continues when the end of that array is known.",
             )
         return super()._judge(done)
 
     def _make_smaller(self) -> bool:
-        """Halve the array that the queue has no room for, or let it wait."""
+        """Halve the array that exceeds the submit limit, or let it wait."""
         array = self._unsent()
         assert array is not None
         array = replace(array, sbatch_calls=0)
@@ -223,10 +233,10 @@ class SweepSubmitter(Submitter):
         if half >= max(1, queued // _SMALLEST_SHARE):
             self._put(*_halves(array, half))
             return True
-        if not queued:  # other jobs take all the room
+        if not queued:  # other jobs use the whole limit
             raise ControllerError(
-                "Slurm takes no more jobs of yours: the submit limit is reached.",
-                hint="The sweep goes on as soon as other jobs have ended.",
+                "Your submit limit is reached.",
+                hint="The sweep continues when other jobs have ended.",
             )
         self._full_at, self._seen = queued, -1
         return True
@@ -296,7 +306,7 @@ class SweepSubmitter(Submitter):
         return True
 
     def _drop_unsent(self, state: str) -> None:
-        """Drop the arrays that sbatch was never called for; their tasks get that state."""
+        """Drop the arrays without a call of sbatch; their tasks get that state."""
         record, job = self._record, self._sweep
         dropped = [one for one in record.arrays if not one.sbatch_calls]
         tasks = [task for one in dropped for task in indices(one.tasks)]
@@ -306,7 +316,7 @@ class SweepSubmitter(Submitter):
         self._registry.change(self._id, tasks=states)
 
     def _cancel_sent(self) -> None:
-        """Cancel what was submitted while a cancellation was requested. ControllerError."""
+        """Cancel arrays that were submitted during a cancellation. ControllerError."""
         arrays = live_arrays(self._record)
         if not (self._is_cancelled() and arrays) or self._sweep.state.final:
             return
@@ -324,15 +334,16 @@ class SweepSubmitter(Submitter):
             is_retry = array is not None and array.base > 0
             if array is not None:
                 self._put(replace(array, sbatch_calls=0))
-            told = f"The rest of the sweep was not submitted. {error.message}"
-            self._registry.change(self._id, warning=joined(self._sweep.warning, told, between="\n"))
+            warning = f"The rest of the sweep was not submitted. {error.message}"
+            warning = joined(self._sweep.warning, warning, between="\n")
+            self._registry.change(self._id, warning=warning)
             self._drop_unsent("FAILED" if is_retry else "CANCELLED")
         return True
 
 
 def retry_options(record: Record, asked: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of sbatch for tasks that are submitted again. `2x` for `mem` or `time`:
-    so many times what they had. RequestError."""
+    """Return the options of sbatch for tasks that are submitted again. `2x` for `mem` or `time`
+    doubles the last limit. RequestError."""
     had = {**sbatch.options_of(record.command), **(record.arrays[-1].options)}
     found: dict[str, str] = {}
     for name, value in asked.items():
@@ -355,8 +366,8 @@ def _more_memory(had: Mapping[str, str], times: float) -> str:
     given = had.get("mem")
     if not given or given == "0":
         raise RequestError(
-            "The tasks had no --mem of their own to multiply.",
-            hint="Give the memory itself: --mem 16G.",
+            "The tasks have no --mem to multiply.",
+            hint="Give an amount: --mem 16G.",
             option="mem",
         )
     return format_memory(math.ceil(parse_memory_mib(given) * times))
@@ -366,15 +377,15 @@ def _more_time(had: Mapping[str, str], limit_s: int | None, times: float) -> str
     given_s = parse_time_s(had["time"]) if "time" in had else limit_s
     if not given_s:
         raise RequestError(
-            "The tasks had no time limit to multiply.",
-            hint="Give the time itself: --time 2h.",
+            "The time limit of the tasks is unknown.",
+            hint="Give a time: --time 2h.",
             option="time",
         )
     return format_time(math.ceil(given_s * times))
 
 
 def sha256_of(path: str | None) -> str | None:
-    """Return the SHA-256 of a file of parameters; None: there is none."""
+    """Return the SHA-256 of a file of parameters; None: no file."""
     if path is None:
         return None
     with Path(path).open("rb") as file:

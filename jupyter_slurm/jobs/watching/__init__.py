@@ -1,1 +1,1 @@
-"""Follows the queue, the nodes, growing files and the use of resources."""
+"""Watches the queue, the nodes, growing files and resource usage."""

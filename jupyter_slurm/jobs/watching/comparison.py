@@ -1,6 +1,6 @@
-"""What a listing of the queue makes of our jobs: why they wait, that they run, that they ended.
+"""Reconcile our jobs with a squeue listing: reasons for waiting, starts, ends.
 
-When the queue is listed is `watcher.py`'s; how a job ended is found out by `ending.py`.
+`watcher.py` decides when to list the queue; `ending.py` judges how a job ended.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jupyter_slurm.jobs.watching.queue_rows import (
     state_named,
     waits_for,
 )
-from jupyter_slurm.jobs.watching.unreadable import stumbling
+from jupyter_slurm.jobs.watching.unreadable import noting_errors
 from jupyter_slurm.slurm import states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.wire import Job, JobState
@@ -35,7 +35,7 @@ _IN_THE_QUEUE = frozenset(
 
 
 class Watcher(Protocol):
-    """The object that is told what was found; the methods of `watch.Watch`."""
+    """The receiver of the findings; the methods of `watch.Watch`."""
 
     def stirred(self) -> None: ...
 
@@ -55,15 +55,15 @@ class Comparison:
         self._absent_since_s: dict[str, float] = {}
 
     def compare(self, jobs: list[Job], rows: list[QueueRow], began_s: float) -> None:
-        """Compare `jobs`, all that live, with their `rows`, listed after `began_s`, when the jobs
-        were as given."""
+        """Compare `jobs`, all that live, with their `rows`. The listing began after `began_s`, when
+        `jobs` was read."""
         live = {job.id for job in jobs}
         self._absent_since_s = {j: s for j, s in self._absent_since_s.items() if j in live}
         by_id: dict[str, list[QueueRow]] = {}
         for row in rows:
             by_id.setdefault(row.whole_id, []).append(row)
         for job in jobs:
-            with stumbling(self._registry, job.id):
+            with noting_errors(self._registry, job.id):
                 if kind_of(job).has_tasks:
                     ours = [row for one in job.slurm_ids for row in by_id.get(one, ())]
                     self._compare_sweep(job, ours, began_s)
@@ -77,7 +77,7 @@ class Comparison:
         job = self._registry.change(old.id, problem=None, problem_since_s=None)
         if row is not None:
             self._absent_since_s.pop(job.id, None)
-            # Saved with the changes that follow: a row that is new to us brings some.
+            # Saved together with the next change; a new row always causes one.
             self._registry.record(job.id).slurm_submitted_s = row.submit_s
             self._registry.observe(job.id, priority=row.priority)
             if found and row.array_job_id is not None:
@@ -108,7 +108,7 @@ class Comparison:
 
     def _tasks_seen(self, job_id: str, found: list[QueueRow]) -> None:
         listed = [(one.array_task_id, one.state) for one in found]
-        with self._registry.lock():  # how they end is found out meanwhile, and is newer
+        with self._registry.lock():  # the end may be judged meanwhile, and is newer
             job = self._registry.job(job_id)
             if not job.state.final and not self._watch.is_ending(job_id):
                 self._registry.change(job_id, tasks=array_tasks.merged(job.tasks, listed))
@@ -117,7 +117,7 @@ class Comparison:
         record = self._registry.record(job.id)
         if is_same(record, row):
             return True
-        # A requeue is a new time of submission, too; how often there was one only scontrol tells.
+        # A requeue is a new submission time, too; only scontrol reports the number of requeues.
         try:
             told = ask_jobs(self._cluster, record)
         except (CommandError, TransportError):
@@ -129,15 +129,15 @@ class Comparison:
         return True
 
     def _tell_its_cells(self, session: Job) -> None:
-        """Pass on to the session's cells what the queue says of it: it knows nothing of them."""
+        """Copy the session's state in the queue to its cells, which squeue does not list."""
         changes = {"problem": None, "problem_since_s": None, "session_ends_s": ends_s(session)}
-        with self._registry.lock():  # why one that ends now was refused is its problem, and stays
+        with self._registry.lock():  # the problem of a cell that ends now stays
             for record in self._registry.live(self._cluster.name):
                 if record.job.session == session.id:
                     self._registry.change(record.job.id, **changes)
 
     def _row_missing(self, job: Job) -> None:
-        """Note that a listing lacks the job: for long enough, that means it has ended."""
+        """Note that a listing lacks the job; if that lasts, the job has ended."""
         now_s = time.monotonic()
         since_s = self._absent_since_s.setdefault(job.id, now_s)
         if now_s - since_s >= self._cluster.profile.lost_after_s:
@@ -155,7 +155,7 @@ class Comparison:
             and row.state in _IN_THE_QUEUE
             and (job.state_since_s > began_s)
         ):
-            return  # the listing is older than what the job's files said
+            return  # the listing is older than the job's files
         state = state_named(row.state)
         if (
             row.state in _IN_THE_QUEUE
@@ -168,8 +168,8 @@ class Comparison:
         given = self._allocation(job) if row.state == JobState.RUNNING else {}
         with self._registry.lock():
             now = self._registry.job(job.id)
-            # The job's files may have said meanwhile that it runs, or runs again: then the row is
-            # old, and what it was given is not.
+            # The job's files may have reported a start or restart meanwhile. Then the row is
+            # outdated, but the allocation is not.
             changes = given
             if (now.state, now.restarts) == (job.state, job.restarts):
                 changes = _by_row(now, row, state, nodes) | given
@@ -177,7 +177,7 @@ class Comparison:
                 self._registry.change(job.id, **changes)
 
     def _allocation(self, job: Job) -> dict[str, object]:
-        """Ask once what Slurm gave the job; return fields of `Job`."""
+        """Ask once for the job's allocation; return fields of `Job`."""
         if job.usage is not None or job.slurm_id is None:
             return {}
         given = ask_allocation(self._cluster, self._registry.record(job.id))
@@ -189,23 +189,23 @@ class Comparison:
             self._watch.files_changed()
         return {
             "usage": given.usage,
-            # A site whose AccountingStorageTRES has no GPUs says 0 of them.
+            # A site without GPUs in AccountingStorageTRES reports 0.
             "gpus": given.gpus or job.gpus,
             "no_requeue": given.no_requeue,
         }
 
 
 def _nodes(row: QueueRow, ours: list[QueueRow]) -> tuple[str, ...]:
-    """Return the nodes of the job: of all parts of a heterogeneous one."""
+    """Return the job's nodes; for a heterogeneous job, those of all parts."""
     parts = [row] if row.array_job_id is not None else ours
     return tuple(dict.fromkeys(node for part in parts for node in nodes_of(part)))
 
 
 def _by_row(job: Job, row: QueueRow, state: JobState, nodes: tuple[str, ...]) -> dict[str, object]:
-    """Return what the row says of a job that goes on: fields of `Job`."""
+    """Return fields of `Job` from the row of a live job."""
     changes: dict[str, object] = {
         "state": state,
-        # As it may have been renamed; our own names in Slurm end in the id (`slurm_name`).
+        # The job may have been renamed; our names in Slurm end in the ID (`slurm_name`).
         "name": (row.name or "").removesuffix(f".{job.id}") or job.name,
         "user": row.user,
         "partition": row.partition,

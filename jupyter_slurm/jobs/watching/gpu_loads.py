@@ -1,7 +1,7 @@
-"""The load of our running jobs' GPUs, for people who look at the queue.
+"""GPU loads of our running jobs, for viewers of the queue.
 
-Reads the last line of what each job measures (`node/usage.py`): all of them in one round trip, and
-twice a minute at most. No job's history: `usage.py` tells that to whoever looks at one job.
+Reads the last line of each job's measurements (`node/usage.py`), all in one round trip and at most
+twice a minute. `usage.py` has the history of a single job.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from jupyter_slurm.wire import Job, JobState, UsageSample
 _EVERY_S = 30.0
 _AFTER_ERROR_S = 300.0
 _MOST_FILES = 16
-"""The most files that are read: on a login machine each costs two short processes."""
+"""The number of files to read: on a login node each costs two short processes."""
 _LINE_BYTES = 8192
 _FRESH_S = 600.0
-"""Older samples are dropped. A job of many days writes one an hour."""
+"""Ignore older samples. A job of many days writes one per hour."""
 
 
 class GpuLoads:
-    """Holds the loads as last read. For one thread."""
+    """A cache of the loads. For one thread."""
 
     def __init__(self) -> None:
         self._known: Mapping[str, float] = {}
         self._due_s = float("-inf")
 
     def read(self, transport: Transport, jobs: Iterable[Job]) -> Mapping[str, float]:
-        """Map the id of each job that measures its GPUs to their mean load, 0 to 1. Within half a
-        minute return the same map again."""
+        """Map the ID of each job that measures its GPUs to their mean load, 0 to 1. Cached for half
+        a minute."""
         if time.monotonic() < self._due_s:
             return self._known
         spans = _spans(jobs)
@@ -53,8 +53,8 @@ class GpuLoads:
 
 
 def _spans(jobs: Iterable[Job]) -> list[tuple[str, Span]]:
-    """Return where the last samples of the jobs that measure GPUs lie, each with the job's id.
-    Arrays are left out: their tasks write no file of the array's."""
+    """Return the end of each measurement file, with the job's ID. Arrays are left out: their tasks
+    have no common file."""
     found = []
     for job in jobs:
         measures = job.state is JobState.RUNNING and job.gpus and not kind_of(job).is_raw_script

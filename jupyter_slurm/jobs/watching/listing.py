@@ -1,7 +1,7 @@
-"""The rows of a cluster's queue that no record stands for, as squeue last listed them.
+"""Queue rows without a record, from the last squeue listing.
 
-A job with a record is a row by itself (`Job`), which `comparison.py` brings up to date. All other
-jobs, and the tasks of arrays, are rows here. `watcher.py` runs squeue.
+A job with a record is its own row (`Job`), which `comparison.py` updates. All other jobs, and tasks
+of arrays, are rows here. `watcher.py` runs squeue.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from jupyter_slurm.wire import Job, ListedJob, Problem, QueueStatus, Row
 _ENDED_KEPT = 300
 
 Ours = Mapping[str, Sequence[Record]]
-"""Slurm's id -> the jobs of ours that have had it, newest first."""
+"""Records by Slurm's ID, from `JobRegistry.by_slurm_id`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """A job or array as squeue printed it, and the keys of its rows."""
+    """A listed job or array, and the keys of its rows."""
 
     printed: tuple[str, ...]
     candidates: tuple[tuple[str, float | None], ...]
-    """Which jobs of ours it could be, and when they were submitted."""
+    """The IDs and submission times of our jobs that may be this one."""
     job_id: str | None
-    """The one that it is."""
+    """The ID of our job."""
     keys: tuple[str, ...]
 
 
 class Difference(NamedTuple):
-    """What a listing changes."""
+    """The changes made by a listing."""
 
     jobs: dict[str, _Listed]
     changed: list[ListedJob]
@@ -52,19 +52,18 @@ class Difference(NamedTuple):
 
 
 class Table:
-    """Rows by key. PURE; `compare` may run while another thread reads, `put` may not."""
+    """Rows by key. PURE. `compare` may run while another thread reads; `put` may not."""
 
     def __init__(self, cluster: str, since: int = 0) -> None:
-        """`since`: the revision at which it begins."""
+        """`since`: the first revision."""
         self._cluster = cluster
         self._jobs: dict[str, _Listed] = {}
         self._rows = ChangeLog[tuple[int, ListedJob]](lambda row: row[0])
         self._rows.remembers_since = since
 
     def compare(self, listed: Iterable[RawRow], ours: Ours, user: str | None = None) -> Difference:
-        """Compare with a new listing. `ours`: by Slurm's id, which another user's job may have by
-        now. `user`: whose they are; None: all that are listed are theirs, and their ended jobs
-        stay."""
+        """Compare with a new listing. `ours`: by Slurm's ID, which another user's job may have now.
+        `user`: the owner of our jobs; None: all listed jobs are the user's, and ended ones stay."""
         by_id: dict[str, list[RawRow]] = {}
         for raw in listed:
             by_id.setdefault(raw.whole_id, []).append(raw)
@@ -79,6 +78,8 @@ class Table:
             if old is not None and (old.printed, old.candidates) == (printed, candidates):
                 jobs[whole_id] = old
                 continue
+            if mine and not known:  # squeue may list a job before sbatch's answer arrives
+                known = ours.get("", ())
             read = [squeue.read(raw) for raw in raws]
             found = [job for row in read if (job := the_same(row, known)) is not None]
             job = found[0] if found else None
@@ -117,7 +118,7 @@ class Table:
         return None if found is None else found[1]
 
     def _stays(self, key: str, ours: Ours) -> bool:
-        """Tell whether a job that squeue has forgotten has ended, and has got no record since."""
+        """Return whether an unlisted job has ended and still has no record."""
         row = self._rows[key][1]
         records = ours.get(row.slurm_id or "", ())
         submitted = [one.job.submitted_s for one in records]
@@ -131,13 +132,13 @@ class Table:
             self._rows.remove(key, revision)
 
     def since(self, revision: int | None) -> Delta[ListedJob]:
-        """Return the rows that have changed after `revision`, and the keys that are gone."""
+        """Return the rows that changed after `revision`, and removed keys."""
         whole, rows, gone = self._rows.since(revision)
         return Delta(whole, tuple(row for _, row in rows), gone)
 
 
 def rows_of(listed: Iterable[RawRow], ours: Ours, user: str, cluster: str) -> list[Row]:
-    """Return a row for each job that is listed, in that order."""
+    """Return a row per listed job, in that order."""
     found = Table(cluster).compare(listed, ours, user)
     others = {row.key: row for row in found.changed}
     records = {one.job.id: one.job for some in ours.values() for one in some}
@@ -152,7 +153,7 @@ def rows_of(listed: Iterable[RawRow], ours: Ours, user: str, cluster: str) -> li
 
 @lru_cache(maxsize=1024)
 def _why(reason: str, *, is_mine: bool) -> str:
-    """Explain the reason, cached: in a listing many jobs wait for the same."""
+    """Explain the reason. Cached: many jobs of a listing wait for the same one."""
     of_anybody = None if is_mine else reasons.OF_ANYBODY.get(reason)
     return of_anybody or reasons.explain(reason).sentence
 
@@ -188,13 +189,13 @@ def listed_job(row: QueueRow, cluster: str, *, mine: bool, array: Job | None = N
 
 
 def _task_name(row: QueueRow, array: Job) -> str:
-    """Return the name of a task without our ID, which each array of a sweep has another of."""
+    """Return the name of a task without our ID. Each array of a sweep has its own ID."""
     return array.name if kind_of(array).has_tasks else row.name.removesuffix(f".{array.id}")
 
 
 def whole_array(listed: Iterable[ListedJob], known: Mapping[str, str]) -> ListedJob:
-    """Return the row of an array without a record, from its listed tasks and what is `known` of
-    all of them (`Job.tasks`)."""
+    """Return the row of an array without a record, from its listed tasks and the `known` states of
+    all (`Job.tasks`)."""
     rows = list(listed)
     first = leading(rows)
     split = [(row.slurm_id or "").partition("_") for row in rows]
@@ -227,7 +228,7 @@ def _lives(row: QueueRow | ListedJob) -> bool:
 
 
 class Listing(Viewers):
-    """A table and its viewers; the JobRegistry's lock guards it."""
+    """A table and its viewers, guarded by the JobRegistry's lock."""
 
     def __init__(
         self, registry: JobRegistry, cluster: str, poll_s: float, begin: Callable[[bool], None]
@@ -236,13 +237,13 @@ class Listing(Viewers):
         self.cluster = cluster
         self.table = Table(cluster, since=registry.revision)
         self.change_count = 0
-        """How often its status has changed."""
+        """The number of status changes."""
         self.closed = False
         self._registry = registry
         self._begin = begin
 
     def view(self) -> AbstractContextManager[None]:
-        """Count a viewer; the listing begins with the first."""
+        """Count a viewer. Listing begins with the first."""
         return self.viewing(lambda: self._begin(not self.due_s))
 
     def status(self) -> QueueStatus:
@@ -267,7 +268,7 @@ class Listing(Viewers):
             self._note(problem)
 
     def close(self) -> None:
-        """Answer waiting calls: another listing takes its place."""
+        """Answer waiting calls: another listing replaces this one."""
         with self._registry.lock():
             self.closed = True
             self._registry.notify()
@@ -281,7 +282,7 @@ class Listing(Viewers):
 class ClusterQueue:
     """The queue of one cluster: this user's jobs and everyone's.
 
-    `begin(now)` is called for the first viewer; `now`: the last listing is old.
+    `begin(now)` is called for the first viewer; `now`: the last listing is outdated.
     """
 
     def __init__(
@@ -296,18 +297,18 @@ class ClusterQueue:
 
     @property
     def due_s(self) -> float:
-        """Seconds until squeue may be run again for viewers."""
+        """Seconds until squeue may run again for viewers."""
         both = (self.mine, self.everyone)
         return min((one.due_s for one in both if one.has_viewers), default=0.0)
 
     def answered(self, rows: list[RawRow], user: str, ours: Ours, *, everyone: bool) -> None:
-        """Take what squeue has listed: this user's jobs, or everyone's. `ours`: see `Table`."""
+        """Update from a squeue listing of this user's or everyone's jobs. `ours`: see `Table`."""
         self.mine.answered([row for row in rows if row.user == user], ours, None)
         if everyone:
             self.everyone.answered(rows, ours, user)
 
     def failed(self, problem: Problem) -> None:
-        """Note that squeue has not answered."""
+        """Note that squeue failed."""
         self.mine.failed(problem)
         self.everyone.failed(problem)
 

@@ -1,6 +1,6 @@
-"""A cluster's nodes and partitions for those that look: one thread, idle while nobody does.
+"""A cluster's nodes and partitions for viewers: one thread, idle without viewers.
 
-What Slurm is asked is in `offers.py`.
+`offers.py` asks Slurm.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from jupyter_slurm.jobs.watching.on_demand import OnDemand, backed_off_s
 from jupyter_slurm.wire import NodeChanges, Problem
 
 _SELDOMER = 5.0
-"""Than the queue is asked."""
+"""Number of intervals of the queue between two listings of nodes."""
 
 _log = logging.getLogger(__name__)
 
 
 class Nodes:
-    """Starts its thread at the first look."""
+    """Nodes and partitions. The first viewer starts the thread."""
 
     def __init__(self, cluster: SlurmCluster, closed: Callable[[], bool]) -> None:
         self._cluster = cluster
@@ -35,7 +35,7 @@ class Nodes:
         self._thread: threading.Thread | None = None
 
     def changes(self, cursor: str, wait_s: float) -> NodeChanges:
-        """Return what `Api.node_changes` does."""
+        """As `Api.node_changes`."""
         shown = self._shown
         with shown.look(cursor, wait_s, self._begin):
             return NodeChanges(
@@ -50,16 +50,16 @@ class Nodes:
             )
 
     def way_opened(self) -> None:
-        """Ask again at once where there was trouble: the connection is there again."""
+        """Ask again at once after a reconnect, if there was a problem."""
         if self._shown.problem is not None:
             self._now.set()
 
     def wake(self) -> None:
-        """Make waiting calls look whether they are over."""
+        """Make waiting calls check their condition."""
         self._shown.wake()
 
     def close(self) -> None:
-        """Answer the waiting calls, and each later one; `join` waits for the thread."""
+        """Answer waiting and later calls; `join` waits for the thread."""
         self._stop.set()
         self._shown.wake()
         self._wake.set()
@@ -101,14 +101,14 @@ class Nodes:
             self._now.clear()
 
     def _ask(self) -> Problem | None:
-        """Ask for the nodes; return why there was no answer, or None."""
+        """Ask for the nodes; return the problem, or None."""
         try:
             found = offers.nodes(self._cluster)
         except JupyterSlurmError as exc:
             return exc.problem()
-        except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
-            _log.exception("the nodes of %s could not be read", self._cluster.name)
-            sentence = f"The nodes cannot be read: {exc!r}."
+        except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
+            _log.exception("reading the nodes of %s failed", self._cluster.name)
+            sentence = f"Cannot read the nodes: {exc!r}."
             return Problem(code="internal", message=sentence)
         with self._shown.lock:
             changed = found != self._found

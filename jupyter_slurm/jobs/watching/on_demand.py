@@ -1,4 +1,4 @@
-"""Viewers of what a cluster is asked for only while a client looks, and a value put up for them."""
+"""Values that are polled only while clients watch them."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _BACK_OFF_DOUBLINGS = 16
 
 
 def backed_off_s(interval_s: float, errors: int) -> float:
-    """Return how long to leave alone a cluster that was asked in vain so often in a row."""
+    """Return the pause before polling again after a number of errors in a row."""
     doubled_s: float = interval_s * 2.0 ** min(errors, _BACK_OFF_DOUBLINGS)
     return min(doubled_s, _BACK_OFF_LONGEST_S)
 
 
 class Viewers:
-    """Counts the clients that look at something which is asked for every `interval_s` meanwhile. A
-    client that has looked counts as a viewer that long: it takes a moment to look again."""
+    """The number of clients that watch a value, polled every `interval_s` meanwhile. After a call a
+    client counts as a viewer for that long, since it needs a moment to call again."""
 
     def __init__(self, interval_s: float) -> None:
         self.interval_s = interval_s
         self.asked_s: float | None = None
-        """When there was last an answer, in UTC epoch seconds."""
+        """The time of the last answer, in UTC epoch seconds."""
         self.problem: Problem | None = None
-        """Why there was none since."""
+        """The reason for no answer since."""
         self._tried_s = float("-inf")
         self._counting = threading.Lock()
         self._viewing = 0
@@ -42,17 +42,17 @@ class Viewers:
 
     @property
     def due_s(self) -> float:
-        """Seconds until it may be asked for again."""
+        """Seconds until the next poll is allowed."""
         return max(0.0, self._tried_s + self.interval_s - time.monotonic())
 
     @property
     def is_old(self) -> bool:
-        """Tell whether it was not asked for in time, as no client has looked."""
+        """Return whether the value is outdated because no client was watching."""
         return time.monotonic() - self._tried_s > 2 * self.interval_s
 
     @contextmanager
     def viewing(self, begin: Callable[[], None]) -> Iterator[None]:
-        """Count a viewer. Call `begin` for the first one."""
+        """Count a viewer; call `begin` for the first."""
         with self._counting:
             is_first = not self.has_viewers
             self._viewing += 1
@@ -62,12 +62,12 @@ class Viewers:
             yield
         finally:
             with self._counting:
-                # In this order: in between, too, a caller without the lock finds a viewer.
+                # In this order: in between, a caller without the lock still finds a viewer.
                 self._left_s = time.monotonic()
                 self._viewing -= 1
 
     def tried(self, problem: Problem | None) -> bool:
-        """Note an answer, or why there was none; return whether viewers see a difference."""
+        """Note an answer or the reason for none; return whether viewers see a difference."""
         is_other = self.asked_s is None or problem != self.problem or self.is_old
         self._tried_s, self.problem = time.monotonic(), problem
         if problem is None:
@@ -76,10 +76,10 @@ class Viewers:
 
 
 class OnDemand(Viewers):
-    """A value that is asked for while clients look; `lock` guards the value."""
+    """A value polled while clients watch; `lock` guards it."""
 
     def __init__(self, interval_s: float, closed: Callable[[], bool]) -> None:
-        """Begin without an answer. `closed`: no client may wait any more."""
+        """Start without an answer. `closed`: clients may no longer wait."""
         super().__init__(interval_s)
         self.lock = threading.Condition()
         self.cursors = Cursors()
@@ -93,8 +93,8 @@ class OnDemand(Viewers):
 
     @contextmanager
     def look(self, cursor: str, wait_s: float, begin: Callable[[], None]) -> Iterator[int | None]:
-        """Wait up to `wait_s` for news after `cursor`, then hold the lock. Yield the revision that
-        the caller knows; None: nothing. Call `begin` for the first viewer."""
+        """Wait up to `wait_s` for changes after `cursor`, then hold the lock. Yield the revision
+        that the caller has; None: none. Call `begin` for the first viewer."""
         with self.lock, self.viewing(begin):
             known, _ = self.cursors.read(cursor)
             self._wait(known, wait_s)
@@ -102,14 +102,14 @@ class OnDemand(Viewers):
 
     def _wait(self, known: int | None, wait_s: float) -> None:
         now_s = time.monotonic()
-        # A client of an older cursor is told when it was asked anew, though nothing has changed.
+        # A client with an older cursor gets the new poll time, even without changes.
         is_old_known = known is not None and self._tried_s < now_s - 2 * self.interval_s
 
         def ready() -> bool:
             if self._closed():
                 return True
             if known is None or is_old_known:
-                # What is old is shown only if nothing newer comes at once.
+                # Return an outdated value only if no newer one arrives at once.
                 return self._tried_s > now_s - self.interval_s
             return self.cursors.latest > known
 
@@ -117,14 +117,14 @@ class OnDemand(Viewers):
         self.lock.wait_for(ready, min(wait_s, _OLD_IS_SHOWN_AFTER_S) if is_old_there else wait_s)
 
     def wake(self) -> None:
-        """Make waiting calls look whether they are over."""
+        """Make waiting calls check their condition."""
         with self.lock:
             self.lock.notify_all()
 
     # --- for the one that asks ---
 
     def answered(self, *, changed: bool) -> None:
-        """Note an answer; `changed`: another than before, put up at the next revision."""
+        """Note an answer; `changed`: the value differs and has a new revision."""
         with self.lock:
             is_first = self.asked_s is None
             self._tell(changed or is_first, None)

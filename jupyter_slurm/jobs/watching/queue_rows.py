@@ -1,4 +1,4 @@
-"""PURE: which of our jobs a row of squeue is, and what it says of that job."""
+"""PURE: match squeue rows with our jobs, and read them."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 _MOST_GPUS = 10**9
 _CLOCKS_DIFFER_S = 300.0
-"""By so much the controller's may be behind."""
+"""Seconds by which the controller's clock may lag."""
 _HasStateT = TypeVar("_HasStateT", bound="_HasState")
 
 
 def is_same(record: Record, row: QueueRow | ControlRow) -> bool:
-    """Return whether the row of the job's Slurm ID is that job: a controller that has lost its
-    state gives out its IDs again.
+    """Return whether a row with the job's Slurm ID is that job: a controller that has lost its
+    state reuses IDs.
 
-    The token identifies a job of ours. Where a site's job_submit plugin has rewritten name and
-    comment, the second of the submission decides. A requeue changes it (`_job_requeue_op` in
+    Our token identifies a job. Where a site's job_submit plugin has rewritten name and comment, the
+    submission time to the second decides. A requeue changes that time (`_job_requeue_op` in
     src/slurmctld/job_mgr.c).
     """
     if any(is_of_array(one, row) for one in record.arrays) or bears_id(record.job.id, row):
@@ -38,7 +38,7 @@ def is_same(record: Record, row: QueueRow | ControlRow) -> bool:
 
 
 def is_of_array(array: TaskArray, row: QueueRow | ControlRow) -> bool:
-    """Return whether the row of the array's Slurm ID is that array of a sweep."""
+    """Return whether a row with the array's Slurm ID is that array of a sweep."""
     if bears_id(array.token, row):
         return True
     if has_token(row.comment or "") or array.submitted_s is None or row.submit_s is None:
@@ -47,22 +47,22 @@ def is_of_array(array: TaskArray, row: QueueRow | ControlRow) -> bool:
 
 
 def is_requeued(record: Record, row: ControlRow) -> bool:
-    """Return whether the row, which has another time of submission, is the job after a requeue. Its
-    files may have told of that before."""
+    """Return whether the row, with another submission time, is the job after a requeue, possibly
+    already known from the job's files."""
     job = record.job
     is_again = row.requeues > 0 and row.requeues >= job.restarts
     return is_again and row.name == job.name and not has_token(row.comment or "")
 
 
 def bears_id(job_id: str, row: QueueRow | ControlRow) -> bool:
-    """Return whether the row bears the token of the job that we have submitted under our id. A
-    plugin may have added to the comment, with or without a blank."""
+    """Return whether the row has the token of our job. A plugin may have appended to the comment,
+    with or without a blank."""
     comment, name = row.comment or "", row.name or ""
     return comment_token(job_id) in comment or name.endswith(f".{job_id}")
 
 
 def is_accounted(record: Record, row: AcctRow) -> bool:
-    """Return the same of a row of accounting, which has no comments."""
+    """Return whether a row of accounting, which has no comment, is the job."""
     job = record.job
     if _is_submission(record, row):
         return True
@@ -73,8 +73,8 @@ def is_accounted(record: Record, row: AcctRow) -> bool:
 
 
 def _is_submission(record: Record, row: QueueRow | ControlRow | AcctRow) -> bool:
-    """Return whether Slurm took the row when it took the job. Before Slurm's time is known, any
-    time around the answer of sbatch will do: its ID was given out only then."""
+    """Return whether the row's submission time matches the job. While Slurm's time is unknown, any
+    time around sbatch's answer will do: its ID was new then."""
     job = record.job
     known_s = record.slurm_submitted_s
     if known_s is not None or row.submit_s is None or job.submitted_s is None:
@@ -84,12 +84,12 @@ def _is_submission(record: Record, row: QueueRow | ControlRow | AcctRow) -> bool
 
 
 def the_same(row: QueueRow, candidates: Iterable[Record]) -> Job | None:
-    """Return the job of ours that the row is; `candidates`: those that have had its Slurm id."""
+    """Return the job of a queue row; `candidates`: those that have had its Slurm ID."""
     return next((record.job for record in candidates if is_same(record, row)), None)
 
 
 def the_accounted(row: AcctRow, candidates: Iterable[Record]) -> Job | None:
-    """Return the same for a row of accounting."""
+    """Return the job of an accounting row."""
     return next((record.job for record in candidates if is_accounted(record, row)), None)
 
 
@@ -99,8 +99,8 @@ class _HasState(Protocol):
 
 
 def leading(rows: Iterable[_HasStateT]) -> _HasStateT:
-    """Choose of an array's tasks the one that says most of the whole: one that runs, else one that
-    waits, else one that went wrong."""
+    """Return the row that stands for a whole array: a running task, else a waiting one, else a
+    failed one."""
 
     def rank(row: _HasStateT) -> int:
         if states.is_terminal(row.state):
@@ -111,7 +111,7 @@ def leading(rows: Iterable[_HasStateT]) -> _HasStateT:
 
 
 def nodes_of(row: QueueRow) -> tuple[str, ...]:
-    """Return the nodes that the job has. MalformedError: that is not a list of nodes."""
+    """Return the job's nodes. MalformedError: not a node list."""
     try:
         return tuple(parse_nodelist(row.nodelist or ""))
     except ValueError as exc:
@@ -119,7 +119,7 @@ def nodes_of(row: QueueRow) -> tuple[str, ...]:
 
 
 def gpus_of(row: QueueRow) -> int:
-    """Return the GPUs of all its nodes, as far as squeue tells them."""
+    """Return the GPUs on all nodes, as far as squeue reports them."""
     return min(gpus_in_tres(row.gres or "") * (row.node_count or 1), _MOST_GPUS)
 
 

@@ -1,7 +1,7 @@
-"""What Slurm samples of jobs that do not measure themselves: `sstat`, while somebody looks.
+"""Slurm's samples of jobs that do not measure themselves, from `sstat`, for viewers only.
 
-A request costs the nodes of the job something: it is made at most twice a minute for a job, and
-once for all who look. What was sampled is kept here as long as somebody has looked lately.
+A request costs the job's nodes some time, so it is made at most twice a minute per job, for all
+viewers together. Samples are kept while the job has had viewers recently.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Series:
         self.problem: Problem | None = None
         self.looked_at_s = 0.0
         self.asked_at_s: float | None = None
-        """On the monotonic clock, both."""
+        """Both on the monotonic clock."""
         self._before_s = job.started_s or time.time()
         self._before_cpu_s = 0.0
 
@@ -67,7 +67,7 @@ class SlurmSamples:
     def after(
         self, cluster: SlurmCluster, job: Job, since_s: float
     ) -> tuple[list[UsageSample], Problem | None]:
-        """Return the samples that are newer, and why there are none. TransportError."""
+        """Return newer samples, and the reason if there are none. TransportError."""
         series = self._of(job)
         with series.lock:
             slurm_id = job.slurm_id if job.state is JobState.RUNNING else None
@@ -75,12 +75,14 @@ class SlurmSamples:
                 series.ask(cluster, slurm_id)
             problem = series.problem
             if job.state.final and not series.samples:
-                problem = NotMeasuredError("Nobody has looked while it ran.").problem()
+                problem = NotMeasuredError(
+                    "Not measured: usage was not watched while the job ran."
+                ).problem()
             # Cursors are in milliseconds.
             return [one for one in series.samples if one.time_s > since_s + 0.001], problem
 
     def due_in_s(self, job: Job) -> float:
-        """Return the seconds until Slurm may be asked again."""
+        """Return the seconds until the next request is allowed."""
         return EVERY_S if job.started_s is None else max(1.0, self._of(job).due_in_s())
 
     def _of(self, job: Job) -> _Series:
@@ -96,8 +98,8 @@ class SlurmSamples:
 
 def _silent(detail: str | None) -> Problem:
     return NotMeasuredError(
-        "Slurm has no samples of what this job uses.",
-        hint="The first come half a minute after its start; a site may have switched them off "
+        "Slurm has no usage samples of this job.",
+        hint="The first follow half a minute after the start. Sites may disable sampling "
         "(JobAcctGatherType).",
         detail=detail,
     ).problem()

@@ -1,4 +1,4 @@
-"""Keeps what cannot be read of one job from the watcher of all: that job says so, no other."""
+"""Confine a job's unreadable data to that job's `problem`."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def stumbling(registry: JobRegistry, job_id: str) -> Iterator[None]:
-    """Put what goes wrong inside into the job's `problem`, but raise it where the way is lost,
-    which concerns every job. Pass over a job that was forgotten meanwhile."""
+def noting_errors(registry: JobRegistry, job_id: str) -> Iterator[None]:
+    """Turn an exception inside into the job's `problem`. Raise it if the connection dropped, which
+    concerns every job. Ignore it if the job was forgotten."""
     try:
         yield
     except NotFoundError:
@@ -27,13 +27,13 @@ def stumbling(registry: JobRegistry, job_id: str) -> Iterator[None]:
             raise
         note_problem(registry, job_id, exc)
     except Exception as exc:  # noqa: BLE001 (a watcher serves all jobs of a cluster)
-        _log.exception("what the cluster says of %s could not be read", job_id)
+        _log.exception("cannot read the cluster's data about %s", job_id)
         note_problem(registry, job_id, unreadable(exc))
 
 
 def note_problem(registry: JobRegistry, job_id: str, error: JupyterSlurmError) -> None:
-    """Make `error` the job's problem, with its first time; an ended job gets none."""
-    with registry.lock(), suppress(NotFoundError):  # it was forgotten meanwhile
+    """Set the job's problem and the time of its first occurrence; not for an ended job."""
+    with registry.lock(), suppress(NotFoundError):  # forgotten meanwhile
         job = registry.job(job_id)
         if not job.state.final:
             since_s = job.problem_since_s or time.time()

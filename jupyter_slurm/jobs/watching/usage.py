@@ -1,7 +1,6 @@
-"""What a job uses over time: read where `node/usage.py` writes it on each of its nodes, else as
-Slurm samples it.
+"""A job's usage over time, from `node/usage.py` on each of its nodes or from Slurm's samples.
 
-Nothing is read, and nobody asked, but while somebody waits here.
+Data is read only while a caller waits.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ from jupyter_slurm.wire import Job, Problem, UsageChanges, UsageSample
 
 _MOST_LINE_BYTES = 65_536
 _MOST_NODES = 256
-"""Nodes after these are not read: with a thousand files each look would take its time."""
+"""The number of nodes to read: a thousand files would make each read slow."""
 _CURSOR = re.compile(
     rf"[0-9]{{1,9}}:[0-9]{{1,18}}(,[0-9]{{1,18}}){{0,{_MOST_NODES - 1}}}:[0-9]{{1,18}}"
 )
 _NODE = re.compile(r"[A-Za-z0-9_.-]{1,255}")
 _PIECE_BYTES = 1 << 20
-"""At most so much is read at a time, of all the nodes' files together."""
+"""The most to read at a time, from the files of all nodes together."""
 _FIRST_AFTER_S = 30.0
-"""So long after its start a job that measures itself has written a sample."""
+"""Seconds after the start by which a job that measures itself has written a sample."""
 _PAUSES_S = ((60.0, 2.0), (3600.0, 10.0))
-"""Up to this age of the job its file is looked at so often, which is how often it is written to;"""
+"""Age of the job -> seconds between reads, as often as its file is written."""
 _LATER_PAUSE_S = 30.0
 
 
@@ -52,7 +51,7 @@ _LATER_PAUSE_S = 30.0
 class UsageCursor:
     attempt: int = 0
     offsets: tuple[int, ...] = (0,)
-    """In the files of that attempt, the first node's first; a node after these is at 0."""
+    """Positions in the files of that attempt, the first node's first; 0 for further nodes."""
     since_ms: int = 0
     """The time of Slurm's last sample."""
 
@@ -65,18 +64,18 @@ class UsageCursor:
 
 
 def parse_cursor(text: str) -> UsageCursor:
-    """Parse a cursor. RequestError: it is not one of ours."""
+    """Parse a cursor. RequestError: not one of ours."""
     if not text:
         return UsageCursor()
     if not _CURSOR.fullmatch(text):
-        raise RequestError(f"{text[:100]!r} is not a cursor of a job's usage.")
+        raise RequestError(f"{text[:100]!r} is not a usage cursor.")
     attempt, offsets, since_ms = text.split(":")
     return UsageCursor(int(attempt), tuple(map(int, offsets.split(","))), int(since_ms))
 
 
 def parse_samples(data: bytes) -> tuple[list[UsageSample], int]:
-    """Return the samples in the whole lines of `data`, and how many bytes these are. Pass over a
-    line that holds none: a full disk may have cut it."""
+    """Return the samples in the complete lines of `data`, and the size of these lines. Skip invalid
+    lines: a full disk may have cut one."""
     whole = data[: data.rfind(b"\n") + 1]
     samples = []
     for line in whole.splitlines():
@@ -116,8 +115,8 @@ class Measured:
                 samples, position, whole = self._read(job, position)
                 problem = _without_samples(job) if position.is_start and not samples else None
         except LoginNeededError:
-            raise  # nothing comes before a person has logged in
-        except TransportError as exc:  # the way there is lost for now
+            raise  # no data before the user logs in
+        except TransportError as exc:  # the connection dropped
             problem, whole = exc.problem(), False
         return UsageChanges(
             cursor=str(position),
@@ -146,7 +145,7 @@ class Measured:
     def _read_attempt(
         self, job: Job, position: UsageCursor
     ) -> tuple[list[UsageSample], UsageCursor, bool]:
-        """Do the same in the files of that attempt alone: a piece of each node's."""
+        """As `_read`, for one attempt: a piece of each node's file."""
         folder = JobDir(PurePosixPath(job.job_dir))
         count = max(1, min(len(job.nodes), _MOST_NODES), len(position.offsets))
         offsets = [*position.offsets, *repeat(0, count - len(position.offsets))]
@@ -161,7 +160,7 @@ class Measured:
             found, taken = parse_samples(data or b"")
             if data is not None and len(data) == piece_bytes:
                 whole = False
-                taken = taken or piece_bytes  # no sample is so long: it is passed over
+                taken = taken or piece_bytes  # no sample is this long: skip it
             offsets[node] += taken
             name = job.nodes[node] if node < len(job.nodes) else ""
             samples += (_named(one, name) for one in found)
@@ -199,25 +198,25 @@ class Measured:
 
 
 def _named(sample: UsageSample, node: str) -> UsageSample:
-    """Return the sample with its node's name: `node` where it does not tell one. Before a job was
-    put back into the queue it may have run on other nodes than now."""
+    """Return the sample with its node's name, by default `node`. Before a requeue the job may have
+    run on other nodes."""
     return sample if _NODE.fullmatch(sample.node) else structs.replace(sample, node=node)
 
 
 def _during(job: Job, sample: UsageSample) -> bool:
-    """Tell whether the sample, which is its session's, tells of this cell."""
+    """Return whether a sample of the session falls into this cell's time."""
     return (job.started_s or 0.0) <= sample.time_s <= (job.ended_s or sample.time_s)
 
 
 def _without_samples(job: Job) -> Problem | None:
-    """Return why a job that measures itself has no sample; None: it is too early to say."""
+    """Return why a job that measures itself has no sample; None: too early to know."""
     if job.started_s is None:
         return None
     if job.state.final:
-        message = "It had ended before anything was measured."
+        message = "The job ended before the first sample."
     elif time.time() - job.started_s < _FIRST_AFTER_S:
         return None
     else:
-        message = "What it uses is not measured: is there a python3 on the node?"
-    hint = "`python` in the cluster's profile names another."
+        message = "Usage is not measured. The node may have no python3."
+    hint = "Set `python` in the cluster's profile."
     return NotMeasuredError(message, hint=None if job.state.final else hint).problem()

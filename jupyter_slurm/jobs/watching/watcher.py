@@ -1,9 +1,8 @@
-"""Watching one cluster's live jobs: two threads, whatever the number of jobs and of watchers.
+"""Watch one cluster's live jobs with two threads, for any number of jobs and viewers.
 
-The files thread sees at once what jobs write: that they have started, output, that they have ended.
-The queue thread runs one `squeue` per interval for all jobs and for all who look at the queue
-(`listing.py`): it tells why jobs wait, and that one has ended which could not say so itself. With
-no live job and nobody looking, neither does anything.
+The files thread sees at once what jobs write: starts, output, ends. The queue thread runs one
+`squeue` per interval for all jobs and all viewers of the queue (`listing.py`). It finds reasons for
+waiting, and ends that the job could not report. Without live jobs and viewers both are idle.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from jupyter_slurm.jobs.watching.gpu_loads import GpuLoads
 from jupyter_slurm.jobs.watching.listing import ClusterQueue
 from jupyter_slurm.jobs.watching.nodes import Nodes
 from jupyter_slurm.jobs.watching.on_demand import backed_off_s
-from jupyter_slurm.jobs.watching.unreadable import note_problem, stumbling
+from jupyter_slurm.jobs.watching.unreadable import note_problem, noting_errors
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import indices
@@ -46,23 +45,23 @@ _FILES_WAIT_S = 300.0
 _FIRST_LOOK_S = 1.0
 _JOIN_S = 5.0
 _MOST_TASKS = 50
-"""The most running tasks of an array whose files are watched; others' are read when asked."""
+"""The number of running array tasks whose files are watched; others are read on request."""
 _ACCOUNTING_PAUSES_S = (1.0, 4.0, 10.0)
-"""slurmdbd is told of a job's end some seconds later."""
+"""slurmdbd learns of a job's end some seconds later."""
 _YOUNG_S = 60.0
 _CALM_FACTOR = 3.0
-"""Jobs that nothing has happened to for a minute are asked after a third as often,"""
+"""Ask a third as often about jobs without news for a minute,"""
 _OLD_S = 3600.0
 _OLD_FACTOR = 10.0
-"""and after an hour a tenth as often."""
+"""and a tenth as often after an hour."""
 _REST_FACTOR = 3.0
-"""After a listing of everyone's jobs there is a rest of so many times as long as it took."""
+"""The pause after listing everyone's jobs, as a multiple of the time it took."""
 
 _log = logging.getLogger(__name__)
 
 
 class Watch:
-    """Starts its threads at the first `look()`."""
+    """The watch of one cluster. The first `look()` starts its threads."""
 
     def __init__(self, registry: JobRegistry, cluster: SlurmCluster) -> None:
         self._registry = registry
@@ -82,22 +81,22 @@ class Watch:
         self.nodes = Nodes(cluster, self._closed)
 
     def look(self) -> None:
-        """Look now: there is a new job, or a reason to ask Slurm."""
+        """Check now: there is a new job, or a reason to ask Slurm."""
         self.stirred()
         self._begin()
         self._files_wake.set()
         self._queue_wake.set()
 
     def stirred(self) -> None:
-        """Ask the queue more often for a while: something has happened to a job."""
+        """Ask the queue more often for a while after a change of a job."""
         self._stirred_s = time.monotonic()
 
     def files_changed(self) -> None:
-        """Watch other files than before."""
+        """Watch another set of files."""
         self._files_wake.set()
 
     def is_ending(self, job_id: str) -> bool:
-        """Tell whether it is being found out how this job ended."""
+        """Return whether the job's end is being judged."""
         return job_id in self._ending
 
     def _begin(self) -> None:
@@ -110,26 +109,26 @@ class Watch:
         return self._registry.closed or self._stop.is_set()
 
     def _show(self, now: bool) -> None:
-        """Begin to list the queue for somebody who looks at it; `now`: ask at once."""
+        """List the queue for a new viewer; `now`: at once."""
         self._begin()
         if now:
             self._asked.set()
         self._queue_wake.set()
 
     def ask_now(self) -> None:
-        """Ask the queue within a fraction of a second: a user has asked, or has changed it."""
+        """Ask the queue within a fraction of a second, for a user's request or change."""
         self._asked.set()
         self.look()
 
     def way_opened(self) -> None:
-        """Look again after a reconnect: what was waited for may have happened meanwhile."""
+        """Check again after a reconnect: watched files may have changed meanwhile."""
         self._asked.set()
         self._files_wake.set()
         self._queue_wake.set()
         self.nodes.way_opened()
 
     def wake_waiters(self) -> None:
-        """Answer now all calls that wait for the nodes."""
+        """Answer all calls that wait for nodes."""
         self.nodes.wake()
 
     def close(self) -> None:
@@ -151,12 +150,13 @@ class Watch:
         self._threads = [*(known for known in self._threads if known.is_alive()), thread]
 
     def _keep_at(self, work: Callable[[], None]) -> None:
-        """Run `work` again after each failure, and log it: else jobs would never end."""
+        """Run `work` again after each failure, and log it. A dead thread would miss the ends of
+        jobs."""
         while not self._stop.is_set():
             try:
                 work()
             except Exception:  # noqa: BLE001 (see above)
-                _log.exception("the watcher of %s stumbled", self._cluster.name)
+                _log.exception("internal error in the watcher of %s", self._cluster.name)
                 self._stop.wait(self._cluster.profile.poll_s)
 
     # --- files ---
@@ -174,16 +174,16 @@ class Watch:
                 self._files_wake.clear()
                 continue
             try:
-                # One that is taken up is looked at, whenever its agent was woken for it.
+                # Check a new job on the login node once, whatever the wake-up was for.
                 due = bool(on_login_ids - looked)
                 found = self._cluster.transport.grown(
                     sizes, wait_s=0.0 if due else _FILES_WAIT_S, wake=self._files_wake
                 )
                 woken = self._files_wake.is_set()
-                if woken:  # else it may be just about to be
+                if woken:  # else the event may be about to be set
                     self._files_wake.clear()
                 for path, size in found.items():
-                    if path in wanted:  # the other end names them
+                    if path in wanted:  # the cluster sends the names
                         self._saw(path, *wanted[path])
                         sizes[path] = size
                 if woken or due or not found:
@@ -203,11 +203,12 @@ class Watch:
     def _saw(
         self, path: PurePosixPath, job_id: str, seen: Callable[[str, PurePosixPath], None]
     ) -> None:
-        with stumbling(self._registry, job_id):
+        with noting_errors(self._registry, job_id):
             seen(job_id, path)
 
     def _look_on_login(self) -> None:
-        """Look where files may not tell all: none has grown for long, or there is other news."""
+        """Check jobs whose files may not report everything: none has grown for long, or there is
+        other news."""
         for job in login_node.look(self._registry, self._cluster):
             self.settle(job, None)
 
@@ -250,7 +251,7 @@ class Watch:
     def _session_cell_files(
         self, job: Job, folder: JobDir
     ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
-        """Return a cell's files to watch. One whose session has ended writes no more."""
+        """Return the files of a cell to watch. None are written after the session's end."""
         if self._is_over(job.session or ""):
             self.settle(job, None)
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]
@@ -262,14 +263,14 @@ class Watch:
         return wanted
 
     def _is_over(self, job_id: str) -> bool:
-        """Tell whether the job has ended, or was forgotten."""
+        """Return whether the job has ended or was forgotten."""
         try:
             return self._registry.job(job_id).state.final
         except NotFoundError:
             return True
 
     def _output_grew(self, job_id: str, path: PurePosixPath) -> None:
-        """Do nothing: waiters are nudged for every growth."""
+        """Do nothing: waiting calls are woken for every growth."""
 
     def _tasks_told(self, job_id: str, path: PurePosixPath) -> None:
         self.sweeps.table(job_id).news()
@@ -278,7 +279,7 @@ class Watch:
         data = self._cluster.transport.read(path, -PROGRESS_BYTES) or b""
         with self._registry.lock():
             job = self._registry.job(job_id)
-            # It may have been put back since, and the next attempt has a file of its own.
+            # After a requeue, the next attempt has its own file.
             kind, folder = kind_of(job), JobDir(PurePosixPath(job.job_dir))
             is_its_own = path == kind.progress_file(job, folder)
             if is_its_own and not job.state.final:
@@ -288,7 +289,7 @@ class Watch:
         with self._registry.lock():
             job = self._registry.job(job_id)
             restarts = job.restarts + 1
-            # Slurm may have told of this very restart since this file was waited for.
+            # Slurm may have reported this restart since the wait began.
             if path == JobDir(PurePosixPath(job.job_dir)).started(restarts):
                 on_requeue = kind_of(job).on_requeue(job)
                 self._registry.change(job_id, restarts=restarts, nodes=(), **on_requeue)
@@ -303,10 +304,10 @@ class Watch:
             folder = JobDir(PurePosixPath(job.job_dir))
             if job.state.final or path != folder.started(job.restarts):
                 return
-            # Slurm's word, where there is one: tunnels lead there, and the job wrote this itself.
+            # Prefer Slurm's node name: tunnels connect to it, and the job wrote this file itself.
             nodes = job.nodes or (started.node,)
             changes: dict[str, object] = {"started_s": started.time_s, "nodes": nodes}
-            if not job.on_login:  # why it waited; of one on a login machine only a look tells
+            if not job.on_login:  # the reason for waiting; on a login node only `look` reports it
                 changes |= {"reason": None, "why": None, "advice": None, "start_estimate_s": None}
             known = job.submitted_s is not None or job.session is not None
             if known and job.id not in self._ending:
@@ -317,7 +318,7 @@ class Watch:
 
     def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:
         job = self._registry.job(job_id)
-        # Found together with the file of a later start, it is the end of an earlier attempt.
+        # Found together with the file of a later start: the end of an earlier attempt.
         if path == JobDir(PurePosixPath(job.job_dir)).exit(job.restarts):
             self.settle(job, None)
 
@@ -330,7 +331,7 @@ class Watch:
             if not waiting and not self.listing.has_viewers:
                 self._queue_wake.wait()
                 self._queue_wake.clear()
-                # A job that is over by then has cost the controller nothing but its sbatch.
+                # A job that has ended by now cost the controller nothing but its sbatch.
                 first_s = self.listing.due_s if self.listing.has_viewers else _FIRST_LOOK_S
                 self._asked.wait(min(self._cluster.profile.poll_s, first_s))
                 self._asked.clear()
@@ -353,7 +354,7 @@ class Watch:
             self._pause(errors, rest_s)
 
     def _list(self, waiting: list[Job], *, everyone: bool) -> list[QueueRow]:
-        """Run the one squeue, for all who look; return the rows of these jobs."""
+        """Run one squeue for all viewers; return the rows of these jobs."""
         user = self._cluster.transport.user()
         argv = squeue.everyone_argv() if everyone else squeue.mine_argv(user)
         has_viewers = self.listing.has_viewers
@@ -368,7 +369,7 @@ class Watch:
         return [squeue.read(r) for r in own if r.slurm_id in wanted or r.whole_id in wanted]
 
     def _pause(self, errors: int, rest_s: float) -> None:
-        """Pause until the next squeue: as the profile says, longer when nothing happens."""
+        """Pause until the next squeue, as the profile says; longer without changes."""
         least_s = interval_s = max(self._cluster.profile.poll_s, rest_s)
         quiet_s = time.monotonic() - self._stirred_s
         if errors:
@@ -379,8 +380,7 @@ class Watch:
             interval_s *= _OLD_FACTOR
         elif quiet_s > _YOUNG_S:
             interval_s *= _CALM_FACTOR
-        # However many jobs are submitted meanwhile: not sooner than the profile's interval, unless
-        # a person asks.
+        # Many new jobs must not shorten the profile's interval; a user's request may.
         if not self._asked.wait(least_s):
             self._queue_wake.wait(max(0.0, interval_s - least_s))
         self._asked.clear()
@@ -393,20 +393,20 @@ class Watch:
     # --- the end ---
 
     def settle(self, job: Job, row: QueueRow | None) -> None:
-        """Find out how `job` ended, in a thread of its own: it may take Slurm a while to say."""
+        """Judge the end of `job` in its own thread: Slurm may take a while to report it."""
         if row is not None and is_unstarted(job, row):
             Ending(self._registry, self._cluster, job, row, self._stop).record_unstarted()
             return
         with self._lock:
             if job.id in self._ending or self._stop.is_set():
                 return
-            if self._is_over(job.id):  # by now; `job` was read before
+            if self._is_over(job.id):  # `job` may be outdated
                 return
             self._ending.add(job.id)
             self._start(lambda: self._find_out(job, row), f"end of {job.id}")
 
     def _complete_usage(self, job: Job) -> None:
-        """Ask accounting, if there is any, what a job has used that does not measure it itself."""
+        """Ask accounting, if there is any, for the usage of a job that does not measure itself."""
         if kind_of(job).has_result or job.slurm_id is None or job.started_s is None:
             return
         for pause_s in _ACCOUNTING_PAUSES_S:
@@ -426,11 +426,11 @@ class Watch:
                 if job.session is not None:
                     rests(self._registry, job.session)
                 self._complete_usage(self._registry.job(job.id))
-        except TransportError as exc:  # the way there broke off; the end stays to be found out
+        except TransportError as exc:  # the connection dropped; judge the end later
             self._silent([job], exc)
             self._stop.wait(self._cluster.profile.poll_s)
-        except Exception as exc:  # noqa: BLE001 (a worker never dies silently)
-            _log.exception("how %s ended could not be found out; it is tried again", job.id)
+        except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
+            _log.exception("judging the end of %s failed; it is tried again", job.id)
             note_problem(self._registry, job.id, unreadable(exc))
             self._stop.wait(self._cluster.profile.poll_s)
         finally:

@@ -85,8 +85,8 @@ def _travels(name: bytes, entry: ManifestEntry, outcome: TransferReport) -> bool
 
 
 def stays_inside(name: bytes, target: bytes) -> bool:
-    """Tell whether a link at `name` points inside the folder, given other such links: `..` is only
-    allowed at the start, where it begins at a real folder."""
+    """Return whether a link at `name` points inside the folder, given other such links: `..` is
+    only allowed at the start, where it begins at a real folder."""
     if not target or target.startswith(b"/"):
         return False
     parts = [part for part in target.split(b"/") if part not in (b"", b".")]

@@ -60,7 +60,7 @@ _PART_SH = 'cd -- "$1" && exec dd if="./$2" bs=1048576 skip="$3" count="$4"'
 
 
 def is_safe_name(name: bytes) -> bool:
-    """Tell whether a remote name is below the target."""
+    """Return whether a remote name is below the target."""
     return all(part not in (b"", b".", b"..") for part in name.split(b"/")) and b"\0" not in name
 
 
@@ -279,7 +279,7 @@ class Download:
         return missing
 
     def _fits(self, name: bytes, entry: ManifestEntry) -> bool:
-        """Tell whether the local disk has room for it."""
+        """Return whether the local disk has room for it."""
         disk = os.statvfs(self._target.root)
         free_bytes = disk.f_bavail * disk.f_frsize if disk.f_blocks else _MOST_BYTES
         with suppress(OSError):
@@ -363,7 +363,7 @@ def _most_archived(asked: dict[bytes, ManifestEntry]) -> int:
 def _line_of(name: bytes, words: str) -> str:
     """Return tar's complaint about the file."""
     about = [line for line in words.splitlines() if shown(name) in line]
-    return (about or words.splitlines() or ["tar said nothing"])[-1]
+    return (about or words.splitlines() or ["no message from tar"])[-1]
 
 
 def _remove(folder: Path) -> None:

@@ -39,7 +39,7 @@ class Patterns:
                 ) from exc
 
     def match(self, name: bytes, *, folder: bool) -> bool | None:
-        """Tell whether `name` matches; None: no pattern applies."""
+        """Return whether `name` matches; None: no pattern applies."""
         text = os.fsdecode(name)
         return self._spec.check_file(f"{text}/" if folder else text).include
 

@@ -25,7 +25,7 @@ AT_ONCE = 4
 """sshd gives each channel a window of 2 MiB (OpenSSH), so a channel transfers 2 MiB per round trip:
 at 20 ms four channels are three times as fast as one, on the same machine equally fast."""
 PASSES = 3
-"""How often files are read again that change meanwhile."""
+"""The number of passes for files that change while they are read."""
 
 CHANGED = "It changed while it was read."
 _TICK_S = 0.25

@@ -47,11 +47,11 @@ class Listing:
     entries: dict[bytes, ManifestEntry] = field(default_factory=dict)
     """Folders precede their content. A top that is not a folder is the only entry, named b""."""
     unread: dict[bytes, str] = field(default_factory=dict)
-    """Paths that could not be looked at, and why."""
+    """Paths that could not be examined -> reason."""
 
 
 def same(one: ManifestEntry, other: ManifestEntry) -> bool:
-    """Tell whether the entries are equal. Of the mode only the owner's `x` counts; file systems
+    """Return whether the entries are equal. Of the mode only the owner's `x` counts; file systems
     change the rest."""
     if one.kind != other.kind:
         return False
@@ -65,7 +65,7 @@ def same(one: ManifestEntry, other: ManifestEntry) -> bool:
 
 
 def same_time(one_ns: int, other_ns: int) -> bool:
-    """Tell whether the times are equal, or one is the other rounded down to a unit of
+    """Return whether the times are equal, or one is the other rounded down to a unit of
     `_COARSE_NS`."""
     if one_ns == other_ns:
         return True

@@ -32,7 +32,7 @@ _GAP_S = 0.02
 _ALONE_SHORTEST_S, _ALONE_LONGEST_S = 0.05, 2.0
 """Intervals when the helpers look, which other calls need, too."""
 _WAKE_PER_QUIET_TIME, _SHORTEST_WAKE_S, _LONGEST_WAKE_S = 100, 0.001, 0.05
-"""How often `wake` is checked, to avoid a thread for it."""
+"""The interval for checking `wake`, instead of a thread for it."""
 
 _SIZE = re.compile(rb" *([0-9]{1,18}) (.+)")
 
@@ -79,8 +79,8 @@ class Follow:
         allowed: Callable[[], bool],
         look: Callable[[bytes], bytes],
     ) -> None:
-        """Prepare to watch files. `open_shell` returns None if the host has no session left for it,
-        `allowed` tells whether it may keep its session; `look` runs a script that ends by `_m 0`,
+        """Prepare to watch files. `open_shell` returns None if the host has no session left,
+        `allowed` whether the shell may keep its session. `look` runs a script that ends by `_m 0`,
         in one round trip, and returns its output."""
         self._open_shell = open_shell
         self._allowed = allowed

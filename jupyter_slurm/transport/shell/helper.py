@@ -43,7 +43,7 @@ _f() {
 }
 """
 """`_r ARGV` runs a command in the environment that `_e` sets. `_f STATUS PROGRAM` marks its end,
-and tells a missing program from one that returns 127 or 126 itself (POSIX, `Exit Status for
+and distinguishes a missing program from one that returns 127 or 126 itself (POSIX, `Exit Status for
 Commands`)."""
 
 _MOST_HELPERS = 2
@@ -225,7 +225,7 @@ class Helpers:
         return bool(self._open)
 
     def shrink(self) -> None:
-        """Close surplus helpers, now or when they are given back."""
+        """Close surplus helpers, now or when they are returned."""
         with self._changed:
             while self._idle and self._too_many():
                 self._drop(self._idle.pop())

@@ -78,7 +78,7 @@ class SilentError(Exception):
 
 
 class FloodError(Exception):
-    """More came than is taken, on the `stream` of that name; the shell is of no use any more."""
+    """Too much output on the named `stream`; the shell is unusable."""
 
     def __init__(self, stream: str, most_bytes: int) -> None:
         super().__init__(stream, most_bytes)

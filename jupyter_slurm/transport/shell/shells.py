@@ -171,11 +171,11 @@ class Shells:
                 raise
 
     def may_follow(self) -> bool:
-        """Tell whether there are enough sessions for one that only looks at files."""
+        """Return whether there are enough sessions for one that only looks at files."""
         return self._connection.sessions_limit >= _SESSIONS_FOR_FOLLOW
 
     def shell_to_follow(self) -> RemoteShell | None:
-        """Return a shell; None: `may_follow` says no, perhaps only now."""
+        """Return a shell; None: `may_follow` is false."""
         self.facts()
         if not self.may_follow():
             return None

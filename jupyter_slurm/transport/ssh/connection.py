@@ -21,7 +21,7 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.formatting import joined
-from jupyter_slurm.transport.ask import Ask, Prompt, nobody
+from jupyter_slurm.transport.ask import Ask, Prompt, no_prompt
 from jupyter_slurm.transport.ssh.master import Master
 from jupyter_slurm.transport.ssh.mux import Session
 from jupyter_slurm.transport.ssh.route import Hop, has_openssh
@@ -52,7 +52,7 @@ class Chain:
 
     @property
     def stands(self) -> bool:
-        """Tell whether all hops are open, as far as known."""
+        """Return whether all hops are open, as far as known."""
         links = self._links
         return bool(links) and links[-1].hop is self._hops[-1] and all(one.alive for one in links)
 
@@ -168,7 +168,7 @@ class SshConnection:
         self.state = ConnectionState.CLOSED
         self.problem: Problem | None = None
         self.since_s = time.time()
-        """When `state` last changed, in UTC epoch seconds."""
+        """The time of the last change of `state`, in UTC epoch seconds."""
         self.round_trip_s: float | None = None
         self.generation = 0
         """Incremented at each login of any hop."""
@@ -203,7 +203,7 @@ class SshConnection:
 
     # --- opening ---
 
-    def open(self, ask: Ask = nobody) -> None:
+    def open(self, ask: Ask = no_prompt) -> None:
         """Log in if needed. Concurrent callers wait for the same login, and retry with their own
         `ask` if it failed for lack of answers.
 
@@ -219,7 +219,7 @@ class SshConnection:
                     attempt = self._attempt = _RunningLogin(ask)
                     break
                 self._changed.wait_for(lambda a=attempt: a.done)  # type: ignore[misc]
-                with_person = ask is not nobody and attempt.ask is not nobody
+                with_person = ask is not no_prompt and attempt.ask is not no_prompt
                 if attempt.error is not None and (with_person or attempt.cancelled):
                     raise _another(attempt.error) from attempt.error
         self._try(attempt)
@@ -249,7 +249,7 @@ class SshConnection:
 
     def _refuse_early(self, ask: Ask) -> None:
         """Refuse to ask a host automatically again for what it has just refused."""
-        if ask is not nobody:
+        if ask is not no_prompt:
             return
         self.check_login()
         if self._watchdog.silent or time.monotonic() - self._failed_at < self._again_after_s:
@@ -322,8 +322,8 @@ class SshConnection:
             self._on_change()
 
     def _asking(self, attempt: _RunningLogin) -> Ask:
-        if attempt.ask is nobody:
-            return nobody
+        if attempt.ask is no_prompt:
+            return no_prompt
 
         def ask(prompt: Prompt) -> str:
             if attempt.cancelled:
@@ -401,8 +401,8 @@ class SshConnection:
                 return
             if self.state is not ConnectionState.LOST:
                 return
-            self._refuse_early(nobody)
-            attempt = self._attempt = _RunningLogin(nobody)
+            self._refuse_early(no_prompt)
+            attempt = self._attempt = _RunningLogin(no_prompt)
         self._try(attempt)
 
     def fall_silent(self, problem: Problem) -> None:

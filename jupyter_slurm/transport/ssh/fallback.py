@@ -27,7 +27,7 @@ from jupyter_slurm.errors import (
     TransportError,
 )
 from jupyter_slurm.places import make_private
-from jupyter_slurm.transport.ask import Ask, Prompt, nobody
+from jupyter_slurm.transport.ask import Ask, Prompt, no_prompt
 from jupyter_slurm.transport.relay_streams import break_off
 from jupyter_slurm.transport.server_text import shown, shown_line
 from jupyter_slurm.transport.ssh.mux import Answered, Link, RefusedError
@@ -253,8 +253,8 @@ class _Login:
         for _ in range(_MOST_WRONG):
             if not wanted:
                 return self._by_person
-            if self._ask is nobody and {"keyboard-interactive", "password"} & set(wanted):
-                nobody(Prompt(QuestionKind.SECRET, self._hop.label, ""))
+            if self._ask is no_prompt and {"keyboard-interactive", "password"} & set(wanted):
+                no_prompt(Prompt(QuestionKind.SECRET, self._hop.label, ""))
             if "keyboard-interactive" in wanted:
                 self._by_person = True
                 wanted = self._try(
@@ -293,7 +293,7 @@ class _Login:
         try:
             return paramiko.PKey.from_path(path)
         except (paramiko.PasswordRequiredException, TypeError):
-            if self._ask is nobody:
+            if self._ask is no_prompt:
                 raise paramiko.SSHException from None
         self._by_person = True
         text = f"Passphrase of the key {path}:"
@@ -352,7 +352,7 @@ def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
             f"{name} from {path}.",
             detail=f"now:   {told}\nknown: {known.get_name()} {known.fingerprint}",
         )
-    if ask is nobody:
+    if ask is no_prompt:
         raise LoginNeededError(
             f"The key of {hop.label} has not been accepted yet.", hint="Log in: `%slurm login`."
         )

@@ -28,7 +28,7 @@ import psutil
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import ConfigError, ConnectionLostError
-from jupyter_slurm.transport.ask import Ask, nobody
+from jupyter_slurm.transport.ask import Ask, no_prompt
 from jupyter_slurm.transport.ssh import refusals
 from jupyter_slurm.transport.ssh.mux import Answered, Mux, RefusedError, Session
 from jupyter_slurm.transport.ssh.questions import Questions
@@ -132,7 +132,7 @@ class Master:
             self._base.with_suffix(".ask"), self.hop.label, version() >= (8, 5), told
         )
         with questions:
-            self._start(questions.environment, batch=ask is nobody)
+            self._start(questions.environment, batch=ask is no_prompt)
             self._wait(questions, ask)
         if self.mux.pid() is None:
             self._end_process()
@@ -142,7 +142,7 @@ class Master:
                 self.previous.hop if self.previous else None,
                 self.previous.log(before) if self.previous else "",
                 asked=questions.count,
-                person=ask is not nobody,
+                person=ask is not no_prompt,
             )
         self.needs_person = questions.by_person or refusals.needs_person(self.log())
         if self.needs_person:
@@ -294,7 +294,7 @@ class Master:
         return [*ssh, *words, "--", self.hop.alias, command]
 
     def has_terminal(self) -> bool:
-        """Tell whether a terminal of `terminal_argv` runs over this login."""
+        """Return whether a terminal of `terminal_argv` runs over this login."""
         path = _literal(self._base)
         for process in psutil.process_iter(["cmdline"]):
             words = process.info["cmdline"] or []

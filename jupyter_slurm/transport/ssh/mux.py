@@ -67,8 +67,8 @@ class Session:
 
     @property
     def ended(self) -> bool:
-        """Whether the command or its connection has ended, or it reads no more. Output may still be
-        unread."""
+        """The command or its connection has ended, or the command reads no more. Output may still
+        be unread."""
         return self._closed or _happened(self._control, select.POLLIN) or _happened(self.stdin, 0)
 
     def exit_status(self, timeout_s: float) -> int | None:
@@ -303,7 +303,7 @@ def _reset(sock: socket.socket) -> None:
 
 
 def _happened(sock: socket.socket, events: int) -> bool:
-    """Tell whether one of these events, or the end of the connection, has occurred."""
+    """Return whether one of these events, or the end of the connection, has occurred."""
     poll = select.poll()
     try:
         poll.register(sock, events)

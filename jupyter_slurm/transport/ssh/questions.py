@@ -155,7 +155,7 @@ class Questions:
 def _about_a_key(text: str, host: str) -> Prompt:
     found = _FINGERPRINT.search(text)
     key = f"{found[1]} {found[2]}" if found else shown(text)
-    said = [f"This machine does not know {host} yet. Its key:", key]
+    said = [f"{host} is not in known_hosts on this machine. Its key:", key]
     said += [line.strip() for line in text.splitlines() if _KNOWN_AS.match(line)]
     return Prompt(
         QuestionKind.HOST_KEY,

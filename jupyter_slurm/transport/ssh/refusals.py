@@ -111,7 +111,7 @@ _BY_GATEWAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
 
 
 def needs_person(log: str) -> bool:
-    """Tell whether a host accepted an answer that it will want again."""
+    """Return whether a host accepted an answer that it will want again."""
     return _BY_PERSON.search(log) is not None
 
 

@@ -183,7 +183,7 @@ def _read(argv: Sequence[str], host: str) -> dict[str, str]:
 
 
 def has_openssh() -> bool:
-    """Tell whether this machine has a working `ssh`: it refuses users without a name, as in some
+    """Return whether this machine has a working `ssh`: it refuses users without a name, as in some
     containers."""
     try:
         pwd.getpwuid(os.getuid())

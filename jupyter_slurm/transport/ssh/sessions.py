@@ -16,6 +16,8 @@ _MOST_SESSIONS = 8
 _LEARNED_FOR_S = 600.0
 """Seconds to remember a limit: a refusal may have come from commands that outlived their
 channels."""
+_DYING_S = 0.5
+"""Seconds to wait for the end of a master whose sockets have closed."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 
 
@@ -52,7 +54,7 @@ class Sessions:
         try:
             yield session
         except OSError as exc:
-            if link.alive:
+            if not link.wait(_DYING_S):
                 raise
             raise self._broken() from exc
         finally:

@@ -26,6 +26,7 @@ from jupyter_slurm.transport import (
     Span,
     connect_in_thread,
     limits,
+    not_appended,
     not_private,
     wait_connected,
 )
@@ -42,10 +43,16 @@ from jupyter_slurm.transport.ssh.master import Master
 from jupyter_slurm.transport.ssh.mux import RefusedError
 from jupyter_slurm.transport.terminal_script import START, exports, script
 
+# Opened for reading, too, a FIFO needs no reader.
+_APPEND_SH = """
+umask 077
+printf '\\n%s\\n' "$1" >>"$2" || exit
+if [ -p "$3" ]; then printf . 1<>"$3"; fi 2>/dev/null || :
+"""
 _REMOVE_S = 600.0
 _CONNECT_S = 10.0
 _SMALL_BYTES = 1 << 18
-"""Fetched by a helper: a channel of its own takes two round trips more."""
+"""Maximum for the helper; larger files get their own channel, which costs two round trips."""
 
 
 class SshTransport:
@@ -113,6 +120,24 @@ class SshTransport:
         for upload in delivery.uploads:
             upload.unlink(missing_ok=True)
         return completed(answer, argv[0])
+
+    def upload_and_append(
+        self,
+        folder: PurePosixPath,
+        files: Mapping[str, bytes | Path],
+        line: str,
+        file: PurePosixPath,
+        fifo: PurePosixPath,
+        *,
+        timeout_s: float = 60.0,
+    ) -> None:
+        argv = ["sh", "-c", _APPEND_SH, "append", line, str(file), str(fifo)]
+        if files:
+            done = self.upload_and_run(folder, files, argv, timeout_s=timeout_s)
+        else:
+            done = self.run(argv, timeout_s=timeout_s)
+        if done.returncode != 0:
+            raise not_appended(file, done.stderr.decode(errors="replace").strip())
 
     # --- files ---
 

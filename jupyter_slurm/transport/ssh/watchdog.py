@@ -43,7 +43,7 @@ class Watchdog:
 
     @property
     def silent(self) -> bool:
-        """Tell whether it does not answer but is not given up yet."""
+        """Return whether it does not answer but is not given up yet."""
         return self._silent_since is not None
 
     def start(self) -> None:

@@ -3,7 +3,7 @@ import { act } from 'react';
 
 Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
 
-/** Draws what widgets have been asked to draw, after `first`; takes as long as that takes. */
+/** Call `first`, and wait until all widgets are drawn. */
 export async function drawn(first?: () => void): Promise<void> {
   await act(async () => {
     first?.();

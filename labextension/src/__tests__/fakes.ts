@@ -1,4 +1,4 @@
-// Fakes for tests: a job, and a model whose news a test makes up.
+// Fakes for tests: a job, and a model that tests change.
 import { Signal } from '@lumino/signaling';
 import type { Freshness, ISlurmModel } from '../tokens';
 import type { Cluster, Connection, Job, ListedJob, Row } from '../wire';
@@ -6,10 +6,10 @@ import type { Cluster, Connection, Job, ListedJob, Row } from '../wire';
 export const NOW_S = 1_790_000_000;
 
 type Own<T> = T extends unknown ? Partial<T> : never;
-/** Of a job of one kind, as many as are told. */
+/** Some fields of a job of one kind. */
 export type Fields = Own<Job>;
 
-/** What only jobs of a kind have. */
+/** Fields of one kind of job. */
 const OWN = {
   cell: {
     names_out: [],
@@ -111,7 +111,7 @@ export function connection(fields: Partial<Connection> = {}): Connection {
   };
 }
 
-/** It is told what there is, and says so to whoever listens. */
+/** A model whose jobs a test sets. */
 export class FakeModel implements ISlurmModel {
   clusters: readonly Cluster[] = [];
   hasNoCluster = false;
@@ -131,7 +131,7 @@ export class FakeModel implements ISlurmModel {
     return [...this.jobs.values(), ...this.listed];
   }
 
-  /** News of a job. */
+  /** Add or change a job. */
   put(news: Job): void {
     const before = this.jobs.get(news.id);
     this.jobs.set(news.id, news);

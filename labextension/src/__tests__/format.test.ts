@@ -6,9 +6,9 @@ test.each([
   [3700, '1 h 1 min'],
   [200_000, '2 d 7 h'],
   [-3, '0 s']
-])('%d seconds are told as %s', (seconds, told) => expect(duration(seconds)).toBe(told));
+])('%d seconds are shown as %s', (seconds, told) => expect(duration(seconds)).toBe(told));
 
-test('a moment has a date unless it is today or this night, in the language of the page', () => {
+test("a time has a date unless it is today or tonight, in the page's language", () => {
   const at = new Date(2026, 10, 26, 17, 4).getTime() / 1000;
   document.documentElement.lang = 'pt-BR';
   expect(moment(at, at)).toBe('17:04');
@@ -18,7 +18,7 @@ test('a moment has a date unless it is today or this night, in the language of t
   document.documentElement.lang = '';
 });
 
-test('a name with control characters and turned text is one line in its own order', () =>
+test('a name with control characters and reversed text is one line in order', () =>
   expect(visible('a\u001b[31m\tb\n\u202Ec')).toBe('a\ufffd[31m b \ufffdc'));
 
 test.each([
@@ -28,7 +28,7 @@ test.each([
   ['OUT_OF_MEMORY', 'failed', true],
   ['LOST', 'unknown', true],
   ['SOMETHING_NEW', 'waiting', false]
-])('%s is toned %s', (state, expected, final) => {
+])('%s has the tone %s', (state, expected, final) => {
   expect(tone(state)).toBe(expected);
   expect(isFinal(state)).toBe(final);
 });

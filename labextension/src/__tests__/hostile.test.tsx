@@ -29,7 +29,7 @@ const harmed = jest.fn();
 
 beforeAll(() => {
   Object.assign(globalThis, { harmed });
-  // JupyterLab asks Yjs too early, and says so of each cell that it cannot read.
+  // JupyterLab reads Yjs too early, and warns about each cell that it cannot read.
   Object.assign(console, { warn: () => undefined, error: () => undefined });
 });
 
@@ -47,7 +47,7 @@ const entry = (name: string, kind: FileEntry['kind'] = 'file'): FileEntry => ({
   writable: true
 });
 
-/** A cluster with one file, and what is last written there. */
+/** A cluster with one file; `held` has its text. */
 function cluster(held: { text: string; entries?: FileEntry[] }): ClusterDrive {
   const model = {
     clusters: [],
@@ -87,7 +87,7 @@ function opened(content: unknown): NotebookModel | null {
   }
 }
 
-/** What of its outputs JupyterLab would let act. */
+/** The outputs that JupyterLab would trust. */
 function trustedIn(notebook: NotebookModel): unknown[] {
   const cells = [...notebook.cells].filter(cell => cell.type === 'code') as ICodeCellModel[];
   return cells
@@ -102,7 +102,7 @@ function outputsOf({ outputs }: ICodeCellModel): IOutputModel[] {
 
 const rendermime = new RenderMimeRegistry({ initialFactories: standardRendererFactories });
 
-/** What in its outputs could act, as JupyterLab shows them. */
+/** The active elements in its displayed outputs. */
 async function activeIn(notebook: NotebookModel): Promise<string[]> {
   const cells = [...notebook.cells].filter(cell => cell.type === 'code') as ICodeCellModel[];
   const found: string[] = [];
@@ -118,14 +118,14 @@ async function activeIn(notebook: NotebookModel): Promise<string[]> {
   return found;
 }
 
-/** What the drive may say of what is not a notebook. */
+/** Check that the drive rejects an invalid notebook. */
 function refusal(error: unknown): null {
   expect(error).toMatchObject({ response: { status: 400 } });
   expect(String(error)).toContain('it is not a notebook of format 4');
   return null;
 }
 
-test('a notebook from a cluster never claims trust and never brings widgets', async () => {
+test('a notebook from a cluster is never trusted and has no widgets', async () => {
   const hostile = new Hostile(13);
   let [whole, refused, believed, widgets] = [0, 0, 0, 0];
   for (let number = 0; number < COUNT; number += 1) {
@@ -213,7 +213,7 @@ test('no file name leads to another folder or hides the other files', async () =
   expect(shown.every(one => one.path === `c/d/${one.name}`)).toBe(true);
 });
 
-test('a bundle only names a job or a cluster; everything else is text', async () => {
+test('a bundle only names a job or a cluster, and all else is text', async () => {
   const hostile = new Hostile(15);
   const ids = ['a2b4c6d7', 'a2b4c6d7\n', '../a2b4c6', 'A2B4C6D7', '__proto__', 'zzzzzzzz'];
   for (let number = 0; number < COUNT; number += BATCH) {
@@ -251,7 +251,7 @@ test('a bundle only names a job or a cluster; everything else is text', async ()
   }
 }, 300_000);
 
-test('a job output has no active content, no loads and no links', async () => {
+test("a job's output has no active content, requests or links", async () => {
   Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
   const hostile = new Hostile(16);
   const shows = passive(rendermime);

@@ -1,5 +1,4 @@
-// What somebody may have written who wants JupyterLab to run it: notebooks, names, bundles, displays.
-// The same ones for the same seed.
+// Generated hostile notebooks, names, bundles and displays; equal for equal seeds.
 
 const RUN = 'harmed()';
 
@@ -54,7 +53,7 @@ const TYPES = [
 
 const WIDGETS = 'application/vnd.jupyter.widget-state+json';
 
-/** Fields in order, some perhaps twice: what no object of JavaScript can be, but a file. */
+/** Fields in order, possibly repeated: possible in a JSON file, but not in a JavaScript object. */
 export class Fields {
   constructor(readonly pairs: [string, Json][]) {}
 }
@@ -115,7 +114,7 @@ export class Hostile {
     return new Fields(types.map(type => [type, this.chance() < 0.8 ? this.text() : this.json()]));
   }
 
-  /** With one field that is something else, sometimes. */
+  /** Sometimes replace a field with another type. */
   private broken(fields: Fields): Fields {
     const { pairs } = fields;
     if (this.chance() < 0.03 && pairs.length > 0) {
@@ -138,7 +137,7 @@ export class Hostile {
     return this.broken(new Fields(this.of(ways)));
   }
 
-  /** That of a notebook: with widgets that it was saved with, in all ways. */
+  /** The metadata of a notebook with saved widgets in every form. */
   private ofAll(): Fields {
     const widgets: [string, Json] = ['widgets', new Fields([[WIDGETS, this.json()]])];
     const inherited: [string, Json] = ['__proto__', new Fields([widgets])];
@@ -240,7 +239,7 @@ const OWN = new Set(['data-mime-type']);
 const TELLING = new Set(['href', 'src', 'action', 'formaction', 'xlink:href', 'data', 'poster']);
 const PLAYS = 'script, iframe, frame, object, embed, base, meta, link, style';
 
-/** Whatever in a document could run a program when it is shown or clicked at. */
+/** The parts of a document that could run code when shown or clicked. */
 export function active(node: Element): string[] {
   const all = [...node.querySelectorAll('*')];
   const found = [...node.querySelectorAll(PLAYS)].map(one => one.outerHTML);

@@ -15,25 +15,25 @@ function placeholders(text: string): string[] {
   return [...new Set(text.match(/%\d|%%|\{\w+\}/g))].sort();
 }
 
-test('there are texts to translate', () => {
+test('texts to translate are found in the sources', () => {
   expect(sources.get('%1 GPU')).toBe('%1 GPUs');
   expect(sources.get('Notify when a job starts')).toBeNull();
 });
 
-test('the page of a lab has its texts in each language (npm run translations)', () =>
+test("a lab's page has its texts in each language (npm run translations)", () =>
   expect(jest.requireActual(tool.LAB_TEXTS)).toEqual(tool.labTexts()));
 
 describe.each(Object.keys(tool.PLURALS))('%s', locale => {
   const { '': header, ...texts } = tool.catalogue(locale);
 
-  test('is a catalogue as JupyterLab reads it', () =>
+  test("the catalogue has JupyterLab's format", () =>
     expect(header).toEqual({
       domain: 'jupyter_slurm',
       language: locale.replace('_', '-'),
       plural_forms: tool.PLURALS[locale]
     }));
 
-  test('has every text of the sources and no other (npm run translations)', () =>
+  test("the catalogue has exactly the sources' texts (npm run translations)", () =>
     expect(Object.keys(texts).sort()).toEqual([...sources.keys()].sort()));
 
   test('every text is translated, with its placeholders', () => {

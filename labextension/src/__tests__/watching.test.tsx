@@ -79,7 +79,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-test('a hidden widget watches nothing and its clocks stop', async () => {
+test('a hidden widget watches nothing, and its clocks stop', async () => {
   const panel = new Panel();
   await drawn(() => Widget.attach(panel, document.body));
   expect([...watched].sort()).toEqual(['feed', 'log', 'widget']);

@@ -15,7 +15,7 @@ import { howItEnded } from './ended';
 const ERASED_SOON_S = 14 * 24 * 3600;
 
 export interface Note {
-  /** `bad`: it went wrong; `look`: worth a look; `plain`: good to know. */
+  /** `bad`: a failure; `look`: a warning; `plain`: information. */
   tone: 'bad' | 'look' | 'plain';
   text: string;
 }
@@ -120,7 +120,7 @@ export function notes(
   return all.filter(one => one !== null);
 }
 
-/** How to fetch the output of an ended job in a notebook; null: there is none to fetch. */
+/** The command that fetches the output of an ended job; null: nothing to fetch. */
 export function attaching(job: Job): Note | null {
   const { id, state, kind, delivered, started_s } = job;
   const neverRan = started_s === null && (state === 'CANCELLED' || state === 'REJECTED');
@@ -158,7 +158,7 @@ function asked(job: Job, nowS: number): (Note | null)[] {
   ];
 }
 
-/** When the site deletes the job's files, once that is near. */
+/** The date when the site deletes the job's files, if near. */
 function erased(job: Job, nowS: number): Note | null {
   if (job.erased_s === null || job.erased_s - nowS > ERASED_SOON_S) {
     return null;
@@ -219,7 +219,7 @@ function moving(transfer: Transfer): string {
   return trans.__('Copying %1 to the cluster: %2', visible(transfer.local), part);
 }
 
-/** Why the state may be old, and since when. */
+/** The reason and age of a state that may be old. */
 function doubt(
   job: Job,
   freshness: Freshness,

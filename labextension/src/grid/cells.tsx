@@ -1,4 +1,4 @@
-// The cells of a row, column by column; a view may put more into one than its text.
+// The cells of a row. A view can add content to their text.
 import type { JSX } from 'react';
 import type { Shown } from './columns';
 
@@ -6,7 +6,7 @@ interface Props<T> {
   item: T;
   shown: readonly Shown<T>[];
   nowS: number;
-  /** What a cell holds instead of its text; null: its text. */
+  /** The content of a cell in place of its text; null: its text. */
   content?: (id: string, text: string, first: boolean) => JSX.Element | null;
 }
 

@@ -1,11 +1,11 @@
-// Which rows of a grid somebody has chosen. No DOM.
+// The selected rows of a grid. No DOM.
 
 export type Choosing = 'only' | 'add' | 'range';
 
 export interface Choice {
   /** Of rows. */
   keys: ReadonlySet<string>;
-  /** Where a range begins. */
+  /** The start of a range. */
   anchor: string;
 }
 

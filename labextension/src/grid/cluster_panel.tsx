@@ -1,4 +1,4 @@
-// The widget of a panel about one cluster: its title, and what it watches while it is seen.
+// The widget of a panel about one cluster: its title, and its feeds while visible.
 import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
@@ -16,7 +16,7 @@ export interface PanelProps<Look> {
   remember: (look: Look) => void;
 }
 
-/** How somebody looks at it, which is remembered, and what changes that. */
+/** The saved view settings, and a function that changes them. */
 export function useLook<Look>(props: PanelProps<Look>): [Look, (next: Partial<Look>) => void] {
   const [look, setLook] = useState(props.look);
   const change = (next: Partial<Look>): void => {
@@ -38,7 +38,7 @@ export interface Called {
 }
 
 export class ClusterPanel<Look> extends ModelWidget {
-  /** Emitted when a panel that was opened without a cluster gets its first. */
+  /** Emitted when a panel opened without a cluster gets its first. */
   readonly named = new Signal<this, void>(this);
   private isRemoved = false;
 
@@ -56,7 +56,7 @@ export class ClusterPanel<Look> extends ModelWidget {
     this.addClass(kind.className);
   }
 
-  /** '': there is no cluster yet. */
+  /** '': no cluster yet. */
   get cluster(): string {
     return this.props.cluster;
   }

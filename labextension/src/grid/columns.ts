@@ -1,45 +1,44 @@
-// What a column of a grid is, and how somebody has arranged them: which, how wide, in what order,
-// by which it is sorted. Pure.
+// The columns of a grid, and their arrangement by the user: selection, widths, order and sorting. Pure.
 
 export interface Column<T> {
-  /** Also the name that a filter's word knows it by: `user:ana`. */
+  /** Also the field of a filter: `user:ana`. */
   id: string;
   title: string;
-  /** In pixels, to begin with. */
+  /** The initial width in pixels. */
   width: number;
-  /** Shown until somebody chooses. */
+  /** Shown by default. */
   usual: boolean;
   /** Aligned to the right. */
   number: boolean;
   text: (item: T, nowS: number) => string;
-  /** More than the text, for who points at it. */
+  /** The hover text. */
   hint?: (item: T, nowS: number) => string;
-  /** What it is sorted by; null comes last in both directions. */
+  /** The sort key; null comes last in both directions. */
   value: (item: T) => string | number | null;
-  /** What a filter's words find in it. */
+  /** The text that filters search. */
   words: (item: T) => string;
-  /** What a filter compares with `<`, `=` and `>`; null: never true. */
+  /** The number that a filter compares with `<`, `=` and `>`; null: never true. */
   amount?: (item: T, nowS: number) => number | null;
-  /** The amount is of time: `2h`, `30m`. */
+  /** The number is a duration: `2h`, `30m`. */
   span?: boolean;
 }
 
 export type Sorting = Readonly<{ column: string; down: boolean }>;
 
-/** As it is remembered: JSON. */
+/** The saved arrangement: JSON. */
 export type Arrangement = Readonly<{
-  /** Those that are shown, in their order. */
+  /** The shown columns, in order. */
   columns: readonly string[];
-  /** In pixels, where they are others than to begin with. */
+  /** Changed widths in pixels. */
   widths: Readonly<Record<string, number>>;
   sorting: Sorting;
 }>;
 
-/** A column as it is shown. */
+/** A shown column. */
 export interface Shown<T> {
   column: Column<T>;
   width: number;
-  /** Text has its share of the room that is left, but for a width that somebody has chosen. */
+  /** Text columns share the remaining room, unless the user has set a width. */
   grows: boolean;
 }
 
@@ -56,7 +55,7 @@ export function usual<T>(columns: readonly Column<T>[], sorting: Sorting): Arran
   return { columns: ids, widths: {}, sorting };
 }
 
-/** Columns that are no more are left out. */
+/** Unknown columns are left out. */
 export function shownOf<T>(
   columns: readonly Column<T>[],
   { columns: ids, widths, sorting }: Arrangement
@@ -75,7 +74,7 @@ export function shownOf<T>(
   });
 }
 
-/** The same ids with `id` moved so many places to the right. */
+/** The ids with `id` moved to the right by `places`. */
 export function moved(ids: readonly string[], id: string, places: number): string[] {
   const at = ids.indexOf(id);
   const rest = ids.filter(one => one !== id);
@@ -83,12 +82,12 @@ export function moved(ids: readonly string[], id: string, places: number): strin
   return rest;
 }
 
-/** By another column, or the other way round. */
+/** Sort by another column, or reverse the order. */
 export function sortedBy({ column, down }: Sorting, id: string): Sorting {
   return { column: id, down: column === id && !down };
 }
 
-/** What was remembered, as far as it can still be used. */
+/** The usable part of a saved arrangement. */
 export function remembered(saved: unknown, otherwise: Arrangement): Arrangement {
   if (typeof saved !== 'object' || saved === null) {
     return otherwise;

@@ -1,4 +1,4 @@
-// Which columns are shown, and in which order: a list that opens from a button.
+// A button with a list that selects and orders the columns.
 import { useEffect, useRef, useState, type JSX } from 'react';
 import { trans } from '../translation';
 import { moved, type Arrangement, type Column } from './columns';
@@ -7,7 +7,7 @@ interface Props<T> {
   all: readonly Column<T>[];
   arrangement: Arrangement;
   arrange: (next: Arrangement) => void;
-  /** As it is for who has chosen nothing. */
+  /** The default arrangement. */
   usual: Arrangement;
 }
 

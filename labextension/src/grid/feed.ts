@@ -1,4 +1,4 @@
-// What a panel needs to show what is watched: the view while the panel is seen. Knows no view by name.
+// Hooks that open a feed while a panel is visible. They know no view by name.
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { useEffect, useRef, useState } from 'react';
@@ -10,14 +10,14 @@ interface Watched<V> extends IDisposable {
   readonly changed: ISignal<V, void>;
 }
 
-/** A view, which changes in place: another object with every change of it. */
+/** A view that changes in place, in a new object for each change. */
 export interface Followed<V> {
   readonly view: V | null;
 }
 
 /**
- * Returns what `open` gives while there is an `open` and somebody sees the view. The last answer stays
- * until there is a newer one.
+ * Returns the feed of `open` while the view is visible. The last feed stays until the next one has
+ * data.
  */
 export function useFeed<V extends Watched<V>>(open: (() => V) | null): Followed<V> {
   const seen = useSeen();
@@ -42,8 +42,8 @@ export function useFeed<V extends Watched<V>>(open: (() => V) | null): Followed<
 }
 
 /**
- * Follows what `open` gives until `open` changes. It rests while nobody sees the view, and then goes on
- * from where it was.
+ * Follows the feed of `open` until `open` changes. The feed rests while the view is hidden, and then
+ * resumes.
  */
 export function useResting(open: () => Resting): void {
   const seen = useSeen();

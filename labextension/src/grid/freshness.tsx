@@ -1,4 +1,4 @@
-// How new what is shown is, or why nothing newer is known.
+// The age of the shown data, or the reason why it is old.
 import { useRef, type JSX } from 'react';
 import { exactly } from '../exactly';
 import { momentWithSeconds } from '../format';
@@ -7,7 +7,7 @@ import type { Freshness } from '../tokens';
 import { trans } from '../translation';
 
 const LEAST_OLD_S = 30;
-/** Seconds until news have come through agent and server, which wait for them in long polls. */
+/** Seconds for news to pass agent and server, which use long polls. */
 const WAY_S = 20;
 
 /** Tell whether news are overdue. */
@@ -18,7 +18,7 @@ export function isOld({ asOf, problem, intervalS }: Freshness, nowS: number): bo
   return intervalS !== undefined && nowS - asOf > Math.max(LEAST_OLD_S, 2 * intervalS + WAY_S);
 }
 
-/** Return the time to measure from: of a state that is old its own, so that no clock runs on. */
+/** Return the time to measure to: for an old state the time of its news, so that no clock runs on. */
 export function knownS(freshness: Freshness | null | undefined, nowS: number): number {
   return freshness != null && isOld(freshness, nowS) ? (freshness.asOf ?? nowS) : nowS;
 }
@@ -32,7 +32,7 @@ export function useStopped(stopped: boolean, nowS: number): number {
   return last.current;
 }
 
-/** Return why the state is the last one known; '': it is new, or none is known. */
+/** Return why the state is old; '': it is current, or unknown. */
 export function ageWords(freshness: Freshness, why: string, when: string, nowS: number): string {
   if (!isOld(freshness, nowS)) {
     return '';
@@ -54,7 +54,7 @@ export function FreshnessLine({ freshness = NONE }: Props): JSX.Element {
   const age = ageWords(freshness, why, when, nowS) || why;
   return age === '' ? (
     <span className="jp-slurm-Quiet jp-slurm-Fresh" title={asOf === null ? '' : exactly(asOf)}>
-      {when === '' ? trans.__('Looking…') : trans.__('as of %1', when)}
+      {when === '' ? trans.__('Loading…') : trans.__('as of %1', when)}
     </span>
   ) : (
     <span className="jp-slurm-Problem" role="status" title={problem?.detail ?? undefined}>

@@ -1,7 +1,6 @@
-// A grid of very many rows of one height, of which only those in sight exist. The box scrolls over
-// nothing but height; what is seen stays put in it and shows what belongs there, so that nothing is
-// ever blank. A tree is a grid whose rows have levels. Knows rows by their keys alone; keys move and
-// select.
+// A virtual grid for very many rows of one height: only visible rows are drawn. They stay in place in
+// the scrolled box and change their content, so that no area is blank. A tree is a grid whose rows
+// have levels. The grid knows rows only by their keys.
 import {
   useCallback,
   useLayoutEffect,
@@ -19,7 +18,7 @@ import '../../style/grid.css';
 const ROW_PX = 24;
 const SPARE = 4;
 
-/** What a row of a tree is: how deep, and whether it is open; null: it does not open. */
+/** A row of a tree: its depth, and whether it is open; null: it does not open. */
 interface Branch {
   level: number;
   open: boolean | null;
@@ -28,26 +27,26 @@ interface Branch {
 interface Props<R extends { key: string }> {
   label: string;
   rows: readonly R[];
-  /** Their heads, and how wide they are in pixels; undefined: a row is one cell, as wide as the box. */
+  /** Heads and widths in pixels; undefined: a row is one cell as wide as the box. */
   columns?: { head: JSX.Element; shown: readonly { width: number }[] };
-  /** The key that a row has now, where it was another. */
+  /** Maps a row's old key to its current one. */
   keyNow?: (key: string) => string;
   cells: (row: R) => JSX.Element;
-  /** Of a tree, what is told of a row. */
+  /** The branch of a row, in a tree. */
   branch?: (row: R) => Branch;
-  /** What a screen reader says of a row; none: its cells. */
+  /** The text of a row for screen readers; undefined: its cells. */
   sentence?: (row: R) => string;
   choice: Choice;
   choose: (next: Choice) => void;
-  /** Whether it is among all, where all are chosen. */
+  /** Whether *Select all* includes the row. */
   isChosenWithAll?: (row: R) => boolean;
   onOpen?: (row: R) => void;
   onDelete?: (row: R) => void;
   onExpand?: (row: R, open: boolean) => void;
   onMenu?: (row: R, event: MouseEvent) => void;
-  /** Its rows are the last known ones. */
+  /** The rows may be outdated. */
   isOld?: boolean;
-  /** Another listing altogether: it begins at its top. */
+  /** The name of the listing; another one starts at its top. */
   listing: string;
 }
 
@@ -90,7 +89,7 @@ export function Grid<R extends { key: string }>(props: Props<R>): JSX.Element {
   };
   const had = box.current?.contains(document.activeElement) ?? false;
   useLayoutEffect(() => {
-    // A row that is removed takes the focus with it, and the keys that come after it are lost.
+    // A removed row takes the focus with it, and later keys would be lost.
     if (focus.current || (had && document.activeElement === document.body)) {
       const row = box.current?.querySelector<HTMLElement>(`[data-at="${at}"]`);
       (row ?? box.current)?.focus({ preventScroll: true });
@@ -124,7 +123,7 @@ export function Grid<R extends { key: string }>(props: Props<R>): JSX.Element {
     event.preventDefault();
     event.stopPropagation();
   };
-  // The active row is there even when it is out of sight, so that the focus is not lost.
+  // The active row is drawn even when out of sight, so that it keeps the focus.
   const inSight = rows.slice(first, last).map((row, more) => [row, first + more] as const);
   const away = at < first || at >= last ? rows.slice(at, at + 1) : [];
   const whole = headPx + count * ROW_PX;
@@ -202,7 +201,7 @@ function branchOf(branch: Branch | undefined): JSX.IntrinsicElements['div'] {
     : { 'aria-level': branch.level, 'aria-expanded': branch.open ?? undefined };
 }
 
-/** Where a key leads; null: it is none that leads anywhere. */
+/** The row that a key moves to; null: not a key that moves. */
 function goalOf(key: string, at: number, count: number, page: number): number | null {
   switch (key) {
     case 'ArrowDown':
@@ -228,7 +227,7 @@ interface Scrolled {
   onScroll: () => void;
 }
 
-/** Returns the number of the row that has a key, or -1. The index is built on first use. */
+/** Returns the index of the row with a key, or -1. The map is built on first use. */
 function useFind(
   rows: readonly { key: string }[],
   keyNow: (key: string) => string = key => key
@@ -243,7 +242,7 @@ function useFind(
   );
 }
 
-/** How far it is scrolled, and how high it is. The row at the top stays there as others come. */
+/** The scroll position and the height. The top row stays in place when others are added. */
 function useScroll(
   box: RefObject<HTMLDivElement>,
   rows: readonly { key: string }[],
@@ -275,7 +274,7 @@ function useScroll(
       setTop(element.scrollTop);
     }
     topKey.current = { ...before, listing };
-    // What is at the top is remembered as it is scrolled, and looked for when rows have changed.
+    // Scrolling saves the row at the top, which is found again when the rows change.
   }, [box, find, listing]);
   const onScroll = (): void => {
     const now = box.current?.scrollTop ?? 0;

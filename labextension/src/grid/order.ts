@@ -1,21 +1,21 @@
-// Very many items in the order of a column, kept as they change. Pure.
+// Very many items in the order of a column, sorted incrementally. Pure.
 import type { Column, Sorting } from './columns';
 
 /**
- * The items as sorted; the same for the same items, whatever order they came in. `before`: what was
- * given back last, by the same column; it saves the most of the work when little has changed.
+ * The sorted items, independent of their order before. `before`: the last result by the same column,
+ * which saves most of the work if little has changed.
  */
 export function ordered<T>(
   before: readonly T[],
   items: Iterable<T>,
   column: Column<T> | undefined,
   { down }: Sorting,
-  /** Orders those that are alike in the column. */
+  /** Orders items that are equal in the column. */
   tie: (one: T, other: T) => number
 ): T[] {
   const left = new Set(items);
   const kept = before.filter(item => left.delete(item));
-  // A sorted run and a short rest: the sort that engines have is as good as a merge then.
+  // For a sorted run and a short rest, the built-in sort is as good as a merge.
   const keyed = [...kept, ...left].map(item => ({ item, key: column?.value(item) ?? null }));
   const sign = down ? -1 : 1;
   keyed.sort(({ item: one, key: a }, { item: other, key: b }) => {

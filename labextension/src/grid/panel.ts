@@ -1,5 +1,5 @@
-// Panels about a cluster in the main area: a command opens one for each cluster, and the layout
-// brings it back as it was last. The panel's content is another module's.
+// Panels about a cluster in the main area: a command opens one per cluster, and the layout restores
+// it. Other modules have the content.
 import {
   ILayoutRestorer,
   type JupyterFrontEnd,
@@ -24,7 +24,7 @@ interface Kind<Look> extends Called {
 /** The code of a panel, loaded when the first is opened. */
 interface Shown<Look> {
   View: ComponentType<PanelProps<Look>>;
-  /** Sorting and filters as remembered; undefined: the defaults. */
+  /** Saved sorting and filters; undefined: the defaults. */
   lookOf: (remembered: unknown) => Look;
 }
 

@@ -1,4 +1,4 @@
-// What stands beside a grid: the field that filters it, and what to do where there is no job in it.
+// Parts beside a grid: the filter field, and the button for an empty grid.
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
 import { CommandIDs } from '../tokens';
@@ -7,7 +7,7 @@ import { trans } from '../translation';
 interface FilterProps {
   label: string;
   placeholder: string;
-  /** How it is used. */
+  /** The hover text. */
   title?: string;
   words: string;
   setWords: (words: string) => void;
@@ -34,7 +34,7 @@ export function FilterField({ label, words, setWords, ...rest }: FilterProps): J
   );
 }
 
-/** Where there is no job to be seen. */
+/** Shown if there are no jobs. */
 export function SubmitButton({ commands, ...args }: SubmitProps): JSX.Element | null {
   return commands.hasCommand(CommandIDs.submit) ? (
     <button

@@ -1,5 +1,4 @@
-// What somebody types into a filter, as a test of an item. Pure, and fast enough for 50,000 items
-// at every key.
+// A typed filter as a test of an item. Pure, and fast enough for 50,000 items at every key.
 import type { Column } from './columns';
 
 type Test<T> = (item: T) => boolean;
@@ -11,7 +10,7 @@ interface Word {
   not: boolean;
   /** '': any. */
   field: string;
-  /** '' where there is no field. */
+  /** '' without a field. */
   sign: string;
   wanted: string;
 }
@@ -26,9 +25,9 @@ function wordsOf(words: string): Word[] {
 }
 
 /**
- * All of the words must hold: `ana` is found in any column, `user:ana,bo` in that one (either of
- * them), `"two words"` as they stand, `gpus>0` and `time>2h` compare, `-word` must not hold. A word
- * that is not typed to its end asks for nothing.
+ * All words must match: `ana` in any column, `user:ana,bo` in that one (either value), `"two words"`
+ * literally, `gpus>0` and `time>2h` by comparison; `-word` must not match. Incomplete words are
+ * ignored.
  */
 export function testOf<T extends object>(
   words: string,
@@ -54,8 +53,8 @@ export function testOf<T extends object>(
 }
 
 /**
- * Whether all that `after` finds is among what `before` finds, for each word of that is still there
- * or has grown. A comparison never is: what it finds changes with the time of day.
+ * Whether `after` finds a subset of what `before` finds: each word of `before` is kept or extended. A
+ * comparison never narrows: its matches change with time.
  */
 export function narrows(before: string, after: string): boolean {
   const now = wordsOf(after);
@@ -75,7 +74,7 @@ function hasGrownFrom(was: Word, now: Word): boolean {
   return now.wanted === was.wanted || (!was.not && !isList && now.wanted.includes(was.wanted));
 }
 
-/** null: it asks for nothing yet; undefined: there is no such column. */
+/** null: incomplete; undefined: no such column. */
 function testOfField<T>(
   columns: readonly Column<T>[],
   field: string,
@@ -118,21 +117,21 @@ function numberOf(text: string): number | null {
   return /^\d+(\.\d+)?$/.test(text) ? Number(text) : null;
 }
 
-/** In seconds. A number alone is of minutes, as in Slurm's options. */
+/** In seconds. A bare number is minutes, as in Slurm's options. */
 function spanOf(text: string): number | null {
   const match = /^(\d+(?:\.\d+)?)(s|min|m|h|d)?$/.exec(text);
   return match === null ? null : Number(match[1]) * (SPANS[match[2] ?? 'm'] ?? 60);
 }
 
-/** Where an item keeps its own text; one that changes is another item. To find 50,000 texts in a
- * WeakMap takes ten times as long as to search them. */
+/** The property with an item's cached text; a changed item is a new object. Finding 50,000 texts in a
+ * WeakMap takes ten times as long as searching them. */
 const TEXT = Symbol('text');
 
 interface Kept {
   [TEXT]?: { of: object; text: string };
 }
 
-/** All words of an item in small letters, put together once for each. */
+/** All words of an item in lower case, cached. */
 function textsOf<T extends object>(columns: readonly Column<T>[]): (item: T & Kept) => string {
   return item => {
     let kept = item[TEXT];
@@ -144,7 +143,7 @@ function textsOf<T extends object>(columns: readonly Column<T>[]): (item: T & Ke
   };
 }
 
-/** Puts together what filters will look at, so that the first key does not wait for it. */
+/** Builds the cached texts, so that the first key does not wait for them. */
 export function prepare<T extends object>(
   items: readonly T[],
   columns: readonly Column<T>[]
@@ -152,7 +151,7 @@ export function prepare<T extends object>(
   items.forEach(textsOf(columns));
 }
 
-/** The words with `field:value` added to that field's values, or taken away. */
+/** The words with `field:value` added or removed. */
 export function toggled(words: string, field: string, value: string): string {
   const match = new RegExp(`(^|\\s)${field}:(\\S*)`, 'iu').exec(words);
   if (match === null) {
@@ -164,7 +163,7 @@ export function toggled(words: string, field: string, value: string): string {
   return words.replace(match[0], () => term).trim();
 }
 
-/** Whether the words ask for `value` in that field. */
+/** Whether the words filter that field by `value`. */
 export function asksFor(words: string, field: string, value: string): boolean {
   const match = new RegExp(`(?:^|\\s)${field}:(\\S*)`, 'iu').exec(words);
   return match?.[1]?.split(',').includes(value) ?? false;

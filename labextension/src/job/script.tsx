@@ -37,9 +37,8 @@ export function ScriptPane({ details, editors }: Props): JSX.Element {
       {parts.map(({ title, text, language }, at) => (
         <section key={title} aria-label={title}>
           <details open={at === 0}>
-            <summary>
-              {title} <CopyButton text={() => text} what={title} />
-            </summary>
+            <summary>{title}</summary>
+            <CopyButton text={() => text} what={title} />
             <Editor {...{ text, language, editors }} label={title} />
           </details>
         </section>

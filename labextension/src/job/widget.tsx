@@ -61,7 +61,7 @@ export class JobPanel extends WatchingWidget {
     const text =
       asOf === null
         ? problem === null
-          ? trans.__('Looking…')
+          ? trans.__('Loading…')
           : problem.message
         : trans.__('This job is no longer tracked here. Close this tab.');
     return <p className="jp-slurm-Empty jp-slurm-Details">{text}</p>;

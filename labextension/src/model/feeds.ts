@@ -1,5 +1,5 @@
-// What is watched of a cluster's queue and nodes and of a job's output and use: each a value that
-// is kept as the server's changes come in. Who shares them is shared.ts's; no DOM, no calls.
+// Feeds of a cluster's queue and nodes and of a job's output and usage: each applies the server's
+// changes to a value. shared.ts shares them. No DOM, no calls.
 import { Signal } from '@lumino/signaling';
 import type { Freshness, LogView, Resting, UsageView } from '../tokens';
 import type {
@@ -17,14 +17,14 @@ import type {
 import { Rows } from './rows';
 import type { Listener, WatchOptions, WatchSocket, Watching } from './socket';
 
-/** Of what was written before somebody looks. */
+/** The output to fetch when a log is opened. */
 const FIRST_BYTES = 256 * 1024;
 /**
- * Of a log that is followed, what is older than so much is told as an amount where more has come
- * since the last chunk: who is slower than the job sees its end, and a gap.
+ * The maximum of a later chunk of a log. If more was written since the last chunk, older output is
+ * skipped and shown as a gap, so that a slow page stays at the end.
  */
 const FOLLOWED_BYTES = 1024 * 1024;
-/** A job that writes without pause is shown anew so often. */
+/** The interval of updates for a job that writes without pause. */
 const PACE_MS = 150;
 
 abstract class Feed<T extends { cursor: string }> implements Resting {
@@ -51,13 +51,13 @@ abstract class Feed<T extends { cursor: string }> implements Resting {
     }
   }
 
-  /** Watches; what is known already does not come again. */
+  /** Start watching, from the current state. */
   wake(): void {
     const { call, args, cursor, options } = this;
     this.watch ??= this.socket.watch(call, args, this.listener(), { ...options, cursor });
   }
 
-  /** Keeps what is known, and asks for nothing. */
+  /** Stop watching, and keep the state. */
   rest(): void {
     this.watch?.dispose();
     this.watch = null;
@@ -65,12 +65,12 @@ abstract class Feed<T extends { cursor: string }> implements Resting {
 
   protected abstract take(value: T): void;
 
-  /** Of one that is paced: the last value is on the screen. */
+  /** Acknowledge the last value of a paced feed, once it is on the screen. */
   protected taken(): void {
     this.watch?.taken();
   }
 
-  /** Goes on with other arguments from where it is. */
+  /** Continue with other arguments from the current state. */
   protected change(args: Record<string, unknown>): void {
     const before = this.watch;
     this.watch = null;
@@ -167,7 +167,7 @@ export class LogFeed extends Feed<LogChunk> implements LogView {
     if (!this.isDisposed) {
       window.clearTimeout(this.timer);
       this.timer = window.setTimeout(() => {
-        // What is slow to draw delays the frame, and so what comes next.
+        // Slow drawing delays the frame, and so the next chunk.
         this.frame = requestAnimationFrame(() => this.next(chunk.more));
       }, PACE_MS);
     }
@@ -212,7 +212,7 @@ export class UsageFeed extends Feed<UsageChanges> implements UsageView {
   }
 }
 
-/** Of a listing that Slurm gave, or did not give. */
+/** The freshness of a listing. */
 export function answered(changes: QueueStatus | NodeChanges): Freshness {
   const { asked_s: asOf, problem, interval_s: intervalS } = changes;
   return { asOf, problem, intervalS };

@@ -1,4 +1,4 @@
-// Whether what a view of one job shows may have changed: news of others are none. No DOM.
+// Tells a view of one job whether its data may have changed. No DOM.
 import type { ISlurmModel } from '../tokens';
 
 export class JobNews {
@@ -11,7 +11,7 @@ export class JobNews {
     this.before = this.now();
   }
 
-  /** Whether the job, the way to it or what is not known of it is another than last time. */
+  /** Whether the job, its connection or its freshness has changed since the last call. */
   hear(): boolean {
     const { before } = this;
     this.before = this.now();

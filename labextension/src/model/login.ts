@@ -1,5 +1,5 @@
-// A login as a person does it: question after question until it is open, given up, or done in
-// another tab. How a question looks is question.ts's. What is typed is kept nowhere.
+// A login: dialogs for its questions until the connection is open, cancelled, or opened in another
+// tab. question.ts draws a question. Answers are not stored.
 import { isOpen } from '../format';
 import { SlurmError } from '../server';
 import type { ISlurmModel } from '../tokens';
@@ -9,7 +9,7 @@ import { questionDialog } from './question';
 
 const WAIT_S = 20;
 
-/** What became of a question; `elsewhere`: another tab or kernel has answered it. */
+/** The reply to a question; `elsewhere`: another tab or kernel has answered it. */
 type Reply = { text: string } | 'given-up' | 'elsewhere';
 
 export const login: Login = async (model, cluster) => {
@@ -54,8 +54,8 @@ function join(model: ISlurmModel, cluster: string): Promise<Connection> {
 }
 
 /**
- * The login ends by this; that it then says so is no failure of ours. Its end is waited for: who
- * has not heard of it is told by the next login, which fails by that.
+ * Cancel the login. Its error is expected. Wait for its end: otherwise the next login would get the
+ * error and fail.
  */
 async function giveUp(model: ISlurmModel, { id }: Question): Promise<void> {
   try {
@@ -67,7 +67,7 @@ async function giveUp(model: ISlurmModel, { id }: Question): Promise<void> {
   }
 }
 
-/** The end of a login that somebody else sees through; nobody is asked here. */
+/** Wait for a login that another client answers. */
 function followed(model: ISlurmModel, cluster: string): Promise<boolean> {
   return new Promise((resolve, reject) => {
     const look = (): void => {
@@ -108,8 +108,8 @@ async function put(
 }
 
 /**
- * Calls `then` once the question, having been told of by the server, is so no more. News come by
- * another way than answers do, and may be of a question of `before`, that was answered here.
+ * Calls `then` once the server reports the question, and then no longer. News may arrive later than
+ * answers, and may be about an earlier question (`before`) that was answered in this tab.
  */
 function whenAnswered(
   model: ISlurmModel,

@@ -1,5 +1,5 @@
-// The one source of every view: clusters, connections and jobs as the agent knows them, and the
-// feeds of what is shown beside them. No DOM but the tab's visibility; how it looks is the views'.
+// The source of every view: clusters, connections and jobs of the agent, and feeds. No DOM except the
+// tab's visibility.
 import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, DisposableSet, type IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
@@ -14,7 +14,7 @@ import { SeenJobs } from './seen';
 import { SharedFeeds, SharedNodes, SharedQueue } from './shared';
 import { WatchSocket } from './socket';
 
-/** Logs in to a cluster with whoever sits there; false: they gave up. Rejects with a SlurmError. */
+/** Logs in to a cluster, with dialogs; false: the user cancelled. Rejects with a SlurmError. */
 export type Login = (model: ISlurmModel, cluster: string) => Promise<boolean>;
 
 export class SlurmModel implements ISlurmModel, IDisposable {
@@ -29,21 +29,21 @@ export class SlurmModel implements ISlurmModel, IDisposable {
   private readonly socket: WatchSocket;
   private readonly known = new Rows();
   private readonly everyones = new SharedFeeds<QueueFeed>();
-  /** By cluster, how many views look at this user's queue. */
+  /** By cluster, the number of views of this user's queue. */
   private readonly looks = new Map<string, number>();
   private readonly allNodes = new SharedFeeds<NodesFeed>();
   private readonly seen = new SeenJobs(this);
   private readonly logins = new Map<string, Promise<boolean>>();
   private readonly watchers = new Set<{ background: boolean }>();
-  /** What is watched now, as JSON. */
+  /** The arguments of the current watch, as JSON. */
   private watched = '';
   private cursor = '';
   private watching: IDisposable | null = null;
   private frame = 0;
-  /** The connections there were when the clusters were asked for; null: they are to be. */
+  /** The connections at the last request for clusters; null: request them again. */
   private clustersOf: string | null = null;
   private areClustersKnown = false;
-  /** How often they were: an answer that a later one has overtaken is none. */
+  /** The number of requests; outdated answers are ignored. */
   private askedClusters = 0;
 
   constructor(
@@ -141,7 +141,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     return this.call('details', { job_id: jobId });
   }
 
-  /** Whoever wants the same login while it goes on waits for its end: nobody is asked twice. */
+  /** Concurrent calls for one cluster share one login. */
   connect(cluster: string): Promise<boolean> {
     const underWay = this.logins.get(cluster);
     if (underWay !== undefined) {
@@ -176,7 +176,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
 
   private readonly watchAsWanted = (): void => {
     const background = [...this.watchers].some(one => one.background);
-    // In the background jobs of ours are told of, and no queue is looked at.
+    // In the background only our jobs are watched, and no queue.
     const look = background && document.hidden ? [] : [...this.looks.keys()].sort();
     const wanted =
       this.watchers.size + this.looks.size === 0 ? '' : JSON.stringify({ look, background });
@@ -244,7 +244,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     this.tell();
   }
 
-  /** At most once a frame, however much comes in. */
+  /** At most once per frame. */
   private tell(): void {
     if (this.frame === 0) {
       this.frame = window.setTimeout(() => {
@@ -260,7 +260,7 @@ function givenUp(cluster: string): Problem {
   return problem('login-needed', message, { hint: 'Nothing was done.' });
 }
 
-/** What went wrong, for people; whatever was thrown. */
+/** The problem of any thrown value. */
 export function problemOf(error: unknown): Problem {
   if (error instanceof SlurmError) {
     return error.problem;

@@ -1,4 +1,4 @@
-// The plugin that makes the model and gives it to the others.
+// The plugin that provides the model.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ITranslator } from '@jupyterlab/translation';
 import { ISlurmModel } from '../tokens';

@@ -1,6 +1,6 @@
 // A login's question as a dialog, by its kind: a secret that is never shown, a text, a passphrase,
-// a host's key. All that a host says is text, and stands in a block of its own, so that it cannot
-// look like a question of this machine. What becomes of the answer is login.ts's.
+// a host's key. A host's text stands in a block of its own, so that it cannot look like a question of
+// this machine. login.ts sends the answer.
 import { Clipboard, Dialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 import { make, paragraph } from '../dom';
@@ -20,13 +20,13 @@ export function questionDialog(question: Question, connection: Connection): Dial
       Dialog.cancelButton({ label: isKey ? trans.__('No') : trans.__('Give up the login') }),
       Dialog.okButton({ label: answer })
     ],
-    // Who presses Enter without having read trusts nobody.
+    // Enter without reading trusts no host.
     defaultButton: isKey ? 0 : 1,
     ...(isKey || question.kind === 'touch' ? {} : { focusNodeSelector: 'input' })
   });
 }
 
-/** The dialog's title, and what its button says. */
+/** The dialog's title and the label of its button. */
 function words({ kind, host }: Question): [string, string] {
   switch (kind) {
     case 'host-key':
@@ -90,13 +90,13 @@ class QuestionBody extends Widget implements Dialog.IBodyWidget {
     this.node.append(label);
   }
 
-  /** To a host's key, and to one that is to be touched, the button is the answer. */
+  /** For a host key and a security key, the button is the answer. */
   getValue(): string {
     return this.input === null ? 'yes' : this.input.value;
   }
 }
 
-/** For the sake of which cluster, and by which hops. */
+/** The cluster and the hops. */
 function way(question: Question, connection: Connection): string {
   const hops = connection.hosts.map(visible);
   const at = hops.indexOf(question.host);
@@ -112,7 +112,7 @@ function way(question: Question, connection: Connection): string {
   );
 }
 
-/** A key in letters that can be compared one by one, and copied. */
+/** A key as code, with a copy button. */
 function fingerprint(line: string): HTMLElement {
   const copy = make('button', { type: 'button', className: 'jp-slurm-Button' }, trans.__('Copy'));
   copy.setAttribute('aria-label', trans.__('Copy the fingerprint'));

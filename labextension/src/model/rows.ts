@@ -1,7 +1,7 @@
 // The rows of a stream of changes, one for each job. No DOM, no sockets.
 import type { Changes, Job, ListedJob, Row } from '../wire';
 
-/** The row's key, as `Changes.gone` has it. It is another one once the agent has a record of it. */
+/** The row's key, as in `Changes.gone`. It changes once the agent has a record of the job. */
 export function keyOf(row: Row): string {
   return row.kind === 'listed' ? slurmKey(row) : row.id;
 }
@@ -16,7 +16,7 @@ export class Rows {
   private readonly listed = new Map<string, ListedJob>();
   private list: readonly Row[] | null = null;
 
-  /** Another array whenever a row has changed. */
+  /** A new array for each change. */
   get all(): readonly Row[] {
     return (this.list ??= [...this.jobs.values(), ...this.listed.values()]);
   }

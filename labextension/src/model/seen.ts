@@ -1,5 +1,5 @@
-// The jobs that somebody looks at one by one, in a card or a panel: as long as one of them lives,
-// its cluster's queue is watched, so that it is asked for as often as the profile allows.
+// The jobs shown in cards and panels: while one of them is live, its cluster's queue is watched, so
+// that Slurm is queried as often as the profile allows.
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { isFinal, isOpen } from '../format';
 import type { ISlurmModel } from '../tokens';
@@ -14,7 +14,7 @@ export class SeenJobs implements IDisposable {
 
   constructor(private readonly model: Source) {}
 
-  /** Until what it gives back is disposed of. */
+  /** Watch the job until the result is disposed of. */
   see(id: string): IDisposable {
     const one = { id };
     this.seen.add(one);
@@ -29,7 +29,7 @@ export class SeenJobs implements IDisposable {
     return [...this.seen].some(one => one.id === id);
   }
 
-  /** Jobs or connections have changed. */
+  /** Update the watched queues after a change. */
   adapt(): void {
     const wanted = new Set([...this.seen].flatMap(({ id }) => this.clusterOf(id) ?? []));
     for (const [cluster, look] of this.looks) {
@@ -51,7 +51,7 @@ export class SeenJobs implements IDisposable {
     this.adapt();
   }
 
-  /** Whose queue may have news of it. */
+  /** The cluster whose queue has the job. */
   private clusterOf(id: string): string | undefined {
     const job = this.model.jobs.get(id);
     if (job === undefined || isFinal(job.state) || job.slurm_id === null) {

@@ -1,13 +1,13 @@
-// One feed for all who show the same: made with its first view, it rests after its last, and ends
-// when nobody comes back to it. Each view has a signal of its own, so that who lets go of a view
-// leaves nothing behind. No sockets, no DOM.
+// One feed for all views of the same data: created for the first view, resting after the last, and
+// disposed of if unused. Each view has its own signal, so that disposing of a view leaves no
+// listeners. No sockets, no DOM.
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import type { Freshness, NodesView, QueueView, Resting } from '../tokens';
 import type { Node, Partition, Reservation, Row } from '../wire';
 import type { NodesFeed, QueueFeed } from './feeds';
 
-/** Somebody who comes back within this time is told only what is new since. */
+/** Time to keep an unused feed; a view within this time gets only changes. */
 const KEPT_MS = 600_000;
 
 interface Shared<F> {
@@ -16,12 +16,12 @@ interface Shared<F> {
   end: number;
 }
 
-/** Feeds by what they are of. */
+/** Feeds by key. */
 export class SharedFeeds<F extends Resting> implements IDisposable {
   private readonly shared = new Map<string, Shared<F>>();
   isDisposed = false;
 
-  /** The feed of that key, made where there is none. Who takes it gives it back once. */
+  /** Get or create the feed of the key. Each caller gives it back once. */
   take(key: string, make: () => F): F {
     const found = this.shared.get(key) ?? { feed: make(), users: 0, end: 0 };
     found.users += 1;

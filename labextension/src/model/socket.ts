@@ -1,33 +1,33 @@
-// One WebSocket for everything that is watched: opened when somebody watches, brought back when it
-// breaks, closed while the tab is hidden. Knows no call by name and no view.
+// One WebSocket for all watches: opened with the first, reconnected when it breaks, closed while the
+// tab is hidden. It knows no call by name and no view.
 import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { unreachable, watchUrl } from '../server';
 import type { Problem } from '../wire';
 
-/** What the server sends of a call; every value holds the cursor after it. */
+/** A value of a call, with the cursor after it. */
 interface Value {
   cursor: string;
 }
 
 export interface Listener<T extends Value> {
   value(value: T): void;
-  /** Nothing newer is known; the next value takes it back. */
+  /** Updates fail until the next value. */
   problem(problem: Problem): void;
 }
 
 export interface WatchOptions {
-  /** Also while the tab is hidden. */
+  /** Watch also while the tab is hidden. */
   background?: boolean;
-  /** Where to go on from; none: from the beginning. */
+  /** The cursor to continue from; undefined: the beginning. */
   cursor?: string;
-  /** The next value comes after `taken` only. */
+  /** The server sends the next value only after `taken`. */
   paced?: boolean;
 }
 
-/** What somebody watches, until it is disposed of. */
+/** A watch, until it is disposed of. */
 export interface Watching extends IDisposable {
-  /** The last value is on the screen; for one that is paced. */
+  /** Acknowledge the last value of a paced watch, once it is on the screen. */
   taken(): void;
 }
 
@@ -49,7 +49,7 @@ interface Message {
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 30_000;
 const CHECK_MS = 5_000;
-/** The server says something at least every 15 s. */
+/** The server sends a message at least every 15 s. */
 const SILENT_MS = 20_000;
 
 export class WatchSocket implements IDisposable {
@@ -76,7 +76,7 @@ export class WatchSocket implements IDisposable {
     this.close();
   }
 
-  /** Tells `listener` what `call` has to say, and whatever is new of it, until it is disposed of. */
+  /** Sends the value of `call` and its changes to `listener`, until disposed of. */
   watch<T extends Value>(
     call: string,
     args: Record<string, unknown>,
@@ -125,7 +125,7 @@ export class WatchSocket implements IDisposable {
         }
       }
       if (!document.hidden) {
-        // What was not watched while the tab was hidden; for the others it changes nothing.
+        // Resume the watches that stopped while the tab was hidden.
         for (const [id, watch] of this.watches) {
           if (!watch.background) {
             this.send(id, watch);
@@ -166,7 +166,7 @@ export class WatchSocket implements IDisposable {
     };
   }
 
-  /** A computer that slept, or a network that is gone, closes no socket: silence tells. */
+  /** After a sleep or a network failure no socket closes: detect its silence. */
   private readonly check = (): void => {
     if (Date.now() - this.heard > SILENT_MS) {
       this.close();
@@ -207,7 +207,7 @@ export class WatchSocket implements IDisposable {
   private hear({ watch: id, value, problem }: Message): void {
     const watch = id === undefined ? undefined : this.watches.get(id);
     if (watch === undefined) {
-      return; // its unwatching was under way, or it is a sign of life
+      return; // a watch that was just closed, or a keep-alive message
     }
     if (value !== undefined) {
       watch.cursor = value.cursor;

@@ -1,4 +1,4 @@
-// The map of nodes: a box for each, with a cell for each GPU, filled as far as it is in use.
+// The map of nodes: a box for each, with a cell for each GPU, filled by its use.
 import { memo, type CSSProperties, type JSX } from 'react';
 import { visible } from '../format';
 import { trans } from '../translation';
@@ -10,7 +10,7 @@ import { Share } from './partitions';
 const CELL_PX = 9;
 const BOX_PX = 24;
 const MOST_CELLS = 16;
-/** So many boxes have room for their names. */
+/** Maximum number of boxes with names. */
 const MOST_NAMED = 100;
 
 interface Props {

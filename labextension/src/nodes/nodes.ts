@@ -20,7 +20,7 @@ export function condition(node: Pick<Node, 'state' | 'cpus' | 'cpus_used'>): Con
   return node.cpus_used < node.cpus ? 'mixed' : 'full';
 }
 
-/** Free GPUs; null: this Slurm does not say. */
+/** Free GPUs; null: unknown to this Slurm. */
 export function freeGpus(node: Node): number | null {
   if (condition(node) === 'out') {
     return 0;
@@ -46,7 +46,7 @@ export interface Kind {
   type: string | null;
   nodes: readonly Node[];
   gpus: number;
-  /** null: this Slurm does not say. */
+  /** null: unknown to this Slurm. */
   freeGpus: number | null;
   cpus: number;
   freeCpus: number;

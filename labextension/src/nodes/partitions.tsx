@@ -1,4 +1,4 @@
-// The partitions of a cluster as a table: what is free in each, and its limits.
+// The partitions of a cluster as a table: free resources and limits.
 import type { JSX } from 'react';
 import { duration, memory, moment, visible } from '../format';
 import { dotted } from '../language';
@@ -7,7 +7,7 @@ import type { Partition, Reservation } from '../wire';
 
 interface Props {
   partitions: readonly Partition[];
-  /** The one whose nodes are shown; null: all. */
+  /** The partition whose nodes are shown; null: all. */
   only: string | null;
   choose: (name: string | null) => void;
 }

@@ -1,4 +1,4 @@
-// Above the queue: what a filter can say, states, what to do with those that are chosen.
+// The bar above the queue: the filter, states, and actions on selected rows.
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
 import { argsOf, type Target } from '../commands/targets';
@@ -52,7 +52,7 @@ export function StateChips({ counts, words, setWords }: StatesProps): JSX.Elemen
 
 interface ActionsProps {
   commands: CommandRegistry;
-  /** How many rows are chosen, whosoever. */
+  /** The number of selected rows, of any user. */
   chosen: number;
   targets: readonly Target[];
 }

@@ -1,4 +1,4 @@
-// What the cells of the queue hold beside their text: an array's handle, states with their signs.
+// Content of the queue's cells beside text: an array's handle, states with their signs.
 import { memo, type JSX } from 'react';
 import { isHeld, stateWord, tone, visible } from '../format';
 import { Cells } from '../grid/cells';
@@ -18,7 +18,7 @@ interface Props {
   expand: (line: Line, open: boolean) => void;
 }
 
-/** The same for the same line: while it is scrolled nothing of it is made anew. */
+/** Memoized by line: scrolling redraws nothing. */
 export const QueueCells = memo(function QueueCells(props: Props): JSX.Element {
   const { line, shown, nowS } = props;
   const content = (id: string, text: string, first: boolean): JSX.Element | null => {
@@ -65,7 +65,7 @@ function Handle({ line, isOpen, expand }: Props): JSX.Element {
   );
 }
 
-/** The name; of an array how many tasks have not ended. */
+/** The name; for an array also the number of unfinished tasks. */
 function Name({ line: { row, tasks, inside } }: Pick<Props, 'line'>): JSX.Element {
   const name = <bdi>{visible(row.name)}</bdi>;
   if (inside || tasks.length === 0) {
@@ -87,7 +87,7 @@ function Name({ line: { row, tasks, inside } }: Pick<Props, 'line'>): JSX.Elemen
   );
 }
 
-/** The state; of an array how many there are of each. */
+/** The state; for an array the count of each state. */
 function States({ line }: Pick<Props, 'line'>): JSX.Element {
   const { row } = line;
   const held = !isArray(line) && isHeld(row.state, row.reason);

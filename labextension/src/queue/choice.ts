@@ -1,10 +1,10 @@
-// Which jobs of somebody's the chosen rows are. No DOM.
+// The targets of the selected rows. No DOM.
 import type { Target } from '../commands/targets';
 import type { Row } from '../wire';
 import type { Line } from './listing';
 
-/** The jobs of the chosen lines that are to be seen and are this user's; an array is one job,
- * and one of its tasks, chosen by itself, is that task. */
+/** The jobs of the visible selected lines that belong to this user. An array is one job; a selected
+ * task is that task. */
 export function targetsOf(
   cluster: string,
   lines: readonly Line[],

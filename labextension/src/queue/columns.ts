@@ -1,4 +1,4 @@
-// The columns of the queue: what each shows of an row, how it is sorted and found. Pure.
+// The columns of the queue: text, sort key and filter of each. Pure.
 import { exactly } from '../exactly';
 import { isHeld, moment, stateWord, visible } from '../format';
 import type { Column } from '../grid/columns';
@@ -17,7 +17,7 @@ export function columnsOf(): readonly QueueColumn[] {
   const why = (row: Row): string => row.why ?? '';
   return [
     {
-      ...text('id', 'slurm_id', trans.__('Id'), 82),
+      ...text('id', 'slurm_id', trans.__('ID'), 82),
       value: row => (row.slurm_id == null ? null : Number.parseInt(row.slurm_id, 10))
     },
     text('name', 'name', trans.__('Name'), 122),
@@ -52,7 +52,7 @@ export function columnsOf(): readonly QueueColumn[] {
     text('account', 'account', trans.__('Account'), 100, false),
     text('qos', 'qos', trans.__('QOS'), 90, false),
     text('reason', 'reason', trans.__('Reason'), 140, false),
-    text('job', 'id', trans.__('Our id'), 90, false)
+    text('job', 'id', trans.__('Our ID'), 90, false)
   ];
 }
 
@@ -122,7 +122,7 @@ function stateColumn(): QueueColumn {
   };
 }
 
-/** A span of time. */
+/** A column with a duration. */
 function span(
   id: string,
   title: string,
@@ -149,12 +149,12 @@ function nodesOf({ nodes = [] }: Row): string {
   return nodes.join(', ');
 }
 
-/** Its state in the words of the sidebar. */
+/** The state in the words of the sidebar. */
 export function stateOf({ state, reason }: Pick<Row, 'state' | 'reason'>): string {
   return isHeld(state, reason) ? trans.__('on hold') : stateWord(state);
 }
 
-/** Why it waits in the words of the sidebar, or Slurm's own; '': its state says as much. */
+/** The reason in the words of the sidebar, or Slurm's own; '': the state says as much. */
 function whyWord({ state, reason, why }: Row): string {
   if (isHeld(state, reason) || !reason || !why) {
     return '';
@@ -163,7 +163,7 @@ function whyWord({ state, reason, why }: Row): string {
   return word === stateWord(state) ? visible(reason) : word;
 }
 
-/** How long it has run; null: it does not. */
+/** Seconds since the start; null: not running. */
 export function elapsedS(row: Row, nowS: number): number | null {
   return row.started_s == null ? null : Math.max(0, (row.ended_s ?? nowS) - row.started_s);
 }

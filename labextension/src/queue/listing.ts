@@ -1,5 +1,5 @@
-// From a queue's rows, in their order, to the lines that are shown: an array is one that opens.
-// Pure, and fast enough for 50,000 rows at every key that is typed.
+// Converts sorted rows of a queue into lines; an array is one line that unfolds. Pure, and fast enough
+// for 50,000 rows at every key.
 import { countRows, unfinished } from '../counts';
 import { keyOf } from '../model/rows';
 import { taskNumber } from '../tasks';
@@ -8,13 +8,13 @@ import type { Row } from '../wire';
 export interface Line {
   key: string;
   row: Row;
-  /** Of an array the tasks that are found; []: it is none. */
+  /** The matching tasks of an array; []: not an array. */
   tasks: readonly Row[];
   /** A task under its array. */
   inside: boolean;
 }
 
-/** Among those that are alike what comes first: priority as Slurm has it, then age. */
+/** The order of equal rows: Slurm's priority, then age. */
 export function tie(one: Row, other: Row): number {
   return (
     (other.priority ?? 0) - (one.priority ?? 0) ||
@@ -23,7 +23,7 @@ export function tie(one: Row, other: Row): number {
   );
 }
 
-/** `arrays`: the rows of arrays by their keys; `open`: those whose tasks are shown. */
+/** `arrays`: the rows of arrays by their keys; `open`: the unfolded ones. */
 export function linesOf(
   found: readonly Row[],
   arrays: ReadonlyMap<string, Row>,
@@ -46,7 +46,7 @@ export function linesOf(
   return open.size === 0 ? all : all.flatMap(line => opened(line, open));
 }
 
-/** The rows that tasks of these rows belong to, by their keys. */
+/** The arrays among these rows, by their keys. */
 export function arraysOf(rows: readonly Row[]): Map<string, Row> {
   const wanted = new Set(rows.flatMap(row => arrayOf(row) ?? []));
   return new Map(rows.map(row => [keyOf(row), row] as const).filter(([key]) => wanted.has(key)));
@@ -71,13 +71,13 @@ export function isArray({ tasks }: Line): boolean {
 
 const RANKS = ['RUNNING', 'COMPLETING', 'CONFIGURING', 'SUSPENDED', 'PENDING'];
 
-/** What runs comes first, then what waits, then the rest. */
+/** Running jobs come first, then waiting jobs, then the rest. */
 export function rankOf(state: string): number {
   const rank = RANKS.indexOf(state);
   return rank < 0 ? RANKS.length : rank;
 }
 
-/** How many jobs there are of each state, what runs first; a task is a job. */
+/** The count of jobs by state, running first; a task is a job. */
 export function stateCounts(rows: Iterable<Row>): [string, number][] {
   return [...unfinished(countRows(rows))].sort(
     ([one], [other]) => rankOf(one) - rankOf(other) || (one < other ? -1 : 1)

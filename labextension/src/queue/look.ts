@@ -1,4 +1,4 @@
-// How somebody looks at queues, as it is remembered from one day to the next. Pure.
+// The saved view settings of queues. Pure.
 import { remembered, usual, type Arrangement } from '../grid/columns';
 import { columnsOf } from './columns';
 

@@ -1,4 +1,4 @@
-// The plugin of the queue's panel in the main area; what it shows is in the files beside it.
+// The plugin of the queue's panel in the main area.
 import { listIcon } from '@jupyterlab/ui-components';
 import { panelPlugin } from '../grid/panel';
 import { CommandIDs } from '../tokens';

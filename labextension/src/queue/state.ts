@@ -1,4 +1,4 @@
-// What the queue's panel keeps for its views: the rows in order. Hooks alone.
+// Hooks with the sorted and filtered rows of the queue's panel.
 import { useCallback, useEffect, useMemo, useRef } from 'react';
 import type { Column, Sorting } from '../grid/columns';
 import { useFeed, type Followed } from '../grid/feed';
@@ -8,7 +8,7 @@ import type { ISlurmModel, QueueView } from '../tokens';
 import type { Row } from '../wire';
 import { tie } from './listing';
 
-/** The queue while it is seen. */
+/** The queue while the panel is visible. */
 export function useQueue(
   model: ISlurmModel,
   cluster: string,
@@ -33,7 +33,7 @@ export function useOrder(
   }, [followed, columns, column, down]);
 }
 
-/** What the words find, in that order; where they have only grown, among what was found before. */
+/** The matching rows in order. If the words have only grown, only the earlier matches are searched. */
 export function useFound(
   order: readonly Row[],
   words: string,
@@ -51,7 +51,7 @@ export function useFound(
 
 const AT_ONCE = 2000;
 
-/** Prepares the filter's words a few at a time, when there is nothing else to do. */
+/** Prepares the filter's texts in small batches while the page is idle. */
 export function usePrepared(order: readonly Row[], columns: readonly Column<Row>[]): void {
   useEffect(() => {
     let timer = 0;

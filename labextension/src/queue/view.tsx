@@ -1,4 +1,4 @@
-// The whole queue of a cluster: the bar, the grid, and what is said when there is nothing to show.
+// The queue of a cluster: the bar, the grid, and a text if it is empty.
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useDeferredValue, useMemo, useState, type JSX } from 'react';
 import { useNow } from '../clock';

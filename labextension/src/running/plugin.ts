@@ -1,5 +1,5 @@
-// Puts labs, sessions and kernels into JupyterLab's panel of what runs. Batch jobs end by
-// themselves, and are in the sidebar alone.
+// Adds labs, sessions and kernels to JupyterLab's *Running* panel. Batch jobs end by themselves, and
+// are only in the sidebar.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IRunningSessionManagers } from '@jupyterlab/running';
 import { onceThereIs } from '../later';

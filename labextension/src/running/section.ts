@@ -1,4 +1,4 @@
-// The section of these jobs in JupyterLab's panel of what runs.
+// The section of these jobs in JupyterLab's *Running* panel.
 import type { IRunningSessions } from '@jupyterlab/running';
 import type { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
@@ -35,7 +35,7 @@ export class LastingJobs implements IRunningSessions.IManager {
     this.look();
   }
 
-  /** JupyterLab has asked whether it may. */
+  /** JupyterLab has asked for confirmation. */
   shutdownAll(): void {
     const targets = this.jobs.map(({ id, cluster }) => ({ id, cluster, slurm_id: null }));
     steer(this.model, targets, 'cancel').catch((error: unknown) =>

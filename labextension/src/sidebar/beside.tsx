@@ -1,5 +1,4 @@
-// What stands beside the tree of jobs: what to do where there is none, and what can be done to those
-// that are chosen.
+// Parts beside the tree of jobs: the text for an empty tree, and the actions on selected jobs.
 import { CommandToolbarButtonComponent } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { memo, type JSX } from 'react';
@@ -17,7 +16,7 @@ interface NothingProps {
   model: ISlurmModel;
   commands: CommandRegistry;
   words: string;
-  /** Whether there is any job, and whether one is shown. */
+  /** Whether any job exists, and whether one is shown. */
   any: boolean;
   found: boolean;
 }
@@ -51,7 +50,7 @@ interface ChosenProps {
   commands: CommandRegistry;
 }
 
-/** How many are chosen, and what can be done to them, each to those that it can be done to. */
+/** The number of selected jobs, and the actions that apply to them. */
 export const Chosen = memo(function Chosen(props: ChosenProps): JSX.Element | null {
   const { rows, commands } = props;
   if (rows.length === 0) {

@@ -1,4 +1,4 @@
-// The clusters and the ways to them: state, since when, what to do about it.
+// The clusters and their connections: state, age, and actions.
 import type { CommandRegistry } from '@lumino/commands';
 import { moment, visible } from '../format';
 import { ageWords } from '../grid/freshness';
@@ -38,10 +38,10 @@ export function ClusterList({ model, commands, nowS }: Props): JSX.Element {
 
 interface RowProps {
   cluster: Cluster;
-  /** Its troubles have no line of their own where there are several. */
+  /** With several clusters, a problem has no line of its own. */
   several: boolean;
   connection: Connection | undefined;
-  /** null: there is nothing to say of it, or it was said of all. */
+  /** null: no problem, or one shown for all clusters. */
   queue: Freshness | null;
   commands: CommandRegistry;
   nowS: number;
@@ -86,7 +86,7 @@ function ClusterRow({ cluster, several, connection, queue, ...shared }: RowProps
   );
 }
 
-/** Returns what keeps its queue from being known; '': nothing does. */
+/** Returns the problem of its queue; '': none. */
 function troubleOf(queue: Freshness | null, nowS: number): string {
   if (queue === null) {
     return '';
@@ -137,7 +137,7 @@ const SIGNS: Record<Connection['state'], string> = {
   'login-needed': '○'
 };
 
-/** The states whose word says more than the sign and the button do. */
+/** The states whose word adds to the sign and the button. */
 const SAYS_MORE: ReadonlySet<string> = new Set<Connection['state']>([
   'local',
   'connecting',

@@ -1,4 +1,4 @@
-// Jobs of mine that have ended and are not ours, asked of Slurm's accounting when one wants them.
+// This user's ended jobs from other tools, read from Slurm's accounting on demand.
 import { useCallback, useState, type JSX } from 'react';
 import { isOpen } from '../format';
 import { problemOf } from '../model/model';
@@ -6,16 +6,16 @@ import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { ListedJob, Problem } from '../wire';
 
-/** How far one looks back, step by step. */
+/** The periods to look back, step by step. */
 const DAYS = [1, 7, 30, 90] as const;
 
 export interface History {
   jobs: readonly ListedJob[];
-  /** 0: nothing was asked for yet. */
+  /** 0: not requested yet. */
   days: number;
   busy: boolean;
   problem: Problem | null;
-  /** Asks for more; null: one has looked back as far as one can. */
+  /** Requests the next period; null: this is the longest. */
   further: (() => void) | null;
   nextDays: number;
 }
@@ -67,7 +67,9 @@ export function HistoryFoot({ history }: { history: History }): JSX.Element {
           disabled={busy}
           onClick={further}
         >
-          {busy ? trans.__('Looking…') : trans._n('Look a day back', 'Look %1 days back', nextDays)}
+          {busy
+            ? trans.__('Loading…')
+            : trans._n('Show the last day', 'Show the last %1 days', nextDays)}
         </button>
       )}
       <span className="jp-slurm-Quiet" role="status" title={told}>

@@ -1,17 +1,17 @@
-// Which row somebody points at, or has come to by keys: after a moment a card opens beside it.
+// The row under the pointer or the focus: after a moment a card opens beside it.
 import { useCallback, useEffect, useRef, useState, type RefObject } from 'react';
 
 const MOMENT_MS = 500;
 
-/** The row that is pointed at for a moment, and where it is. */
+/** The row and its position. */
 interface Pointed {
   key: string;
   box: DOMRect;
 }
 
 /**
- * What is pointed at, and the listener that a list of rows needs for it. Typing or a focus outside
- * `list` closes the card, though the pointer may rest on a row.
+ * The current row, and the listener for a list of rows. Typing or focus outside `list` closes the
+ * card, even if the pointer rests on a row.
  */
 export function usePointed(
   keyAt: (at: number) => string,

@@ -1,5 +1,4 @@
-// The card beside a row: all that a row has no room for. While it is there what the job uses is
-// watched.
+// The card beside a row, with details of the job. While it is open the job's usage is watched.
 import { Fragment, useCallback, useLayoutEffect, useRef, type JSX } from 'react';
 import { isFinal, stateWord, tone, visible } from '../format';
 import { useFeed } from '../grid/feed';
@@ -22,7 +21,7 @@ export function HoverCard({ row, box, model, nowS }: Props): JSX.Element {
   useLayoutEffect(() => {
     const element = card.current;
     if (element !== null) {
-      // In the top layer: the sidebar cuts off what is wider than itself.
+      // In the top layer: the sidebar clips wider content.
       element.showPopover();
       element.style.left = `${box.right + GAP_PX}px`;
       element.style.top = `${Math.max(0, Math.min(box.top, window.innerHeight - element.offsetHeight))}px`;

@@ -1,4 +1,4 @@
-// What the card beside a row of the sidebar says of a job. Pure: no DOM, no clock.
+// Texts of the card beside a row of the sidebar. Pure: no DOM, no clock.
 import { exactly } from '../exactly';
 import { duration, isFinal, isWaiting, memory, moment, sessionOf, visible } from '../format';
 import { isLab, stepOf } from '../labs/words';
@@ -7,7 +7,7 @@ import { trans } from '../translation';
 import type { Row, UsageSample } from '../wire';
 import { endOf, tasks, tookS } from './words';
 
-/** What it is, and when it starts or ends: beside its state, without what does not apply. */
+/** The kind, and the start or end; only facts that apply. */
 export function facts(row: Row, nowS: number): string[] {
   const ranS = isFinal(row.state) ? tookS(row) : null;
   return [
@@ -18,9 +18,9 @@ export function facts(row: Row, nowS: number): string[] {
   ].filter(part => part !== '');
 }
 
-/** Why it waits or ended, and why nothing newer is known. */
+/** The reason for waiting or ending, and the reason why the state is old. */
 export function reasons(row: Row, nowS: number): string[] {
-  // Of one that was refused it is the reason, which `why` says.
+  // For a refused job it equals `why`.
   const problem = isFinal(row.state) || row.kind === 'listed' ? null : row.problem;
   return [
     row.state === 'COMPLETED' ? '' : visible(row.why ?? ''),
@@ -28,7 +28,7 @@ export function reasons(row: Row, nowS: number): string[] {
   ].filter(part => part !== '');
 }
 
-/** What it has, what it used when that was measured last, and its times: each with its label. */
+/** Resources, their last measured use, and times, each with its label. */
 export function table(row: Row, sample: UsageSample | undefined): [string, string][] {
   const busy = sample?.gpus.flatMap(({ utilisation }) => utilisation ?? []) ?? [];
   const mean = busy.reduce((sum, one) => sum + one, 0) / busy.length;
@@ -69,7 +69,7 @@ function kind(row: Row): string {
   }
 }
 
-/** How far a lab is that does not let one in yet, else how long it has left. */
+/** The progress of a starting lab, else the time left. */
 function left(row: Row, nowS: number): string {
   if (isFinal(row.state) || tasks(row) !== '') {
     return ''; // tasks end one by one

@@ -1,4 +1,4 @@
-// My jobs as a tree: which lines are open, which are chosen, and what is done to those.
+// This user's jobs as a tree, with open and selected lines and actions.
 import type { CommandRegistry } from '@lumino/commands';
 import {
   useCallback,
@@ -45,11 +45,11 @@ interface Props {
   looks: Looks;
   words: string;
   nowS: number;
-  /** How often somebody has closed all groups. */
+  /** Counts the clicks that close all groups. */
   collapsed: number;
 }
 
-/** My jobs on clusters that answer, and what accounting knows of others that have ended. */
+/** Jobs on reachable clusters, and ended ones from accounting. */
 function useListing(
   model: ISlurmModel,
   clusters: readonly string[],
@@ -62,7 +62,7 @@ function useListing(
   }, [rows, clusters, past]);
 }
 
-/** Tells whether the jobs are of more than one cluster, so that each has to say of which. */
+/** Tells whether the jobs belong to several clusters, so that each shows its own. */
 function isOfSeveral(groups: Iterable<readonly Row[]>): boolean {
   let first: string | undefined;
   for (const rows of groups) {
@@ -80,7 +80,7 @@ export function MyJobs(props: Props): JSX.Element {
   const listing = useListing(model, looks.clusters, history.jobs);
   const { groups, keyNow } = listing;
   const anyOther = useMemo(() => isOfSeveral(groups.values()), [groups]);
-  const several = anyOther && model.clusters.length > 1; // jobs of one that was removed stay
+  const several = anyOther && model.clusters.length > 1; // jobs of a removed cluster stay
   const asked = useDeferredValue(words).trim();
   const { isOpen, toggle } = useOpen(listing, nowS, asked !== '', props.collapsed);
   const lines = useMemo(() => {
@@ -120,7 +120,7 @@ export function MyJobs(props: Props): JSX.Element {
       onPointerOver={event => over(event.target)}
       onPointerLeave={() => over(null)}
       onFocus={event => {
-        // By keys alone: a click has its row under the pointer already.
+        // By keys only: a click has its row under the pointer already.
         over(event.target.matches(':focus-visible') ? event.target : null);
       }}
       onBlur={() => over(null)}
@@ -177,8 +177,8 @@ export function MyJobs(props: Props): JSX.Element {
 }
 
 /**
- * Which lines are open: as to begin with, but for those that somebody has opened or closed. What is
- * searched for is found in heads and notebooks that are closed; tasks are not searched.
+ * The open lines: the default, changed by the user's clicks. A search opens heads and notebooks with
+ * matches; tasks are not searched.
  */
 function useOpen(
   listing: Listing,
@@ -218,7 +218,7 @@ function keysNow(keys: ReadonlySet<string>, { keyNow }: Listing): ReadonlySet<st
   return new Set([...keys].map(keyNow));
 }
 
-/** Returns each job once: an array stands for its tasks. */
+/** Returns each job once; an array includes its tasks. */
 function rowsAt(lines: readonly Line[], keys: ReadonlySet<string>): Row[] {
   const found = keys.size === 0 ? [] : lines.filter(line => keys.has(line.key));
   const rows = new Set(found.flatMap(rowsOf));
@@ -228,7 +228,7 @@ function rowsAt(lines: readonly Line[], keys: ReadonlySet<string>): Row[] {
   );
 }
 
-/** The jobs that a line stands for: its own, those of a notebook, and of a head none. */
+/** The jobs of a line: one for a job, several for a notebook, none for a head. */
 function rowsOf(line: Line): readonly Row[] {
   return line.kind === 'job' ? [line.row] : line.kind === 'notebook' ? line.rows : [];
 }

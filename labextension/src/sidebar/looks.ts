@@ -1,10 +1,10 @@
-// The clusters whose queues the sidebar looks at while it is seen.
+// The clusters whose queues the sidebar watches while visible.
 import type { IDisposable } from '@lumino/disposable';
 import { isOpen } from '../format';
 import type { ISlurmModel } from '../tokens';
 
 export class Looks {
-  /** Those that answer, or did before they were lost. */
+  /** Connected clusters, and lost ones. */
   clusters: readonly string[] = [];
   private readonly looks = new Map<string, IDisposable>();
 

@@ -1,11 +1,11 @@
-// What can be done to a job of the sidebar: as buttons while it is chosen, and in its context menu.
+// Actions on a job of the sidebar: buttons while it is selected, and its context menu.
 import { isFinal, isHeld, isWaiting } from '../format';
 import { isKernel } from '../kernels/words';
 import { isLab } from '../labs/words';
 import { CommandIDs } from '../tokens';
 import type { Row } from '../wire';
 
-/** In the order of their buttons, whatever is chosen. */
+/** In the order of their buttons. */
 export const ACTIONS: readonly string[] = [
   CommandIDs.openLab,
   CommandIDs.copyLabLink,
@@ -17,7 +17,7 @@ export const ACTIONS: readonly string[] = [
   CommandIDs.cancel
 ];
 
-/** The few that one wants most, while it is looked at. */
+/** The most useful actions, as buttons. */
 export function actionsOf(row: Row): string[] {
   if (isFinal(row.state)) {
     return [CommandIDs.copyId, ...(row.kind === 'listed' ? [] : [CommandIDs.forget])];
@@ -30,7 +30,7 @@ export function actionsOf(row: Row): string[] {
   return [first, ...steer, CommandIDs.cancel];
 }
 
-/** What its menu offers between opening and cancelling it. */
+/** The menu's commands between *Open* and *Cancel*. */
 export function steeringOf(row: Row): string[] {
   return [holdOrRelease(row), CommandIDs.requeue, CommandIDs.extend];
 }

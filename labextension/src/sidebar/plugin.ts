@@ -1,4 +1,4 @@
-// The plugin that puts the sidebar to the left; what it shows lives in the files beside it.
+// The plugin that adds the sidebar.
 import {
   ILayoutRestorer,
   type JupyterFrontEnd,
@@ -20,7 +20,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   optional: [ILayoutRestorer],
   activate: (app: JupyterFrontEnd, model: ISlurmModel, restorer: ILayoutRestorer | null) => {
     const sidebar = new SlurmSidebar(model, app.commands);
-    // In Notebook 7 there is no restorer, but a left side, and its shell opens it by the same call.
+    // Notebook 7 has no restorer, but a left side that its shell opens by the same call.
     restorer?.add(sidebar, sidebar.id);
     app.shell.add(sidebar, 'left', { rank: RANK });
     addCommand(app.commands, CommandIDs.showSidebar, {
@@ -28,7 +28,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Clusters and my jobs, in the sidebar'),
       icon: slurmIcon,
       execute: async () => {
-        await Promise.resolve(); // the palette gives the focus back at once
+        await Promise.resolve(); // the palette returns the focus at once
         app.shell.activateById(sidebar.id);
       }
     });

@@ -1,5 +1,4 @@
-// The lines of the sidebar, as the grid shows them: heads, notebooks, jobs. A line is drawn anew when
-// what it says has changed, and not when another one's has.
+// The lines of the sidebar: heads, notebooks, jobs. A line is redrawn only if its own text changes.
 import { notebookIcon, type LabIcon } from '@jupyterlab/ui-components';
 import { memo, type JSX, type MouseEvent } from 'react';
 import { isHeld, isRunning, moment, tone, visible } from '../format';
@@ -17,14 +16,14 @@ const DAY_S = 86_400;
 interface Props {
   line: Line;
   nowS: number;
-  /** What it says is the last known state. */
+  /** The state may be outdated. */
   isOld: boolean;
-  /** The jobs are of several clusters. */
+  /** The jobs belong to several clusters. */
   several: boolean;
   toggle: (key: string) => void;
 }
 
-/** What a line says, in words that change only when there is something to draw. */
+/** A line; its props change only when there is something to draw. */
 export function LineCell({ line, nowS, isOld, several, toggle }: Props): JSX.Element {
   const shared = { id: line.key, level: levelOf(line), open: line.open, isOld, toggle };
   switch (line.kind) {
@@ -56,7 +55,7 @@ function titleOf(group: string, nowS: number): string {
   }
 }
 
-/** The line as a screen reader says it. */
+/** The line's text for screen readers. */
 export function lineSentence(line: Line, nowS: number, several: boolean): string {
   switch (line.kind) {
     case 'group':
@@ -74,14 +73,14 @@ interface Words {
   /** The kind of the job; null: unknown. */
   icon: LabIcon | null;
   name: string;
-  /** '': it is none. */
+  /** '': not a task. */
   task: string;
-  /** '': it goes without saying. */
+  /** '': not shown. */
   cluster: string;
   state: string;
   gpus: string;
   now: string;
-  /** In percent; null: there is no bar. */
+  /** In percent; null: no bar. */
   part: number | null;
 }
 
@@ -99,7 +98,7 @@ function jobWords(row: Row, nowS: number, several: boolean): Words {
   };
 }
 
-/** The sign is that of the newest, or of one that has failed. */
+/** The sign of the newest job, or of a failed one. */
 function notebookWords(path: string, rows: readonly Row[], nowS: number): Words {
   const failed = rows.filter(row => tone(row.state) === 'failed');
   const state = (failed[0] ?? rows[0])?.state ?? '';

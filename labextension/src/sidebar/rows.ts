@@ -1,5 +1,5 @@
-// My jobs as the sidebar lists them: in groups and in order, and as lines, which heads, notebooks with
-// several jobs of one day, and arrays open. Pure: no DOM, no clock, no model.
+// Groups, sorts and folds this user's jobs into the sidebar's lines. Heads, notebooks with several
+// jobs of one day, and arrays unfold. Pure: no DOM, no clock, no model.
 import type { Target } from '../commands/targets';
 import { countRows, live, type Counts } from '../counts';
 import { isFinal, isHeld, isRunning } from '../format';
@@ -7,17 +7,17 @@ import { keyOf, slurmKey } from '../model/rows';
 import { taskNumber, tasksOf } from '../tasks';
 import type { ListedJob, Row } from '../wire';
 
-/** The groups of jobs that have not ended; those that have are grouped by `dayOf`. */
+/** The groups of unfinished jobs; ended jobs are grouped by `dayOf`. */
 export const RUNNING = 'running';
 export const WAITING = 'waiting';
 
-/** What is listed at one moment. */
+/** The listed jobs. */
 export interface Listing {
-  /** By group, each in its order. */
+  /** By group, sorted. */
   groups: ReadonlyMap<string, readonly Row[]>;
   /** The listed tasks of each array, by its key. */
   tasks: ReadonlyMap<string, readonly ListedJob[]>;
-  /** The key that a row has now, by the one that it had before the agent had a record of it. */
+  /** Maps the key of a row without a record to its current one. */
   keyNow: (key: string) => string;
 }
 
@@ -65,7 +65,7 @@ export function dayOf(atS: number): string {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
 }
 
-/** When it ended, else when it was submitted. */
+/** The time of the end, else of the submission. */
 export function timeOf(row: Row): number {
   return row.ended_s ?? (row.kind === 'listed' ? row.submitted_s : row.created_s) ?? 0;
 }
@@ -84,17 +84,17 @@ function soonestFirst(one: Row, other: Row): number {
   );
 }
 
-/** A number always: two that are not known are alike. */
+/** Always a number: unknown times are equal. */
 function startOf({ start_estimate_s: startS }: Row): number {
   return startS ?? Number.MAX_SAFE_INTEGER;
 }
 
-/** Of two jobs that were submitted in the same second, the later one has the greater id. */
+/** Orders jobs submitted in the same second. */
 function idOf({ slurm_id: slurmId }: Row): number {
   return parseInt(slurmId ?? '0', 10);
 }
 
-/** What a command is told of it. */
+/** The row as a command's target. */
 export function targetOf({ cluster, id, slurm_id, name, state }: Row): Target {
   return { cluster, id: id ?? null, slurm_id: slurm_id ?? null, name, state };
 }
@@ -110,7 +110,7 @@ export function endedTasks(array: Row): ListedJob[] {
   }));
 }
 
-/** Those in which every word is found: in name, ids, state, node, cluster or reason. */
+/** The rows that have every word in name, IDs, state, node, cluster or reason. */
 export function matching(list: readonly Row[], words: string): readonly Row[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   if (wanted.length === 0) {
@@ -130,7 +130,7 @@ export type Line =
   /** `open`: whether its tasks are shown; null: it has none. */
   | { kind: 'job'; key: string; row: Row; level: number; open: boolean | null };
 
-/** So many jobs of a day that one notebook has submitted become one line. */
+/** Jobs of one notebook and day that become one line. */
 const MANY = 3;
 
 /** Tells whether the rows below this one are shown. */
@@ -157,8 +157,8 @@ export function linesOf(groups: Groups, tasks: Tasks, open: Open): Line[] {
 }
 
 /**
- * How many jobs a head tells of. Of an array that runs, tasks that wait are counted as waiting,
- * though the array is one row among those that run.
+ * The count of jobs at a head. Waiting tasks of a running array count as waiting, although the array
+ * is one row among the running jobs.
  */
 function counter(groups: Groups): (group: string) => number {
   const rows = (group: string): readonly Row[] => groups.get(group) ?? [];
@@ -175,19 +175,19 @@ export function levelOf(line: Line): number {
   return line.kind === 'job' ? line.level : line.kind === 'notebook' ? 2 : 1;
 }
 
-/** The groups that are open to begin with. */
+/** The groups that are open by default. */
 export function firstOpen(nowS: number): readonly string[] {
   return [RUNNING, WAITING, dayOf(nowS)];
 }
 
-/** Running, waiting, then the days, the last one first. */
+/** Running, waiting, then the days, the latest first. */
 function inOrder(groups: Iterable<string>): string[] {
   const all = new Set(groups);
   const days = [...all].filter(one => one !== RUNNING && one !== WAITING).sort();
   return [...[RUNNING, WAITING].filter(one => all.has(one)), ...days.reverse()];
 }
 
-/** A notebook's line is where its newest job would be. */
+/** A notebook's line takes the place of its newest job. */
 function addByNotebook(
   lines: Line[],
   group: string,

@@ -1,5 +1,4 @@
-// What the sidebar shows: clusters, then my jobs in groups. A function of the model and of what is
-// typed, chosen and opened here.
+// The view of the sidebar: clusters, then this user's jobs in groups.
 import {
   addIcon,
   collapseAllIcon,
@@ -30,19 +29,19 @@ interface Props {
   model: ISlurmModel;
   commands: CommandRegistry;
   looks: Looks;
-  /** Asks for all that is shown anew. */
+  /** Reloads everything shown. */
   refresh: () => void;
 }
 
 export function SidebarView(props: Props): JSX.Element {
   const { model, commands } = props;
-  // The last tick: news of one job draw no other row anew.
+  // The last tick: a change of one job redraws no other row.
   const nowS = useNow(CLOCK_MS);
   const rowsS = useStopped(model.freshness.problem !== null, nowS);
   const [words, setWords] = useState('');
   const [collapsed, setCollapsed] = useState(0);
   const welcome = <Welcome model={model} commands={commands} />;
-  // Jobs of clusters that are no more stay.
+  // Jobs of removed clusters stay.
   const isEmpty = model.hasNoCluster && model.jobs.size === 0;
   return (
     <div className="jp-slurm-SidebarBody">
@@ -116,7 +115,7 @@ interface OldNewsProps {
 function OldNews({ freshness, nowS }: OldNewsProps): JSX.Element | null {
   const { problem, asOf } = freshness;
   if (problem === null) {
-    return asOf === null ? <p className="jp-slurm-Quiet">{trans.__('Looking…')}</p> : null;
+    return asOf === null ? <p className="jp-slurm-Quiet">{trans.__('Loading…')}</p> : null;
   }
   return (
     <p className="jp-slurm-Problem" role="status" title={problem.detail ?? ''}>

@@ -1,4 +1,4 @@
-// The sidebar as a widget: what it watches while it is seen. What it shows is view.tsx's.
+// The sidebar as a widget, with its watches. Its view is view.tsx's.
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
 import { slurmIcon } from '../icons';
@@ -28,7 +28,7 @@ export class SlurmSidebar extends ModelWidget {
     this.addClass('jp-slurm-Sidebar');
   }
 
-  /** A command or the status bar shows the sidebar: the next keys are for its jobs. */
+  /** Focus the jobs when a command or the status bar shows the sidebar. */
   protected override onActivateRequest(): void {
     const row = this.node.querySelector<HTMLElement>('[role=row][tabindex="0"]');
     (row ?? this.node).focus();

@@ -1,4 +1,4 @@
-// What a row of the sidebar says of a job. Pure: no DOM, no clock.
+// Texts of a row of the sidebar. Pure: no DOM, no clock.
 import { endsOf } from '../ends';
 import { duration, isFinal, isHeld, isRunning, moment, stateWord, visible } from '../format';
 import { dotted, listed } from '../language';
@@ -7,7 +7,7 @@ import { counted, progress, tally } from '../tasks';
 import { trans } from '../translation';
 import type { Row } from '../wire';
 
-/** At the right, what matters now: what is left, why it waits and until when, how it ended. */
+/** The text at the right: time left, reason and expected start, or the end. */
 export function matters(row: Row, nowS: number): string {
   if (isFinal(row.state)) {
     const ranS = tookS(row);
@@ -27,7 +27,7 @@ export function matters(row: Row, nowS: number): string {
   return dotted([why, start]);
 }
 
-/** Returns the job's GPUs, and their load where it is known. */
+/** Returns the job's GPUs, and their load if known. */
 export function gpusOf({ gpus = 0, gpu_load: gpuLoad }: Row): string {
   if (gpus === 0) {
     return '';
@@ -43,7 +43,7 @@ export function taskOf({ slurm_id: slurmId }: Row): string {
   return at === '' || at.startsWith('[') ? at : `[${at}]`;
 }
 
-/** The whole row as one sentence. */
+/** The row as one sentence. */
 export function sentence(row: Row, nowS: number): string {
   const word = stateWord(row.state);
   const load = row.gpu_load == null ? '' : gpusOf(row);
@@ -52,13 +52,13 @@ export function sentence(row: Row, nowS: number): string {
   return listed([name, word, ...more.filter(part => part !== word)]);
 }
 
-/** Of an array, how many of its tasks are done and have failed. */
+/** The counts of an array's done and failed tasks. */
 function share(row: Row): string {
   const { all, done, failed } = tally(row.tasks);
   return all === 0 ? '' : dotted([`${done}/${all}`, failed === 0 ? '' : counted('FAILED', failed)]);
 }
 
-/** Says how the job ended; for an array, also how many tasks it had. */
+/** Describes the end of the job; for an array also the number of tasks. */
 function how({ tasks: known, state }: Row): string {
   const { all, failed } = tally(known);
   if (failed > 0) {
@@ -70,7 +70,7 @@ function how({ tasks: known, state }: Row): string {
   return all > 0 ? trans._n('%1 task', '%1 tasks', all) : '';
 }
 
-/** What is left to a job that waits for work; of another one how much of its limit has passed. */
+/** The time left of a lab, session or kernel; for other jobs the elapsed time and the limit. */
 function untilEnd(row: Row, nowS: number): string {
   if (isLab(row) && row.lab?.step !== 'ready') {
     return trans.__('starting');
@@ -86,7 +86,7 @@ function untilEnd(row: Row, nowS: number): string {
   return row.limit_s == null ? ran : `${ran} / ${brief(row.limit_s)}`;
 }
 
-/** Returns a span as Slurm prints it: `1:35`, `1:02:03`, `1-02:03:04`. */
+/** Returns a duration as Slurm prints it: `1:35`, `1:02:03`, `1-02:03:04`. */
 function clock(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   const two = (part: number): string => String(part).padStart(2, '0');
@@ -98,7 +98,7 @@ function clock(seconds: number): string {
   return h ? `${h}:${rest}` : rest.replace(/^0/, '');
 }
 
-/** Returns when it ends at the latest; null: that is unknown, or it has no limit. */
+/** Returns the latest end; null: unknown, or no limit. */
 export function endOf(row: Row): number | null {
   const { state, started_s: startedS, limit_s: limitS } = row;
   const byLimit = state === 'RUNNING' && startedS != null && limitS ? startedS + limitS : null;
@@ -112,7 +112,7 @@ export function brief(seconds: number): string {
     : duration(Math.floor(seconds / 60) * 60).replace(/( h \d+) min$/, '$1');
 }
 
-/** Why it waits, in a word or two. */
+/** The reason for waiting, in a word or two. */
 export function waits(row: Pick<Row, 'state' | 'reason'>): string {
   if (row.state !== 'PENDING') {
     return stateWord(row.state);
@@ -143,7 +143,7 @@ export function waits(row: Pick<Row, 'state' | 'reason'>): string {
   }
 }
 
-/** The part of its tasks that have ended, else of its time limit, 0 to 1; null: there is none. */
+/** The share of ended tasks, else of the elapsed time limit, 0 to 1; null: none. */
 export function used(row: Row, nowS: number): number | null {
   const { all, ended } = tally(row.tasks);
   if (all > 0 && isRunning(row.state)) {
@@ -155,12 +155,12 @@ export function used(row: Row, nowS: number): number | null {
   return Math.min(1, Math.max(0, (nowS - row.started_s) / row.limit_s));
 }
 
-/** How an array is, in words; '': it is none. */
+/** The progress of an array in words; '': not an array. */
 export function tasks(row: Row): string {
   return listed(progress(row));
 }
 
-/** For how long it ran; null: that is not known. */
+/** The run time; null: unknown. */
 export function tookS({ started_s: startedS, ended_s: endedS }: Row): number | null {
   return startedS != null && endedS != null ? endedS - startedS : null;
 }

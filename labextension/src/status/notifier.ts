@@ -16,14 +16,14 @@ import { News, type Channel } from './tabs';
 
 const SHOWN_MS = 6_000;
 const FAILURE_SHOWN_MS = 20_000;
-/** How long a submission waits for Slurm's answer, and shows a refusal itself (jobs/service.py). */
+/** A submission waits this long for Slurm, and shows a refusal itself (jobs/service.py). */
 const SUBMITTED_S = 20;
-/** In the list behind the bell; older ones give way. */
+/** Maximum in JupyterLab's list; the oldest are removed. */
 const MOST_LISTED = 5;
-/** Where it is kept which jobs are muted, the last of them. */
+/** The key of the muted jobs in the state. */
 const MUTED = 'jupyter-slurm:muted';
 const MOST_MUTED = 500;
-/** Of those that failed, in a sum. */
+/** Failed jobs named in a summary. */
 const NAMED = 3;
 
 type Kind = 'start' | 'end';
@@ -33,21 +33,21 @@ interface OfJob {
   job: Job;
 }
 
-/** How a notification looks. */
+/** The options of a notification. */
 type Shown = Required<Pick<LabNotification.IOptions<never>, 'actions' | 'autoClose'>> & {
   type: 'error' | 'success' | 'info';
 };
 
 export class Notifier implements INotifier {
-  /** What is over the page, or was last, and what it tells of, by job. */
+  /** The notification over the page, or the last one, with its news by job. */
   private shown: { id: string; untilMs: number; told: Map<string, OfJob> } | null = null;
-  /** Those that tell of one job, by job. */
+  /** Notifications about a single job, by job. */
   private readonly alone = new Map<string, string>();
-  /** Those that are listed, the oldest first. */
+  /** The listed notifications, oldest first. */
   private readonly listed: string[] = [];
-  /** Jobs whose result is announced, which says that they are done. */
+  /** Jobs whose result was announced, and so their end. */
   private readonly announced = new Set<string>();
-  /** Jobs that nothing is told of any more. */
+  /** Jobs without notifications. */
   private readonly muted = new Set<string>();
   private readonly news: News<OfJob>;
   private settings: NotifySettings | null = null;
@@ -73,7 +73,7 @@ export class Notifier implements INotifier {
     });
   }
 
-  /** From the first settings on there are notifications. */
+  /** Apply settings; the first ones start notifications. */
   follow(settings: NotifySettings): void {
     const before = this.settings;
     this.settings = settings;
@@ -86,7 +86,7 @@ export class Notifier implements INotifier {
     old?.dispose();
   }
 
-  /** Nothing is told of the job any more, and what was told goes. */
+  /** Stop notifications of the job, and remove its last one. */
   mute(id: string): void {
     this.muted.add(id);
     void this.state?.save(MUTED, { ids: [...this.muted].slice(-MOST_MUTED) });
@@ -96,7 +96,7 @@ export class Notifier implements INotifier {
     }
   }
 
-  /** What was muted before the page was loaded stays so. */
+  /** Restore the muted jobs. */
   async recall(): Promise<void> {
     const { ids } = Object(await this.state?.fetch(MUTED)) as { ids?: unknown };
     for (const id of Array.isArray(ids) ? ids : []) {
@@ -116,7 +116,7 @@ export class Notifier implements INotifier {
     return kind === 'start' ? start : end === 'always' || (end === 'failed' && wentWrong(job));
   }
 
-  /** Only now, when somebody has switched it on: browsers ask on a person's deed alone. */
+  /** Called when the user switches it on: browsers ask only after a user action. */
   private async askBrowser(): Promise<void> {
     const answer = 'Notification' in window ? await Notification.requestPermission() : 'denied';
     if (answer !== 'granted') {
@@ -126,7 +126,7 @@ export class Notifier implements INotifier {
     }
   }
 
-  /** `job`: the id of the job whose result it is. */
+  /** `job`: the ID of the job of this result. */
   say(message: string, lead: Lead | null, job: string | null = null): void {
     if (job !== null) {
       this.announced.add(job);
@@ -139,7 +139,7 @@ export class Notifier implements INotifier {
     this.list(LabNotification.emit(message, 'success', { autoClose, actions }));
   }
 
-  /** One notification is over the page at a time: what comes meanwhile is told in it, as a sum. */
+  /** Show one notification at a time; it summarises later news. */
   private tell(pieces: readonly OfJob[]): void {
     const seen = this.shown !== null && Date.now() < this.shown.untilMs ? this.shown : null;
     const told = new Map(seen?.told);
@@ -180,14 +180,14 @@ export class Notifier implements INotifier {
     }
   }
 
-  /** Changes the notification `seen`, where it is still over the page, else shows another. */
+  /** Changes the notification `seen` if it is still over the page, else shows another. */
   private put(seen: string, alone: Job | null, message: string, { type, ...how }: Shown): string {
-    // One that JupyterLab has not drawn yet it would draw as it was before the change.
+    // JupyterLab would draw a notification that is not drawn yet without the change.
     const isDrawn = how.autoClose === 0 || document.getElementById(seen) !== null;
     if (seen !== '' && isDrawn && LabNotification.update({ id: seen, message, type, ...how })) {
       return seen;
     }
-    // What is over the page no more, nobody would see changed in place.
+    // A change of a closed notification would not be seen.
     const before = seen === '' && alone !== null ? this.alone.get(alone.id) : seen;
     if (before !== undefined && before !== '') {
       LabNotification.dismiss(before);
@@ -276,7 +276,7 @@ export class Notifier implements INotifier {
   }
 }
 
-/** What a change of state is, to somebody who waits; null: nothing. */
+/** The kind of news of a state change; null: none. */
 export function kindOf(job: Job, before: JobState): Kind | null {
   if (isFinal(job.state)) {
     return isFinal(before) ? null : 'end';

@@ -1,5 +1,5 @@
-// The plugin that tells of jobs beside their views: a line in the status bar, a notification at
-// start and end, the views and what is done to a job in the palette.
+// The plugin of the status bar, of notifications at start and end, and of palette entries for views
+// and job commands.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';

@@ -1,4 +1,4 @@
-// The settings of schema/plugin.json: what they are, and their page in the user's language.
+// The settings of schema/plugin.json, and the translation of their page.
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { trans } from '../translation';
@@ -8,11 +8,11 @@ export const SETTINGS = 'jupyter-slurm:plugin';
 export interface NotifySettings {
   start: boolean;
   end: 'always' | 'failed' | 'never';
-  /** Kinds of jobs that nothing is told of. */
+  /** Kinds of jobs without notifications. */
   mutedKinds: ReadonlySet<string>;
   /** Only in the list of notifications, not over the page. */
   quiet: boolean;
-  /** Also by the browser, while the page is not seen. */
+  /** Also by the browser while the page is hidden. */
   browser: boolean;
 }
 
@@ -28,8 +28,8 @@ export function notifySettings(values: ReadonlyPartialJSONObject): NotifySetting
 }
 
 /**
- * Has the settings' page in the user's language. JupyterLab's server translates schemas by the
- * catalogues of language packs alone (jupyterlab_server 2.28, `TranslationBundle.update_locale`).
+ * Translates the settings' page. JupyterLab's server translates schemas only by the catalogues of
+ * language packs (jupyterlab_server 2.28, `TranslationBundle.update_locale`).
  */
 export function translateSchema(registry: ISettingRegistry): void {
   registry.transform(SETTINGS, {

@@ -1,7 +1,7 @@
-// Several tabs of one browser hear the same news: one of them tells it, rather one that is seen.
-// Knows no job and no notification.
+// Decides which of a browser's tabs reports news that all of them get, preferably a visible one. Knows
+// no job and no notification.
 
-/** What a BroadcastChannel can do; it needs no secure context, unlike Web Locks. */
+/** The used part of a BroadcastChannel. Unlike Web Locks it needs no secure context. */
 export interface Channel {
   postMessage(message: Claim): void;
   onmessage: ((event: MessageEvent<Claim>) => void) | null;
@@ -9,14 +9,14 @@ export interface Channel {
 
 interface Claim {
   key: string;
-  /** The higher one tells it; 1 and more: of a tab that is seen. */
+  /** The tab with the highest rank reports; 1 and more: a visible tab. */
   rank: number;
 }
 
-/** No tab claims with a higher one. */
+/** Above every claim. */
 const TOLD = Infinity;
 const WAIT_MS = 250;
-/** Long enough for one that is seen to hear it, too. */
+/** Long enough for a visible tab to get the news, too. */
 const HIDDEN_WAIT_MS = 1_500;
 const MOST_KEYS = 2_000;
 
@@ -25,7 +25,7 @@ export class News<T> {
   private readonly claims = new Map<string, { rank: number; item: T }>();
   private timer = 0;
 
-  /** `tell` gets what has come within a moment, all at once. */
+  /** `tell` gets the news of a short period at once. */
   constructor(
     private readonly channel: Channel | null,
     private readonly tell: (items: T[]) => void,
@@ -36,7 +36,7 @@ export class News<T> {
     }
   }
 
-  /** News that every tab hears under the same key. */
+  /** Take news that every tab gets under the same key. */
   hear(key: string, item: T): void {
     if (this.told.has(key)) {
       return;
@@ -52,7 +52,7 @@ export class News<T> {
           const claims = [...this.claims];
           this.claims.clear();
           for (const [key] of claims) {
-            this.channel?.postMessage({ key, rank: TOLD }); // to a tab that has been too busy to hear
+            this.channel?.postMessage({ key, rank: TOLD }); // for a tab that was too busy
           }
           if (claims.length > 0) {
             this.tell(claims.map(([, claim]) => claim.item));
@@ -70,7 +70,7 @@ export class News<T> {
     }
   }
 
-  /** This tab's least rank. */
+  /** This tab's lowest rank. */
   private least(): number {
     return this.seen() ? 1 : 0;
   }

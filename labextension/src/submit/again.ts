@@ -46,12 +46,23 @@ function optionsOf(spec: JobSpec): Record<string, Value> {
     'container-remap-root': spec.container_remap_root,
     runtime: spec.runtime,
     module: spec.modules,
+    ...packagesOf(spec),
+    after: spec.after.map(({ job, ends }) => `${job}:${ends}`),
     mount: spec.mounts,
     push: spec.push,
     'push-exclude': spec.push_exclude,
     fetch: spec.fetch,
     ...(spec.kind === 'cell' ? optionsOfCell(spec) : {}),
     ...(spec.kind === 'lab' ? { idle: spec.idle_s === null ? null : `${spec.idle_s}s` } : {})
+  };
+}
+
+function packagesOf({ environment }: JobSpec): Record<string, Value> {
+  const packages = environment?.packages ?? [];
+  return {
+    with: packages.length > 0 ? packages.join(',') : null,
+    requirements: environment?.file ?? null,
+    'with-mine': environment?.mine ?? false
   };
 }
 

@@ -41,7 +41,7 @@ const RESOURCES: readonly Field[] = [
   'nodes',
   'ntasks'
 ];
-const SOFTWARE: readonly Field[] = ['chdir', 'module', 'env'];
+const SOFTWARE: readonly Field[] = ['chdir', 'module', 'with', 'env'];
 const GROUPED = [...TOP, ...FIRST, ...RESOURCES, ...SOFTWARE];
 
 export function Fields(props: FieldsProps): JSX.Element {
@@ -264,6 +264,10 @@ function wordsOf(props: FieldsProps): Partial<Record<Field, Words>> {
       hint: trans.__('On the cluster, e.g. ~/fit')
     },
     module: { label: trans.__('Modules'), hint: trans.__('Separate with spaces') },
+    with: {
+      label: trans.__('Packages'),
+      hint: trans.__('e.g. polars,torch. Without an image')
+    },
     name: {
       label: trans.__('Name'),
       hint: kind === 'kernel' ? hintOfKernel(props) : trans.__('Letters, digits, . _ -')

@@ -47,7 +47,7 @@ export const OPTIONS = [
     name: 'launch',
     words: ['--launch'],
     kinds: ['code', 'file', 'cell', 'kernel'],
-    help: 'use all nodes: in ranks, or by workers',
+    help: 'use all nodes, with ranks or workers',
     choices: ['torchrun', 'mpi', 'ray', 'dask']
   },
   {
@@ -102,13 +102,19 @@ export const OPTIONS = [
     name: 'idle',
     words: ['--idle'],
     kinds: ['lab', 'kernel'],
-    help: "stop it after so long without use (the profile's `idle_s`: 1h)"
+    help: "stop after this time without use (the profile's `idle_s`: 1h)"
   },
   {
     name: 'module',
     words: ['--module'],
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
     help: 'environment modules to load first, separated by commas'
+  },
+  {
+    name: 'with',
+    words: ['--with'],
+    kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
+    help: 'packages to install first, separated by commas; without an image'
   },
   {
     name: 'env',
@@ -120,6 +126,6 @@ export const OPTIONS = [
     name: 'tensorboard',
     words: ['--tensorboard'],
     kinds: ['code', 'file', 'cell'],
-    help: 'TensorBoard beside the cell: for the logs in DIR'
+    help: 'show TensorBoard for the logs in DIR'
   }
 ] as const;

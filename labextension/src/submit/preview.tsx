@@ -108,9 +108,8 @@ function words(argv: readonly string[]): string {
 function Code({ title, text }: { title: string; text: string }): JSX.Element | null {
   return text === '' ? null : (
     <details>
-      <summary>
-        {title} <CopyButton text={() => text} what={title} />
-      </summary>
+      <summary>{title}</summary>
+      <CopyButton text={() => text} what={title} />
       <pre className="jp-slurm-Code" tabIndex={0} aria-label={title}>
         {text}
       </pre>

@@ -40,7 +40,7 @@ export function Welcome({ model, commands }: Props): JSX.Element {
 }
 
 interface NoClusterProps extends Props {
-  /** The one that was removed, while there are others; undefined: there is none. */
+  /** The removed cluster, if others exist; undefined: none. */
   removed?: string;
 }
 
@@ -155,7 +155,7 @@ async function started(model: ISlurmModel, tell: (step: string | null) => void):
     const { said, done } = await model.call<Start>('up');
     tell(said.at(-1) ?? null);
     if (done) {
-      // Has the agent read the new profile.
+      // Make the agent read the new profile.
       await model.call('clusters');
       return;
     }

@@ -50,7 +50,7 @@ def file(text: str, name: str) -> str:
 
 @pytest.mark.parametrize("recipe", [None, _LINES], ids=["own", "lines"])
 @pytest.mark.parametrize("runtime", BUILDERS)
-def test_every_tool_makes_images_and_the_text_is_posix_sh(runtime: str, recipe: str | None) -> None:
+def test_every_tool_builds_and_pulls_with_posix_sh(runtime: str, recipe: str | None) -> None:
     image = NewImage("/a b", "mine", "x", "0" * 64, "it's", _VERSION)
     texts = [built(runtime, recipe), BUILDERS[runtime].pull(parse_reference("a.org/b:c"), _VERSION)]
     for text in [*texts, *(render(image, BUILDERS[runtime].suffixes, text) for text in texts)]:
@@ -59,14 +59,14 @@ def test_every_tool_makes_images_and_the_text_is_posix_sh(runtime: str, recipe: 
 
 
 @pytest.mark.parametrize("runtime", BUILDERS)
-def test_a_tools_own_recipe_reaches_it_as_it_was_written(runtime: str) -> None:
+def test_recipe_of_a_tool_arrives_unchanged(runtime: str) -> None:
     kind = BUILDERS[runtime].reads
     name = {Kind.DOCKERFILE: "Dockerfile", Kind.DEFINITION: "definition", Kind.SCRIPT: "setup"}
     assert file(built(runtime), name[kind]) == _RECIPES[kind]
 
 
 @pytest.mark.parametrize("runtime", BUILDERS)
-def test_no_tool_is_given_the_recipe_of_another(runtime: str) -> None:
+def test_recipe_of_another_tool_is_rejected(runtime: str) -> None:
     reads = BUILDERS[runtime].reads
     for kind, text in _RECIPES.items():
         if kind is not reads:
@@ -111,7 +111,7 @@ def test_lines_become_a_definition() -> None:
     assert local.startswith("Bootstrap: localimage\nFrom: /a b/x.sif\n")
 
 
-def test_docker_loads_a_base_that_was_made_here() -> None:
+def test_docker_loads_a_locally_built_base() -> None:
     text = built("docker", _LINES, "/our images/b+aaaaaaaaaaaa.tar")
     assert "docker load <'/our images/b+aaaaaaaaaaaa.tar'" in text
     assert "FROM jupyter-slurm/image:aaaaaaaaaaaa\nRUN " in text
@@ -123,7 +123,7 @@ def test_docker_loads_a_base_that_was_made_here() -> None:
 @pytest.mark.parametrize(
     ("step", "doing"), [('step "pulling it"', "pulling it"), ("false", "beginning")]
 )
-def test_the_failure_of_a_script_is_read_from_its_log(step: str, doing: str) -> None:
+def test_failed_step_is_read_from_the_log(step: str, doing: str) -> None:
     image = NewImage("/nowhere", "mine", "docker", "0" * 64, None, _VERSION)
     text = render(image, (".tar",), f"{step} || :\nexit 7\n")
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Dashboards on a real Slurm: TensorBoard beside a cell, its port here, and who gets in."""
+"""Dashboards on a real Slurm: TensorBoard beside a cell, its local port, and access."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def site(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
-    """As for all tests, and its nodes' Python has TensorBoard."""
+    """Yield a site whose nodes' Python has TensorBoard."""
     site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=way, python=str(engines_python))
     yield site
     site.service.close()
@@ -61,7 +61,7 @@ def is_open(port: int) -> bool:
 
 
 def listening(job: Job) -> set[int]:
-    """The ports of the job's programs."""
+    """Return the listening ports of the job's programs."""
     found = set()
     for one, _ in processes(job):
         with suppress(psutil.Error):
@@ -88,7 +88,7 @@ def test_tensorboard_runs_with_a_cell_at_a_random_address(site: Site, tmp_path: 
     wait_until(lambda: not is_open(entry.port))
     wait_until(lambda: not processes_of(site))
     with pytest.raises(
-        RequestError, match=r"is COMPLETED, so its dashboard of TensorBoard does not run"
+        RequestError, match=r"is COMPLETED, so its TensorBoard dashboard does not run"
     ):
         site.service.dashboard_entry(job.id, "tensorboard")
 

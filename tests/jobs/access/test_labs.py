@@ -1,4 +1,4 @@
-"""Labs on a real Slurm: JupyterLab as a job, its port here, who gets in, and what is left of it."""
+"""Labs on a real Slurm: the job, the local port, access, and cleanup."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
 
 PATIENCE_S = 120.0
-"""A JupyterLab takes its time to start where others do too."""
+"""Timeout for the start of JupyterLab on a busy machine."""
 SYSTEM_PYTHON = "/usr/bin/python3"
-"""Has no JupyterLab."""
+"""A Python without JupyterLab."""
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def site(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
-    """As for all tests, and its nodes' Python has JupyterLab: this one."""
+    """Yield a site whose nodes run the tests' Python, which has JupyterLab."""
     site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=way, python=sys.executable)
     yield site
     site.service.close()
@@ -56,11 +56,11 @@ def no_lab_is_left(site: Site) -> Iterator[None]:
             site.service.cancel(job.id)
             site.wait(job.id)
     wait_until(lambda: not processes_of(site))
-    wait_until(lambda: not doors(site))  # a process that ends closes its files last
+    wait_until(lambda: not doors(site))  # an ending process closes its files last
 
 
 def doors(site: Site) -> set[str]:
-    """Of this site's labs: the sockets that they are come to at."""
+    """Return the sockets of this site's labs."""
     table = Path("/proc/net/unix").read_text(encoding="utf-8")
     names = {f"jslurm-lab-{job.id}" for job in site.service.jobs()}
     return names & set(re.findall(r"@(jslurm-lab-\S+)", table))
@@ -72,7 +72,7 @@ def submitted(site: Site, **changes: Any) -> Job:
 
 
 def ready(site: Site, job: Job) -> Job:
-    """The lab, once it lets somebody in."""
+    """Return the lab once it accepts logins."""
 
     def is_ready() -> bool:
         now = site.service.job(job.id)
@@ -88,7 +88,7 @@ def started(site: Site, **changes: Any) -> Job:
 
 
 def visitor(site: Site, job: Job) -> LabVisitor:
-    """Who has logged in there."""
+    """Return a client that is logged in to the lab."""
     one = LabVisitor.of(job)
     answer = one.log_in(site.service.lab_entry(job.id))
     assert (answer.status_code, answer.headers["Location"]) == (302, "/lab")
@@ -102,7 +102,7 @@ def is_free(port: int) -> bool:
 
 
 def folder_of(job: Job) -> Path:
-    """Where the server of the lab has its socket."""
+    """Return the folder of the lab server's socket."""
     [found] = {
         Path(word.removeprefix("--config=")).parent
         for _, words in processes(job)
@@ -144,7 +144,7 @@ def test_lab_runs_a_notebook_and_leaves_nothing(site: Site, tmp_path: Path) -> N
 
 
 def test_only_the_token_and_the_right_host_name_open_a_lab(site: Site) -> None:
-    """Of one lab, since it takes long to start: each way in, of each by whom it is tried."""
+    """One test of every kind of access, since a lab starts slowly."""
     job = started(site, idle_s=3600)
     only_who_has_the_token_and_comes_by_its_name_gets_in(site, job)
     one = visitor(site, job)
@@ -164,7 +164,7 @@ def only_who_has_the_token_and_comes_by_its_name_gets_in(site: Site, job: Job) -
     assert stranger.get("/api/kernels").status_code == 403
     right = {"Authorization": f"token {entry.token}"}
     assert stranger.get("/api/kernels", **right).status_code == 200
-    # On the connection that the right name has opened: the lab's own server looks, too.
+    # On a connection opened with the right name: the lab's own server checks, too.
     assert stranger.get("/api/kernels", Host="evil.example", **right).status_code == 403
     for name in ("evil.example", "127.0.0.1", "localhost", f"lab-{job.id}.localhost"):
         stranger.hang_up()
@@ -175,10 +175,10 @@ def only_who_has_the_token_and_comes_by_its_name_gets_in(site: Site, job: Job) -
 def neither_it_nor_its_kernels_have_a_port_at_which_others_on_the_node_could_read(
     job: Job, one: LabVisitor, kernel: str
 ) -> None:
-    """What a kernel publishes is read by whoever gets to its port: only orders are signed."""
+    """Anyone who reaches a kernel's port can read its output: only requests are signed."""
     assert one.run(kernel, "import socket; print('it works')") == "it works\n"
-    # A kernel takes the output of its forks at a port (IOPubThread of ipykernel, a PULL socket):
-    # nothing is said there, and who says something has to know its secret.
+    # A kernel receives the output of its forks on a port (IOPubThread of ipykernel, a PULL socket).
+    # It sends nothing, and senders need its secret.
     assert [ports for process, _ in processes(job) if len(ports := listening(process)) > 1] == []
     sockets = sorted(folder_of(job).glob("*/kernel-*-ipc-*"))
     assert len(sockets) == 5
@@ -190,7 +190,7 @@ def listening(process: psutil.Process) -> list[Any]:
 
 
 def connections(process: psutil.Process) -> list[Any]:
-    """None of one that has just ended."""
+    """Return its connections; none if it has just ended."""
     with suppress(psutil.NoSuchProcess):
         return process.net_connections("inet")
     return []
@@ -233,7 +233,7 @@ def another_user_of_the_node_is_not_let_in_and_not_spoken_to(job: Job) -> None:
 
 
 def holds_text(path: Path, text: str) -> bool:
-    with suppress(FileNotFoundError):  # it has just been put in place of another
+    with suppress(FileNotFoundError):  # it is just being replaced
         return text.encode() in path.read_bytes()
     return False
 
@@ -242,7 +242,7 @@ def holds_text(path: Path, text: str) -> bool:
 def test_lab_survives_agents_under_a_new_host_name(
     site: Site,
 ) -> None:
-    """What came to the old one while no agent was there may have been anybody's to read."""
+    """Another user could have read requests to the old port while no agent ran."""
     job = started(site)
     assert job.lab is not None
     one = visitor(site, job)
@@ -253,7 +253,7 @@ def test_lab_survives_agents_under_a_new_host_name(
     ended = places.lab_page("unknown")
     ended.touch()
     site.restart()
-    assert not page.exists()  # it leads to the old name, and the token is in it
+    assert not page.exists()  # it has the old name and the token
     assert not ended.exists()
     again = site.service.job(job.id)
     assert again.lab is not None
@@ -276,7 +276,7 @@ def test_lab_survives_agents_under_a_new_host_name(
 
 
 def facts(one: LabVisitor) -> dict[str, Any]:
-    """What the bar of its page shows."""
+    """Return the facts in the bar of its page."""
     told = one.get("/lab/extensions/jupyter-slurm-lab/static/facts.json")
     found: dict[str, Any] = told.json()
     return found
@@ -321,7 +321,7 @@ def test_two_labs_differ_and_one_shut_down_from_inside_is_completed(
     assert page.exists()
     first.post("/api/shutdown")
     ended = site.wait(jobs[0].id, limit_s=PATIENCE_S)
-    wait_until(lambda: not page.exists())  # its token is in it
+    wait_until(lambda: not page.exists())  # it has the token
     assert (ended.state, ended.why) == (JobState.COMPLETED, "Shut down.")
     assert second.get("/api/kernels").status_code == 200
 
@@ -347,7 +347,7 @@ def server(job: Job) -> psutil.Process:
     found = [
         one for one, words in processes(job) if "-m jupyterlab" in words and "lab.py" not in words
     ]
-    # What it forks has its command line until it becomes another program.
+    # Its forks have its command line until they run another program.
     return min(found, key=psutil.Process.create_time)
 
 

@@ -1,4 +1,4 @@
-"""Sessions on a real Slurm: cells that run in one process on the node, one after the other."""
+"""Sessions on a real Slurm: cells that run in one process on the node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture(autouse=True)
 def no_session_is_left(site: Site) -> Iterator[None]:
-    """On the cluster that tests share one would keep its node until it is idle."""
+    """Stop all sessions, which would keep nodes of the shared cluster."""
     yield
     for job in site.service.jobs():
         if job.kind is JobKind.SESSION and not job.state.final:
@@ -34,7 +34,7 @@ def no_session_is_left(site: Site) -> Iterator[None]:
 
 
 def start(site: Site, **changes: Any) -> Job:
-    """A session that runs, its process there."""
+    """Start a session, and wait for its process."""
     wanted = {"runtime": "none", "idle_s": 600, "kind": JobKind.SESSION, **changes}
     session = site.service.submit(spec("", **wanted))
     site.wait(session.id, JobState.RUNNING, limit_s=PATIENCE_S)
@@ -81,7 +81,7 @@ def test_cells_of_a_session_share_state_and_one_job(site: Site) -> None:
         send(site, session, "x")
 
 
-# --- what a cell gives back ---------------------------------------------------------------------
+# --- results of a cell --------------------------------------------------------------------------
 
 
 def test_variables_are_sent_returned_and_kept(site: Site, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_waiting_cell_can_be_cancelled(site: Site) -> None:
     left_out = send(site, session, "seen = 1")
     last = send(site, session, "'seen' in globals()")
     assert left_out.state is JobState.PENDING
-    assert str(left_out.why) == "It waits for the cells before it in its session."
+    assert str(left_out.why) == "Waiting for earlier cells of the session."
     site.service.cancel(left_out.id)
     cancelled = site.wait(left_out.id, limit_s=PATIENCE_S)
     assert cancelled.state is JobState.CANCELLED
@@ -142,7 +142,7 @@ def test_waiting_cell_can_be_cancelled(site: Site) -> None:
     assert shown(site, last) == ["False"]
 
 
-def test_an_interrupted_cell_leaves_the_session_and_its_state(site: Site) -> None:
+def test_interrupted_cell_keeps_the_session_and_its_state(site: Site) -> None:
     session = start(site)
     run(site, session, "kept = 5")
     job = send(site, session, FOR_EVER)
@@ -177,7 +177,7 @@ def test_restarted_agent_finds_cells_that_ran_meanwhile(site: Site) -> None:
     session = start(site)
     running = send(site, session, f"{FOR_EVER.replace('True:', 'not done.exists():')}")
     failed = site.wait(running.id, limit_s=PATIENCE_S)
-    assert failed.state is JobState.FAILED  # NameError: nobody has said what `done` is
+    assert failed.state is JobState.FAILED  # NameError: `done` is undefined
     done = Path(session.job_dir) / "done"
     run(site, session, f"from pathlib import Path\ndone = Path({str(done)!r})")
     running = send(site, session, FOR_EVER.replace("True:", "not done.exists():"))
@@ -199,7 +199,7 @@ def test_cell_sent_twice_runs_once(site: Site) -> None:
     site.service.submit(asked)
     site.service.submit(asked)
     site.wait(asked.id, limit_s=PATIENCE_S)
-    # What an answer that was lost leads to: the line stands there a second time.
+    # A lost answer causes a second line.
     with (Path(session.job_dir) / "cells" / "requests").open("a") as requests:
         requests.write(f"\nrun {asked.id}\n")
     assert shown(site, run(site, session, "len(runs)")) == ["1"]
@@ -214,18 +214,18 @@ def test_session_ended_by_slurm_ends_its_cells_with_the_reason(site: Site) -> No
     assert site.wait(session.id, limit_s=PATIENCE_S).state is JobState.CANCELLED
     ended = site.wait(running.id, limit_s=PATIENCE_S)
     assert ended.state is JobState.CANCELLED
-    assert (str(ended.why or "")).startswith("Its session ended while it ran. Cancelled")
+    assert (str(ended.why or "")).startswith("The session ended while the cell ran. Cancelled")
     never = site.wait(waiting.id, limit_s=PATIENCE_S)
-    assert (str(never.why or "")).startswith("Its session ended before it began. Cancelled")
+    assert (str(never.why or "")).startswith("The session ended before the cell started. Cancelled")
     assert site.service.result(running.id).interrupted_by == "SIGTERM"
 
 
-def test_a_cell_can_be_sent_before_its_session_runs(site: Site) -> None:
+def test_cell_can_be_sent_before_its_session_runs(site: Site) -> None:
     held = spec("", runtime="none", idle_s=600, kind=JobKind.SESSION, options={"hold": ""})
     session = site.service.submit(held)
     job = send(site, session, "6 * 7")
     assert job.state is JobState.PENDING
-    assert (str(job.why or "")).startswith("Its session does not run yet.")
+    assert (str(job.why or "")).startswith("The session is not running yet.")
     site.service.release(session.id)
     assert site.wait(job.id, limit_s=PATIENCE_S).state is JobState.COMPLETED
     assert shown(site, job) == ["42"]

@@ -1,4 +1,4 @@
-"""The step that a shell in a job is, and the jobs that have none."""
+"""Shells in jobs and in new allocations."""
 
 from __future__ import annotations
 

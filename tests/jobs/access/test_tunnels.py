@@ -1,4 +1,4 @@
-"""Tunnels of a Service on a real Slurm: which route they take, and what becomes of them."""
+"""Tunnels of a Service on a real Slurm: their routes and their life."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MEGABYTE = random.Random(3).randbytes(1 << 20)
 
 
 class Network(Carrier):
-    """What the login machine reaches: `here` are names of this machine, `unknown` of none."""
+    """The network of the login node: names in `here` are this machine, those in `unknown` fail."""
 
     def __init__(self, connect: Connect) -> None:
         super().__init__(connect)
@@ -39,7 +39,7 @@ class Network(Carrier):
 
 @pytest.fixture
 def network(site: Site, monkeypatch: pytest.MonkeyPatch) -> Network:
-    """Put before the real one: the nodes have no names there."""
+    """Replace the real network, in which nodes have no names."""
     transport = site.service._clusters.named(None).transport
     network = Network(transport.connect)
     monkeypatch.setattr(transport, "connect", network.connect)
@@ -48,7 +48,7 @@ def network(site: Site, monkeypatch: pytest.MonkeyPatch) -> Network:
 
 @pytest.fixture
 def running(site: Site) -> Iterator[Callable[[], Job]]:
-    """Jobs that run until the test has ended."""
+    """Yield a factory of jobs that run until the test ends."""
     made: list[str] = []
 
     def make() -> Job:
@@ -85,14 +85,14 @@ def now(site: Site, tunnel: Tunnel) -> Tunnel:
 
 
 def relays(site: Site, job: Job) -> list[psutil.Process]:
-    """Processes in the job that are a relay's far end."""
+    """Return the relay's processes in the job."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             environment = process.environ()
             if environment.get("SLURM_JOB_ID") != job.slurm_id:
                 continue
-            # Other clusters of the tests give out the same ids.
+            # Other test clusters have equal job IDs.
             ours = environment.get("SLURM_CONF") == str(site.cluster.conf)
             if ours and any('"relay.py"' in word for word in process.cmdline()):
                 found.append(process)
@@ -220,7 +220,7 @@ def test_reachable_node_is_reached_directly(
 def test_unreachable_node_is_reached_by_the_relay(
     site: Site, network: Network, running: Callable[[], Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A name that is nobody's to the login machine, and this machine's own inside the job.
+    # A name unknown to the login node, but this machine's own inside the job.
     host = "127.1"
     network.unknown = {host}
     monkeypatch.setattr(node_routes, "is_loopback", lambda host: False)

@@ -1,4 +1,4 @@
-"""The ways to clusters: shared, kept while they lead to the same place, and made anew."""
+"""Connections to clusters: shared, kept while the route is equal, and reopened."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENCE_S = 120.0
 
 @pytest.fixture
 def ssh_config(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """One in which nothing stands yet."""
+    """Return an empty ssh_config."""
     path = tmp_path / "ssh_config"
     path.write_text("")
     monkeypatch.setenv(CONFIG_VARIABLE, str(path))
@@ -39,7 +39,7 @@ def clusters(ssh_config: Path, tmp_path: Path) -> Iterator[Clusters]:
     clusters.close()
 
 
-def test_a_login_goes_by_the_ssh_configuration_as_it_is_by_then(
+def test_login_reads_the_current_ssh_config(
     clusters: Clusters, sshd: Sshd, ssh_config: Path, tmp_path: Path
 ) -> None:
     write_profile(tmp_path / "config", "far", {"host": "far"})
@@ -53,7 +53,7 @@ def test_a_login_goes_by_the_ssh_configuration_as_it_is_by_then(
 
 
 @pytest.mark.parametrize(("change", "kept"), [({"poll_s": 3.0}, True), ({"port": 1}, False)])
-def test_a_changed_profile_keeps_the_login_where_the_way_is_the_same(
+def test_changed_profile_keeps_the_login_if_the_route_is_equal(
     clusters: Clusters,
     sshd: Sshd,
     ssh_config: Path,
@@ -71,7 +71,7 @@ def test_a_changed_profile_keeps_the_login_where_the_way_is_the_same(
     assert (old.state is ConnectionState.OPEN) is kept
 
 
-def test_disconnecting_is_not_undone_by_a_later_call(
+def test_call_does_not_reconnect_after_a_disconnect(
     clusters: Clusters, sshd: Sshd, ssh_config: Path, tmp_path: Path
 ) -> None:
     write_profile(tmp_path / "config", "far", {"host": "far"})
@@ -84,9 +84,7 @@ def test_disconnecting_is_not_undone_by_a_later_call(
     assert clusters.named("far").transport.run(["true"])
 
 
-def test_waiting_calls_hear_of_a_new_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_new_cluster_wakes_waiting_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "config"))
     registry = JobRegistry(Store(tmp_path / "store"))
     clusters = Clusters(registry)

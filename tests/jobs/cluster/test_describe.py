@@ -1,4 +1,4 @@
-"""What `clusters add` finds: on the real cluster, with homes and folders as a test wants them."""
+"""Detection by `clusters add` on a real cluster, with given homes and folders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cluster.plugin import SlurmCluster
 
 @pytest.fixture
 def look(slurm_cluster: SlurmCluster, tmp_path: Path) -> Callable[..., Description]:
-    """Describe the cluster with this home folder."""
+    """Return a function that describes the cluster with a given home."""
 
     def look(home: Path) -> Description:
         def run(argv: Sequence[str]) -> Completed:
@@ -36,9 +36,7 @@ def look(slurm_cluster: SlurmCluster, tmp_path: Path) -> Callable[..., Descripti
     return look
 
 
-def test_tools_python_and_the_home_are_found(
-    look: Callable[..., Description], tmp_path: Path
-) -> None:
+def test_tools_python_and_home_are_found(look: Callable[..., Description], tmp_path: Path) -> None:
     found = look(tmp_path)
     assert found.sbatch is not None
     assert found.sbatch.endswith("/sbatch")

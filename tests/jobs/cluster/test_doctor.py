@@ -1,4 +1,4 @@
-"""The doctor on the real cluster; what a test says is ill is put in front of the real commands."""
+"""The doctor on a real cluster, with some answers replaced by faults."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def bin_dir(tmp_path: Path, *programs: str) -> str:
 
 @pytest.fixture
 def look(slurm_cluster: SlurmCluster) -> Examine:
-    """Examines the real cluster; `ill` replaces the answers to commands that begin so, `env` is
-    added to the environment, and what is left changes the profile."""
+    """Return a function that examines the real cluster. `ill` replaces answers by the start of the
+    command, `env` extends the environment, and other arguments change the profile."""
 
     def look(
         ill: dict[str, Answer] | None = None, env: dict[str, str] | None = None, **profile: object
@@ -73,7 +73,7 @@ def wrong(checks: list[Check]) -> list[str]:
     return [check.sentence for check in checks if check.ok is False]
 
 
-def test_a_healthy_cluster_passes_every_check(look: Examine) -> None:
+def test_healthy_cluster_passes_every_check(look: Examine) -> None:
     checks = look()
     assert wrong(checks) == []
     assert only(checks, "Controller").ok
@@ -88,7 +88,7 @@ def test_a_healthy_cluster_passes_every_check(look: Examine) -> None:
     )
 
 
-def test_missing_commands_are_named_and_slurm_is_not_asked(look: Examine, tmp_path: Path) -> None:
+def test_missing_commands_are_named_and_slurm_is_not_called(look: Examine, tmp_path: Path) -> None:
     path = bin_dir(tmp_path, "sbatch", "squeue")
     needed = "awk bash cut df dirname find grep id python3 sed sh sort stat timeout uname".split()
     for program in needed:
@@ -103,7 +103,7 @@ def test_missing_commands_are_named_and_slurm_is_not_asked(look: Examine, tmp_pa
     assert not [check for check in checks if check.sentence.startswith("Nodes")]
 
 
-def test_a_silent_controller_is_asked_once(look: Examine) -> None:
+def test_silent_controller_is_called_once(look: Examine) -> None:
     answer = TimedOutError("`scontrol` did not end within 60 s")
     checks = look(ill={"scontrol ping": answer}, hint="Is the VPN on?")
     check = only(checks, "Controller")
@@ -112,22 +112,20 @@ def test_a_silent_controller_is_asked_once(look: Examine) -> None:
     assert only(checks, "Job folder").ok
 
 
-def test_an_unreachable_cluster_is_one_check(look: Examine) -> None:
+def test_unreachable_cluster_is_one_failed_check(look: Examine) -> None:
     [check] = look(ill={"sh": TransportError("The line is dead.")}, hint="Is the VPN on?")
     assert "The line is dead." in check.sentence
     assert (check.ok, check.hint) == (False, "Is the VPN on?")
 
 
-def test_a_job_root_that_cannot_be_written_is_wrong(look: Examine) -> None:
+def test_unwritable_job_root_fails(look: Examine) -> None:
     check = only(look(job_root="/dev/null/jobs of 'me'"), "Job folder")
     assert check.ok is False
     assert "/dev/null/jobs of 'me'" in check.sentence
     assert "`job_root`" in str(check.hint)
 
 
-def test_an_interpreter_that_does_not_run_or_is_too_old_is_wrong(
-    look: Examine, tmp_path: Path
-) -> None:
+def test_missing_or_old_python_fails(look: Examine, tmp_path: Path) -> None:
     assert only(look(python="/no/python"), "Python without an image").ok is False
     old = tmp_path / "old python"
     old.write_text("#!/bin/sh\necho 2.7\n")
@@ -135,9 +133,7 @@ def test_an_interpreter_that_does_not_run_or_is_too_old_is_wrong(
     assert only(look(python=str(old)), "Python without an image").ok is False
 
 
-def test_a_missing_runtime_is_wrong_where_all_nodes_are_this_machine(
-    look: Examine, tmp_path: Path
-) -> None:
+def test_missing_runtime_fails_on_a_one_machine_cluster(look: Examine, tmp_path: Path) -> None:
     row = "Programs of the profile's runtime"
     path = bin_dir(tmp_path, "enroot")
     env = {"PATH": f"{path}:/usr/local/bin:/usr/bin:/bin"}
@@ -150,7 +146,7 @@ def test_a_missing_runtime_is_wrong_where_all_nodes_are_this_machine(
     assert only(look(runtime="pyxis", env=env), row).ok is None
 
 
-def test_images_that_are_files_must_be_there(look: Examine, tmp_path: Path) -> None:
+def test_missing_image_files_are_named(look: Examine, tmp_path: Path) -> None:
     there = tmp_path / "an image"
     there.mkdir()
     images = {"a:1": str(there), "b:2": "/no/image", "c:3": "nvcr.io/nvidia/pytorch:22.11-py3"}
@@ -158,9 +154,7 @@ def test_images_that_are_files_must_be_there(look: Examine, tmp_path: Path) -> N
     assert wrong(checks) == ["Missing images and image folders: /no/folder, /no/image."]
 
 
-def test_files_that_the_site_will_soon_erase_are_counted_and_the_first_is_named(
-    look: Examine, tmp_path: Path
-) -> None:
+def test_files_that_expire_soon_are_counted(look: Examine, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     ages = {"runs of may/a b.txt": 50, "runs of may/c.txt": 55, "c.txt": 40}
     for name, days in ages.items():
@@ -179,7 +173,7 @@ def test_files_that_the_site_will_soon_erase_are_counted_and_the_first_is_named(
 # --- the connection ---------------------------------------------------------------------------
 
 
-def test_a_needed_login_is_raised(look: Examine) -> None:
+def test_needed_login_is_raised(look: Examine) -> None:
     with pytest.raises(LoginNeededError):
         look(ill={"sh": LoginNeededError("Log in.")})
 
@@ -195,20 +189,20 @@ def connection(**changes: object) -> Connection:
     return msgspec.structs.replace(opened, **changes)
 
 
-def test_a_lost_connection_says_why() -> None:
+def test_lost_connection_shows_its_reason() -> None:
     problem = Problem(code="transport", message="The gateway does not answer.")
     (check,) = examine_connection(connection(state=ConnectionState.LOST, problem=problem), 8)
     assert (check.ok, check.hint) == (False, "The gateway does not answer.")
 
 
 def parents(look: Examine, root: Path) -> list[str]:
-    """The checks of the parents of the job folder that are not well."""
+    """Return the warnings about parents of the job folder."""
     checks = look(job_root=str(root))
     rows = ("World-writable parents", "Parents")
     return [one.sentence for one in checks if not one.ok and one.sentence.startswith(rows)]
 
 
-def test_a_job_root_that_others_can_replace_is_reported(look: Examine, tmp_path: Path) -> None:
+def test_job_root_that_others_can_replace_is_reported(look: Examine, tmp_path: Path) -> None:
     above = tmp_path / "project"
     root = above / "jobs"
     root.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Images made by pyxis and by enroot alone, in jobs of a real Slurm: both are stand-ins."""
+"""Image builds by pyxis and by enroot, both stand-ins, in jobs of a real Slurm."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HOSTILE = """
 export SLURM_EXPORT_ENV=NONE PYXIS_CONTAINER_IMAGE=other PYTHONPATH=/node CONDA_PREFIX=/node
 export TMPDIR=/tmp LD_LIBRARY_PATH=/node
 """
-"""Of a profile or a user: what a step would heed, or programs in the image."""
+"""Variables of a profile or a user that would affect a step or programs in the image."""
 
 
 @pytest.fixture(params=["pyxis", "enroot"])
@@ -55,7 +55,7 @@ def make(site: Site, recipe: str) -> ImageBuild:
     return site.service.make_image(asked)
 
 
-def test_the_nodes_environment_does_not_disturb_a_build(runtime: str, site: Site) -> None:
+def test_environment_of_the_node_does_not_affect_a_build(runtime: str, site: Site) -> None:
     script = "#!/bin/sh\nenv | sed 's/=.*//' | sort | tr '\\n' ' '; echo \"it's made\" >/made\n"
     build = make(site, script)
     assert build.job is not None
@@ -70,7 +70,7 @@ def test_the_nodes_environment_does_not_disturb_a_build(runtime: str, site: Site
     assert (job.state, site.text(job.id)) == (JobState.COMPLETED, "it's made\n")
 
 
-def test_an_image_whose_script_fails_is_not_exported(site: Site) -> None:
+def test_failed_image_script_exports_nothing(site: Site) -> None:
     build = make(site, "#!/bin/sh\necho no such luck >&2\nexit 3\n")
     assert build.job is not None
     job = site.wait(build.job.id, limit_s=60)
@@ -78,5 +78,5 @@ def test_an_image_whose_script_fails_is_not_exported(site: Site) -> None:
     assert "no such luck" in said
     assert "exit code 3 while building" in said
     assert "pyxis: exported container" not in said
-    assert (str(job.why or "")).startswith("The image mine was not made: building failed.")
+    assert (str(job.why or "")).startswith("Image mine was not built: building failed.")
     assert "No such file" not in str(job.why or "")

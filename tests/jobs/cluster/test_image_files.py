@@ -1,4 +1,4 @@
-"""What of a folder goes with a recipe, and when an image is to be made again for it."""
+"""The files sent with a recipe, and their digest."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def pushed(folder: Path, notebook: str | None = None) -> set[str]:
-    """The files that the push of the job takes along."""
+    """Return the files that the job's push sends."""
     files = files_in(str(folder), notebook)
     found = scan(os.fsencode(files.folder), Exclusion(files.exclude))
     return {os.fsdecode(name) for name, one in found.entries.items() if one.kind == "file"}
@@ -87,5 +87,5 @@ def test_unsuitable_folders_are_refused(folder: Path, monkeypatch: pytest.Monkey
         files_in(str(folder), None)
     assert ".dockerignore" in str(caught.value.hint)
     monkeypatch.setenv("HOME", str(folder))
-    with pytest.raises(RequestError, match="Cannot push the whole"):
+    with pytest.raises(RequestError, match="Cannot push all"):
         files_in(str(folder), None)

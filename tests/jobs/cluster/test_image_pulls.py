@@ -1,4 +1,4 @@
-"""Images of a real registry that wants a password, pulled by real tools through a real Slurm."""
+"""Pulls from a real registry with a password, by real tools through a real Slurm."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Ground:
     site: Site
     runtime: str
     registry: str
-    """As the tool calls it."""
+    """The registry's address for the tool."""
     logins: Path
-    """Where the tool looks for its password; of Charliecloud, what the profile's set-up reads."""
+    """The tool's file of passwords; for Charliecloud, the file that the profile's setup reads."""
 
     def pull(self, reference: str) -> Job:
-        """Once it has ended."""
+        """Pull an image, and return the ended job."""
         build = self.site.service.make_image(ImageSpec(id=spec("").id, base=reference))
         assert build.job is not None
         return self.site.wait(build.job.id, limit_s=180)
 
     def log_in(self, known: Registry) -> None:
-        """As the tool's own login does, or its user who has none."""
+        """Store the login as the tool's own command does, or as a user of Charliecloud."""
         self.logins.parent.mkdir(exist_ok=True)
         if self.runtime == "charliecloud":
             names = ("CH_IMAGE_AUTH", "CH_IMAGE_USERNAME", "CH_IMAGE_PASSWORD")
@@ -52,7 +52,7 @@ def docker(request: pytest.FixtureRequest, home: Path) -> tuple[str, Path]:
 
 
 def apptainer(request: pytest.FixtureRequest, home: Path) -> tuple[str, Path]:
-    """The home where it looks for its files is that of /etc/passwd, which is no test's."""
+    """Apptainer uses the home of /etc/passwd, which a test cannot change."""
     engine: ApptainerEngine = request.getfixturevalue("apptainer_engine")
     env = engine.unprivileged | {
         "APPTAINER_MKSQUASHFS_ARGS": "-noI -noD -noF -noX",
@@ -74,7 +74,7 @@ TOOLS = {one.__name__: one for one in (docker, apptainer, charliecloud)}
 
 @pytest.fixture(scope="module")
 def pushed(registry: Registry, docker_engine: DockerEngine, shell_image: Path) -> str:
-    """What it is called in the registry: no tool has anything of it."""
+    """Return the name of an image in the registry that no tool has."""
     docker_engine.load(shell_image, "shell:1")
     name = registry.push(docker_engine, "shell:1", "ours/shell:1")
     docker_engine.run("rmi", "shell:1")
@@ -106,7 +106,7 @@ def ground(
 
 def not_made(job: Job, reference: str, sentence: str, advice: str) -> None:
     assert job.state is JobState.FAILED
-    assert f"The image {reference} was not made: " in str(job.why or "")
+    assert f"Image {reference} was not built: " in str(job.why or "")
     assert sentence in str(job.why or "")
     assert advice in str(job.advice or "")
     assert "\n" not in str(job.why or "")
@@ -117,10 +117,10 @@ LOGIN = {
     "apptainer": "apptainer registry login",
     "charliecloud": "CH_IMAGE_PASSWORD",
 }
-"""What a refusal names."""
+"""The login command in an error."""
 
 
-def test_an_image_is_pulled_with_the_tools_own_login_and_a_cell_runs_in_it(
+def test_image_is_pulled_with_the_tools_login_and_runs_a_cell(
     ground: Ground, registry: Registry, pushed: str, docker_engine: DockerEngine
 ) -> None:
     site, full = ground.site, f"{ground.registry}/{pushed}"

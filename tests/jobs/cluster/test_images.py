@@ -1,4 +1,4 @@
-"""Images made by the real tools through a real Slurm, and cells that run in them."""
+"""Image builds by the real tools through a real Slurm, and cells in the images."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Ground:
     site: Site
     runtime: str
     base: str
-    """The image to start from, as the tool's own recipe names it."""
+    """The base image as the tool's own recipe names it."""
     folder: Path
     engine: DockerEngine | None = None
     makes_folders: bool = False
 
     def recipe(self, *commands: str, taking: str = "") -> str:
-        """Return a recipe of the tool's own that runs the commands; `taking`: the lines before them
-        that copy files."""
+        """Return a recipe of the tool that runs the commands; `taking`: lines before them that copy
+        files."""
         if self.runtime == "apptainer":
             run = "".join(f"    {one}\n" for one in commands)
             return f"Bootstrap: localimage\nFrom: {self.base}\n\n{taking}\n%post\n{run}"
@@ -55,7 +55,7 @@ class Ground:
         return ImageSpec(id=spec("").id, name=name, recipe=recipe, **changes)
 
     def build(self, recipe: str, **changes: Any) -> ImageBuild:
-        """Once it is there."""
+        """Build an image, and return it when it is complete."""
         build = self.site.service.make_image(self.image_spec(recipe, **changes))
         if build.job is not None:
             job = self.site.wait(build.job.id, limit_s=180)
@@ -63,7 +63,7 @@ class Ground:
         return build
 
     def failed(self, recipe: str, **changes: Any) -> Job:
-        """The job that could not build it."""
+        """Return the job of a failed build."""
         build = self.site.service.make_image(self.image_spec(recipe, **changes))
         assert build.job is not None
         job = self.site.wait(build.job.id, limit_s=120)
@@ -87,7 +87,7 @@ class Ground:
         return "".join(one.text for one in outputs if isinstance(one, Stream))
 
     def output_in(self, command: str, image: str = "mine") -> str:
-        """What a program in the image prints."""
+        """Return the output of a command in the image."""
         asked = spec(
             f"#!/bin/sh\n{command}", kind=JobKind.PROGRAM, image=image, runtime=self.runtime
         )
@@ -97,7 +97,7 @@ class Ground:
 
 
 def charliecloud(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """On nodes that cannot make SquashFS files: the program there is a stand-in that fails."""
+    """On nodes without SquashFS: a stand-in for the program fails."""
     base, setup = charliecloud_squash(request)
     programs: Path = request.getfixturevalue("tmp_path") / "programs"
     (programs / "mksquashfs").write_text("#!/bin/sh\nexit 1\n")
@@ -109,7 +109,7 @@ def charliecloud_squash(request: pytest.FixtureRequest) -> tuple[str, str]:
     programs: Path = request.getfixturevalue("tmp_path") / "programs"
     programs.mkdir()
     ch_image_with(programs, "small:1", request.getfixturevalue("shell_image"))
-    # Debian's Python after it: for want of one, ch-image is given a PATH that has no stand-in.
+    # Then Debian's Python: without it, ch-image gets a PATH without the stand-in.
     return "small:1", f"export PATH={shlex.quote(str(programs))}:/usr/bin:/bin:$PATH"
 
 
@@ -127,7 +127,7 @@ def apptainer(request: pytest.FixtureRequest) -> tuple[str, str]:
 
 
 ENGINES = {one.__name__: one for one in (charliecloud, docker, apptainer)}
-"""Each gives an image to start from, and what the profile's set-up says."""
+"""Fixtures that return a base image and the profile's setup."""
 
 
 @pytest.fixture(params=list(ENGINES.values()), ids=list(ENGINES))
@@ -158,7 +158,7 @@ def ground(
     ids=[*ENGINES, "charliecloud squash"],
     indirect=True,
 )
-def test_an_image_is_built_once_and_runs_cells(
+def test_image_is_built_once_and_runs_cells(
     ground: Ground,
 ) -> None:
     first = ground.build(ground.recipe(*MADE))
@@ -188,10 +188,8 @@ echo "$@" >>/opt/pip
 @pytest.mark.parametrize(
     "ground", [charliecloud_squash], ids=["charliecloud squash"], indirect=True
 )
-def test_packages_are_put_into_an_image_that_was_made_before(
-    ground: Ground, tmp_path: Path
-) -> None:
-    """Charliecloud has a packed one here to start from."""
+def test_packages_are_added_to_an_existing_image(ground: Ground, tmp_path: Path) -> None:
+    """Charliecloud starts from a packed image."""
     folder = tmp_path / "python"
     folder.mkdir()
     (folder / "python3").write_text(_PIP)
@@ -214,14 +212,14 @@ def test_packages_are_put_into_an_image_that_was_made_before(
     ground.site.wait(again.job.id)
 
 
-def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground, tmp_path: Path) -> None:
+def test_failed_build_names_the_step_and_leaves_no_files(ground: Ground, tmp_path: Path) -> None:
     recipe = ground.recipe("echo 'no such luck' >&2; exit 3")
     before = ground.left_in_engine()
     job = ground.failed(recipe)
     assert "no such luck" in ground.said(job)
     assert "mine was not made" in ground.said(job)
     assert job.why is not None
-    assert str(job.why).startswith("The image mine was not made: building failed.")
+    assert str(job.why).startswith("Image mine was not built: building failed.")
     assert job.advice
     assert [one.name for one in ground.folder.iterdir()] == [".mine.lock"]
     assert list((tmp_path / "node").iterdir()) == []
@@ -232,7 +230,7 @@ def test_one_that_fails_says_where_and_leaves_nothing(ground: Ground, tmp_path: 
 
 
 @pytest.mark.parametrize("ground", [docker], ids=["docker"], indirect=True)
-def test_a_cancelled_build_leaves_no_files(ground: Ground, tmp_path: Path) -> None:
+def test_cancelled_build_leaves_no_files(ground: Ground, tmp_path: Path) -> None:
     before = ground.left_in_engine()
     assert ground.cancelled(ground.recipe(*ENDLESS)).state is JobState.CANCELLED
     wait_until(lambda: [one.name for one in ground.folder.iterdir()] == [".mine.lock"], 60)
@@ -241,7 +239,7 @@ def test_a_cancelled_build_leaves_no_files(ground: Ground, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("ground", [charliecloud], ids=["charliecloud"], indirect=True)
-def test_equal_builds_at_the_same_time_share_a_job(ground: Ground) -> None:
+def test_simultaneous_equal_builds_share_a_job(ground: Ground) -> None:
     with ThreadPoolExecutor(2) as pool:
         asked = [ground.image_spec(ground.recipe("sleep 5")) for _ in range(2)]
         first, second = pool.map(ground.site.service.make_image, asked)

@@ -1,5 +1,5 @@
-"""Whom a login's questions go to, and what becomes of the answers. The way is scripted here: real
-hosts that ask are in tests/transport and tests/ssh."""
+"""Delivery of a login's questions and answers, with a scripted connection. tests/transport and
+tests/ssh use real hosts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE_S = 60.0
 
 
 class ScriptedWay:
-    """Asks `prompts` one after the other, then is open, or raises `error`."""
+    """Asks `prompts` in order, then is open, or raises `error`."""
 
     def __init__(self, *prompts: str, error: Exception | None = None) -> None:
         self._prompts = prompts
@@ -44,7 +44,7 @@ class ScriptedWay:
 
 
 def nobody() -> None:
-    """Waits for a change."""
+    """Stands for a listener of changes."""
 
 
 def question_of(found: Connection) -> Question:
@@ -53,7 +53,7 @@ def question_of(found: Connection) -> Question:
     return found.question
 
 
-def test_questions_go_one_by_one_to_the_first_caller() -> None:
+def test_first_caller_gets_the_questions_in_order() -> None:
     way = ScriptedWay("Password: ", "Code: ")
     login = Login("arandu", way, nobody)
     first = question_of(login.connect("notebook", PATIENCE_S))
@@ -67,7 +67,7 @@ def test_questions_go_one_by_one_to_the_first_caller() -> None:
     login.close()
 
 
-def test_a_login_without_questions_is_open_at_once_and_not_done_twice() -> None:
+def test_login_without_questions_opens_once() -> None:
     way = ScriptedWay()
     login = Login("arandu", way, nobody)
     assert login.connect("a", PATIENCE_S).state is ConnectionState.OPEN
@@ -76,7 +76,7 @@ def test_a_login_without_questions_is_open_at_once_and_not_done_twice() -> None:
     assert not login.answered
 
 
-def test_two_callers_share_one_login_and_only_the_first_is_asked() -> None:
+def test_second_caller_shares_the_login_of_the_first() -> None:
     way = ScriptedWay("Code: ")
     login = Login("arandu", way, nobody)
     question = question_of(login.connect("first", PATIENCE_S))
@@ -92,7 +92,7 @@ def test_two_callers_share_one_login_and_only_the_first_is_asked() -> None:
     assert way.opened == 1
 
 
-def test_a_question_that_lies_unanswered_is_offered_to_others(
+def test_unanswered_question_is_offered_to_other_callers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(logins, "_OFFERED_TO_OTHERS_S", 0.0)
@@ -103,7 +103,7 @@ def test_a_question_that_lies_unanswered_is_offered_to_others(
     assert login.answer(question.id, "1", PATIENCE_S).state is ConnectionState.OPEN
 
 
-def test_an_answer_that_comes_too_late_changes_nothing() -> None:
+def test_late_answer_is_ignored() -> None:
     way = ScriptedWay("Password: ", "Code: ")
     login = Login("arandu", way, nobody)
     first = question_of(login.connect("a", PATIENCE_S))
@@ -128,7 +128,7 @@ def test_declining_ends_the_login_for_all_callers() -> None:
     login.close()
 
 
-def test_a_question_passes_to_the_next_caller() -> None:
+def test_question_passes_to_the_next_caller() -> None:
     way = ScriptedWay("Password: ", "Code: ")
     login = Login("arandu", way, nobody)
     login.connect("a terminal", PATIENCE_S)
@@ -143,7 +143,7 @@ def test_a_question_passes_to_the_next_caller() -> None:
     login.close()
 
 
-def test_closing_ends_a_login_that_waits_for_a_person() -> None:
+def test_closing_ends_a_login_that_waits_for_an_answer() -> None:
     way = ScriptedWay("Code: ")
     every = Logins(nobody)
     login = every.of("arandu", way)

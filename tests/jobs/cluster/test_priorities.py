@@ -1,4 +1,4 @@
-"""Priorities of waiting jobs, on a Slurm that weighs them."""
+"""Priorities of waiting jobs, on a Slurm with the multifactor plugin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def submitted(site: Site, **more: str) -> str:
     return site.service.submit(spec(WAITS, kind=JobKind.SCRIPT, options=options)).id
 
 
-def test_a_waiting_job_has_points_and_a_place_in_its_partition(
+def test_waiting_job_has_priority_factors_and_a_position(
     private_site: Callable[..., Site],
 ) -> None:
     site = private_site(accounting=True, nodes=1, extra_conf=WEIGHED)

@@ -1,10 +1,10 @@
-"""The history where nothing can be told; of what accounting tells: `test_accounting.py`."""
+"""The history without accounting; `test_accounting.py` has the rest."""
 
 from __future__ import annotations
 
 from tests.jobs.conftest import Site
 
 
-def test_without_accounting_there_is_no_history(site: Site) -> None:
+def test_history_is_empty_without_accounting(site: Site) -> None:
     site.run("1")
     assert site.service.history() == []

@@ -1,4 +1,4 @@
-"""Images in folders that hold other things, too: real files."""
+"""Images in folders with other files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOOLS = {
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home with images of all tools, and what else a home has."""
+    """Return a home with images of all tools and other files."""
     home = tmp_path / "it's [mine]"
     for folder in ("pytorch+22.11", "own image", ".hidden"):
         for part in ("bin", "dev", "usr"):
@@ -35,13 +35,11 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("runtime", "names"), TOOLS.items())
-def test_only_files_that_the_tool_can_run_are_images(
-    home: Path, runtime: str, names: list[str]
-) -> None:
+def test_images_are_files_that_the_tool_can_run(home: Path, runtime: str, names: list[str]) -> None:
     found = site_images(LocalTransport(), ["/no/folder", str(home)], runtime)
     assert found == [PurePosixPath(home / name) for name in sorted(names)]
 
 
-def test_without_a_tool_of_the_clusters_own_every_tools_images_are_there(home: Path) -> None:
+def test_runtime_none_finds_images_of_all_tools(home: Path) -> None:
     found = site_images(LocalTransport(), [str(home)], "none")
     assert [path.name for path in found] == sorted(TOOLS["apptainer"])

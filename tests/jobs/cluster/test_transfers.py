@@ -1,4 +1,4 @@
-"""Transfers that run in threads, snapshots of folders, and what jobs on a real Slurm give back."""
+"""Transfers in threads, snapshots of folders, and files of jobs on a real Slurm."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.ssh.sshd import Sshd
 
 
 class Slow(LocalTransport):
-    """Each stream waits in its middle until it is let go."""
+    """Each stream waits in its middle until `go_on`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def ended(transfers: Transfers, begun: Transfer, limit_s: float = 60) -> Transfe
     return now
 
 
-def test_a_push_and_a_pull_run_by_themselves(
+def test_push_and_pull_run_in_the_background(
     transfers: Transfers, source: Path, tmp_path: Path
 ) -> None:
     far = LocalTransport()
@@ -99,7 +99,7 @@ def test_a_push_and_a_pull_run_by_themselves(
     assert (again.files, again.files_done, again.files_same) == (0, 0, 2)
 
 
-def test_while_it_runs_its_progress_is_told(
+def test_running_transfer_reports_progress(
     transfers: Transfers, source: Path, tmp_path: Path
 ) -> None:
     far = Slow()
@@ -111,7 +111,7 @@ def test_while_it_runs_its_progress_is_told(
     assert ended(transfers, begun).state is TransferState.DONE
 
 
-def test_a_stopped_transfer_says_so_and_the_next_one_does_the_rest(
+def test_next_transfer_completes_a_stopped_one(
     transfers: Transfers, source: Path, tmp_path: Path
 ) -> None:
     far = Slow()
@@ -124,7 +124,7 @@ def test_a_stopped_transfer_says_so_and_the_next_one_does_the_rest(
     assert ended(transfers, second).files == 2
 
 
-def test_a_lost_connection_is_the_transfers_problem(
+def test_lost_connection_fails_the_transfer(
     transfers: Transfers, source: Path, tmp_path: Path
 ) -> None:
     far = Slow()
@@ -176,7 +176,7 @@ def job_dir(tmp_path: Path, name: str = "abcdefgh") -> JobDir:
 def snapshot(
     transfers: Transfers, source: Path, folder: JobDir, exclude: Sequence[str] = ()
 ) -> Transfer:
-    """Of a push that has ended."""
+    """Take a snapshot, and return the ended push."""
     begun = transfers.snapshot("c", LocalTransport(), str(source), folder, exclude)
     return ended(transfers, begun)
 
@@ -186,7 +186,7 @@ def names(folder: JobDir) -> set[str]:
     return {str(path.relative_to(work)) for path in work.rglob("*")}
 
 
-def test_a_snapshot_is_the_folder_as_it_is_now(
+def test_snapshot_has_the_folders_current_files(
     transfers: Transfers, source: Path, tmp_path: Path
 ) -> None:
     (source / ".gitignore").write_text("*.pyc\n")
@@ -201,11 +201,11 @@ def test_a_snapshot_is_the_folder_as_it_is_now(
     assert snapshot(transfers, source, second).files_same == 1
     assert names(second) == {".gitignore", "new.py", "sub", "sub/data"}
     assert names(first) == {".gitignore", "model.py"}
-    snapshot(transfers, source, first)  # submitted once more: it is what it was
+    snapshot(transfers, source, first)  # submitted again: unchanged
     assert names(first) == {".gitignore", "model.py"}
 
 
-def test_a_folder_with_an_unreadable_file_is_not_pushed(
+def test_folder_with_an_unreadable_file_is_not_pushed(
     transfers: Transfers, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real_open = os.open
@@ -224,7 +224,7 @@ def test_a_folder_with_an_unreadable_file_is_not_pushed(
     assert not Path(job_dir(tmp_path).work).exists()
 
 
-def test_a_missing_folder_a_file_and_the_home_are_refused(
+def test_missing_folder_file_and_home_are_rejected(
     transfers: Transfers, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     far = LocalTransport()
@@ -233,7 +233,7 @@ def test_a_missing_folder_a_file_and_the_home_are_refused(
     with pytest.raises(NotFoundError):
         transfers.snapshot("c", far, str(source / "model.py"), job_dir(tmp_path))
     monkeypatch.setenv("HOME", str(source))
-    with pytest.raises(RequestError, match="Cannot push the whole"):
+    with pytest.raises(RequestError, match="Cannot push all"):
         transfers.snapshot("c", far, str(source), job_dir(tmp_path))
 
 
@@ -247,7 +247,7 @@ def staged(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
-    """Jobs run in a copy of their folder, as on a cluster with disks of the nodes' own."""
+    """Yield a site whose jobs run in a copy of their folder on the node."""
     settings: dict[str, Any] = {"storage": {"scratch": f"{tmp_path}/node/{{user}}", "stage": True}}
     site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=way, **settings)
     yield site
@@ -277,7 +277,7 @@ pathlib.Path("model.py").write_text("changed over there")
 
 
 @over_ssh
-def test_a_failed_job_still_returns_its_files(site: Site, source: Path, tmp_path: Path) -> None:
+def test_failed_job_still_returns_its_files(site: Site, source: Path, tmp_path: Path) -> None:
     wanted = {"fetch": ("results/**", "*.png", "sub/*"), "fetch_to": str(tmp_path / "back")}
     job = submitted(site, source, CODE + "raise ValueError('no')", **wanted)
     (source / "model.py").write_text("edited later")
@@ -289,13 +289,13 @@ def test_a_failed_job_still_returns_its_files(site: Site, source: Path, tmp_path
     back = tmp_path / "back"
     assert (back / "results" / "out.txt").read_text() == "42"
     assert (back / "plot.png").exists()
-    # It was pushed, and the job has not touched it: what is here may be newer.
+    # The job has not changed the pushed file: the local one may be newer.
     assert not (back / "sub").exists()
 
 
 @contextmanager
 def held(site: Site, tmp_path: Path, source: Path) -> Iterator[None]:
-    """Meanwhile nothing can be put in place there."""
+    """Block changes of the mirror during the context."""
     root = JobDir(PurePosixPath(tmp_path / "it's a root" / "x"))
     mirror = Path(mirror_of(root, places.host(), source))
     mirror.mkdir(parents=True)
@@ -305,13 +305,13 @@ def held(site: Site, tmp_path: Path, source: Path) -> Iterator[None]:
 
 
 @over_ssh
-def test_a_push_shows_its_progress_before_the_job(site: Site, source: Path, tmp_path: Path) -> None:
+def test_push_shows_progress_before_the_job(site: Site, source: Path, tmp_path: Path) -> None:
     with held(site, tmp_path, source):
         job = submitted(site, source, "print(open('model.py').read())")
         assert job.state is JobState.SUBMITTING
         assert job.transfer is not None
         assert (job.transfer.state, job.transfer.local) == (TransferState.RUNNING, str(source))
-        assert job.transfer.files is None  # who looks at the mirror waits for who removes it
+        assert job.transfer.files is None  # the push waits for the lock of the mirror
         assert site.service.transfer(job.transfer.id).state is TransferState.RUNNING
         assert site.service.logs(job.id).job.transfer is not None
     job = site.wait(job.id)
@@ -320,7 +320,7 @@ def test_a_push_shows_its_progress_before_the_job(site: Site, source: Path, tmp_
 
 
 @over_ssh
-def test_a_job_that_is_cancelled_while_its_folder_is_pushed_is_never_sent(
+def test_job_cancelled_during_its_push_is_not_submitted(
     site: Site, source: Path, tmp_path: Path
 ) -> None:
     with held(site, tmp_path, source):
@@ -333,9 +333,7 @@ def test_a_job_that_is_cancelled_while_its_folder_is_pushed_is_never_sent(
 
 
 @over_ssh
-def test_an_agent_that_ends_in_the_middle_of_a_push_leaves_it_to_the_next(
-    site: Site, source: Path, tmp_path: Path
-) -> None:
+def test_next_agent_completes_a_push(site: Site, source: Path, tmp_path: Path) -> None:
     with held(site, tmp_path, source):
         job = submitted(site, source, "print(open('model.py').read())")
         site.restart()
@@ -344,9 +342,7 @@ def test_an_agent_that_ends_in_the_middle_of_a_push_leaves_it_to_the_next(
 
 
 @over_ssh
-def test_the_copy_on_the_cluster_goes_with_the_last_job_that_was_pushed_from_it(
-    site: Site, source: Path, tmp_path: Path
-) -> None:
+def test_mirror_is_removed_with_its_last_job(site: Site, source: Path, tmp_path: Path) -> None:
     jobs = [site.wait(submitted(site, source, "1").id) for _ in range(2)]
     pushed = tmp_path / "pushed"
     assert len(list(pushed.iterdir())) == 2  # the copy and its lock
@@ -360,7 +356,7 @@ def test_the_copy_on_the_cluster_goes_with_the_last_job_that_was_pushed_from_it(
     assert site.text(job.id) == "x = 1\n\n"
 
 
-def test_a_staged_job_runs_on_the_node_and_its_files_come_back(
+def test_staged_job_runs_on_the_node_and_returns_its_files(
     staged: Site, source: Path, tmp_path: Path
 ) -> None:
     job = staged.wait(submitted(staged, source, CODE).id)
@@ -373,9 +369,7 @@ def test_a_staged_job_runs_on_the_node_and_its_files_come_back(
     assert list(users.iterdir()) == []
 
 
-def test_in_an_image_a_staged_job_finds_it_on_the_node(
-    staged: Site, source: Path, demo_image: Path
-) -> None:
+def test_staged_job_runs_in_an_image(staged: Site, source: Path, demo_image: Path) -> None:
     image = {"image": str(demo_image), "runtime": "charliecloud"}
     job = staged.wait(submitted(staged, source, CODE, **image).id)
     assert staged.text(job.id) == "x = 1\n /mnt/work\n"

@@ -1,4 +1,4 @@
-"""A kernel's job explains why it has ended."""
+"""The end of a kernel's job, and checks of its spec."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from jupyter_slurm.wire import Engine, KernelSpec
         (False, "anything", 65, None),
     ],
 )
-def test_what_a_kernels_job_lacked_is_told(bare: bool, log: str, code: int, why: str) -> None:
+def test_missing_ipykernel_is_explained(bare: bool, log: str, code: int, why: str) -> None:
     found = Kernel().missing(log, code, bare=bare)
     assert (found is None) if why is None else (found is not None and why in str(found[0]))
 
 
 @pytest.mark.parametrize("engine", ["torchrun", "mpi"])
-def test_a_kernel_does_not_run_in_many_ranks(engine: Engine) -> None:
+def test_kernel_rejects_launch_in_many_ranks(engine: Engine) -> None:
     with pytest.raises(RequestError, match=f"--launch {engine}"):
         Kernel().check(KernelSpec(name="k", launch=engine))
 
 
 @pytest.mark.parametrize("engine", ["ray", "dask", None])
-def test_a_kernel_can_have_an_engine(engine: Engine | None) -> None:
+def test_kernel_accepts_an_engine(engine: Engine | None) -> None:
     Kernel().check(KernelSpec(name="k", launch=engine))

@@ -10,7 +10,7 @@ from tests.jobs.records.test_registry import record
 from tests.specs import job_spec
 
 
-def test_a_job_and_what_was_asked_for_are_of_the_same_kind() -> None:
+def test_job_and_spec_have_the_same_kind() -> None:
     for kind in JobKind:
         job = record(kind=kind).job
         own: dict[str, Any] = {"idle_s": 60} if kind is JobKind.SESSION else {}

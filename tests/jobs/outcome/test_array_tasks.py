@@ -1,16 +1,16 @@
-"""How the tasks of an array ended, in words."""
+"""Texts about the ends of array tasks."""
 
 from __future__ import annotations
 
 from jupyter_slurm.jobs.outcome.array_tasks import UNSEEN, failures
 
 
-def test_tasks_that_ended_alike_are_told_together_and_those_that_went_well_not_at_all() -> None:
+def test_failed_tasks_are_grouped_and_successful_ones_left_out() -> None:
     tasks = {"COMPLETED": "0", "FAILED": "1,4,5", "CANCELLED": "7-12", UNSEEN: "13"}
     assert str(failures(tasks, {"1": 1, "4": 1})).split(". ") == [
         "Tasks 1, 4 failed: exit code 1",
         "Task 5 failed",
         "Tasks 7-12: cancelled",
-        "Task 13 ended; Slurm no longer knows how.",
+        "Task 13 ended; outcome unknown.",
     ]
     assert failures({"COMPLETED": "0-9"}, {}) is None

@@ -1,4 +1,4 @@
-"""Reading what a job has written, from a cursor on."""
+"""Reading a job's output from a cursor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def reader(tmp_path: Path) -> LogReader:
     return LogReader(LocalTransport(), JobDir(PurePosixPath(tmp_path)), KINDS[JobKind.CELL])
 
 
-def test_half_a_record_waits_for_its_other_half(reader: LogReader, tmp_path: Path) -> None:
+def test_incomplete_record_is_read_later(reader: LogReader, tmp_path: Path) -> None:
     line = stream("one")
     output = tmp_path / "output.0.jsonl"
     output.write_text(line + line[:9])
@@ -37,7 +37,7 @@ def test_half_a_record_waits_for_its_other_half(reader: LogReader, tmp_path: Pat
     assert [len(first.outputs), len(second.outputs)] == [1, 1]
 
 
-def test_lines_of_one_second_are_one_output_that_keeps_its_time(
+def test_lines_of_one_second_are_joined_and_keep_their_time(
     reader: LogReader, tmp_path: Path
 ) -> None:
     lines = [stream(f"{number:04d}\n", time_s=7 + number // 1000) for number in range(3000)]
@@ -48,7 +48,7 @@ def test_lines_of_one_second_are_one_output_that_keeps_its_time(
     assert [(one.time_s, len(one.text)) for one in part] == [(8, 1000), (9, 5000)]
 
 
-def test_a_character_cut_in_two_is_read_whole(reader: LogReader, tmp_path: Path) -> None:
+def test_split_character_is_read_later(reader: LogReader, tmp_path: Path) -> None:
     log = tmp_path / "log.0"
     log.write_bytes("aü".encode()[:2])
     first = reader.read(Cursor(), 1, None)
@@ -58,16 +58,14 @@ def test_a_character_cut_in_two_is_read_whole(reader: LogReader, tmp_path: Path)
     assert texts == ["a", "üb"]
 
 
-def test_a_record_longer_than_a_piece_is_read(reader: LogReader, tmp_path: Path) -> None:
+def test_record_larger_than_a_chunk_is_read(reader: LogReader, tmp_path: Path) -> None:
     picture = {"type": "display_data", "data": {"image/png": "x" * 5_000_000}, "metadata": {}}
     (tmp_path / "output.0.jsonl").write_text(json.dumps(picture) + "\n" + stream("after"))
     chunk = reader.read(Cursor(), 1, 10)
     assert [type(o) for o in chunk.outputs] == [DisplayData, Stream]
 
 
-def test_the_newest_text_is_kept_within_the_budget_and_displays_always(
-    reader: LogReader, tmp_path: Path
-) -> None:
+def test_budget_keeps_the_newest_text_and_all_displays(reader: LogReader, tmp_path: Path) -> None:
     display = json.dumps({"type": "display_data", "data": {"text/plain": "d"}}) + "\n"
     lines = "".join(f"{i}\n" for i in range(10_000))
     (tmp_path / "output.0.jsonl").write_text(stream("old" * 100) + display + stream(lines))
@@ -78,7 +76,7 @@ def test_the_newest_text_is_kept_within_the_budget_and_displays_always(
     assert chunk.skipped_bytes == 300 + len(lines) - 50
 
 
-def test_a_budget_counts_bytes_and_cuts_at_a_character(reader: LogReader, tmp_path: Path) -> None:
+def test_budget_counts_bytes_and_cuts_between_characters(reader: LogReader, tmp_path: Path) -> None:
     character = "語"
     text = "x" + character * 1000
     (tmp_path / "output.0.jsonl").write_text(stream("old") + stream(text) + stream("z"))
@@ -89,7 +87,7 @@ def test_a_budget_counts_bytes_and_cuts_at_a_character(reader: LogReader, tmp_pa
     assert chunk.skipped_bytes == 3 + 1 + width * (1000 - 49 // width)
 
 
-def test_pages_without_a_budget_add_up_to_everything(reader: LogReader, tmp_path: Path) -> None:
+def test_pages_without_a_budget_are_complete(reader: LogReader, tmp_path: Path) -> None:
     texts = [f"{i:07d}" * 1000 for i in range(1000)]
     (tmp_path / "output.0.jsonl").write_text("".join(map(stream, texts)))
     cursor, found, pages = Cursor(), "", 0
@@ -103,7 +101,7 @@ def test_pages_without_a_budget_add_up_to_everything(reader: LogReader, tmp_path
     assert pages > 2
 
 
-def test_a_second_attempt_follows_the_first_and_is_announced(
+def test_second_attempt_follows_the_first_after_a_heading(
     reader: LogReader, tmp_path: Path
 ) -> None:
     (tmp_path / "output.0.jsonl").write_text(stream("first"))
@@ -113,7 +111,7 @@ def test_a_second_attempt_follows_the_first_and_is_announced(
     assert "attempt 2" in texts[1]
 
 
-def test_a_programs_log_is_its_stdout(tmp_path: Path) -> None:
+def test_log_of_a_program_is_its_stdout(tmp_path: Path) -> None:
     (tmp_path / "log.0").write_text("out")
     folder = JobDir(PurePosixPath(tmp_path))
     reader = LogReader(LocalTransport(), folder, KINDS[JobKind.PROGRAM])
@@ -123,7 +121,7 @@ def test_a_programs_log_is_its_stdout(tmp_path: Path) -> None:
 
 
 class CountedTransport(LocalTransport):
-    """Knows how many bytes have been read."""
+    """Counts the bytes read."""
 
     read_bytes = 0
 
@@ -133,7 +131,7 @@ class CountedTransport(LocalTransport):
         return found
 
 
-def test_of_a_long_log_only_its_end_is_read(tmp_path: Path) -> None:
+def test_only_the_end_of_a_long_log_is_read(tmp_path: Path) -> None:
     text = "".join(f"{i:08d} {'ü' * 91}\n" for i in range(200_000))
     (tmp_path / "log.0").write_text(text)
     transport = CountedTransport()
@@ -149,6 +147,6 @@ def test_of_a_long_log_only_its_end_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "1:2", "a:b:c:d", "-1:0:0:0"])
-def test_a_foreign_cursor_is_refused(text: str) -> None:
-    with pytest.raises(RequestError, match="not a cursor"):
+def test_foreign_cursor_is_rejected(text: str) -> None:
+    with pytest.raises(RequestError, match="not a log cursor"):
         parse_cursor(text)

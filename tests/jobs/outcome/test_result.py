@@ -1,4 +1,4 @@
-"""What a job's files say; nothing that is in them can raise anything unforeseen."""
+"""Parsing a job's files, valid and hostile."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def test_signed_result_is_read() -> None:
         "é\n{}\n".encode(),
     ],
 )
-def test_result_that_is_not_signed_with_the_key_is_refused(data: bytes) -> None:
+def test_result_signed_with_another_key_is_rejected(data: bytes) -> None:
     with pytest.raises(SignatureError):
         parse_result(data, KEY)
 
 
 @given(st.integers(min_value=0, max_value=len(signed(RESULT)) - 1))
-def test_part_of_a_result_is_a_value_error(size: int) -> None:
+def test_truncated_result_is_a_value_error(size: int) -> None:
     with pytest.raises(ValueError, match="incomplete"):
         parse_result(signed(RESULT)[:size], KEY)
 
@@ -94,7 +94,7 @@ def test_exit_and_started_files_are_read() -> None:
 
 
 @given(st.binary())
-def test_other_bytes_are_no_exit_and_no_started_file(data: bytes) -> None:
+def test_invalid_exit_and_started_files_are_ignored(data: bytes) -> None:
     assert parse_exit(data) is None
     assert parse_started(data) is None
 
@@ -138,14 +138,14 @@ def test_every_kind_of_record_is_read() -> None:
 @pytest.mark.parametrize(
     "line", [b"slurmstepd: error", b"", b'{"type": "new"}', b"[" * 100_000, b"\xff\xfe", b'{"a":']
 )
-def test_a_line_that_is_not_a_record_is_shown_as_text(line: bytes) -> None:
+def test_invalid_record_is_shown_as_text(line: bytes) -> None:
     outputs, consumed = parse_records(line + b"\n")
     assert outputs == [Stream(name="stderr", text=line.decode("utf-8", "replace") + "\n")]
     assert consumed == len(line) + 1
 
 
 @given(st.binary(), st.integers(0, 50))
-def test_any_bytes_are_read_the_same_whole_and_in_two_pieces(data: bytes, cut: int) -> None:
+def test_records_are_read_equally_in_pieces(data: bytes, cut: int) -> None:
     outputs, consumed = parse_records(data)
     assert len(outputs) == data.count(b"\n")
     first, read = parse_records(data[:cut])

@@ -1,4 +1,4 @@
-"""The tasks of a sweep, by their files and what Slurm says of them."""
+"""The tasks of a sweep, judged by their files and Slurm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any, cast
 import pytest
 
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
-from jupyter_slurm.jobs.outcome.sweep_tasks import SweepTable, live_arrays, told_failures
+from jupyter_slurm.jobs.outcome.array_tasks import live_arrays
+from jupyter_slurm.jobs.outcome.sweep_tasks import SweepTable, count_failures
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, Store, TaskArray
 from jupyter_slurm.slurm.squeue import QueueRow
@@ -134,7 +135,7 @@ def sweep(tmp_path: Path) -> Sweep:
     return Sweep(tmp_path)
 
 
-def test_files_alone_tell_of_starts_and_ends(sweep: Sweep) -> None:
+def test_task_files_report_starts_and_ends(sweep: Sweep) -> None:
     sweep.start(0)
     sweep.end(3)
     sweep.table.news()
@@ -154,14 +155,14 @@ def test_files_alone_tell_of_starts_and_ends(sweep: Sweep) -> None:
     assert sweep.asked == []
 
 
-def test_a_lost_hint_is_made_up_for_by_the_queue(sweep: Sweep) -> None:
+def test_queue_replaces_a_lost_hint(sweep: Sweep) -> None:
     sweep.end(1)
     (sweep.folder / "news").unlink()
     sweep.listed(t0="PENDING", t1="COMPLETED", t2="PENDING", t3="PENDING", t4="PENDING")
     assert sweep.tasks == {"COMPLETED": "1", "PENDING": "0,2-4"}
 
 
-def test_slurm_names_the_cause_where_a_signal_ended_a_task(sweep: Sweep) -> None:
+def test_slurm_names_the_cause_of_a_signal(sweep: Sweep) -> None:
     sweep.end(0, exit_code=143, signal="TERM", wrote=True)
     sweep.table.news()
     assert sweep.tasks["RUNNING"] == "0"
@@ -173,7 +174,7 @@ def test_slurm_names_the_cause_where_a_signal_ended_a_task(sweep: Sweep) -> None
     assert sweep.table.tasks().failures == (), "the cause is not the code's"
 
 
-def test_a_task_that_left_no_trace_is_lost_and_never_done(sweep: Sweep) -> None:
+def test_task_without_trace_is_lost(sweep: Sweep) -> None:
     for task in range(4):
         sweep.end(task)
     sweep.table.news()
@@ -184,7 +185,7 @@ def test_a_task_that_left_no_trace_is_lost_and_never_done(sweep: Sweep) -> None:
     assert sweep.registry.job(JOB).state is JobState.FAILED
 
 
-def test_success_by_slurm_alone_is_not_success(sweep: Sweep) -> None:
+def test_slurm_state_alone_is_not_success(sweep: Sweep) -> None:
     for task in range(4):
         sweep.end(task)
     sweep.profile.lost_after_s = 1e9
@@ -195,7 +196,7 @@ def test_success_by_slurm_alone_is_not_success(sweep: Sweep) -> None:
     assert sweep.tasks["LOST"] == "4"
 
 
-def test_a_message_in_the_shared_output_is_about_one_task(sweep: Sweep) -> None:
+def test_message_in_shared_output_concerns_one_task(sweep: Sweep) -> None:
     for task in (0, 1):
         sweep.start(task)
     said = "slurmstepd: error: StepId=101.batch exceeded memory limit (2 > 1), being killed\n"
@@ -205,7 +206,7 @@ def test_a_message_in_the_shared_output_is_about_one_task(sweep: Sweep) -> None:
     assert (sweep.tasks["FAILED"], sweep.tasks["OUT_OF_MEMORY"]) == ("0", "1")
 
 
-def test_a_requeued_task_counts_by_its_last_attempt(sweep: Sweep) -> None:
+def test_requeued_task_counts_by_its_last_attempt(sweep: Sweep) -> None:
     sweep.end(0, exit_code=143, signal="TERM")
     sweep.end(0, attempt=1)
     sweep.table.news()
@@ -225,7 +226,7 @@ def test_ends_are_read_again_after_a_restart(sweep: Sweep) -> None:
     assert ends[0].elapsed_s == 1.5
 
 
-def test_a_task_that_is_submitted_again_has_no_end_until_it_ends_again(sweep: Sweep) -> None:
+def test_retried_task_has_no_end_until_it_ends_again(sweep: Sweep) -> None:
     for task in range(5):
         sweep.end(task, exit_code=int(task == 4))
     sweep.table.news()
@@ -242,7 +243,7 @@ def test_a_task_that_is_submitted_again_has_no_end_until_it_ends_again(sweep: Sw
     assert sweep.registry.job(JOB).state is JobState.COMPLETED
 
 
-def test_the_rest_is_cancelled_once_when_enough_tasks_failed(tmp_path: Path) -> None:
+def test_max_fails_cancels_the_rest_once(tmp_path: Path) -> None:
     sweep = Sweep(tmp_path, max_fails=2)
     for task in (0, 1):
         sweep.end(task, exit_code=1)
@@ -262,6 +263,6 @@ def test_parameters_are_shown_as_the_sweep_was_sent_with(tmp_path: Path, text: s
 
 
 def test_failures_are_counted_by_their_states() -> None:
-    assert told_failures({"COMPLETED": "0-9", "FAILED": "10"}) == "1 of 11 tasks failed."
-    told = told_failures({"COMPLETED": "0", "OUT_OF_MEMORY": "1-2", "CANCELLED": "3"})
+    assert count_failures({"COMPLETED": "0-9", "FAILED": "10"}) == "1 of 11 tasks failed."
+    told = count_failures({"COMPLETED": "0", "OUT_OF_MEMORY": "1-2", "CANCELLED": "3"})
     assert told.startswith("3 of 4 tasks failed (")

@@ -1,4 +1,4 @@
-"""This side's files of variables. Both ends, in two processes: tests/node/test_runner_values.py."""
+"""Files of variables on this machine; tests/node/test_runner_values.py has both ends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_written_variables_are_read(tmp_path: Path) -> None:
     assert back["b"].tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_variables_that_cannot_be_sent_are_each_named_with_the_reason(tmp_path: Path) -> None:
+def test_each_unpicklable_variable_is_named_with_its_reason(tmp_path: Path) -> None:
     values = {"fine": 1, "lock": [threading.Lock()], "stream": (tmp_path / "x").open("w")}
     with values["stream"], pytest.raises(VariableError) as caught:  # type: ignore[attr-defined]
         write_variables(tmp_path / "f", list(values), values)
@@ -57,7 +57,7 @@ class Trap:
         return open, (self.path, "w")
 
 
-def test_only_names_that_were_asked_for_are_unpickled(tmp_path: Path) -> None:
+def test_only_requested_names_are_unpickled(tmp_path: Path) -> None:
     sprung = tmp_path / "sprung"
     path = written(tmp_path / "f", trap=Trap(str(sprung)), a=1)
     values, unread = read_variables(path, ["a", "b"])
@@ -66,7 +66,7 @@ def test_only_names_that_were_asked_for_are_unpickled(tmp_path: Path) -> None:
     assert not sprung.exists()
 
 
-def test_a_signature_is_of_every_byte_and_of_the_key(tmp_path: Path) -> None:
+def test_signature_covers_every_byte(tmp_path: Path) -> None:
     path = written(tmp_path / "f", a=list(range(1000)))
     signature = hmac.new(b"key", path.read_bytes(), "sha256").hexdigest()
     check_signature(path, b"key\n", signature)
@@ -83,7 +83,7 @@ def test_a_signature_is_of_every_byte_and_of_the_key(tmp_path: Path) -> None:
 
 
 @given(st.data())
-def test_a_cut_off_file_is_a_variable_error(
+def test_truncated_file_is_a_variable_error(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = written(tmp_path_factory.getbasetemp() / "cut", a=list(range(20)), b=np.ones(10))
@@ -94,7 +94,7 @@ def test_a_cut_off_file_is_a_variable_error(
 
 
 def inputs_digest(folder: Path, code: str) -> str:
-    """Of all that a notebook's cell sets."""
+    """Return the digest of the variables that a cell sets."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     exec(compile(code, f"{folder}/{len(list(folder.iterdir()))}", "exec"), namespace)
     names = [name for name in namespace if not name.startswith("__")]
@@ -114,9 +114,7 @@ def inputs_digest(folder: Path, code: str) -> str:
         ("class A:\n  def f(self): return 1\na = A()", "a = 1", False),
     ],
 )
-def test_equal_values_made_anew_have_an_equal_digest(
-    same: str, other: str, sure: bool, tmp_path: Path
-) -> None:
+def test_equal_values_have_equal_digests(same: str, other: str, sure: bool, tmp_path: Path) -> None:
     first = inputs_digest(tmp_path, same)
     assert inputs_digest(tmp_path, f"\n{same}") == first
     assert inputs_digest(tmp_path, other) != first

@@ -1,4 +1,4 @@
-"""How a job ended, from every combination of what can be known of it."""
+"""The verdict on a job from every combination of evidence."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_verdict(case: Case) -> None:
+def test_verdict_matches_the_evidence(case: Case) -> None:
     verdict = judge(case.evidence)
     assert verdict.state == case.state
     assert str(case.words).lower() in str(verdict.why).lower()
@@ -221,7 +221,7 @@ def test_the_verdict(case: Case) -> None:
 
 
 @pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.FAILED])
-def test_a_job_that_its_node_never_started_names_the_node(state: JobState) -> None:
+def test_verdict_names_the_node_that_failed_to_start_the_job(state: JobState) -> None:
     verdict = SlurmVerdict(
         state=state, exit_code=1, nodelist="n1", failed_node=("n1", "Prolog error")
     )
@@ -264,18 +264,18 @@ evidences = st.builds(
     ],
 )
 @pytest.mark.parametrize("evidence", [NEVER_STARTED, cell(exit=TERMINATED)])
-def test_a_cell_ends_with_its_session_and_the_session_says_why(
+def test_cell_ends_with_its_session_and_the_sessions_reason(
     evidence: Evidence, state: str, expected: str
 ) -> None:
     session = SessionEnd(state=JobState(state), why="The reason.")
     verdict = judge(replace(evidence, session=session))
     assert verdict.state == expected
     assert str(verdict.why).endswith("The reason.")
-    when = "before it began" if evidence.started is None else "while it ran"
+    when = "before the cell started" if evidence.started is None else "while the cell ran"
     assert when in str(verdict.why)
 
 
-def test_a_cell_that_succeeded_stays_so_when_its_session_fails() -> None:
+def test_successful_cell_stays_successful_when_its_session_fails() -> None:
     session = SessionEnd(state=JobState.TIMEOUT, why="The reason.")
     assert judge(cell(exit=OK_EXIT, result=OK, session=session)).state is JobState.COMPLETED
 
@@ -310,7 +310,7 @@ def test_completed_needs_evidence(evidence: Evidence) -> None:
         "sh: line 2: exec: /opt/a b/python3: cannot execute: No such file or directory",
     ],
 )
-def test_a_cell_that_finds_no_python_says_so(runtime: str, line: str) -> None:
+def test_missing_python_is_named(runtime: str, line: str) -> None:
     code = 127
     verdict = judge(
         cell(

@@ -22,16 +22,16 @@ from tests.jobs.judged import job, partition
         ("--gpus 8", None),
     ],
 )
-def test_more_than_a_maximum_is_a_warning_at_its_option(words: str, option: str | None) -> None:
+def test_excess_over_a_maximum_is_a_warning_at_its_option(words: str, option: str | None) -> None:
     found = list(check_maxima(job(words), partition("small", max_nodes=2)))
     assert [(one.ok, one.option) for one in found] == ([(None, option)] if option else [])
 
 
-def test_a_partition_without_maxima_warns_of_nothing() -> None:
+def test_partition_without_maxima_never_warns() -> None:
     endless = partition("x", limit_s=None, cpus=None, memory_mib=None, nodes=0, gpus_per_node=0)
     assert list(check_maxima(job("--time 99d -N 9 -c 999 --mem 9T --gpus 9"), endless)) == []
 
 
-def test_a_partition_without_gpus_warns_of_any() -> None:
+def test_partition_without_gpus_warns_about_gpus() -> None:
     [found] = check_maxima(job("--gpus 1"), partition("cpu", gpus=0, gpus_per_node=0))
     assert found.option == "gpus"

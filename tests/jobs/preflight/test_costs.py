@@ -17,7 +17,7 @@ def price(
     return cost(wanted, offers.partition(profile, info, wanted.partitions), profile.cost_unit)
 
 
-def test_a_whole_node_is_charged_whole() -> None:
+def test_exclusive_node_is_charged_completely() -> None:
     gdl = PartitionLimits(limit="48h", cpus=40, gpus=8, cost=80, exclusive=True)
     found = price("-p gdl --time 10h", ClusterProfile(name="a", partitions={"gdl": gdl}))
     assert found is not None
@@ -27,14 +27,14 @@ def test_a_whole_node_is_charged_whole() -> None:
     assert (asked_for.units, asked_for.unit, asked_for.cpu_hours) == (18, "UA", 12)
 
 
-def test_a_part_of_a_node_is_charged_for_its_largest_share() -> None:
+def test_shared_node_is_charged_for_the_largest_share() -> None:
     found = price("-p small --time 1h --gres gpu:1 -c 6")
     assert found is not None
     assert (found.units, found.node_hours) == (18, None)
     assert (found.cpu_hours, found.gpu_hours) == (6, 1)
 
 
-def test_a_job_is_charged_for_the_time_that_its_partition_gives_it() -> None:
+def test_charged_time_is_limited_by_the_partition() -> None:
     info = cluster_info(partition("small", default=True, default_time_s=600))
     found = price("--time 9h", info=info)
     assert found is not None

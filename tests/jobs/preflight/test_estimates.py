@@ -1,4 +1,4 @@
-"""When Slurm would start a job, asked of the real one; and how seldom it is asked."""
+"""Slurm's start estimates, from a real Slurm and cached."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def submission(job_id: str, *options: str) -> Submission:
 
 
 class Sbatch:
-    """A cluster whose sbatch says what it is told to."""
+    """A cluster whose sbatch prints a given text."""
 
     name = "c"
 
@@ -50,8 +50,8 @@ def as_cluster(cluster: object) -> SlurmCluster:
     return cast("SlurmCluster", cluster)
 
 
-# --- of the real one ---
-def test_slurm_says_when_it_would_start_and_no_job_is_made(site: Site) -> None:
+# --- on a real Slurm ---
+def test_preview_has_slurms_start_estimate_and_submits_nothing(site: Site) -> None:
     preview = site.service.preview(spec("1", options={"time": "00:05:00"}))
     assert preview.start_estimate_s is not None
     assert preview.start_estimate_s > time.time() - 600
@@ -60,7 +60,7 @@ def test_slurm_says_when_it_would_start_and_no_job_is_made(site: Site) -> None:
 
 
 @pytest.mark.parametrize("kind", [JobKind.CELL, JobKind.SCRIPT])
-def test_what_slurm_would_refuse_is_a_check_with_its_words(site: Site, kind: JobKind) -> None:
+def test_refusal_by_slurm_is_a_failed_check(site: Site, kind: JobKind) -> None:
     asked = spec("#!/bin/sh\n", kind=kind, options={"constraint": "nosuch"})
     preview = site.service.preview(asked)
     assert preview.start_estimate_s is None
@@ -69,8 +69,8 @@ def test_what_slurm_would_refuse_is_a_check_with_its_words(site: Site, kind: Job
     assert check.hint is not None
 
 
-# --- how often ---
-def test_the_same_question_is_put_once_whatever_the_jobs_id(
+# --- caching ---
+def test_equal_submissions_share_one_estimate(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sbatch, known = Sbatch(), Estimates()
@@ -85,9 +85,9 @@ def test_the_same_question_is_put_once_whatever_the_jobs_id(
     assert len(sbatch.asked) == 3
 
 
-# --- what it says ---
+# --- parsing ---
 @pytest.mark.parametrize("release", RELEASES)
-def test_what_each_release_says(release: str) -> None:
+def test_estimates_and_refusals_of_each_release_are_parsed(release: str) -> None:
     sbatch = Sbatch(stderr(release, "sbatch_test_only"))
     told = Estimates().ask(as_cluster(sbatch), submission("aaaaaaaa"))
     assert (told.start_s or 0) > 1_700_000_000
@@ -101,7 +101,7 @@ def test_what_each_release_says(release: str) -> None:
         assert told.checks[0].hint is not None
 
 
-def test_a_controller_that_does_not_answer_is_no_objection() -> None:
+def test_silent_controller_is_not_a_refusal() -> None:
     class Silent(Sbatch):
         def run(self, argv: Sequence[str], *, stdin: bytes = b"") -> Completed:
             raise ControllerError("Slurm's controller on c does not answer.")

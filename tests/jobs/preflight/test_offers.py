@@ -27,23 +27,23 @@ WORKS = NodeRow(
 )
 
 
-def test_gpus_of_a_node_that_is_drained_are_not_free() -> None:
+def test_gpus_of_a_drained_node_are_not_free() -> None:
     drained = replace(WORKS, name="n2", state="drained")
     silent = replace(WORKS, name="n3", marks="*", state="idle", gres_used="gpu:a100:0")
     assert gpus_by_type([WORKS, drained, silent]) == {"a100": (12, 3)}
 
 
-def test_a_gpu_type_may_be_all_digits() -> None:
+def test_gpu_type_can_be_all_digits() -> None:
     node = replace(WORKS, gres="gpu:3090:4(S:0-1)", gres_used="gpu:3090:1(IDX:0)")
     assert gpus_by_type([node]) == {"3090": (4, 3)}
 
 
-def test_gpus_whose_use_is_not_told_are_not_counted_as_free() -> None:
+def test_gpus_with_unknown_use_are_not_counted_as_free() -> None:
     untold = replace(WORKS, gres="gpu:2", gres_used=None, gpus=2, gpus_used=None)
     assert gpus_by_type([WORKS, untold]) == {"": (2, None), "a100": (4, 3)}
 
 
-def test_the_cluster_reports_a_partition_and_the_profile_prices_it() -> None:
+def test_profile_adds_prices_to_the_clusters_partitions() -> None:
     info = priced(cluster_info(), PROFILE)
     [small] = info.partitions
     assert (small.limit_s, small.cpus, small.cost, small.about) == (3600, 8, 36, "K40")
@@ -52,7 +52,7 @@ def test_the_cluster_reports_a_partition_and_the_profile_prices_it() -> None:
     assert partition(PROFILE, info, ("nosuch",)) is None
 
 
-def test_the_profile_stands_in_for_a_hidden_partition_and_a_silent_cluster() -> None:
+def test_profile_describes_hidden_partitions_and_a_silent_cluster() -> None:
     assert list(known_partitions(PROFILE, cluster_info())) == ["small"]
     assert set(known_partitions(PROFILE, cluster_info(hidden=("long",)))) == {"small", "long"}
     alone = known_partitions(PROFILE, None)

@@ -29,14 +29,14 @@ PARTITIONS = (
 
 
 def commands(site: Site) -> dict[str, int]:
-    """How often each of Slurm's commands was run, the look at the own jobs aside."""
+    """Return the count of each Slurm command, except the watcher's."""
     counts = site.service.status().commands
     return {name: count for name, count in counts.items() if "squeue" not in name}
 
 
 @pytest.fixture(scope="module")
 def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
-    """A cluster that enforces its limits."""
+    """Yield a cluster that enforces its limits."""
     begin = partial(
         running_cluster,
         tmp_path_factory.mktemp("cluster"),
@@ -68,7 +68,7 @@ def strict(
     site.service.close()
 
 
-def test_partitions_and_qos_of_a_cluster_are_read(strict: Site) -> None:
+def test_partitions_and_qos_are_read(strict: Site) -> None:
     info = strict.service.cluster_info()
     known = {one.name: one for one in info.partitions}
     gpu = known["gpu"]
@@ -81,7 +81,7 @@ def test_partitions_and_qos_of_a_cluster_are_read(strict: Site) -> None:
     assert info.reservations == ()
 
 
-def test_a_preview_has_cost_maxima_and_the_words_of_slurm(strict: Site) -> None:
+def test_preview_has_cost_warnings_and_slurms_refusal(strict: Site) -> None:
     options = {"partition": "gpu", "gres": "gpu:5", "time": "02:00:00"}
     preview = strict.service.preview(spec("1", options=options))
     assert {check.option for check in preview.checks if check.ok is None} >= {"time", "gpus"}
@@ -92,7 +92,7 @@ def test_a_preview_has_cost_maxima_and_the_words_of_slurm(strict: Site) -> None:
     assert (cost.limit_s, cost.node_hours, cost.cpu_hours) == (3600, 1, 8)
 
 
-def test_a_preview_names_variables_and_keeps_their_values(strict: Site) -> None:
+def test_preview_names_variables_without_values(strict: Site) -> None:
     cell = strict.service.preview(spec("1", env={"TOKEN": "s3cret"}, modules=("gcc/7.4",)))
     assert " -uB " in cell.script
     assert cell.variables == ("TOKEN",)
@@ -103,7 +103,7 @@ def test_a_preview_names_variables_and_keeps_their_values(strict: Site) -> None:
     assert "time" in [check.option for check in preview.checks]
 
 
-def test_code_that_does_not_compile_is_refused_before_anything_is_sent(site: Site) -> None:
+def test_syntax_error_is_rejected_before_submission(site: Site) -> None:
     wrong = spec("x = [1]\nfor y in x\n    print(y)")
     (check,) = (one for one in site.service.preview(wrong).checks if one.ok is False)
     sentence = "Line 2 of the code is not valid Python: expected ':'."
@@ -114,7 +114,7 @@ def test_code_that_does_not_compile_is_refused_before_anything_is_sent(site: Sit
     assert site.service.jobs() == []
 
 
-def test_options_that_sbatch_ignores_are_named(site: Site) -> None:
+def test_directives_that_sbatch_ignores_are_named(site: Site) -> None:
     late = spec("#!/bin/sh\ntrue\n#SBATCH --time=1\n", kind=JobKind.SCRIPT)
     (check,) = (one for one in site.service.preview(late).checks if one.option == "code")
     assert (check.ok, "#SBATCH --time=1" in str(check.sentence)) == (None, True)
@@ -123,17 +123,17 @@ def test_options_that_sbatch_ignores_are_named(site: Site) -> None:
 
 @over_ssh
 @pytest.mark.parametrize("kind", [JobKind.CELL, JobKind.SCRIPT])
-def test_a_folder_that_the_cluster_does_not_have_is_refused(site: Site, kind: JobKind) -> None:
+def test_missing_folder_is_rejected(site: Site, kind: JobKind) -> None:
     """Slurm itself would run the job in /tmp."""
     code = "#!/bin/sh\n#SBATCH --chdir /nope\n" if kind is JobKind.SCRIPT else "1"
     options = {} if kind is JobKind.SCRIPT else {"chdir": "/nope"}
     checks = site.service.preview(spec(code, kind=kind, options=options)).checks
     (wrong,) = (one for one in checks if one.ok is False)
     assert (str(wrong.sentence), wrong.option) == (
-        f"There is no folder /nope on {site.service.clusters()[0].name}.",
+        f"Folder /nope not found on {site.service.clusters()[0].name}.",
         "chdir",
     )
-    with pytest.raises(SubmitError, match="There is no folder /nope") as caught:
+    with pytest.raises(SubmitError, match="Folder /nope not found") as caught:
         site.service.submit(spec(code, kind=kind, options=options))
     assert caught.value.option == "chdir"
     assert site.service.jobs() == []
@@ -145,12 +145,12 @@ LINES = (
     *("-p gpu -t 120", "-p gppu", "-p gpu -N 2", "--gres gpu:5", "-c 9", "--mem 17G"),
     *("-p gpu -t 60", "-p gpu -N 1", "--gres gpu:4", "-c 8", "--mem 16G", "-A default"),
     *("-A nobody", "--qos norml", "--qos short -t 30", "--qos short -t 9", ""),
-    *("--begin soon", "--nodes two", "--signal NOSUCH", "--switches x", "--nice low"),
+    *("--begin soon", "--nodes two", "--signal NOSUCH", "--switches x", "--nice=low"),
 )
 
 
 @pytest.mark.parametrize("words", LINES)
-def test_a_preview_fails_where_sbatch_does(strict: Site, words: str) -> None:
+def test_preview_fails_if_sbatch_test_only_fails(strict: Site, words: str) -> None:
     script = spec("#!/bin/sh\n", kind=JobKind.SCRIPT, options=parse_options(words.split()))
     checks = strict.service.preview(script).checks
     told = [check for check in checks if check.ok is False]
@@ -161,7 +161,7 @@ def test_a_preview_fails_where_sbatch_does(strict: Site, words: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["-p gppu", "--qos norml", "--begin soon"])
-def test_slurm_refuses_in_its_own_words(strict: Site, words: str) -> None:
+def test_refusal_by_slurm_is_quoted_at_its_option(strict: Site, words: str) -> None:
     options = parse_options(words.split())
     with pytest.raises(SubmitError) as caught:
         strict.service.submit(spec("1", options=options))
@@ -169,14 +169,14 @@ def test_slurm_refuses_in_its_own_words(strict: Site, words: str) -> None:
     assert strict.slurm_jobs() == []
 
 
-def test_a_submission_asks_for_nothing_that_it_did_not_ask_before(site: Site) -> None:
+def test_submission_runs_only_sbatch_and_scontrol(site: Site) -> None:
     job = site.run("1")
     assert job.state is JobState.COMPLETED
     assert {name.split()[-1] for name in commands(site)} <= {"sbatch", "scontrol"}
     assert commands(site)[f"{job.cluster} sbatch"] == 1
 
 
-def test_a_preview_asks_the_cluster_once(strict: Site) -> None:
+def test_preview_runs_each_command_once(strict: Site) -> None:
     before = Counter(commands_run(strict))
     strict.service.cluster_info()
     strict.service.cluster_info()

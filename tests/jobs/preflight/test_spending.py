@@ -46,7 +46,7 @@ def test_use_is_reported_for_each_account(
     wait_until(lambda: site.service.spending(None, time.time() - 1e-3).spent == ())
 
 
-def test_jobs_without_a_price_are_counted_apart() -> None:
+def test_jobs_without_a_price_are_counted_separately() -> None:
     def ran(where: str, **tres: float) -> SpentRow:
         return SpentRow("ana", "lab", where, 3600, tres)
 

@@ -1,4 +1,4 @@
-"""What is new since a revision, and the cursors that name one."""
+"""Changes since a revision, and cursors."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from jupyter_slurm.jobs.records.change_log import ChangeLog, Cursors
 
 @pytest.fixture
 def letters() -> ChangeLog[int]:
-    """Letters, each with the revision at which it came."""
+    """Return letters with the revisions of their changes."""
     letters = ChangeLog[int](lambda revision: revision)
     for revision, letter in enumerate("abc", 1):
         letters.put(letter, revision)
     return letters
 
 
-def test_a_cursor_reads_back_as_its_revision_and_what_else_its_holder_knows() -> None:
+def test_cursor_round_trips_its_revision_and_digest() -> None:
     cursors = Cursors(7)
     assert cursors.read(cursors.cursor(7)) == (7, "")
     assert cursors.read(cursors.cursor(3, "digest")) == (3, "digest")
 
 
 @pytest.mark.parametrize("revision", ["", "x", "-1", "8", "9" * 5000, "²"])
-def test_a_revision_that_never_was_is_the_beginning(revision: str) -> None:
+def test_unknown_revision_starts_over(revision: str) -> None:
     cursors = Cursors(7)
     epoch, _, _ = cursors.cursor(7).partition(".")
     assert cursors.read(f"{epoch}.{revision}") == (None, "")
 
 
-def test_a_cursor_of_another_agent_is_the_beginning() -> None:
+def test_cursor_of_another_agent_starts_over() -> None:
     assert Cursors(7).read(Cursors(7).cursor(7)) == (None, "")
 
 
-def test_what_has_changed_comes_in_that_order_and_what_is_gone_once(
+def test_changes_are_ordered_and_removals_reported_once(
     letters: ChangeLog[int],
 ) -> None:
     letters.put("a", 4)
@@ -47,13 +47,13 @@ def test_what_has_changed_comes_in_that_order_and_what_is_gone_once(
     assert letters.since(None) == (True, (4,), ())
 
 
-def test_a_key_that_has_come_back_is_not_gone(letters: ChangeLog[int]) -> None:
+def test_restored_key_is_not_reported_as_removed(letters: ChangeLog[int]) -> None:
     letters.remove("a", 4)
     letters.put("a", 5)
     assert letters.since(3) == (False, (5,), ())
 
 
-def test_who_has_missed_more_than_is_remembered_gets_all(
+def test_outdated_revision_gets_all_values(
     letters: ChangeLog[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(change_log, "_GONE_KEPT", 1)

@@ -1,4 +1,4 @@
-"""What is new of jobs and connections: told once to everybody who holds a cursor."""
+"""Changes of jobs and connections, reported once for each cursor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ A_MOMENT_S = 0.5
 
 
 class Told:
-    """Whoever asks again and again."""
+    """A caller that polls."""
 
     def __init__(self, registry: JobRegistry, clusters: Clusters, caller: str = "") -> None:
         self.look: Callable[[float], Changes] = lambda wait_s: changes(
@@ -40,7 +40,7 @@ class Told:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sshd: Sshd) -> Path:
-    """Of two clusters, one of them far."""
+    """Return the home of a user with two clusters, one over SSH."""
     config = tmp_path / "ssh_config"
     config.write_text(sshd.stanza("far"))
     monkeypatch.setenv(CONFIG_VARIABLE, str(config))
@@ -73,14 +73,16 @@ def of(told: Changes, cluster: str) -> Connection:
 
 
 # --- jobs ---
-def test_the_first_answer_is_the_whole_and_comes_at_once(told: Told, registry: JobRegistry) -> None:
+def test_first_answer_is_complete_and_immediate(told: Told, registry: JobRegistry) -> None:
     registry.add(record("aaaaaaaa"))
     first = told.now(PATIENCE_S)
     assert (first.whole, [job.id for job in first.jobs]) == (True, ["aaaaaaaa"])
     assert [one.cluster for one in first.connections or ()] == ["far", "here"]
 
 
-def test_then_only_what_has_changed_or_was_forgotten(told: Told, registry: JobRegistry) -> None:
+def test_later_answers_have_only_changed_and_forgotten_jobs(
+    told: Told, registry: JobRegistry
+) -> None:
     for job_id in ("aaaaaaaa", "bbbbbbbb", "cccccccc"):
         registry.add(record(job_id))
     told.now()
@@ -94,7 +96,7 @@ def test_then_only_what_has_changed_or_was_forgotten(told: Told, registry: JobRe
     assert (again.whole, again.jobs, again.gone, again.connections) == (False, (), (), None)
 
 
-def test_a_cursor_of_another_agent_is_the_beginning(
+def test_cursor_of_another_agent_starts_over(
     told: Told, registry: JobRegistry, home: Path, clusters: Clusters
 ) -> None:
     registry.add(record())
@@ -107,7 +109,7 @@ def test_a_cursor_of_another_agent_is_the_beginning(
 
 
 # --- connections ---
-def test_a_connection_that_opens_or_closes_is_news(
+def test_opened_and_closed_connections_are_changes(
     told: Told, clusters: Clusters, sshd: Sshd
 ) -> None:
     first = told.now()
@@ -126,7 +128,7 @@ def test_a_connection_that_opens_or_closes_is_news(
         assert news.jobs == ()
 
 
-def test_a_question_is_shown_to_whom_it_is_put(
+def test_question_is_shown_only_to_its_caller(
     registry: JobRegistry, clusters: Clusters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     login = clusters.logins.of("far", ScriptedWay("Password: "))
@@ -152,9 +154,7 @@ def test_a_question_is_shown_to_whom_it_is_put(
     assert of(news, "far").question is None
 
 
-def test_a_new_cluster_is_news_and_so_is_a_profile_that_cannot_be_read(
-    told: Told, home: Path
-) -> None:
+def test_new_cluster_and_unreadable_profile_are_changes(told: Told, home: Path) -> None:
     told.now()
     write_profile(home / "config", "another", {})
     news = told.now()
@@ -170,7 +170,7 @@ def test_a_new_cluster_is_news_and_so_is_a_profile_that_cannot_be_read(
     assert [one.cluster for one in told.now().connections or ()] == ["far", "here"]
 
 
-def test_looking_opens_no_connection(told: Told) -> None:
+def test_polling_opens_no_connection(told: Told) -> None:
     told.now()
     told.now(A_MOMENT_S)
     told.cursor = ""

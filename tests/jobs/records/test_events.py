@@ -1,4 +1,4 @@
-"""What has happened to a job: which changes of it are events."""
+"""The events of a job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDED: dict[str, Any] = {"state": JobState.COMPLETED, "ended_s": 120.0, "why": "
 
 
 def lived(*changes: dict[str, Any], job: Job = NEW) -> list[tuple[float, str, str | None]]:
-    """The events of a job that is new and then changes so, a second after the other from 200."""
+    """Return the events of a new job after these changes, one per second from 200."""
     found = following((), None, job, 100.0)
     for at, change in enumerate(changes):
         old, job = job, msgspec.structs.replace(job, **change)
@@ -34,7 +34,7 @@ def lived(*changes: dict[str, Any], job: Job = NEW) -> list[tuple[float, str, st
     ]
 
 
-def test_the_life_of_a_job() -> None:
+def test_job_has_an_event_for_each_step() -> None:
     assert lived(TAKEN, WAITS, {"reason": None, "why": None, **RUNS}, ENDED) == [
         (100, "SUBMITTING", None),
         (101, "PENDING", "Accepted as job 7."),
@@ -44,15 +44,15 @@ def test_the_life_of_a_job() -> None:
     ]
 
 
-def test_times_are_those_of_what_happened_in_its_order() -> None:
-    """A node's clock tells when it began: in whole seconds, and it may be wrong."""
+def test_event_times_are_in_order() -> None:
+    """The start is by a node's clock, in whole seconds, and may be wrong."""
     begun = {**RUNS, "started_s": 100.0}
     assert [time_s for time_s, _, _ in lived(TAKEN, begun, ENDED)] == [100, 101, 101, 120]
     wrong = {**RUNS, "started_s": 50.0}
     assert [time_s for time_s, _, _ in lived(TAKEN, wrong, ENDED)] == [100, 101, 201, 202]
 
 
-def test_a_short_job_has_begun_also_where_nobody_saw_it_run() -> None:
+def test_unobserved_start_of_a_short_job_is_an_event() -> None:
     ended = {**ENDED, "started_s": 110.0, "nodes": ("n1", "n2", "n3")}
     assert lived(TAKEN, ended)[2:] == [
         (110, "RUNNING", "Started on n1 and 2 more."),
@@ -65,14 +65,14 @@ def test_a_short_job_has_begun_also_where_nobody_saw_it_run() -> None:
 @pytest.mark.parametrize(
     "again",
     [
-        # As the queue shows it, or the next attempt's own file, or whoever asks how it has ended.
+        # From the queue, from the next attempt's file, or from the look-up of the end.
         ({"state": JobState.PENDING}, {"restarts": 1}, {**RUNS, "started_s": 300.0}),
         ({"restarts": 1}, {**RUNS, "started_s": 300.0}),
         ({"state": JobState.FINISHING}, {"state": JobState.REQUEUED, "restarts": 1},
          {**RUNS, "started_s": 300.0}),
     ],
 )  # fmt: skip
-def test_one_that_is_put_back_into_the_queue_begins_again(
+def test_requeued_job_has_a_second_start(
     again: tuple[dict[str, Any], ...],
 ) -> None:
     told = [text for _, _, text in lived(TAKEN, RUNS, *again)]
@@ -83,11 +83,11 @@ def test_one_that_is_put_back_into_the_queue_begins_again(
     ]
 
 
-def test_who_asked_for_its_end_and_whether_that_could_be() -> None:
+def test_cancellation_request_and_its_failure_are_events() -> None:
     told = lived(TAKEN, RUNS, {"cancel_requested_s": 5.0}, {"cancel_requested_s": None})
     assert told[3:] == [
         (202, "RUNNING", "Cancellation requested."),
-        (203, "RUNNING", "Could not be cancelled."),
+        (203, "RUNNING", "Cancellation failed."),
     ]
 
 
@@ -103,13 +103,13 @@ def test_who_asked_for_its_end_and_whether_that_could_be() -> None:
         {"nodes": ("n1", "n2")},
     ],
 )
-def test_what_is_no_event(passing: dict[str, Any]) -> None:
+def test_passing_changes_are_not_events(passing: dict[str, Any]) -> None:
     before = lived(TAKEN, RUNS)
     assert lived(TAKEN, RUNS, passing) == before
     assert lived(TAKEN, RUNS, passing, RUNS) == before
 
 
-def test_a_cell_of_a_session() -> None:
+def test_cell_of_a_session_has_events() -> None:
     job = msgspec.structs.replace(NEW, session="bbbbbbbb")
     sent = {
         "submitted_s": 101.0,
@@ -125,7 +125,7 @@ def test_a_cell_of_a_session() -> None:
     ]
 
 
-def test_what_is_kept_is_bounded_and_the_oldest_reasons_go_first() -> None:
+def test_events_are_limited_and_drop_the_oldest_reasons() -> None:
     reasons = [{"reason": f"r{n}", "why": f"w{n}"} for n in range(1000)]
     told = [text for _, _, text in lived(TAKEN, *reasons, RUNS, ENDED)]
     assert len(told) == events.MOST
@@ -134,7 +134,7 @@ def test_what_is_kept_is_bounded_and_the_oldest_reasons_go_first() -> None:
     assert told[2] == f"w{1004 - events.MOST}"
 
 
-def test_events_are_kept_with_the_record(tmp_path: Path) -> None:
+def test_events_are_saved_with_the_record(tmp_path: Path) -> None:
     registry = JobRegistry(Store(tmp_path))
     registry.add(Record(job=NEW, spec=None))
     registry.change(NEW.id, **TAKEN)

@@ -1,4 +1,4 @@
-"""Job records: kept on disk before anybody sees a change, and who waits is told."""
+"""Job records: changes are saved first, then reported to waiting callers."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def registry(tmp_path: Path) -> JobRegistry:
     return JobRegistry(Store(tmp_path))
 
 
-def test_what_was_added_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_added_job_survives_a_restart(tmp_path: Path) -> None:
     JobRegistry(Store(tmp_path)).add(record(name="ünï 'x'\n$HOME"))
     again = JobRegistry(Store(tmp_path))
     assert again.job("aaaaaaaa").name == "ünï 'x'\n$HOME"
     assert again.revision == 1
 
 
-def test_the_same_id_is_added_once(registry: JobRegistry) -> None:
+def test_same_id_is_added_once(registry: JobRegistry) -> None:
     assert registry.add(record())
     assert not registry.add(record(name="other"))
     assert registry.job("aaaaaaaa").name == "n"
 
 
-def test_a_change_is_on_disk_and_raises_the_revision(registry: JobRegistry, tmp_path: Path) -> None:
+def test_change_is_saved_and_raises_the_revision(registry: JobRegistry, tmp_path: Path) -> None:
     registry.add(record())
     before = registry.revision
     job = registry.change("aaaaaaaa", state=JobState.RUNNING)
@@ -49,14 +49,14 @@ def test_a_change_is_on_disk_and_raises_the_revision(registry: JobRegistry, tmp_
     assert again.change("aaaaaaaa", state=JobState.COMPLETED).revision == job.revision + 1
 
 
-def test_a_change_to_the_same_changes_nothing(registry: JobRegistry) -> None:
+def test_change_to_equal_values_keeps_the_revision(registry: JobRegistry) -> None:
     registry.add(record())
     before = registry.revision
     registry.change("aaaaaaaa", state=JobState.PENDING, reason=None)
     assert registry.revision == before
 
 
-def test_what_an_older_look_has_found_changes_nothing(registry: JobRegistry) -> None:
+def test_outdated_observation_is_ignored(registry: JobRegistry) -> None:
     registry.add(record())
     seen = registry.job("aaaaaaaa")
     assert registry.found(seen, reason="Priority").reason == "Priority"
@@ -65,7 +65,7 @@ def test_what_an_older_look_has_found_changes_nothing(registry: JobRegistry) -> 
     assert registry.job("aaaaaaaa") == ended
 
 
-def test_a_job_is_found_by_slurms_id_and_the_newest_wins(registry: JobRegistry) -> None:
+def test_slurm_id_finds_the_newest_live_job(registry: JobRegistry) -> None:
     registry.add(record("aaaaaaaa", slurm_id="7", created_s=1.0))
     registry.add(record("bbbbbbbb", slurm_id="7", created_s=2.0))
     assert registry.job("7").id == "bbbbbbbb"
@@ -76,18 +76,18 @@ def test_a_job_is_found_by_slurms_id_and_the_newest_wins(registry: JobRegistry) 
         registry.job("7")
 
 
-def test_an_unknown_job_is_named(registry: JobRegistry) -> None:
+def test_unknown_job_is_named(registry: JobRegistry) -> None:
     with pytest.raises(NotFoundError, match="'nope'"):
         registry.job("nope")
 
 
-def test_live_jobs_are_those_that_have_not_ended(registry: JobRegistry) -> None:
+def test_live_jobs_have_not_ended(registry: JobRegistry) -> None:
     registry.add(record("aaaaaaaa"))
     registry.add(record("bbbbbbbb", state=JobState.FAILED))
     assert [r.job.id for r in registry.live("c")] == ["aaaaaaaa"]
 
 
-def test_a_waiter_is_woken_by_a_change(registry: JobRegistry) -> None:
+def test_change_wakes_a_waiter(registry: JobRegistry) -> None:
     registry.add(record())
     woken = threading.Event()
 
@@ -121,7 +121,7 @@ def test_unreadable_record_is_named_and_the_others_are_read(tmp_path: Path) -> N
     assert store.unreadable() == []
 
 
-def test_records_and_keys_are_the_owners_alone(tmp_path: Path) -> None:
+def test_records_and_keys_are_private(tmp_path: Path) -> None:
     store = Store(tmp_path)
     JobRegistry(store).add(record())
     key = store.new_key("aaaaaaaa")
@@ -130,14 +130,24 @@ def test_records_and_keys_are_the_owners_alone(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
-def test_a_key_is_not_in_the_record(tmp_path: Path) -> None:
+def test_each_cell_of_a_session_has_its_own_key(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    cells = [known(id=job_id, session="ssssssss") for job_id in ("aaaaaaaa", "bbbbbbbb")]
+    assert store.key(cells[0]) is None
+    of_session = store.new_key("ssssssss")
+    keys = [store.key(cell) for cell in cells]
+    assert len({of_session, *keys}) == 3
+    assert keys == [Store(tmp_path).key(cell) for cell in cells]
+
+
+def test_key_is_not_in_the_record(tmp_path: Path) -> None:
     store = Store(tmp_path)
     key = store.new_key("aaaaaaaa")
     JobRegistry(store).add(record())
     assert key not in (tmp_path / "jobs" / "aaaaaaaa.json").read_bytes()
 
 
-def test_a_forgotten_job_leaves_no_file(registry: JobRegistry, tmp_path: Path) -> None:
+def test_forgotten_job_leaves_no_file(registry: JobRegistry, tmp_path: Path) -> None:
     registry.add(record())
     registry.store.new_key("aaaaaaaa")
     registry.remove("aaaaaaaa")

@@ -1,4 +1,4 @@
-"""One stream of changes for jobs with a record and for those that only Slurm lists."""
+"""Changes of jobs with a record and of jobs that only Slurm lists."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLL_S = 600.0
 
 
 class Agent:
-    """A JobRegistry and the queue of the cluster `here`, which the test lists."""
+    """A JobRegistry, and the queue of the cluster `here`, filled by the test."""
 
     def __init__(self, folder: Path) -> None:
         self.registry = JobRegistry(Store(folder))
@@ -62,7 +62,7 @@ def ids(told: Changes) -> list[str]:
     return [*(job.id for job in told.jobs), *(row.slurm_id or "" for row in told.listed)]
 
 
-def test_only_who_looks_is_told_of_jobs_that_only_slurm_lists(agent: Agent) -> None:
+def test_foreign_jobs_are_sent_only_to_callers_that_view_the_queue(agent: Agent) -> None:
     agent.add("abcdefgh")
     agent.found("1", "2")
     assert ids(agent.changes()) == ["abcdefgh"]
@@ -73,7 +73,7 @@ def test_only_who_looks_is_told_of_jobs_that_only_slurm_lists(agent: Agent) -> N
     assert (ids(again), again.whole, again.listed_whole, again.gone) == ([], False, (), ())
 
 
-def test_a_change_sends_that_row_alone(agent: Agent) -> None:
+def test_change_sends_only_its_row(agent: Agent) -> None:
     agent.add("abcdefgh")
     agent.found("1", "2")
     told = agent.look()
@@ -87,7 +87,7 @@ def test_a_change_sends_that_row_alone(agent: Agent) -> None:
     assert (ids(heard), heard.jobs[0].priority) == (["abcdefgh"], 7)
 
 
-def test_who_looks_again_is_told_what_has_changed_since(agent: Agent) -> None:
+def test_caller_that_views_the_queue_again_gets_the_changes_since(agent: Agent) -> None:
     agent.found("1", "2")
     away = agent.changes(agent.look().cursor)
     agent.found("2", "3")
@@ -95,7 +95,7 @@ def test_who_looks_again_is_told_what_has_changed_since(agent: Agent) -> None:
     assert (ids(told), told.gone, told.listed_whole) == (["3"], ("here 1",), ())
 
 
-def test_everyones_queue_has_the_unfinished_jobs_of_that_cluster(agent: Agent) -> None:
+def test_queue_of_all_users_has_our_unfinished_jobs(agent: Agent) -> None:
     agent.add("abcdefgh", slurm_id="1")
     agent.add("bcdefghi")
     agent.found("2", everyone=True)
@@ -105,7 +105,7 @@ def test_everyones_queue_has_the_unfinished_jobs_of_that_cluster(agent: Agent) -
     assert agent.look(told.cursor, everyone=True).gone == ("abcdefgh",)
 
 
-def test_a_problem_of_a_queue_is_news_and_no_error(agent: Agent) -> None:
+def test_queue_problem_is_a_change_and_not_an_error(agent: Agent) -> None:
     agent.found("1")
     told = agent.look()
     silent = Problem(code="controller", message="It does not answer.", transient=True)
@@ -119,7 +119,7 @@ def test_a_problem_of_a_queue_is_news_and_no_error(agent: Agent) -> None:
     assert codes == {"here": "controller", "nosuch": "not-found"}
 
 
-def test_a_queue_that_is_replaced_ends_the_wait_and_is_told_whole(agent: Agent) -> None:
+def test_replaced_queue_ends_the_wait_and_is_sent_completely(agent: Agent) -> None:
     agent.found("1")
     told = agent.look()
     with ThreadPoolExecutor(1) as pool:

@@ -1,5 +1,5 @@
-"""Jobs that run on the login machine: begun once, told to end, found again, on real machines; and
-images that are made there by the real tools."""
+"""Jobs on the login node: started once, cancelled, resumed; and image builds there with the real
+tools."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UNTIL_GO = '#!/bin/sh\necho begun\nwhile [ ! -e "${0%/*}/go" ]; do sleep 0.1; d
 
 @pytest.fixture(autouse=True)
 def nothing_left(tmp_path: Path) -> Iterator[None]:
-    """However a test went, what its jobs ran ends with it."""
+    """End all processes of the test's jobs."""
     yield
     left = [one for one in psutil.process_iter() if str(tmp_path) in str(words_of(one))]
     for one in left:
@@ -43,7 +43,7 @@ def program(code: str) -> JobSpec:
 
 
 def begun(site: Site, code: str = _FOREVER) -> Job:
-    """A job whose program has said so."""
+    """Return a job whose program has started."""
     job = site.service.submit(program(code))
     wait_until(lambda: "begun" in site.so_far(job.id), 60)
     return site.wait(job.id, JobState.RUNNING)
@@ -55,7 +55,7 @@ def words(job: Job) -> list[str]:
 
 
 def processes(job: Job) -> list[psutil.Process]:
-    """The keeper's, and all of the script's group."""
+    """Return the keeper's process, and the script's process group."""
     keeper, group = int(words(job)[2]), int(words(job)[4])
     found = []
     for pid in psutil.pids():
@@ -68,7 +68,7 @@ def processes(job: Job) -> list[psutil.Process]:
 
 
 @over_ssh
-def test_it_runs_on_the_login_machine_and_slurm_never_hears_of_it(site: Site) -> None:
+def test_login_node_job_runs_without_slurm(site: Site) -> None:
     job = site.service.submit(program("#!/bin/sh\necho hello; umask; nice"))
     job = site.wait(job.id)
     assert (job.state, job.why) == (JobState.COMPLETED, "Succeeded.")
@@ -78,7 +78,8 @@ def test_it_runs_on_the_login_machine_and_slurm_never_hears_of_it(site: Site) ->
     text = site.text(job.id)
     assert "hello" in text
     below_ours = str(min(os.nice(0) + 10, 19))
-    assert text.splitlines()[-2:] == ["0022", below_ours]  # what is in an image is for everybody
+    # Image files must be readable for all users.
+    assert text.splitlines()[-2:] == ["0022", below_ours]
     assert site.slurm_jobs() == []
     assert "sbatch" not in str(site.service.status().commands)
     wait_until(lambda: not processes(job), 60)
@@ -88,14 +89,14 @@ def test_it_runs_on_the_login_machine_and_slurm_never_hears_of_it(site: Site) ->
     assert not Path(job.job_dir).exists()
 
 
-def test_a_program_that_fails_gives_its_exit_code(site: Site) -> None:
+def test_failed_login_node_job_has_its_exit_code(site: Site) -> None:
     job = site.service.submit(program("#!/bin/sh\necho no >&2; exit 7"))
     job = site.wait(job.id)
     assert (job.state, job.exit_code) == (JobState.FAILED, 7)
 
 
 @over_ssh
-def test_cancelling_ends_all_of_it(site: Site) -> None:
+def test_cancelling_ends_all_processes_of_a_login_node_job(site: Site) -> None:
     job = begun(site)
     assert processes(job)
     site.service.cancel(job.id)
@@ -105,7 +106,7 @@ def test_cancelling_ends_all_of_it(site: Site) -> None:
 
 
 @over_ssh
-def test_it_is_found_again_by_the_next_agent(site: Site) -> None:
+def test_next_agent_resumes_a_login_node_job(site: Site) -> None:
     job = begun(site, _UNTIL_GO + "echo done")
     service = site.restart()
     assert service.job(job.id).state is JobState.RUNNING
@@ -115,7 +116,7 @@ def test_it_is_found_again_by_the_next_agent(site: Site) -> None:
     assert "done" in site.text(job.id)
 
 
-def test_one_of_which_nothing_is_left_is_found_out_by_the_next_agent(site: Site) -> None:
+def test_next_agent_fails_a_dead_login_node_job(site: Site) -> None:
     job = begun(site)
     site.service.close()
     keeper, script = (int(words(job)[at]) for at in (2, 4))
@@ -127,13 +128,13 @@ def test_one_of_which_nothing_is_left_is_found_out_by_the_next_agent(site: Site)
 
 
 def say_elsewhere(job: Job) -> None:
-    """Have its folder say that another login machine runs it."""
+    """Mark the job's folder as run by another login node."""
     _, *rest = words(job)
     (Path(job.job_dir) / "submitted").write_text(" ".join(["login9", *rest]) + "\n")
 
 
 @over_ssh
-def test_from_another_login_machine_it_is_waited_for(site: Site) -> None:
+def test_job_on_another_login_node_keeps_running(site: Site) -> None:
     job = begun(site, _UNTIL_GO)
     site.service.close()
     say_elsewhere(job)
@@ -150,7 +151,7 @@ def test_from_another_login_machine_it_is_waited_for(site: Site) -> None:
 
 
 @over_ssh
-def test_what_is_begun_twice_runs_once(site: Site) -> None:
+def test_login_node_job_started_twice_runs_once(site: Site) -> None:
     job = begun(site, '#!/bin/sh\necho begun >>"${0%/*}/ran"; echo begun; sleep 600')
     argv = [
         "sh",
@@ -178,8 +179,8 @@ def test_what_is_begun_twice_runs_once(site: Site) -> None:
     assert (Path(folder) / "ran").read_text() == "begun\n"
 
 
-def test_nothing_else_is_run_there(site: Site) -> None:
-    with pytest.raises(RequestError, match="images are made"):
+def test_login_node_rejects_jobs_with_an_image(site: Site) -> None:
+    with pytest.raises(RequestError):
         site.service.submit(spec("#!/bin/sh", kind=JobKind.PROGRAM, on_login=True, image="/"))
 
 
@@ -194,7 +195,7 @@ def ground(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Ground]:
-    """Of one engine; what is left by each that fails or is cancelled, `test_images.py` shows."""
+    """Yield the ground of one engine; `test_images.py` checks the leftovers of builds."""
     base, setup = request.param(request)
     runtime = request.param.__name__
     folder = tmp_path / "our images"
@@ -210,7 +211,7 @@ def ground(
     ids=["charliecloud", "docker", "apptainer over ssh"],
     indirect=True,
 )
-def test_an_image_is_made_on_the_login_machine_for_the_nodes_or_it_says_where_that_failed(
+def test_image_is_built_on_the_login_node_or_the_failed_step_is_named(
     ground: Ground, tmp_path: Path
 ) -> None:
     first = ground.build(ground.recipe(*MADE), options={"partition": "nowhere"})
@@ -234,5 +235,5 @@ def test_an_image_is_made_on_the_login_machine_for_the_nodes_or_it_says_where_th
 
 def one_that_is_not_made_says_where_it_failed(ground: Ground) -> None:
     job = ground.failed(ground.recipe("echo 'no luck' >&2; exit 3"), name="other")
-    assert str(job.why).startswith("The image other was not made: building failed.")
+    assert str(job.why).startswith("Image other was not built")
     assert "no luck" in ground.said(job)

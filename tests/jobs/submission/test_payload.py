@@ -1,4 +1,4 @@
-"""What travels with a job."""
+"""The files sent with a job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_runners_files_are_python_3_6_and_import_only_each_other_and_the_standar
     files = payload.runner_files()
     assert "runner.py" in files
     ours = {name.removesuffix(".py") for name in files}
-    # Imported only after the cell has imported them, where the image has them; engines, too.
+    # Imported only after the cell imports them, if the image has them; engines, too.
     known = {*sys.stdlib_module_names, *ours, "IPython", "matplotlib", "traitlets"}
     known |= {"numpy", "polars", "pyarrow"}
     known |= {"ray", "dask", "distributed"}
@@ -31,7 +31,7 @@ def test_runners_files_are_python_3_6_and_import_only_each_other_and_the_standar
                 assert node.module.partition(".")[0] in known
 
 
-def test_cloudpickle_travels_whole_with_its_licence() -> None:
+def test_cloudpickle_is_sent_with_its_licence() -> None:
     data = payload.cloudpickle_zip()
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         names = archive.namelist()
@@ -43,7 +43,7 @@ def test_cloudpickle_travels_whole_with_its_licence() -> None:
     assert payload.cloudpickle_zip() is data
 
 
-def test_names_that_exist_are_fine() -> None:
+def test_existing_names_are_accepted() -> None:
     payload.check_names(["data", "größe"], {"data": 1, "größe": None})
 
 
@@ -58,12 +58,12 @@ def test_names_that_exist_are_fine() -> None:
         ("", "'' is not a variable name."),
     ],
 )
-def test_name_that_does_not_exist_is_an_error_with_the_nearest(name: str, sentence: str) -> None:
+def test_missing_name_suggests_the_nearest(name: str, sentence: str) -> None:
     with pytest.raises(VariableError) as caught:
         payload.check_names([name], {"data": 1, "zipfile": zipfile})
     assert sentence in str(caught.value)
 
 
-def test_code_is_refused_where_the_other_python_is_known_to_differ() -> None:
-    with pytest.raises(VariableError, match=r"Python 3\.11 writes them.*cell runs in Python 3\.8"):
+def test_code_for_another_python_version_is_rejected() -> None:
+    with pytest.raises(VariableError, match=r"by Python 3\.11\. The cell runs in Python 3\.8"):
         payload.check_python(True, (3, 11), (3, 8))

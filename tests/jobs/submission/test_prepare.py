@@ -1,4 +1,4 @@
-"""What is sent for a job: options, script and files, out of a spec and a profile."""
+"""Options, script and files of a job, from a spec and a profile."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.jobs.cluster.environment_script import Toolchain, planned
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolved import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm.options import OPTIONS
-from jupyter_slurm.wire import JobKind
+from jupyter_slurm.wire import Environment, JobKind
 from tests.specs import job_spec
 
 FOLDER = JobDir(PurePosixPath("/jobs/50% off/abcdefgh"))
@@ -32,18 +33,18 @@ def prepared(
 
 
 def options(submission: Submission) -> dict[str, str]:
-    """sbatch's long options as it is given them."""
+    """Return the long options of sbatch."""
     words = [word for word in submission.sbatch if word.startswith("--") and word != "--"]
     return {name.removeprefix("--"): value for name, _, value in (w.partition("=") for w in words)}
 
 
-def test_the_id_is_in_the_name_and_in_the_comment() -> None:
+def test_job_id_is_in_name_and_comment() -> None:
     found = options(prepared(options={"comment": "mine"}))
     assert found["job-name"] == "fit.abcdefgh"
     assert found["comment"] == "jslurm:abcdefgh mine"
 
 
-def test_slurms_own_output_lies_in_the_jobs_folder() -> None:
+def test_slurm_output_is_in_the_job_folder() -> None:
     found = options(prepared())
     assert found["chdir"] == "/jobs/50% off/abcdefgh"
     assert found["output"] == "/jobs/50%% off/abcdefgh/slurm.out"
@@ -58,7 +59,7 @@ def test_slurms_own_output_lies_in_the_jobs_folder() -> None:
         ({"gpus": "2"}, JobKind.PROGRAM, None),
     ],
 )
-def test_gpus_of_one_process_are_on_its_node(
+def test_gpus_of_one_process_are_on_one_node(
     asked: dict[str, str], kind: JobKind, nodes: str | None
 ) -> None:
     assert options(prepared(options=asked, kind=kind, code="#!/bin/sh")).get("nodes") == nodes
@@ -67,21 +68,21 @@ def test_gpus_of_one_process_are_on_its_node(
 @pytest.mark.parametrize(
     "name", ["job-name", "array", *(name for name, one in OPTIONS.items() if one.not_in_cell)]
 )
-def test_what_cannot_be_in_a_cell_says_what_can(name: str) -> None:
+def test_unsupported_option_of_a_cell_has_a_hint(name: str) -> None:
     with pytest.raises(RequestError, match=f"`--{name}` cannot be used with a cell") as caught:
         prepared(options={name: VALUES.get(name, "1")})
     assert caught.value.hint
     assert caught.value.option == name
 
 
-def test_a_job_is_requeued_only_where_its_writer_says_so() -> None:
+def test_requeue_needs_the_requeue_option() -> None:
     assert "no-requeue" in options(prepared())
     found = options(prepared(options={"requeue": ""}))
     assert "requeue" in found
     assert "no-requeue" not in found
 
 
-def test_what_the_cell_says_wins_over_the_profile() -> None:
+def test_cell_options_override_the_profile() -> None:
     profile = {"defaults": {"partition": "long", "time": "1h", "image": "x"}}
     found = options(prepared(profile=profile, options={"time": "30m"}, runtime="none"))
     assert (found["partition"], found["time"]) == ("long", "00:30:00")
@@ -106,7 +107,7 @@ BY_GPU = {"gres": "gpu:1,tmp:1G", "time-min": "1h", "requeue": "", "ntasks-per-n
     ],
     ids=str,
 )
-def test_a_default_gives_way_to_an_option_of_its_family(
+def test_option_replaces_related_defaults_of_the_profile(
     defaults: dict[str, str], asked: dict[str, str], left: str
 ) -> None:
     found = options(
@@ -125,7 +126,9 @@ def test_a_default_gives_way_to_an_option_of_its_family(
         ("HUP@30", "B:HUP@30", "trap 'hand_on USR1' HUP"),
     ],
 )
-def test_a_signal_is_for_the_script_which_hands_it_on(asked: str, sent: str, trap: str) -> None:
+def test_signal_option_goes_to_the_script_which_forwards_the_signal(
+    asked: str, sent: str, trap: str
+) -> None:
     submission = prepared(options={"signal": asked})
     assert options(submission)["signal"] == sent
     assert trap in submission.script
@@ -141,7 +144,7 @@ def test_a_signal_is_for_the_script_which_hands_it_on(asked: str, sent: str, tra
         (None, None, HOME, " sh . "),
     ],
 )
-def test_the_folder_as_the_program_sees_it(
+def test_program_runs_in_the_working_directory(
     cwd: str | None, chdir: str | None, site: Site, seen: str
 ) -> None:
     image: dict[str, Any] = {"image": "pytorch", "runtime": "charliecloud"} if site is IMAGE else {}
@@ -149,13 +152,13 @@ def test_the_folder_as_the_program_sees_it(
     assert seen in prepared(cwd=cwd, site=site, options=asked, **image).script
 
 
-def test_environment_values_are_in_a_file_and_nowhere_else() -> None:
+def test_environment_values_are_only_in_a_file() -> None:
     submission = prepared(env={"TOKEN": "s3cret"}, profile={"job_env": {"A": "b"}})
     assert submission.files["env.sh"] == b"export A=b\nexport TOKEN=s3cret\n"
     assert "s3cret" not in submission.script + " ".join(submission.sbatch)
 
 
-def test_a_cell_takes_its_inputs_and_what_reads_them() -> None:
+def test_cell_has_its_inputs_and_the_runner() -> None:
     submission = prepared(names_in=("x",), inputs="/spool/x.vars")
     assert submission.files["inputs.vars"] == Path("/spool/x.vars")
     assert {"cloudpickle.zip", "runner.py", "cell.py", "task.json", "key"} <= set(submission.files)
@@ -169,7 +172,7 @@ def test_a_cell_takes_its_inputs_and_what_reads_them() -> None:
         ("#!/bin/sh\n#SBATCH -J x --comment mine\n", "jslurm:abcdefgh mine"),
     ],
 )
-def test_a_scripts_own_comment_is_kept_beside_ours(script: str, comment: str) -> None:
+def test_comment_of_a_script_is_kept_beside_ours(script: str, comment: str) -> None:
     submission = prepared(kind=JobKind.SCRIPT, code=script)
     assert options(submission)["comment"] == comment
     assert submission.files == {"job.sh": script.encode()}
@@ -189,14 +192,14 @@ _WITHOUT = {"cpus-per-task": "2", "mem": "64G"}
         ({"gpus": "1", "cpus-per-task": "4"}, {"cpus-per-task": "4", "mem-per-gpu": "90G"}),
     ],
 )
-def test_what_a_profile_gives_for_each_gpu_is_for_jobs_with_gpus_instead_of_what_others_get(
+def test_defaults_per_gpu_replace_other_defaults_in_gpu_jobs(
     asked: dict[str, str], given: dict[str, str]
 ) -> None:
     found = options(prepared(options=asked, profile={"defaults": _WITHOUT | _RULE}))
     assert {name: found[name] for name in _WITHOUT | _RULE if name in found} == given
 
 
-def test_a_profiles_defaults_do_not_change_what_a_script_says_itself() -> None:
+def test_directives_override_defaults_of_the_profile() -> None:
     defaults = {"time": "1h", "mem": "8G", "partition": "debug"}
     script = "#!/bin/sh\n#SBATCH -p gpu\n#SBATCH --mem-per-cpu=1G\ntrue\n#SBATCH --time=5\n"
     found = options(
@@ -209,14 +212,14 @@ def test_a_profiles_defaults_do_not_change_what_a_script_says_itself() -> None:
     ("name", "instead"),
     [("mount", "`mounts = "), ("module", "`modules = "), ("env", "job_env"), ("tiem", "`time`")],
 )
-def test_a_default_that_means_nothing_is_refused(name: str, instead: str) -> None:
+def test_unknown_default_is_rejected(name: str, instead: str) -> None:
     with pytest.raises(RequestError, match=f"`{name}`") as caught:
         prepared(profile={"defaults": {name: "/data", "image": "x"}})
     assert instead in f"{caught.value.message} {caught.value.hint}"
 
 
 @pytest.mark.parametrize("directive", ["#SBATCH -J mine", "#SBATCH --job-name=mine", ""])
-def test_a_script_that_names_its_job_keeps_the_name(directive: str) -> None:
+def test_script_keeps_its_own_job_name(directive: str) -> None:
     found = options(prepared(kind=JobKind.SCRIPT, code=f"#!/bin/sh\n{directive}\n"))
     assert ("job-name" in found) == (not directive)
 
@@ -240,12 +243,12 @@ def test_a_script_that_names_its_job_keeps_the_name(directive: str) -> None:
     ],
     ids=str,
 )
-def test_what_cannot_be_sent_is_refused(changes: dict[str, Any]) -> None:
+def test_invalid_spec_is_rejected(changes: dict[str, Any]) -> None:
     with pytest.raises(RequestError):
         prepared(**changes)
 
 
-def test_a_lab_below_a_jupyter_knows_its_address_and_takes_no_other_text_for_one() -> None:
+def test_lab_accepts_only_a_valid_base_url() -> None:
     def base_url(jupyter: str | None) -> str:
         sent = prepared(
             kind=JobKind.LAB, jupyter_base_url=jupyter, profile={"lab_same_origin": True}
@@ -262,3 +265,24 @@ def test_a_lab_below_a_jupyter_knows_its_address_and_takes_no_other_text_for_one
     for wrong in ("", "user/", "/user", "//evil.example/", "/a b/", "/a?b/", "/a'\n/"):
         with pytest.raises(RequestError, match="base URL"):
             base_url(wrong)
+
+
+def test_an_environments_python_runs_the_job_and_is_the_first_on_its_path() -> None:
+    tools = Toolchain("3.11.2", "/usr/bin/python3", "x86_64", "/usr/bin/uv", "")
+    packages = Environment(packages=("polars",))
+    plan = planned(packages, (), tools, "/jobs/50% off/envs", ClusterProfile(name="c"))
+    site = Site("/home/alice", FOLDER, environment=plan)
+    usual = {"image": "pytorch", "runtime": "charliecloud"}
+    for launch in (None, "ray"):
+        made = prepared(
+            environment=packages,
+            site=site,
+            launch=launch,
+            profile={"runtime": "charliecloud", "defaults": usual},
+        )
+        assert f"'{plan.path}/bin/python' -uB" in made.script
+        assert f"PATH='{plan.path}'/bin:" in made.script
+        beside = [made.files["enter"], *([made.files["engine"]] if launch else [])]
+        for file in beside:
+            assert isinstance(file, bytes)
+            assert f"VIRTUAL_ENV='{plan.path}'".encode() in file

@@ -1,7 +1,6 @@
-"""sbatch as its author would type it after a login, with the shells that logins have.
+"""The environment of sbatch: that of a login, for every login shell.
 
-sbatch is a stand-in here: what is looked at is what it is called with. That a job then has
-`module`, on the real Slurm, is at the end.
+A stand-in for sbatch records its call. The last test uses the real Slurm.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ Called = Callable[..., "Call"]
 
 
 class Call:
-    """What came of a call: of sbatch, what it was called with; of the caller, what it printed."""
+    """The recorded call of sbatch, and the output of the caller."""
 
     def __init__(self, done: subprocess.CompletedProcess[str], told: Path, folder: Path) -> None:
         self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
@@ -115,18 +114,18 @@ def assert_answered(call: Call) -> None:
         ("tcsh", ".login", "setenv MINE 1\nset noclobber\nalias rm rm -i\n"),
     ],
 )
-def test_sbatch_has_what_the_login_files_set_whatever_the_shell(
+def test_sbatch_has_the_environment_of_any_login_shell(
     called: Called, shell: str, name: str, text: str
 ) -> None:
     loud = LOUD if shell != "tcsh" else "echo Welcome\n"
-    # As Debian's: nothing of it is for who does not type.
+    # As Debian's: only for interactive shells.
     bashrc = "case $- in *i*) ;; *) return ;; esac\nexport MINE=1\n"
     call = called({".bashrc": bashrc, name: loud + text}, shell)
     assert_answered(call)
     assert call.env["MINE"] == "1"
 
 
-def test_functions_limits_and_the_mask_are_those_of_the_login(called: Called) -> None:
+def test_sbatch_has_functions_limits_and_umask_of_the_login(called: Called) -> None:
     call = called({".bash_profile": f"{MODULE}umask 027; ulimit -S -s 4096\n"})
     assert_answered(call)
     assert "modulecmd" in call.env["BASH_FUNC_module%%"]
@@ -142,7 +141,7 @@ def test_functions_limits_and_the_mask_are_those_of_the_login(called: Called) ->
         "case $- in *i*) exit 3 ;; esac\n",
     ],
 )
-def test_login_files_that_do_odd_things_do_not_spoil_the_answer(called: Called, text: str) -> None:
+def test_odd_login_files_do_not_spoil_the_answer(called: Called, text: str) -> None:
     call = called({".bash_profile": f"{LOUD}export MINE=1\n{text}"})
     assert_answered(call)
     assert call.env["MINE"] == "1"
@@ -150,13 +149,13 @@ def test_login_files_that_do_odd_things_do_not_spoil_the_answer(called: Called, 
 
 
 @pytest.mark.parametrize("text", ["exit 1\n", "exec true\n"])
-def test_without_a_login_there_is_still_a_submission(called: Called, text: str) -> None:
+def test_failed_login_shell_still_submits(called: Called, text: str) -> None:
     call = called({".bash_profile": f"{LOUD}export MINE=1\n{text}"})
     assert_answered(call)
     assert "MINE" not in call.env
 
 
-def test_a_login_that_hangs_is_given_up_with_all_that_it_has_started(
+def test_hanging_login_files_are_killed_with_their_children(
     called: Called, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     text = sbatch_call._AS_TYPED.replace(f"= {sbatch_call._LOOKS} ]", "= 60 ]")
@@ -170,23 +169,23 @@ def test_a_login_that_hangs_is_given_up_with_all_that_it_has_started(
     wait_until(lambda: not any(map(psutil.pid_exists, hung)))
 
 
-def test_a_refusal_is_told_as_sbatch_has_told_it(called: Called) -> None:
+def test_refusal_of_sbatch_is_returned_unchanged(called: Called) -> None:
     call = called({".bash_profile": LOUD}, RC="3")
     words = "the site's own words\n123\n"
     assert (call.status, call.out, call.err) == (3, words, "a warning\n")
     assert "submitted" not in call.left
 
 
-def test_it_is_not_called_again_where_it_has_answered(called: Called) -> None:
+def test_sbatch_is_not_called_again_after_an_answer(called: Called) -> None:
     assert_answered(called({}))
     again = called({".bash_profile": "export MINE=1\n"}, ANSWER="456")
     assert again.out == "the site's own words\n123\n"
 
 
 @over_ssh
-def test_a_batch_script_has_what_its_author_has_after_a_login(site: Site, tmp_path: Path) -> None:
-    """environment-modules is one of the packages that the tests need; its /etc/profile.d file makes
-    `module`. A cell has its own way, and no need of a login."""
+def test_batch_script_has_the_module_command(site: Site, tmp_path: Path) -> None:
+    """The tests install environment-modules, whose /etc/profile.d file defines `module`. Cells load
+    modules without a login."""
     job = site.run("#!/bin/bash\nmodule --version\n", kind=JobKind.SCRIPT, **site.at(tmp_path))
     text = site.text(job.id)
     assert job.state is JobState.COMPLETED, text

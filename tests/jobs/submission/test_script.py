@@ -1,4 +1,4 @@
-"""The batch script, run by a real bash as slurmd would run it."""
+"""The batch script, run by a real bash like slurmd's."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read(folder: Path, name: str) -> dict[str, object]:
     return found
 
 
-def test_a_job_says_that_it_has_started_and_how_it_ended(folder: Path) -> None:
+def test_script_records_start_and_exit_code(folder: Path) -> None:
     done = run(folder, ScriptPlan("t", str(folder), ["sh", "-c", "echo out; echo err >&2; exit 3"]))
     assert done.returncode == 3
     assert read(folder, "exit.0.json")["exit_code"] == 3
@@ -65,7 +65,7 @@ def test_a_job_says_that_it_has_started_and_how_it_ended(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("word", HOSTILE)
-def test_words_of_the_command_arrive_unchanged(tmp_path: Path, word: str) -> None:
+def test_command_words_arrive_unchanged(tmp_path: Path, word: str) -> None:
     run(tmp_path, ScriptPlan("t", str(tmp_path), ["printf", "%s", word]))
     assert (tmp_path / "log.0").read_text() == word
 
@@ -78,7 +78,7 @@ def test_environment_values_arrive_unchanged(value: str) -> None:
     assert done.stdout == value.encode()
 
 
-def test_a_second_job_of_the_same_attempt_does_nothing_and_ends_well(tmp_path: Path) -> None:
+def test_duplicate_of_an_attempt_does_nothing_and_succeeds(tmp_path: Path) -> None:
     plan = ScriptPlan("t", str(tmp_path), ["sh", "-c", "echo ran"])
     run(tmp_path, plan)
     twin = run(tmp_path, plan, env={"SLURM_JOB_ID": "4712"})
@@ -87,7 +87,7 @@ def test_a_second_job_of_the_same_attempt_does_nothing_and_ends_well(tmp_path: P
     assert read(tmp_path, "started.0.json")["slurm_id"] == "4711"
 
 
-def test_a_requeued_job_runs_again_in_files_of_its_own(tmp_path: Path) -> None:
+def test_requeued_job_has_separate_files(tmp_path: Path) -> None:
     plan = ScriptPlan("t", str(tmp_path), ["echo", "{attempt}"])
     run(tmp_path, plan)
     run(tmp_path, plan, attempt="1")
@@ -96,23 +96,23 @@ def test_a_requeued_job_runs_again_in_files_of_its_own(tmp_path: Path) -> None:
     assert read(tmp_path, "exit.1.json")["exit_code"] == 0
 
 
-def test_a_folder_that_is_gone_is_an_error_and_not_a_duplicate(tmp_path: Path) -> None:
+def test_missing_folder_is_an_error_and_not_a_duplicate(tmp_path: Path) -> None:
     done = run(tmp_path, ScriptPlan("t", str(tmp_path / "gone"), ["true"]))
     assert done.returncode == 74
     assert "cannot be written" in done.stderr
 
 
-def test_a_missing_program_gives_127(tmp_path: Path) -> None:
+def test_missing_program_exits_with_127(tmp_path: Path) -> None:
     done = run(tmp_path, ScriptPlan("t", str(tmp_path), ["/no/such/program"]))
     assert done.returncode == 127
     assert "/no/such/program: No such file" in (tmp_path / "log.0").read_text()
     assert read(tmp_path, "exit.0.json")["exit_code"] == 127
 
 
-def test_a_program_killed_by_a_signal_gives_128_and_the_signal(tmp_path: Path) -> None:
+def test_signal_is_added_to_128_in_the_exit_code(tmp_path: Path) -> None:
     run(tmp_path, ScriptPlan("t", str(tmp_path), ["sh", "-c", "kill -SEGV $$"]))
     assert read(tmp_path, "exit.0.json")["exit_code"] == 128 + signal.SIGSEGV
-    # No line of this script's, which users have not written.
+    # No message of bash about lines of this script.
     assert (tmp_path / "log.0").read_text() == ""
 
 
@@ -121,7 +121,7 @@ Start = Callable[[Path, ScriptPlan], subprocess.Popen[bytes]]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Runs a script whose program says at `ready` that it has begun; ended with the test."""
+    """Yield a function that starts a script and waits for its program at `ready`."""
     with ExitStack() as stack:
 
         def begin(folder: Path, plan: ScriptPlan) -> subprocess.Popen[bytes]:
@@ -131,7 +131,7 @@ def start() -> Iterator[Start]:
             process = subprocess.Popen(["/bin/bash", script], env=env, start_new_session=True)
             stack.enter_context(process)
             stack.callback(_kill_all_of, process)
-            (folder / "ready").read_text()  # opens when the program does
+            (folder / "ready").read_text()  # blocks until the program opens it
             return process
 
         yield begin
@@ -157,7 +157,7 @@ while :; do sleep 0.05; done
         (signal.SIGHUP, ("HUP", "USR1"), "USR1"),
     ],
 )
-def test_signals_reach_the_program_and_its_exit_code_is_kept(
+def test_signals_reach_the_program_which_sets_the_exit_code(
     start: Start, tmp_path: Path, sent: signal.Signals, asked: tuple[str, str] | None, seen: str
 ) -> None:
     os.mkfifo(tmp_path / "ready")
@@ -171,7 +171,7 @@ def test_signals_reach_the_program_and_its_exit_code_is_kept(
     assert exit_file["signal"] == ("TERM" if sent is signal.SIGTERM else "")
 
 
-def test_what_a_killed_script_leaves_is_ended(start: Start, tmp_path: Path) -> None:
+def test_processes_of_a_killed_script_are_ended(start: Start, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "ready")
     command = ["bash", "-c", SAVES.format(name="TERM"), "program", str(tmp_path)]
     process = start(tmp_path, ScriptPlan("t", str(tmp_path), command))
@@ -182,20 +182,20 @@ def test_what_a_killed_script_leaves_is_ended(start: Start, tmp_path: Path) -> N
     assert "saved\n" in (tmp_path / "log.0").read_text()
 
 
-def test_a_module_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
+def test_failed_module_is_named(tmp_path: Path) -> None:
     done = run(tmp_path, ScriptPlan("t", str(tmp_path), ["true"], modules=["no/such module"]))
     assert done.returncode == 66
     assert "no/such module" in (tmp_path / "log.0").read_text()
 
 
-def test_a_set_up_that_fails_ends_the_job_before_its_program(tmp_path: Path) -> None:
+def test_failed_setup_ends_the_job_before_its_program(tmp_path: Path) -> None:
     plan = ScriptPlan("t", str(tmp_path), ["echo", "ran"], runtime_setup=["echo no >&2; false"])
     assert run(tmp_path, plan).returncode == 66
     assert (tmp_path / "log.0").read_text() == "no\n"
     assert read(tmp_path, "exit.0.json")["exit_code"] == 66
 
 
-def test_what_brings_files_back_runs_however_the_program_ends(tmp_path: Path) -> None:
+def test_files_are_copied_back_after_any_end(tmp_path: Path) -> None:
     after = f'  echo "$rc" >>{shlex.quote(str(tmp_path / "after"))}'
     plan = ScriptPlan("t", str(tmp_path), ["sh", "-c", "exit 3"], before="ready=1", after=after)
     run(tmp_path, plan)
@@ -205,9 +205,7 @@ def test_what_brings_files_back_runs_however_the_program_ends(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("login_shell", [True, False])
-def test_a_task_of_a_sweep_has_a_folder_and_attempts_of_its_own(
-    folder: Path, login_shell: bool
-) -> None:
+def test_sweep_task_has_its_own_folder_and_attempts(folder: Path, login_shell: bool) -> None:
     command = ["sh", "-c", 'echo "$0 $1"; exit 3', "{task}", "{attempt}"]
     plan = ScriptPlan("t", str(folder), command, login_shell=login_shell, is_sweep=True)
     script = folder / "job.sh"
@@ -229,6 +227,6 @@ def test_a_task_of_a_sweep_has_a_folder_and_attempts_of_its_own(
     assert own.stat().st_mode & 0o777 == 0o700
 
 
-def test_words_in_braces_are_changed_for_sweeps_alone(tmp_path: Path) -> None:
+def test_words_in_braces_change_only_in_sweeps(tmp_path: Path) -> None:
     run(tmp_path, ScriptPlan("t", str(tmp_path), ["printf", "%s", "{task}"]))
     assert (tmp_path / "log.0").read_text() == "{task}"

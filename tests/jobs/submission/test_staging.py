@@ -1,4 +1,4 @@
-"""Where a job runs and how its files get there and back: the text, run by a real bash."""
+"""Working directories and staging of files: the script, run by a real bash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.specs import job_spec
 from tests.ssh.waiting import wait_until
 
 STAGED = {"scratch": "/output/{user}", "stage": True}
-"""Slow shared homes, and a fast folder of each node: copied there, run, results copied back."""
+"""Storage with slow shared homes and a fast folder on each node."""
 
 
 def profile(**settings: Any) -> ClusterProfile:
@@ -54,7 +54,9 @@ def prepared(
         ("login", {"push": "/here", "options": {"chdir": "/there"}}, "/there"),
     ],
 )
-def test_where_a_cell_runs(host: str | None, changes: dict[str, Any], runs_in: str) -> None:
+def test_cell_runs_in_the_right_folder(
+    host: str | None, changes: dict[str, Any], runs_in: str
+) -> None:
     script = prepared("/jobs/abcdefgh", profile(host=host), **changes).script
     assert f" sh {runs_in} python3 " in script
 
@@ -69,20 +71,22 @@ def test_where_a_cell_runs(host: str | None, changes: dict[str, Any], runs_in: s
         ("login", {"options": {"chdir": "~/there"}}, "/prj/a/there"),
     ],
 )
-def test_where_a_batch_script_runs(host: str | None, changes: dict[str, Any], runs_in: str) -> None:
+def test_batch_script_runs_in_the_right_folder(
+    host: str | None, changes: dict[str, Any], runs_in: str
+) -> None:
     found = prepared(
         "/jobs/abcdefgh", profile(host=host), kind=JobKind.SCRIPT, code="#!/bin/sh\n", **changes
     )
     assert f"--chdir={runs_in}" in found.sbatch
 
 
-def test_in_an_image_the_work_folder_is_that_of_the_job_dir() -> None:
+def test_image_has_the_job_folders_work_folder() -> None:
     known = profile(host="login", runtime="charliecloud")
     script = prepared("/jobs/abcdefgh", known, "/i/x", image="x").script
     assert " sh /mnt/job/work python3 " in script
 
 
-def test_in_an_image_the_copy_on_the_node_is_mounted() -> None:
+def test_image_mounts_the_copy_on_the_node() -> None:
     known = profile(host="login", runtime="charliecloud", storage=STAGED)
     script = prepared("/jobs/abcdefgh", known, "/i/x", image="x").script
     assert "--bind=/jobs/abcdefgh/stage:/mnt/work" in script
@@ -97,7 +101,7 @@ def test_in_an_image_the_copy_on_the_node_is_mounted() -> None:
         ("/scratch/abcdefgh", {"cwd": "/prj/a"}, "The notebook's folder"),
     ],
 )
-def test_what_the_nodes_do_not_see_is_refused(
+def test_folder_hidden_from_the_nodes_is_rejected(
     folder: str, changes: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(RequestError, match=said):
@@ -115,7 +119,7 @@ def test_what_the_nodes_do_not_see_is_refused(
         ({"signal": "USR1@30"}, "B:USR1@30"),
     ],
 )
-def test_a_staged_job_is_ended_in_time_to_bring_its_files_back(
+def test_staged_job_gets_a_signal_before_its_time_limit(
     options: dict[str, str], asked: str | None
 ) -> None:
     known = profile(storage=STAGED)
@@ -129,7 +133,7 @@ def test_a_staged_job_is_ended_in_time_to_bring_its_files_back(
 
 
 class Node:
-    """A folder for a job and one for the node, and a bash that runs the job's script."""
+    """The folders of a job and a node, and a bash that runs the job's script."""
 
     def __init__(self, folder: Path, **storage: Any) -> None:
         self.scratch = folder / "it's $scratch" / "of {user}"
@@ -157,7 +161,7 @@ class Node:
         return sorted(path.name for path in self.here().iterdir())
 
     def here(self) -> Path:
-        """The scratch folder; `{user}` in it is the user's name."""
+        """Return the scratch folder."""
         return Path(str(self.scratch).replace("$scratch", self.env.get("scratch", "")))
 
     @property
@@ -211,7 +215,7 @@ def check_results(node: Node) -> None:
     assert node.left() == []
 
 
-def test_a_job_runs_in_a_copy_on_the_node_and_what_it_wrote_comes_back(node: UsersNode) -> None:
+def test_staged_job_runs_in_a_copy_and_copies_results_back(node: UsersNode) -> None:
     assert node.run(WRITES) == 0
     assert node.log.startswith(f"in{node.here()}/jupyter-slurm.")
     check_results(node)
@@ -220,7 +224,7 @@ def test_a_job_runs_in_a_copy_on_the_node_and_what_it_wrote_comes_back(node: Use
 
 def ready(node: Node) -> None:
     fifo = node.job / "ready"
-    fifo.read_text()  # opens when the program does
+    fifo.read_text()  # blocks until the program opens it
 
 
 WAITS = 'echo > "$0.ready"; echo up > "${0%/*}/ready"; sleep 60 & wait $!'
@@ -232,7 +236,7 @@ def fifo(node: UsersNode) -> Callable[[], None]:
     return lambda: ready(node)
 
 
-def test_what_it_wrote_comes_back_when_it_is_cancelled(
+def test_cancelled_staged_job_copies_results_back(
     node: UsersNode, fifo: Callable[[], None]
 ) -> None:
     process = node.start(WRITES + WAITS)
@@ -243,7 +247,7 @@ def test_what_it_wrote_comes_back_when_it_is_cancelled(
     assert node.exit_file()["signal"] == "TERM"
 
 
-def test_before_the_time_limit_the_program_is_ended_and_then_slurm_is_awaited(
+def test_staged_job_copies_results_back_before_its_time_limit(
     node: UsersNode, fifo: Callable[[], None]
 ) -> None:
     process = node.start(WRITES + WAITS)
@@ -258,7 +262,7 @@ def test_before_the_time_limit_the_program_is_ended_and_then_slurm_is_awaited(
     assert node.exit_file()["signal"] == "TERM"
 
 
-def test_what_a_killed_job_left_is_removed_by_the_next_one_and_nothing_else(
+def test_next_job_removes_the_copy_of_a_killed_one(
     node: UsersNode, tmp_path: Path, fifo: Callable[[], None]
 ) -> None:
     process = node.start(WRITES + "trap '' PIPE; " + WAITS.replace("wait $!", "wait $!"))
@@ -281,13 +285,13 @@ def test_what_a_killed_job_left_is_removed_by_the_next_one_and_nothing_else(
     assert node.left() == [others.name]
 
 
-def test_a_variable_that_the_node_does_not_have_is_named(node: UsersNode) -> None:
+def test_unset_variable_of_the_scratch_path_is_named(node: UsersNode) -> None:
     del node.env["FAST"]
     assert node.run("true") == 66
     assert "the variable FAST, which storage.scratch names, is not set" in node.log
 
 
-def test_what_cannot_be_brought_back_is_kept_on_the_node(node: UsersNode) -> None:
+def test_results_that_cannot_be_copied_back_stay_on_the_node(node: UsersNode) -> None:
     code = f"echo 1 > new; rm -rf '{node.work}'; touch '{node.work}'"
     assert node.run(code) == 74
     (left,) = node.left()
@@ -298,7 +302,7 @@ def test_what_cannot_be_brought_back_is_kept_on_the_node(node: UsersNode) -> Non
 # --- the snapshot -----------------------------------------------------------------------------
 
 
-def test_a_snapshot_is_a_copy_that_later_changes_do_not_reach(tmp_path: Path) -> None:
+def test_snapshot_is_independent_of_later_changes(tmp_path: Path) -> None:
     mirror, folder = tmp_path / "-m $x", JobDir(PurePosixPath(tmp_path / "jobs" / "it's"))
     (mirror / "sub").mkdir(parents=True)
     (mirror / "sub" / "a").write_text("1")
@@ -313,7 +317,7 @@ def test_a_snapshot_is_a_copy_that_later_changes_do_not_reach(tmp_path: Path) ->
     assert Path(folder.path).stat().st_mode & 0o777 == 0o700
 
 
-def test_a_push_removes_one_mirror_that_none_has_used_for_long(tmp_path: Path) -> None:
+def test_push_removes_one_long_unused_mirror(tmp_path: Path) -> None:
     old_s = time.time() - (staging.MIRROR_KEPT_DAYS + 2) * 86_400
     pushed = tmp_path / "it's" / "pushed"
     for name in ("new", "held", "old", "older", "foreign"):

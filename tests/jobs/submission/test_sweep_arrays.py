@@ -8,7 +8,12 @@ import pytest
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.records.store import TaskArray
-from jupyter_slurm.jobs.submission.sweep_arrays import array_command, plan, retry_options
+from jupyter_slurm.jobs.submission.sweep_arrays import (
+    array_command,
+    plan,
+    retry_options,
+    without_met_dependency,
+)
 from jupyter_slurm.slurm import sbatch
 from jupyter_slurm.slurm.units import indices
 from jupyter_slurm.wire import JobKind
@@ -21,7 +26,7 @@ COMMAND = (
 )
 
 
-def test_each_task_is_in_one_array_whose_indices_are_below_the_limit() -> None:
+def test_each_task_is_in_one_array_below_the_limit() -> None:
     tasks = [*range(50), 70, 1999]
     arrays = plan(tasks, 20)
     assert sorted(task for one in arrays for task in indices(one.tasks)) == tasks
@@ -30,7 +35,7 @@ def test_each_task_is_in_one_array_whose_indices_are_below_the_limit() -> None:
     assert len({one.token for one in arrays}) == len(arrays)
 
 
-def test_an_array_that_names_many_single_tasks_is_split_for_sbatch() -> None:
+def test_array_of_many_single_tasks_is_split() -> None:
     tasks = range(0, 20_000, 2)
     arrays = plan(tasks, None)
     assert max(len(one.tasks) for one in arrays) < 4096
@@ -42,7 +47,7 @@ def options(array: TaskArray, **changes: Any) -> dict[str, str]:
     return sbatch.options_of(command)
 
 
-def test_a_later_array_has_its_own_token_indices_and_arguments() -> None:
+def test_later_array_has_its_own_token_indices_and_arguments() -> None:
     array = TaskArray(token="bbbbbbbb", tasks="20-24,30", offset=20, base=3)
     command = array_command(COMMAND, array, 8, "17")
     assert command[-4:] == ["--", "/j/job.sh", "20", "3"]
@@ -54,7 +59,7 @@ def test_a_later_array_has_its_own_token_indices_and_arguments() -> None:
     assert (found["mem"], found["hold"]) == ("2G", "")
 
 
-def test_a_throttled_array_keeps_the_users_dependency_if_both_can_be_named() -> None:
+def test_throttled_array_keeps_the_users_dependency() -> None:
     array = TaskArray(token="bbbbbbbb", tasks="0")
     with_own = (*COMMAND[:2], "--dependency=afterok:5", *COMMAND[2:])
     found = sbatch.options_of(array_command(with_own, array, 8, "17"))
@@ -64,7 +69,14 @@ def test_a_throttled_array_keeps_the_users_dependency_if_both_can_be_named() -> 
     assert found["dependency"] == "afterany:17"
 
 
-def test_a_retry_has_other_options_and_no_dependency() -> None:
+def test_started_sweep_needs_no_dependency_unless_it_is_task_by_task() -> None:
+    met = (*COMMAND[:2], "--dependency=afterok:5", *COMMAND[2:])
+    assert "dependency" not in sbatch.options_of(without_met_dependency(met))
+    by_task = (*COMMAND[:2], "--dependency=aftercorr:5", *COMMAND[2:])
+    assert without_met_dependency(by_task) == by_task
+
+
+def test_retry_has_other_options_and_no_dependency() -> None:
     array = TaskArray(token="bbbbbbbb", tasks="3", base=1, options={"mem": "4G"})
     with_own = (*COMMAND[:2], "--dependency=afterok:5", *COMMAND[2:])
     found = sbatch.options_of(array_command(with_own, array, None, None))
@@ -72,7 +84,7 @@ def test_a_retry_has_other_options_and_no_dependency() -> None:
     assert "dependency" not in found
 
 
-def test_a_multiple_is_of_what_the_tasks_had_last() -> None:
+def test_multiple_applies_to_the_last_limit() -> None:
     one = record("aaaaaaaa", kind=JobKind.SWEEP, limit_s=60)
     one.command = COMMAND
     one.arrays = (TaskArray(token="aaaaaaaa", tasks="0-9"),)
@@ -83,7 +95,7 @@ def test_a_multiple_is_of_what_the_tasks_had_last() -> None:
 
 
 @pytest.mark.parametrize("asked", [{"mem": "big"}, {"array": "1"}, {"time": "0x"}])
-def test_what_a_retry_cannot_change_is_refused(asked: dict[str, str]) -> None:
+def test_invalid_retry_option_is_rejected(asked: dict[str, str]) -> None:
     one = record("aaaaaaaa", kind=JobKind.SWEEP)
     one.command = COMMAND
     one.arrays = (TaskArray(token="aaaaaaaa", tasks="0-9"),)

@@ -1,4 +1,4 @@
-"""What listings of the queue make of many jobs: little work, where little has happened."""
+"""Comparing listings of the queue with the records of many jobs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MANY = 60
 
 
 class Notes:
-    """Who watches, and what came to be known."""
+    """A watcher that records settled jobs."""
 
     def __init__(self) -> None:
         self.settled: list[str] = []
@@ -40,7 +40,7 @@ class Notes:
 
 
 class Compared:
-    """A JobRegistry of many jobs that wait or run, and what listings make of them."""
+    """A JobRegistry of many live jobs, and its Comparison."""
 
     def __init__(self, folder: Path) -> None:
         self.registry = JobRegistry(Store(folder))
@@ -62,7 +62,7 @@ def compared(tmp_path: Path) -> Compared:
     return Compared(tmp_path)
 
 
-def test_a_listing_in_which_only_time_has_passed_changes_and_saves_nothing(
+def test_listing_with_only_new_times_changes_and_saves_nothing(
     compared: Compared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared.compare(listed(MANY))
@@ -75,14 +75,14 @@ def test_a_listing_in_which_only_time_has_passed_changes_and_saves_nothing(
     assert (compared.registry.revision, saved, compared.notes.settled) == (before, [], [])
 
 
-def test_one_that_was_renamed_in_a_terminal_has_its_new_name(compared: Compared) -> None:
+def test_job_renamed_by_scontrol_has_its_new_name(compared: Compared) -> None:
     compared.compare(listed(MANY).replace("train-1-ä".encode(), b"job00001.job00001"))
     assert compared.registry.job("job00001").name == "job00001", "our id is no part of it"
     compared.compare(listed(MANY))
     assert compared.registry.job("job00001").name == "train-1-ä"
 
 
-def test_one_that_is_listed_no_more_is_settled_in_the_end(compared: Compared) -> None:
+def test_unlisted_job_is_settled(compared: Compared) -> None:
     compared.compare(listed(MANY))
     compared.compare(listed(MANY - 1))
     assert compared.notes.settled == [f"job{MANY - 1:05}"]
@@ -101,7 +101,7 @@ def test_one_that_is_listed_no_more_is_settled_in_the_end(compared: Compared) ->
         ({"1": "PENDING", "2": "PENDING"}, "Priority", JobState.PENDING),
     ],
 )
-def test_array_runs_from_its_first_task_to_its_last_unless_the_rest_is_held(
+def test_array_is_running_until_the_last_task_unless_the_rest_is_held(
     compared: Compared, tasks: dict[str, str], reason: str, state: JobState
 ) -> None:
     job = compared.registry.job("job00001")

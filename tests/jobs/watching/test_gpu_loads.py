@@ -1,4 +1,4 @@
-"""The load of running jobs' GPUs, read from the jobs' files by a real transport."""
+"""The GPU load of running jobs, read from their files by a real transport."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def measure(path: Path, *loads: float | None, age_s: float = 0.0) -> None:
         file.write(json.dumps(sample) + "\n")
 
 
-def test_the_last_sample_of_every_node_counts_and_is_read_again_only_later(
+def test_gpu_load_is_the_mean_of_all_nodes_last_samples(
     transport: LocalTransport, tmp_path: Path
 ) -> None:
     for load in (0.1, 0.5):
@@ -49,9 +49,7 @@ def test_the_last_sample_of_every_node_counts_and_is_read_again_only_later(
     assert GpuLoads().read(transport, [job]) == {"aaaaaaaa": 0.95}
 
 
-def test_a_job_that_tells_nothing_of_now_has_no_load(
-    transport: LocalTransport, tmp_path: Path
-) -> None:
+def test_job_without_recent_samples_has_no_load(transport: LocalTransport, tmp_path: Path) -> None:
     measure(tmp_path / "usage.0.jsonl", 0.5)
     (tmp_path / "old").mkdir()
     measure(tmp_path / "old" / "usage.0.jsonl", 0.5, age_s=3600.0)
@@ -67,7 +65,7 @@ def test_a_job_that_tells_nothing_of_now_has_no_load(
     assert GpuLoads().read(transport, jobs) == {}
 
 
-def test_a_line_that_is_cut_costs_the_loads_and_nothing_else(
+def test_lost_connection_yields_no_loads(
     transport: LocalTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(_: list[Span]) -> list[bytes | None]:

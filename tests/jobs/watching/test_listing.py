@@ -1,4 +1,4 @@
-"""What of a queue is new since a cursor; the rows are squeue's, the one who asks is the test."""
+"""Changes of a queue since a cursor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.jobs.crowd import listed
 from tests.specs import known
 
 POLL_S = 600.0
-"""Nobody but the test asks."""
+"""An interval without polls."""
 SILENT = Problem(code="controller", message="It does not answer.", transient=True)
 OURS = Record(
     job=known(id="abcdefgh", kind=JobKind.SCRIPT, state=JobState.PENDING, gpus=3),
@@ -26,7 +26,7 @@ TOKEN = "jslurm:abcdefgh"
 
 
 def rows(*texts: dict[str, str]) -> list[squeue.RawRow]:
-    """Of a queue of as many jobs, with these fields of each as given."""
+    """Return raw rows with these fields."""
     names = tuple(squeue._FIELDS)
     printed = ""
     for record, changes in zip(listed(len(texts)).decode().split(RECORD_END), texts, strict=False):
@@ -40,7 +40,7 @@ def numbered(*ids: str, **fields: str) -> list[squeue.RawRow]:
 
 
 class Told:
-    """A Table, and the rows and keys that each listing changes."""
+    """A Table, and its changes by each listing."""
 
     def __init__(self, user: str | None = None) -> None:
         self.table = Table("here")
@@ -50,7 +50,7 @@ class Told:
     def by(
         self, found: list[squeue.RawRow], ours: dict[str, list[Record]] | None = None
     ) -> tuple[list[str], list[str]]:
-        """The Slurm ids of the rows that are new or changed by this listing, and of those gone."""
+        """Return the Slurm IDs of new or changed rows of this listing, and of gone ones."""
         difference = self.table.compare(found, ours or {}, self.user)
         self.table.put(difference, self.revision + 1)
         _, changed, gone = self.table.since(self.revision)
@@ -64,8 +64,8 @@ class Told:
         return {row.slurm_id or "": row for row in self.table.since(None).values}
 
 
-# --- what is a change ---
-def test_what_is_new_has_changed_or_is_gone_is_told_once() -> None:
+# --- changes ---
+def test_new_changed_and_gone_rows_are_reported_once() -> None:
     told = Told()
     assert told.by(numbered("1", "2", "3")) == (["1", "2", "3"], [])
     assert told.by(numbered("1", "2", "3")) == ([], [])
@@ -75,20 +75,20 @@ def test_what_is_new_has_changed_or_is_gone_is_told_once() -> None:
     assert told.by([]) == ([], ["1", "2"])
 
 
-def test_time_that_passes_is_no_change() -> None:
+def test_passing_time_is_not_a_change() -> None:
     told = Told()
     assert told.by(squeue.split(listed(2))) == (["1000000", "1000001"], [])
     assert told.by(squeue.split(listed(2, seconds_later=30))) == ([], [])
 
 
-def test_a_job_of_others_that_has_ended_is_gone_though_slurm_still_lists_it() -> None:
+def test_ended_job_of_another_user_is_gone() -> None:
     told = Told("me")
     told.by(numbered("1", "2"))
     assert told.by([*numbered("1"), *numbered("2", state="COMPLETED")]) == ([], ["2"])
     assert told.by([*numbered("1"), *numbered("2", state="COMPLETED")]) == ([], [])
 
 
-def test_a_job_of_mine_that_has_ended_stays_when_slurm_forgets_it() -> None:
+def test_own_ended_job_stays_when_slurm_forgets_the_job() -> None:
     told = Told()
     runs, other = numbered("1", "2")
     told.by([runs, other])
@@ -101,7 +101,7 @@ def test_a_job_of_mine_that_has_ended_stays_when_slurm_forgets_it() -> None:
     assert told.by([other], {"1": [Record(job=job, spec=None)]}) == ([], ["1"])
 
 
-def test_a_held_job_says_whether_i_hold_it_or_somebody_else_does() -> None:
+def test_held_job_shows_whose_hold_applies() -> None:
     held = {"state": "PENDING", "reason": "JobHeldUser"}
     everyones = Told("me")
     everyones.by([*numbered("1", user="me", **held), *numbered("2", user="ada", **held)])
@@ -109,7 +109,7 @@ def test_a_held_job_says_whether_i_hold_it_or_somebody_else_does() -> None:
     assert told == {"1": "On hold (by you).", "2": "On hold (by its owner)."}
 
 
-def test_a_job_with_a_record_has_no_row_beside_it() -> None:
+def test_job_with_a_record_has_no_second_row() -> None:
     told = Told()
     told.by(numbered("1", "2", comment=TOKEN))
     assert told.by(numbered("1", "2", comment=TOKEN), {"1": [OURS]}) == ([], ["1"])
@@ -118,7 +118,16 @@ def test_a_job_with_a_record_has_no_row_beside_it() -> None:
     assert told.by(numbered("1", "2"), {"1": [OURS]}) == ([], []), "no token, not ours"
 
 
-def test_the_tasks_of_an_array_of_ours_name_it() -> None:
+def test_a_job_that_is_being_submitted_has_no_second_row() -> None:
+    told = Told()
+    submitting = Record(
+        job=known(id="abcdefgh", kind=JobKind.SCRIPT, state=JobState.SUBMITTING), spec=None
+    )
+    assert told.by(numbered("1", "2", comment=TOKEN), {"": [submitting]}) == ([], [])
+    assert told.by(numbered("1", comment=TOKEN), {"1": [OURS]}) == ([], [])
+
+
+def test_tasks_of_our_array_have_its_id() -> None:
     told = Told()
     waiting = {"slurm_id": "7_[1-9%2]", "raw_id": "7", "array_job_id": "7", "array_task_id": "1-9"}
     waiting |= {"comment": TOKEN, "name": "fit.abcdefgh"}
@@ -138,7 +147,7 @@ def task(index: str, state: str, **fields: str) -> dict[str, str]:
     return {"raw_id": "7", "state": state, **ids, **fields}
 
 
-def test_an_array_of_others_is_one_row_with_its_tasks() -> None:
+def test_array_of_another_user_is_one_row_with_tasks() -> None:
     told = Told("me")
     listed = rows(task("1", "RUNNING"), task("2", "COMPLETED"), task("3-5", "PENDING"))
     assert told.by(listed) == (["7", "7_1", "7_[3-5]"], [])
@@ -154,7 +163,7 @@ def test_an_array_of_others_is_one_row_with_its_tasks() -> None:
     assert told.by([]) == ([], ["7", "7_[3-5]"])
 
 
-def test_an_array_of_mine_that_has_ended_is_one_row() -> None:
+def test_own_ended_array_is_one_row() -> None:
     told = Told()
     told.by(rows(task("1", "RUNNING"), task("2", "RUNNING")))
     ends = {"end": "1700000000"}
@@ -164,7 +173,7 @@ def test_an_array_of_mine_that_has_ended_is_one_row() -> None:
     assert whole.tasks == {"COMPLETED": "2", "FAILED": "1"}
 
 
-def test_a_row_has_what_squeue_says() -> None:
+def test_row_has_the_fields_of_squeue() -> None:
     told = Told()
     fields = {"state": "PENDING", "reason": "Resources", "name": "<b>ü", "start": "1795300000"}
     told.by(rows({"slurm_id": "5", **fields}))
@@ -175,7 +184,7 @@ def test_a_row_has_what_squeue_says() -> None:
     assert (row.started_s, row.start_estimate_s) == (None, 1_795_300_000.0)
 
 
-def test_the_whole_queue_has_one_row_for_each_job() -> None:
+def test_complete_queue_has_one_row_per_job() -> None:
     found = [*numbered("1", "2", comment=TOKEN, user="me"), *rows(task("1", "RUNNING", user="ana"))]
     told = rows_of(found, {"1": [OURS]}, "me", "here")
     assert [(row.id, row.slurm_id, row.user) for row in told] == [
@@ -185,9 +194,9 @@ def test_the_whole_queue_has_one_row_for_each_job() -> None:
     ]
 
 
-# --- who looks ---
+# --- viewers ---
 class Desk:
-    """A queue, and how it was begun."""
+    """A queue, and its recorded starts."""
 
     def __init__(self, folder: Path) -> None:
         self.begun: list[bool] = []
@@ -203,7 +212,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def test_the_first_viewer_begins_and_later_ones_share(desk: Desk) -> None:
+def test_first_viewer_starts_a_listing_that_later_ones_share(desk: Desk) -> None:
     assert not desk.queue.has_viewers
     with desk.queue.mine.view(), desk.queue.mine.view():
         assert desk.begun == [True]
@@ -222,7 +231,7 @@ def test_everyone_and_mine_are_two_views_of_one_listing(desk: Desk) -> None:
     assert [(row.slurm_id, row.mine) for row in everyone.values] == [("1", True), ("2", False)]
 
 
-def test_a_problem_changes_the_status_once_and_so_does_its_end(desk: Desk) -> None:
+def test_problem_and_recovery_each_change_the_status_once(desk: Desk) -> None:
     desk.found("1")
     listing = desk.queue.mine
     count, asked_s = listing.change_count, listing.status().asked_s
@@ -234,7 +243,7 @@ def test_a_problem_changes_the_status_once_and_so_does_its_end(desk: Desk) -> No
     assert (listing.status().problem, listing.change_count) == (None, count + 2)
 
 
-def test_a_later_listing_of_the_cluster_is_told_whole(desk: Desk) -> None:
+def test_listing_after_a_restart_is_sent_completely(desk: Desk) -> None:
     desk.found("1")
     known = desk.registry.revision
     again = ClusterQueue(desk.registry, "here", POLL_S, desk.begun.append)

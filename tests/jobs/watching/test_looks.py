@@ -1,4 +1,4 @@
-"""Those who look at a real cluster's queue and nodes: how often Slurm is asked, what they see."""
+"""Viewers of a real cluster's queue and nodes: their data, and the rate of Slurm commands."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ MakeSite = Callable[..., Site]
 
 
 def sleeper(site: Site) -> str:
-    """The id of a job that runs until it is cancelled."""
+    """Return the ID of a job that runs until it is cancelled."""
     asked = spec("#!/bin/sh\nexec sleep 600", kind=JobKind.PROGRAM)
     return site.service.submit(asked).id
 
 
 def times_run(site: Site, program: str = "squeue") -> int:
-    """How often it was run over there."""
+    """Return the number of runs on the cluster."""
     return site.service.status().commands.get(f"{site.cluster.name} {program}", 0)
 
 
@@ -50,7 +50,7 @@ def look(site: Site, cursor: str = "", wait_s: float = 0.0, *, everyone: bool = 
 
 
 def seen(site: Site, true: Callable[[list[Row]], bool], *, everyone: bool = False) -> list[Row]:
-    """The rows once they are so, followed as a page does."""
+    """Follow the queue as a page does, and return the rows once `true` accepts them."""
     rows: dict[str, Row] = {}
     cursor, give_up_s = "", time.monotonic() + PATIENCE_S
     while True:
@@ -66,7 +66,7 @@ def seen(site: Site, true: Callable[[list[Row]], bool], *, everyone: bool = Fals
 
 @contextmanager
 def lookers(site: Site, count: int) -> Iterator[None]:
-    """So many look at the queue, every other one at everyone's."""
+    """Run `count` viewers of the queue, half of them of all users' jobs."""
     over = threading.Event()
 
     def follow(everyone: bool) -> None:
@@ -84,19 +84,19 @@ def lookers(site: Site, count: int) -> Iterator[None]:
             one.result()
 
 
-# --- how often Slurm is asked ---
-def test_squeue_is_run_once_an_interval_however_many_look(site: Site) -> None:
+# --- the rate of Slurm commands ---
+def test_squeue_runs_once_per_interval_for_any_number_of_viewers(site: Site) -> None:
     job_id = sleeper(site)
     with lookers(site, 20):
         began_s, before = time.monotonic(), times_run(site)
         wait_until(lambda: times_run(site) - before >= 8, PATIENCE_S)
         run, passed_s = times_run(site) - before, time.monotonic() - began_s
-    # More at most: one under way, and for the first who looks at all, and at everyone's.
+    # At most three more: one in progress, and the first of each view.
     assert run <= passed_s / POLL_S + 3
     site.service.cancel(job_id)
 
 
-def test_nobody_who_looks_and_no_job_is_no_squeue_and_no_sinfo(site: Site) -> None:
+def test_squeue_and_sinfo_stop_without_viewers_and_jobs(site: Site) -> None:
     look(site, look(site).cursor, PATIENCE_S)
     site.service.node_changes(wait_s=PATIENCE_S)
     cursor = site.service.changes().cursor
@@ -112,23 +112,24 @@ def test_nobody_who_looks_and_no_job_is_no_squeue_and_no_sinfo(site: Site) -> No
 
 
 def named(rows: list[Row], slurm_id: str | None) -> list[Row]:
-    """The rows of a job and of its tasks."""
+    """Return the rows of a job and of its tasks."""
     return [row for row in rows if (row.slurm_id or "").partition("_")[0] == slurm_id]
 
 
-def test_an_array_of_ours_is_one_row_with_its_tasks(site: Site) -> None:
+def test_our_array_is_one_row_with_tasks(site: Site) -> None:
     options = {"array": "1-5", "hold": ""}
     job = site.service.submit(spec("#!/bin/sh\n", kind=JobKind.SCRIPT, options=options))
-    rows = seen(site, lambda rows: len(named(rows, job.slurm_id)) == 2)
+    held = ["JobHeldUser"] * 2
+    rows = seen(site, lambda rows: [row.reason for row in named(rows, job.slurm_id)] == held)
     array, waiting = named(rows, job.slurm_id)
-    assert (array.id, array.tasks, array.reason) == (job.id, {"PENDING": "1-5"}, "JobHeldUser")
+    assert (array.id, array.tasks) == (job.id, {"PENDING": "1-5"})
     assert array.why == "On hold (by you)."
     assert (waiting.slurm_id, waiting.id) == (f"{job.slurm_id}_[1-5]", job.id)
     site.service.cancel(job.id)
     assert site.wait(job.id).state is JobState.CANCELLED
 
 
-def test_a_job_of_elsewhere_is_one_row(site: Site) -> None:
+def test_job_submitted_elsewhere_is_one_row(site: Site) -> None:
     theirs = site.cluster.submit("--hold", "--output=/dev/null", stdin="#!/bin/sh\n")
     [row] = named(seen(site, lambda rows: bool(named(rows, theirs))), theirs)
     assert isinstance(row, ListedJob)
@@ -136,7 +137,7 @@ def test_a_job_of_elsewhere_is_one_row(site: Site) -> None:
     assert site.service.control_jobs("cancel", [], [theirs], row.cluster) == []
 
 
-def test_a_look_does_not_log_in_and_waits_for_who_does(
+def test_viewing_the_queue_does_not_log_in(
     slurm_cluster: SlurmCluster,
     ssh_slurm: SshSlurm,
     tmp_path: Path,
@@ -170,7 +171,7 @@ def test_a_look_does_not_log_in_and_waits_for_who_does(
 
 
 def _until(look: Callable[[str], tuple[str, Any]], true: Callable[[Any], bool]) -> None:
-    """Look on as a page does."""
+    """Poll as a page does until `true` accepts the result."""
     cursor, give_up_s = "", time.monotonic() + PATIENCE_S
     while True:
         cursor, told = look(cursor)
@@ -184,7 +185,7 @@ def _needs_login(told: QueueStatus | NodeChanges) -> bool:
 
 
 # --- nodes ---
-def test_nodes_and_partitions_are_told_whole_whenever_one_changes(private_site: MakeSite) -> None:
+def test_nodes_and_partitions_are_sent_completely_after_a_change(private_site: MakeSite) -> None:
     site = private_site(nodes=2)
     told = site.service.node_changes(wait_s=PATIENCE_S)
     assert sorted(node.name for node in told.nodes) == ["n1", "n2"]

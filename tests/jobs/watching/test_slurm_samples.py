@@ -1,4 +1,4 @@
-"""What Slurm samples of a job: a made-up sstat, for the real one takes half a minute a sample."""
+"""Slurm's samples of a job, from a fake sstat: a real sample takes half a minute."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Clock:
 
 
 class Sstat:
-    """A cluster whose sstat says what it is told to."""
+    """A cluster whose sstat prints a given text."""
 
     def __init__(self, says: str | None = "") -> None:
         self.asked = 0
@@ -52,7 +52,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_cores_and_memory_of_all_steps(clock: Clock) -> None:
+def test_sample_sums_cores_and_has_peak_memory_of_steps(clock: Clock) -> None:
     sstat, samples = Sstat(), SlurmSamples()
     cluster = cast("SlurmCluster", sstat)
     sstat.says = (
@@ -74,7 +74,7 @@ def test_cores_and_memory_of_all_steps(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("says", ["", "7.batch|1|||\n", None])
-def test_a_site_that_samples_nothing_is_a_problem(clock: Clock, says: str | None) -> None:
+def test_missing_samples_are_a_problem(clock: Clock, says: str | None) -> None:
     samples = SlurmSamples()
     found, problem = samples.after(cast("SlurmCluster", Sstat(says)), JOB, 0)
     assert found == []

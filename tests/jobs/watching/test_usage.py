@@ -1,4 +1,4 @@
-"""What a job uses over time, as whoever looks is told it, on the real Slurm."""
+"""A job's usage over time, on a real Slurm."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ while True:
 """
 SCRIPT = "#!/bin/sh\n#SBATCH --output=/dev/null\nexec sleep 600\n"
 SHORT = "#!/bin/sh\n:"
-"""Has ended before it is measured; a Python may take long enough to start on a busy machine."""
+"""A program that ends before it is measured; Python could start too slowly for that."""
 PATIENCE_S = 60.0
 
 
 def watched(site: Site, job_id: str, count: int, cursor: str = "") -> tuple[list[UsageSample], str]:
-    """The next samples, `count` or more of them, and the cursor behind them."""
+    """Return the next samples, at least `count`, and the cursor after them."""
     samples: list[UsageSample] = []
     deadline_s = time.monotonic() + PATIENCE_S
     while len(samples) < count:
@@ -51,18 +51,18 @@ def to_the_end(site: Site, job_id: str, cursor: str = "") -> list[UsageChanges]:
 
 
 def command_counts(site: Site) -> Counter[str]:
-    """How often each of Slurm's commands was run."""
+    """Return the count of each Slurm command."""
     counts: Counter[str] = Counter()
     for name, count in site.service.status().commands.items():
         counts[name.rpartition(" ")[2]] += count
     return counts
 
 
-def test_a_running_cell_is_measured_and_every_sample_comes_once(site: Site) -> None:
+def test_running_cell_is_measured_and_each_sample_sent_once(site: Site) -> None:
     job = site.service.submit(spec(HOLDS))
     first, cursor = watched(site, job.id, 1)
     begins = list(takewhile(lambda sample: sample.memory_mib <= 150, first))
-    while len(begins) == len(first):  # a busy machine takes its time to start a Python
+    while len(begins) == len(first):  # Python starts slowly on a busy machine
         more, cursor = watched(site, job.id, 1, cursor)
         begins += takewhile(lambda sample: sample.memory_mib <= 150, more)
         first += more
@@ -79,7 +79,7 @@ def test_a_running_cell_is_measured_and_every_sample_comes_once(site: Site) -> N
     assert not command_counts(site)["sstat"]
 
 
-def test_one_that_was_too_short_says_so(site: Site) -> None:
+def test_short_job_reports_that_no_sample_exists(site: Site) -> None:
     [changes] = to_the_end(site, site.run(SHORT, kind=JobKind.PROGRAM).id)
     assert changes.samples == ()
     assert changes.problem is not None
@@ -88,7 +88,7 @@ def test_one_that_was_too_short_says_so(site: Site) -> None:
 
 
 def write_lines(job: Job, at: int, times: Iterable[int], **more: object) -> None:
-    """Append samples to the file of a job's node, as node/usage.py does there."""
+    """Append samples to the file of a job's node, as node/usage.py does."""
     path = Path(JobDir(PurePosixPath(job.job_dir)).usage(0, at))
     with path.open("a") as file:
         for time_s in times:
@@ -96,22 +96,22 @@ def write_lines(job: Job, at: int, times: Iterable[int], **more: object) -> None
             file.write(json.dumps(line) + "\n")
 
 
-def test_every_node_of_a_job_is_told_by_its_name(site: Site) -> None:
+def test_samples_name_their_node(site: Site) -> None:
     job = site.run(SHORT, kind=JobKind.PROGRAM)
     site.service._registry.change(job.id, nodes=("n1", "n2", "n3"))
-    write_lines(job, 0, [10, 20])  # as it was written before a sample named its node
+    write_lines(job, 0, [10, 20])  # the format before samples named their node
     write_lines(job, 1, [11, 21], node="n2")
     [changes] = to_the_end(site, job.id)
     named = [(sample.time_s, sample.node) for sample in changes.samples]
     assert named == [(10, "n1"), (11, "n2"), (20, "n1"), (21, "n2")]
     write_lines(job, 1, [31], node="n2")
-    write_lines(job, 2, [32], node="<b>\n" * 999)  # a file may say anything
+    write_lines(job, 2, [32], node="<b>\n" * 999)  # files can contain anything
     later = site.service.usage(job.id, changes.cursor)
     assert [(one.time_s, one.node) for one in later.samples] == [(31, "n2"), (32, "n3")]
     assert site.service.usage(job.id, later.cursor).samples == ()
 
 
-def test_slurm_is_asked_once_for_all_who_look_at_a_batch_script(site: Site) -> None:
+def test_sstat_runs_once_for_all_viewers(site: Site) -> None:
     job = site.service.submit(spec(SCRIPT, kind=JobKind.SCRIPT))
     site.wait(job.id, JobState.RUNNING)
     assert not command_counts(site)["sstat"]
@@ -122,6 +122,6 @@ def test_slurm_is_asked_once_for_all_who_look_at_a_batch_script(site: Site) -> N
 
 
 @pytest.mark.parametrize("text", ["x", "1:2", "-1:0:0", "0:0:" + "9" * 5000])
-def test_a_foreign_cursor_is_refused(text: str) -> None:
-    with pytest.raises(RequestError, match="not a cursor"):
+def test_foreign_cursor_is_rejected(text: str) -> None:
+    with pytest.raises(RequestError, match="not a usage cursor"):
         parse_cursor(text)

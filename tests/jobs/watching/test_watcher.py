@@ -1,4 +1,4 @@
-"""What the looks at Slurm make of a job, when they come in an unlucky order."""
+"""Observations of a job that arrive in an unlucky order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FOLDER = JobDir(PurePosixPath("/jobs/aaaaaaaa"))
 
 
 class Desk:
-    """A JobRegistry with one job that runs, and a cluster where nothing of it is to be found."""
+    """A JobRegistry with one running job, and a cluster without any trace of it."""
 
     def __init__(self, folder: Path, **changes: object) -> None:
         self.registry = JobRegistry(Store(folder))
@@ -48,10 +48,10 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def test_the_end_of_an_attempt_is_not_that_of_the_next_one(
+def test_end_of_an_attempt_does_not_end_the_next(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An agent that was started anew, or whose line is back, finds both files at once."""
+    """A restarted or reconnected agent finds both files at once."""
     settled: list[Job] = []
     monkeypatch.setattr(desk.watch, "settle", lambda job, _: settled.append(job))
     desk.transport.read = lambda *_: b'{"slurm_id": "1", "node": "n1", "time_s": 5}'
@@ -62,10 +62,10 @@ def test_the_end_of_an_attempt_is_not_that_of_the_next_one(
 
 
 @pytest.mark.parametrize("said", ["RUNNING", "COMPLETING", "PENDING"])
-def test_a_job_that_slurm_goes_on_with_and_that_has_said_nothing_goes_on(
+def test_job_known_to_slurm_without_an_exit_record_continues(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
-    """squeue has left it out: a partition that is hidden, or an answer that was cut short."""
+    """squeue omits it: a hidden partition, or a truncated answer."""
     slurm_says(desk, said, monkeypatch)
     assert not Ending(desk.registry, desk.cluster, desk.job, None, threading.Event()).run()
     assert desk.job.state == said
@@ -75,7 +75,7 @@ def test_a_job_that_slurm_goes_on_with_and_that_has_said_nothing_goes_on(
     ("before", "state"),
     [("FAILED", JobState.FAILED), ("RUNNING", JobState.LOST), ("COMPLETED", JobState.COMPLETED)],
 )
-def test_an_array_of_whose_tasks_slurm_has_forgotten_some_ends_as_all_of_them(
+def test_array_with_forgotten_tasks_ends_by_all_known_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, state: JobState
 ) -> None:
     desk = Desk(tmp_path, kind=JobKind.SCRIPT, tasks={before: "0-1", "PENDING": "2"})

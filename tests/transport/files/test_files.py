@@ -172,7 +172,7 @@ def test_modes_times_empty_files_empty_folders_and_links_arrive(
 
 
 @both_ways
-def test_nothing_changed_is_one_round_trip(far: Watched, tmp_path: Path, move: Mover) -> None:
+def test_unchanged_folder_needs_one_round_trip(far: Watched, tmp_path: Path, move: Mover) -> None:
     write(tmp_path / "source" / "a" / "b")
     (tmp_path / "source" / "l").symlink_to("a")
     for name, when_ns in (("1969", -1_500_000_000), ("1960", -300_000_000_000_000_000)):
@@ -236,9 +236,7 @@ def test_files_of_the_target_stay(far: Watched, tmp_path: Path, move: Mover) -> 
 
 
 @both_ways
-def test_file_and_folder_of_one_name_are_reported(
-    far: Watched, tmp_path: Path, move: Mover
-) -> None:
+def test_conflict_of_file_and_folder_is_reported(far: Watched, tmp_path: Path, move: Mover) -> None:
     write(tmp_path / "source" / "a" / "b")
     write(tmp_path / "source" / "c")
     write(tmp_path / "target" / "a", b"file")
@@ -287,7 +285,7 @@ def test_links_to_the_outside_are_skipped_and_reported(
         ("old", ["old"], "old"),
     ],
 )
-def test_single_file_arrives_under_the_name_or_in_the_folder(
+def test_single_file_arrives_under_a_name_or_in_a_folder(
     far: Watched, tmp_path: Path, move: Mover, target: str, there: list[str], arrives: str
 ) -> None:
     write(tmp_path / "a b", b"1", 0o755)
@@ -563,7 +561,7 @@ def test_unreadable_file_is_reported_and_others_arrive(
     "name",
     ["../out", "/tmp/out", "a/../../out", "..", "a//b", ".jupyter-slurm/x", "./out", ""],
 )
-def test_names_pointing_outside_are_refused(tmp_path: Path, name: str) -> None:
+def test_names_pointing_outside_are_rejected(tmp_path: Path, name: str) -> None:
     """The listing is one that a hostile find could print."""
     listing = b"folder\nf\x00644\x001\x001.0\0./" + name.encode() + b"\0\0"
     listing += b"f\x00644\x001\x001.0\0./good\0\0"
@@ -678,7 +676,7 @@ def test_mirror_equals_the_folder(far: Watched, tmp_path: Path) -> None:
     assert tree(target) == tree(source)
 
 
-def test_then_does_not_run_when_something_failed(
+def test_follow_up_command_needs_a_complete_push(
     far: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "source" / "a")
@@ -696,7 +694,7 @@ def test_then_does_not_run_when_something_failed(
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_find_without_printf_is_an_error(tmp_path: Path) -> None:
+def test_find_without_printf_is_an_error(tmp_path: Path) -> None:
     find = tmp_path / "bin" / "find"
     find.parent.mkdir()
     find.write_text("#!/bin/sh\necho 'find: unrecognized: -printf' >&2\nexit 1\n")

@@ -27,7 +27,7 @@ from jupyter_slurm.transport.files.manifest import scan
         ("# comment", b"# comment", False, None),
     ],
 )
-def test_patterns_mean_what_they_mean_to_git(
+def test_patterns_match_as_in_git(
     pattern: str, name: bytes, folder: bool, matched: bool | None
 ) -> None:
     assert Patterns([pattern]).match(name, folder=folder) is matched

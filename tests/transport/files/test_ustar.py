@@ -31,7 +31,7 @@ def archive(*members: bytes) -> bytes:
 
 @pytest.mark.parametrize("form", ["gnu", "posix", "ustar"])
 @pytest.mark.parametrize("name", NAMES)
-def test_every_name_of_tars_is_read(tmp_path: Path, name: bytes, form: str) -> None:
+def test_names_in_every_tar_format_are_read(tmp_path: Path, name: bytes, form: str) -> None:
     path = tmp_path / os.fsdecode(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"content")
@@ -53,6 +53,6 @@ def test_every_name_of_tars_is_read(tmp_path: Path, name: bytes, form: str) -> N
     "damage",
     [b"Welcome to the cluster!\n" + bytes(600), ustar.header(b"a")[:300], b"x" * 512],
 )
-def test_invalid_archive_is_refused(damage: bytes) -> None:
+def test_invalid_archive_is_rejected(damage: bytes) -> None:
     with pytest.raises(ustar.DamagedError):
         list(ustar.members(io.BytesIO(damage)))

@@ -38,14 +38,14 @@ def run(shell: list[str], *lines: bytes) -> tuple[bytes, bytes]:
     return done.stdout, done.stderr
 
 
-def test_every_byte_of_a_word_and_of_a_value_survives(shell: list[str]) -> None:
+def test_every_byte_of_words_and_values_arrives(shell: list[str]) -> None:
     word = bytes(range(1, 256)) + b"''\n\n\\'"
     argv = ["sh", "-c", 'printf %s "$1$V"', "sh", os.fsdecode(word)]
     said, _ = run(shell, command(argv, {"V": os.fsdecode(word)}))
     assert said == word * 2 + b"KEY:0 0\n"
 
 
-def test_exit_codes_signals_and_missing_programs(shell: list[str]) -> None:
+def test_exit_codes_signals_and_missing_programs_are_reported(shell: list[str]) -> None:
     for argv, status in (
         (["sh", "-c", "exit 127"], b"127"),
         (["sh", "-c", "exit 126"], b"126"),
@@ -134,7 +134,7 @@ def test_interrupted_upload_runs_and_leaves_nothing(
     assert names_in(folder) <= {"a"}
 
 
-def test_file_queries(shell: list[str], tmp_path: Path) -> None:
+def test_file_queries_are_answered(shell: list[str], tmp_path: Path) -> None:
     path = PurePosixPath(tmp_path / "it's\n$x")
     Path(path).write_bytes(b"0123456789")
     for span, data in (
@@ -153,6 +153,6 @@ def test_file_queries(shell: list[str], tmp_path: Path) -> None:
     assert listed == b"it's\n$x/KEY:0 0\n"
 
 
-def test_invalid_variable_name_is_refused() -> None:
+def test_invalid_variable_name_is_rejected() -> None:
     with pytest.raises(RequestError, match="A-B"):
         exports({"A-B": "1"})

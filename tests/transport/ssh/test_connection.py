@@ -30,7 +30,7 @@ from tests.ssh.waiting import wait_until
 from tests.transport.ssh.conftest import Connect, say
 
 
-def test_callers_at_the_same_time_share_one_login(make_sshd: MakeSshd, connect: Connect) -> None:
+def test_simultaneous_callers_share_one_login(make_sshd: MakeSshd, connect: Connect) -> None:
     sshd = make_sshd()
     connection = connect(sshd.hop())
     together = threading.Barrier(8)
@@ -92,7 +92,7 @@ def failure(connection: SshConnection) -> JupyterSlurmError:
     return caught.value
 
 
-def test_a_port_where_nothing_listens(sshd: Sshd, connect: Connect) -> None:
+def test_closed_port_is_reported(sshd: Sshd, connect: Connect) -> None:
     port = free_port()
     error = failure(connect(sshd.hop(f"Port {port}"), hint="Is the VPN on?"))
     assert "refuses connections" in str(error.message)
@@ -100,7 +100,7 @@ def test_a_port_where_nothing_listens(sshd: Sshd, connect: Connect) -> None:
     assert str(error.hint).startswith("Is the VPN on?")
 
 
-def test_a_host_that_does_not_answer(sshd: Sshd, connect: Connect) -> None:
+def test_silent_host_is_reported(sshd: Sshd, connect: Connect) -> None:
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(0)
@@ -110,9 +110,7 @@ def test_a_host_that_does_not_answer(sshd: Sshd, connect: Connect) -> None:
     assert "did not answer within 1 s" in str(error.message)
 
 
-def test_failed_login_is_not_retried_at_once_automatically(
-    make_sshd: MakeSshd, connect: Connect
-) -> None:
+def test_failed_login_is_not_retried_at_once(make_sshd: MakeSshd, connect: Connect) -> None:
     sshd = make_sshd()
     sshd.stop()
     connection = connect(sshd.hop())
@@ -263,7 +261,7 @@ def test_silent_connection_keeps_a_login_that_needed_a_code(
     assert sshd.logins() == 1
 
 
-def test_login_that_needs_the_user_never_starts_by_itself(
+def test_login_that_needs_the_user_never_starts_automatically(
     gateway: MakeGateway, person: Person, connect: Connect, hasty: None
 ) -> None:
     sshd = gateway()

@@ -14,7 +14,7 @@ from jupyter_slurm.errors import (
     LoginError,
     LoginNeededError,
 )
-from jupyter_slurm.transport.ask import Ask, Prompt, nobody
+from jupyter_slurm.transport.ask import Ask, Prompt, no_prompt
 from jupyter_slurm.transport.ssh.connection import SshConnection
 from jupyter_slurm.wire import QuestionKind
 from tests.ssh.odd_users import Person
@@ -49,7 +49,7 @@ class Answers:
 
 @pytest.fixture
 def logged_in(connect: Connect) -> Callable[..., bool]:
-    def log_in(sshd: Sshd, ask: Ask = nobody, *lines: str) -> bool:
+    def log_in(sshd: Sshd, ask: Ask = no_prompt, *lines: str) -> bool:
         """Whether a person will be needed again; a command has run."""
         connection = connect(sshd.hop(*lines))
         connection.open(ask)
@@ -63,7 +63,7 @@ def logged_in(connect: Connect) -> Callable[..., bool]:
 
 @pytest.fixture
 def refused(connect: Connect) -> Callable[..., JupyterSlurmError]:
-    def try_it(sshd: Sshd, ask: Ask = nobody, *lines: str) -> JupyterSlurmError:
+    def try_it(sshd: Sshd, ask: Ask = no_prompt, *lines: str) -> JupyterSlurmError:
         with pytest.raises(JupyterSlurmError) as caught:
             connect(sshd.hop(*lines)).open(ask)
         return caught.value
@@ -78,7 +78,7 @@ Refused = Callable[..., JupyterSlurmError]
 # --- keys ---
 
 
-def test_a_passphrase_is_asked_for_with_the_keys_name(
+def test_passphrase_prompt_names_the_key(
     make_sshd: MakeSshd, tmp_path: Path, logged_in: LogIn
 ) -> None:
     sshd = make_sshd()
@@ -95,7 +95,7 @@ def test_a_passphrase_is_asked_for_with_the_keys_name(
 # --- questions ---
 
 
-def test_password_and_code_are_asked_for_in_turn_and_hidden(
+def test_password_and_code_are_prompted_in_turn_and_hidden(
     gateway: MakeGateway, person: Person, logged_in: LogIn
 ) -> None:
     asked = Answers(person.password, person.code())
@@ -104,7 +104,7 @@ def test_password_and_code_are_asked_for_in_turn_and_hidden(
     assert {prompt.kind for prompt in asked.prompts} == {QuestionKind.SECRET}
 
 
-def test_a_password_by_its_own_method(
+def test_password_authentication_logs_in(
     make_sshd: MakeSshd, person: Person, logged_in: LogIn
 ) -> None:
     lines = ("PasswordAuthentication yes", "AuthenticationMethods password")
@@ -115,12 +115,12 @@ def test_a_password_by_its_own_method(
     assert asked.refused == [False, True]
 
 
-def test_an_unknown_key_is_shown_and_remembered_once_it_was_accepted(
+def test_accepted_host_key_is_remembered(
     make_sshd: MakeSshd, tmp_path: Path, logged_in: LogIn, refused: Refused
 ) -> None:
     sshd = make_sshd()
     lines = (f"UserKnownHostsFile {tmp_path / 'known'}", "StrictHostKeyChecking ask")
-    assert isinstance(refused(sshd, nobody, *lines), LoginNeededError)
+    assert isinstance(refused(sshd, no_prompt, *lines), LoginNeededError)
     assert isinstance(refused(sshd, Answers("no"), *lines), HostKeyError)
     assert not (tmp_path / "known").exists()
     asked = Answers("yes")
@@ -134,7 +134,7 @@ def test_an_unknown_key_is_shown_and_remembered_once_it_was_accepted(
     ).stdout.split()[1]
     assert (prompt.kind, prompt.host) == (QuestionKind.HOST_KEY, sshd.hop().label)
     assert str(prompt.instruction).endswith(f"ED25519 {fingerprint}")
-    assert logged_in(sshd, nobody, *lines) is False
+    assert logged_in(sshd, no_prompt, *lines) is False
 
 
 def test_unattended_question_needs_a_login(gateway: MakeGateway, refused: Refused) -> None:
@@ -162,13 +162,13 @@ def test_three_wrong_codes_end_the_login(
 
 def test_keys_only_host_is_reported(make_sshd: MakeSshd, tmp_path: Path, refused: Refused) -> None:
     stranger = make_key(tmp_path / "stranger")
-    error = refused(make_sshd(), nobody, *NO_KEYS, f"IdentityFile {stranger}")
+    error = refused(make_sshd(), no_prompt, *NO_KEYS, f"IdentityFile {stranger}")
     assert "publickey" in str(error.message)
     assert "authorized_keys" in str(error.hint)
 
 
 @pytest.mark.parametrize("marker", ["", "@revoked "])
-def test_a_changed_or_revoked_key_is_refused_before_the_login(
+def test_changed_or_revoked_host_key_is_rejected_before_the_login(
     make_sshd: MakeSshd, refused: Refused, tmp_path: Path, marker: str
 ) -> None:
     sshd = make_sshd()
@@ -186,7 +186,7 @@ def test_a_changed_or_revoked_key_is_refused_before_the_login(
 # --- what is left ---
 
 
-def test_login_outlives_its_process_and_is_taken_over(
+def test_login_survives_its_process_and_is_reused(
     gateway: MakeGateway, person: Person, make_sshd: MakeSshd, connect: Connect
 ) -> None:
     outer, login = gateway(), make_sshd()
@@ -201,7 +201,7 @@ def test_login_outlives_its_process_and_is_taken_over(
     assert (outer.logins(), login.logins()) == (1, 1)
 
 
-def test_dead_login_is_not_taken_over(make_sshd: MakeSshd, connect: Connect) -> None:
+def test_dead_login_is_not_reused(make_sshd: MakeSshd, connect: Connect) -> None:
     sshd = make_sshd()
     first = connect(sshd.hop())
     first.open()

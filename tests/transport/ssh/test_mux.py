@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.transport.ask import nobody
+from jupyter_slurm.transport.ask import no_prompt
 from jupyter_slurm.transport.ssh.master import Master
 from jupyter_slurm.transport.ssh.mux import Mux
 from tests.ssh.sshd import Sshd
@@ -36,7 +36,7 @@ def master(sshd: Sshd) -> Iterator[Master]:
 
 
 def logged_in(sshd: Sshd) -> Master:
-    return Master.log_in("far", sshd.hop(), None, nobody, lambda link: None)
+    return Master.log_in("far", sshd.hop(), None, no_prompt, lambda link: None)
 
 
 def run(mux: Mux, command: str, stdin: bytes = b"") -> tuple[int | None, bytes, bytes]:

@@ -37,9 +37,7 @@ def test_program_gets_the_terminal_and_leaves_no_folder(
         assert transport.listing(transport.home()) == before
 
 
-def test_terminal_without_ssh_is_refused(
-    make_sshd: MakeSshd, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_terminal_needs_ssh(make_sshd: MakeSshd, monkeypatch: pytest.MonkeyPatch) -> None:
     sshd = make_sshd()
     monkeypatch.setattr(ssh_connection, "has_openssh", lambda: False)
     monkeypatch.setenv("HOME", str(sshd.client.folder))

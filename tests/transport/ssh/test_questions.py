@@ -55,11 +55,11 @@ def asked(questions: Questions, text: str, ask: Ask, hint: str = "") -> tuple[in
 
 
 @pytest.mark.parametrize("answer", ['it\'s "quoted" $HOME \\n', "ünï 🎉", "", " blanks "])
-def test_an_answer_arrives_as_it_was_typed(questions: Questions, answer: str) -> None:
+def test_answer_arrives_unchanged(questions: Questions, answer: str) -> None:
     assert asked(questions, "Password: ", lambda _: answer) == (0, f"{answer}\n")
 
 
-def test_declining_ends_ssh_before_it_gets_an_empty_answer(questions: Questions) -> None:
+def test_declining_ends_ssh_without_an_empty_answer(questions: Questions) -> None:
     def declines(prompt: Prompt) -> str:
         raise LoginError("Rather not.")
 
@@ -80,7 +80,7 @@ def test_touching_a_security_key_needs_no_answer(questions: Questions) -> None:
     assert questions.by_person
 
 
-def test_a_host_key_is_accepted_by_yes_alone(questions: Questions) -> None:
+def test_host_key_is_accepted_only_by_yes(questions: Questions) -> None:
     assert asked(questions, KEY, lambda _: "yes") == (0, "yes\n")
     assert not questions.by_person
     with pytest.raises(HostKeyError):

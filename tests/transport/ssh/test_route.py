@@ -26,7 +26,7 @@ def config(tmp_path: Path) -> MakeConfig:
     return write
 
 
-def test_jump_hosts_come_first_and_each_is_read_by_itself(config: MakeConfig) -> None:
+def test_jump_hosts_come_first_with_their_own_settings(config: MakeConfig) -> None:
     text = """
         Host deep
           HostName deep.internal
@@ -43,14 +43,14 @@ def test_jump_hosts_come_first_and_each_is_read_by_itself(config: MakeConfig) ->
     ]
 
 
-def test_profile_wins_over_the_configuration(config: MakeConfig) -> None:
+def test_profile_overrides_the_ssh_config(config: MakeConfig) -> None:
     path = config("Host *\n User one\n Port 9\nHost login\n ProxyJump elsewhere")
     hops = route("login", user="alice", port=7, jump=["bob@gate:8", "second"], config=path)
     assert [hop.label for hop in hops] == ["bob@gate:8", "one@second:9", "alice@login:7"]
     assert [hop.label for hop in route("login", jump=["none"], config=path)] == ["one@login:9"]
 
 
-def test_circular_proxy_jump_is_refused(config: MakeConfig) -> None:
+def test_circular_proxy_jump_is_rejected(config: MakeConfig) -> None:
     path = config("Host a\n ProxyJump b\nHost b\n ProxyJump a")
     with pytest.raises(ConfigError) as caught:
         route("a", config=path)
@@ -60,7 +60,7 @@ def test_circular_proxy_jump_is_refused(config: MakeConfig) -> None:
 @pytest.mark.parametrize(
     "host", ["-oProxyCommand=x", "$(id)", "a;b", "`id`", "a b", "", "a'b", "a\nb", "*"]
 )
-def test_dangerous_host_name_is_refused(config: MakeConfig, host: str) -> None:
+def test_dangerous_host_name_is_rejected(config: MakeConfig, host: str) -> None:
     with pytest.raises(ConfigError):
         route(host, config=config(""))
     with pytest.raises(ConfigError):
@@ -68,18 +68,18 @@ def test_dangerous_host_name_is_refused(config: MakeConfig, host: str) -> None:
 
 
 @pytest.mark.parametrize("user", ["-l", "a;b", "$(x)", "a`b", "a -b", "a\nb"])
-def test_dangerous_user_name_is_refused(config: MakeConfig, user: str) -> None:
+def test_dangerous_user_name_is_rejected(config: MakeConfig, user: str) -> None:
     with pytest.raises(ConfigError):
         route("a", user=user, config=config(""))
 
 
-def test_words_of_ssh_are_shown_when_it_refuses_a_configuration(config: MakeConfig) -> None:
+def test_error_of_ssh_about_its_config_is_shown(config: MakeConfig) -> None:
     with pytest.raises(ConfigError, match="line 2: Bad configuration option: hostnam") as caught:
         route("a", config=config("User one\nHostNam b"))
     assert "ssh -G a" in str(caught.value)
 
 
-def test_without_an_ssh_only_the_profile_counts(
+def test_only_the_profile_counts_without_ssh(
     config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -103,11 +103,11 @@ def test_without_an_ssh_only_the_profile_counts(
         ("ssh://gate", Destination("gate")),
     ],
 )
-def test_destination_is_read_in_all_its_forms(text: str, where: Destination) -> None:
+def test_every_form_of_destination_is_parsed(text: str, where: Destination) -> None:
     assert destination(text) == where
 
 
 @pytest.mark.parametrize("text", ["@gate", "gate:x", "gate:0", "", "ssh://", "alice@", "[::1]x"])
-def test_invalid_destination_is_refused(text: str) -> None:
+def test_invalid_destination_is_rejected(text: str) -> None:
     with pytest.raises(ConfigError):
         destination(text)

@@ -113,7 +113,7 @@ def test_every_login_shell_works(odd_sshd: Sshd, tmp_path: Path) -> None:
             assert near.recv(100) == b"well\n"
 
 
-def test_login_without_a_shell_reports_the_hosts_words(make_sshd: MakeSshd) -> None:
+def test_login_without_a_shell_shows_the_hosts_message(make_sshd: MakeSshd) -> None:
     sshd = make_sshd("ForceCommand echo Only on weekdays.; exit 1")
     with transport_to(sshd) as transport, pytest.raises(TransportError) as caught:
         transport.run(["true"])
@@ -121,7 +121,7 @@ def test_login_without_a_shell_reports_the_hosts_words(make_sshd: MakeSshd) -> N
     assert caught.value.detail == "Only on weekdays."
 
 
-def test_slurm_on_the_path_of_a_login_only_is_found(make_sshd: MakeSshd, ssh_folder: Path) -> None:
+def test_slurm_on_the_path_of_login_shells_is_found(make_sshd: MakeSshd, ssh_folder: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("Only root can make users.")
     bare = ssh_folder / f"bin-{secrets.token_hex(4)}"
@@ -220,7 +220,7 @@ def test_killed_helper_loses_only_its_command(own_sshd: Sshd, transport: SshTran
     assert transport.run(["echo", "well"]).stdout == b"well\n"
 
 
-def test_reads_resume_after_a_cut_and_no_command_runs_twice(
+def test_reads_resume_after_a_lost_connection_and_no_command_runs_twice(
     own_sshd: Sshd, delayed: Delayed
 ) -> None:
     line = delayed(own_sshd.port, 0.0)
@@ -252,7 +252,7 @@ def test_command_without_a_connection_is_reported_as_not_started(own_sshd: Sshd)
         assert not isinstance(caught.value, ConnectionLostError)
 
 
-def test_everything_works_with_one_session(make_sshd: MakeSshd) -> None:
+def test_transport_works_with_one_session(make_sshd: MakeSshd) -> None:
     with transport_to(make_sshd("MaxSessions 1")) as transport:
         home = transport.home()
         name = f"few-{secrets.token_hex(4)}"

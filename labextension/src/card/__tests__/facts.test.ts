@@ -21,7 +21,7 @@ function said(fields: Partial<Job>, freshness = FRESH as Parameters<typeof notes
   return notes(job(fields), freshness, undefined, NOW_S).map(one => one.text);
 }
 
-test('one that runs says for how long, of how long, where and with what', () => {
+test('a running job shows its time, limit, node and resources', () => {
   expect(line({ image: 'python:3.11', runtime: 'apptainer' })).toBe(
     'Running 2 min 5 s of 1 h · Node n1 · GPUs 2 · Image python:3.11 (apptainer)'
   );
@@ -30,7 +30,7 @@ test('one that runs says for how long, of how long, where and with what', () => 
   );
 });
 
-test('one that waits says since when, and when it is to start', () => {
+test('a waiting job shows its waiting time and estimated start', () => {
   const waits: Partial<Job> = { state: 'PENDING', started_s: null, nodes: [] };
   expect(line({ ...waits, gpus: 0 })).toBe('Waiting 3 min 20 s');
   expect(line({ ...waits, start_estimate_s: NOW_S + 90 })).toMatch(
@@ -38,7 +38,7 @@ test('one that waits says since when, and when it is to start', () => {
   );
 });
 
-test('one that has ended says how, and what it used of what it had', () => {
+test('an ended job shows its end and its usage', () => {
   const usage = {
     elapsed_s: 100,
     cpu_s: 300,
@@ -59,7 +59,7 @@ test('one that has ended says how, and what it used of what it had', () => {
   expect(line({ state: 'TIMEOUT', ended_s: NOW_S, signal: 15 })).not.toContain('signal');
 });
 
-test('why it waits is told, and why it failed as bad news; what went well needs no why', () => {
+test('reasons are shown for waiting jobs and, as errors, for failed ones only', () => {
   const told = { why: 'Others are before it.', advice: 'Ask for less.' };
   expect(said({ state: 'PENDING', ...told })).toEqual(['Others are before it. Ask for less.']);
   const failed = notes(job({ state: 'FAILED', ...told }), FRESH, undefined, NOW_S);
@@ -79,7 +79,7 @@ test('a stale state is shown with its age unless it is final', () => {
   expect(said({ state: 'COMPLETED', problem: PROBLEM }, old)).toEqual([]);
 });
 
-test('the end of a session is told when it is near: by its limit, its idleness, or to a cell', () => {
+test("a session's end is announced shortly before its limit or idle timeout", () => {
   const session = { kind: 'session', started_s: NOW_S - 3500 } as const;
   expect(said(session)).toEqual([expect.stringMatching(/ends in 1 min 40 s/)]);
   expect(said({ ...session, limit_s: 7200 })).toEqual([]);

@@ -10,7 +10,7 @@ const SAVED = '<b>evil</b>';
 
 afterEach(() => document.body.replaceChildren());
 
-/** A notice of a cluster, and what was logged in to by its button. */
+/** A login notice, and the clusters that its button logged in to. */
 async function shown(
   model: FakeModel,
   bundle: unknown

@@ -32,7 +32,7 @@ test.each([
   '%slurm attach a2b4c6d7\nprint(1)',
   '%slurm jobs',
   '%%slurm_options\nx'
-])('what is below %j is not replaced', source => {
+])('output below %j is not replaced', source => {
   expect(missing(source)).toBe(false);
 });
 
@@ -42,11 +42,11 @@ test.each<Fields>([
   { state: 'REJECTED' },
   { kind: 'kernel' },
   { kind: 'lab' }
-])('nothing is missing of a job with %j', fields => {
+])('no output is missing for a job with %j', fields => {
   expect(missing('%%slurm\n1', fields)).toBe(false);
 });
 
-test('while the page runs the cell the rest is on its way', () => {
+test('no output is missing while the page runs the cell', () => {
   const under = (run: Run, count: number | null): boolean =>
     isMissing(job(OVER), cell('%%slurm\n1', run, count));
   expect(under({ isDisposed: false }, null)).toBe(false);

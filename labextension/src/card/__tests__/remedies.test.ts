@@ -7,7 +7,7 @@ import { more, remediesOf } from '../remedies';
 const USAGE = { elapsed_s: 9, cpu_s: 9, cpus: 1, peak_memory_mib: 6100, memory_mib: 6144, gpus: 0 };
 const KILLED = { state: 'OUT_OF_MEMORY', usage: USAGE } as const;
 
-/** The labels of a job's buttons, and what they have done once all are pressed. */
+/** The labels of a job's buttons, and the commands that they run. */
 function pressed(
   fields: Fields,
   { there = connection(), isEnabled = true }: { there?: Connection; isEnabled?: boolean } = {}
@@ -33,7 +33,7 @@ test('a job that waits for the user has a button for the next step', () => {
   ]);
 });
 
-test('a job that ran out of memory can be submitted again with more', () => {
+test('a job that ran out of memory can be resubmitted with more', () => {
   expect(pressed(KILLED)).toEqual([
     ['Submit again with --mem 9G'],
     [{ id: 'a2b4c6d7', option: 'mem', value: '9G' }]
@@ -52,7 +52,7 @@ test('failed tasks of a sweep can be submitted again, also while others run', ()
   expect(pressed({ kind: 'sweep', tasks: { COMPLETED: '0', RUNNING: '1' } })[0]).toEqual([]);
 });
 
-test('how much more is half as much memory, or twice the time, as Slurm reads it', () => {
+test("a resubmission gets 1.5 times the memory or twice the time, in Slurm's format", () => {
   const small = { ...USAGE, memory_mib: 500 };
   expect(more(job({ ...KILLED, usage: small }))?.value).toBe('750M');
   const late = (limit_s: number): string | undefined =>

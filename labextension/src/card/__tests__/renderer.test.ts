@@ -28,13 +28,13 @@ function shownBy(model: FakeModel, data: Record<string, unknown>): JobCard {
   return card;
 }
 
-/** What it shows once `ms` have passed. */
+/** The text of the card after `ms`. */
 async function text(card: JobCard, ms = 50): Promise<string> {
   await drawn(() => jest.advanceTimersByTime(ms));
   return card.node.textContent ?? '';
 }
 
-test('what is shown comes from the model, nothing of it from the notebook', async () => {
+test('a card shows only the model, nothing from the notebook', async () => {
   const model = new FakeModel();
   model.put(job());
   const bundle = { [MIME]: { ...NAMES, name: 'evil' }, 'text/plain': 'evil', 'text/html': 'evil' };
@@ -45,7 +45,7 @@ test('what is shown comes from the model, nothing of it from the notebook', asyn
   expect(await text(card)).toContain('done');
 });
 
-test('a job that is not known is looked for a while; then its text is shown as text', async () => {
+test('an unknown job is searched for a while, then its saved text is shown', async () => {
   const model = new FakeModel();
   const saved = '<b>✔ job</b>\n\u202etext';
   const card = shownBy(model, { [MIME]: NAMES, 'text/plain': saved });
@@ -65,7 +65,7 @@ test('a job that is not known is looked for a while; then its text is shown as t
 const COMPLETE = { ...NAMES, complete: true };
 const OVER = { state: 'COMPLETED', delivered: false } as const;
 
-/** Returns what the page calls when it shows a card. */
+/** Returns the calls that a card makes. */
 async function calledFor(named: unknown, known: Job): Promise<unknown[]> {
   const model = new FakeModel();
   const call = jest.fn(() => Promise.resolve());
@@ -77,13 +77,13 @@ async function calledFor(named: unknown, known: Job): Promise<unknown[]> {
   return call.mock.calls;
 }
 
-test('a card that the kernel calls complete acknowledges the outcome, once', async () => {
+test('a card that the kernel marks complete acknowledges the outcome once', async () => {
   expect(await calledFor(COMPLETE, job(OVER))).toEqual([['delivered', { job_id: 'a2b4c6d7' }]]);
 });
 
 test.each([
   ['has missed the end', NAMES, job(OVER)],
-  ['shows what is known to be delivered', COMPLETE, job({ ...OVER, delivered: true })],
+  ['shows an already delivered outcome', COMPLETE, job({ ...OVER, delivered: true })],
   ['names another job', COMPLETE, job({ ...OVER, id: 'zzzzzzzz' })]
 ])('a card that %s acknowledges nothing', async (_, named, known) => {
   expect(await calledFor(named, known)).toEqual([]);

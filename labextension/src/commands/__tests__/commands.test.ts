@@ -23,7 +23,7 @@ function fakeModel(jobs: Partial<Job>[] = []): [ISlurmModel, Asked[]] {
 const OURS: Target = { cluster: 'a', id: 'ours', slurm_id: '7' };
 const THEIRS: Target = { cluster: 'a', id: null, slurm_id: '8' };
 
-test('a job of ours has its own call, and one that only Slurm knows is named by its ID', async () => {
+test("a recorded job has its own call, and another user's is named by Slurm's ID", async () => {
   const [model, asked] = fakeModel([{ id: 'ours', cluster: 'a' }]);
   await steer(model, [OURS], 'hold');
   await steer(model, [THEIRS], 'hold');
@@ -33,7 +33,7 @@ test('a job of ours has its own call, and one that only Slurm knows is named by 
   ]);
 });
 
-test('the outcome counts the jobs and names those that refused', () => {
+test('the outcome counts the jobs and names refused ones', () => {
   expect(outcome('cancel', 3, [])).toBe('3 jobs cancelled');
   const refusals = [{ job: '8', why: 'Access denied.' }];
   expect(outcome('hold', 3, refusals)).toBe('2 jobs put on hold. 1 was not: 8. Access denied.');
@@ -42,14 +42,14 @@ test('the outcome counts the jobs and names those that refused', () => {
 test.each([
   ['12_3', '12_3'],
   ['12_[4-9%2]', '12_[4-9]']
-])('of an array only %s is cancelled, not all of it', async (slurm_id, listed) => {
+])('only %s of an array is cancelled', async (slurm_id, listed) => {
   const [model, asked] = fakeModel([{ id: 'whole', cluster: 'a' }]);
   await steer(model, [{ cluster: 'a', id: 'whole', slurm_id }], 'cancel');
   const ids = { job_ids: [], slurm_ids: [listed] };
   expect(asked).toEqual([['control_jobs', { verb: 'cancel', cluster: 'a', ...ids }]]);
 });
 
-test('steering many jobs is one call for each cluster', async () => {
+test('an action on many jobs is one call for each cluster', async () => {
   const [model, asked] = fakeModel([
     { id: 'ours', cluster: 'a' },
     { id: 'far', cluster: 'b' }

@@ -23,7 +23,7 @@ function offered(id: string, fields: Fields): [enabled: boolean, visible: boolea
   return [commands.isEnabled(id, { id: one.id }), commands.isVisible(id, { id: one.id })];
 }
 
-test('a job is requeued while it runs, where Slurm does that', () => {
+test('a running job can be requeued if Slurm permits it', () => {
   expect(offered(CommandIDs.requeue, { state: 'RUNNING' })).toEqual([true, true]);
   const refused = { state: 'RUNNING' as const, no_requeue: 'Slurm runs this job only once.' };
   expect(offered(CommandIDs.requeue, refused)).toEqual([false, false]);
@@ -34,7 +34,7 @@ test.each([
   [CommandIDs.release, 'PENDING'],
   [CommandIDs.requeue, 'RUNNING'],
   [CommandIDs.extend, 'RUNNING']
-] as const)('%s is for what Slurm knows, and no cell in a session', (id, state) => {
+] as const)("%s is offered for jobs in Slurm, not for a session's cells", (id, state) => {
   expect(offered(id, { state })[0]).toBe(true);
   expect(offered(id, { state, session: 'a2b4c6d7', slurm_id: null })[0]).toBe(false);
 });
@@ -50,7 +50,7 @@ test('failed tasks of a sweep are submitted again', async () => {
   expect(callLoggedIn.mock.calls).toEqual([['arandu', 'retry', { job_id: 'a2b4c6d7' }]]);
 });
 
-test('an action on several jobs says how many it concerns', () => {
+test('an action on several jobs shows their number', () => {
   const model = new FakeModel();
   const states = ['RUNNING', 'PENDING', 'COMPLETED'] as const;
   states.forEach((state, at) => model.put(job({ id: `${at}`, state })));

@@ -6,7 +6,7 @@ import { ClusterDrive } from '../drive';
 
 type Args = Record<string, unknown>;
 
-/** A cluster with one folder, /d, of these files by their base64; what is asked of it is noted. */
+/** A cluster with a folder /d of these base64 files, and the calls made to it. */
 function cluster(files: Record<string, string>): { drive: ClusterDrive; asked: [string, Args][] } {
   const asked: [string, Args][] = [];
   const entry = (name: string, kind: FileEntry['kind'] = 'file'): FileEntry => ({
@@ -44,14 +44,14 @@ function cluster(files: Record<string, string>): { drive: ClusterDrive; asked: [
 
 const text = (value: string): string => base64Of(new TextEncoder().encode(value));
 
-test('bytes, base64 and text become each other, large ones and a byte order mark too', () => {
+test('bytes, base64 and text convert into each other, even if large or with a BOM', () => {
   const bytes = Uint8Array.from({ length: 100_000 }, (_, at) => at % 256);
   expect(bytesOf(base64Of(bytes))).toEqual(bytes);
   expect(textOf(text('\ufeffü'))).toBe('\ufeffü');
   expect(textOf(base64Of(bytes))).toBeNull();
 });
 
-test('a file is text where it can be, base64 where it cannot, and a notebook is read', async () => {
+test('a file is text if possible and base64 otherwise, and a notebook is parsed', async () => {
   const { drive } = cluster({ a: text('ü\r\n'), b: '/w==', n: text('{"cells":[],"metadata":{}}') });
   const a = await drive.get('here/d/a');
   expect([a.format, a.content, a.path, a.last_modified]).toEqual([
@@ -67,7 +67,7 @@ test('a file is text where it can be, base64 where it cannot, and a notebook is 
   expect(await drive.get('here/d/a', { content: false })).toMatchObject({ content: null });
 });
 
-test('a folder names what is in it by whole paths', async () => {
+test("a folder's entries have full paths", async () => {
   const { drive, asked } = cluster({ "it's\n": '' });
   const listed = await drive.get('here/d');
   expect(listed.type).toBe('directory');
@@ -75,7 +75,7 @@ test('a folder names what is in it by whole paths', async () => {
   expect(asked[0]).toEqual(['file_entry', { path: '/d', cluster: 'here' }]);
 });
 
-test('an upload in parts arrives as one file, and another begins anew', async () => {
+test('an upload in parts arrives as one file, and another one starts over', async () => {
   const { drive, asked } = cluster({});
   for (const [chunk, part] of [
     [1, 'lost'],
@@ -88,7 +88,7 @@ test('an upload in parts arrives as one file, and another begins anew', async ()
   expect(asked).toEqual([['write_file', { path: '/d/x', cluster: 'here', content: text('abc') }]]);
 });
 
-test('what is new takes no name that is there', async () => {
+test('a new file or folder avoids existing names', async () => {
   const { drive, asked } = cluster({
     'untitled.txt': '',
     'untitled folder': '',

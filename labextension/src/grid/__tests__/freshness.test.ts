@@ -10,13 +10,9 @@ test.each<[string, Freshness, boolean]>([
   ['none yet, and why', { asOf: null, problem: lost, intervalS: 10 }, false],
   ['a moment old', { asOf: NOW_S - 25, problem: null, intervalS: 10 }, false],
   ['overdue', { asOf: NOW_S - 60, problem: null, intervalS: 10 }, true],
-  [
-    'overdue, where news come once a minute',
-    { asOf: NOW_S - 130, problem: null, intervalS: 60 },
-    false
-  ],
+  ['overdue, with news once a minute', { asOf: NOW_S - 130, problem: null, intervalS: 60 }, false],
   ['a moment old, and the next failed', { asOf: NOW_S - 5, problem: lost, intervalS: 10 }, true],
-  ['news that come when there are some', { asOf: NOW_S - 900, problem: null }, false]
+  ['news without an interval', { asOf: NOW_S - 900, problem: null }, false]
 ])('a state is old when news are overdue or failed: %s', (_, freshness, old) => {
   expect(isOld(freshness, NOW_S)).toBe(old);
   expect(knownS(freshness, NOW_S)).toBe(old ? freshness.asOf : NOW_S);

@@ -74,10 +74,10 @@ test.each([
   ['time<120s', ['none', 'b:ten']],
   ['time<120', ['two words', 'none', 'b:ten']],
   ['b:ten', ['b:ten']],
-  // Not typed to their end.
+  // Incomplete words.
   ['count>', ['Ten', 'two words', 'none', 'b:ten']],
   ['name: time>x "', ['Ten', 'two words', 'none', 'b:ten']]
-])('%s finds what it says', (words, names) => expect(found(words)).toEqual(names));
+])('the filter %s finds its items', (words, names) => expect(found(words)).toEqual(names));
 
 const TYPED = [
   'ten 100',
@@ -89,7 +89,7 @@ const TYPED = [
   'name:"two w" -"ne'
 ];
 
-test.each(TYPED)('words that grow to %s find the same among what was found', typed => {
+test.each(TYPED)('narrowing the filter to %s finds the same items', typed => {
   let [words, among, narrowed] = ['', ITEMS, 0];
   for (let end = 1; end <= typed.length; end += 1) {
     const next = typed.slice(0, end);
@@ -102,7 +102,7 @@ test.each(TYPED)('words that grow to %s find the same among what was found', typ
   expect(narrowed).toBeGreaterThan(typed.length / 2);
 });
 
-test('a chip adds its value to those of its field, and takes it away again', () => {
+test("a chip adds its value to its field's, and removes it again", () => {
   const one = toggled('ana', 'state', 'running');
   expect(one).toBe('ana state:running');
   const two = toggled(one, 'state', 'pending');
@@ -112,14 +112,14 @@ test('a chip adds its value to those of its field, and takes it away again', () 
   expect(toggled(toggled(two, 'state', 'running'), 'state', 'pending')).toBe('ana');
 });
 
-test('numbers are sorted as numbers, what is not known last in both directions', () => {
+test('numbers are sorted as numbers, and unknown ones last in both directions', () => {
   const counts = (down: boolean): (number | null)[] =>
     ordered([], ITEMS, COUNT, { column: 'count', down }, byName).map(item => item.count);
   expect(counts(false)).toEqual([2, 10, 100, null]);
   expect(counts(true)).toEqual([100, 10, 2, null]);
 });
 
-test('what was remembered holds but for what is no more', () => {
+test('remembered columns are restored, except removed ones', () => {
   const first = usual(COLUMNS, { column: 'name', down: false });
   expect(first.columns).toEqual(['name', 'count']);
   expect(remembered(undefined, first)).toBe(first);

@@ -15,7 +15,7 @@ afterEach(() => jest.useRealTimers());
 const lost = problem('lost', 'No answer.');
 
 test.each<[string, boolean, Partial<Job>]>([
-  ['runs on while all is known', false, {}],
+  ['runs on with a fresh state', false, {}],
   ['stands while the server is lost', true, {}],
   ['stands while the cluster is lost', false, { problem: lost }]
 ])('the time of a running job %s', (_, isServerLost, more) => {

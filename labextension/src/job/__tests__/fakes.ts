@@ -1,4 +1,4 @@
-// Chunks of a job's output, and a job that has what the job panel's pure parts look at.
+// Chunks of output, and a job with the fields that the job panel's pure parts read.
 import type { Job, LogChunk, Output } from '../../wire';
 
 export function job(what: Partial<Job> = {}): Job {

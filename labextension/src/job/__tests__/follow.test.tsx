@@ -8,10 +8,10 @@ const [WIDTH, BAR, HEIGHT] = [400, 15, 100];
 let root: Root;
 let host: HTMLElement;
 let resized: () => void;
-/** How high what is in the box is; there is no layout here. */
+/** The height of the content; jsdom has no layout. */
 let long: number;
 
-/** Stands for the browser's; tells of a size when the test says so. */
+/** Replaces the browser's; reports a size when the test says so. */
 class FakeResizeObserver {
   constructor(hear: () => void) {
     resized = hear;
@@ -39,7 +39,7 @@ function box(): HTMLElement {
   return found;
 }
 
-/** As a browser lays a box out, which has a scrollbar beside what it shows. */
+/** Gives a box the layout of a browser, with a scrollbar. */
 function laidOut(element: HTMLElement): void {
   let top = 0;
   const most = (): number => Math.max(0, long - HEIGHT);
@@ -83,7 +83,7 @@ function scrolledTo(top: number): void {
   });
 }
 
-/** What is shown is measured anew, and found to be shorter, and longer again. */
+/** The content is measured again, first shorter, then longer. */
 function measuredAnew(): void {
   scrolledTo(box().scrollTop - 300);
 }
@@ -97,7 +97,7 @@ test('a log is still followed after a click and a new layout', () => {
   expect([follows(), box().scrollTop]).toEqual([true, 900]);
   point('pointerdown', [50, 50], { buttons: 1 });
   measuredAnew();
-  // Chromium tells of a pointer that rests whenever something else has come below it.
+  // Chromium reports a resting pointer whenever other content moves below it.
   point('pointermove', [50, 50], { buttons: 1 });
   measuredAnew();
   point('pointerup', [51, 50]);
@@ -110,13 +110,13 @@ test.each<[string, () => void]>([
   ['a key', () => box().dispatchEvent(new KeyboardEvent('keydown', { key: 'PageUp' }))],
   ['the scrollbar', () => point('pointerdown', [WIDTH + BAR / 2, 20], { buttons: 1 })],
   [
-    'what is selected up to the upper edge',
+    'a selection up to the upper edge',
     () => {
       point('pointerdown', [50, 50], { buttons: 1 });
       point('pointermove', [50, 1], { buttons: 1 });
     }
   ]
-])('who scrolls up by %s stays there', (_, does) => {
+])('scrolling up by %s stops following', (_, does) => {
   does();
   scrolledTo(600);
   expect([follows(), box().scrollTop]).toEqual([false, 600]);

@@ -20,26 +20,26 @@ function text({ blocks }: Shown, wanted: Wanted = 'all'): string {
 
 const kinds = ({ blocks }: Shown): Block['kind'][] => blocks.map(block => block.kind);
 
-describe('what a job has written', () => {
-  test('comes in its order, whole, however it was cut', () => {
+describe("a job's output", () => {
+  test('chunks are joined in order and completely', () => {
     const shown = shownOf(chunk(out('a'), out('b\nc')), chunk(out('d\n')), chunk(out('e')));
     expect(text(shown)).toBe('ab\ncd\ne');
     expect(kinds(shown)).toEqual(['text']);
   });
 
-  test('a progress line begins anew over chunks', () => {
+  test('a progress line is rewritten across chunks', () => {
     const shown = shownOf(chunk(err('10%')), chunk(err('\r20%\r')), chunk(err('30%\n')));
     expect(text(shown)).toBe('30%\n');
   });
 
-  test('of each source has lines of its own, and can be seen alone', () => {
+  test('each stream has its own lines, and can be shown alone', () => {
     const shown = shownOf(chunk(out('out'), err('err\n'), out('more\n')));
     expect(text(shown)).toBe('out\nerr\nmore\n');
     expect(text(shown, 'stdout')).toBe('out\nmore\n');
     expect(text(shown, 'stderr')).toBe('err\n');
   });
 
-  test('an error is a traceback, which is no standard output', () => {
+  test('an error is a traceback on standard error', () => {
     const error: Output = {
       type: 'error',
       ename: 'ValueError',
@@ -51,7 +51,7 @@ describe('what a job has written', () => {
     expect(text(shown, 'stdout')).toBe('a\n');
   });
 
-  test('of a notebook has heads where its cells begin, and its allowed errors', () => {
+  test("a notebook's output has its cells' heads and allowed errors", () => {
     const mark = (content: Record<string, unknown>): Output => ({
       type: 'display_data',
       data: { 'application/vnd.jupyter-slurm.notebook+json': content },
@@ -68,7 +68,7 @@ describe('what a job has written', () => {
     expect(text(shown, 'stderr')).toBe('ValueError: x\n');
   });
 
-  test('displays stand between, and one with a name is drawn anew', () => {
+  test('displays appear between text, and an update redraws its display', () => {
     const again: Output = {
       type: 'update_display_data',
       data: { 'text/plain': 'two' },
@@ -80,7 +80,7 @@ describe('what a job has written', () => {
     expect(shown.blocks[1]).toMatchObject({ data: { 'text/plain': 'two' } });
   });
 
-  test('is cleared at once, or when something comes in its place', () => {
+  test('output is cleared at once or by the next output', () => {
     const before = chunk(out('a\n'));
     const clear = (wait: boolean): Output => ({ type: 'clear_output', wait });
     expect(shownOf(before, chunk(clear(false))).blocks).toEqual([]);
@@ -89,7 +89,7 @@ describe('what a job has written', () => {
     expect(text(withChunk(waits, chunk(out('b\n'))))).toBe('b\n');
   });
 
-  test('tells where something was left out, and how much', () => {
+  test('gaps show where and how much output was left out', () => {
     const shown = shownOf(
       { ...chunk(out('late\n')), skipped_bytes: 500 },
       { ...chunk(out('later\n')), skipped_bytes: 7 }
@@ -109,7 +109,7 @@ describe('the time of a line', () => {
         return lines.map((line, at): [string, number] => [line, times[at] ?? -1]);
       });
 
-  test('is that of its beginning, and not known of what was there before', () => {
+  test("a line's time is that of its start, unknown for old output", () => {
     const shown = shownOf(
       chunk(out('old\n')),
       chunk(out('a\nb', 7), out('b\nc\n', 8)),
@@ -127,7 +127,7 @@ describe('the time of a line', () => {
     expect(shown.since).toBe(7);
   });
 
-  test('is that of its last change where it begins anew', () => {
+  test("a rewritten line's time is that of its last change", () => {
     const first = shownOf(chunk(err('10%', 1), err('\r20%', 2)), chunk(err('\r30%\r', 3)));
     expect(linesOf(first)).toEqual([['30%\r', 3]]);
     const then = shownOf(
@@ -142,11 +142,11 @@ describe('the time of a line', () => {
   });
 });
 
-describe('very much output', () => {
+describe('large output', () => {
   const lines = (from: number, count: number): string =>
     Array.from({ length: count }, (_, at) => `line ${from + at}\n`).join('');
 
-  test('is in blocks of which the earlier ones stay the same', () => {
+  test('output is split into blocks, and earlier blocks stay unchanged', () => {
     const first = shownOf(chunk(out(lines(0, 1_000))));
     const then = withChunk(first, chunk(out(lines(1_000, 300))));
     expect(then.blocks.slice(0, 4)).toEqual(first.blocks.slice(0, 4));
@@ -159,12 +159,12 @@ describe('very much output', () => {
     }
   });
 
-  test('the colour that was on when a block ended is on in the next', () => {
+  test("a block starts with the last block's colour", () => {
     const shown = shownOf(chunk(out(`\u001b[31m${lines(0, 250)}`)));
     expect(shown.blocks[1]).toMatchObject({ runs: [{ style: '\u001b[31m' }] });
   });
 
-  test('goes from the front when it is too much, and is counted there', () => {
+  test('excess output is dropped from the front and counted there', () => {
     const mebi = `${'x'.repeat(1023)}\n`.repeat(1024);
     let shown = NOTHING;
     for (let count = 0; count < 20; count += 1) {
@@ -184,14 +184,14 @@ describe('search', () => {
     chunk(out('Epoch 1\nepoch 2\n'), err('EPOCH 3 \u001b[31mep\u001b[0moch 4\n'))
   );
 
-  test('finds whatever the case, through colours, in order', () => {
+  test('search ignores case and colours, and counts in order', () => {
     const search = new Search('epoch', 'all');
     expect(search.count(shown.blocks)).toBe(4);
     expect(search.match(shown.blocks, 3)).toEqual({ key: shown.blocks[0]?.key, at: 3 });
     expect(search.match(shown.blocks, 4)).toBeNull();
   });
 
-  test('takes what is typed as text', () => {
+  test('search input is plain text', () => {
     expect(new Search('.*', 'all').count(shown.blocks)).toBe(0);
     expect(new Search('', 'all').count(shown.blocks)).toBe(0);
     expect(new Search('a(', 'all').count(shownOf(chunk(out('a('))).blocks)).toBe(1);

@@ -20,8 +20,8 @@ const sample = (
 
 const gpu = { name: 'H100', utilisation: 0.5, memory_mib: 10, memory_total_mib: 80 };
 
-describe('what was measured', () => {
-  test('has a series for each thing, and what was asked for of it', () => {
+describe('measurements', () => {
+  test('each resource has a series with its requested amount', () => {
     const series = seriesOf([sample(1), sample(2, [gpu])], job({ usage }));
     expect(series.map(({ kind, limit }) => [kind, limit])).toEqual([
       ['cpu', 4],
@@ -35,7 +35,7 @@ describe('what was measured', () => {
     ]);
   });
 
-  test('of several nodes is a sum, though each is measured in its own time', () => {
+  test('nodes are summed despite different sample times', () => {
     const two = job({ usage, nodes: ['a', 'b'], started_s: 0 });
     const [cpus, memory] = seriesOf(
       [
@@ -53,7 +53,7 @@ describe('what was measured', () => {
     expect(peak(memory?.points ?? [])).toBe(200);
   });
 
-  test('has the average load of all GPUs and the sum of their memory', () => {
+  test('GPU load is averaged and GPU memory is summed', () => {
     const gpus = (node: string, ...busy: (number | null)[]): UsageSample =>
       sample(
         1,
@@ -67,14 +67,14 @@ describe('what was measured', () => {
     expect(held).toEqual([40, 320]);
   });
 
-  test('ends where a node is silent', () => {
+  test('a silent node does not count any more', () => {
     const two = job({ nodes: ['a', 'b'], started_s: 0 });
     const long = [...Array(50).keys()].map(at => sample(10 * at, [], 'a', 1));
     const [cpus] = seriesOf([...long, sample(0, [], 'b', 2), sample(10, [], 'b', 2)], two);
     expect([cpus?.points[1]?.[1], cpus?.points.at(-1)?.[1]]).toEqual([3, 1]);
   });
 
-  test('is averaged over time, not over looks', () => {
+  test('an average weighs samples by their duration', () => {
     const points: Point[] = [
       [0, 9],
       [1, 4],
@@ -87,7 +87,7 @@ describe('what was measured', () => {
     expect(peak([[1, null]])).toBeNull();
   });
 
-  test('of which a chart shows no more than it has room for, but peaks always', () => {
+  test('a chart is thinned to its width, but keeps peaks', () => {
     const many = Array.from({ length: 1_000 }, (_, at): Point => [at, at === 500 ? 7 : 1]);
     const shown = thinned(many, 100, true);
     expect(shown).toHaveLength(100);
@@ -108,7 +108,7 @@ describe('idle GPUs', () => {
       sample(timeS, of(timeS), node)
     );
 
-  test('are told of after five minutes, and for how long all of them are', () => {
+  test('idle GPUs are reported after five minutes, with their common idle time', () => {
     const eight = (timeS: number): GpuSample[] =>
       Array.from({ length: 8 }, (_, at) => load(at === 3 && timeS > 100 ? 0.04 : 0.9));
     expect(idleGpus(looks(400, eight), running)).toBeNull();
@@ -122,7 +122,7 @@ describe('idle GPUs', () => {
     });
   });
 
-  test('are not those that worked meanwhile, or do not tell, or were so in a run before', () => {
+  test('GPUs with recent or unknown load, or idle in an earlier run, are not reported', () => {
     const once = (timeS: number): GpuSample[] => [load(timeS === 700 ? 0.05 : 0)];
     expect(idleGpus(looks(1000, once), running)).toBeNull();
     expect(idleGpus(looks(1010, once), running)).toEqual({ gpus: 1, of: 1, forS: 300 });

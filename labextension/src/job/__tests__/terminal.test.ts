@@ -3,12 +3,12 @@ import { asTerminal, plain } from '../terminal';
 
 const ESC = '\u001b';
 
-describe('what a terminal would show', () => {
+describe('terminal output', () => {
   test.each([
-    ['a progress line that begins anew', '10%\r20%\r30%\n', '30%\n'],
-    ['the ends of lines of another system', 'a\r\nb\r\n', 'a\nb\n'],
-    ['a line that is still to be written over', '10%\r', '10%\r'],
-    ['several returns at the end', '10%\r\r', '10%\r'],
+    ['a rewritten progress line', '10%\r20%\r30%\n', '30%\n'],
+    ["another system's line ends", 'a\r\nb\r\n', 'a\nb\n'],
+    ['a line before it is overwritten', '10%\r', '10%\r'],
+    ['several carriage returns at the end', '10%\r\r', '10%\r'],
     ['a spinner', '|\b/\b-\b\\', '\\'],
     ['a title', `${ESC}]0;title\u0007text`, 'text'],
     ['a link', `${ESC}]8;;http://x${ESC}\\here${ESC}]8;;${ESC}\\`, 'here'],
@@ -21,7 +21,7 @@ describe('what a terminal would show', () => {
 });
 
 describe('colours', () => {
-  test('of the theme are named as JupyterLab does', () =>
+  test("theme colours have JupyterLab's class names", () =>
     expect(pieces('', `a${ESC}[1;31mb${ESC}[0mc${ESC}[92md`)).toEqual([
       { text: 'a', className: '', color: null, background: null },
       { text: 'b', className: 'ansi-red-fg ansi-bold', color: null, background: null },
@@ -38,10 +38,10 @@ describe('colours', () => {
     expect(pieces('', `${ESC}[${code}mx`)).toMatchObject([{ text: 'x', color, className: '' }])
   );
 
-  test('markup is text', () =>
+  test('markup is shown as text', () =>
     expect(pieces('', `${ESC}[31m<b>&amp;`)).toMatchObject([{ text: '<b>&amp;' }]));
 
-  test('a sequence that is cut off is not shown', () => {
+  test('an incomplete sequence is not shown', () => {
     expect(plain(`text${ESC}[3`)).toBe('text');
     expect(pieces('', `text${ESC}[3`)).toMatchObject([{ text: 'text' }]);
   });

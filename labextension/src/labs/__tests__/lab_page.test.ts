@@ -84,7 +84,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-test('the bar says which job it is and how long it has left', async () => {
+test('the bar shows the job and its remaining time', async () => {
   await Lab.open();
   expect(shown()).toEqual(['fit', 'n1', '2 GPUs', '1 h 20 min left', 'End']);
 });

@@ -20,7 +20,7 @@ function lab(fields: Partial<Job> = {}): Job {
   return job({ kind: 'lab', name: 'mine', lab: place, idle_s: 3600, ...fields });
 }
 
-test('a lab ends with its time or when nobody uses it, whichever is first', () => {
+test('a lab ends at its time limit or idle timeout, whichever is first', () => {
   expect(endsOf(lab())).toBe(NOW_S - 125 + 3600);
   expect(endsOf(lab({ idle_since_s: NOW_S - 1800 }))).toBe(NOW_S + 1800);
   expect(endsOf(lab({ limit_s: null }))).toBeNull();
@@ -28,14 +28,14 @@ test('a lab ends with its time or when nobody uses it, whichever is first', () =
   expect(endsOf(job())).toBeNull();
 });
 
-test('a row says how far a lab is, then how long it has left, and opens it', () => {
+test("a row shows a lab's start, then its remaining time, and opens it", () => {
   expect(facts(lab(), NOW_S)).toEqual(['lab', 'ends in 57 min 55 s']);
   const starting = lab({ lab: { url: '', port: 1, base_url: '/', step: 'starting' } });
   expect(facts(starting, NOW_S)).toContain('JupyterLab is starting.');
   expect(actionsOf(lab())).toEqual([CommandIDs.openLab, CommandIDs.copyLabLink, CommandIDs.cancel]);
 });
 
-test('a job that runs has the dashboard of its engine, and TensorBoard where it was asked for', () => {
+test("a running job has its engine's dashboard, and TensorBoard if requested", () => {
   expect(dashboardsOf(job())).toEqual([]);
   expect(dashboardsOf(job({ launch: 'torchrun' }))).toEqual([]);
   expect(dashboardsOf(job({ launch: 'dask' }))).toEqual(['dask']);
@@ -57,7 +57,7 @@ describe('warnings', () => {
     shown.mockRestore();
   });
 
-  test('are given once, in time, for each end', () => {
+  test('are shown in time, once for each end', () => {
     const model = new FakeModel();
     let nowS = NOW_S;
     const act = jest.fn();

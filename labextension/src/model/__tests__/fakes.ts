@@ -1,4 +1,4 @@
-// A WebSocket that goes nowhere: what is sent is kept, what comes is said by the test.
+// A fake WebSocket: it records what is sent, and the test supplies the answers.
 import type { ServerConnection } from '@jupyterlab/services';
 
 interface Sent {
@@ -40,7 +40,7 @@ export class FakeSocket {
     this.readyState = 3;
   }
 
-  /** The server takes it. */
+  /** The server accepts the connection. */
   open(): this {
     this.readyState = FakeSocket.OPEN;
     this.onopen?.();
@@ -51,7 +51,7 @@ export class FakeSocket {
     this.onmessage?.({ data: JSON.stringify(message) });
   }
 
-  /** The line breaks. */
+  /** The connection breaks. */
   break(): void {
     this.readyState = 3;
     this.onclose?.();

@@ -19,7 +19,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-/** A log that is watched, what has come of it, and its line. */
+/** A watched log, its received chunks, and its socket. */
 function watched(): { feed: LogFeed; heard: LogChunk[]; line: FakeSocket } {
   const feed = new LogFeed(socket, 'j');
   const heard: LogChunk[] = [];
@@ -27,7 +27,7 @@ function watched(): { feed: LogFeed; heard: LogChunk[]; line: FakeSocket } {
   return { feed, heard, line: FakeSocket.last.open() };
 }
 
-test('the next chunk of a log is requested once the last one is drawn', () => {
+test('the next chunk of a log is requested once the last is drawn', () => {
   const { heard, line } = watched();
   expect(line.sent).toMatchObject([{ watch: 1, call: 'logs', paced: true }]);
   line.say({ watch: 1, value: chunk(out('one')) });

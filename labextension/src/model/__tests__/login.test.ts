@@ -4,7 +4,7 @@ import type { ISlurmModel } from '../../tokens';
 import type { Connection, Question } from '../../wire';
 import { login } from '../login';
 
-/** As much of a model as a login needs: connections, and answers that the test gives. */
+/** The parts of a model that a login needs: connections, and answers of the test. */
 class FakeModel {
   readonly connections = new Map<string, Connection>();
   readonly changed = new Signal<this, void>(this);
@@ -17,7 +17,7 @@ class FakeModel {
     return { isDisposed: false, dispose: () => (this.watchers -= 1) };
   }
 
-  /** What the calls to come are answered, in this order. */
+  /** The answers to the next calls, in this order. */
   will(...answers: (Connection | SlurmError)[]): void {
     this.answers.push(...answers);
   }
@@ -103,7 +103,7 @@ test('a login by key asks no question', async () => {
   expect(await begin()).toBe(true);
 });
 
-test('a secret is never shown and is sent to the question it answers', async () => {
+test('a secret is never shown, and is sent only to its question', async () => {
   model.will(at('asking', {}), at('open'));
   const done = begin();
   const shown = await dialog();
@@ -148,7 +148,7 @@ test('a security key must be touched, then the dialog closes', async () => {
   expect(await done).toBe(true);
 });
 
-test('what a host says is text', async () => {
+test("a host's messages are shown as plain text", async () => {
   model.will(at('asking', { prompt: '<b>x</b>', instruction: '<img src=x>' }), at('closed'));
   const done = begin();
   const shown = await dialog();

@@ -11,7 +11,7 @@ jest.mock('../../server', () => ({
 }));
 
 const calls: string[] = [];
-/** What the server answers to a call, or throws. */
+/** The server's answers by call; they may throw. */
 let answers: Record<string, () => unknown>;
 let login: jest.MockedFunction<Login>;
 let model: SlurmModel;
@@ -61,7 +61,7 @@ function connection(cluster: string): Connection {
   } as unknown as Connection;
 }
 
-/** What is watched, in the order in which it began. */
+/** The watches, oldest first. */
 function watched(socket: FakeSocket): { watch?: number; args?: object; cursor?: string }[] {
   const left = socket.sent.map(sent => sent.unwatch);
   const begun = socket.sent.filter(sent => sent.watch !== undefined && !left.includes(sent.watch));
@@ -70,7 +70,7 @@ function watched(socket: FakeSocket): { watch?: number; args?: object; cursor?: 
   );
 }
 
-/** All that was begun is done, and a frame has passed. */
+/** Wait for pending promises and a frame. */
 async function settled(): Promise<void> {
   await jest.advanceTimersByTimeAsync(20);
 }
@@ -91,7 +91,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-test('a whole snapshot replaces all jobs, a diff only those that changed', () => {
+test('a full snapshot replaces all jobs, a diff only changed ones', () => {
   model.watchJobs();
   const socket = FakeSocket.last.open();
   const first = changes({ whole: true, jobs: [job('one', 'RUNNING'), job('two', 'PENDING')] });
@@ -130,7 +130,7 @@ test('all subscribers share one watch, which ends with the last of them', () => 
   expect(socket.readyState).not.toBe(FakeSocket.OPEN);
 });
 
-test('views that look at a queue share the watch of the jobs', () => {
+test("views of queues share the jobs' watch", () => {
   model.watchJobs();
   const socket = FakeSocket.last.open();
   const [one, other] = [model.look('b'), model.look('a')];
@@ -143,7 +143,7 @@ test('views that look at a queue share the watch of the jobs', () => {
   expect(args()).toEqual([{ look: [] }]);
 });
 
-test('each job is one row, with a record or without one', () => {
+test('each job is one row, with or without a record', () => {
   model.look('a');
   const socket = FakeSocket.last.open();
   const say = (more: Partial<Changes>): void =>
@@ -160,7 +160,7 @@ test('each job is one row, with a record or without one', () => {
   expect(ids()).toEqual(['one', 'two', '4']);
 });
 
-test('a queue that is looked at again resumes from its cursor', () => {
+test('a reopened queue resumes from its cursor', () => {
   model.watchJobs();
   const look = model.look('a');
   const socket = FakeSocket.last.open();
@@ -175,7 +175,7 @@ test('a queue that is looked at again resumes from its cursor', () => {
   ]);
 });
 
-test('two views of everyone share one watch until both are closed', () => {
+test('two views of all users share one watch until both are closed', () => {
   model.watchJobs();
   const [one, two] = [model.queue('a', true), model.queue('a', true)];
   const heard: string[] = [];
@@ -198,7 +198,7 @@ test('two views of everyone share one watch until both are closed', () => {
   expect(watched(socket)).toHaveLength(1);
 });
 
-test('my queue on a cluster is a part of my jobs', () => {
+test("a user's own queue on a cluster is taken from their jobs", () => {
   const view = model.queue('a', false);
   const socket = FakeSocket.last.open();
   const jobs = [job('one', 'RUNNING'), job('two', 'COMPLETED')];
@@ -210,7 +210,7 @@ test('my queue on a cluster is a part of my jobs', () => {
   expect(socket.readyState).not.toBe(FakeSocket.OPEN);
 });
 
-test('a visible job has its queue watched until the job ends', () => {
+test("a visible job's queue is watched until the job ends", () => {
   const [one, two] = [model.watchJob('one'), model.watchJob('one')];
   const socket = FakeSocket.last.open();
   const looks = (): unknown => watched(socket).at(-1)?.args;
@@ -230,7 +230,7 @@ test('a visible job has its queue watched until the job ends', () => {
   expect(socket.readyState).not.toBe(FakeSocket.OPEN);
 });
 
-test('a hidden tab that tells of jobs looks at no queue', () => {
+test('a hidden tab with notifications watches no queue', () => {
   model.watchJobs({ background: true });
   model.look('a');
   const socket = FakeSocket.last.open();
@@ -257,7 +257,7 @@ test('a queue reports its age and why nothing newer is known', () => {
   expect(model.queues.get('a')).toEqual({ asOf: 77, problem, intervalS: 10 });
 });
 
-test('late samples of another node are kept, repeated ones dropped', () => {
+test('late samples of other nodes are kept, repeated ones dropped', () => {
   const view = model.usage('one');
   const socket = FakeSocket.last.open();
   const sample = (node: string, time_s: number): object => ({ node, time_s });
@@ -287,7 +287,7 @@ test('a hidden tab keeps its state and resumes from its cursor', () => {
   expect(second.sent.map(sent => [sent.call, sent.cursor])).toEqual([['changes', 'c7']]);
 });
 
-test('clusters are requested with the first news and again when others appear', async () => {
+test('clusters are requested with the first news and when new ones appear', async () => {
   const named = (name: string): Cluster => ({ name, default: true }) as Cluster;
   answers.clusters = () => [named('a')];
   model.watchJobs();

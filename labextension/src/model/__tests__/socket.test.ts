@@ -34,7 +34,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-test('news reaches the watch that it belongs to', () => {
+test('news reaches its own watch', () => {
   const [jobs, queue] = [new Heard(), new Heard()];
   socket.watch('changes', {}, jobs);
   socket.watch('node_changes', { cluster: 'a' }, queue);
@@ -60,7 +60,7 @@ test('a lost connection is reported and resumed from its cursor', () => {
   expect(FakeSocket.last.open().sent).toMatchObject([{ watch: 1, cursor: 'c9' }]);
 });
 
-test('an unreachable server is retried less and less often', () => {
+test('an unreachable server is retried at growing intervals', () => {
   socket.watch('changes', {}, new Heard());
   for (let minute = 0; minute < 10; minute += 1) {
     for (let second = 0; second < 60; second += 1) {
@@ -84,7 +84,7 @@ test('a silent connection is treated as lost, as after a sleep', () => {
   expect(first.readyState).toBe(3);
 });
 
-test('what is watched in the background goes on while the tab is hidden', () => {
+test('background watches continue while the tab is hidden', () => {
   socket.watch('changes', {}, new Heard(), { background: true });
   socket.watch('node_changes', {}, new Heard());
   const opened = FakeSocket.last.open();

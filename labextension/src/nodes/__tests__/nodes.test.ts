@@ -24,18 +24,18 @@ test.each([
   ['down*', 0, 'out'],
   ['reserved', 0, 'out'],
   ['maint', 0, 'out']
-])('a node that is %s with %d CPUs in use is %s', (state, cpus_used, expected) =>
+])('a node in state %s with %d used CPUs is %s', (state, cpus_used, expected) =>
   expect(condition(node('n', { state, cpus_used }))).toBe(expected)
 );
 
-test('GPUs of a node that takes no jobs are not free', () => {
+test('GPUs of an unavailable node are not free', () => {
   const gpus = { gpus: 4, gpus_used: 1 };
   expect(freeGpus(node('n', gpus))).toBe(3);
   expect(freeGpus(node('n', { ...gpus, state: 'drained' }))).toBe(0);
   expect(freeGpus(node('n', { gpus: 4 }))).toBeNull();
 });
 
-test('free GPUs are told by their kind', () => {
+test('free GPUs are counted by type', () => {
   const a100 = { gpus: 4, gpus_used: 1, gpu_type: 'a100' };
   const kinds = kindsOf([
     node('c1', { gpus_used: 0 }),
@@ -52,7 +52,7 @@ test('free GPUs are told by their kind', () => {
   ]);
 });
 
-test('a filter finds nodes by what is free, and by why they are not', () => {
+test('a filter finds nodes by free resources and by their reason', () => {
   const nodes = [
     node('n1', { gpus: 4, gpus_used: 4 }),
     node('n2', { gpus: 4, gpus_used: 1 }),

@@ -30,7 +30,7 @@ const ARRAY = [
   entry('7_[3-6%2]', { array: 'arandu 7', mine: true })
 ];
 
-test('states are sorted by what they mean, and those alike by priority and age', () => {
+test('states are sorted by meaning, and equal ones by priority and age', () => {
   const entries = [
     entry('9', { priority: 5 }),
     entry('10', { priority: 5 }),
@@ -41,7 +41,7 @@ test('states are sorted by what they mean, and those alike by priority and age',
   expect(inOrder(entries, 'state')).toEqual(['12', '13', '11', '9', '10']);
 });
 
-test('ids are sorted as numbers, the tasks of an array in their order', () => {
+test("IDs are sorted as numbers, an array's tasks by index", () => {
   const ids = ['100_[11-20]', '100_10', '100_9', '99', '1000'];
   expect(
     inOrder(
@@ -51,7 +51,7 @@ test('ids are sorted as numbers, the tasks of an array in their order', () => {
   ).toEqual(['99', '100_9', '100_10', '100_[11-20]', '1000']);
 });
 
-test('an array is one row that opens', () => {
+test('an array is one row that expands', () => {
   const arrays = arraysOf(ARRAY);
   const closed = linesOf(ARRAY, arrays, CLOSED);
   expect(keys(closed)).toEqual(['7', '8']);
@@ -67,7 +67,7 @@ test('an array is one row that opens', () => {
   expect(linesOf(found, arrays, open)[0]?.row.slurm_id).toBe('7');
 });
 
-test('a filter finds what is shown and what Slurm calls it', () => {
+test("a filter finds shown texts and Slurm's names", () => {
   const waits = entry('1', { why: 'Others come first.', reason: 'Priority', gpus: 2 });
   const runs = entry('2', { state: 'RUNNING', started_s: 1000, limit_s: 3600 });
   const found = (words: string): unknown[] =>
@@ -81,7 +81,7 @@ test('a filter finds what is shown and what Slurm calls it', () => {
   expect(found('limit<=60m')).toEqual(['2']);
 });
 
-test('what is done to the chosen is done to those that are seen and ones own, arrays as one', () => {
+test('an action affects the visible selected jobs of the user, and an array as a whole', () => {
   const ours = job({ id: 'aaaaaaaa', slurm_id: '1', cluster: 'arandu' });
   const lines = linesOf([ours, entry('2'), ...ARRAY], arraysOf(ARRAY), new Set(['arandu 7']));
   const all = new Set([...lines.map(({ key }) => key), 'gone']);

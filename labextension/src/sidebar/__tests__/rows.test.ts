@@ -62,7 +62,7 @@ function lines(rows: Row[]): Line[] {
   return linesOf(groups, tasks, () => true);
 }
 
-test('jobs are grouped by where they are in their life, the newest first', () => {
+test('jobs are grouped by stage, the newest first', () => {
   const ended = { state: 'COMPLETED' as const };
   const rows = listingOf([
     job('old run', { created_s: 1 }),
@@ -74,7 +74,7 @@ test('jobs are grouped by where they are in their life, the newest first', () =>
   expect(names(rows)).toEqual([['new run', 'old run'], ['waits'], ['today'], ['yesterday']]);
 });
 
-test('those that wait are listed as they will start, those on hold last', () => {
+test('waiting jobs are listed by expected start, those on hold last', () => {
   const waits = { state: 'PENDING' };
   const rows = listingOf([
     other('1', { ...waits, reason: 'JobHeldUser' }),
@@ -86,7 +86,7 @@ test('those that wait are listed as they will start, those on hold last', () => 
   expect(names(rows)[1]).toEqual(['job 4', 'ours', 'job 5', 'job 2', 'job 1']);
 });
 
-test('a chosen row stays chosen when the agent gets a record of its job', () => {
+test('a selected row stays selected when its job gets a record', () => {
   const ended = job('abcdefgh', { slurm_id: '7', state: 'LOST', ended_s: NOW_S });
   const again = job('bcdefghi', { slurm_id: '7' });
   expect(listingOf([ended, other('7')]).keyNow('a 7')).toBe('a 7');
@@ -94,7 +94,7 @@ test('a chosen row stays chosen when the agent gets a record of its job', () => 
   expect(listingOf([]).keyNow('a 7')).toBe('a 7');
 });
 
-test('an array opens to its tasks, those that wait last', () => {
+test('an array expands to its tasks, waiting ones last', () => {
   const array = 'a 12';
   const rows = [
     other('12', { gpus: 4, tasks: { COMPLETED: '0', PENDING: '3-9', RUNNING: '1-2' } }),
@@ -116,7 +116,7 @@ test('an array opens to its tasks, those that wait last', () => {
   expect(first && sentence(first, NOW_S)).toMatch(/^job 12_1 \[1\],/);
 });
 
-test('a running job says how much of its limit has passed, a lab what is left', () => {
+test('a running job shows its elapsed time, a lab its remaining time', () => {
   const [ran, limit_s] = [{ started_s: NOW_S - 95 }, 3600];
   expect(matters(job('one', { ...ran, limit_s }), NOW_S)).toBe('1:35 / 1 h');
   expect(matters(job('one', ran), NOW_S)).toBe('1:35');
@@ -128,7 +128,7 @@ test('a running job says how much of its limit has passed, a lab what is left', 
   expect(used(job('one'), NOW_S)).toBeNull();
 });
 
-test('an ended array says how many tasks it had, and opens to those that failed', () => {
+test('an ended array shows its number of tasks, and expands to failed ones', () => {
   const ran = { slurm_id: '7', started_s: NOW_S - 3600, ended_s: NOW_S - 2880 };
   const failed = { ...ran, state: 'FAILED' as const, tasks: { COMPLETED: '0,1,3', FAILED: '2' } };
   const row = job('one', failed);
@@ -149,7 +149,7 @@ test('an ended array says how many tasks it had, and opens to those that failed'
   expect(new Set(opened.map(({ key }) => key)).size).toBe(opened.length);
 });
 
-test('a waiting row says why in a word, and about when it starts', () => {
+test('a waiting row shows a short reason and its approximate start', () => {
   const waits = { state: 'PENDING' as const, start_estimate_s: NOW_S + 600 };
   const row = job('one', { ...waits, reason: 'Priority', why: 'A sentence', gpus: 2 });
   expect(matters(row, NOW_S)).toMatch(/^priority · ~.*10/);
@@ -170,7 +170,7 @@ test('a waiting row says why in a word, and about when it starts', () => {
   ]);
 });
 
-test('many jobs that one notebook submitted on a day are one line, which opens', () => {
+test("a notebook's many jobs of a day are one line that expands", () => {
   const over = { state: 'COMPLETED' as const, notebook: '/home/ana/fit.ipynb' };
   const jobs = [1, 2, 3].map(at => job(`cell ${at}`, { ...over, ended_s: NOW_S - at }));
   jobs.push(job('alone', { state: 'FAILED', ended_s: NOW_S - 2.5 }));
@@ -186,7 +186,7 @@ test('many jobs that one notebook submitted on a day are one line, which opens',
   expect(firstOpen(NOW_S)).toEqual(['running', 'waiting', TODAY]);
 });
 
-test('a job that Slurm refused is shown as refused, not as unknown, and its reason once', () => {
+test('a refused job is shown as refused, with its reason once', () => {
   const problem = {
     code: 'x',
     message: 'No such account',
@@ -200,7 +200,7 @@ test('a job that Slurm refused is shown as refused, not as unknown, and its reas
   expect(reasons(row, NOW_S)).toEqual(['No such account']);
 });
 
-test('what can be done depends on the state', () => {
+test('the offered actions depend on the state', () => {
   const actions = (more: Partial<Job>): string[] =>
     actionsOf(job('one', more)).map(id => id.split(':')[1] ?? '');
   expect(actions({ state: 'RUNNING' })).toEqual(['copy-id', 'cancel']);
@@ -210,7 +210,7 @@ test('what can be done depends on the state', () => {
   expect(actions({ state: 'COMPLETED' })).toEqual(['copy-id', 'forget']);
 });
 
-test('a filter wants every word somewhere', () => {
+test('a filter matches rows that contain every word', () => {
   const rows = [job('train', { nodes: ['n1'] }), job('test')];
   expect(matching(rows, 'TRA n1').map(row => row.name)).toEqual(['train']);
   expect(matching(rows, 'tra n2')).toEqual([]);

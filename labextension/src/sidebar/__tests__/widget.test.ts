@@ -52,7 +52,7 @@ async function changed(
   return rows;
 }
 
-test('the sidebar draws only the rows in sight of 5,000 jobs, and redraws only the one that changed', async () => {
+test('the sidebar draws only visible rows of 5,000 jobs, and redraws only changed ones', async () => {
   const { model, sidebar } = await opened();
   const rows = sidebar.node.querySelectorAll('[role=row]');
   expect(rows.length).toBeGreaterThan(10);
@@ -87,7 +87,7 @@ test('foreign jobs stay while their cluster is lost and disappear at logout', as
   expect(dispose).toHaveBeenCalled();
 });
 
-test('the trouble of a cluster stands in its line where there are several, else below it', async () => {
+test("a cluster's problem is shown in its line if there are several, else below", async () => {
   const { model, sidebar } = await opened();
   const problem = { code: 'x', message: 'No answer', hint: null, detail: null };
   const told = async (...names: string[]): Promise<(string | null)[]> => {

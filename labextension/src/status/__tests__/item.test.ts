@@ -11,7 +11,7 @@ function heads(model: FakeModel): unknown[] {
   );
 }
 
-test('it counts what runs and what waits, and nothing that has ended', () => {
+test('the status item counts running and waiting jobs, not ended ones', () => {
   const model = new FakeModel();
   expect(summary(model)).toEqual({ text: 'Slurm', told: 'no job runs or waits' });
   model.put(job({ id: 'aaaaaaaa' }));
@@ -24,7 +24,7 @@ test('it counts what runs and what waits, and nothing that has ended', () => {
   });
 });
 
-test('each task of an array is a job, as in the queue and at the heads of the sidebar', () => {
+test("an array's tasks count as jobs, as in the queue and the sidebar", () => {
   const model = new FakeModel();
   model.put(
     job({
@@ -51,7 +51,7 @@ test('each task of an array is a job, as in the queue and at the heads of the si
   ]);
 });
 
-test('jobs that were submitted elsewhere count while their queue is looked at', () => {
+test('jobs submitted elsewhere count while their queue is watched', () => {
   const model = new FakeModel();
   model.put(job({ id: 'aaaaaaaa' }));
   model.listed = [listed('9', { tasks: { RUNNING: '1', PENDING: '2-4' } })];
@@ -62,7 +62,7 @@ test('jobs that were submitted elsewhere count while their queue is looked at', 
   expect(heads(model)).toEqual([['running', 2]]);
 });
 
-test('a cluster with jobs that wants a login is told of, one without is not', () => {
+test('a needed login is shown for a cluster with jobs, not for others', () => {
   const model = new FakeModel();
   model.connections = new Map([['arandu', connection({ state: 'login-needed' })]]);
   expect(summary(model).text).toBe('Slurm');

@@ -33,7 +33,7 @@ function shown(): [string, string, number | false | undefined][] {
   ]);
 }
 
-test('one notification a job, changed in place from its start to its end', () => {
+test('a job has one notification, updated from its start to its end', () => {
   const model = notified();
   model.put(job({ state: 'PENDING' }));
   expect(shown()).toEqual([]);
@@ -43,7 +43,7 @@ test('one notification a job, changed in place from its start to its end', () =>
   expect(shown()).toEqual([['success', 'fit: done', 6_000]]);
 });
 
-test('a refused job makes a notification only if nobody waits for its submission any more', () => {
+test('a refused job causes a notification only long after its submission', () => {
   const model = notified();
   const created_s = job().created_s;
   model.put(job({ state: 'SUBMITTING', started_s: null }));
@@ -75,7 +75,7 @@ test('a muted job stays muted after a reload', async () => {
   expect(shown()).toEqual([]);
 });
 
-test('what went wrong says why, and stays for longer', () => {
+test('a failure shows its reason, and stays for longer', () => {
   const model = notified({ notifyEnd: 'failed', notifyStart: false });
   model.put(job({ state: 'PENDING' }));
   model.put(job({ state: 'RUNNING' }));
@@ -83,7 +83,7 @@ test('what went wrong says why, and stays for longer', () => {
   expect(shown()).toEqual([['error', 'fit: failed. It raised ValueError.', 20_000]]);
 });
 
-test('only what is wanted is told: not a good end, nothing at all, nothing over the page', () => {
+test('settings limit notifications to failures, to none, or to the list', () => {
   for (const [values, count] of [
     [{ notifyEnd: 'failed' }, 0],
     [{ notifyEnd: 'never' }, 0],
@@ -97,7 +97,7 @@ test('only what is wanted is told: not a good end, nothing at all, nothing over 
   expect(shown()[0]?.[2]).toBe(0);
 });
 
-test('an array that ends is one notification', () => {
+test('an ended array causes one notification', () => {
   const model = notified();
   const ids = Array.from({ length: 50 }, (_, at) => `aaaaaa${at + 10}`);
   for (const id of ids) {
@@ -114,13 +114,13 @@ test('an array that ends is one notification', () => {
   document.documentElement.lang = '';
 });
 
-test('it listens while the tab is hidden only for notifications of the browser', () => {
+test('a hidden tab watches jobs only for browser notifications', () => {
   expect(notified().watchers).toEqual([{ background: false }]);
   expect(notified({ browserNotifications: true }).watchers).toEqual([{ background: true }]);
   expect(notified({ notifyStart: false, notifyEnd: 'never' }).watchers).toEqual([]);
 });
 
-test('a job that the user is looking at causes no notification', () => {
+test("a job in the user's view causes no notification", () => {
   const model = notified();
   model.watchJob('k3j9x2m1');
   model.put(job({ id: 'k3j9x2m1', state: 'RUNNING' }));

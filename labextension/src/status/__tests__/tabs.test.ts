@@ -1,6 +1,6 @@
 import { News, type Channel } from '../tabs';
 
-/** Tabs of one browser: what one posts, the others hear. */
+/** A channel between tabs of one browser. */
 class Bus {
   readonly ends: Channel[] = [];
 
@@ -34,7 +34,7 @@ function tabs(...seen: boolean[]): { told: string[][]; news: News<string>[] } {
 beforeEach(() => jest.useFakeTimers());
 afterEach(() => jest.useRealTimers());
 
-test('one of several tabs shows a notification, once', () => {
+test('only one of several tabs shows a notification', () => {
   const { told, news } = tabs(true, true, true, false, false);
   for (const tab of news) {
     tab.hear('job end', 'it ended');
@@ -47,7 +47,7 @@ test('one of several tabs shows a notification, once', () => {
   expect(told.flat()).toEqual(['it ended']);
 });
 
-test('the visible tab shows a notification, even if a hidden one heard of it first', () => {
+test('the visible tab shows a notification, even if a hidden one got it first', () => {
   const { told, news } = tabs(false, true);
   news[0]?.hear('job end', 'it ended');
   jest.advanceTimersByTime(500);

@@ -6,7 +6,7 @@ import { isRepeatable } from '../source';
 const job = (more: Partial<Job>): Job => ({ kind: 'cell', ...more }) as Job;
 const RUNS_FILE = 'import types; run_file = types.ModuleType("run_file"); x';
 
-test('what it ran is there again', () => {
+test("a job's code is restored in the form", () => {
   expect(sourceOf(job({ kind: 'lab' }), null, null)).toEqual({ kind: 'lab' });
   expect(sourceOf(job({}), 'x', null)).toEqual({ kind: 'code', code: 'x' });
   for (const path of ['a b/n.ipynb', 'fit.py']) {
@@ -21,7 +21,7 @@ test('what it ran is there again', () => {
   expect(sourceOf(batch, code, null)).toEqual({ kind: 'code', code });
 });
 
-test('what a form cannot show is not offered', () => {
+test('a job that a form cannot show is not offered', () => {
   expect(isRepeatable(job({ kind: 'session' }))).toBe(false);
   expect(sourceOf(job({}), RUNS_FILE, null)).toBeNull();
   expect(sourceOf(job({ kind: 'program' }), '', null)).toBeNull();
@@ -37,6 +37,8 @@ const COMMON = {
   container_remap_root: true,
   runtime: null,
   modules: ['gcc', 'cuda'],
+  environment: { packages: ['polars', 'numpy>=1,<2'], mine: false, file: '/n/r.txt' },
+  after: [{ job: 'k3j5x2m7', ends: 'any' }],
   env: { TOKEN: '', B: '' },
   mounts: ['/a b:/c'],
   push: null,
@@ -44,7 +46,7 @@ const COMMON = {
   fetch: []
 };
 
-test('what was asked for is in the fields, and the rest as it would be typed', () => {
+test("a job's options are restored in fields, and the rest as text", () => {
   const own = { names_in: ['a', 'b'], names_out: [], out_format: null, session: null };
   const cell = { ...own, launch: 'ray', names_gather: [], max_restarts: 0, mpi: null };
   const spec = { ...COMMON, ...cell, tensorboard: null } as unknown as JobSpec;
@@ -53,6 +55,7 @@ test('what was asked for is in the fields, and the rest as it would be typed', (
   expect(wishes.image).toBe('x{y}.sif');
   expect(lineOf({ ...wishes, env: '' })).toBe(
     "--cluster far --gpus a100:2 --launch ray --time 00:30:00 --image 'x{{y}}.sif' --name fit " +
-      "--module gcc --module cuda --exclusive --container-remap-root --mount '/a b:/c' --in a --in b"
+      "--module gcc --module cuda --with 'polars,numpy>=1,<2' --exclusive --container-remap-root " +
+      "--requirements /n/r.txt --after k3j5x2m7:any --mount '/a b:/c' --in a --in b"
   );
 });

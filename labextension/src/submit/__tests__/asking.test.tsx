@@ -10,11 +10,11 @@ import { Memory } from '../memory';
 import { NO_WISHES } from '../form';
 import { Sender } from '../sending';
 
-describe('a question about what is typed', () => {
+describe('a check of the input', () => {
   beforeEach(() => jest.useFakeTimers());
   afterEach(() => jest.useRealTimers());
 
-  test('is asked after a pause, one at a time, and answered for the latest input only', async () => {
+  test('is sent after a pause, one at a time, and applied to the latest input only', async () => {
     const asked: string[] = [];
     const answers: ((answer: string) => void)[] = [];
     const ask = (question: string): Promise<string> => {
@@ -59,7 +59,7 @@ class FakeModel {
   answer: (name: string) => unknown = () => ({});
 
   watchJobs(): void {
-    // Nothing is asked of nobody.
+    // No request without a question.
   }
 
   call(name: string, args: Record<string, unknown>): Promise<unknown> {
@@ -87,7 +87,7 @@ describe('a submission', () => {
     });
   });
 
-  test('is retried under its own id; the next one gets another', async () => {
+  test('is retried under its own ID; the next one gets a new ID', async () => {
     const model = new FakeModel();
     const sender = new Sender(model.asModel);
     model.answer = () => {
@@ -142,7 +142,7 @@ describe('executed copies', () => {
   });
 });
 
-test('the last choice is remembered by cluster, without name and environment', async () => {
+test('the last choice is remembered for each cluster, without name and environment', async () => {
   const kept = new Map<string, unknown>();
   const state = {
     fetch: (key: string) => Promise.resolve(kept.get(key)),

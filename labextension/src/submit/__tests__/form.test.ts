@@ -12,14 +12,14 @@ test.each([
   ['  ', []],
   ["a 'b", null],
   ['a\\', null]
-])('%s are the words %j', (line, words) => expect(split(line)).toEqual(words));
+])('%s is split into the words %j', (line, words) => expect(split(line)).toEqual(words));
 
 test.each(["it's", 'a b', '$HOME', '', 'é🐍', '"', 'a\\b', 'ok-1.2'])(
-  'one word %j stays one',
+  'the word %j stays one word',
   word => expect(split(quoted(word))).toEqual([word])
 );
 
-test('the line says what is said, in one order', () => {
+test('the line contains all wishes, in a fixed order', () => {
   expect(of({})).toBe('');
   expect(of({ gpus: '0', gpuType: 'a100' })).toBe('');
   expect(
@@ -37,7 +37,7 @@ test('the line says what is said, in one order', () => {
   );
 });
 
-test('a value that looks like an option or a variable is none', () => {
+test('a value that looks like an option or a variable is escaped', () => {
   expect(of({ partition: '--hold' })).toBe('--partition=--hold');
   expect(of({ env: 'X={name}' })).toBe("--env 'X={{name}}'");
   expect(of({ env: 'X={a.b[0]:.2f}' })).toBe("--env 'X={{a.b[0]:.2f}}'");
@@ -49,9 +49,9 @@ test.each([
   "--env 'X={{name}}'",
   "--image x.sif --chdir '~/a b'",
   '--nodes 2-4 --array 1-10%2 --constraint a100'
-])('%s is read and said again', line => expect(lineOf(wishesOf(line))).toBe(line));
+])('%s is parsed and formatted unchanged', line => expect(lineOf(wishesOf(line))).toBe(line));
 
-test('short options, and what no field can say', () => {
+test('short options are parsed, and options without a field stay text', () => {
   expect(wishesOf('-p gpu -t 5 -H --in data --time={minutes} --gpus a:1,b:2')).toEqual({
     ...NO_WISHES,
     partition: 'gpu',
@@ -61,7 +61,7 @@ test('short options, and what no field can say', () => {
   expect(wishesOf("--name 'x").more).toBe("--name 'x");
 });
 
-test('a cell with and without a line', () => {
+test('a cell is split into its magic line and its body', () => {
   expect(cellText('print(1)\n')).toEqual({ line: null, body: 'print(1)\n' });
   expect(cellText('\n%%slurm --gpus 1\nprint(1)')).toEqual({ line: '--gpus 1', body: 'print(1)' });
   expect(cellText('%%slurm')).toEqual({ line: '', body: '' });

@@ -22,14 +22,14 @@ test.each([
     { kind: 'code', code: 'as it is' }
   ],
   [cell, { kind: 'cell', notebook: 'a.ipynb', cell: 'c' }]
-] as [Source, object][])('a form of %o is there again with what was typed', (source, subject) => {
+] as [Source, object][])('a form of %o is restored with its input', (source, subject) => {
   const wishes = { ...NO_WISHES, cluster: 'far', time: '2h' };
   const text = JSON.stringify(kept('n', source, wishes, 'as it is'));
   const found = readKept(JSON.parse(text) as ReadonlyPartialJSONObject);
   expect(found).toEqual({ name: 'n', subject, wishes });
 });
 
-test('the values of variables, which may be secret, are not kept', () => {
+test('values of variables, which may be secret, are not stored', () => {
   const wishes = { ...NO_WISHES, env: 'TOKEN=a=b\nB', more: "--in x --env 'C=d e' --env=F=g" };
   const text = JSON.stringify(kept('n', { kind: 'lab' }, wishes, ''));
   const found = readKept(JSON.parse(text) as ReadonlyPartialJSONObject)?.wishes;

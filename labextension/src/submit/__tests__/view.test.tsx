@@ -137,7 +137,7 @@ function field(name: string): Control {
   return found;
 }
 
-/** As a person would; React looks at what its own setter was given. */
+/** Type as a user would: React tracks its own setter. */
 async function type(name: string, value: string): Promise<void> {
   await act(async () => {
     const control = field(name);
@@ -201,11 +201,11 @@ test('a rejected job is not sent, an error is shown, and two clicks submit one j
   expect(host.querySelector('[role=alert]')?.textContent).toContain('No.');
 });
 
-test("a cell's line may hold what only its kernel knows", async () => {
+test("a cell's line may use variables of its kernel", async () => {
   const model = new FakeModel();
   const problem = {
     code: 'request',
-    message: '`{n}`: there is no variable `n` here.',
+    message: '`{n}`: unknown variable `n`.',
     hint: null,
     detail: null,
     option: null,
@@ -223,7 +223,7 @@ test("a cell's line may hold what only its kernel knows", async () => {
   expect(props.submit.mock.calls[0]?.slice(1)).toEqual(['--cluster far', 'y']);
 });
 
-test('Submit shows why it waits, and the latest input is checked before it is sent', async () => {
+test('Submit shows why it waits, and the latest input is checked before submission', async () => {
   const model = new FakeModel();
   const outlook = { checks: [], script: '', sbatch: [], cost: null, start_estimate_s: 1 };
   const wrong = { ok: false, sentence: 'No.', hint: null, option: null };
@@ -250,7 +250,7 @@ test('Submit shows why it waits, and the latest input is checked before it is se
   expect(props.submit).toHaveBeenCalledTimes(1);
 });
 
-test('a preset is saved by a name, filled in again, and removed', async () => {
+test('a preset is saved by name, applied, and removed', async () => {
   const model = new FakeModel();
   await show(model);
   const preset = (): HTMLSelectElement => field('Preset') as HTMLSelectElement;

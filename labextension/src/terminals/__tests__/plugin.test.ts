@@ -38,7 +38,7 @@ describe('a terminal in a job', () => {
   test.each([
     ['of one node', ['n1'], null, null],
     ['of two, on the chosen one', ['n1', 'n2'], 'n2', 'n2']
-  ])('%s is made by the server and opened by JupyterLab', async (_, nodes, choice, node) => {
+  ])('%s is created by the server and opened by JupyterLab', async (_, nodes, choice, node) => {
     const { call, opened, open } = started(nodes);
     chosen(choice);
     await open();

@@ -12,7 +12,7 @@ interface Launched {
 
 type Answer = (node: HTMLElement) => boolean;
 
-/** What a user does with each dialog, in turn: they fill it in, and agree or give up. */
+/** The user's input for each dialog in turn, and whether they accept. */
 let users: Answer[] = [];
 const launched: Launched[] = [];
 
@@ -90,7 +90,7 @@ function typesHost(node: HTMLElement): boolean {
 const agrees = (): boolean => true;
 const givesUp = (): boolean => false;
 
-test('a cluster is kept with what the user chose, once they have logged in', async () => {
+test("a cluster is saved with the user's choices after the login", async () => {
   users = [
     node => {
       type(node, 'Directory of Slurm commands', '/opt/slurm/bin');
@@ -113,7 +113,7 @@ test('a cluster is kept with what the user chose, once they have logged in', asy
   expect(launched[1]?.body.node.textContent).toContain('Slurm 23.11 · Python 3.11');
 });
 
-test('nothing is kept when the login or what was found is given up', async () => {
+test('a cancelled login or summary saves nothing', async () => {
   users = [typesHost];
   connect.mockResolvedValueOnce(false);
   expect(await addCluster(model)).toBeNull();
@@ -136,7 +136,7 @@ test('a failed connection reopens the form with its values and the error', async
   ]);
 });
 
-test('a template asks its own questions, and for nothing of what was found', async () => {
+test('a template asks its own questions, and none on detected settings', async () => {
   users = [
     node => {
       type(node, 'Template', 'arandu');

@@ -61,7 +61,7 @@ test('a private cluster is started once and shows its progress', async () => {
   expect(call.mock.calls).toEqual([['up'], ['up'], ['clusters']]);
 });
 
-test('the packages that are missing are named with what installs them, and it can be tried again', async () => {
+test('missing packages are shown with their install command, and a retry is offered', async () => {
   const problem = {
     code: 'config',
     message: 'A private Slurm needs packages that are not on this machine: slurm-wlm.',

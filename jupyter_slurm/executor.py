@@ -1,0 +1,696 @@
+"""`js.Executor`, a `concurrent.futures.Executor` whose calls are jobs, and `js.future`.
+
+A call is a cell with one variable in, the function with its arguments, and one out, `OUTCOME`.
+One thread watches all calls of an executor by `Api.changes`; it lives while there are any.
+"""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
+from itertools import islice
+from os import PathLike
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+
+import msgspec
+
+from jupyter_slurm.api import Api
+from jupyter_slurm.commands import line
+from jupyter_slurm.commands.arguments import job_spec, of_job, read_arguments
+from jupyter_slurm.commands.parsing import as_words
+from jupyter_slurm.commands.submitting import CALL, CELL, SESSION_START
+from jupyter_slurm.errors import (
+    AgentError,
+    JupyterSlurmError,
+    NotFoundError,
+    RequestError,
+    SubmitError,
+    TransportError,
+    VariableError,
+    from_problem,
+)
+from jupyter_slurm.job import (
+    JobHandle,
+    connect,
+    drop_inputs,
+    read_result_variables,
+    text_of,
+    with_inputs,
+)
+from jupyter_slurm.views.failure import ended, failure
+from jupyter_slurm.wire import (
+    OUTCOME,
+    CellSpec,
+    ErrorOutput,
+    Job,
+    JobSpec,
+    JobState,
+    OutFormat,
+    Result,
+    SessionSpec,
+    new_id,
+)
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+Option = str | int | float | PathLike[str] | Sequence[str] | Mapping[str, object] | None
+"""The value of an option of `%%slurm` in Python. True: a flag; None and False: not given."""
+
+_CALL = f"{OUTCOME} = call()\ndel call\n"
+_CHUNK = f"{OUTCOME} = [call(*arguments) for arguments in chunk]\ndel call, chunk\n"
+_WAIT_S = 20.0
+_PLURAL = {"modules": "module", "mounts": "mount"}
+"""Names of a job's fields, for the options that may be repeated."""
+
+
+class _RemoteTraceback(Exception):
+    """The traceback on the node, as text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.text.rstrip()}\n"""'
+
+
+class Future(concurrent.futures.Future[_T]):
+    """A call in a job. `js.future(future.id)` finds it again in any Python."""
+
+    def __init__(self, calls: _Calls, job_id: str) -> None:
+        super().__init__()
+        self.id = job_id
+        self._calls = calls
+        self._turn = threading.Lock()
+        self._is_cancelled = False
+
+    @property
+    def job(self) -> JobHandle:
+        """Return the call's job. NotFoundError: the call waits for a worker."""
+        return JobHandle(self._calls.api, self._calls.api.job(self.id))
+
+    def cancel(self) -> bool:
+        """Cancel the call and its job unless it runs or has ended. Errors of `Api.cancel`: the job
+        may still run."""
+        if not self._give_up():
+            return False
+        self._calls.withdraw([self])
+        return True
+
+    def _give_up(self) -> bool:
+        """Mark the call as cancelled, unless it runs or has ended."""
+        if not super().cancel():
+            return False
+        self._begin()  # which wakes `wait` and `as_completed`
+        return True
+
+    def _begin(self) -> bool:
+        """Note that the call runs. False: it was cancelled."""
+        with self._turn:
+            if not (self._is_cancelled or self.running()):
+                self._is_cancelled = not self.set_running_or_notify_cancel()
+            return not self._is_cancelled
+
+    def _end(self, value: _T | None, error: BaseException | None) -> None:
+        """Set the outcome of a call that was not cancelled."""
+        if not self._begin():
+            return
+        if error is None:
+            self.set_result(value)  # type: ignore[arg-type]
+        else:
+            self.set_exception(error)
+
+
+class Executor(concurrent.futures.Executor):
+    """Call functions in jobs of a cluster.
+
+    `max_workers`: the most jobs at once; None: no limit. `warm`: run the calls in sessions, which
+    stay allocated until `shutdown` or until they are idle for `idle`; `max_workers` is then their
+    number (1). `out_format`: as --out-format. The other options are those of `%%slurm`: `gpus=1`,
+    `image="pytorch:22.11"`, `time="30m"`, `cpus_per_task=4`, `modules=["cuda"]`, `env={"A": "b"}`.
+    RequestError names the wrong one.
+
+    Calls are never run in this process. Leaving Python waits for them, as with other executors.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_workers: int | None = None,
+        cluster: str | None = None,
+        warm: bool = False,
+        out_format: OutFormat | None = None,
+        **options: Option,
+    ) -> None:
+        if max_workers is not None and max_workers <= 0:
+            raise ValueError("max_workers must be greater than 0")
+        words = _words({**options, "cluster": cluster})
+        chosen = line.parse(_words({"out-format": out_format, "cluster": cluster}))
+        if warm:
+            make = partial(_session_spec, words)
+            make()  # raises the errors of the options
+            self._request = chosen
+            self._calls: _Calls = _CallsInSessions(cluster, max_workers or 1, make)
+        else:
+            self._request = replace(of_job(CALL, words), out_format=chosen.out_format)
+            self._calls = _Calls(cluster, max_workers)
+        weakref.finalize(self, self._calls.close).atexit = False
+
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        """Submit the call `fn(*args, **kwargs)` as a job. VariableError: it cannot be pickled; and
+        the errors of `Api.submit` and `Api.connect`."""
+        return self._call(fn, _CALL, call=partial(fn, *args, **kwargs))
+
+    def map(
+        self,
+        fn: Callable[..., _T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+        **more: Any,
+    ) -> Iterator[_T]:
+        """Call `fn` with the values of the iterables, `chunksize` calls in each job. Return the
+        results in order. `buffersize` (Python 3.14): the most results that are awaited at once."""
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        if chunksize == 1:
+            return super().map(fn, *iterables, timeout=timeout, **more)
+        calls = zip(*iterables, strict=False)
+        chunks = iter(lambda: tuple(islice(calls, chunksize)), ())
+        return _flat(_ByChunks(self).map(fn, chunks, timeout=timeout, **more))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Accept no more calls; sessions end after the last. `cancel_futures`: cancel the calls
+        that do not run yet. `wait`: wait for all others."""
+        self._calls.close()
+        if cancel_futures:
+            self._calls.cancel_pending()
+        if wait:
+            self._calls.join()
+
+    def _call(self, fn: Callable[..., _T], code: str, **variables: object) -> Future[_T]:
+        self._calls.check_open()
+        name = getattr(fn, "__name__", type(fn).__name__)
+        # Give the name as a notebook: `line.spec` makes a valid job's name of that.
+        spec = line.spec(CellSpec, self._request, code, job_id=new_id(), notebook=name)
+        spec = msgspec.structs.replace(
+            line.with_local_context(spec),
+            notebook=None,
+            names_in=tuple(variables),
+            names_out=(OUTCOME,),
+        )
+        try:
+            spec = with_inputs(spec, variables)
+        except VariableError as exc:
+            raise VariableError(
+                f"The call of {name} cannot be sent.",
+                hint="Give it paths, arrays or dicts, and open files or connections in it.",
+                detail=exc.message,
+            ) from exc
+        future: Future[_T] = Future(self._calls, spec.id)
+        self._calls.add(future, spec)
+        return future
+
+
+class _ByChunks(concurrent.futures.Executor):
+    """The calls of `Executor.map`, a chunk of them in each job."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **_kwargs: Any) -> Future[Any]:
+        return self._executor._call(fn, _CHUNK, call=fn, chunk=args[0])
+
+
+def _flat(chunks: Iterator[Any]) -> Iterator[Any]:
+    """Yield the values of each chunk, and keep none."""
+    for chunk in chunks:
+        chunk.reverse()
+        while chunk:
+            yield chunk.pop()
+
+
+def future(job_id: str) -> Future[Any]:
+    """Return the future of an Executor's call, submitted in this Python or another. NotFoundError;
+    RequestError: the job is not such a call."""
+    return _calls_of_others().find(job_id)
+
+
+@cache
+def _calls_of_others() -> _Calls:
+    return _Calls(None, None, daemon=True)
+
+
+def _words(options: Mapping[str, Option]) -> list[str]:
+    """Return options in Python as words of a line.
+
+    >>> _words({"gpus": 1, "hold": True, "env": {"A": "b c"}, "modules": ["x", "y"], "mem": None})
+    ['--gpus', '1', '--hold', '--env', 'A=b c', '--module', 'x', '--module', 'y']
+    """
+    found: list[tuple[str, str | None]] = []
+    for given, value in options.items():
+        name = _PLURAL.get(given, given).replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            values: list[str | None] = [None]
+        elif isinstance(value, Mapping):
+            values = [f"{key}={one}" for key, one in value.items()]
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            values = [str(one) for one in value]
+            if name not in CELL.options:  # sbatch takes one list
+                values = [",".join(map(str, value))]
+        else:
+            values = [str(value)]
+        found += [(name, one) for one in values]
+    return as_words(found)
+
+
+def _session_spec(words: Sequence[str]) -> SessionSpec:
+    """Return the spec of a session with these options. RequestError."""
+    args = read_arguments(SESSION_START, words)
+    _, spec = job_spec(SessionSpec, args, job_id=new_id())
+    return line.with_local_context(spec)
+
+
+class _Waiting(NamedTuple):
+    future: Future[Any]
+    spec: CellSpec
+
+
+class _Calls:
+    """The calls of an executor that have not ended.
+
+    It does not know the executor, which can be collected while calls run.
+    """
+
+    def __init__(self, cluster: str | None, limit: int | None, *, daemon: bool = False) -> None:
+        """`limit`: the most jobs at once; `daemon`: leaving Python does not wait for the calls."""
+        self._cluster = cluster
+        self._limit = limit
+        self._daemon = daemon
+        self._lock = threading.RLock()  # garbage may be collected, and `close` called, within it
+        self._waiting: dict[str, _Waiting] = {}
+        """Calls that wait for a worker, by their future jobs' IDs."""
+        self._sent: dict[str, Future[Any]] = {}
+        self._unread: dict[str, Job] = {}
+        """Ended jobs whose results could not be read yet."""
+        self._read = deque[str]()
+        """Jobs whose results were read, which the agent does not know yet."""
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self._cursor = ""
+        atexit.register(self._leave)
+
+    @cached_property
+    def api(self) -> Api:
+        return connect(self._cluster).api
+
+    # --- the executor's side ---
+
+    def check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+    def add(self, future: Future[Any], spec: CellSpec) -> None:
+        """Submit the call now if it need not wait for a worker."""
+        with self._lock:
+            try:
+                self.check_open()
+            except RuntimeError:
+                drop_inputs(spec)
+                raise
+            placed = None if self._waiting else self._placed(spec)
+            if placed is None:
+                self._waiting[spec.id] = _Waiting(future, spec)
+            else:  # known before it is submitted: the watching thread may hear of it first
+                self._sent[spec.id] = future
+        try:
+            if placed is None or not self._submitted(future, placed):
+                self._prepare()
+        except BaseException as exc:
+            self._drop([spec.id])
+            if not isinstance(exc, AgentError):  # the agent may have them
+                drop_inputs(spec)
+            raise
+        finally:
+            self._watch()
+
+    def find(self, job_id: str) -> Future[Any]:
+        """Return the future of a call that some executor has submitted."""
+        job = self.api.job(job_id)
+        if OUTCOME not in job.names_out:
+            raise RequestError(f"Job {job.id} is not a call by an Executor.")
+        with self._lock:
+            future = self._sent.setdefault(job.id, Future(self, job.id))
+        self._observe(self.api.job(job.id))  # it may have changed before it was in `_sent`
+        self._acknowledge()
+        self._watch()
+        return future
+
+    def withdraw(self, futures: Collection[Future[Any]]) -> None:
+        """Cancel the jobs of cancelled calls."""
+        ids = self._drop([future.id for future in futures])
+        with suppress(NotFoundError):  # not submitted yet: the agent will drop it
+            if len(ids) == 1:
+                self.api.cancel(ids[0])
+            elif ids:
+                self.api.control_jobs("cancel", ids, cluster=self._cluster)
+
+    def cancel_pending(self) -> None:
+        with self._lock:
+            futures = [*self._sent.values(), *(one.future for one in self._waiting.values())]
+        self.withdraw([future for future in futures if future._give_up()])
+
+    def close(self) -> None:
+        """Accept no more calls."""
+        with self._lock:
+            self._closed = True
+        atexit.unregister(self._leave)
+        self._watch()
+
+    def _leave(self) -> None:
+        """Close when Python ends: the watching thread has ended, and none can start."""
+        self._closed = True
+        self._end_workers()
+
+    def join(self) -> None:
+        """Wait for the end of all calls."""
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _drop(self, ids: Collection[str]) -> list[str]:
+        """Forget these calls; return the IDs of those that were sent."""
+        with self._lock:
+            waiting = [self._waiting.pop(one) for one in ids if one in self._waiting]
+            sent = [one for one in ids if self._sent.pop(one, None) is not None]
+            for job_id in sent:
+                self._left(job_id)
+        for one in waiting:
+            drop_inputs(one.spec)
+        return sent
+
+    # --- workers: here any job is one ---
+
+    def _placed(self, spec: CellSpec) -> CellSpec | None:
+        """Return the spec as it can be submitted now; None: all workers are busy."""
+        is_free = self._limit is None or len(self._sent) < self._limit
+        return spec if is_free else None
+
+    def _prepare(self) -> None:
+        """Start a worker if a waiting call may have one more."""
+
+    def _left(self, job_id: str) -> None:
+        """Note that the call has left its worker."""
+
+    def _waits_for_starts(self) -> bool:
+        """Tell whether it matters when jobs start; else a short call is watched for less."""
+        return True
+
+    def _has_workers(self) -> bool:
+        """Tell whether workers are left to end."""
+        return False
+
+    def _end_workers(self) -> None: ...
+
+    # --- the watching thread ---
+
+    def _watch(self) -> None:
+        """Start the thread if there is something to watch or to end."""
+        with self._lock:
+            if self._thread is None and (self._is_busy() or self._is_to_end()):
+                self._thread = threading.Thread(
+                    target=self._run, name="jupyter-slurm executor", daemon=self._daemon
+                )
+                self._thread.start()
+
+    def _is_busy(self) -> bool:
+        return bool(self._sent or self._waiting)
+
+    def _is_to_end(self) -> bool:
+        return self._closed and self._has_workers()
+
+    def _run(self) -> None:
+        try:
+            while self._step():
+                pass
+        except BaseException as exc:  # no future waits for ever
+            self._thread = None
+            self._fail_all(exc)
+            raise
+
+    def _step(self) -> bool:
+        """Wait for changes and note them. False: nothing is left to watch."""
+        self._send_waiting()
+        self._acknowledge()
+        with self._lock:
+            is_busy = self._is_busy()
+            if not (is_busy or self._is_to_end()):
+                self._thread = None
+                return False
+        if not is_busy:
+            self._end_workers()
+            return True
+        try:
+            ended = not self._waits_for_starts()
+            changes = self.api.changes(self._cursor, wait_s=_WAIT_S, ended=ended)
+        except AgentError as exc:
+            self._fail_all(exc)
+            return True
+        self._cursor = changes.cursor
+        for job in changes.jobs:
+            self._observe(job)
+        for job_id in changes.gone:
+            self._fail([job_id], NotFoundError(f"Job {job_id} was forgotten."))
+        for job in [*self._unread.values()]:
+            self._observe(job)
+        return True
+
+    def _send_waiting(self) -> None:
+        while (call := self._next()) is not None:
+            try:
+                self._submitted(*call)
+            except Exception as exc:  # noqa: BLE001 - it is the call's
+                self._fail([call.spec.id], exc)
+                drop_inputs(call.spec)
+        try:
+            self._prepare()
+        except Exception as exc:  # noqa: BLE001 - it is the calls'
+            self._fail([*self._waiting], exc)
+
+    def _next(self) -> _Waiting | None:
+        """Take the next call that need not wait any more."""
+        with self._lock:
+            for job_id, call in self._waiting.items():
+                placed = self._placed(call.spec)
+                if placed is None:
+                    return None
+                del self._waiting[job_id]
+                self._sent[job_id] = call.future
+                return _Waiting(call.future, placed)
+        return None
+
+    def _submitted(self, future: Future[Any], spec: CellSpec) -> bool:
+        """Submit a call. False: its worker has ended, and it waits for another."""
+        self._submit(spec)
+        return True
+
+    def _submit(self, spec: JobSpec) -> None:
+        """Submit a job. TransportError: the cluster cannot be reached, and the job was dropped."""
+        try:
+            job = self.api.submit(spec)
+        except AgentError as exc:
+            exc.add_note(f"The job may have been submitted: `js.future({spec.id!r})`.")
+            raise
+        except KeyboardInterrupt:
+            self._cancel(spec.id)
+            raise
+        error = from_problem(job.problem) if job.problem is not None else None
+        if job.state is JobState.SUBMITTING and isinstance(error, TransportError):
+            self._cancel(spec.id)
+            raise error
+
+    def _cancel(self, job_id: str) -> None:
+        """Cancel a job that may not exist: the agent then drops its submission."""
+        with suppress(JupyterSlurmError):
+            self.api.cancel(job_id)
+
+    def _observe(self, job: Job) -> None:
+        future = self._sent.get(job.id)
+        if future is None:
+            return
+        if job.state.final:
+            self._finish(job, future)
+        elif job.started_s is not None:
+            future._begin()
+
+    def _finish(self, job: Job, future: Future[Any]) -> None:
+        self._unread.pop(job.id, None)
+        never_ran = job.state is JobState.CANCELLED and job.started_s is None
+        if never_ran and future._give_up():
+            self._drop([job.id])
+            return
+        value, error = None, None
+        try:
+            value, error = _outcome(self.api.result(job.id))
+        except JupyterSlurmError as exc:
+            if exc.transient:  # the result is safe: again after the next change
+                self._unread[job.id] = job
+                return
+            error = exc
+        except Exception as exc:  # noqa: BLE001 - it is the call's
+            error = exc
+        if self._drop([job.id]):
+            future._end(value, error)
+        self._read.append(job.id)
+
+    def _acknowledge(self) -> None:
+        """Tell the agent which results were read. No frame holds their futures here."""
+        while self._read:
+            with suppress(JupyterSlurmError):
+                self.api.delivered(self._read.popleft())
+
+    def _fail(self, ids: Collection[str], error: BaseException) -> None:
+        with self._lock:
+            waiting = [self._waiting[one].future for one in ids if one in self._waiting]
+            futures = [*waiting, *(self._sent[one] for one in ids if one in self._sent)]
+        self._drop(ids)
+        for future in futures:
+            future._end(None, error)
+
+    def _fail_all(self, error: BaseException) -> None:
+        self._fail([*self._waiting, *self._sent], error)
+
+
+@dataclass
+class _Session:
+    runs: bool = False
+    call: str | None = None
+    """The ID of the call in it."""
+    has_served: bool = False
+
+
+class _CallsInSessions(_Calls):
+    """Calls whose workers are sessions, each with one call at a time."""
+
+    def __init__(
+        self, cluster: str | None, limit: int, session_spec: Callable[[], SessionSpec]
+    ) -> None:
+        super().__init__(cluster, None)
+        self._most = limit
+        """The most sessions; fewer than wanted after Slurm has refused one."""
+        self._session_spec = session_spec
+        self._sessions: dict[str, _Session] = {}
+
+    def _placed(self, spec: CellSpec) -> CellSpec | None:
+        for session_id, session in self._sessions.items():
+            if session.runs and session.call is None:
+                session.call = spec.id
+                return msgspec.structs.replace(spec, session=session_id)
+        return None
+
+    def _prepare(self) -> None:
+        with self._lock:
+            starting = sum(not session.runs for session in self._sessions.values())
+            if len(self._sessions) >= self._most or len(self._waiting) <= starting:
+                return
+            spec = self._session_spec()
+            self._sessions[spec.id] = _Session()
+        try:
+            self._submit(spec)
+        except BaseException as exc:
+            with self._lock:
+                del self._sessions[spec.id]
+                self._most = len(self._sessions) or 1
+            if not (self._sessions and isinstance(exc, JupyterSlurmError)):
+                raise
+
+    def _submitted(self, future: Future[Any], spec: CellSpec) -> bool:
+        if not future._begin():
+            self._drop([spec.id])
+            drop_inputs(spec)
+            return True
+        try:
+            self._submit(spec)
+        except (NotFoundError, SubmitError):
+            if not self._has_ended(spec.session or ""):
+                raise
+            with self._lock:  # it was idle for long
+                self._sessions.pop(spec.session or "", None)
+                if self._sent.pop(spec.id, None) is not None:
+                    self._waiting = {spec.id: _Waiting(future, spec), **self._waiting}
+            return False
+        return True
+
+    def _has_ended(self, session_id: str) -> bool:
+        try:
+            return self.api.job(session_id).state.final
+        except NotFoundError:
+            return True
+
+    def _observe(self, job: Job) -> None:
+        session = self._sessions.get(job.id)
+        if session is None:
+            super()._observe(job)
+        elif job.state.final:
+            self._lose(job, session)
+        elif job.state is JobState.RUNNING:
+            session.runs = True
+
+    def _lose(self, job: Job, session: _Session) -> None:
+        """Note the end of a session. Start no other if it never ran a call and failed."""
+        with self._lock:
+            self._sessions.pop(job.id, None)
+            has_failed = not (session.has_served or job.state is JobState.COMPLETED)
+            if has_failed:
+                self._most = len(self._sessions) or 1
+            lost = [*self._waiting] if has_failed and not self._sessions else []
+        self._fail(lost, ended(job, f"Session {job.id}", "no exit record found."))
+
+    def _left(self, job_id: str) -> None:
+        for session in self._sessions.values():
+            if session.call == job_id:
+                session.call, session.has_served = None, True
+
+    def _waits_for_starts(self) -> bool:
+        return not all(session.runs for session in [*self._sessions.values()])
+
+    def _has_workers(self) -> bool:
+        return bool(self._sessions)
+
+    def _end_workers(self) -> None:
+        with self._lock:
+            ids, self._sessions = [*self._sessions], {}
+        for session_id in ids:  # one that cannot be reached ends when it is idle
+            self._cancel(session_id)
+
+
+def _outcome(result: Result) -> tuple[Any, BaseException | None]:
+    """Return the value of the call or its error."""
+    job = result.job
+    unread = dict(result.failed)
+    found = read_result_variables(result, unread)
+    failed = failure(result)
+    if failed is None:
+        if OUTCOME in found:
+            return found[OUTCOME], None
+        return None, VariableError(
+            f"The call {job.name} ({job.id}) succeeded, but its value did not come back.",
+            detail=unread.get(OUTCOME),
+        )
+    error = found.get(OUTCOME)
+    is_its_own = result.status == "error" and job.state in (JobState.COMPLETED, JobState.FAILED)
+    if not (is_its_own and isinstance(error, BaseException)):
+        return None, failed
+    text = text_of([ErrorOutput(ename="", evalue="", traceback=tuple(result.traceback))])
+    error.__cause__ = _RemoteTraceback(text)
+    return None, error
