@@ -419,6 +419,8 @@ class SweepJob(_Job, frozen=True, kw_only=True, tag="sweep"):
     """For these, see `SweepSpec`."""
     arrays: tuple[str, ...] = ()
     """The Slurm IDs of its arrays."""
+    offsets: dict[str, int] = field(default_factory=dict)
+    """Slurm ID of an array -> the difference between a task's index and Slurm's; without zeros."""
     stopped_s: float | None = None
     """The time when the other tasks were cancelled because of `max_fails`."""
 

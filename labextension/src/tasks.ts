@@ -37,6 +37,16 @@ function rangeOf(part: string): [first: number, last: number, step: number] | nu
   return range === null ? null : [first, Number(range[2] ?? first), Number(range[3] ?? 1)];
 }
 
+/** The index of the task with the Slurm ID `12_3`. null: the ID is not that of a task. */
+export function taskNamed(job: Job | undefined, slurmId: string): number | null {
+  const [, array, index] = /^(\d+)_(\d+)$/.exec(slurmId) ?? [];
+  if (array === undefined) {
+    return null;
+  }
+  const offset = job?.kind === 'sweep' ? job.offsets[array] : undefined;
+  return Number(index) + (offset ?? 0);
+}
+
 /** The index of a listed task; waiting ones, `12_[5-8]`, come last. */
 export function taskNumber({ slurm_id: slurmId }: Pick<Row, 'slurm_id'>): number {
   const id = slurmId ?? '';
@@ -83,7 +93,7 @@ export function cellsOf({ tasks }: Pick<Job, 'tasks'>): Cells {
   return { indices, states };
 }
 
-/** Those in that state; null: all. */
+/** Returns the tasks in a state; null: all. */
 export function cellsIn(cells: Cells, only: string | null): Cells {
   if (only === null) {
     return cells;
@@ -92,7 +102,7 @@ export function cellsIn(cells: Cells, only: string | null): Cells {
   return { indices: cells.indices.filter((_, at) => cells.states[at] === only), states };
 }
 
-/** The places of tasks in another state than before; null: these are other tasks. */
+/** Returns the places of tasks whose state has changed. null: the tasks are different ones. */
 export function changesOf(before: Cells, after: Cells): number[] | null {
   const { indices, states } = after;
   if (indices.length !== before.indices.length) {
@@ -110,24 +120,24 @@ export function changesOf(before: Cells, after: Cells): number[] | null {
   return changed;
 }
 
-/** Whether tasks of a sweep have failed, which can be submitted again. */
+/** Returns whether a sweep has failed tasks, which can be submitted again. */
 export function canRetry(job: Job | undefined): boolean {
   const { ended, done } = tally(job?.tasks);
   return job?.kind === 'sweep' && ended > done;
 }
 
-/** What is known of a task beside its state: its parameters, how it ended, where and for how long. */
-export function factsOf(told: SweepTasks, task: number): string[] {
-  const place = cellsOf(told.job).indices.indexOf(task);
+/** Returns the details of a task: its parameters, the cause of its end, node, run time and memory. */
+export function factsOf(details: SweepTasks, task: number): string[] {
+  const place = cellsOf(details.job).indices.indexOf(task);
   const of = (tasks: Record<string, string>): string =>
     Object.entries(tasks).find(([, some]) => has(some, task))?.[0] ?? '';
-  const [ranS, peakMib] = [told.elapsed_s[place], told.peak_mib[place]];
-  const raised = told.failures.find(one => has(one.tasks, task));
+  const [ranS, peakMib] = [details.elapsed_s[place], details.peak_mib[place]];
+  const raised = details.failures.find(one => has(one.tasks, task));
   return [
-    ...Object.entries(told.params).map(([name, values]) => `${name} = ${values[place] ?? '?'}`),
-    raised === undefined ? of(told.reasons) : `${raised.ename}: ${raised.evalue}`,
+    ...Object.entries(details.params).map(([name, values]) => `${name} = ${values[place] ?? '?'}`),
+    raised === undefined ? of(details.reasons) : `${raised.ename}: ${raised.evalue}`,
     dotted([
-      of(told.nodes),
+      of(details.nodes),
       ranS == null ? '' : duration(ranS),
       peakMib == null ? '' : memory(peakMib)
     ])
@@ -143,13 +153,13 @@ function has(tasks: string, task: number): boolean {
   });
 }
 
-/** Ended tasks at a moment. */
+/** The number of ended tasks at a time. */
 export interface Pace {
   ended: number;
   atS: number;
 }
 
-/** The seconds until all tasks have ended at the rate since `from`; null: unknown. */
+/** Returns the seconds until all tasks have ended, at the rate since `from`. null: unknown. */
 export function leftS({ all, ended }: Tally, from: Pace, nowS: number): number | null {
   const [since, passedS] = [ended - from.ended, nowS - from.atS];
   return since > 0 && passedS > 0 && ended < all ? ((all - ended) * passedS) / since : null;

@@ -421,6 +421,9 @@ export interface SweepJob {
   max_fails: number | null;
   into: string;
   arrays: string[];
+  offsets: {
+    [k: string]: number;
+  };
   stopped_s: number | null;
 }
 export interface ProgramJob {

@@ -32,7 +32,7 @@ interface CardProps {
   cell: Place | null;
 }
 
-/** The height of a grid of tasks, before its cells get as small as can be. */
+/** The height of a grid of tasks while its cells can shrink. */
 const GRID_PX = 120;
 
 export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Element {

@@ -1,17 +1,18 @@
-// Where the cells of a grid of tasks lie, row by row, and which one a pointer or key means. Pure.
+// Geometry of the grid of tasks: the place of each cell, and the cell at a point or after a key. Pure.
 
 const LARGEST_PX = 20;
 const SMALLEST_PX = 4;
 
 export interface Layout {
   count: number;
-  /** The width of a cell with the gap behind it. */
+  /** The width of a cell and the gap after it. */
   pitch: number;
   columns: number;
   rows: number;
 }
 
-/** Choose the largest cells of which all fit into the box; the smallest ones may need more rows. */
+/** Returns the layout with the largest cells that fit into the box. The smallest ones may need more
+ * rows. */
 export function layoutOf(count: number, width: number, height: number): Layout {
   let pitch = LARGEST_PX;
   let layout = ofPitch(count, width, pitch);
@@ -27,19 +28,19 @@ function ofPitch(count: number, width: number, pitch: number): Layout {
   return { count, pitch, columns, rows: Math.ceil(count / columns) };
 }
 
-/** The left upper corner of a cell. */
+/** Returns the upper left corner of a cell. */
 export function cornerOf({ pitch, columns }: Layout, place: number): { x: number; y: number } {
   return { x: (place % columns) * pitch, y: Math.floor(place / columns) * pitch };
 }
 
-/** The place of the cell at this point; null: there is none. */
+/** Returns the place of the cell at this point. null: no cell. */
 export function placeAt({ count, pitch, columns }: Layout, x: number, y: number): number | null {
   const column = Math.floor(x / pitch);
   const place = Math.floor(y / pitch) * columns + column;
   return x >= 0 && y >= 0 && column < columns && place < count ? place : null;
 }
 
-/** The place that a key leads to; null: the key does not move. */
+/** Returns the place after a key press. null: the key does not move. */
 export function moved({ count, columns, rows }: Layout, place: number, key: string): number | null {
   const page = columns * Math.max(1, Math.floor(rows / 4));
   const places: Record<string, number> = {

@@ -58,9 +58,10 @@ function Actions({ job, commands }: Omit<Props, 'model'>): JSX.Element {
   const held = (job.reason ?? '').includes('Held');
   const waits = job.state === 'PENDING' || job.state === 'REQUEUE_HOLD';
   const over = isFinal(job.state);
+  const isArray = Object.keys(job.tasks).length > 0;
   const buttons: [id: string, shown: boolean][] = [
     [CommandIDs.goToCell, job.notebook !== null],
-    [CommandIDs.openTerminal, job.state === 'RUNNING'],
+    [CommandIDs.openTerminal, job.state === 'RUNNING' && !isArray],
     [CommandIDs.retry, canRetry(job)],
     [CommandIDs.resubmit, over],
     [CommandIDs.copyId, job.slurm_id !== null],

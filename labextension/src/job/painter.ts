@@ -1,5 +1,5 @@
-// Draws cells on a canvas, and later only those that have changed. A state is told by its colour and
-// its shape: full, a dot or an outline; large cells have the state's sign.
+// Draws cells on a canvas, and after that only changed ones. A state has a colour and a shape: a
+// filled cell, a dot or an outline. Large cells show the state's icon.
 import { tone, type Tone } from '../format';
 import { changesOf, type Cells } from '../tasks';
 import { cornerOf, type Layout } from './cells';
@@ -16,11 +16,11 @@ const COLOURS: Record<Tone | 'ground', string> = {
   ground: '--jp-layout-color1'
 };
 
-/** From this size on a cell has room for a sign. */
+/** The smallest cell with room for an icon. */
 const SIGNED_PX = 12;
-/** The side of the box that the signs are drawn in. */
+/** The side of the icons' viewBox. */
 const SIGN_BOX = 24;
-/** Some browsers draw nothing on a canvas that is higher. */
+/** Some browsers draw nothing on a higher canvas. */
 const HIGHEST_PX = 16_000;
 
 type Colours = Record<Tone | 'ground', string>;
@@ -38,7 +38,7 @@ export class Painter {
 
   constructor(private readonly canvas: HTMLCanvasElement) {}
 
-  /** Draw the cells, or what has changed of them. */
+  /** Draws the cells, or only the changed ones. */
   paint(cells: Cells, layout: Layout): void {
     const context = this.canvas.getContext('2d');
     if (context === null) {
@@ -76,7 +76,7 @@ export class Painter {
     const isSigned = size >= SIGNED_PX;
     context.fillStyle = colours[state];
     if (isFull) {
-      // A failed task is to be seen among many: it has no gap.
+      // A failed task must be visible among many: it fills the gap, too.
       const side = state === 'failed' && !isSigned ? pitch : size;
       context.fillRect(x, y, side, side);
     } else if (!isSigned && state === 'waiting') {

@@ -1,5 +1,5 @@
 // The tasks of a sweep or an array: a count for each state, the time left, and a grid with a cell for
-// each task. Pointing at a cell shows what is known of its task; a click or Enter chooses it.
+// each task. A tooltip shows the details of a task; a click or Enter chooses it.
 import {
   useCallback,
   useEffect,
@@ -27,9 +27,9 @@ import { cornerOf, layoutOf, moved, placeAt, type Layout } from './cells';
 import { Painter } from './painter';
 import '../../style/tasks.css';
 
-/** The details are not asked for more often. */
+/** The shortest time between two requests for details. */
 const ASKED_MS = 2_000;
-/** A sweep whose first task began so long before its state did has been tried again since. */
+/** A sweep that started so long before its present state was retried since. */
 const SAME_START_S = 60;
 const GAP_PX = 6;
 /** The padding of the grid, for the frames around cells. */
@@ -41,7 +41,7 @@ interface Props {
   /** The task whose log is shown; null: none was chosen. */
   chosen: number | null;
   choose: (task: number) => void;
-  /** The height that the grid may have before its cells are as small as they get. */
+  /** The height of the grid while its cells can shrink. */
   heightPx: number;
 }
 
@@ -117,7 +117,7 @@ function Grid({ job, model, cells, chosen, choose, heightPx }: GridProps): JSX.E
     [cells.indices.length, width, heightPx]
   );
   usePainted(canvas, cells, width > 0 ? layout : null);
-  // The task that the keys are at, the one that is pointed at, and whether the keys are in use.
+  // The task at the keyboard's cursor, the one under the pointer, and whether the keyboard is in use.
   const [at, setAt] = useState(chosen);
   const [pointed, setPointed] = useState<number | null>(null);
   const [keyed, setKeyed] = useState(false);
@@ -125,7 +125,7 @@ function Grid({ job, model, cells, chosen, choose, heightPx }: GridProps): JSX.E
   const found = cells.indices.indexOf(at ?? -1);
   const place = Math.max(0, found);
   const shown = pointed ?? (keyed ? (cells.indices[place] ?? null) : null);
-  const told = useTold(model, job, shown);
+  const details = useDetails(model, job, shown);
   const keys = (event: KeyboardEvent): void => {
     const task = cells.indices[place];
     const next = moved(layout, place, event.key);
@@ -150,8 +150,8 @@ function Grid({ job, model, cells, chosen, choose, heightPx }: GridProps): JSX.E
     return under === null ? null : (cells.indices[under] ?? null);
   };
   const task = cells.indices[place];
-  const known = useWords(told, cells, task ?? null);
-  const shownWords = useWords(told, cells, shown);
+  const known = useLines(details, cells, task ?? null);
+  const shownWords = useLines(details, cells, shown);
   const shownPlace = shown === null ? -1 : cells.indices.indexOf(shown);
   return (
     <>
@@ -163,7 +163,7 @@ function Grid({ job, model, cells, chosen, choose, heightPx }: GridProps): JSX.E
         aria-label={trans.__('Tasks')}
         aria-description={description}
         aria-activedescendant={task === undefined ? undefined : `${id}task`}
-        // Else arrows would move among the cells of a notebook.
+        // Otherwise the arrow keys would move between the cells of a notebook.
         data-lm-suppress-shortcuts="true"
         onKeyDown={keys}
         onFocus={event => setKeyed(event.currentTarget.matches(':focus-visible'))}
@@ -200,7 +200,7 @@ function Grid({ job, model, cells, chosen, choose, heightPx }: GridProps): JSX.E
         </div>
       </div>
       {shown === null || shownPlace < 0 ? null : (
-        <Told
+        <Tip
           lines={shownWords}
           canvas={canvas}
           {...cornerOf(layout, shownPlace)}
@@ -215,7 +215,7 @@ interface MarkProps {
   kind: 'at' | 'chosen';
   layout: Layout;
   place: number;
-  /** Bring it into view. */
+  /** Scroll it into view. */
   follow?: boolean;
 }
 
@@ -235,7 +235,7 @@ function Mark({ kind, layout, place, follow = false }: MarkProps): JSX.Element |
   return <div ref={frame} className="jp-slurm-TaskMark" data-kind={kind} style={style} />;
 }
 
-interface ToldProps {
+interface TipProps {
   lines: readonly string[];
   canvas: RefObject<HTMLCanvasElement>;
   x: number;
@@ -243,13 +243,13 @@ interface ToldProps {
   pitch: number;
 }
 
-/** What is known of a task, beside its cell. */
-function Told({ lines, canvas, x, y, pitch }: ToldProps): JSX.Element {
+/** The tooltip of a task, beside its cell. */
+function Tip({ lines, canvas, x, y, pitch }: TipProps): JSX.Element {
   const tip = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     const [element, box] = [tip.current, canvas.current?.getBoundingClientRect()];
     if (element !== null && box !== undefined) {
-      // In the top layer: the grid cuts off what is wider than itself.
+      // In the top layer, since the grid clips its content.
       element.showPopover();
       const right = window.innerWidth - element.offsetWidth;
       const below = box.top + y + pitch + GAP_PX;
@@ -260,7 +260,7 @@ function Told({ lines, canvas, x, y, pitch }: ToldProps): JSX.Element {
     }
   });
   return (
-    <div {...{ popover: 'manual' }} ref={tip} role="tooltip" className="jp-slurm jp-slurm-TaskTold">
+    <div {...{ popover: 'manual' }} ref={tip} role="tooltip" className="jp-slurm jp-slurm-TaskTip">
       {lines.map((line, at) => (
         <p key={at}>{line}</p>
       ))}
@@ -268,11 +268,11 @@ function Told({ lines, canvas, x, y, pitch }: ToldProps): JSX.Element {
   );
 }
 
-/** What is to be said of a task; null: of none. */
-function useWords(told: SweepTasks | null, cells: Cells, task: number | null): string[] {
+/** Returns the lines of a task's tooltip; [] for null. */
+function useLines(details: SweepTasks | null, cells: Cells, task: number | null): string[] {
   const facts = useMemo(
-    () => (told === null || task === null ? [] : factsOf(told, task)),
-    [told, task]
+    () => (details === null || task === null ? [] : factsOf(details, task)),
+    [details, task]
   );
   if (task === null) {
     return [];
@@ -281,7 +281,7 @@ function useWords(told: SweepTasks | null, cells: Cells, task: number | null): s
   return [trans.__('Task %1 %2', task, stateWord(state)), ...facts];
 }
 
-/** The width of the grid inside its padding, 0 at first. */
+/** Returns the width of the grid inside its padding, 0 at first. */
 function useWidth(host: RefObject<HTMLElement>): number {
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
@@ -289,7 +289,7 @@ function useWidth(host: RefObject<HTMLElement>): number {
     if (element === null) {
       return undefined;
     }
-    // A hidden element has none, and is the same again when it is shown.
+    // A hidden element has no width; keep the last one.
     const measure = (): void =>
       setWidth(before => (element.clientWidth > 0 ? element.clientWidth - 2 * EDGE_PX : before));
     const observer = new ResizeObserver(measure);
@@ -300,7 +300,7 @@ function useWidth(host: RefObject<HTMLElement>): number {
   return width;
 }
 
-/** Keeps the canvas as the cells are, also in another theme. */
+/** Draws the cells again when they or the theme change. */
 function usePainted(
   canvas: RefObject<HTMLCanvasElement>,
   cells: Cells,
@@ -321,18 +321,18 @@ function usePainted(
   }, [paint]);
 }
 
-/** The details of a sweep's tasks, once somebody looks at one; null: unknown so far. */
-function useTold(model: ISlurmModel, job: Job, looksAt: number | null): SweepTasks | null {
-  const [told, setTold] = useState<SweepTasks | null>(null);
+/** Returns the details of a sweep's tasks, requested when the user looks at one. null: unknown. */
+function useDetails(model: ISlurmModel, job: Job, task: number | null): SweepTasks | null {
+  const [details, setDetails] = useState<SweepTasks | null>(null);
   const askedMs = useRef(0);
   const { id, kind, revision } = job;
-  const isWanted = looksAt !== null && kind === 'sweep' && (told?.job.revision ?? -1) < revision;
+  const isWanted = task !== null && kind === 'sweep' && (details?.job.revision ?? -1) < revision;
   useEffect(() => {
     if (isWanted && Date.now() - askedMs.current >= ASKED_MS) {
       askedMs.current = Date.now();
-      // Without an answer the states are shown alone.
-      model.call<SweepTasks>('sweep', { job_id: id }).then(setTold, () => undefined);
+      // Without an answer only the states are shown.
+      model.call<SweepTasks>('sweep', { job_id: id }).then(setDetails, () => undefined);
     }
-  }, [model, id, isWanted, looksAt]);
-  return told;
+  }, [model, id, isWanted, task]);
+  return details;
 }
