@@ -79,7 +79,9 @@ def _both(ground: Ground, way: Way) -> Iterator[tuple[int, int]]:
         theirs = free_port()
         forward = f"127.0.0.1:{theirs}:127.0.0.1:{server}"
         argv = ground.ssh("-N", "-L", forward, "-o", "ExitOnForwardFailure=yes", way.alias)
-        stack.enter_context(_ended(subprocess.Popen(argv)))
+        # A session of its own, like a user's `ssh` in a terminal and our master: Linux shares the
+        # CPU between sessions (sched_autogroup).
+        stack.enter_context(_ended(subprocess.Popen(argv, start_new_session=True)))
         wait_until(lambda: _answers(theirs))
         yield ours, theirs
 
