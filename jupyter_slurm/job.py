@@ -303,13 +303,18 @@ def with_inputs(spec: InputSpecT, namespace: Mapping[str, object]) -> InputSpecT
 def with_params(spec: SweepSpec, parameters: Sequence[Mapping[str, object]]) -> SweepSpec:
     """Write the parameters of all tasks to where the agent takes them from, and return the spec
     with their file. VariableError."""
+    from jupyter_slurm import sweep  # noqa: PLC0415 - only sweeps need it
+
     by_task = {str(task): dict(one) for task, one in enumerate(parameters)}
     path, digest, python = _spooled(spec, f"{spec.id}.params.vars", tuple(by_task), by_task)
+    text = Path(path).with_suffix(".json")
+    text.write_bytes(msgspec.json.encode(sweep.params_as_text(list(by_task.values()))))
     return msgspec.structs.replace(
         spec,
         tasks=format_array(range(len(by_task))),
         names_params=tuple(by_task["0"]),
         params=path,
+        params_text=str(text),
         params_digest=digest,
         inputs_python=python,
     )
@@ -341,8 +346,8 @@ def _spooled(
 def drop_inputs(spec: JobSpec) -> None:
     """Delete the files of the variables that go in: they are not sent."""
     inputs = spec.inputs if isinstance(spec, CellSpec | SweepSpec) else None
-    params = spec.params if isinstance(spec, SweepSpec) else None
-    for path in filter(None, (inputs, params)):
+    params = (spec.params, spec.params_text) if isinstance(spec, SweepSpec) else ()
+    for path in filter(None, (inputs, *params)):
         Path(path).unlink(missing_ok=True)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -102,6 +102,11 @@ def _parameter_lines(tasks: list[int], job: SweepJob, rows: dict[int, Row]) -> I
         yield f"  {task}: {', '.join(words)}"
     if len(tasks) > _SHOWN_TASKS:
         yield f"  and {len(tasks) - _SHOWN_TASKS} more"
+
+
+def params_as_text(rows: Sequence[Mapping[str, object]]) -> dict[str, list[str]]:
+    """Return the values of each parameter as text, in the order of the tasks."""
+    return {name: [_brief(row[name]) for row in rows] for name in rows[0]}
 
 
 def _brief(value: object) -> str:

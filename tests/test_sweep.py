@@ -15,6 +15,7 @@ from jupyter_slurm.jobs.outcome.variables import write_variables
 from jupyter_slurm.wire import JobKind, Result, SweepFailure, SweepTasks
 from tests.specs import known
 
+LONG = "x" * 100
 PARAMS = [{"lr": numpy.float32(0.1), "text": "it's $HOME\n"}, {"lr": 2, "text": "ü"}, {"lr": 3}]
 
 
@@ -85,3 +86,11 @@ def test_unreadable_outputs_are_named(tmp_path: Path) -> None:
     rows = sweep.table(found, tasks, failed)
     assert [*failed] == ["acc of task 1"]
     assert rows[1]["acc"] is None
+
+
+def test_parameters_as_text_are_short_and_in_the_order_of_the_tasks() -> None:
+    rows = [{"lr": 0.1, "text": "a\n"}, {"lr": numpy.float32(1), "text": LONG}]
+    told = sweep.params_as_text(rows)
+    assert told["lr"] == ["0.1", repr(numpy.float32(1))]
+    assert told["text"][0] == "'a\\n'"
+    assert len(told["text"][1]) < len(LONG)

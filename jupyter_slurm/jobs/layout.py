@@ -44,6 +44,7 @@ A session also has these, with a folder `cells/ID` for each of its cells, where 
 A sweep has files that its tasks share, and a folder for each task I:
 
     inputs.vars params.vars         by us; params.vars has a dict for each task
+    params.json                     by us: the values of each parameter as text
     news                            by job.sh: a line for each start and end of a task. Only a hint
     arrays/TOKEN/submit.lock submitted submit.err    of each array but the first
     tasks/I/claim.N/ started.N.json log.N exit.N.json usage.N.jsonl
@@ -178,4 +179,5 @@ CERTIFICATE_KEY = "tls.key"
 ENVIRONMENT = "env.sh"
 INPUTS = "inputs.vars"
 PARAMS = "params.vars"
+PARAMS_TEXT = "params.json"
 CLOUDPICKLE = "cloudpickle.zip"

@@ -26,6 +26,7 @@ from jupyter_slurm.job import log_pages
 from jupyter_slurm.jobs.kinds import KINDS, kind_of
 from jupyter_slurm.jobs.preflight import syntax
 from jupyter_slurm.wire import (
+    CellSpec,
     ErrorOutput,
     Job,
     JobKind,
@@ -151,6 +152,8 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
         asked = headless.request(words) if plain else line.parse_with_arguments(words)
         request = headless.resolved(api, asked, called)
         made = made or by_text(wish.code, request.options)
+        if made is CellSpec:
+            made = line.of_cell(wish.code, request)
         spec = line.spec(made, request, wish.code, job_id=job_id, notebook=called)
     return folders.placed(spec, folders.root if notebook is None else notebook.parent)
 

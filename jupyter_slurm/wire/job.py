@@ -205,6 +205,9 @@ class SweepSpec(_Spec, frozen=True, kw_only=True, tag="sweep"):
     index; moved into the job folder."""
     params_digest: str | None = None
     """The digest of the values; None if unknown."""
+    params_text: str | None = None
+    """A local JSON file with the values of each parameter as text, in the order of the indices, for
+    display; moved into the job folder."""
     max_running: int | None = None
     """The maximum number of tasks that run at a time."""
     max_fails: int | None = None
@@ -416,6 +419,8 @@ class SweepJob(_Job, frozen=True, kw_only=True, tag="sweep"):
     """For these, see `SweepSpec`."""
     arrays: tuple[str, ...] = ()
     """The Slurm IDs of its arrays."""
+    offsets: dict[str, int] = field(default_factory=dict)
+    """Slurm ID of an array -> the difference between a task's index and Slurm's; without zeros."""
     stopped_s: float | None = None
     """The time when the other tasks were cancelled because of `max_fails`."""
 
@@ -551,6 +556,8 @@ class SweepTasks(Struct, frozen=True, kw_only=True):
     """The peak memory of each ended task, in the order of the indices."""
     failures: tuple[SweepFailure, ...] = ()
     """The errors of failed tasks, grouped."""
+    params: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Parameter -> its values as text, in the order of the indices; {} if unknown."""
 
 
 class UsageChanges(Struct, frozen=True, kw_only=True):

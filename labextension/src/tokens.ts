@@ -167,6 +167,7 @@ export const CommandIDs = {
   hold: 'jupyter-slurm:hold',
   release: 'jupyter-slurm:release',
   requeue: 'jupyter-slurm:requeue',
+  retry: 'jupyter-slurm:retry',
   extend: 'jupyter-slurm:extend',
   forget: 'jupyter-slurm:forget',
   copyId: 'jupyter-slurm:copy-id',

@@ -421,6 +421,9 @@ export interface SweepJob {
   max_fails: number | null;
   into: string;
   arrays: string[];
+  offsets: {
+    [k: string]: number;
+  };
   stopped_s: number | null;
 }
 export interface ProgramJob {
@@ -1086,6 +1089,7 @@ export interface SweepSpec {
   names_params: string[];
   params: string | null;
   params_digest: string | null;
+  params_text: string | null;
   max_running: number | null;
   max_fails: number | null;
   into: string;
@@ -1461,6 +1465,9 @@ export interface SweepTasks {
   elapsed_s: (number | null)[];
   peak_mib: (number | null)[];
   failures: SweepFailure[];
+  params: {
+    [k: string]: string[];
+  };
 }
 /**
  * A local port, on both loopbacks, forwarded to `host:port` as the cluster sees it, or to the

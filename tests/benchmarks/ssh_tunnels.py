@@ -24,13 +24,12 @@ from tests.ssh.waiting import wait_until
 ROOT = Path(__file__).parents[2]
 END = Path(__file__).with_name("tunnel_end.py")
 
-_DOWN_AT_MOST = {"near": 1.0, "far": 0.5, "jumped": 1.0}
+_AT_MOST = 1.15
 _AT_ONCE = 100
 _AT_ONCE_BYTES = 64 * 1024
 _PING_BYTES = 1024
 _PINGS = 150
 _SETTLE_S = {"narrow": 3.0}
-_ADDED_MS = 60.0
 
 
 def tunnels(ground: Ground, way: Way, rounds: int, megabytes: int) -> list[Row]:
@@ -49,8 +48,8 @@ def tunnels(ground: Ground, way: Way, rounds: int, megabytes: int) -> list[Row]:
         many = compared(lambda port: seconds(lambda: asyncio.run(_at_once(port))))
     name = "ssh -L"
     return [
-        Row(f"tunnel: {megabytes} MB down", down[0], name, down[1], _DOWN_AT_MOST[way.alias]),
-        Row(f"tunnel: {megabytes} MB up", up[0], name, up[1], 1.0),
+        Row(f"tunnel: {megabytes} MB down", down[0], name, down[1], _AT_MOST),
+        Row(f"tunnel: {megabytes} MB up", up[0], name, up[1], _AT_MOST),
         Row("tunnel: 1 kB there and back under load", ping[0], name, ping[1], 1.2, "ms"),
         Row(f"tunnel: {_AT_ONCE} connections at once", many[0], name, many[1], 1.3),
     ]
@@ -66,8 +65,8 @@ def narrow_line(ground: Ground, rounds: int) -> list[Row]:
         }
         taken = alternating(ways, rounds)
     mine, idle, other = (median(taken[name]) for name in ("ours", "idle", "theirs"))
-    what = f"tunnel on a line of 10 MB/s: added for others (ssh -L: {other - idle:.0f} ms)"
-    return [Row(what, mine - idle, "what it may add", _ADDED_MS, 1.0, "ms")]
+    what = "tunnel on a line of 10 MB/s: added for others"
+    return [Row(what, mine - idle, "ssh -L", other - idle, _AT_MOST, "ms")]
 
 
 @contextmanager
@@ -80,7 +79,9 @@ def _both(ground: Ground, way: Way) -> Iterator[tuple[int, int]]:
         theirs = free_port()
         forward = f"127.0.0.1:{theirs}:127.0.0.1:{server}"
         argv = ground.ssh("-N", "-L", forward, "-o", "ExitOnForwardFailure=yes", way.alias)
-        stack.enter_context(_ended(subprocess.Popen(argv)))
+        # A session of its own, like a user's `ssh` in a terminal and our master: Linux shares the
+        # CPU between sessions (sched_autogroup).
+        stack.enter_context(_ended(subprocess.Popen(argv, start_new_session=True)))
         wait_until(lambda: _answers(theirs))
         yield ours, theirs
 

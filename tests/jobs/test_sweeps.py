@@ -190,7 +190,9 @@ def test_limits_divide_a_sweep_and_killed_agents_repeat_no_task(
     wait_until(lambda: api.job(job.id).state.final, 240)
     calls = api.status().commands
     ended = api.job(job.id)
+    assert isinstance(ended, SweepJob)
     assert ended.tasks == {"COMPLETED": "0-99"}
+    assert set(ended.offsets.values()) == {20, 40, 60, 80}
     lines = [line.split() for line in notes.read_text().splitlines()]
     assert sorted(int(i) for i, word, _ in lines if word == "begin") == [*range(100)]
     running = most = 0

@@ -25,6 +25,7 @@ from jupyter_slurm.wire import (
     Output,
     Show,
     Stream,
+    SweepSpec,
 )
 from tests.server.test_events import job
 
@@ -161,8 +162,14 @@ def test_file_with_directives_is_a_batch_script_but_a_cell_is_not(folders: Folde
     assert line_spec(api, folders, cell).kind is JobKind.PROGRAM
 
 
-def test_array_option_turns_a_shell_script_into_a_batch_script(folders: Folders) -> None:
+@pytest.mark.parametrize("notebook", [None, "n.ipynb"])
+def test_array_option_makes_a_batch_script_or_a_sweep_by_language(
+    folders: Folders, notebook: str | None
+) -> None:
     api: Any = Logged()
-    for code, kind in (("#!/bin/sh\n", JobKind.SCRIPT), ("print(1)\n", JobKind.CELL)):
-        told = line_spec(api, folders, LineWish(line="--cluster here --array 1-3", code=code))
-        assert (told.kind, told.options) == (kind, {"array": "1-3"})
+    line = "--cluster here --array 1-3"
+    script = line_spec(api, folders, LineWish(line=line, code="#!/bin/sh\n", notebook=notebook))
+    assert (script.kind, script.options) == (JobKind.SCRIPT, {"array": "1-3"})
+    python = line_spec(api, folders, LineWish(line=line, code="print(1)\n", notebook=notebook))
+    assert isinstance(python, SweepSpec)
+    assert (python.tasks, python.options) == ("1-3", {})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, ViewportSize, expect
+from playwright.sync_api import FloatRect, Locator, Page, ViewportSize, expect
 
 from tests.ui.lab import Lab, Notebook
 from tests.ui.looks import SCREENSHOTS, are_lines
@@ -29,6 +31,14 @@ plt.legend()
 print("best loss", min(loss[-1] for loss in losses.values()))""",
     "losses[0.1][-1]",
 )
+
+_SWEEP = """%%slurm --name tries --sweep rate=0.1,1.0 --sweep seed=range(20) --out loss
+import os, time
+while rate == 1.0 and not os.path.exists({gate!r}):
+    time.sleep(0.05)
+if seed == 7:
+    raise ValueError("the loss is not finite")
+loss = rate * seed"""
 
 
 @pytest.fixture
@@ -68,6 +78,33 @@ def test_pictures_of_the_docs_are_taken(page: Page, notebook: Notebook) -> None:
     form.get_by_label("Image").fill("python:3.11")
     expect(form.get_by_text("CPU-hour")).to_be_visible()
     _take(page, "form", form)
+
+
+def test_the_picture_of_a_sweep_shows_its_grid(
+    opened: Callable[[Sequence[str]], Notebook], page: Page, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    page.set_viewport_size(_SIZE)
+    notebook = opened([_SWEEP.format(gate=str(gate))])
+    notebook.run(0, 1)
+    card = notebook.card(1)
+    for count in ("done 19", "failed 1", "running 8", "waiting 12"):
+        expect(card.get_by_role("button", name=count)).to_be_visible()
+    card.get_by_role("listbox", name="Tasks").hover(position={"x": 7 * 20 + 10, "y": 10})
+    told = page.get_by_role("tooltip")
+    expect(told).to_contain_text("ValueError")
+    around, below = card.bounding_box(), told.bounding_box()
+    assert around is not None
+    assert below is not None
+    _FOLDER.mkdir(parents=True, exist_ok=True)
+    clip = FloatRect(
+        x=around["x"] - 8,
+        y=around["y"] - 8,
+        width=around["width"] + 16,
+        height=below["y"] + below["height"] - around["y"] + 16,
+    )
+    page.screenshot(path=_FOLDER / "sweep.png", clip=clip)
+    gate.touch()
 
 
 def _take(page: Page, name: str, *shown: Locator) -> None:

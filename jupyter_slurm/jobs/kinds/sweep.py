@@ -72,4 +72,5 @@ class Sweep(ByPython[SweepSpec]):
     def files(self, spec: SweepSpec, job: Resolved) -> Files:
         variables = bool(spec.names_in or spec.names_out or spec.names_params)
         files = own_files(spec) | runner_files(variables=variables)
-        return files if spec.params is None else {**files, layout.PARAMS: Path(spec.params)}
+        given = {layout.PARAMS: spec.params, layout.PARAMS_TEXT: spec.params_text}
+        return {**files, **{name: Path(path) for name, path in given.items() if path is not None}}

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+import msgspec
+
 from jupyter_slurm.errors import (
     CommandError,
     ControllerError,
@@ -23,6 +25,7 @@ from jupyter_slurm.errors import (
     SignatureError,
 )
 from jupyter_slurm.formatting import counted
+from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds.kind import SUCCEEDED
 from jupyter_slurm.jobs.layout import JobDir
@@ -149,6 +152,8 @@ class SweepTable:
         """The time since when Slurm reports a task as over, without a verdict yet."""
         self._news_bytes = 0
         self._asked_s = 0.0
+        self._params: dict[str, tuple[str, ...]] | None = None
+        """None: not yet read."""
 
     # --- news and listings ---
 
@@ -573,6 +578,8 @@ class SweepTable:
         with self._lock:
             job = self._registry.job(self._id)
             assert isinstance(job, SweepJob)
+            if self._params is None:
+                self._params = self._read_params() if job.names_params else {}
             order = sorted(states_of(job.tasks))
             nodes = {task: started.node for task, started in self._started.items()}
             nodes |= {task: end.node for task, end in ends.items() if end.node}
@@ -588,7 +595,15 @@ class SweepTable:
                 elapsed_s=tuple(ends[t].elapsed_s if t in ends else None for t in order),
                 peak_mib=tuple(one.peak_rss_mib if one else None for one in results),
                 failures=_failures(ends),
+                params=self._params,
             )
+
+    def _read_params(self) -> dict[str, tuple[str, ...]]:
+        """Return the values of the parameters as text; {}: there is no such file."""
+        [data] = self._contents([Span(self._dir.path / layout.PARAMS_TEXT, 0, limits.OUTPUT_BYTES)])
+        with suppress(msgspec.DecodeError):
+            return msgspec.json.decode(data or b"{}", type=dict[str, tuple[str, ...]])
+        return {}
 
 
 def _end(verdict: Verdict, files: _Files, row: _Row | None = None) -> TaskEnd:

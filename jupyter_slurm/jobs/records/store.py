@@ -95,6 +95,7 @@ _CONTENT = {
     "inputs_digest": None,
     "params": None,
     "params_digest": None,
+    "params_text": None,
 }
 
 

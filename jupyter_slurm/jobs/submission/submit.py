@@ -99,8 +99,8 @@ def _drop_spec(registry: JobRegistry, record: Record) -> None:
 def spooled(spec: JobSpec | None) -> list[Path]:
     """Return the local files of a job's variables, which are moved into its folder."""
     inputs = spec.inputs if isinstance(spec, CellSpec | SweepSpec) else None
-    params = spec.params if isinstance(spec, SweepSpec) else None
-    return [Path(path) for path in (inputs, params) if path is not None]
+    params = (spec.params, spec.params_text) if isinstance(spec, SweepSpec) else ()
+    return [Path(path) for path in (inputs, *params) if path is not None]
 
 
 class Submitter:

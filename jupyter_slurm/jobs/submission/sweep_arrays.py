@@ -275,6 +275,8 @@ class SweepSubmitter(Submitter):
             self._put(replace(array, slurm_id=answer, submitted_s=now_s))
             self._registry.note(self._id, spec=None)
             changes: dict[str, object] = {"arrays": (*job.arrays, answer)}
+            if array.offset:
+                changes["offsets"] = {**job.offsets, answer: array.offset}
             if job.slurm_id is None:
                 changes |= {"slurm_id": answer, "submitted_s": now_s}
             if job.state is JobState.SUBMITTING:

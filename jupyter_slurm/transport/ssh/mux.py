@@ -29,12 +29,10 @@ _HELLO_BYTES = 12
 _NO_ESCAPE_CHARACTER = 0xFFFFFFFF
 _CONNECT_S = 5
 _ANSWER_S = 5.0
-_BUFFER_BYTES = 1 << 17
 _SOCKET_BYTES = 1 << 20
 _SETTLE_S = 0.05
 _SURE_S = 0.02
 _END_S = 5.0
-_LONG_S = 1e6
 
 Answered = Callable[[Exception | None], None]
 """Called once, from another thread: None, or RefusedError, TimeoutError, ConnectionLostError."""
@@ -174,26 +172,16 @@ class Mux:
     ) -> None:
         """Connect `sock` with `host:port` as the host sees it, and do not wait. If `answered` gets
         None, `sock` is closed after both directions have ended; else it is still the caller's. Once
-        the peer has ended its direction, it is sent nothing more: channels.c, "FORCE input
-        drain"."""
-        down = socket.socketpair()
-        down[1].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SOCKET_BYTES)
+        the peer has ended its direction, it is sent nothing more and the other one ends, too:
+        channels.c, "FORCE input drain"."""
         message = struct.pack(">II", _STDIO_FORWARD, 1) + _string("") + _string(host)
         message += struct.pack(">I", port)
         try:
-            # The master reads `sock` itself. The other direction passes through this process: a
-            # master signals the peer's EOF by closing its descriptor, which a shared socket would
-            # hide.
-            control = self._request(message, sock, down[1], timeout_s=_ANSWER_S)
-        except BaseException as exc:
-            down[0].close()
-            if not isinstance(exc, (ConnectionLostError, OSError)):
-                raise
+            control = self._request(message, sock, sock, timeout_s=_ANSWER_S)
+        except (ConnectionLostError, OSError) as exc:
             answered(exc)
             return
-        finally:
-            down[1].close()
-        tunnel = _Tunnel(control, sock, down[0], self._has_ended)
+        tunnel = _Tunnel(control, sock, self._has_ended)
         thread = threading.Thread(
             target=self._run, args=[tunnel, timeout_s, answered], name="tunnel", daemon=True
         )
@@ -313,41 +301,36 @@ def _happened(sock: socket.socket, events: int) -> bool:
 
 
 class _Tunnel:
-    """A client's socket, which the master reads itself, and the data sent back to it."""
+    """A client's socket that the master reads and writes itself.
+
+    This process keeps it open, too, so that a client can tell the end of the data from the end of
+    the master: the first is a FIN, the second a reset.
+    """
 
     def __init__(
-        self,
-        control: socket.socket,
-        client: socket.socket,
-        down: socket.socket,
-        has_ended: Callable[[], bool],
+        self, control: socket.socket, client: socket.socket, has_ended: Callable[[], bool]
     ) -> None:
         """`has_ended`: of the master."""
         self._control = control
         self._client = client
-        self._down = down
         self._has_ended = has_ended
         self._connected = False
 
     def run(self, timeout_s: float, answered: Answered) -> None:
-        """Wait until it is connected, and then copy until both directions have ended."""
+        """Wait until it is connected, and then until both directions have ended."""
         problem = self._opened(timeout_s)
         if problem is None:
-            # The master shares the socket, which must stay non-blocking.
-            self._client.settimeout(_LONG_S)
             self._connected = True
             answered(None)
-            self._copy()
+            self._wait()
             self._client.close()
         self._control.close()
-        self._down.close()
         if problem is not None:
             answered(problem)
 
     def interrupt(self) -> None:
         """End `run`, from another thread."""
-        socks = [self._control, self._down, *([self._client] if self._connected else [])]
-        for sock in socks:
+        for sock in (self._control, *([self._client] if self._connected else [])):
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
 
@@ -361,34 +344,11 @@ class _Tunnel:
             return _gone(str(exc))
         return None if kind == _OPENED else RefusedError(_reason(body))
 
-    def _copy(self) -> None:
-        buffer = memoryview(bytearray(_BUFFER_BYTES))
-        poll = select.poll()
-        poll.register(self._down, select.POLLIN)
-        client = self._client.fileno()
-        if self._client.family != socket.AF_UNIX:
-            # Its owner ends it by shutdown(2); data that a Unix socket's peer has left is still
-            # read.
-            poll.register(client, 0)
-        try:
-            while all(descriptor != client for descriptor, _ in poll.poll()):
-                size = self._down.recv_into(buffer)
-                if not size:
-                    break
-                self._client.sendall(buffer[:size])
-            else:
-                return
-            time.sleep(_SURE_S)  # the end of the master is seen a moment later
-            if self._has_ended():
-                _reset(self._client)
-                return
-            self._client.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-        # The master may still read a client that has received everything.
-        self._down.close()
-        self._client.close()
+    def _wait(self) -> None:
         with contextlib.suppress(OSError):
             self._control.settimeout(None)
-            while self._control.recv(4096):
+            while self._control.recv(4096):  # the master closes it with the channel
                 pass
+        time.sleep(_SURE_S)  # the end of the master is seen a moment later
+        if self._has_ended():
+            _reset(self._client)

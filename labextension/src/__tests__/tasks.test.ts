@@ -1,4 +1,5 @@
-import { progress, taskCount } from '../tasks';
+import { progress, taskCount, taskNamed } from '../tasks';
+import { job } from './fakes';
 
 test.each([
   ['', 1],
@@ -21,4 +22,13 @@ test('one unfinished task is named by its index, several are counted', () => {
     '0 of 4,902 tasks done · 2 failed · 4,900 waiting'
   );
   expect(told({})).toBe('');
+});
+
+test("a Slurm ID names a sweep's task, also in a later array", () => {
+  const sweep = job({ kind: 'sweep', slurm_id: '7', offsets: { '9': 1001 } });
+  expect(taskNamed(sweep, '7_3')).toBe(3);
+  expect(taskNamed(sweep, '9_3')).toBe(1004);
+  expect(taskNamed(job({ kind: 'script' }), '9_3')).toBe(3);
+  expect(taskNamed(sweep, '9_[3-5]')).toBeNull();
+  expect(taskNamed(sweep, '9')).toBeNull();
 });

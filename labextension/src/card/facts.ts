@@ -35,11 +35,6 @@ export function now(job: Job, nowS: number): string[] {
   return known.map(visible).filter(part => part !== '' && part !== word);
 }
 
-/** Counts of a waiting array; in other states `times` has them. */
-export function waiting(job: Job): string[] {
-  return job.state === 'PENDING' ? progress(job) : [];
-}
-
 /** Resources of the job, and once it has ended what it used. */
 export function facts(job: Job): Fact[] {
   const { nodes, gpus, image, runtime, python, usage } = job;

@@ -2,6 +2,7 @@
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { isFinal, isHeld, visible } from '../format';
+import { canRetry } from '../tasks';
 import { CommandIDs } from '../tokens';
 import { trans } from '../translation';
 import type { Connection, Job } from '../wire';
@@ -40,6 +41,9 @@ export function remediesOf(
       : []),
     ...(isHeldByUser(job)
       ? [by(trans.__('Release'), trans.__('Release the job'), CommandIDs.release, { id })]
+      : []),
+    ...(canRetry(job)
+      ? [by(trans.__('Retry'), trans.__('Submit the failed tasks again'), CommandIDs.retry, { id })]
       : []),
     ...(canRepeat
       ? [

@@ -9,6 +9,7 @@ import { isFinal, isHeld, stateWord, tone, visible } from '../format';
 import { useStopped } from '../grid/freshness';
 import { cancelIcon, kindIcon, logIcon, openIcon } from '../icons';
 import { stateIcon } from '../job/icons';
+import { TaskGrid } from '../job/tasks';
 import { DashboardButtons } from '../labs/dashboards';
 import { Marked } from '../marked';
 import { used } from '../sidebar/words';
@@ -17,7 +18,7 @@ import { CommandIDs, type Freshness, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Connection, Job } from '../wire';
 import { reasonsLeft } from './ended';
-import { attaching, facts, notes, now, place, waiting, type Note } from './facts';
+import { attaching, facts, notes, now, place, type Note } from './facts';
 import { isMissing } from './missing';
 import { remediesOf } from './remedies';
 import { LogTail } from './tail';
@@ -31,6 +32,9 @@ interface CardProps {
   cell: Place | null;
 }
 
+/** The height of a grid of tasks while its cells can shrink. */
+const GRID_PX = 120;
+
 export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Element {
   const [log, setLog] = useState(false);
   const name = visible(job.name);
@@ -38,10 +42,16 @@ export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Elem
     void commands.execute(CommandIDs.openJob, { id: job.id });
   };
   const connection = model.connections.get(job.cluster);
+  const openTask = (task: number): void => {
+    const { cluster, id, slurm_id } = job;
+    const targets = [{ cluster, id, slurm_id: slurm_id && `${slurm_id}_${task}` }];
+    void commands.execute(CommandIDs.openJob, { targets });
+  };
+  const hasTasks = Object.keys(job.tasks).length > 0;
   const remedies = remediesOf(job, connection, commands);
   const incomplete = useMissing(job, cell) ? cell : null;
   const attach = incomplete === null ? attaching(job) : null;
-  const known = [...waiting(job), ...facts(job).map(fact => fact.join(' '))];
+  const known = facts(job).map(fact => fact.join(' '));
   const Kind = kindIcon(job);
   return (
     <section
@@ -91,11 +101,14 @@ export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Elem
           )}
         </span>
       </div>
-      <TimeBar job={job} freshness={model.freshness} />
+      {hasTasks ? null : <TimeBar job={job} freshness={model.freshness} />}
       <p className="jp-slurm-Facts" title={`${known.join(' · ')}\n${moments(job)}`}>
         <span title={job.id}>{place(job)}</span>
         {['', ...known].join(' · ')}
       </p>
+      {hasTasks ? (
+        <TaskGrid {...{ job, model }} chosen={null} choose={openTask} heightPx={GRID_PX} />
+      ) : null}
       <Notes
         {...{ job, freshness: model.freshness, connection }}
         reasons={reasonsLeft(job, remedies.length > 0)}

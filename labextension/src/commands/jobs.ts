@@ -7,6 +7,7 @@ import { isKernel } from '../kernels/words';
 import { isHeadless } from '../submit/executed';
 import { cancelIcon, extendIcon, forgetIcon, holdIcon, releaseIcon, requeueIcon } from '../icons';
 import { numeral } from '../language';
+import { canRetry } from '../tasks';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Job } from '../wire';
@@ -138,6 +139,19 @@ function steering(model: ISlurmModel): Command[] {
         if (await mayRequeue(model, targets)) {
           await does('requeue')(targets);
         }
+      }
+    },
+    {
+      id: CommandIDs.retry,
+      label: trans.__('Retry'),
+      caption: trans.__('Submit the failed tasks again'),
+      icon: requeueIcon,
+      fits: target => isOurs(target) && canRetry(model.jobs.get(target.id)),
+      execute: async targets => {
+        await each(targets.filter(isOurs), async ({ id }) => {
+          const job = await jobOf(model, id);
+          await model.callLoggedIn(job.cluster, 'retry', { job_id: job.id });
+        });
       }
     },
     {

@@ -8,6 +8,7 @@ import { isFinal, isHeld, visible } from '../format';
 import { kindIcon } from '../icons';
 import { DashboardButtons } from '../labs/dashboards';
 import { CommandButton, StateWord } from '../parts';
+import { canRetry } from '../tasks';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Job } from '../wire';
@@ -46,7 +47,8 @@ export function Head({ job, model, commands }: Props): JSX.Element {
       </dl>
       <Notes
         {...{ job, freshness, connection: connections.get(job.cluster) }}
-        reasons={[job.why, isHeldByUser(job) ? null : job.advice]} // the button above releases it
+        // A button above does what the advice says.
+        reasons={[job.why, isHeldByUser(job) || canRetry(job) ? null : job.advice]}
       />
     </div>
   );
@@ -56,9 +58,11 @@ function Actions({ job, commands }: Omit<Props, 'model'>): JSX.Element {
   const held = (job.reason ?? '').includes('Held');
   const waits = job.state === 'PENDING' || job.state === 'REQUEUE_HOLD';
   const over = isFinal(job.state);
+  const isArray = Object.keys(job.tasks).length > 0;
   const buttons: [id: string, shown: boolean][] = [
     [CommandIDs.goToCell, job.notebook !== null],
-    [CommandIDs.openTerminal, job.state === 'RUNNING'],
+    [CommandIDs.openTerminal, job.state === 'RUNNING' && !isArray],
+    [CommandIDs.retry, canRetry(job)],
     [CommandIDs.resubmit, over],
     [CommandIDs.copyId, job.slurm_id !== null],
     [CommandIDs.hold, waits && !held],

@@ -3,7 +3,8 @@ import { LabIcon } from '@jupyterlab/ui-components';
 import { tone, type Tone } from '../format';
 import '../../style/signs.css';
 
-const PATHS: Record<Tone | 'held', string> = {
+/** In a box of 24 by 24. */
+export const PATHS: Record<Tone | 'held', string> = {
   held: 'M6 5h4v14H6zm8 0h4v14h-4z',
   waiting:
     'M12 3a9 9 0 1 0 0 18 9 9 0 0 0 0-18zm0 2a7 7 0 1 1 0 14 7 7 0 0 1 0-14zm-1 2v6l4 3 1.2-1.6L13 12V7z',

@@ -14,7 +14,7 @@ import { isFinal, stateWord, tone } from '../format';
 import { useResting } from '../grid/feed';
 import { isSame } from '../messages';
 import { stateSign } from '../icons';
-import { ranksOf, tasksOf } from '../tasks';
+import { MOST_CHOICES, ranksOf, tasksOf } from '../tasks';
 import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import type { Job, Problem } from '../wire';
@@ -145,6 +145,7 @@ interface TasksProps {
 
 /** The choice of a task or rank. */
 function Tasks({ all, ranked, chosen, choose }: TasksProps): JSX.Element {
+  const later = all.slice(MOST_CHOICES).filter(([index]) => index === chosen);
   return (
     <select
       aria-label={ranked ? trans.__('Rank') : trans.__('Task')}
@@ -152,7 +153,7 @@ function Tasks({ all, ranked, chosen, choose }: TasksProps): JSX.Element {
       value={chosen}
       onChange={event => choose(Number(event.currentTarget.value))}
     >
-      {all.map(([index, state]) => (
+      {[...all.slice(0, MOST_CHOICES), ...later].map(([index, state]) => (
         <option key={index} value={index}>
           {ranked
             ? trans.__('Rank %1', index)

@@ -13,7 +13,7 @@ import { Trouble } from '../parts';
 import { ResourcesPane } from './resources';
 import { ScriptPane } from './script';
 import { Tabs } from './tabs';
-import { TasksPane } from './tasks';
+import { TaskGrid } from './tasks';
 import { TimelinePane } from './timeline';
 import '../../style/job.css';
 
@@ -37,6 +37,9 @@ interface Props extends Services {
 }
 
 type Pane = 'log' | 'resources' | 'tasks' | 'script' | 'timeline' | 'details';
+
+/** The height of a grid of tasks, before its cells get as small as can be. */
+const GRID_PX = 420;
 
 /** The panes that need the job's details. */
 const DETAILED: ReadonlySet<Pane> = new Set(['script', 'timeline', 'details']);
@@ -88,7 +91,11 @@ export function JobPanelView(props: Props): JSX.Element {
       >
         {pane === 'log' ? <LogPane {...props} task={task} setTask={setTask} /> : null}
         {pane === 'resources' ? <ResourcesPane {...props} /> : null}
-        {pane === 'tasks' ? <TasksPane job={job} chosen={task} choose={showLog} /> : null}
+        {pane === 'tasks' ? (
+          <div className="jp-slurm-Details">
+            <TaskGrid {...{ job, model }} chosen={task} choose={showLog} heightPx={GRID_PX} />
+          </div>
+        ) : null}
         <WithDetails {...props} wanted={DETAILED.has(pane)}>
           {details =>
             pane === 'script' ? (

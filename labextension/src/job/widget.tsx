@@ -5,6 +5,7 @@ import { place } from '../card/facts';
 import { stateWord, visible } from '../format';
 import { jobIcon, kindIcon } from '../icons';
 import { JobNews } from '../model/job_news';
+import { taskNamed } from '../tasks';
 import { trans } from '../translation';
 import { WatchingWidget } from '../watching';
 import { stateIcon } from './icons';
@@ -43,9 +44,9 @@ export class JobPanel extends WatchingWidget {
 
   /** Show the log of an array's task, like `12_3`; do nothing for any other ID. */
   showTask(slurmId: string | null): void {
-    const match = /^\d+_(\d+)$/.exec(slurmId ?? '');
-    if (match !== null) {
-      this.asked = { task: Number(match[1]) };
+    const task = taskNamed(this.services.model.jobs.get(this.jobId), slurmId ?? '');
+    if (task !== null) {
+      this.asked = { task };
       this.update();
     }
   }

@@ -272,7 +272,7 @@ function wordsOf(props: FieldsProps): Partial<Record<Field, Words>> {
       label: trans.__('Name'),
       hint: kind === 'kernel' ? hintOfKernel(props) : trans.__('Letters, digits, . _ -')
     },
-    array: { label: trans.__('Array'), hint: trans.__('Scripts only, e.g. 1-10 or 1,3,5') },
+    array: { label: trans.__('Array'), hint: trans.__('e.g. 1-10 or 1,3,5') },
     idle: {
       label:
         kind === 'lab' ? trans.__('Stop when idle for') : trans.__('Stop when disconnected for'),

@@ -11,7 +11,7 @@ import { useSeen } from '../watching';
 import type { Problem, RemoteKernel } from '../wire';
 import { useCluster, type Known } from './cluster';
 import { Fields } from './fields';
-import { isScript, lineOf, magicFor, type Wishes } from './form';
+import { lineOf, magicFor, type Wishes } from './form';
 import { useLatest } from './latest';
 import type { Memory } from './memory';
 import { Presets } from './presets';
@@ -52,7 +52,7 @@ export function SubmitView(props: SubmitProps): JSX.Element {
   const question = JSON.stringify(questionOf(source, line, code));
   const asked = usePreview(model, seen && wishes.cluster !== '' ? question : null);
   const kernel = useKernel(model, source.kind === 'kernel' ? line : null, seen);
-  const noArray = noArrayOf(source, code);
+  const noArray = noArrayOf(source);
   const sentences = sorted(asked.preview, asked.problem, noArray);
   const current = asked.question === question;
   const others = othersOf(sentences, known);
@@ -103,7 +103,7 @@ export function SubmitView(props: SubmitProps): JSX.Element {
           known={known}
           wishes={wishes}
           kind={source.kind}
-          offersArray={source.kind === 'code' || noArray === ''}
+          offersArray={noArray === ''}
           kernel={kernel}
           said={sentences.byField}
           presets={
@@ -185,17 +185,10 @@ function refusal({ byField }: Sorted, others: readonly Sentence[]): string {
 }
 
 /** Why the job cannot be an array; '': it can. */
-function noArrayOf(source: Source, code: string): string {
-  switch (source.kind) {
-    case 'code':
-      return isScript(code)
-        ? ''
-        : trans.__('Array jobs need a script: start the code with %1', '#!');
-    case 'file':
-      return /\.(py|ipynb)$/.test(source.path) ? trans.__('Array jobs need a script') : '';
-    default:
-      return trans.__('Array jobs need a script');
-  }
+function noArrayOf(source: Source): string {
+  return source.kind === 'file' && /\.(py|ipynb)$/.test(source.path)
+    ? trans.__('Array jobs need a script')
+    : '';
 }
 
 /** The form's name and the label of its button. */

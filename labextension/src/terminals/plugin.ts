@@ -45,7 +45,10 @@ export const plugin: JupyterFrontEndPlugin<void> = {
 
 function mayRun(model: ISlurmModel, target: Target): boolean {
   const state = stateOf(model, target);
-  return isOurs(target) && (state === null || isRunning(state));
+  const job = target.id === null ? undefined : model.jobs.get(target.id);
+  // A step cannot join an array: each of its tasks is a job for Slurm.
+  const isArray = Object.keys(job?.tasks ?? {}).length > 0;
+  return isOurs(target) && !isArray && (state === null || isRunning(state));
 }
 
 async function open(app: JupyterFrontEnd, model: ISlurmModel, job: Job): Promise<void> {

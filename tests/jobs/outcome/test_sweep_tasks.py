@@ -253,6 +253,15 @@ def test_max_fails_cancels_the_rest_once(tmp_path: Path) -> None:
     assert sweep.asked == ["scancel"]
 
 
+@pytest.mark.parametrize("text", ['{"lr": ["1", "2"]}', '{"lr": 3}', "[", None])
+def test_parameters_are_shown_as_the_sweep_was_sent_with(tmp_path: Path, text: str | None) -> None:
+    sweep = Sweep(tmp_path, names_params=("lr",))
+    if text is not None:
+        (sweep.folder / "params.json").write_text(text)
+    known = {"lr": ("1", "2")} if text and "2" in text else {}
+    assert sweep.table.tasks().params == known
+
+
 def test_failures_are_counted_by_their_states() -> None:
     assert count_failures({"COMPLETED": "0-9", "FAILED": "10"}) == "1 of 11 tasks failed."
     told = count_failures({"COMPLETED": "0", "OUT_OF_MEMORY": "1-2", "CANCELLED": "3"})

@@ -14,7 +14,8 @@ function pressed(
 ): [string[], unknown[]] {
   const asked: unknown[] = [];
   const commands = new CommandRegistry();
-  for (const id of [CommandIDs.connect, CommandIDs.release, CommandIDs.submitAgain]) {
+  const { connect, release, retry, submitAgain } = CommandIDs;
+  for (const id of [connect, release, retry, submitAgain]) {
     commands.addCommand(id, { isEnabled: () => isEnabled, execute: args => asked.push(args) });
   }
   const found = remediesOf(job(fields), there, commands);
@@ -38,6 +39,17 @@ test('a job that ran out of memory can be resubmitted with more', () => {
     [{ id: 'a2b4c6d7', option: 'mem', value: '9G' }]
   ]);
   expect(pressed(KILLED, { isEnabled: false })[0]).toEqual([]);
+});
+
+test('failed tasks of a sweep can be submitted again, also while others run', () => {
+  const tasks = { COMPLETED: '0-2', RUNNING: '3', OUT_OF_MEMORY: '4' };
+  const retry = [['Retry'], [{ id: 'a2b4c6d7' }]];
+  expect(pressed({ kind: 'sweep', tasks })).toEqual(retry);
+  expect(pressed({ kind: 'sweep', state: 'CANCELLED', tasks: { CANCELLED: '0-4' } })).toEqual(
+    retry
+  );
+  expect(pressed({ kind: 'script', tasks })[0]).toEqual([]);
+  expect(pressed({ kind: 'sweep', tasks: { COMPLETED: '0', RUNNING: '1' } })[0]).toEqual([]);
 });
 
 test("a resubmission gets 1.5 times the memory or twice the time, in Slurm's format", () => {

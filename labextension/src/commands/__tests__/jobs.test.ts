@@ -39,6 +39,17 @@ test.each([
   expect(offered(id, { state, session: 'a2b4c6d7', slurm_id: null })[0]).toBe(false);
 });
 
+test('failed tasks of a sweep are submitted again', async () => {
+  const callLoggedIn = jest.fn(() => Promise.resolve());
+  const model = Object.assign(new FakeModel(), { callLoggedIn });
+  const failed = { COMPLETED: '0-2', FAILED: '3' };
+  expect(offered(CommandIDs.retry, { kind: 'sweep', tasks: failed })[0]).toBe(true);
+  expect(offered(CommandIDs.retry, { kind: 'script', tasks: failed })[0]).toBe(false);
+  model.put(job({ kind: 'sweep', tasks: failed }));
+  await commandsOf(model).execute(CommandIDs.retry, { id: 'a2b4c6d7' });
+  expect(callLoggedIn.mock.calls).toEqual([['arandu', 'retry', { job_id: 'a2b4c6d7' }]]);
+});
+
 test('an action on several jobs shows their number', () => {
   const model = new FakeModel();
   const states = ['RUNNING', 'PENDING', 'COMPLETED'] as const;

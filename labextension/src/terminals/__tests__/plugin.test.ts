@@ -13,6 +13,7 @@ interface Started {
   /** The names of the terminals that JupyterLab has opened. */
   opened: unknown[];
   open: () => Promise<void>;
+  enabled: (id: string) => boolean;
 }
 
 function started(nodes: string[]): Started {
@@ -20,11 +21,13 @@ function started(nodes: string[]): Started {
   const call = jest.fn().mockResolvedValue({ name: '3' });
   const model = Object.assign(new FakeModel(), { callLoggedIn: call });
   model.put(job({ id: 'abcdefgh', state: 'RUNNING', nodes }));
+  model.put(job({ id: 'bcdefghi', state: 'RUNNING', nodes, tasks: { RUNNING: '0-3' } }));
   const opened: unknown[] = [];
   commands.addCommand('terminal:open', { execute: args => opened.push(args.name) });
   void plugin.activate({ commands } as unknown as JupyterFrontEnd, model, null);
   const open = (): Promise<void> => commands.execute(CommandIDs.openTerminal, { id: 'abcdefgh' });
-  return { call, opened, open };
+  const enabled = (id: string): boolean => commands.isEnabled(CommandIDs.openTerminal, { id });
+  return { call, opened, open, enabled };
 }
 
 function chosen(node: string | null): void {
@@ -44,5 +47,10 @@ describe('a terminal in a job', () => {
     await open();
     expect(call).toHaveBeenCalledWith('arandu', 'terminal', { job_id: 'abcdefgh', node });
     expect(opened).toEqual(['3']);
+  });
+
+  test('is not offered for an array, whose tasks are jobs of their own', () => {
+    const { enabled } = started(['n1']);
+    expect(['abcdefgh', 'bcdefghi'].map(enabled)).toEqual([true, false]);
   });
 });
