@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
-from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
+from jupyter_slurm.variables import read_variables, write_variables
 from jupyter_slurm.wire import After, ExecuteResult, JobKind, JobSpec, JobState
 from tests.jobs.conftest import Site, over_ssh, spec
 

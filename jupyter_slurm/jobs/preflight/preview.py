@@ -26,7 +26,7 @@ from jupyter_slurm.jobs.preflight import checks, costs, offers, spending, syntax
 from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.preflight.resources import resources_of
 from jupyter_slurm.jobs.submission.prepare import prepare
-from jupyter_slurm.jobs.submission.resolved import Resolved
+from jupyter_slurm.jobs.submission.resolve import Resolved
 from jupyter_slurm.slurm.units import indices
 from jupyter_slurm.wire import (
     Check,

@@ -12,8 +12,8 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, Store, TaskArray
-from jupyter_slurm.jobs.submission.resolve import after_by_id, awaited, unmet, with_after
-from jupyter_slurm.jobs.submission.resolved import Site, resolved
+from jupyter_slurm.jobs.submission.dependencies import after_by_id, awaited, unmet, with_after
+from jupyter_slurm.jobs.submission.resolve import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.wire import After, JobKind, JobSpec, JobState
 from tests.specs import job_spec, known
