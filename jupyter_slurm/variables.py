@@ -55,7 +55,7 @@ def check_names(names: Iterable[str], namespace: Mapping[str, object]) -> None:
             known = [one for one, value in namespace.items() if not isinstance(value, modules)]
             near = difflib.get_close_matches(name, known, n=1)
             raise VariableError(
-                f"There is no variable {name!r} in this notebook.",
+                f"Variable {name!r} not found in this notebook.",
                 hint=f"Did you mean {''.join(map(repr, near))}?"
                 if near
                 else "Run the cell that sets it first.",

@@ -131,9 +131,9 @@ def test_existing_names_are_accepted() -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("dat", "There is no variable 'dat' in this notebook.\nDid you mean 'data'?"),
-        ("zip", "There is no variable 'zip' in this notebook.\nRun the cell that sets it first."),
-        ("zzz", "There is no variable 'zzz' in this notebook.\nRun the cell that sets it first."),
+        ("dat", "Variable 'dat' not found in this notebook.\nDid you mean 'data'?"),
+        ("zip", "Variable 'zip' not found in this notebook.\nRun the cell that sets it first."),
+        ("zzz", "Variable 'zzz' not found in this notebook.\nRun the cell that sets it first."),
         ("a b", "'a b' is not a variable name.\n"),
         ("class", "'class' is not a variable name."),
         ("", "'' is not a variable name."),

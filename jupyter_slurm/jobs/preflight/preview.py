@@ -134,7 +134,7 @@ def check_previewable(spec: JobSpec) -> None:
     """Raise RequestError for a session's cell, which is not submitted to Slurm."""
     if spec.session is not None:
         raise RequestError(
-            "A cell of a session is not a job of its own, so there is no preview.",
+            "A cell of a session cannot be previewed: it is not a job of its own.",
             hint="Preview the session with `%slurm session start … --dry-run`.",
         )
 

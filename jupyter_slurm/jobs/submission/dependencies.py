@@ -144,7 +144,7 @@ def _before(one: After, spec: JobSpec, registry: JobRegistry, cluster: str) -> J
     found = next((jobs[0] for jobs in order if jobs), None)
     if found is None and not one.job.isdecimal():
         raise RequestError(
-            f"--after: there is no job `{one.job}` on {cluster}.",
+            f"--after: job `{one.job}` not found on {cluster}.",
             hint="`%slurm jobs` lists yours.",
             option="after",
         )
