@@ -34,7 +34,7 @@ from jupyter_slurm.jobs.control import JobControl
 from jupyter_slurm.jobs.details import details
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.lab import lab_base_url
-from jupyter_slurm.jobs.outcome.result_service import ResultService, remove_old_copies
+from jupyter_slurm.jobs.outcome.result_service import ResultService, remove_old_files
 from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable
 from jupyter_slurm.jobs.records.changes import changes
 from jupyter_slurm.jobs.records.registry import JobRegistry
@@ -45,7 +45,7 @@ from jupyter_slurm.jobs.submission.login_node import LoginNodeRunner
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolve import UNASKED, Resolved, image_of, resolve, resolved
 from jupyter_slurm.jobs.submission.session_cells import CellSubmitter
-from jupyter_slurm.jobs.submission.submit import Submitter
+from jupyter_slurm.jobs.submission.submit import Submitter, spooled
 from jupyter_slurm.jobs.submission.sweep_arrays import SweepSubmitter, sha256_of
 from jupyter_slurm.jobs.watching.usage import Measured
 from jupyter_slurm.variables import check_python
@@ -132,7 +132,8 @@ class Service:
         self._control = JobControl(
             self._registry, self._clusters, self._transfers, self._results, self._sessions
         )
-        remove_old_copies()
+        records = self._registry.records()
+        remove_old_files({path.name for one in records for path in spooled(one.spec)})
         self._labs.remove_pages()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
