@@ -326,8 +326,11 @@ def _spooled(
     """Write variables to the agent's spool folder. Return the path, the digest, and the version of
     this Python if the file needs it. VariableError."""
     from jupyter_slurm import places  # noqa: PLC0415
-    from jupyter_slurm.jobs.outcome.variables import write_variables  # noqa: PLC0415
-    from jupyter_slurm.jobs.submission.inputs import digest_inputs, holds_code  # noqa: PLC0415
+    from jupyter_slurm.variables import (  # noqa: PLC0415
+        digest_inputs,
+        holds_code,
+        write_variables,
+    )
 
     path = places.spool_dir() / name
     digest = None
@@ -396,7 +399,7 @@ def _read(
     job: CellJob, path: str, names: Sequence[str], asked: Sequence[str], failed: dict[str, str]
 ) -> dict[str, object]:
     """Read the requested variables from a file; add to `failed` the errors of the others."""
-    from jupyter_slurm.jobs.outcome.variables import read_variables  # noqa: PLC0415
+    from jupyter_slurm.variables import read_variables  # noqa: PLC0415
 
     wanted = [name for name in names if name in asked]
     values, unread = read_variables(Path(path), wanted, job.out_format)

@@ -123,7 +123,7 @@ def _parameters(job: SweepJob, folder: Path | None) -> dict[int, Row]:
     path = folder and folder / "params.vars"
     if path is None or not job.names_params or not path.exists():
         return {}
-    from jupyter_slurm.jobs.outcome.variables import read_variables  # noqa: PLC0415
+    from jupyter_slurm.variables import read_variables  # noqa: PLC0415
 
     found, unread = read_variables(path)
     if unread:
@@ -137,7 +137,7 @@ def _outputs(job: SweepJob, folder: Path | None, task: int, failed: dict[str, st
     path = folder and folder / f"{task}.vars"
     if path is None or not path.exists():
         return {}
-    from jupyter_slurm.jobs.outcome.variables import read_variables  # noqa: PLC0415
+    from jupyter_slurm.variables import read_variables  # noqa: PLC0415
 
     found, unread = read_variables(path, job.names_out, job.out_format)
     for name, why in unread.items():

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm import client as client_module
-from jupyter_slurm.agent import connection, link
+from jupyter_slurm.agent import link
 from jupyter_slurm.client import AgentClient, connect, find
 from jupyter_slurm.errors import (
     AgentError,
@@ -178,7 +178,7 @@ def test_hanging_agent_is_named_in_the_error(
         impatient.setattr(client_module, "_ANSWER_S", 0.2)
         with pytest.raises(AgentError, match=rf"pid {pid}\) did not answer jobs"):
             api.jobs()
-        impatient.setattr(connection, "_HELLO_TIMEOUT_S", 0.2)
+        impatient.setattr(link, "_HELLO_TIMEOUT_S", 0.2)
         with pytest.raises(AgentError):
             api.jobs()
     os.kill(pid, signal.SIGCONT)

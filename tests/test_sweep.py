@@ -11,7 +11,7 @@ import pandas  # type: ignore[import-untyped]
 import pytest
 
 from jupyter_slurm import sweep
-from jupyter_slurm.jobs.outcome.variables import write_variables
+from jupyter_slurm.variables import write_variables
 from jupyter_slurm.wire import JobKind, Result, SweepFailure, SweepTasks
 from tests.specs import known
 

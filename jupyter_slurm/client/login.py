@@ -275,6 +275,6 @@ class TerminalPrompter:
                 terminal.write(text.encode("utf-8", "replace"))
         except OSError as exc:
             raise LoginNeededError(
-                "The login needs answers, and there is no terminal.",
+                "The login needs answers, which require a terminal.",
                 hint="Log in first with `jupyter slurm login` in a terminal.",
             ) from exc

@@ -97,7 +97,7 @@ def _mine(environment: Environment) -> Environment:
 
 def _text(path: Path) -> str:
     if not path.is_file():
-        raise NotFoundError(f"--requirements: there is no file {path}.", option="requirements")
+        raise NotFoundError(f"--requirements: file {path} not found.", option="requirements")
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:

@@ -40,7 +40,7 @@ def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> 
             called = f" `{name}`" if name else ""
             on = f" on {cluster}" if cluster else ""
             raise NotFoundError(
-                f"There is no lab{called}{on}.",
+                f"Found no lab{called}{on}.",
                 hint=f"There is {there}. Give the ID of one." if there else _START_ONE,
             )
     live = [job for job in found if not job.state.final]

@@ -91,7 +91,7 @@ def _none(owner: Owner, cluster: str | None, name: str = "") -> str:
     called = f" `{name}`" if name else ""
     on = f" on {cluster}" if cluster else ""
     if owner.notebook is None:
-        return f"There is no session{called} outside of notebooks{on}."
+        return f"Found no session{called} outside of notebooks{on}."
     return f"This notebook has no session{called}{on}."
 
 

@@ -34,25 +34,21 @@ from jupyter_slurm.jobs.control import JobControl
 from jupyter_slurm.jobs.details import details
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.lab import lab_base_url
-from jupyter_slurm.jobs.outcome.result_service import ResultService, remove_old_copies
+from jupyter_slurm.jobs.outcome.result_service import ResultService, remove_old_files
 from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable
 from jupyter_slurm.jobs.records.changes import changes
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, Store, without_content
-from jupyter_slurm.jobs.submission import identity, payload
+from jupyter_slurm.jobs.submission import identity
+from jupyter_slurm.jobs.submission.dependencies import after_by_id, with_after, with_dependency
 from jupyter_slurm.jobs.submission.login_node import LoginNodeRunner
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
-from jupyter_slurm.jobs.submission.resolve import (
-    after_by_id,
-    resolve,
-    with_after,
-    with_dependency,
-)
-from jupyter_slurm.jobs.submission.resolved import UNASKED, Resolved, image_of, resolved
+from jupyter_slurm.jobs.submission.resolve import UNASKED, Resolved, image_of, resolve, resolved
 from jupyter_slurm.jobs.submission.session_cells import CellSubmitter
-from jupyter_slurm.jobs.submission.submit import Submitter
+from jupyter_slurm.jobs.submission.submit import Submitter, spooled
 from jupyter_slurm.jobs.submission.sweep_arrays import SweepSubmitter, sha256_of
 from jupyter_slurm.jobs.watching.usage import Measured
+from jupyter_slurm.variables import check_python
 from jupyter_slurm.wire import (
     AgentStatus,
     CellSpec,
@@ -136,7 +132,8 @@ class Service:
         self._control = JobControl(
             self._registry, self._clusters, self._transfers, self._results, self._sessions
         )
-        remove_old_copies()
+        records = self._registry.records()
+        remove_old_files({path.name for one in records for path in spooled(one.spec)})
         self._labs.remove_pages()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -396,7 +393,7 @@ class Service:
         for record in self._registry.records():
             old = record.job
             if old.python is not None and (old.cluster, old.runtime, old.image) == kind:
-                payload.check_python(True, python, old.python[:2])
+                check_python(python, old.python[:2])
                 return
 
     def _pursue(self, job_id: str, cluster: str, made: Submission | None = None) -> None:

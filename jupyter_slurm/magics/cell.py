@@ -289,7 +289,7 @@ def _with_inputs(state: MagicsState, request: Request, spec: JobSpec) -> JobSpec
     if not isinstance(spec, CellSpec | SweepSpec):
         return spec
     if spec.names_in:
-        from jupyter_slurm.jobs.submission.payload import check_names  # noqa: PLC0415
+        from jupyter_slurm.variables import check_names  # noqa: PLC0415
 
         check_names(spec.names_in, state.namespace)
     if isinstance(spec, SweepSpec) and request.sweep:

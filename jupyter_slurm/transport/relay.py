@@ -35,7 +35,7 @@ printf '\\n%s%s' "$mark" "$words"
 _PYTHON = """for python in "$1" python3 /usr/libexec/platform-python; do
   command -v "$python" >/dev/null && shift && exec "$python" "$@"
 done
-echo "There is no Python on $(uname -n): neither $1 nor python3." >&2
+echo "Found no Python on $(uname -n): neither $1 nor python3." >&2
 exit 127
 """
 """POSIX sh, run on the node: run the rest by the first Python that exists."""

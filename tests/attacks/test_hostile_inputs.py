@@ -23,13 +23,13 @@ from typing import cast
 import msgspec
 import pytest
 
+from jupyter_slurm import variables
 from jupyter_slurm.errors import FileAccessError, JupyterSlurmError, MalformedError
 from jupyter_slurm.formatting import visible
 from jupyter_slurm.jobs.cluster import queue
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.outcome import variables
 from jupyter_slurm.jobs.outcome.result import parse_exit, parse_records, parse_result, parse_started
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Store

@@ -17,7 +17,7 @@ import pytest
 from jupyter_slurm.errors import SignatureError, VariableError
 from jupyter_slurm.job import read_result_variables
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.outcome.variables import write_variables
+from jupyter_slurm.variables import write_variables
 from tests.jobs.conftest import Site, site, way  # noqa: F401 - fixtures
 
 

@@ -23,7 +23,7 @@ from statistics import median
 
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission.prepare import prepare, with_key
-from jupyter_slurm.jobs.submission.resolved import Site, resolved
+from jupyter_slurm.jobs.submission.resolve import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.wire import CellSpec
 from tests.benchmarks.table import HEAD, Row, show, spread

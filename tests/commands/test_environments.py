@@ -35,7 +35,7 @@ def read(folder: Path, name: str, text: str) -> Environment:
     return environments.read(asked(f"--requirements {name}"), folder)
 
 
-def test_a_comma_separates_packages_and_not_the_parts_of_one() -> None:
+def test_comma_separates_packages_and_not_the_parts_of_one() -> None:
     line = "--with 'polars, numpy>=1,<2,torch[a,b]==2.*,!=2.1' --with polars --with 'x @ git+https://h/x'"
     packages = ("polars", "numpy>=1,<2", "torch[a,b]==2.*,!=2.1", "x @ git+https://h/x")
     assert asked(line) == Environment(packages=packages)
@@ -91,14 +91,14 @@ def test_files_of_uv_and_conda_go_to_the_cluster_whole(tmp_path: Path) -> None:
         ("Pipfile", ""),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused(name: str, text: str, tmp_path: Path) -> None:
+def test_unusable_file_is_rejected(name: str, text: str, tmp_path: Path) -> None:
     with pytest.raises(RequestError) as refused:
         read(tmp_path, name, text)
     assert refused.value.option == "requirements"
     assert str(tmp_path / name) in refused.value.message
 
 
-def test_a_job_has_the_text_of_the_file_beside_its_notebook(tmp_path: Path) -> None:
+def test_job_has_the_text_of_the_file_beside_its_notebook(tmp_path: Path) -> None:
     with pytest.raises(JupyterSlurmError):
         with_local_context(
             spec(CellSpec, parse(["--requirements", "r.txt"]), "1", job_id="aaaaaaaa"), tmp_path

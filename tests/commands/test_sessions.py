@@ -100,5 +100,5 @@ def test_newest_session_of_a_notebook_is_used() -> None:
     assert sessions.newest([session(id="d", cluster="dgx"), mine], HERE, "arandu") is mine
     with pytest.raises(NotFoundError, match="`theirs` is session c of /n/other"):
         sessions.newest([theirs], HERE)
-    with pytest.raises(NotFoundError, match="There is no session outside of notebooks"):
+    with pytest.raises(NotFoundError, match="Found no session outside of notebooks"):
         sessions.newest([theirs, mine], TERMINAL)

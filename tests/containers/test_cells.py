@@ -17,7 +17,7 @@ import pytest
 
 from jupyter_slurm import places
 from jupyter_slurm.job import read_outcome
-from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
+from jupyter_slurm.variables import read_variables, write_variables
 from jupyter_slurm.wire import DisplayData, ExecuteResult, Job, JobKind, JobSpec, JobState
 from tests.cluster.apptainer import ApptainerEngine, exports
 from tests.cluster.docker import DockerEngine

@@ -78,7 +78,7 @@ def test_wrong_options_are_refused_before_any_call(options: dict[str, Any], abou
     assert raised.value.option == about
 
 
-def test_a_lambda_names_its_job(make: Make, api: Pool) -> None:
+def test_lambda_names_its_job(make: Make, api: Pool) -> None:
     future = make().submit(lambda: 1)
     assert api.specs[future.id].name == "lambda"
 
@@ -272,7 +272,7 @@ def test_each_session_has_one_call_at_a_time(make: Make, api: Pool) -> None:
     assert len(api.sessions) == 2
 
 
-def test_a_call_starts_a_second_session_only_if_the_first_is_busy(make: Make, api: Pool) -> None:
+def test_second_session_starts_only_if_the_first_is_busy(make: Make, api: Pool) -> None:
     executor = make(warm=True, max_workers=2)
     for _ in range(3):
         executor.submit(pow, 2, 3).result()
@@ -302,7 +302,7 @@ def test_call_whose_session_ends_before_it_starts_fails(make: Make, api: Pool) -
     assert isinstance(future.exception(60), CellFailed)
 
 
-def test_a_session_that_has_ended_is_replaced(make: Make, api: Pool) -> None:
+def test_ended_session_is_replaced(make: Make, api: Pool) -> None:
     executor = make(warm=True)
     executor.submit(pow, 2, 3).result()
     [first] = api.sessions

@@ -21,7 +21,7 @@ def packaged(site: Site, tmp_path: Path) -> Packaged:
     return Packaged(site, tmp_path / "our wheels")
 
 
-def test_a_cell_runs_with_packages_that_are_installed_once(packaged: Packaged) -> None:
+def test_packages_of_cells_are_installed_once(packaged: Packaged) -> None:
     job = packaged.run("alpha")
     assert job.state is JobState.COMPLETED, job.why
     found = packaged.only()

@@ -44,7 +44,7 @@ def test_two_at_once_install_once(packaged: Packaged, tmp_path: Path) -> None:
     assert len(packaged.installations()) == 1
 
 
-def test_a_job_that_waits_for_packages_can_be_cancelled(packaged: Packaged, tmp_path: Path) -> None:
+def test_job_that_waits_for_packages_can_be_cancelled(packaged: Packaged, tmp_path: Path) -> None:
     gate = held(packaged, tmp_path)
     job = packaged.submit("alpha")
     assert packaged.site.service.cancel(job.id).state is JobState.CANCELLED
@@ -55,7 +55,7 @@ def test_a_job_that_waits_for_packages_can_be_cancelled(packaged: Packaged, tmp_
     assert len(packaged.installations()) == 1
 
 
-def test_an_agent_that_is_replaced_goes_on_waiting(packaged: Packaged, tmp_path: Path) -> None:
+def test_next_agent_continues_to_wait_for_packages(packaged: Packaged, tmp_path: Path) -> None:
     gate = held(packaged, tmp_path)
     job = packaged.submit("alpha")
     packaged.site.restart()
@@ -65,9 +65,7 @@ def test_an_agent_that_is_replaced_goes_on_waiting(packaged: Packaged, tmp_path:
     assert len(packaged.installations()) == 1
 
 
-def test_an_installation_that_is_cut_leaves_nothing_that_is_believed(
-    packaged: Packaged, tmp_path: Path
-) -> None:
+def test_interrupted_installation_is_not_used(packaged: Packaged, tmp_path: Path) -> None:
     gate = held(packaged, tmp_path)
     job = packaged.submit("alpha")
     (installation,) = packaged.installations()
@@ -87,7 +85,7 @@ def test_an_installation_that_is_cut_leaves_nothing_that_is_believed(
     assert len(folders) == 1
 
 
-def test_a_job_installs_them_where_the_profile_says_so(packaged: Packaged) -> None:
+def test_packages_are_installed_by_a_job_if_the_profile_says_so(packaged: Packaged) -> None:
     settings = {"python": sys.executable, "setup": packaged.setup, "install_on": "job"}
     packaged.site.edit_profile(**settings)
     job = packaged.run("alpha")
@@ -97,7 +95,7 @@ def test_a_job_installs_them_where_the_profile_says_so(packaged: Packaged) -> No
     assert "The packages are in" in packaged.site.text(installation.id)
 
 
-def test_a_program_and_a_session_have_them_too(packaged: Packaged) -> None:
+def test_programs_and_sessions_have_packages(packaged: Packaged) -> None:
     program = packaged.run(
         "alpha",
         code="#!/bin/sh\npython -c 'import alpha; print(alpha.version)'\n",
@@ -132,7 +130,7 @@ def test_unused_environments_are_removed_and_used_ones_stay(packaged: Packaged) 
     assert [one for one in packaged.root().iterdir() if one.is_dir()] == []
 
 
-def test_a_job_whose_environment_was_removed_says_so(packaged: Packaged) -> None:
+def test_job_reports_that_its_environment_was_removed(packaged: Packaged) -> None:
     job = packaged.run("beta", code="1")
     waits = packaged.submit("beta", code="1", options={"hold": ""})
     shutil.rmtree((packaged.root() / str(job.environment_id)).resolve())

@@ -14,7 +14,7 @@ import pytest
 
 from jupyter_slurm.errors import RequestError, SubmitError
 from jupyter_slurm.job import read_result_variables
-from jupyter_slurm.jobs.outcome.variables import write_variables
+from jupyter_slurm.variables import write_variables
 from jupyter_slurm.wire import ErrorOutput, Job, JobState, Stream
 from tests.cluster.apptainer import ApptainerEngine
 from tests.cluster.docker import DockerEngine

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import NotFoundError, RequestError, SubmitError
-from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
+from jupyter_slurm.variables import read_variables, write_variables
 from jupyter_slurm.wire import After, ExecuteResult, JobKind, JobSpec, JobState
 from tests.jobs.conftest import Site, over_ssh, spec
 
@@ -57,14 +57,15 @@ def test_variables_are_sent_and_returned(site: Site) -> None:
     assert not inputs.exists()
 
 
-def test_unused_copies_are_removed_after_a_week(site: Site) -> None:
-    old, young = (places.spool_dir() / name for name in ("old.fetched", "young.fetched"))
-    for path in (old, young):
+def test_unused_files_of_variables_are_removed(site: Site) -> None:
+    files = {"week.fetched": 7, "day.fetched": 1, "day.vars": 1, "new.vars": 0}
+    for name, days in files.items():
+        path = places.spool_dir() / name
         path.touch()
-    week_ago_s = time.time() - 7 * 24 * 3600
-    os.utime(old, (week_ago_s, week_ago_s))
+        past_s = time.time() - days * 24 * 3600
+        os.utime(path, (past_s, past_s))
     site.restart()
-    assert (old.exists(), young.exists()) == (False, True)
+    assert {path.name for path in places.spool_dir().iterdir()} == {"day.fetched", "new.vars"}
 
 
 def test_remote_error_is_returned(site: Site) -> None:
@@ -167,7 +168,7 @@ def test_dependency_accepts_our_job_ids(site: Site) -> None:
 
 
 @over_ssh
-def test_a_job_starts_after_others_as_after_says(site: Site) -> None:
+def test_job_starts_after_the_jobs_of_after(site: Site) -> None:
     held = site.service.submit(spec("1 / 0", name="first", options={"hold": ""}))
     after = (After(job="first", ends="fail"),)
     cleans = site.service.submit(spec("print(1)", after=after, name="cleans"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.job import read_result_variables
-from jupyter_slurm.jobs.outcome.variables import write_variables
+from jupyter_slurm.variables import write_variables
 from jupyter_slurm.wire import Engine, ErrorOutput, Job, JobState, SessionSpec
 from tests.jobs.conftest import Site, spec
 from tests.jobs.test_many_nodes import MPI, OF_THIS_MACHINE, TORCH, nodes, nothing_stays, text_of

@@ -16,8 +16,8 @@ from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.client import AgentClient
 from jupyter_slurm.errors import CellFailed, RequestError, SignatureError, SweepError
 from jupyter_slurm.job import read_outcome
-from jupyter_slurm.jobs.outcome.variables import write_variables
 from jupyter_slurm.slurm.units import indices
+from jupyter_slurm.variables import write_variables
 from jupyter_slurm.wire import After, JobKind, JobSpec, JobState, Stream, SweepJob, SweepSpec
 from tests.agent.home import AgentHome
 from tests.cluster.plugin import SlurmCluster

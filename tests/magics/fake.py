@@ -18,7 +18,7 @@ import msgspec
 
 from jupyter_slurm.errors import NotFoundError, SubmitError
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
+from jupyter_slurm.variables import read_variables, write_variables
 from jupyter_slurm.wire import (
     OUTCOME,
     AgentStatus,

@@ -151,7 +151,7 @@ def test_missing_variable_is_named_before_submission(
     shell.ip.user_ns["data"] = 1
     ran = shell.run(f"%%slurm {options}--in dta\n1")
     assert isinstance(ran.error, VariableError)
-    assert "There is no variable 'dta' in this notebook." in str(ran.error)
+    assert "Variable 'dta' not found in this notebook." in str(ran.error)
     assert "Did you mean 'data'?" in str(ran.error)
     assert ran.shown == []
     assert api.calls == []

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Protocol
 
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds.cell import task
+from jupyter_slurm.jobs.kinds.cell import cloudpickle_zip, runner_files, task
 from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_records, parse_result
-from jupyter_slurm.jobs.outcome.variables import (
+from jupyter_slurm.variables import (
     check_signature,
     read_variables,
     write_variables,
 )
-from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.wire import (
     CellSpec,
     DisplayData,
@@ -146,8 +145,8 @@ class Runner:
             layout.CELL: cell.encode("utf-8", "surrogatepass"),
             layout.TASK: task(spec),
             layout.KEY: self.key,
-            layout.CLOUDPICKLE: payload.cloudpickle_zip(),
-            **payload.needed_files(bool(names_in or names_out)),
+            layout.CLOUDPICKLE: cloudpickle_zip(),
+            **runner_files(variables=bool(names_in or names_out)),
         }
         for name, data in files.items():
             (self.job_dir / name).write_bytes(data)

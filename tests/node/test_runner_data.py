@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_slurm.errors import VariableError
-from jupyter_slurm.jobs.outcome.variables import read_variables
+from jupyter_slurm.variables import read_variables
 
 NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)

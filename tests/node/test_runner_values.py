@@ -14,7 +14,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.outcome.variables import read_variables
+from jupyter_slurm.variables import read_variables
 from jupyter_slurm.wire import OUTCOME
 from tests.node.cells import BARE, FULL, Run, RunCell, Runner
 

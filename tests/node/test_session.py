@@ -15,9 +15,9 @@ import pytest
 
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds import cell
+from jupyter_slurm.jobs.kinds.kind import node_files
 from jupyter_slurm.jobs.kinds.session import task
 from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_exit, parse_records, parse_result
-from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.wire import CellSpec, ExecuteResult, Hello, SessionSpec, Stream
 from tests.node.cells import BARE, FULL
 from tests.ssh.waiting import wait_until
@@ -43,8 +43,8 @@ class Session:
         files = {
             layout.TASK: task(spec),
             layout.KEY: KEY,
-            **payload.runner_files(),
-            **payload.node_files("session"),
+            **node_files("runner"),
+            **node_files("session"),
         }
         for name, data in files.items():
             (self.folder / name).write_bytes(data)

@@ -24,7 +24,7 @@ from typing import Any
 from jupyter_slurm.containers import RUNTIMES
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare, with_key
-from jupyter_slurm.jobs.submission.resolved import Site, resolved
+from jupyter_slurm.jobs.submission.resolve import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile, Storage
 from jupyter_slurm.views.preview_text import preview_lines
 from jupyter_slurm.wire import JobKind, JobSpec, Preview

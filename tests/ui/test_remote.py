@@ -14,6 +14,7 @@ from tests.ui.side import do, row
 
 START_MS = 120_000
 """Timeout for the start of JupyterLab on a busy machine."""
+ADDRESS = re.compile(r"^http://lab-[a-z2-7]{8}-[0-9a-f]{20}\.localhost:\d+/lab")
 
 
 @pytest.fixture
@@ -82,8 +83,7 @@ def test_launcher_opens_a_lab_that_waits_in_the_queue_and_runs_a_notebook(
     expect(form).to_have_count(0)
 
     cluster.run("scancel", in_the_way)
-    address = re.compile(r"^http://lab-[a-z2-7]{8}-[0-9a-f]{20}\.localhost:\d+/lab")
-    tab.wait_for_url(address, timeout=START_MS)
+    tab.wait_for_url(ADDRESS, timeout=START_MS)
     assert "token" not in tab.url
     at_rest(tab)
     expect(tab).to_have_title(re.compile("mine · n1 · JupyterLab$"))
@@ -106,7 +106,7 @@ def test_launcher_opens_a_lab_that_waits_in_the_queue_and_runs_a_notebook(
     assert tab.url.startswith(link)
     with page.context.expect_page() as again:
         do(page, "mine", "Open lab")
-    again.value.wait_for_url(address, timeout=START_MS)
+    again.value.wait_for_url(ADDRESS, timeout=START_MS)
     page.bring_to_front()
     page.get_by_role("tab", name="Running Terminals and Kernels").click()
     runs = page.get_by_role("region", name="Slurm Section").get_by_role("treeitem", name="mine")
@@ -118,3 +118,21 @@ def test_launcher_opens_a_lab_that_waits_in_the_queue_and_runs_a_notebook(
     page.get_by_role("tab", name="Slurm").first.click()
     expect(mine).to_have_accessible_name(re.compile("^mine, done"))
     cluster.wait_for(job_id, "CANCELLED", "")
+
+
+def test_end_in_the_bar_saves_documents_and_completes_the_job(
+    opened_lab: Page, form: Locator, cluster: SlurmCluster, lab: Lab
+) -> None:
+    tab = start(opened_lab, form, "saves")
+    tab.wait_for_url(ADDRESS, timeout=START_MS)
+    at_rest(tab)
+    job_id = job_of_a_notebook(tab)
+    [path] = lab.folder.glob("Untitled*.ipynb")
+    assert "SLURM_JOB_ID" not in path.read_text()
+    bar(tab).get_by_role("button", name="End").click()
+    tab.get_by_role("dialog").get_by_role("button", name="Shut Down").click()
+    cluster.wait_for(job_id, "COMPLETED", "")
+    assert "SLURM_JOB_ID" in path.read_text()
+    opened_lab.bring_to_front()
+    opened_lab.get_by_role("tab", name="Slurm").first.click()
+    expect(row(opened_lab, "saves")).to_have_accessible_name(re.compile("^saves, done"))

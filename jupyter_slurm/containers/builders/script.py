@@ -219,7 +219,10 @@ if ! suffix=$(there "$stem"); then
       "what the tool said is above." >&2
     exit "$rc"
   fi
-  suffix=$(there "$partial") || {{ say "$name was not made: there is no image." >&2; exit 70; }}
+  if ! suffix=$(there "$partial"); then
+    say "Building $name failed: {tool} did not write the image." >&2
+    exit 70
+  fi
   chmod -R u+w "$partial$suffix"
   mv -- "$partial$suffix" "$stem$suffix" || exit 74
 fi

@@ -17,10 +17,10 @@ from jupyter_slurm.jobs.kinds.kind import RANKED
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, without_content
-from jupyter_slurm.jobs.submission import payload
 from jupyter_slurm.jobs.submission.prepare import prepare_session_cell
 from jupyter_slurm.jobs.submission.session_cells import ask, ended, ends_s
 from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.variables import check_python
 from jupyter_slurm.wire import CellSpec, Job
 
 
@@ -51,7 +51,7 @@ class Sessions:
         if session.state.final:
             raise ended(session)
         if spec.inputs_python is not None and session.python is not None:
-            payload.check_python(True, spec.inputs_python, session.python[:2])
+            check_python(spec.inputs_python, session.python[:2])
         job = kind_of(spec).recorded(
             spec,
             cluster=session.cluster,

@@ -21,9 +21,9 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
 from jupyter_slurm.jobs.records.registry import JobRegistry
+from jupyter_slurm.jobs.submission.dependencies import with_dependency
 from jupyter_slurm.jobs.submission.prepare import prepare_shell
-from jupyter_slurm.jobs.submission.resolve import resolve, with_dependency
-from jupyter_slurm.jobs.submission.resolved import Resolved
+from jupyter_slurm.jobs.submission.resolve import Resolved, resolve
 from jupyter_slurm.slurm import srun
 from jupyter_slurm.slurm.units import parse_nodelist
 from jupyter_slurm.wire import Job, ProgramSpec, new_id

@@ -102,7 +102,7 @@ class Environments:
         for one in ids:
             if one not in there:
                 raise NotFoundError(
-                    f"There is no environment {one!r} on {known.name}.",
+                    f"Environment {one!r} not found on {known.name}.",
                     hint="`%slurm env` lists them.",
                 )
             if one in users:

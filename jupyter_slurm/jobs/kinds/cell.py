@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,8 +15,7 @@ from msgspec.structs import replace
 from jupyter_slurm.errors import MalformedError, RequestError
 from jupyter_slurm.formatting import moment
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds.by_python import ByPython
-from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, RANKED, Files
+from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, RANKED, ByPython, Files, node_files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.slurm.units import NODE_NAME
 from jupyter_slurm.untrusted_json import Moment, read_json
@@ -22,8 +23,15 @@ from jupyter_slurm.wire import OUTCOME, CellJob, CellSpec, DashboardName, Job, S
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
-    from jupyter_slurm.jobs.submission.resolved import Resolved
+    from jupyter_slurm.jobs.submission.resolve import Resolved
     from jupyter_slurm.profiles.profile import ClusterProfile
+
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+"""Fixed file time, so that equal files give an equal zip."""
+_FOR_VARIABLES = frozenset(("runner_values.py", "runner_data.py"))
+"""Modules for cells with variables only."""
+_FOR_SOME = frozenset(("runner_ranks.py", "runner_engine.py", "runner_dashboards.py"))
+"""Modules for cells on many nodes or with dashboards only."""
 
 
 class Cell(ByPython[CellSpec]):
@@ -156,11 +164,29 @@ def own_files(spec: CellSpec | SweepSpec) -> dict[str, bytes | Path]:
 
 
 def runner_files(*, variables: bool) -> dict[str, bytes]:
-    """Return node/runner.py and the modules that it imports."""
-    # Front ends only read traits, and payload's import of importlib.metadata is slow.
-    from jupyter_slurm.jobs.submission import payload  # noqa: PLC0415
-
-    files = dict(payload.needed_files(variables))
+    """Return node/runner.py and the modules that it imports; `variables`: the cell has inputs or
+    outputs."""
+    left_out = _FOR_SOME if variables else _FOR_SOME | _FOR_VARIABLES
+    files = {name: text for name, text in node_files("runner").items() if name not in left_out}
     if variables:
-        files[layout.CLOUDPICKLE] = payload.cloudpickle_zip()
+        files[layout.CLOUDPICKLE] = cloudpickle_zip()
     return files
+
+
+@cache
+def cloudpickle_zip() -> bytes:
+    """Return the local cloudpickle with its licence, as an importable zip."""
+    # Slow imports, and front ends only read traits.
+    import importlib.metadata  # noqa: PLC0415
+    import zipfile  # noqa: PLC0415
+
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(importlib.metadata.files("cloudpickle") or (), key=str):
+            is_licence = "licen" in file.name.lower()
+            if file.suffix == ".py" or is_licence:
+                name = f"cloudpickle/{file.name}" if is_licence else str(file)
+                info = zipfile.ZipInfo(name, _ZIP_TIME)
+                info.external_attr = 0o644 << 16
+                archive.writestr(info, file.read_binary(), zipfile.ZIP_DEFLATED)
+    return stream.getvalue()

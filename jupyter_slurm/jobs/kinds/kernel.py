@@ -11,13 +11,12 @@ from msgspec.structs import replace
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.formatting import duration
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds.by_python import ByPython
-from jupyter_slurm.jobs.kinds.kind import RANKED, Explained, Files, socket_name
+from jupyter_slurm.jobs.kinds.kind import RANKED, ByPython, Explained, Files, socket_name
 from jupyter_slurm.wire import KernelJob, KernelSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
-    from jupyter_slurm.jobs.submission.resolved import Resolved
+    from jupyter_slurm.jobs.submission.resolve import Resolved
     from jupyter_slurm.profiles.profile import ClusterProfile
 
 _IDLE = re.compile(

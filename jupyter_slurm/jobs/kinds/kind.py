@@ -1,9 +1,11 @@
-"""The base of all kinds of jobs, with the defaults. Pure."""
+"""The bases of all kinds of jobs, with the defaults. Pure."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
@@ -15,7 +17,7 @@ from jupyter_slurm.wire import DashboardName, Job, JobSpec, JobState, SpecT
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
-    from jupyter_slurm.jobs.submission.resolved import Resolved
+    from jupyter_slurm.jobs.submission.resolve import Resolved
     from jupyter_slurm.profiles.profile import ClusterProfile
 
 Files = Mapping[str, bytes | Path]
@@ -26,8 +28,14 @@ RANKED = ("torchrun", "mpi")
 """The launchers that run the code in each of many ranks."""
 PROGRESS_BYTES = 4096
 """Bytes to read from the end of a progress file."""
-
-
+_NO_PYTHON = re.compile(
+    r"^\S*sh: .*exec: (?:line \d+: )?(?P<python>.+?): (?:not found|.*No such file)", re.MULTILINE
+)
+"""The error of dash, bash and busybox if Python is missing."""
+_OLD_PYTHON = re.compile(
+    r"^jupyter-slurm: this is (?P<python>Python \S+), and a cell needs", re.MULTILINE
+)
+"""The error of `node/runner.py`."""
 _WITH_DASHBOARD: tuple[DashboardName, ...] = ("ray", "dask")
 """The engines with a dashboard."""
 
@@ -123,9 +131,6 @@ class Kind(Generic[SpecT]):
 
     def files(self, spec: SpecT, job: Resolved) -> Files:
         """Return the files of this kind, with an empty key. `spec` is the job's."""
-        # Front ends only read traits, and payload's import of importlib.metadata is slow.
-        from jupyter_slurm.jobs.submission.payload import node_files  # noqa: PLC0415
-
         code = {self.code_file: spec.code.encode()} if self.code_file else {}
         return code | {n: text for one in self.node_files for n, text in node_files(one).items()}
 
@@ -158,6 +163,41 @@ class Kind(Generic[SpecT]):
         """Explain from the log what was missing on the node; None: another failure. `bare`: without
         an image."""
         return None
+
+
+class ByPython(Kind[SpecT]):
+    """A kind that runs our program (`runner`) with Python."""
+
+    __slots__ = ()
+
+    def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
+        missing, old = _NO_PYTHON.search(log_tail), _OLD_PYTHON.search(log_tail)
+        if old:
+            why = f"A cell needs Python 3.6 or later. This is {old['python']}."
+        elif missing and bare:
+            why = f"The node has no {missing['python']}."
+        elif missing:
+            why = "The image has no Python."
+        else:
+            return None
+        if bare:
+            return why, (
+                "Set `python` in the cluster's profile, or load a module with Python (--module)."
+            )
+        return why, ("Use an image with python3 (3.6 or later), or start the cell with #!/bin/sh.")
+
+
+@cache
+def node_files(beginning: str) -> Mapping[str, bytes]:
+    """Return the text of the files of node/ with this prefix, by file name."""
+    from importlib import resources  # noqa: PLC0415 - front ends only read traits
+
+    folder = resources.files("jupyter_slurm") / "node"
+    return {
+        entry.name: entry.read_bytes()
+        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
+        if entry.name.startswith(beginning) and entry.name.endswith((".py", ".js", ".json"))
+    }
 
 
 def socket_name(job_id: str) -> str:

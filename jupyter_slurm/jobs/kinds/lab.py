@@ -13,15 +13,14 @@ from msgspec.structs import replace
 from jupyter_slurm.errors import MalformedError, RequestError
 from jupyter_slurm.formatting import duration
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds.by_python import ByPython
-from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, SHUT_DOWN, Files
+from jupyter_slurm.jobs.kinds.kind import PROGRESS_BYTES, SHUT_DOWN, ByPython, Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.untrusted_json import Moment, read_json
 from jupyter_slurm.wire import Job, JobSpec, LabJob, LabSpec, LabStep
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
-    from jupyter_slurm.jobs.submission.resolved import Resolved
+    from jupyter_slurm.jobs.submission.resolve import Resolved
     from jupyter_slurm.profiles.profile import ClusterProfile
 
 _STEPS = frozenset(step.value for step in LabStep)

@@ -10,7 +10,7 @@ from jupyter_slurm.jobs.kinds.kind import Explained, Files, Kind
 from jupyter_slurm.wire import ProgramJob, ProgramSpec
 
 if TYPE_CHECKING:
-    from jupyter_slurm.jobs.submission.resolved import Resolved
+    from jupyter_slurm.jobs.submission.resolve import Resolved
 
 
 class Program(Kind[ProgramSpec]):

@@ -8,14 +8,13 @@ import msgspec
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.cell import runner_files
-from jupyter_slurm.jobs.kinds.kind import Files
+from jupyter_slurm.jobs.kinds.kind import ByPython, Files
 from jupyter_slurm.wire import SessionJob, SessionSpec
 
 if TYPE_CHECKING:
     from jupyter_slurm.jobs.outcome.verdict import Evidence
-    from jupyter_slurm.jobs.submission.resolved import Resolved
+    from jupyter_slurm.jobs.submission.resolve import Resolved
 
 
 class Session(ByPython[SessionSpec]):

@@ -9,14 +9,13 @@ from msgspec.structs import replace
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds.by_python import ByPython
 from jupyter_slurm.jobs.kinds.cell import own_files, runner_files
-from jupyter_slurm.jobs.kinds.kind import Files
+from jupyter_slurm.jobs.kinds.kind import ByPython, Files
 from jupyter_slurm.slurm.units import indices
 from jupyter_slurm.wire import MOST_TASKS, Job, SweepJob, SweepSpec
 
 if TYPE_CHECKING:
-    from jupyter_slurm.jobs.submission.resolved import Resolved
+    from jupyter_slurm.jobs.submission.resolve import Resolved
     from jupyter_slurm.profiles.profile import ClusterProfile
 
 

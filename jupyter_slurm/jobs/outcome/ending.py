@@ -43,7 +43,7 @@ from jupyter_slurm.jobs.outcome.verdict import (
 )
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.submission import login_node
-from jupyter_slurm.jobs.submission.resolve import unmet
+from jupyter_slurm.jobs.submission.dependencies import unmet
 from jupyter_slurm.jobs.watching.queue_rows import state_named
 from jupyter_slurm.slurm import sinfo, states
 from jupyter_slurm.slurm.squeue import QueueRow

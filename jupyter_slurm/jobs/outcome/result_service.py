@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import deque
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -44,9 +45,9 @@ from jupyter_slurm.jobs.outcome.result import (
     parse_result,
 )
 from jupyter_slurm.jobs.outcome.sweep_tasks import SweepTable
-from jupyter_slurm.jobs.outcome.variables import check_signature
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.variables import check_signature
 from jupyter_slurm.wire import (
     CellJob,
     Gathered,
@@ -70,6 +71,8 @@ _FOLLOWED_S = 2.0
 _SILENT = "the result does not mention it"
 _COPIES_KEPT_S = 7 * 24 * 3600.0
 """Seconds to keep undelivered variables."""
+_INPUTS_KEPT_S = 24 * 3600.0
+"""Seconds to keep variables whose client may still submit their job."""
 
 
 class _End(NamedTuple):
@@ -363,17 +366,20 @@ def _variables(
     return names, failed
 
 
-def remove_old_copies() -> None:
-    """Remove week-old copies of earlier processes."""
-    oldest_s = time.time() - _COPIES_KEPT_S
-    try:
-        found = list(places.spool_dir().glob("*.fetched*"))
-    except (ConfigError, OSError):  # the call that needs the folder raises it
-        return
-    for path in found:
-        with suppress(OSError):  # removed by another process, or not a file
-            if path.stat().st_mtime < oldest_s:
-                _remove(path)
+def remove_old_files(unsent: Collection[str]) -> None:
+    """Remove the files of earlier processes: copies after a week, and after a day variables of
+    clients that were killed before they submitted. `unsent`: names of the files that recorded jobs
+    still need."""
+    now_s = time.time()
+    for pattern, kept_s in (("*.fetched*", _COPIES_KEPT_S), ("*.vars", _INPUTS_KEPT_S)):
+        try:
+            found = list(places.spool_dir().glob(pattern))
+        except (ConfigError, OSError):  # the call that needs the folder raises it
+            return
+        for path in found:
+            with suppress(OSError):  # removed by another process, or not a file
+                if path.name not in unsent and path.stat().st_mtime < now_s - kept_s:
+                    _remove(path)
 
 
 def _remove(copy: Path) -> None:

@@ -54,7 +54,7 @@ from jupyter_slurm.jobs.outcome.verdict import (
 )
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import TaskArray
-from jupyter_slurm.jobs.submission.resolve import unmet
+from jupyter_slurm.jobs.submission.dependencies import unmet
 from jupyter_slurm.jobs.watching.queue_rows import bears_id, is_of_array, waits_for
 from jupyter_slurm.slurm import sacct, scancel, scontrol
 from jupyter_slurm.slurm.squeue import QueueRow

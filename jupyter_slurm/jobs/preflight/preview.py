@@ -26,7 +26,7 @@ from jupyter_slurm.jobs.preflight import checks, costs, offers, spending, syntax
 from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.preflight.resources import resources_of
 from jupyter_slurm.jobs.submission.prepare import prepare
-from jupyter_slurm.jobs.submission.resolved import Resolved
+from jupyter_slurm.jobs.submission.resolve import Resolved
 from jupyter_slurm.slurm.units import indices
 from jupyter_slurm.wire import (
     Check,
@@ -134,7 +134,7 @@ def check_previewable(spec: JobSpec) -> None:
     """Raise RequestError for a session's cell, which is not submitted to Slurm."""
     if spec.session is not None:
         raise RequestError(
-            "A cell of a session is not a job of its own, so there is no preview.",
+            "A cell of a session cannot be previewed: it is not a job of its own.",
             hint="Preview the session with `%slurm session start … --dry-run`.",
         )
 

@@ -21,10 +21,10 @@ from jupyter_slurm.jobs.cluster.transfers import pushed_folder
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.records.renames import Rename
 from jupyter_slurm.jobs.records.store import Record
-from jupyter_slurm.jobs.submission.inputs import MAYBE
-from jupyter_slurm.jobs.submission.resolved import Resolved
+from jupyter_slurm.jobs.submission.resolve import Resolved
 from jupyter_slurm.transport.files.ignore import Exclusion
 from jupyter_slurm.transport.files.manifest import scan
+from jupyter_slurm.variables import MAYBE
 from jupyter_slurm.wire import CellSpec, Earlier, InputPart, Job, JobSpec, JobState, SweepSpec
 
 _IMAGE_FILE = "image file"

@@ -19,9 +19,8 @@ from jupyter_slurm.containers.none import NoContainer
 from jupyter_slurm.containers.runtime import HasSteps
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds.kind import RANKED, Files
-from jupyter_slurm.jobs.submission.payload import node_files
-from jupyter_slurm.jobs.submission.resolved import Resolved
+from jupyter_slurm.jobs.kinds.kind import RANKED, Files, node_files
+from jupyter_slurm.jobs.submission.resolve import Resolved
 from jupyter_slurm.wire import CellSpec, SessionSpec
 
 _TASKS = frozenset(("ntasks", "ntasks-per-node", "ntasks-per-gpu"))

@@ -16,12 +16,10 @@ from jupyter_slurm import containers
 from jupyter_slurm.containers.runtime import launch_beside, launch_own
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds import cell
-from jupyter_slurm.jobs.kinds.kind import Files
+from jupyter_slurm.jobs.kinds.kind import Files, node_files
 from jupyter_slurm.jobs.submission import launching, staging
-from jupyter_slurm.jobs.submission.checks import check_spec
 from jupyter_slurm.jobs.submission.options import array_option, comment, of_script, of_shell
-from jupyter_slurm.jobs.submission.payload import node_files
-from jupyter_slurm.jobs.submission.resolved import Resolved
+from jupyter_slurm.jobs.submission.resolve import Resolved, check_spec
 from jupyter_slurm.jobs.submission.script import (
     ScriptPlan,
     render_enter,

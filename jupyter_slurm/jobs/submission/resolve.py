@@ -1,32 +1,176 @@
-"""Resolve a job with facts of the cluster and of our records."""
+"""Resolve a job once: merge spec, profile and facts of the cluster into one `Resolved`.
+
+Costs, preview, script, files and the sbatch call take a `Resolved` and do not read profile or
+options again. Only `resolve` asks the cluster. Kinds reject what they alone do not accept
+(`jobs/kinds`), and `options.py` checks against sbatch's table.
+"""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from jupyter_slurm.errors import JupyterSlurmError, RequestError
-from jupyter_slurm.jobs.cluster.environment_script import planned
-from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm import containers
+from jupyter_slurm.containers.enroot_containers import EnrootContainers
+from jupyter_slurm.containers.mounts import MountRoots, home_expanded, parse_mounts
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.formatting import brief
+from jupyter_slurm.jobs.cluster.environment_script import EnvironmentPlan, planned
 from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.kinds.kind import Kind
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.outcome.array_tasks import failed_tasks, live_arrays
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.submission.resolved import (
-    Resolved,
-    Site,
-    resolved,
-    run_by,
-)
-from jupyter_slurm.slurm.options import with_slurm_ids
+from jupyter_slurm.jobs.submission.options import gpus_asked, merged_options
+from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.slurm.versions import has_overlap
-from jupyter_slurm.wire import After, Job, JobSpec, JobState, SweepJob, SweepSpec
+from jupyter_slurm.transport.files.ignore import Patterns
+from jupyter_slurm.wire import JobSpec
 
-_DEPENDENCY = "dependency"
-_INVALID = "kill-on-invalid-dep"
-_TERMS = {"ok": "afterok", "any": "afterany", "fail": "afternotok"}
+if TYPE_CHECKING:
+    from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+
+_ID = re.compile(r"[a-z2-7]{8}")
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHELLS = re.compile(
+    r"_|PWD|OLDPWD|OPTIND|E?UID|PPID|GROUPS|S?RANDOM|SECONDS|EPOCH(SECONDS|REALTIME)|LINENO|SHLVL"
+    r"|FUNCNAME|DIRSTACK|HISTCMD|SHELLOPTS|BASH(?!_ENV$).*"
+)
+"""Variables that dash or bash set, protect or evaluate."""
+_PARTS = {"code": "The cell", "cwd": "The folder"}
+"""Names of a spec's fields for users."""
+_LONGEST_VALUE_BYTES = 128 * 1024
+"""MAX_ARG_STRLEN of Linux, for `NAME=value` and the NUL behind it (execve(2))."""
+_LARGEST_ENVIRONMENT_BYTES = 1024 * 1024
+"""Half of execve(2)'s limit with an 8 MiB stack, since the node adds variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Facts that only the cluster knows."""
+
+    home: str
+    job_dir: JobDir
+    image_file: str | None = None
+    """Path of the image, or the runtime's name of an image to pull; None: no image."""
+    environment: EnvironmentPlan | None = None
+    """The environment with the job's packages, not necessarily installed yet; None: it asks for
+    none."""
+    has_overlap: bool = True
+    """Steps share CPUs only with `--overlap`. Known only for jobs on many nodes."""
+    mpi_types: tuple[str, ...] = ()
+    """MPI types of srun, best first; known only for MPI jobs."""
+
+
+UNASKED = Site("/", JobDir(PurePosixPath("/")))
+"""The site before the cluster was asked; enough to digest a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A job ready to submit: the spec with the values of profile and cluster."""
+
+    spec: JobSpec
+    kind: Kind[Any]
+    profile: ClusterProfile
+    """The settings that apply to this job."""
+    site: Site
+    options: Mapping[str, str]
+    """sbatch's options: the spec's over the profile's defaults, without ours."""
+    directives: Mapping[str, str]
+    """`#SBATCH` options of a batch script; empty for other jobs."""
+    runtime: containers.Runtime
+    image: str | None
+    """As named by the spec or the profile's defaults."""
+    mounts: tuple[containers.Mount, ...]
+    """The profile's mounts, then the job's."""
+    mount_links: tuple[str, ...]
+    """Shell lines for the node that make links for some mounts."""
+    environment: Mapping[str, str]
+
+    @property
+    def job_dir(self) -> JobDir:
+        return self.site.job_dir
+
+    @property
+    def effective_options(self) -> dict[str, str]:
+        """Return the script's `#SBATCH` options, overridden by the command line's."""
+        return {**self.directives, **self.options}
+
+    @property
+    def gpus(self) -> int:
+        return gpus_asked(self.options)
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        return (*self.profile.modules, *self.spec.modules)
+
+    @property
+    def python(self) -> str:
+        """Return the Python that runs the job's program on the node itself."""
+        environment = self.site.environment
+        return self.profile.python if environment is None else environment.python
+
+    @property
+    def environment_lines(self) -> tuple[str, ...]:
+        """Return shell lines for the node that enter the environment."""
+        environment = self.site.environment
+        return () if environment is None else environment.setup
+
+    @property
+    def in_image(self) -> bool:
+        """Return whether the program runs in an image. A batch script runs on the node, and may
+        start containers itself."""
+        return not self.kind.is_raw_script and self.runtime.name != "none"
+
+    @property
+    def runs_in_work(self) -> bool:
+        """Return whether the job has its own working directory. On this machine a job without
+        --push runs in the notebook's folder, which does not exist on a remote cluster. A lab runs
+        in the home, so that its files stay."""
+        if self.spec.push is not None:
+            return True
+        return not self.kind.is_in_home and self.profile.host is not None
+
+    @property
+    def script_folder(self) -> str | None:
+        """Return the working directory of a batch script: its --chdir, else the pushed folder,
+        else on this machine the folder it was written in and on a remote cluster the home."""
+        if said := self.effective_options.get("chdir"):
+            return home_expanded(said, self.site.home)
+        if self.spec.push is not None:
+            return str(self.job_dir.work)
+        return self.site.home if self.profile.host is not None else self.spec.cwd
+
+    @property
+    def is_staged(self) -> bool:
+        """Return whether the folder is copied to the node; never for many nodes or tasks, which
+        share it."""
+        alone = self.spec.launch is None and not self.kind.has_tasks
+        return self.profile.storage.stage and self.runs_in_work and alone
+
+    @property
+    def works_in(self) -> str:
+        """Return the code's working directory on the node."""
+        if chdir := self.options.get("chdir"):
+            return home_expanded(chdir, self.site.home)
+        if self.runs_in_work:
+            return str(self.job_dir.stage if self.is_staged else self.job_dir.work)
+        return (self.profile.host is None and self.spec.cwd) or self.site.home
+
+    @property
+    def folder(self) -> str:
+        """Return the folder of the user's files on the cluster, where a copy on the node ends up
+        too."""
+        if self.kind.is_raw_script:
+            return self.script_folder or self.site.home
+        there = self.works_in
+        return str(self.job_dir.work) if there == str(self.job_dir.stage) else there
 
 
 def resolve(spec: JobSpec, cluster: SlurmCluster, job_dir: JobDir | None = None) -> Resolved:
@@ -60,183 +204,223 @@ def _with_srun(site: Site, cluster: SlurmCluster, *, is_mpi: bool) -> Site:
     return replace(site, has_overlap=overlap, mpi_types=cluster.mpi_types() if is_mpi else ())
 
 
-def with_dependency(job: Resolved, registry: JobRegistry, wait_s: float) -> Resolved:
-    """Return the job with Slurm's IDs in place of ours in `--dependency` and its directive. Wait up
-    to `wait_s` for jobs that are being submitted. RequestError: names an invalid dependency."""
-    asked, cluster = job.effective_options.get(_DEPENDENCY), job.profile.name
+def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
+    """Resolve a job. `profile`: the settings that apply to it (`ClusterProfile.for_job`).
 
-    def slurm_id(job_id: str) -> str:
-        registry.wait(lambda: _is_settled(_job(registry, job_id), registry), wait_s)
-        before = _job(registry, job_id)
-        if before.cluster != cluster:
-            raise _refused(job_id, f"it is on {before.cluster}, not on {cluster}.")
-        if before.slurm_id is None:
-            raise _refused(job_id, "Slurm does not have it.")
-        return ":".join(before.slurm_ids)
-
-    sent = asked and with_slurm_ids(asked, slurm_id)
-    if not sent or sent == asked:
-        return job
-    spec = msgspec.structs.replace(job.spec, options={**job.spec.options, _DEPENDENCY: sent})
-    return replace(job, spec=spec, options={**job.options, _DEPENDENCY: sent})
-
-
-def after_by_id(spec: JobSpec, registry: JobRegistry, cluster: str) -> tuple[After, ...]:
-    """Return `--after` with IDs in place of names, which a later job may have too. RequestError: a
-    job does not exist, or its end does not let this one start."""
-    found = []
-    for one in spec.after:
-        before = _before(one, spec, registry, cluster)
-        if before is not None and before.state.final:
-            _check_end(one, before)
-        found.append(one if before is None else msgspec.structs.replace(one, job=before.id))
-    return tuple(found)
-
-
-def unmet(spec: JobSpec | None, registry: JobRegistry) -> str | None:
-    """Describe a job of `--after` whose end does not let this one start."""
-    for one in () if spec is None else spec.after:
-        with suppress(JupyterSlurmError):  # forgotten, or known to Slurm alone
-            before = registry.job(one.job)
-            if before.state.final and not _lets_start(one, before):
-                return f"job {before.id} ({before.name}, {before.state.word})"
-    return None
-
-
-def awaited(spec: JobSpec, registry: JobRegistry, cluster: str) -> Job | None:
-    """Return a job of `--after` that Slurm does not have yet. RequestError as of `with_after`."""
-    before = (_before(one, spec, registry, cluster) for one in spec.after)
-    return next((job for job in before if job and not _is_settled(job, registry)), None)
-
-
-def with_after(job: Resolved, registry: JobRegistry) -> Resolved:
-    """Return the job with a dependency for each job of `--after`. Slurm forgets jobs soon after
-    their end, so an end that our record knows is judged here. RequestError: there is no such job,
-    or its end does not let this one start."""
-    spec, terms = job.spec, []
-    for one in spec.after:
-        before = _before(one, spec, registry, job.profile.name)
-        if before is not None and before.state.final:
-            _check_end(one, before)
-            continue
-        if isinstance(before, SweepJob):
-            terms.append(_after_sweep(one, before, spec, registry))
-        else:
-            slurm_id = one.job if before is None else before.slurm_id or before.id
-            terms.append(f"{_TERMS[one.ends]}:{slurm_id}")
-    if not terms:
-        return job
-    asked = job.effective_options.get(_DEPENDENCY)
-    if asked and "?" in asked:
+    RequestError: names the invalid word of `spec`."""
+    check_spec(spec)
+    kind = kind_of(spec)
+    spec = kind.completed(spec, profile)
+    runtime, image = run_by(spec, profile)
+    _check_container(spec, runtime)
+    if not runtime.takes_image and spec.image:
         raise RequestError(
-            f"--after adds to `--dependency={asked}`, whose parts are alternatives.",
-            hint="Write all of them into --dependency.",
-            option="after",
+            f"The runtime {runtime.name} does not run images, but the job names {spec.image!r}.",
+            hint="Leave out --image, or name a container runtime with --runtime.",
+            option="image",
         )
-    added = {_DEPENDENCY: ",".join([*([asked] if asked else []), *terms])}
-    if _INVALID not in job.effective_options:
-        added[_INVALID] = "yes"  # else a job that can never start waits for ever
-    changed = msgspec.structs.replace(spec, options={**spec.options, **added})
-    return replace(job, spec=changed, options={**job.options, **added})
-
-
-def _after_sweep(one: After, before: SweepJob, spec: JobSpec, registry: JobRegistry) -> str:
-    """Return the dependency on a sweep that has not ended: on those of its arrays that Slurm has.
-    A sweep after a sweep with the same tasks starts task by task. RequestError."""
-    if one.ends == "ok" and failed_tasks(before.tasks):
+    directives = read_directives(spec.code) if kind.is_raw_script else {}
+    mounts = (*(profile.mounts if runtime.takes_image else ()), *spec.mounts)
+    job = Resolved(
+        spec=spec,
+        kind=kind,
+        profile=profile,
+        site=site if runtime.takes_image else replace(site, image_file=None),
+        options=merged_options(spec, profile, directives),
+        directives=directives,
+        runtime=runtime,
+        image=image,
+        mounts=(),
+        mount_links=(),
+        environment={**profile.job_env, **spec.env},
+    )
+    places = MountRoots(site.home, job.works_in, str(site.job_dir.path))
+    found = parse_mounts(mounts, places)
+    if found.links and kind.has_tasks:
         raise RequestError(
-            f"This job would never start: it waits until sweep {before.id} ({before.name}) "
-            "succeeds, and some of its tasks have failed.",
-            hint=f"`--after {before.id}:any` starts it whatever the end.",
-            option="after",
+            "A sweep cannot mount a folder named by a variable of the node.",
+            hint="Give the folder's path, or run without an image.",
+            option="mount",
         )
-    record = registry.record(before.id)
-    arrays = live_arrays(record) or [before.slurm_id or before.id]
-    if one.ends == "fail" and failed_tasks(before.tasks):
-        return ":".join(["afterany", *arrays])
-    if one.ends == "fail" and len(record.arrays) > 1:
+    job = replace(job, mounts=found.mounts, mount_links=found.links)
+    check_environment(job.environment)
+    if kind.is_raw_script:
+        _check_output(job)
+    else:
+        _check_places(job)
+    return job
+
+
+def image_of(spec: JobSpec, profile: ClusterProfile) -> str | None:
+    """Return the image that the spec or the profile's defaults name. A default gives way to
+    packages, which are for jobs without an image."""
+    usual = profile.defaults.get("image") if spec.environment is None else None
+    return spec.image or usual or None
+
+
+def run_by(spec: JobSpec, profile: ClusterProfile) -> tuple[containers.Runtime, str | None]:
+    """Return the runtime and the image that the job names. RequestError: unknown runtime, or
+    packages beside an image.
+
+    A job without image and container runs on the node itself."""
+    image = image_of(spec, profile)
+    contained = image or spec.container_name
+    usual = profile.runtime if contained else "none"
+    default = profile.defaults.get("runtime") if spec.environment is None else None
+    name = spec.runtime or default or usual
+    runtime = containers.runtime_named(name)
+    if spec.environment is not None and runtime.takes_image:
         raise RequestError(
-            f"Slurm cannot wait for a failure in sweep {before.id}, which has several arrays.",
-            hint=f"`--after {before.id}:any` starts this job whatever the end.",
-            option="after",
+            "Packages can be installed only for jobs without an image.",
+            hint="Build an image with them instead: `%%slurm_image NAME --from IMAGE`, with the "
+            "line `pip install …`. Then use --image NAME.",
+            option="with",
         )
-    is_same = isinstance(spec, SweepSpec) and [a.tasks for a in record.arrays] == [spec.tasks]
-    term = "aftercorr" if one.ends == "ok" and is_same else _TERMS[one.ends]
-    return ":".join([term, *arrays])
+    return runtime, image
 
 
-def _before(one: After, spec: JobSpec, registry: JobRegistry, cluster: str) -> Job | None:
-    """Return the job that `--after` names; None: only Slurm knows it. RequestError: there is
-    none."""
-    named = [
-        record.job
-        for record in registry.records()
-        if one.job in (record.job.id, *record.job.slurm_ids, record.job.name)
-        and record.job.cluster == cluster
-        and record.job.id != spec.id
-    ]
-    # An ID before a name, and a job of this notebook before others; the newest of them.
-    order = [
-        [job for job in named if job.id == one.job],
-        [job for job in named if one.job in job.slurm_ids],
-        [job for job in named if job.notebook == spec.notebook],
-        named,
-    ]
-    found = next((jobs[0] for jobs in order if jobs), None)
-    if found is None and not one.job.isdecimal():
+def _check_container(spec: JobSpec, runtime: containers.Runtime) -> None:
+    """Raise RequestError for an option that the runtime does not support."""
+    if spec.container_remap_root and not isinstance(runtime, EnrootContainers):
         raise RequestError(
-            f"--after: there is no job `{one.job}` on {cluster}.",
-            hint="`%slurm jobs` lists yours.",
-            option="after",
+            f"--container-remap-root needs pyxis or enroot, and the runtime is {runtime.name}.",
+            hint="Install as root in an image instead: `%%slurm_image` builds one.",
+            option="container-remap-root",
         )
-    if found is not None and (found.session is not None or found.on_login):
+    if spec.container_name is not None and runtime.name != "pyxis":
         raise RequestError(
-            f"--after: Slurm does not have job {found.id}, so it cannot wait for it.",
-            option="after",
+            f"--container-name needs pyxis, and the runtime is {runtime.name}.",
+            hint="Build an image instead: `%%slurm_image NAME --from IMAGE`, then --image NAME.",
+            option="container-name",
         )
-    return found
 
 
-def _lets_start(one: After, before: Job) -> bool:
-    succeeded = before.state is JobState.COMPLETED
-    return one.ends == "any" or succeeded == (one.ends == "ok")
+def _check_places(job: Resolved) -> None:
+    """Raise RequestError if a file of the job is in a folder that the nodes do not see."""
+    chdir = job.options.get("chdir")
+    _check_seen(
+        job.profile,
+        [
+            ("The job's folder", str(job.job_dir.path)),
+            ("The folder of --chdir", chdir),
+            ("The notebook's folder", None if job.runs_in_work or chdir else job.spec.cwd),
+            ("The image", job.site.image_file),
+            *(("The mounted folder", mount.src) for mount in job.mounts),
+        ],
+    )
 
 
-def _check_end(one: After, before: Job) -> None:
-    if _lets_start(one, before):
+def _check_output(job: Resolved) -> None:
+    """Raise RequestError if the nodes do not see the folder of a batch script's output file, which
+    Slurm opens before it runs the script."""
+    if job.effective_options.get("output", "").startswith("/"):
         return
-    wanted = "succeeds" if one.ends == "ok" else "fails"
-    raise RequestError(
-        f"This job would never start: it waits until job {before.id} ({before.name}) {wanted}, "
-        f"which is {before.state.word}.",
-        hint=f"`--after {before.id}:any` starts it whatever the end.",
-        option="after",
-    )
+    _check_seen(job.profile, [("The batch script's folder (--chdir)", job.script_folder)])
 
 
-def _is_settled(job: Job, registry: JobRegistry) -> bool:
-    """Return whether it is known if Slurm has the job, for a sweep all its arrays. A session's cell
-    is never submitted."""
-    if job.state.final or job.session is not None or job.on_login:
-        return True
-    is_whole = all(one.slurm_id is not None for one in registry.record(job.id).arrays)
-    return job.slurm_id is not None and is_whole
+def _check_seen(profile: ClusterProfile, places: Iterable[tuple[str, str | None]]) -> None:
+    """Check pairs of a path's name and the path."""
+    for place, path in places:
+        for hidden in profile.storage.hidden:
+            if path is not None and PurePosixPath(path).is_relative_to(hidden):
+                raise RequestError(
+                    f"{place} {path} is in {hidden}, which the nodes of {profile.name} do not see.",
+                    hint="Name a folder that they see. `storage.hidden` and `job_root` are in the "
+                    "cluster's profile.",
+                )
 
 
-def _job(registry: JobRegistry, job_id: str) -> Job:
-    try:
-        return registry.job(job_id)
-    except JupyterSlurmError as exc:
+def check_spec(spec: JobSpec) -> None:
+    """Check the spec. RequestError names the invalid part and the remedy."""
+    kind = kind_of(spec)
+    for what, text in _texts(msgspec.structs.asdict(spec), ""):
+        _check_text(what, text, kind)
+    if not _ID.fullmatch(spec.id):
+        raise RequestError(f"{brief(spec.id)!r} is not a job ID of eight characters a-z and 2-7.")
+    if not _NAME.fullmatch(spec.name):
         raise RequestError(
-            f"`--dependency` names the unknown job `{job_id}`.",
-            hint="See `%slurm jobs`. Use Slurm's ID for other jobs.",
-            option=_DEPENDENCY,
+            f"{brief(spec.name)!r} is not a valid job name.",
+            hint="Use at most 64 letters, digits, `.`, `_` and `-`.",
+            option="name",
+        )
+    _check_files(spec)
+    kind.check(spec)
+
+
+def _check_files(spec: JobSpec) -> None:
+    if spec.push is not None and not spec.push.startswith("/"):
+        raise RequestError(f"--push {spec.push!r} is not the absolute path of a local folder.")
+    if spec.push_exclude:
+        _check_exclusion(spec)
+    if spec.fetch and (spec.fetch_to is None or not spec.fetch_to.startswith("/")):
+        raise RequestError("--fetch needs the absolute path of a local target folder.")
+    for pattern in spec.fetch:
+        if not pattern.strip() or ".." in pattern.split("/"):
+            raise RequestError(
+                f"--fetch {pattern!r} does not match files in the job's working directory.",
+                hint="Use .gitignore patterns: results/**, *.png, /model.pt.",
+            )
+
+
+def _check_exclusion(spec: JobSpec) -> None:
+    if spec.push is None:
+        raise RequestError("--push-exclude needs --push DIR.")
+    for pattern in spec.push_exclude:
+        if not pattern.strip():
+            raise RequestError("--push-exclude: a pattern is empty.")
+    Patterns(spec.push_exclude, "--push-exclude")
+
+
+def check_environment(env: Mapping[str, str]) -> None:
+    """Raise RequestError for a variable that would not reach the program unchanged."""
+    total_bytes = 0
+    for name, value in env.items():
+        if not _VARIABLE.fullmatch(name):
+            raise RequestError(
+                f"{name!r} is not a valid name of an environment variable.", option="env"
+            )
+        if _SHELLS.fullmatch(name):
+            raise RequestError(
+                f"Cannot set the environment variable {name}: the node's shell uses it.",
+                hint="Use another name.",
+                option="env",
+            )
+        size_bytes = len(f"{name}={value}".encode()) + 1
+        total_bytes += size_bytes
+        if size_bytes > _LONGEST_VALUE_BYTES or total_bytes > _LARGEST_ENVIRONMENT_BYTES:
+            raise RequestError(
+                f"The environment variable {name} makes the environment too large: Linux allows "
+                "128 KiB for one variable, and we allow 1 MiB for all.",
+                hint="Pass large values as variables (--in) or in a file.",
+                option="env",
+            )
+
+
+def _texts(value: Any, what: str) -> Iterator[tuple[str, str]]:
+    """Yield every string in a value and its place: `code`, `env A`."""
+    match value:
+        case str():
+            yield what, value
+        case dict():
+            for name, part in value.items():
+                yield what, str(name)
+                yield from _texts(part, f"{what} {name!r}" if what else name)
+        case tuple():
+            for part in value:
+                yield from _texts(part, what)
+        case _:
+            pass
+
+
+def _check_text(what: str, text: str, kind: Kind[Any]) -> None:
+    part = _PARTS.get(what, f"The job's {what}")
+    if "\0" in text and (what != "code" or not kind.is_python):
+        raise RequestError(f"{part} contains a NUL byte.")
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise RequestError(
+            f"{part} contains half a character ({text[exc.start]!r}, at {exc.start}), which "
+            "cannot be sent.",
+            hint="Use valid Unicode. File names must be UTF-8.",
         ) from exc
-
-
-def _refused(job_id: str, why: str) -> RequestError:
-    return RequestError(
-        f"`--dependency` cannot name job {job_id}: {why}",
-        hint="Name jobs that are in the queue of the same cluster.",
-        option=_DEPENDENCY,
-    )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.submission.resolved import Resolved
+from jupyter_slurm.jobs.submission.resolve import Resolved
 from jupyter_slurm.jobs.submission.script import NO_ROOM_EXIT, SETUP_EXIT
 from jupyter_slurm.profiles.profile import Storage
 from jupyter_slurm.slurm.units import parse_time_s

@@ -40,9 +40,10 @@ from jupyter_slurm.jobs.outcome.allocation import ask_jobs
 from jupyter_slurm.jobs.outcome.result import parse_started
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.submission.dependencies import awaited, with_after
 from jupyter_slurm.jobs.submission.options import slurm_name
 from jupyter_slurm.jobs.submission.prepare import Outputs, Submission, prepare, with_key
-from jupyter_slurm.jobs.submission.resolve import awaited, resolve, with_after
+from jupyter_slurm.jobs.submission.resolve import resolve
 from jupyter_slurm.jobs.submission.sbatch_call import sbatch_call, sbatch_call_as_typed
 from jupyter_slurm.jobs.watching.queue_rows import bears_id
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue

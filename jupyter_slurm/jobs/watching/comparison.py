@@ -35,7 +35,7 @@ _IN_THE_QUEUE = frozenset(
 
 
 class Watcher(Protocol):
-    """The receiver of the findings; the methods of `watch.Watch`."""
+    """The receiver of the findings; the methods of `watcher.Watch`."""
 
     def stirred(self) -> None: ...
 

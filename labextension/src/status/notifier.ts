@@ -241,16 +241,20 @@ export class Notifier implements INotifier {
     const ended = pieces.filter(piece => piece.kind === 'end');
     const failed = ended.filter(piece => wentWrong(piece.job)).map(({ job }) => visible(job.name));
     const started = pieces.length - ended.length;
+    const allFailed = failed.length === ended.length;
     const all = [...new Set(failed)];
     const rest = all.length - NAMED;
     const more = rest > 0 ? ` ${trans._n('and %2 more', 'and %2 more', rest, numeral(rest))}` : '';
     const names = listed(all.slice(0, NAMED)) + more;
+    const failures = allFailed
+      ? trans._n('%1 job failed', '%1 jobs failed', failed.length)
+      : trans._n('%1 of them failed', '%1 of them failed', failed.length);
     return listed([
       started > 0 ? trans._n('%1 job has started', '%1 jobs have started', started) : '',
-      ended.length > 0 ? trans._n('%1 job has ended', '%1 jobs have ended', ended.length) : '',
-      failed.length > 0
-        ? `${trans._n('%1 of them failed', '%1 of them failed', failed.length)}: ${names}`
-        : ''
+      ended.length > 0 && !allFailed
+        ? trans._n('%1 job has ended', '%1 jobs have ended', ended.length)
+        : '',
+      failed.length > 0 ? `${failures}: ${names}` : ''
     ]);
   }
 

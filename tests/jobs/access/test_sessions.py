@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.errors import SubmitError
-from jupyter_slurm.jobs.outcome.variables import read_variables, write_variables
+from jupyter_slurm.variables import read_variables, write_variables
 from jupyter_slurm.wire import (
     ErrorOutput,
     ExecuteResult,

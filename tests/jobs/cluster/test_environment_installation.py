@@ -77,9 +77,7 @@ def test_two_scripts_at_once_install_once(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_script_that_is_ended_leaves_nothing_that_is_believed(
-    how: signal.Signals, folder: Folder
-) -> None:
+def test_killed_script_leaves_no_usable_environment(how: signal.Signals, folder: Folder) -> None:
     first = folder.start()
     wait_until(folder.calls.exists)
     os.killpg(first.pid, how)
@@ -105,7 +103,7 @@ chmod +x "$new/bin/python"
 
 
 @pytest.mark.parametrize(("tool", "verb"), [("conda", "env create"), ("micromamba", "create")])
-def test_an_environment_file_is_for_conda_and_pip_adds_to_it(
+def test_conda_reads_the_environment_file_and_pip_adds_to_it(
     tool: str, verb: str, folder: Folder
 ) -> None:
     program = folder.path / tool

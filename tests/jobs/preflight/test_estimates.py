@@ -13,7 +13,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.preflight import estimates
 from jupyter_slurm.jobs.preflight.estimates import Estimates
 from jupyter_slurm.jobs.submission.prepare import Submission
-from jupyter_slurm.jobs.submission.resolved import UNASKED, resolved
+from jupyter_slurm.jobs.submission.resolve import UNASKED, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.transport import Completed
 from jupyter_slurm.wire import CellSpec, JobKind

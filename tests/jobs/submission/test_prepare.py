@@ -12,7 +12,7 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.cluster.environment_script import Toolchain, planned
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
-from jupyter_slurm.jobs.submission.resolved import Site, resolved
+from jupyter_slurm.jobs.submission.resolve import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.slurm.options import OPTIONS
 from jupyter_slurm.wire import Environment, JobKind
@@ -267,7 +267,7 @@ def test_lab_accepts_only_a_valid_base_url() -> None:
             base_url(wrong)
 
 
-def test_an_environments_python_runs_the_job_and_is_the_first_on_its_path() -> None:
+def test_environments_python_runs_the_job_and_is_first_on_its_path() -> None:
     tools = Toolchain("3.11.2", "/usr/bin/python3", "x86_64", "/usr/bin/uv", "")
     packages = Environment(packages=("polars",))
     plan = planned(packages, (), tools, "/jobs/50% off/envs", ClusterProfile(name="c"))

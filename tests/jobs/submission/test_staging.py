@@ -19,7 +19,7 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.submission import staging
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
-from jupyter_slurm.jobs.submission.resolved import Site, resolved
+from jupyter_slurm.jobs.submission.resolve import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.wire import JobKind
 from tests.specs import job_spec

@@ -114,6 +114,18 @@ test('an ended array causes one notification', () => {
   document.documentElement.lang = '';
 });
 
+test('jobs that all failed are named', () => {
+  const model = notified();
+  for (const [id, name] of [
+    ['aaaaaaaa', 'A'],
+    ['bbbbbbbb', 'B']
+  ] as const) {
+    model.put(job({ id, name, state: 'RUNNING' }));
+    model.put(job({ id, name, state: 'FAILED' }));
+  }
+  expect(shown().at(-1)).toEqual(['error', '2 jobs failed: A, B', 20_000]);
+});
+
 test('a hidden tab watches jobs only for browser notifications', () => {
   expect(notified().watchers).toEqual([{ background: false }]);
   expect(notified({ browserNotifications: true }).watchers).toEqual([{ background: true }]);

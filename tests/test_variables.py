@@ -1,10 +1,11 @@
-"""Files of variables on this machine; tests/node/test_runner_values.py has both ends."""
+"""Variables of cells on this machine; tests/node/test_runner_values.py has both ends."""
 
 from __future__ import annotations
 
 import hmac
 import stat
 import threading
+import types
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_slurm.errors import SignatureError, VariableError
-from jupyter_slurm.jobs.outcome.variables import (
+from jupyter_slurm.variables import (
+    check_names,
+    check_python,
     check_signature,
+    digest_inputs,
     read_variables,
     write_variables,
 )
-from jupyter_slurm.jobs.submission.inputs import digest_inputs
 
 
 def written(path: Path, **values: object) -> Path:
@@ -119,3 +122,29 @@ def test_equal_values_have_equal_digests(same: str, other: str, sure: bool, tmp_
     assert inputs_digest(tmp_path, f"\n{same}") == first
     assert inputs_digest(tmp_path, other) != first
     assert first.startswith("?") is not sure
+
+
+def test_existing_names_are_accepted() -> None:
+    check_names(["data", "größe"], {"data": 1, "größe": None})
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("dat", "Variable 'dat' not found in this notebook.\nDid you mean 'data'?"),
+        ("zip", "Variable 'zip' not found in this notebook.\nRun the cell that sets it first."),
+        ("zzz", "Variable 'zzz' not found in this notebook.\nRun the cell that sets it first."),
+        ("a b", "'a b' is not a variable name.\n"),
+        ("class", "'class' is not a variable name."),
+        ("", "'' is not a variable name."),
+    ],
+)
+def test_missing_name_suggests_the_nearest(name: str, sentence: str) -> None:
+    with pytest.raises(VariableError) as caught:
+        check_names([name], {"data": 1, "zipfile": types})
+    assert sentence in str(caught.value)
+
+
+def test_code_for_another_python_version_is_rejected() -> None:
+    with pytest.raises(VariableError, match=r"by Python 3\.11\. The cell runs in Python 3\.8"):
+        check_python((3, 11), (3, 8))

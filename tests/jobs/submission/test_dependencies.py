@@ -12,8 +12,8 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.registry import JobRegistry
 from jupyter_slurm.jobs.records.store import Record, Store, TaskArray
-from jupyter_slurm.jobs.submission.resolve import after_by_id, awaited, unmet, with_after
-from jupyter_slurm.jobs.submission.resolved import Site, resolved
+from jupyter_slurm.jobs.submission.dependencies import after_by_id, awaited, unmet, with_after
+from jupyter_slurm.jobs.submission.resolve import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.wire import After, JobKind, JobSpec, JobState
 from tests.specs import job_spec, known
@@ -43,7 +43,7 @@ def sent(registry: JobRegistry, spec: JobSpec) -> dict[str, str]:
     return dict(job.options)
 
 
-def test_a_job_is_named_by_either_id_or_by_its_name(registry: JobRegistry) -> None:
+def test_jobs_are_found_by_either_id_or_by_name(registry: JobRegistry) -> None:
     add(registry, "aaaaaaaa", name="fit", slurm_id="7", notebook="/n.ipynb", created_s=1.0)
     add(registry, "bbbbbbbb", name="fit", slurm_id="8", created_s=2.0)
     add(registry, "cccccccc", name="fit", slurm_id="9", created_s=3.0, cluster="d")
@@ -75,7 +75,7 @@ def test_terms_are_added_to_a_dependency_and_an_own_choice_stays(registry: JobRe
         (JobState.CANCELLED, {"any", "fail"}),
     ],
 )
-def test_an_end_that_is_known_is_not_asked_of_slurm(
+def test_known_end_is_judged_without_slurm(
     state: JobState, let: set[str], registry: JobRegistry
 ) -> None:
     add(registry, "aaaaaaaa", slurm_id="7", state=state)
@@ -100,7 +100,7 @@ def test_what_slurm_does_not_have_cannot_be_waited_for(
         assert refused.value.option == "after"
 
 
-def test_a_job_that_is_being_submitted_is_awaited(registry: JobRegistry) -> None:
+def test_job_in_submission_is_awaited(registry: JobRegistry) -> None:
     add(registry, "aaaaaaaa", state=JobState.SUBMITTING)
     asked = waiting(("aaaaaaaa", "ok"))
     before = awaited(asked, registry, "c")
