@@ -69,10 +69,12 @@ _GATHER_S = 0.01
 _FOLLOWED_S = 2.0
 """Text that arrives this soon after the log was read to the end gets its arrival time."""
 _SILENT = "the result does not mention it"
-_COPIES_KEPT_S = 7 * 24 * 3600.0
-"""Seconds to keep undelivered variables."""
-_INPUTS_KEPT_S = 24 * 3600.0
-"""Seconds to keep variables whose client may still submit their job."""
+_KEPT_S = {
+    "*.fetched*": 7 * 24 * 3600.0,
+    "*.vars": 24 * 3600.0,
+    "*.params.json": 24 * 3600.0,
+}
+"""Seconds to keep undelivered variables, and inputs whose client may still submit their job."""
 
 
 class _End(NamedTuple):
@@ -371,7 +373,7 @@ def remove_old_files(unsent: Collection[str]) -> None:
     clients that were killed before they submitted. `unsent`: names of the files that recorded jobs
     still need."""
     now_s = time.time()
-    for pattern, kept_s in (("*.fetched*", _COPIES_KEPT_S), ("*.vars", _INPUTS_KEPT_S)):
+    for pattern, kept_s in _KEPT_S.items():
         try:
             found = list(places.spool_dir().glob(pattern))
         except (ConfigError, OSError):  # the call that needs the folder raises it

@@ -15,7 +15,7 @@ def test_old_variables_stay_as_long_as_their_job_needs_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path))
-    for name in ("aaaaaaaa.vars", "aaaaaaaa.params.vars", "bbbbbbbb.vars"):
+    for name in ("aaaaaaaa.vars", "aaaaaaaa.params.vars", "bbbbbbbb.vars", "bbbbbbbb.params.json"):
         path = places.spool_dir() / name
         path.touch()
         os.utime(path, (0, 0))
