@@ -71,9 +71,13 @@ def test_pictures_of_the_docs_are_taken(page: Page, notebook: Notebook) -> None:
 
 
 def _take(page: Page, name: str, *shown: Locator) -> None:
-    """Take a picture once nothing covers the page."""
+    """Take a picture in each theme, once nothing covers the page."""
     for one in shown:
         expect(one).to_be_in_viewport()
     expect(page.locator(".Toastify__toast")).to_have_count(0)
     _FOLDER.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=_FOLDER / f"{name}.png")
+    for end, is_light in {"-dark": "false", "": "true"}.items():
+        page.emulate_media(color_scheme="light" if is_light == "true" else "dark")
+        expect(page.locator("body")).to_have_attribute("data-jp-theme-light", is_light)
+        expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+        page.screenshot(path=_FOLDER / f"{name}{end}.png")
