@@ -29,7 +29,10 @@ def named_in_map(document: str) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "docs/protocols.md"])
+@pytest.mark.parametrize(
+    "document",
+    ["ARCHITECTURE.md", "docs/contributing/protocols.md", "docs/contributing/streams.md"],
+)
 def test_documents_name_only_existing_files(document: str) -> None:
     tops = ("jupyter_slurm", "tests", "scripts", "examples")
     files = [path for top in tops for path in (ROOT / top).rglob("*")]

@@ -1,7 +1,7 @@
 """PURE. The table of commands: words, arguments, options, help and places.
 
-`jupyter slurm …`, `%slurm …`, `%%slurm`, their help, completion and `docs/reference.md` are
-generated from it. `functions.py` implements the commands.
+`jupyter slurm …`, `%slurm …`, `%%slurm`, their help, completion and `docs/reference/commands`
+are generated from it. `functions.py` implements the commands.
 """
 
 from __future__ import annotations

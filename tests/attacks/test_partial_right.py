@@ -9,7 +9,6 @@ import pytest
 
 from jupyter_slurm.server.calls import OWN, RESOURCE, RULES, Right, Rule
 from jupyter_slurm.server.extension import ROUTES
-from tests.cluster.plugin import ROOT
 from tests.server.served import (
     API,
     Served,
@@ -43,7 +42,6 @@ POWERS = (
 ).split()
 """Calls that run programs as the user, access or list the user's files, or change or show paths of
 notebooks."""
-DOCUMENT = ROOT / "docs" / "server.md"
 _EVERYTHING = frozenset(right for rule in (*RULES.values(), *OWN.values()) for right in rule.rights)
 _OURS = frozenset(Right(action) for action in ("read", "write", "execute"))
 OWN_WAYS = {
@@ -116,24 +114,3 @@ def test_calls_that_run_programs_need_execute() -> None:
     powers = {name for name, one in table.items() if Right("execute") in one.rights}
     assert powers == {*POWERS, "outlook of a file"}
     assert Right("execute") == Right("execute", RESOURCE)
-
-
-def test_documented_table_of_rights_matches_the_code() -> None:
-    by_rights: dict[tuple[Right, ...], list[str]] = {}
-    for name, rule in {**RULES, **OWN}.items():
-        by_rights.setdefault(rule.rights, []).append(name)
-    rows = [
-        f"| {_rights_text(rights)} | {', '.join(f'`{name}`' for name in sorted(names))} |"
-        for rights, names in sorted(by_rights.items(), key=lambda one: _order(one[0]))
-    ]
-    table = "\n".join(["| required permissions | calls |", "|---|---|", *rows])
-    assert table in DOCUMENT.read_text(encoding="utf-8"), table
-
-
-def _rights_text(rights: tuple[Right, ...]) -> str:
-    others = [f"`{one.action}` on `{one.resource}`" for one in rights[1:]]
-    return ", and ".join([f"`{rights[0].action}`", *others])
-
-
-def _order(rights: tuple[Right, ...]) -> tuple[int, str]:
-    return ["read", "write", "execute"].index(rights[0].action), str(rights[1:])

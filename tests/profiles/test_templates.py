@@ -79,25 +79,3 @@ def test_runtime_of_a_template_accepts_its_images(name: str, made: Path) -> None
     for reference in whole.images.values():
         if not reference.startswith("/"):
             assert runtime.fetched(parse_reference(reference))
-
-
-def test_examples_in_the_docs_are_profiles(made: Path) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "clusters.md").read_text(encoding="utf-8")
-    assert all(f"| `{name}` |" in text for name in NAMES)
-    whole, few_lines, over_it, python, strict, partitions = re.findall(
-        r"```toml\n(.*?)```", text, re.DOTALL
-    )
-    (made.parent / "clusters.toml").write_text(whole)
-    (made / "few.toml").write_text(few_lines)
-    (made / "over.toml").write_text(few_lines + over_it)
-    (made / "python.toml").write_text(few_lines + python)
-    (made / "partitions.toml").write_text(partitions)
-    (made / "strict.toml").write_text(strict.replace("[gpus]", ""))
-    assert profile("gpus").defaults["mem"] == "16G"
-    assert profile("few").job_root == "/scratch/deepfun/alice/.jupyter-slurm/jobs"
-    over = profile("over")
-    assert (over.partitions["gdl"].limit, over.partitions["gdl"].cost) == ("24h", 80.0)
-    assert "exclusive" not in over.defaults
-    assert profile("python").python == "/home/alice/venv/bin/python"
-    assert (profile("strict").out_format, profile("strict").show) == ("data", "sandboxed")
-    assert profile("partitions").partitions["gdl"].cost == 80.0

@@ -39,9 +39,10 @@ def test_help_texts_match_the_recorded_ones() -> None:
     assert help_texts.whole() == recorded, f"{_ANEW}help_texts"
 
 
-def test_reference_page_matches_the_commands() -> None:
-    page = reference.FILE.read_text(encoding="utf-8")
-    assert page == reference.whole(), f"{_ANEW}reference"
+def test_reference_pages_match_the_code() -> None:
+    for path, text in reference.pages().items():
+        page = reference.FOLDER / path
+        assert page.read_text(encoding="utf-8") == text, f"{_ANEW}reference"
 
 
 def test_site_pages_match_their_notebooks() -> None:

@@ -80,7 +80,7 @@ def test_pictures_of_the_docs_are_taken(page: Page, notebook: Notebook) -> None:
     _take(page, "form", form)
 
 
-def test_the_picture_of_a_sweep_shows_its_grid(
+def test_picture_of_a_sweep_shows_its_grid(
     opened: Callable[[Sequence[str]], Notebook], page: Page, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
@@ -96,21 +96,24 @@ def test_the_picture_of_a_sweep_shows_its_grid(
     around, below = card.bounding_box(), told.bounding_box()
     assert around is not None
     assert below is not None
-    _FOLDER.mkdir(parents=True, exist_ok=True)
     clip = FloatRect(
         x=around["x"] - 8,
         y=around["y"] - 8,
         width=around["width"] + 16,
         height=below["y"] + below["height"] - around["y"] + 16,
     )
-    page.screenshot(path=_FOLDER / "sweep.png", clip=clip)
+    _take(page, "sweep", told, clip=clip)
     gate.touch()
 
 
-def _take(page: Page, name: str, *shown: Locator) -> None:
-    """Take a picture once nothing covers the page."""
+def _take(page: Page, name: str, *shown: Locator, clip: FloatRect | None = None) -> None:
+    """Take a picture of the page or of `clip` in each theme, once nothing covers the page."""
     for one in shown:
         expect(one).to_be_in_viewport()
     expect(page.locator(".Toastify__toast")).to_have_count(0)
     _FOLDER.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=_FOLDER / f"{name}.png")
+    for end, is_light in {"-dark": "false", "": "true"}.items():
+        page.emulate_media(color_scheme="light" if is_light == "true" else "dark")
+        expect(page.locator("body")).to_have_attribute("data-jp-theme-light", is_light)
+        expect(page.locator("#jupyterlab-splash")).to_have_count(0)
+        page.screenshot(path=_FOLDER / f"{name}{end}.png", clip=clip)
