@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -90,30 +90,39 @@ def test_picture_of_a_sweep_shows_its_grid(
     card = notebook.card(1)
     for count in ("done 19", "failed 1", "running 8", "waiting 12"):
         expect(card.get_by_role("button", name=count)).to_be_visible()
-    card.get_by_role("listbox", name="Tasks").hover(position={"x": 7 * 20 + 10, "y": 10})
     told = page.get_by_role("tooltip")
-    expect(told).to_contain_text("ValueError")
-    around, below = card.bounding_box(), told.bounding_box()
-    assert around is not None
-    assert below is not None
-    clip = FloatRect(
-        x=around["x"] - 8,
-        y=around["y"] - 8,
-        width=around["width"] + 16,
-        height=below["y"] + below["height"] - around["y"] + 16,
-    )
-    _take(page, "sweep", told, clip=clip)
+    for end in _themes(page):
+        card.get_by_role("listbox", name="Tasks").hover(position={"x": 7 * 20 + 10, "y": 10})
+        expect(told).to_contain_text("ValueError")
+        around, below = card.bounding_box(), told.bounding_box()
+        assert around is not None
+        assert below is not None
+        clip = FloatRect(
+            x=around["x"] - 8,
+            y=around["y"] - 8,
+            width=around["width"] + 16,
+            height=below["y"] + below["height"] - around["y"] + 16,
+        )
+        page.screenshot(path=_FOLDER / f"sweep{end}.png", clip=clip)
+        page.mouse.move(0, 0)
+        expect(told).to_have_count(0)
     gate.touch()
 
 
-def _take(page: Page, name: str, *shown: Locator, clip: FloatRect | None = None) -> None:
-    """Take a picture of the page or of `clip` in each theme, once nothing covers the page."""
+def _take(page: Page, name: str, *shown: Locator) -> None:
+    """Take a picture in each theme, once nothing covers the page."""
     for one in shown:
         expect(one).to_be_in_viewport()
     expect(page.locator(".Toastify__toast")).to_have_count(0)
+    for end in _themes(page):
+        page.screenshot(path=_FOLDER / f"{name}{end}.png")
+
+
+def _themes(page: Page) -> Iterator[str]:
+    """Show the page in each theme, and yield the end of its pictures' names."""
     _FOLDER.mkdir(parents=True, exist_ok=True)
     for end, is_light in {"-dark": "false", "": "true"}.items():
         page.emulate_media(color_scheme="light" if is_light == "true" else "dark")
         expect(page.locator("body")).to_have_attribute("data-jp-theme-light", is_light)
         expect(page.locator("#jupyterlab-splash")).to_have_count(0)
-        page.screenshot(path=_FOLDER / f"{name}{end}.png", clip=clip)
+        yield end
