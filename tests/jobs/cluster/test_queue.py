@@ -1,10 +1,22 @@
-"""The history without accounting; `test_accounting.py` has the rest."""
+"""The history without accounting, and Slurm's own commands; `test_accounting.py` has the rest."""
 
 from __future__ import annotations
 
+import pytest
+
+from jupyter_slurm.errors import RequestError
+from jupyter_slurm.wire import JobState
 from tests.jobs.conftest import Site
 
 
 def test_history_is_empty_without_accounting(site: Site) -> None:
     site.run("1")
     assert site.service.history() == []
+
+
+def test_profile_can_forbid_slurms_own_commands(site: Site) -> None:
+    assert site.service.command(["squeue", "--version"]).returncode == 0
+    site.edit_profile(allow_commands=False)
+    with pytest.raises(RequestError, match="does not allow"):
+        site.service.command(["squeue", "--version"])
+    assert site.run("1").state is JobState.COMPLETED
