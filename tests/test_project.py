@@ -1,9 +1,11 @@
 """The project's documents, notebook and packaging."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -114,6 +116,37 @@ def test_binder_uses_a_supported_python() -> None:
     needed = re.search(r'^requires-python = ">=3\.(\d+)"$', project, re.MULTILINE)
     assert needed is not None
     assert int(version.removeprefix("python-3.")) >= int(needed[1])
+
+
+def test_changelog_and_conda_recipe_have_the_packages_version() -> None:
+    version = json.loads((ROOT / "labextension" / "package.json").read_text())["version"]
+    changes = re.search(r"^## \[([\d.]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert changes is not None
+    assert changes[1] == version
+    assert f'  version: "{version}"\n' in (ROOT / "recipe" / "recipe.yaml").read_text()
+
+
+def test_conda_recipe_has_the_packages_dependencies() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = {f"python {project['requires-python']}"}
+    for one in project["dependencies"]:
+        name, bound = re.fullmatch(r"([\w-]+)(.*)", one).groups()  # type: ignore[union-attr]
+        wanted.add(f"{_CONDA_NAMES.get(name, name)} {bound}")
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text()
+    run = recipe.partition("\n  run:\n")[2].partition("\n\n")[0]
+    assert {line.strip().removeprefix("- ") for line in run.splitlines()} == wanted
+
+
+_CONDA_NAMES = {"jupyter-server": "jupyter_server"}
+
+
+def test_steps_of_the_release_run_scripts_of_this_repository() -> None:
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    steps = re.findall(r"scripts/\w+[^\"\n]*", workflow)
+    assert len(steps) >= 7
+    for script, *words in (step.split() for step in steps):
+        text = (ROOT / script).read_text()
+        assert [word for word in words if not re.search(rf"\b{word}\b.*[|)]", text)] == []
 
 
 def test_claims_in_security_md_name_existing_code_and_tests() -> None:

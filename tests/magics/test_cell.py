@@ -111,8 +111,9 @@ def test_syntax_error_looks_like_a_local_one_and_submits_nothing(
     assert isinstance(ran.error, CodeError)
     local = shell.run("x = 1\n\nfor y in x\n    pass").out.splitlines()
     shown = ran.out.splitlines()
+    first = re.sub(r"\x1b\[[\d;]*m", "", shown[0])  # IPython 8.20 colors it
     assert shown[1:4] == local[1:4]  # the line, the caret, the message
-    assert re.fullmatch(r" *Cell In\[\d+\], line 3", shown[0])
+    assert re.fullmatch(r" *Cell In\[\d+\], line 3", first)
     assert shown[-1] == "The code has a syntax error, so no job was submitted."
     assert api.specs == {}
 

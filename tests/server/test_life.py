@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from contextlib import ExitStack, suppress
-from pathlib import Path
 
 import psutil
 import pytest
 
 from jupyter_slurm.agent.place import SOCKET_VARIABLE
-from tests.cluster.plugin import jupyter_homes
 from tests.server.served import (
-    API,
     PATIENCE_S,
     Served,
     environment,
@@ -59,20 +53,3 @@ def test_server_in_a_job_has_its_own_agent_and_ends_while_pages_watch() -> None:
                 began_s = time.monotonic()
             assert time.monotonic() - began_s < PATIENCE_S / 2
             assert agent.agent_pid() is not None, "the agent goes on"
-
-
-def test_extension_of_the_server_can_be_switched_off() -> None:
-    off = "c.ServerApp.jpserver_extensions.update(jupyter_slurm=False)\n"
-    with short_home() as home, running_server(environment(home), home, off) as served:
-        assert served.client().get(f"{API}clusters").status == 404
-
-
-def test_extension_of_jupyterlab_can_be_switched_off(tmp_path: Path) -> None:
-    env = os.environ | jupyter_homes(tmp_path)
-    lab = [sys.executable, "-m", "jupyterlab.labextensions"]
-    for words in (["disable", "jupyter-slurm", "--level=user"], ["list", "--verbose"]):
-        done = subprocess.run(
-            [*lab, *words], env=env, capture_output=True, text=True, timeout=60, check=True
-        )
-    (line,) = (one for one in done.stderr.splitlines() if " jupyter-slurm v" in one)
-    assert "disabled" in line

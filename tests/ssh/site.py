@@ -186,8 +186,8 @@ _TOOLS = {"LC_ALL": "C.UTF-8"}
 _DAEMONS = {"munged", "slurmctld", "slurmd", "slurmscriptd", "sshd"}
 
 
-def make_site(keeper: Keeper, folder: Path) -> Site:
-    """Make a site in the new folder `folder`; everything runs on return."""
+def make_site(keeper: Keeper, folder: Path, cpus: int = 8) -> Site:
+    """Make a site in the new folder `folder`; everything runs on return. `cpus`: of each node."""
     folder.mkdir(mode=0o711)
     (folder / "laptop").mkdir()
     far = folder / "far"
@@ -196,7 +196,7 @@ def make_site(keeper: Keeper, folder: Path) -> Site:
     account = person.account
     controller = f"login({_ADDRESSES['login']})"
     nodes = {name: _ADDRESSES[name] for name in ("c1", "c2")}
-    etc = site_slurm.write_conf(far / "slurm", account, controller, nodes)
+    etc = site_slurm.write_conf(far / "slurm", account, controller, nodes, cpus)
     hosts = far / "hosts"
     hosts.write_text(
         "127.0.0.1 localhost\n" + "".join(f"{to} {name}\n" for name, to in _ADDRESSES.items())

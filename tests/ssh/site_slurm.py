@@ -23,9 +23,12 @@ _GPUS = 2
 _OURS = ("SlurmctldHost", "CommunicationParameters", "NodeName", "DefMemPerCPU")
 
 
-def write_conf(folder: Path, account: Account, controller: str, nodes: Mapping[str, str]) -> Path:
+def write_conf(
+    folder: Path, account: Account, controller: str, nodes: Mapping[str, str], cpus: int = 8
+) -> Path:
     """Write Slurm's files in the new folder `folder`; return the folder to mount at /etc/slurm.
-    `controller` and `nodes`: name -> address, the controller's as "name(address)"."""
+    `controller` and `nodes`: name -> address, the controller's as "name(address)". `cpus`: of each
+    node, with 2 GiB for each."""
     folder.mkdir(mode=0o711)
     paths = Paths.of(folder)
     assert paths.base == folder, "the path is too long for Slurm"
@@ -41,7 +44,7 @@ def write_conf(folder: Path, account: Account, controller: str, nodes: Mapping[s
     paths.munge_key.chmod(0o400)
     shutil.chown(paths.munge_key, account.name)
     shutil.chown(folder, account.name)  # for munged's socket
-    spec = LocalSpec(name="site", gpus=_GPUS, cpus=8, memory_mib=16384)
+    spec = LocalSpec(name="site", gpus=_GPUS, cpus=cpus, memory_mib=2048 * cpus)
     found = software.installed()
     assert found is not None
     at = Setting(controller, account.name, paths, Ports(6817, (SLURMD_PORT,)), found.version)

@@ -26,7 +26,8 @@ from tests.ui.conftest import chromium
 from tests.ui.kept_page import new_context
 from tests.ui.lab import Lab, at_rest, running_lab
 
-VERSIONS: Final = ("jupyterlab==4.2", "jupyterlab==4.4", "jupyterlab==4.6", "notebook==7.2")
+VERSIONS: Final = ("jupyterlab==4.2", "jupyterlab==4.4", "jupyterlab", "notebook==7.2", "notebook")
+_OK: Final = re.compile(r"jupyter-slurm v\S+ \S*enabled\S* \S*OK")
 _CELLS: Final = (
     "%load_ext jupyter_slurm",
     "%%slurm --runtime none --name first\n6 * 7",
@@ -55,6 +56,8 @@ def shown(environment: Path, name: str, wheel: Path) -> bool:
     version = run([environment / "bin" / "python", "-c", ask]).strip()
     began_s = time.monotonic()
     try:
+        listed = run([environment / "bin" / "jupyter", "labextension", "list"])
+        assert _OK.search(listed), listed
         opens(environment, front_end)
         told = f"ok, in {time.monotonic() - began_s:.0f} s"
     except (AssertionError, Error) as exc:
@@ -67,7 +70,8 @@ def shown(environment: Path, name: str, wheel: Path) -> bool:
 def install(environment: Path, name: str, wheel: Path) -> None:
     if not (environment / "bin" / "python").exists():
         run([sys.executable, "-m", "venv", "--without-pip", environment])
-    pip(environment, "install", "--no-compile", wheel, f"{name}.*")
+    wanted = f"{name}.*" if "==" in name else name
+    pip(environment, "install", "--no-compile", "--upgrade", wheel, wanted)
     # All wheels have the same version, and pip would keep the installed one.
     pip(environment, "install", "--no-compile", "--no-deps", "--force-reinstall", wheel)
 

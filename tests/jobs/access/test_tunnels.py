@@ -15,10 +15,14 @@ from jupyter_slurm.errors import ForwardError, NotFoundError, RequestError
 from jupyter_slurm.jobs.access import node_routes, tunnels
 from jupyter_slurm.transport import Answered
 from jupyter_slurm.wire import Job, JobState, Tunnel
+from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, over_ssh, spec
+from tests.ssh.accounts import PLAIN_SHELL, oneself
+from tests.ssh.plugin import MakeSshd
 from tests.ssh.waiting import wait_until
 from tests.transport.carrier import Carrier, Connect, echo, everything, sent, service
 
+SLEEP = "import time; time.sleep(600)"
 MEGABYTE = random.Random(3).randbytes(1 << 20)
 
 
@@ -52,7 +56,7 @@ def running(site: Site) -> Iterator[Callable[[], Job]]:
     made: list[str] = []
 
     def make() -> Job:
-        made.append(site.service.submit(spec("import time; time.sleep(600)")).id)
+        made.append(site.service.submit(spec(SLEEP)).id)
         return site.wait(made[-1], JobState.RUNNING)
 
     yield make
@@ -233,6 +237,29 @@ def test_unreachable_node_is_reached_by_the_relay(
         wait_until(lambda: now(site, tunnel).route == "relay")
         later = site.service.forward(host, other, job_id=job.id)
         assert later.route == "relay"
+
+
+def test_sshd_can_forbid_tunnels_to_the_login_node_but_not_into_jobs(
+    slurm_cluster: SlurmCluster,
+    make_sshd: MakeSshd,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sshd = make_sshd("DisableForwarding yes", PLAIN_SHELL, account=oneself())
+    site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=sshd)
+    try:
+        job = site.wait(site.service.submit(spec(SLEEP)).id, JobState.RUNNING)
+        with service(echo) as port:
+            tunnel = site.service.forward("127.0.0.1", port)
+            assert is_reset(tunnel)
+            problem = now(site, tunnel).problem
+            assert problem is not None
+            assert "does not forward ports" in problem.message
+            assert echoes(site.service.forward("localhost", port, job_id=job.id))
+        site.service.cancel(job.id)
+        site.wait(job.id)
+    finally:
+        site.service.close()
 
 
 @over_ssh

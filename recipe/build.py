@@ -1,0 +1,28 @@
+"""Build and test the conda package of recipe.yaml from the sdist in dist/.
+
+    python recipe/build.py FOLDER [CHANNEL ...]
+
+FOLDER gets the package, and is the first channel. Needs py-rattler-build.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from rattler_build import Stage0Recipe, ToolConfiguration
+
+RECIPE = Path(__file__).with_name("recipe.yaml")
+
+
+def main() -> None:
+    folder, *channels = sys.argv[1:]
+    recipe = Stage0Recipe.from_file(RECIPE)
+    tools = ToolConfiguration(test_strategy="native")
+    for built in recipe.run_build(output_dir=folder, channels=channels, tool_config=tools):
+        sys.stdout.write("".join(f"{line}\n" for line in built.log))
+        sys.stdout.write("".join(f"{path}\n" for path in built.packages))
+
+
+if __name__ == "__main__":
+    main()
