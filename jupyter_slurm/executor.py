@@ -278,7 +278,7 @@ def _session_spec(words: Sequence[str]) -> SessionSpec:
     """Return the spec of a session with these options. RequestError."""
     args = read_arguments(SESSION_START, words)
     _, spec = job_spec(SessionSpec, args, job_id=new_id())
-    return line.with_local_context(spec)
+    return msgspec.structs.replace(line.with_local_context(spec), for_executor=True)
 
 
 class _Waiting(NamedTuple):

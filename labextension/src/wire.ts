@@ -597,6 +597,7 @@ export interface SessionJob {
   idle_s: number | null;
   idle_since_s: number | null;
   launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
+  for_executor: boolean;
 }
 export interface KernelJob {
   kind: 'kernel';
@@ -1206,6 +1207,7 @@ export interface SessionSpec {
   idle_s: number;
   launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
   mpi: string | null;
+  for_executor: boolean;
 }
 /**
  * An ipykernel on the node, for a local client.
