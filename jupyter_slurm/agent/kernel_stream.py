@@ -12,18 +12,15 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
-from tornado.iostream import IOStream
-from tornado.web import RequestHandler
 
 from jupyter_slurm.agent.protocol import (
     KERNEL,
     NOT_JSON,
-    PREFIX,
     UPGRADED,
     KernelRequest,
     retiring,
 )
-from jupyter_slurm.agent.routes import Dispatcher, Response, Route
+from jupyter_slurm.agent.routes import Connection, Dispatcher, Response, Route
 from jupyter_slurm.errors import RequestError
 
 Open = Callable[[str], socket.socket]
@@ -33,41 +30,23 @@ _PIECE_BYTES = 1 << 16
 _END_S = 5.0
 
 
-class _KernelStream(RequestHandler):
-    def initialize(self, dispatcher: Dispatcher, open_kernel: Open) -> None:
-        self._dispatcher = dispatcher
-        self._open = open_kernel
-        self._hung_up = False
-
-    def on_connection_close(self) -> None:
-        self._hung_up = True
-
-    async def post(self) -> None:
+def route(dispatcher: Dispatcher, open_kernel: Open) -> Route:
+    async def answer(connection: Connection, body: bytes) -> Response:
         opened: list[socket.socket] = []
 
         def work() -> Response:
-            opened.append(self._open(_job_id(self.request.body)))
-            return Response(101, b"")
+            opened.append(open_kernel(_job_id(body)))
+            return Response(101, b"", lambda client: _copy_in_threads(client, opened[0]))
 
-        if self._dispatcher.closed:
-            response = Response(503, msgspec.json.encode(retiring()))
-        else:
-            response = await self._dispatcher.counted(
-                lambda: self._dispatcher.guarded(KERNEL, work)
-            )
-        if not opened:
-            self.set_status(response.status)
-            self.set_header("Content-Type", "application/json")
-            self.finish(response.body)
-        elif self._hung_up:
+        if dispatcher.closed:
+            return Response(503, msgspec.json.encode(retiring()))
+        response = await dispatcher.counted(lambda: dispatcher.guarded(KERNEL, work))
+        if opened and connection.transport.is_closing():
             opened[0].close()
-        else:
-            _detach_socket(self.detach(), opened[0])
+            return Response(200, b"{}")
+        return response
 
-
-def route(dispatcher: Dispatcher, open_kernel: Open) -> Route:
-    shared: dict[str, object] = {"dispatcher": dispatcher, "open_kernel": open_kernel}
-    return f"{PREFIX}{KERNEL}", _KernelStream, shared
+    return answer
 
 
 def _job_id(body: bytes) -> str:
@@ -77,10 +56,7 @@ def _job_id(body: bytes) -> str:
         raise RequestError(f"{KERNEL}: {exc}.") from exc
 
 
-def _detach_socket(stream: IOStream, kernel: socket.socket) -> None:
-    """Take the client's socket out of the event loop."""
-    client = stream.socket.dup()
-    stream.close()
+def _copy_in_threads(client: socket.socket, kernel: socket.socket) -> None:
     client.setblocking(True)
     threading.Thread(
         target=_copy_both_ways, args=[client, kernel], name="kernel stream", daemon=True

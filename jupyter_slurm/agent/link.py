@@ -201,22 +201,19 @@ class NotDoneError(ConnectionResetError):
     """The agent did not start the call."""
 
 
-class AgentConnection(http.client.HTTPConnection):
+class AgentConnection:
     """A connection to an agent that has answered; `hello` identifies it.
 
     Raises one of `_GONE` if no agent answers, AgentError if the socket is not trustworthy or the
     agent hangs.
     """
 
-    # http.client would reconnect by itself, perhaps to another agent.
-    auto_open = 0
-
     def __init__(self, path: Path) -> None:
-        super().__init__("agent", timeout=_HELLO_TIMEOUT_S)
         self._path = path
-        check_socket_file(path)
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self.connect()
+            check_socket_file(path)
+            self._connect()
             self.hello = msgspec.json.decode(self._ask("GET", "hello", b""), type=Hello)
         except BaseException:
             self.close()
@@ -225,9 +222,11 @@ class AgentConnection(http.client.HTTPConnection):
     def __del__(self) -> None:
         self.close()
 
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
+    def close(self) -> None:
+        self.sock.close()
+
+    def _connect(self) -> None:
+        self.sock.settimeout(_HELLO_TIMEOUT_S)
         self.sock.connect(os.fspath(self._path))
         if (uid := peer_uid(self.sock)) != os.getuid():
             raise AgentError(f"{self._path} is served by another user (uid {uid}).")
@@ -271,9 +270,12 @@ class AgentConnection(http.client.HTTPConnection):
         return answer
 
     def _exchange(self, verb: str, name: str, body: bytes) -> tuple[int, bytes]:
-        self.request(verb, PREFIX + name, body, {"Content-Type": "application/json"})
+        lines = f"{verb} {PREFIX}{name} HTTP/1.1", "Host: agent", f"Content-Length: {len(body)}"
+        # http.client's own request writes twice, which wakes the agent twice.
+        self.sock.sendall("\r\n".join((*lines, "", "")).encode() + body)
         # Closed here, since a Ctrl-C raised in a finalizer would be lost.
-        with self.getresponse() as response:
+        with http.client.HTTPResponse(self.sock, method=verb) as response:
+            response.begin()
             return response.status, response.read()
 
 
