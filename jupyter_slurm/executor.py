@@ -532,6 +532,10 @@ class _Calls:
         """Tell whether it matters when jobs start; else a short call is watched for less."""
         return True
 
+    def _soon(self) -> tuple[str, ...]:
+        """Return the calls that may end soon, whose results come with the change."""
+        return ()
+
     def _has_workers(self) -> bool:
         """Tell whether workers are left to end."""
         return False
@@ -578,13 +582,16 @@ class _Calls:
             return True
         try:
             ended = not self._waits_for_starts()
-            changes = self.api.changes(self._cursor, wait_s=_WAIT_S, ended=ended)
+            changes = self.api.changes(
+                self._cursor, wait_s=_WAIT_S, ended=ended, results=self._soon()
+            )
         except AgentError as exc:
             self._fail_all(exc)
             return True
         self._cursor = changes.cursor
+        results = {one.job.id: one for one in changes.results}
         for job in changes.jobs:
-            self._observe(job)
+            self._observe(job, results.get(job.id))
         for job_id in changes.gone:
             self._fail([job_id], NotFoundError(f"Job {job_id} was forgotten."))
         for job in [*self._unread.values()]:
@@ -636,16 +643,16 @@ class _Calls:
         with suppress(JupyterSlurmError):
             self.api.cancel(job_id)
 
-    def _observe(self, job: Job) -> None:
+    def _observe(self, job: Job, result: Result | None = None) -> None:
         future = self._sent.get(job.id)
         if future is None:
             return
         if job.state.final:
-            self._finish(job, future)
+            self._finish(job, future, result)
         elif job.started_s is not None:
             future._begin()
 
-    def _finish(self, job: Job, future: Future[Any]) -> None:
+    def _finish(self, job: Job, future: Future[Any], result: Result | None) -> None:
         self._unread.pop(job.id, None)
         never_ran = job.state is JobState.CANCELLED and job.started_s is None
         if never_ran and future._give_up():
@@ -653,7 +660,7 @@ class _Calls:
             return
         value, error = None, None
         try:
-            value, error = _outcome(self.api.result(job.id))
+            value, error = _outcome(result or self.api.result(job.id))
         except JupyterSlurmError as exc:
             if exc.transient:  # the result is safe: again after the next change
                 self._unread[job.id] = job
@@ -749,10 +756,10 @@ class _CallsInSessions(_Calls):
         except NotFoundError:
             return True
 
-    def _observe(self, job: Job) -> None:
+    def _observe(self, job: Job, result: Result | None = None) -> None:
         session = self._sessions.get(job.id)
         if session is None:
-            super()._observe(job)
+            super()._observe(job, result)
         elif job.state.final:
             self._lose(job, session)
         elif job.state is JobState.RUNNING:
@@ -775,6 +782,10 @@ class _CallsInSessions(_Calls):
 
     def _waits_for_starts(self) -> bool:
         return not all(session.runs for session in [*self._sessions.values()])
+
+    def _soon(self) -> tuple[str, ...]:
+        calls = [session.call for session in [*self._sessions.values()]]
+        return tuple(call for call in calls if call is not None)
 
     def _has_workers(self) -> bool:
         return bool(self._sessions)
