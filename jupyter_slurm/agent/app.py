@@ -19,17 +19,20 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
+from tornado.httpserver import HTTPServer
+from tornado.iostream import IOStream
 
 from jupyter_slurm import core_dumps, places
 from jupyter_slurm.agent.instance_lock import InstanceLock, take
 from jupyter_slurm.agent.kernel_stream import route
 from jupyter_slurm.agent.log import LogFile, open_log
+from jupyter_slurm.agent.peers import peer_uid
 from jupyter_slurm.agent.place import log_path, socket_path
-from jupyter_slurm.agent.protocol import KERNEL, PROTOCOL, Hello, calls, version
-from jupyter_slurm.agent.routes import Connection, Dispatcher, Routes
+from jupyter_slurm.agent.protocol import MAX_BODY_BYTES, PROTOCOL, Hello, calls, version
+from jupyter_slurm.agent.routes import Dispatcher, application
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import ConfigError, JupyterSlurmError
 from jupyter_slurm.wire import AgentStatus
@@ -67,6 +70,28 @@ class AgentService(Api, Protocol):
         """End threads and connections; jobs continue."""
 
 
+class _OwnUserServer(HTTPServer):
+    """An HTTP server that rejects processes of other users and reports closed connections."""
+
+    on_gone: Callable[[object], None]
+
+    def on_close(self, server_conn: object) -> None:
+        super().on_close(server_conn)
+        self.on_gone(server_conn)
+
+    def handle_stream(self, stream: IOStream, address: Any) -> None:
+        try:
+            uid = peer_uid(stream.socket)
+        except OSError:  # closed already
+            stream.close()
+            return
+        if uid != os.getuid():
+            _log.warning("refused a connection of uid %d", uid)
+            stream.close()
+            return
+        super().handle_stream(stream, address)
+
+
 class Agent:
     """An agent that holds its lock."""
 
@@ -77,7 +102,6 @@ class Agent:
         self._idle_s = idle_s(os.environ.get(IDLE_VARIABLE))
         self._started_s = time.time()
         self._ending = asyncio.Event()
-        self._connections: set[Connection] = set()
         methods: dict[str, Callable[..., object]] = {
             name: getattr(service, name) for name in calls()
         }
@@ -86,38 +110,32 @@ class Agent:
     async def serve(self, ready: Callable[[], None]) -> bool:
         """Serve until the agent ends; call `ready` once clients can connect. Return False if a
         request or the service did not end in time."""
-        routes = Routes(
-            self._dispatcher,
-            self._hello(),
-            functools.partial(self._end, "retired"),
-            {KERNEL: route(self._dispatcher, self._service.kernel)},
+        server = _OwnUserServer(
+            application(
+                self._dispatcher,
+                self._hello(),
+                functools.partial(self._end, "retired"),
+                [route(self._dispatcher, self._service.kernel)],
+            ),
+            max_body_size=MAX_BODY_BYTES,
         )
-        loop = asyncio.get_running_loop()
-        server = await loop.create_unix_server(
-            lambda: self._connected(routes), sock=self._instance_lock.listen()
-        )
+        server.on_gone = self._client_gone
+        server.add_socket(self._instance_lock.listen())
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._end, number.name)
+            asyncio.get_running_loop().add_signal_handler(number, self._end, number.name)
         _log.info("agent %s serves %s", version(), self._instance_lock.path)
         ready()
         await self._until_end()
-        server.close()
+        server.stop()
         self._instance_lock.leave()
         orderly = await self._finish()
-        for connection in [*self._connections]:
-            connection.transport.close()
+        await server.close_all_connections()
         _log.info(
             "agent has ended%s", "" if orderly else "; a request or the service did not end in time"
         )
         return orderly
 
-    def _connected(self, routes: Routes) -> Connection:
-        connection = Connection(routes, self._client_gone)
-        self._connections.add(connection)
-        return connection
-
-    def _client_gone(self, connection: Connection) -> None:
-        self._connections.discard(connection)
+    def _client_gone(self, connection: object) -> None:
         for caller in self._dispatcher.callers_gone(connection):
             asyncio.get_running_loop().run_in_executor(None, self._service.left, caller)
 

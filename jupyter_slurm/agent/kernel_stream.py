@@ -12,15 +12,18 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
+from tornado.iostream import IOStream
+from tornado.web import RequestHandler
 
 from jupyter_slurm.agent.protocol import (
     KERNEL,
     NOT_JSON,
+    PREFIX,
     UPGRADED,
     KernelRequest,
     retiring,
 )
-from jupyter_slurm.agent.routes import Connection, Dispatcher, Response, Route
+from jupyter_slurm.agent.routes import Dispatcher, Response, Route
 from jupyter_slurm.errors import RequestError
 
 Open = Callable[[str], socket.socket]
@@ -30,23 +33,41 @@ _PIECE_BYTES = 1 << 16
 _END_S = 5.0
 
 
-def route(dispatcher: Dispatcher, open_kernel: Open) -> Route:
-    async def answer(connection: Connection, body: bytes) -> Response:
+class _KernelStream(RequestHandler):
+    def initialize(self, dispatcher: Dispatcher, open_kernel: Open) -> None:
+        self._dispatcher = dispatcher
+        self._open = open_kernel
+        self._hung_up = False
+
+    def on_connection_close(self) -> None:
+        self._hung_up = True
+
+    async def post(self) -> None:
         opened: list[socket.socket] = []
 
         def work() -> Response:
-            opened.append(open_kernel(_job_id(body)))
-            return Response(101, b"", lambda client: _copy_in_threads(client, opened[0]))
+            opened.append(self._open(_job_id(self.request.body)))
+            return Response(101, b"")
 
-        if dispatcher.closed:
-            return Response(503, msgspec.json.encode(retiring()))
-        response = await dispatcher.counted(lambda: dispatcher.guarded(KERNEL, work))
-        if opened and connection.transport.is_closing():
+        if self._dispatcher.closed:
+            response = Response(503, msgspec.json.encode(retiring()))
+        else:
+            response = await self._dispatcher.counted(
+                lambda: self._dispatcher.guarded(KERNEL, work)
+            )
+        if not opened:
+            self.set_status(response.status)
+            self.set_header("Content-Type", "application/json")
+            self.finish(response.body)
+        elif self._hung_up:
             opened[0].close()
-            return Response(200, b"{}")
-        return response
+        else:
+            _detach_socket(self.detach(), opened[0])
 
-    return answer
+
+def route(dispatcher: Dispatcher, open_kernel: Open) -> Route:
+    shared: dict[str, object] = {"dispatcher": dispatcher, "open_kernel": open_kernel}
+    return f"{PREFIX}{KERNEL}", _KernelStream, shared
 
 
 def _job_id(body: bytes) -> str:
@@ -56,7 +77,10 @@ def _job_id(body: bytes) -> str:
         raise RequestError(f"{KERNEL}: {exc}.") from exc
 
 
-def _copy_in_threads(client: socket.socket, kernel: socket.socket) -> None:
+def _detach_socket(stream: IOStream, kernel: socket.socket) -> None:
+    """Take the client's socket out of the event loop."""
+    client = stream.socket.dup()
+    stream.close()
     client.setblocking(True)
     threading.Thread(
         target=_copy_both_ways, args=[client, kernel], name="kernel stream", daemon=True

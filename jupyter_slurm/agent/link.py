@@ -201,19 +201,22 @@ class NotDoneError(ConnectionResetError):
     """The agent did not start the call."""
 
 
-class AgentConnection:
+class AgentConnection(http.client.HTTPConnection):
     """A connection to an agent that has answered; `hello` identifies it.
 
     Raises one of `_GONE` if no agent answers, AgentError if the socket is not trustworthy or the
     agent hangs.
     """
 
+    # http.client would reconnect by itself, perhaps to another agent.
+    auto_open = 0
+
     def __init__(self, path: Path) -> None:
+        super().__init__("agent", timeout=_HELLO_TIMEOUT_S)
         self._path = path
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        check_socket_file(path)
         try:
-            check_socket_file(path)
-            self._connect()
+            self.connect()
             self.hello = msgspec.json.decode(self._ask("GET", "hello", b""), type=Hello)
         except BaseException:
             self.close()
@@ -222,11 +225,9 @@ class AgentConnection:
     def __del__(self) -> None:
         self.close()
 
-    def close(self) -> None:
-        self.sock.close()
-
-    def _connect(self) -> None:
-        self.sock.settimeout(_HELLO_TIMEOUT_S)
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
         self.sock.connect(os.fspath(self._path))
         if (uid := peer_uid(self.sock)) != os.getuid():
             raise AgentError(f"{self._path} is served by another user (uid {uid}).")
@@ -270,12 +271,9 @@ class AgentConnection:
         return answer
 
     def _exchange(self, verb: str, name: str, body: bytes) -> tuple[int, bytes]:
-        lines = f"{verb} {PREFIX}{name} HTTP/1.1", "Host: agent", f"Content-Length: {len(body)}"
-        # http.client's own request writes twice, which wakes the agent twice.
-        self.sock.sendall("\r\n".join((*lines, "", "")).encode() + body)
+        self.request(verb, PREFIX + name, body, {"Content-Type": "application/json"})
         # Closed here, since a Ctrl-C raised in a finalizer would be lost.
-        with http.client.HTTPResponse(self.sock, method=verb) as response:
-            response.begin()
+        with self.getresponse() as response:
             return response.status, response.read()
 
 

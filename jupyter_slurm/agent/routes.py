@@ -1,57 +1,32 @@
-"""The agent's HTTP. Blocking calls meet the event loop in `Dispatcher.answer` only.
-
-Its clients send a request with a Content-Length, and the next one after the answer. A general web
-server would take most of the time of a short call.
-"""
+"""The agent's HTTP routes. Blocking calls meet the event loop in `Dispatcher.answer` only."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from http import HTTPStatus
 from time import monotonic
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
 import msgspec
+from tornado.web import Application, RequestHandler
 
-from jupyter_slurm.agent.peers import peer_uid
-from jupyter_slurm.agent.protocol import (
-    MAX_BODY_BYTES,
-    NOT_JSON,
-    PREFIX,
-    Call,
-    Hello,
-    body_of,
-    calls,
-    retiring,
-)
+from jupyter_slurm.agent.protocol import NOT_JSON, PREFIX, Call, Hello, body_of, calls, retiring
 from jupyter_slurm.errors import AgentError, JupyterSlurmError
 from jupyter_slurm.wire import Problem
 
 _THREADS = 256
 """Maximum number of threads, one per pending request; most wait in long polls."""
-_MOST_HEAD_BYTES = 1 << 16
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class Request(NamedTuple):
-    verb: str
-    path: str
-    body: bytes
-
-
 class Response(NamedTuple):
     status: int
     body: bytes
-    stream: Callable[[socket.socket], None] | None = None
-    """Takes over the connection instead of an answer."""
 
 
 class _Caller(msgspec.Struct):
@@ -154,146 +129,76 @@ def _unknown(name: str) -> Response:
     return Response(404, body_of(error))
 
 
-def _refused(status: int, request: str) -> Response:
-    return Response(status, body_of(AgentError(f"{request}: refused.")))
+class _Handler(RequestHandler):
+    """The base of all routes."""
 
-
-Route = Callable[["Connection", bytes], Awaitable[Response]]
-"""Answers a request with this body."""
-
-
-class Routes:
-    """The answers to requests. `retire`: called when a newer client asks the agent to end; `more`:
-    routes by name, which take precedence over the calls."""
-
-    def __init__(
-        self,
-        dispatcher: Dispatcher,
-        hello: Hello,
-        retire: Callable[[], None],
-        more: Mapping[str, Route],
-    ) -> None:
+    def initialize(self, dispatcher: Dispatcher, hello: Hello, retire: Callable[[], None]) -> None:
         self.dispatcher = dispatcher
-        self._hello = hello
-        self._retire = retire
-        self._more = more
+        self.hello = hello
+        self.retire = retire
+        self.hung_up = False
 
-    async def answer(self, connection: Connection, request: Request) -> Response:
-        verb, path, body = request
-        name = path.removeprefix(PREFIX)
-        if name == path:
-            return _unknown(path)
-        if verb != ("GET" if name == "hello" else "POST"):
-            return _refused(405, f"{verb} {path}")
-        if name == "hello":
-            self.dispatcher.last_request_s = monotonic()
-            is_ending = self.dispatcher.closed
-            return Response(503 if is_ending else 200, msgspec.json.encode(self._said(is_ending)))
-        if name == "retire":
-            self._retire()
-            return Response(200, b"{}")
-        if name in self._more:
-            return await self._more[name](connection, body)
+    def on_connection_close(self) -> None:
+        self.hung_up = True
+
+    def give(self, response: Response) -> None:
+        if self.hung_up:
+            return
+        self.set_status(response.status)
+        self.set_header("Content-Type", "application/json")
+        if self.dispatcher.closed:
+            self.set_header("Connection", "close")
+        self.finish(response.body)
+
+    def write_error(self, status_code: int, **kwargs: object) -> None:
+        """Send Tornado's own errors (wrong method, malformed request) in our form."""
+        self.finish(body_of(AgentError(f"{self.request.method} {self.request.path}: refused.")))
+
+
+class _NoSuchPath(_Handler):
+    def prepare(self) -> None:
+        self.give(_unknown(self.request.path))
+
+
+class _Hello(_Handler):
+    def get(self) -> None:
+        self.dispatcher.last_request_s = monotonic()
+        if self.dispatcher.closed:
+            self.give(Response(503, msgspec.json.encode(retiring())))
+        else:
+            self.give(Response(200, msgspec.json.encode(self.hello)))
+
+
+class _Retire(_Handler):
+    def post(self) -> None:
+        self.retire()
+        self.give(Response(200, b"{}"))
+
+
+class _Call(_Handler):
+    async def post(self, name: str) -> None:
         if name == "connect":
-            self.dispatcher.note_caller(connection, body)
-        return await self.dispatcher.answer(name, body)
-
-    def _said(self, is_ending: bool) -> Hello | Problem:
-        return retiring() if is_ending else self._hello
+            self.dispatcher.note_caller(self.request.server_connection, self.request.body)
+        self.give(await self.dispatcher.answer(name, self.request.body))
 
 
-class Connection(asyncio.Protocol):
-    """A client's connection. Processes of other users are rejected."""
-
-    def __init__(self, routes: Routes, on_gone: Callable[[Connection], None]) -> None:
-        self._routes = routes
-        self._on_gone = on_gone
-        self._received = bytearray()
-        self._task: asyncio.Task[None] | None = None
-        """The task that answers the current request."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
-        try:
-            uid = peer_uid(self.transport.get_extra_info("socket"))
-        except OSError:  # closed already
-            self.transport.abort()
-            return
-        if uid != os.getuid():
-            _log.warning("refused a connection of uid %d", uid)
-            self.transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._on_gone(self)
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        if self._task is None:
-            self._next()
-        elif len(self._received) > _MOST_HEAD_BYTES:  # clients wait for the answer
-            self.transport.abort()
-
-    def _next(self) -> None:
-        """Answer the next request, if it is complete."""
-        try:
-            request = taken(self._received)
-        except ValueError:
-            self._give(_refused(400, "Malformed or too large request"))
-            self.transport.close()
-            return
-        if request is not None:
-            self._task = asyncio.get_running_loop().create_task(self._serve(request))
-
-    async def _serve(self, request: Request) -> None:
-        response = await self._routes.answer(self, request)
-        self._task = None
-        if response.stream is not None:
-            client = self.transport.get_extra_info("socket").dup()
-            self.transport.abort()
-            response.stream(client)
-            return
-        self._give(response)
-        if self._routes.dispatcher.closed:
-            self.transport.close()
-        elif self._received:
-            self._next()
-
-    def _give(self, response: Response) -> None:
-        if self.transport.is_closing():  # the client has hung up
-            return
-        status, body, _ = response
-        lines = (
-            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
-            "Content-Type: application/json",
-            f"Content-Length: {len(body)}",
-            *(["Connection: close"] if self._routes.dispatcher.closed else []),
-        )
-        self.transport.write("\r\n".join((*lines, "", "")).encode() + body)
+Route = tuple[str, type[RequestHandler], dict[str, object]]
 
 
-def taken(received: bytearray) -> Request | None:
-    """Remove and return a complete request; None: there is none yet. ValueError: it is malformed or
-    too large.
-
-    >>> taken(bytearray(b"POST /v1/job HTTP/1.1\\r\\nContent-Length: 2\\r\\n\\r\\n{}"))
-    Request(verb='POST', path='/v1/job', body=b'{}')
-    """
-    end = received.find(b"\r\n\r\n", 0, _MOST_HEAD_BYTES)
-    if end < 0:
-        if len(received) >= _MOST_HEAD_BYTES:
-            raise ValueError
-        return None
-    first, *lines = received[:end].decode("ascii").split("\r\n")
-    verb, path, _ = first.split(" ")
-    headers = {
-        name.lower(): value.strip() for name, _, value in (one.partition(":") for one in lines)
-    }
-    size = int(headers.get("content-length", "0"))
-    if "transfer-encoding" in headers or not 0 <= size <= MAX_BODY_BYTES:
-        raise ValueError
-    whole = end + 4 + size
-    if len(received) < whole:
-        return None
-    body = bytes(received[end + 4 : whole])
-    del received[:whole]
-    return Request(verb, path, body)
+def application(
+    dispatcher: Dispatcher, hello: Hello, retire: Callable[[], None], more: Sequence[Route] = ()
+) -> Application:
+    """Return the application. `retire`: called when a newer client asks the agent to end; `more`:
+    routes beside the calls, which take precedence."""
+    shared = {"dispatcher": dispatcher, "hello": hello, "retire": retire}
+    return Application(
+        [
+            (f"{PREFIX}hello", _Hello, shared),
+            (f"{PREFIX}retire", _Retire, shared),
+            *more,
+            (f"{PREFIX}([a-z_]+)", _Call, shared),
+        ],
+        default_handler_class=_NoSuchPath,
+        default_handler_args=shared,
+        log_function=lambda handler: None,  # a line per request would fill the log
+    )

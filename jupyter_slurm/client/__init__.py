@@ -77,9 +77,6 @@ def find() -> AgentClient | None:
     return client if client.reaches() else None
 
 
-_signature = functools.cache(inspect.signature)
-
-
 def _remote_call(
     method: Callable[Concatenate[Any, _P], _R],
 ) -> Callable[Concatenate[AgentClient, _P], _R]:
@@ -87,7 +84,7 @@ def _remote_call(
 
     @functools.wraps(method)
     def ask(client: AgentClient, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        named = _signature(method).bind(client, *args, **kwargs).arguments
+        named = inspect.signature(method).bind(client, *args, **kwargs).arguments
         del named["self"]
         answer: _R = client.ask(method.__name__, named)
         return answer

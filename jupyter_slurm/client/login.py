@@ -77,11 +77,8 @@ class InteractiveClient:
 
         @functools.wraps(method)
         def interactive_call(*args: Any, **kwargs: Any) -> Any:
-            def cluster() -> str | None:
-                named = inspect.signature(method).bind(*args, **kwargs).arguments
-                return self._cluster_of(named)
-
-            return self.repeating(lambda: method(*args, **kwargs), cluster)
+            named = inspect.signature(method).bind(*args, **kwargs).arguments
+            return self.repeating(lambda: method(*args, **kwargs), lambda: self._cluster_of(named))
 
         return interactive_call
 

@@ -54,41 +54,6 @@ def test_invalid_request_is_answered_with_a_problem(
     assert words in str(msgspec.convert(problem, Problem).message)
 
 
-@pytest.mark.parametrize(
-    ("request_head", "status"),
-    [
-        ("GET /v1/jobs HTTP/1.1\r\n\r\n", 405),
-        ("POST /v2/jobs HTTP/1.1\r\n\r\n", 404),
-        ("nonsense\r\n\r\n", 400),
-        ("POST /v1/jobs HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
-        ("POST /v1/jobs HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", 400),
-        ("POST /v1/jobs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
-        ("POST /v1/jobs HTTP/1.1\r\nName: \xe9\r\n\r\n", 400),
-        ("x" * 100_000, 400),
-    ],
-)
-def test_malformed_request_is_answered(web: Http, request_head: str, status: int) -> None:
-    web.sock.sendall(request_head.encode("latin-1"))
-    response = http.client.HTTPResponse(web.sock)
-    response.begin()
-    assert response.status == status
-    assert json.loads(response.read())["code"] == "agent"
-
-
-def test_request_in_pieces_and_two_at_once_are_answered_in_order(web: Http) -> None:
-    whole = b'POST /v1/job HTTP/1.1\r\nContent-Length: 15\r\n\r\n{"job_id": "a"}'
-    other = b"GET /v1/hello HTTP/1.1\r\n\r\n"
-    for piece in (whole[:7], whole[7:50], whole[50:] + whole + other):
-        web.sock.sendall(piece)
-    statuses = []
-    for _ in range(3):
-        response = http.client.HTTPResponse(web.sock)
-        response.begin()
-        statuses.append(response.status)
-        response.read()
-    assert statuses == [404, 404, 200]
-
-
 def test_service_learns_that_a_client_disconnected_during_login(
     web: Http, agent_home: AgentHome
 ) -> None:
