@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from jupyter_slurm.errors import CellFailed, JobLostError, JupyterSlurmError, SweepError
-    from jupyter_slurm.executor import Executor, Future, future
+    from jupyter_slurm.executor import Executor, Future, future, map  # noqa: A004 - `js.map`
     from jupyter_slurm.job import Connection, JobHandle, connect
     from jupyter_slurm.server.extension import SlurmApp
     from jupyter_slurm.wire import (
@@ -61,6 +61,7 @@ __all__ = [
     "connect",
     "future",
     "load_ipython_extension",
+    "map",
     "new_id",
     "unload_ipython_extension",
 ]
@@ -76,7 +77,7 @@ def __getattr__(name: str) -> object:
             module = "wire"
         case "Connection" | "JobHandle" | "connect":
             module = "job"
-        case "Executor" | "Future" | "future":
+        case "Executor" | "Future" | "future" | "map":
             module = "executor"
         case _:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -217,6 +217,7 @@ class Api(Protocol):
         look: tuple[str, ...] = (),
         everyone: bool = False,
         ended: bool = False,
+        results: tuple[str, ...] = (),
     ) -> Changes:
         """Return changes of jobs and connections since the cursor; wait up to `wait_s` for the
         first. For `caller` see `connect`.
@@ -226,6 +227,7 @@ class Api(Protocol):
         `everyone`: return the unfinished jobs of all users on these clusters, else this user's
         jobs on every cluster.
         `ended`: wait for a job that has ended, rather than for any change.
+        `results`: IDs of jobs whose results to return with the change that reports their end.
         """
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:

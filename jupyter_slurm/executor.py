@@ -1,18 +1,21 @@
-"""`js.Executor`, a `concurrent.futures.Executor` whose calls are jobs, and `js.future`.
+"""`js.Executor`, a `concurrent.futures.Executor` whose calls are jobs, `js.future` and `js.map`.
 
 A call is a cell with one variable in, the function with its arguments, and one out, `OUTCOME`.
 One thread watches all calls of an executor by `Api.changes`; it lives while there are any.
+The calls of `js.map` are the tasks of one sweep, whose parameters are the arguments.
 """
 
 from __future__ import annotations
 
 import atexit
 import concurrent.futures
+import inspect
+import sys
 import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import islice
@@ -25,7 +28,7 @@ from jupyter_slurm.api import Api
 from jupyter_slurm.commands import line
 from jupyter_slurm.commands.arguments import job_spec, of_job, read_arguments
 from jupyter_slurm.commands.parsing import as_words
-from jupyter_slurm.commands.submitting import CALL, CELL, SESSION_START
+from jupyter_slurm.commands.submitting import CALL, CELL, MAP, SESSION_START
 from jupyter_slurm.errors import (
     AgentError,
     JupyterSlurmError,
@@ -43,8 +46,9 @@ from jupyter_slurm.job import (
     read_result_variables,
     text_of,
     with_inputs,
+    with_params,
 )
-from jupyter_slurm.views.failure import ended, failure
+from jupyter_slurm.views.failure import ended, failure, left_out
 from jupyter_slurm.wire import (
     OUTCOME,
     CellSpec,
@@ -55,17 +59,21 @@ from jupyter_slurm.wire import (
     OutFormat,
     Result,
     SessionSpec,
+    SweepSpec,
     new_id,
 )
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_CallSpec = TypeVar("_CallSpec", CellSpec, SweepSpec)
 
 Option = str | int | float | PathLike[str] | Sequence[str] | Mapping[str, object] | None
 """The value of an option of `%%slurm` in Python. True: a flag; None and False: not given."""
 
 _CALL = f"{OUTCOME} = call()\ndel call\n"
 _CHUNK = f"{OUTCOME} = [call(*arguments) for arguments in chunk]\ndel call, chunk\n"
+_FUNCTION, _RESULT = "call", "result"
+"""The variables of a task of `map`."""
 _WAIT_S = 20.0
 _PLURAL = {"modules": "module", "mounts": "mount"}
 """Names of a job's fields, for the options that may be repeated."""
@@ -198,23 +206,9 @@ class Executor(concurrent.futures.Executor):
 
     def _call(self, fn: Callable[..., _T], code: str, **variables: object) -> Future[_T]:
         self._calls.check_open()
-        name = getattr(fn, "__name__", type(fn).__name__)
-        # Give the name as a notebook: `line.spec` makes a valid job's name of that.
-        spec = line.spec(CellSpec, self._request, code, job_id=new_id(), notebook=name)
-        spec = msgspec.structs.replace(
-            line.with_local_context(spec),
-            notebook=None,
-            names_in=tuple(variables),
-            names_out=(OUTCOME,),
-        )
-        try:
+        spec = _spec(CellSpec, self._request, fn, code, tuple(variables), OUTCOME)
+        with _naming_function(fn):
             spec = with_inputs(spec, variables)
-        except VariableError as exc:
-            raise VariableError(
-                f"The call of {name} cannot be sent.",
-                hint="Give it paths, arrays or dicts, and open files or connections in it.",
-                detail=exc.message,
-            ) from exc
         future: Future[_T] = Future(self._calls, spec.id)
         self._calls.add(future, spec)
         return future
@@ -244,6 +238,128 @@ def future(job_id: str) -> Future[Any]:
     return _calls_of_others().find(job_id)
 
 
+def map(  # noqa: A001 - the name is `js.map`
+    fn: Callable[..., _T],
+    *iterables: Iterable[Any],
+    max_workers: int | None = None,
+    cluster: str | None = None,
+    out_format: OutFormat | None = None,
+    **options: Option,
+) -> list[_T]:
+    """Call `fn` with the values of the iterables, as the tasks of one sweep, and return the results
+    in order. SweepError: calls failed, and its `table` has the other results; VariableError; and
+    the errors of `Api.submit`.
+
+    The options are those of `Executor`, and `max_fails` and `on_interrupt`. As in a cell, an
+    interrupt leaves the sweep running.
+    """
+    chosen = line.parse(_words({"out-format": out_format, "max-running": max_workers}))
+    request = of_job(MAP, _words({**options, "cluster": cluster}))
+    request = replace(request, out_format=chosen.out_format, max_running=chosen.max_running)
+    names = _names_of_arguments(fn, len(iterables))
+    rows = [dict(zip(names, one, strict=True)) for one in zip(*iterables, strict=False)]
+    if not rows:
+        return []
+    code = f"{_RESULT} = {_FUNCTION}({', '.join(names)})\n"
+    spec = _spec(SweepSpec, request, fn, code, (_FUNCTION,), _RESULT)
+    with _naming_function(fn):
+        spec = with_inputs(with_params(spec, rows), {_FUNCTION: fn})
+    api = connect(cluster).api
+    try:
+        handle = JobHandle(api, _submitted(api, spec))
+        if "IPython" in sys.modules:
+            with suppress(RequestError):  # the extension is not loaded
+                handle._ipython_display_()
+        handle.wait()
+    except AgentError as exc:
+        exc.add_note(f"The sweep may have been submitted: `%slurm attach {spec.id}`.")
+        raise
+    except JupyterSlurmError:
+        drop_inputs(spec)
+        raise
+    except KeyboardInterrupt:
+        if request.on_interrupt == "cancel":
+            api.cancel(spec.id)
+            raise
+        told = f"`%slurm attach {spec.id}` shows its table, `%slurm cancel {spec.id}` cancels it"
+        raise KeyboardInterrupt(f"sweep {spec.id} continues; {told}") from None
+    return _results(api, handle.id)
+
+
+def _results(api: Api, job_id: str) -> list[Any]:
+    """Return the results of an ended sweep, in order. SweepError, VariableError, CellFailed."""
+    from jupyter_slurm import sweep  # noqa: PLC0415 - only sweeps need it
+
+    result = api.result(job_id)
+    failed, rows, error = dict(result.failed), list[sweep.Row](), failure(result)
+    if result.variables is not None:
+        tasks = api.sweep(job_id)
+        rows = sweep.table(result, tasks, failed)
+        error = sweep.error(tasks, rows)
+    api.delivered(job_id)
+    told = error or left_out(result.job, failed)
+    if told is not None:
+        raise told
+    return [row[_RESULT] for row in rows]
+
+
+def _submitted(api: Api, spec: JobSpec) -> Job:
+    """Submit a job. TransportError: the cluster cannot be reached, and the job was dropped."""
+    job = api.submit(spec)
+    error = from_problem(job.problem) if job.problem is not None else None
+    if job.state is JobState.SUBMITTING and isinstance(error, TransportError):
+        with suppress(JupyterSlurmError):  # it may not exist
+            api.cancel(spec.id)
+        raise error
+    return job
+
+
+def _names_of_arguments(fn: Callable[..., Any], count: int) -> list[str]:
+    """Return names of a sweep's parameters: those of the function's, or `x0`, `x1` …"""
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names: list[str] = []
+    with suppress(TypeError, ValueError):  # no signature, as of some built-in functions
+        parameters = inspect.signature(fn).parameters.values()
+        names = [one.name for one in parameters if one.kind in positional][:count]
+    if len(names) < count or {_FUNCTION, _RESULT} & {*names}:
+        return [f"x{number}" for number in range(count)]
+    return names
+
+
+def _spec(
+    made: type[_CallSpec],
+    request: line.Request,
+    fn: Callable[..., Any],
+    code: str,
+    names_in: tuple[str, ...],
+    name_out: str,
+) -> _CallSpec:
+    """Return the spec of calls of `fn`, without their variables."""
+    # Give the name as a notebook: `line.spec` makes a valid job's name of that.
+    name = _name_of(fn)
+    spec = line.spec(made, request, code, job_id=new_id(), notebook=name)
+    return msgspec.structs.replace(
+        line.with_local_context(spec), notebook=None, names_in=names_in, names_out=(name_out,)
+    )
+
+
+def _name_of(fn: Callable[..., Any]) -> str:
+    return getattr(fn, "__name__", type(fn).__name__)
+
+
+@contextmanager
+def _naming_function(fn: Callable[..., Any]) -> Iterator[None]:
+    """Raise the errors of pickling as errors of a call of `fn`."""
+    try:
+        yield
+    except VariableError as exc:
+        raise VariableError(
+            f"The call of {_name_of(fn)} cannot be sent.",
+            hint="Give it paths, arrays or dicts, and open files or connections in it.",
+            detail=exc.message,
+        ) from exc
+
+
 @cache
 def _calls_of_others() -> _Calls:
     return _Calls(None, None, daemon=True)
@@ -267,7 +383,7 @@ def _words(options: Mapping[str, Option]) -> list[str]:
         elif isinstance(value, Sequence) and not isinstance(value, str):
             values = [str(one) for one in value]
             if name not in CELL.options:  # sbatch takes one list
-                values = [",".join(map(str, value))]
+                values = [",".join(str(one) for one in value)]
         else:
             values = [str(value)]
         found += [(name, one) for one in values]
@@ -278,7 +394,7 @@ def _session_spec(words: Sequence[str]) -> SessionSpec:
     """Return the spec of a session with these options. RequestError."""
     args = read_arguments(SESSION_START, words)
     _, spec = job_spec(SessionSpec, args, job_id=new_id())
-    return line.with_local_context(spec)
+    return msgspec.structs.replace(line.with_local_context(spec), for_executor=True)
 
 
 class _Waiting(NamedTuple):
@@ -416,6 +532,10 @@ class _Calls:
         """Tell whether it matters when jobs start; else a short call is watched for less."""
         return True
 
+    def _soon(self) -> tuple[str, ...]:
+        """Return the calls that may end soon, whose results come with the change."""
+        return ()
+
     def _has_workers(self) -> bool:
         """Tell whether workers are left to end."""
         return False
@@ -462,13 +582,16 @@ class _Calls:
             return True
         try:
             ended = not self._waits_for_starts()
-            changes = self.api.changes(self._cursor, wait_s=_WAIT_S, ended=ended)
+            changes = self.api.changes(
+                self._cursor, wait_s=_WAIT_S, ended=ended, results=self._soon()
+            )
         except AgentError as exc:
             self._fail_all(exc)
             return True
         self._cursor = changes.cursor
+        results = {one.job.id: one for one in changes.results}
         for job in changes.jobs:
-            self._observe(job)
+            self._observe(job, results.get(job.id))
         for job_id in changes.gone:
             self._fail([job_id], NotFoundError(f"Job {job_id} was forgotten."))
         for job in [*self._unread.values()]:
@@ -507,33 +630,29 @@ class _Calls:
     def _submit(self, spec: JobSpec) -> None:
         """Submit a job. TransportError: the cluster cannot be reached, and the job was dropped."""
         try:
-            job = self.api.submit(spec)
+            _submitted(self.api, spec)
         except AgentError as exc:
             exc.add_note(f"The job may have been submitted: `js.future({spec.id!r})`.")
             raise
         except KeyboardInterrupt:
             self._cancel(spec.id)
             raise
-        error = from_problem(job.problem) if job.problem is not None else None
-        if job.state is JobState.SUBMITTING and isinstance(error, TransportError):
-            self._cancel(spec.id)
-            raise error
 
     def _cancel(self, job_id: str) -> None:
         """Cancel a job that may not exist: the agent then drops its submission."""
         with suppress(JupyterSlurmError):
             self.api.cancel(job_id)
 
-    def _observe(self, job: Job) -> None:
+    def _observe(self, job: Job, result: Result | None = None) -> None:
         future = self._sent.get(job.id)
         if future is None:
             return
         if job.state.final:
-            self._finish(job, future)
+            self._finish(job, future, result)
         elif job.started_s is not None:
             future._begin()
 
-    def _finish(self, job: Job, future: Future[Any]) -> None:
+    def _finish(self, job: Job, future: Future[Any], result: Result | None) -> None:
         self._unread.pop(job.id, None)
         never_ran = job.state is JobState.CANCELLED and job.started_s is None
         if never_ran and future._give_up():
@@ -541,7 +660,7 @@ class _Calls:
             return
         value, error = None, None
         try:
-            value, error = _outcome(self.api.result(job.id))
+            value, error = _outcome(result or self.api.result(job.id))
         except JupyterSlurmError as exc:
             if exc.transient:  # the result is safe: again after the next change
                 self._unread[job.id] = job
@@ -637,10 +756,10 @@ class _CallsInSessions(_Calls):
         except NotFoundError:
             return True
 
-    def _observe(self, job: Job) -> None:
+    def _observe(self, job: Job, result: Result | None = None) -> None:
         session = self._sessions.get(job.id)
         if session is None:
-            super()._observe(job)
+            super()._observe(job, result)
         elif job.state.final:
             self._lose(job, session)
         elif job.state is JobState.RUNNING:
@@ -663,6 +782,10 @@ class _CallsInSessions(_Calls):
 
     def _waits_for_starts(self) -> bool:
         return not all(session.runs for session in [*self._sessions.values()])
+
+    def _soon(self) -> tuple[str, ...]:
+        calls = [session.call for session in [*self._sessions.values()]]
+        return tuple(call for call in calls if call is not None)
 
     def _has_workers(self) -> bool:
         return bool(self._sessions)

@@ -366,9 +366,8 @@ def read_outcome(
 
     tasks = api.sweep(job.id)
     rows = sweep.table(result, tasks, failed)
-    table, error = sweep.as_frame(rows, job.id), sweep.error(tasks, rows)
-    if error is not None:
-        error.table = table
+    error = sweep.error(tasks, rows)
+    table = sweep.as_frame(rows, job.id) if error is None else error.table
     return {job.into: table}, error
 
 

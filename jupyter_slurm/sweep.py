@@ -58,7 +58,7 @@ def as_frame(rows: list[Row], job_id: str) -> object:
 
 
 def error(tasks: SweepTasks, rows: list[Row]) -> SweepError | None:
-    """Return the error of a sweep with failed tasks; None: all succeeded."""
+    """Return the error of a sweep with failed tasks, with its table; None: all succeeded."""
     failed = [row for row in rows if row["state"] != "COMPLETED"]
     if not failed:
         return None
@@ -74,12 +74,14 @@ def error(tasks: SweepTasks, rows: list[Row]) -> SweepError | None:
                 *_parameter_lines(others, job, by_task),
                 "",
             ]
-    return SweepError(
+    found = SweepError(
         f"{len(failed)} of {len(rows)} tasks failed.",
         hint=f"Submit them again with `%slurm retry {job.id}`; --mem 2x doubles their memory.",
         traceback=tuple(lines),
         job_id=job.id,
     )
+    found.table = as_frame(rows, job.id)
+    return found
 
 
 def _failures(

@@ -91,6 +91,7 @@ class JobSide(ABC):
         look: tuple[str, ...] = (),
         everyone: bool = False,
         ended: bool = False,
+        results: tuple[str, ...] = (),
     ) -> Changes:
         known = revision_of(cursor)
 

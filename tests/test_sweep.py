@@ -77,6 +77,7 @@ def test_error_counts_and_groups_failed_tasks(
     told = "\n".join(error.traceback)
     assert "ValueError: no" in told
     assert "lr=3" in told
+    assert isinstance(error.table, pandas.DataFrame)
 
 
 def test_unreadable_outputs_are_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.formatting import duration, joined
 from jupyter_slurm.views.card import left_s
-from jupyter_slurm.wire import Job, JobKind
+from jupyter_slurm.wire import Job, JobKind, SessionJob
 
 _FEW = 3
 _START_ANOTHER = "Start one with `%slurm session start [OPTIONS]`."
@@ -20,12 +20,14 @@ _START_ANOTHER = "Start one with `%slurm session start [OPTIONS]`."
 @dataclass(frozen=True, slots=True)
 class Owner:
     """The owner of sessions: a notebook, or all terminals (None). `started`: IDs of further
-    sessions, for a kernel with an unknown notebook."""
+    sessions, for a kernel with an unknown notebook. An Executor owns those that it started."""
 
     notebook: str | None
     started: frozenset[str] = frozenset()
 
     def has(self, job: Job) -> bool:
+        if isinstance(job, SessionJob) and job.for_executor:
+            return False
         return job.notebook == self.notebook or job.id in self.started
 
 
@@ -103,6 +105,8 @@ def _those(jobs: Sequence[Job], owner: Owner) -> str:
 
 
 def _whose(job: Job, owner: Owner) -> str:
+    if isinstance(job, SessionJob) and job.for_executor:
+        return "an Executor"
     if job.notebook is None:
         return "a terminal"
     return "this notebook" if job.notebook == owner.notebook else job.notebook

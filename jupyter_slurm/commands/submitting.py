@@ -136,6 +136,13 @@ CALL = Command(
     refusal="--{} does not apply to an Executor.",
 )
 """The options of `js.Executor`, which is not a command."""
+MAP = replace(
+    CALL,
+    name="map",
+    refused=(*(one for one in CALL.refused if one not in ("max-fails", "on-interrupt")), "array"),
+    refusal="--{} does not apply to js.map.",
+)
+"""The options of `js.map`, which is not a command."""
 SESSION_START = Command(
     "session start",
     "start a session and wait until it runs",

@@ -303,7 +303,8 @@ class Service:
             try:
                 if kind_of(record.job).is_web_server:
                     self._labs.open(record.job, lab_base_url(record.spec))
-                self._pursue(spec.id, record.job.cluster, made)
+                if record.job.session is None or not self._send_at_once(record.job):
+                    self._pursue(spec.id, record.job.cluster, made)
             except Exception:  # no free port, thread or disk space
                 self._registry.remove(spec.id)  # or the next agent would submit it
                 raise
@@ -421,6 +422,28 @@ class Service:
             self._watch(cluster, [job_id])
 
         self._start(work, f"submission of {job_id}")
+
+    def _send_at_once(self, job: Job) -> bool:
+        """Send a cell to its session on this machine. False: a thread has to."""
+        cluster = self._clusters.named(job.cluster)
+        if cluster.access.connection is not None:
+            return False
+        with self._one_submitter(job.id):
+            try:
+                submitter = CellSubmitter(
+                    self._registry,
+                    lambda: cluster,
+                    self._transfers,
+                    self._environments,
+                    job.id,
+                    self._stop,
+                )
+                if not submitter.try_once():
+                    return False
+            except Exception:  # noqa: BLE001 (the thread tries again, and reports it)
+                return False
+        self._watch(job.cluster, [job.id])
+        return True
 
     @contextmanager
     def _one_submitter(self, job_id: str) -> Iterator[None]:
@@ -544,10 +567,13 @@ class Service:
         look: tuple[str, ...] = (),
         everyone: bool = False,
         ended: bool = False,
+        results: tuple[str, ...] = (),
     ) -> Changes:
-        return changes(
+        found = changes(
             self._registry, self._clusters, cursor, wait_s, caller, look, everyone, ended
         )
+        wanted = [job for job in found.jobs if job.state.final and job.id in results]
+        return msgspec.structs.replace(found, results=self._results.readable(wanted))
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
         return self._measured.usage(job_id, cursor, wait_s)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +31,8 @@ _NO_CLUSTER_HINT = (
     '--env SLURM_CONF="$SLURM_CONF"`. For one from the network: `jupyter slurm clusters add here '
     "--host ''`. For a remote cluster: `jupyter slurm clusters add NAME`. Or edit {file}."
 )
+_SETTLED_NS = 2 * 10**9
+"""A folder changed more recently may change again without another time."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +117,13 @@ class ProfileFiles:
     def __init__(self) -> None:
         self._cached: tuple[object, Profiles] | None = None
         self._folders = places.config_dirs()
+        names = ("clusters.toml", "clusters.d")
+        self._watched = [str(folder / name) for folder in self._folders for name in names]
+        self._listed: tuple[object, list[tuple[Path, bool]]] | None = None
 
     def load(self) -> Profiles:
         """Return the current profiles. Errors are raised when the invalid part is used."""
-        files = _files(self._folders)
+        files = self._files()
         environ = (os.environ.get("JUPYTER_SLURM_CLUSTER"), os.environ.get("SLURM_CONF"))
         signature = (environ, tuple((path, _version(path)) for path, _ in files))
         cached = self._cached
@@ -126,6 +132,18 @@ class ProfileFiles:
         profiles = _load(files)
         self._cached = (signature, profiles)
         return profiles
+
+    def _files(self) -> list[tuple[Path, bool]]:
+        """Return the existing files. List a folder again after its change."""
+        versions = [_version(path) for path in self._watched]
+        listed = self._listed
+        if listed is not None and listed[0] == versions:
+            return listed[1]
+        files = _files(self._folders)
+        newest_ns = max((one[0] for one in versions if one is not None), default=0)
+        is_settled = newest_ns < time.time_ns() - _SETTLED_NS
+        self._listed = (versions, files) if is_settled else None
+        return files
 
 
 def load_profiles() -> Profiles:
@@ -265,9 +283,9 @@ def _may_be_there(path: Path) -> bool:
         return True
 
 
-def _version(path: Path) -> tuple[int, int, int] | None:
+def _version(path: Path | str) -> tuple[int, int, int] | None:
     try:
-        info = path.stat()
+        info = os.stat(path)  # noqa: PTH116 (looked at often: a Path costs more than the call)
     except OSError:
         return None
     return info.st_mtime_ns, info.st_size, info.st_ino

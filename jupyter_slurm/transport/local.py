@@ -141,8 +141,9 @@ class LocalTransport:
         self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
     ) -> dict[PurePosixPath, int]:
         began = time.monotonic()
+        known = [(path, str(path), size) for path, size in sizes.items()]
         while True:
-            found = {path: now for path, size in sizes.items() if (now := _size(path)) > size}
+            found = {path: now for path, name, size in known if (now := _size(name)) > size}
             quiet_s = time.monotonic() - began
             if found or quiet_s >= wait_s:
                 return found
@@ -371,7 +372,7 @@ def _without_waiting(name: str, flags: int) -> int:
     return os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
-def _size(path: PurePosixPath) -> int:
+def _size(path: str) -> int:
     try:
         return os.stat(path).st_size  # noqa: PTH116 (looked at often: a Path costs more than the call)
     except OSError:

@@ -31,6 +31,7 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.slurm.units import indices
 from jupyter_slurm.views.transfer_card import done_fraction, progress_text
 from jupyter_slurm.wire import (
+    OUTCOME,
     RAISED,
     SAID_BY_CARD,
     SAID_BY_STATE,
@@ -346,7 +347,8 @@ def _notes(job: Job, now_s: float) -> Iterator[_Note]:
             "Note", "The end is inferred from traces: neither the job nor Slurm reported it."
         )
     if has_unseen_output(job):
-        results = ", ".join(["its output", *job.names_out])
+        names = (name for name in job.names_out if name != OUTCOME)
+        results = ", ".join(["its output", *names])
         if isinstance(job, SweepJob):
             results = f"the table `{job.into}`"
         text = f"`%slurm attach {job.id}` fetches {results}"

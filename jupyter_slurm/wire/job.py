@@ -253,6 +253,8 @@ class SessionSpec(_Spec, frozen=True, kw_only=True, tag="session"):
     has its own variables."""
     mpi: str | None = None
     """As `CellSpec.mpi`."""
+    for_executor: bool = False
+    """Started by an Executor for its calls."""
 
 
 class KernelSpec(_Spec, frozen=True, kw_only=True, tag="kernel"):
@@ -443,6 +445,8 @@ class SessionJob(_Job, frozen=True, kw_only=True, tag="session"):
     """The time since which no cell runs or waits; None: one does, or the session has not
     started."""
     launch: Engine | None = None
+    for_executor: bool = False
+    """Started by an Executor for its calls; other cells use it only by its ID."""
 
 
 class KernelJob(_Job, frozen=True, kw_only=True, tag="kernel"):

@@ -171,3 +171,5 @@ class Changes(Struct, frozen=True, kw_only=True):
     """The status of each queue that the client watches."""
     connections: tuple[Connection, ...] | None = None
     """All connections; None: unchanged."""
+    results: tuple[Result, ...] = ()
+    """The requested results of jobs that have ended. `Api.result` reports why one is missing."""

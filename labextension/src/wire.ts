@@ -77,6 +77,8 @@ export interface Wire {
   ConnectionState?: ConnectionState;
   Question?: Question;
   QuestionKind?: QuestionKind;
+  Result?: Result;
+  Gathered?: Gathered;
   ClearOutput?: ClearOutput;
   Cluster?: Cluster;
   ClusterInfo?: ClusterInfo;
@@ -93,7 +95,6 @@ export interface Wire {
   FileContent?: FileContent;
   FileEntry?: FileEntry;
   FileListing?: FileListing;
-  Gathered?: Gathered;
   GpuSample?: GpuSample;
   Hello?: Hello;
   Image?: Image;
@@ -121,7 +122,6 @@ export interface Wire {
   Preview?: Preview;
   Refusal?: Refusal;
   RemoteKernel?: RemoteKernel;
-  Result?: Result;
   Spending?: Spending;
   Spent?: Spent;
   SweepFailure?: SweepFailure;
@@ -355,6 +355,7 @@ export interface Changes {
   gone: string[];
   queues: QueueStatus[];
   connections: Connection[] | null;
+  results: Result[];
 }
 /**
  * A sweep. `tasks` has all its tasks, including those not yet submitted (PENDING);
@@ -597,6 +598,7 @@ export interface SessionJob {
   idle_s: number | null;
   idle_since_s: number | null;
   launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
+  for_executor: boolean;
 }
 export interface KernelJob {
   kind: 'kernel';
@@ -788,6 +790,30 @@ export interface Question {
   names_a_key: boolean;
   refused: boolean;
 }
+/**
+ * The outcome of a cell, with a valid signature.
+ */
+export interface Result {
+  job: CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
+  status: 'error' | 'interrupted' | 'killed' | 'none' | 'ok';
+  ename: string | null;
+  evalue: string | null;
+  traceback: string[];
+  interrupted_by: string | null;
+  variables: string | null;
+  names: string[];
+  failed: {
+    [k: string]: string;
+  };
+  gathered: Gathered[];
+}
+/**
+ * The `--gather` variables of one rank; fields as in `Result`.
+ */
+export interface Gathered {
+  variables: string | null;
+  names: string[];
+}
 export interface ClearOutput {
   type: 'clear_output';
   wait: boolean;
@@ -955,13 +981,6 @@ export interface FileEntry {
 export interface FileListing {
   folder: FileEntry;
   entries: FileEntry[];
-}
-/**
- * The `--gather` variables of one rank; fields as in `Result`.
- */
-export interface Gathered {
-  variables: string | null;
-  names: string[];
 }
 export interface GpuSample {
   name: string;
@@ -1206,6 +1225,7 @@ export interface SessionSpec {
   idle_s: number;
   launch: ('dask' | 'mpi' | 'ray' | 'torchrun') | null;
   mpi: string | null;
+  for_executor: boolean;
 }
 /**
  * An ipykernel on the node, for a local client.
@@ -1401,23 +1421,6 @@ export interface RemoteKernel {
   words: string[];
   cluster: string | null;
   exists: boolean;
-}
-/**
- * The outcome of a cell, with a valid signature.
- */
-export interface Result {
-  job: CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
-  status: 'error' | 'interrupted' | 'killed' | 'none' | 'ok';
-  ename: string | null;
-  evalue: string | null;
-  traceback: string[];
-  interrupted_by: string | null;
-  variables: string | null;
-  names: string[];
-  failed: {
-    [k: string]: string;
-  };
-  gathered: Gathered[];
 }
 export interface Spending {
   cluster: string;

@@ -82,6 +82,9 @@ def test_name_finds_the_owners_session_on_the_cluster() -> None:
     assert sessions.named([theirs], "fit", sessions.Owner("kernel 1", frozenset("c"))) is theirs
     for job in jobs:
         assert sessions.named(jobs, job.id, TERMINAL, "arandu") is job
+    of_executor = session(id="e", notebook=None, for_executor=True)
+    assert sessions.named([of_executor, of_terminal], "fit", TERMINAL) is of_terminal
+    assert sessions.named([of_executor], "e", TERMINAL) is of_executor
     with pytest.raises(NotFoundError, match="no session `fit` on dgx") as caught:
         sessions.named([theirs, mine], "fit", HERE, "dgx")
     assert "session c of /n/other.ipynb on arandu, session a of this notebook on arandu" in str(
@@ -98,6 +101,11 @@ def test_newest_session_of_a_notebook_is_used() -> None:
     theirs = session(id="c", notebook="/n/other.ipynb", name="theirs")
     assert sessions.newest([theirs, mine, older], HERE) is mine
     assert sessions.newest([session(id="d", cluster="dgx"), mine], HERE, "arandu") is mine
+    of_executor = session(id="e", name="calls", notebook=None, for_executor=True)
+    older = session(id="d", notebook=None)
+    assert sessions.newest([of_executor, older], TERMINAL) is older
+    with pytest.raises(NotFoundError, match="`calls` is session e of an Executor"):
+        sessions.newest([of_executor], TERMINAL)
     with pytest.raises(NotFoundError, match="`theirs` is session c of /n/other"):
         sessions.newest([theirs], HERE)
     with pytest.raises(NotFoundError, match="Found no session outside of notebooks"):

@@ -64,6 +64,8 @@ def test_cell_returns_output_value_and_result(api: Api) -> None:
     assert [value["text/plain"] for value in values] == ["42"]
     result = api.result(job.id)
     assert (result.status, result.job.state) == ("ok", JobState.COMPLETED)
+    assert api.changes(results=(job.id, "none")).results == (result,)
+    assert api.changes().results == ()
     assert api.logs(job.id, cursor).outputs == ()
 
 

@@ -254,6 +254,7 @@ def test_calls_run_in_one_session_that_ends_at_shutdown(make: Make, api: Pool) -
     spec = api.specs[session.id]
     assert isinstance(spec, SessionSpec)
     assert (spec.options, spec.idle_s, spec.cluster) == ({"gpus": "1"}, 600, "other")
+    assert spec.for_executor
     assert {job.session for job in api.cells} == {session.id}
     assert not session.state.final
     executor.shutdown()

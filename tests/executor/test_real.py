@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import as_completed
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -155,6 +157,58 @@ def test_killed_agent_loses_no_call_and_runs_none_twice(
         gate.touch()
         assert [call.result(120) for call in calls] == [0, 1, 2, 3, 4]
     assert sorted(log.read_text().split()) == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.usefixtures("home")
+def test_map_is_one_sweep_with_its_results_in_order() -> None:
+    def fitted(values: np.ndarray, name: str) -> tuple[float, str, str]:
+        return float(values.sum()), name, os.environ["SLURM_ARRAY_TASK_COUNT"]
+
+    names = ['it\'s "my" $HOME', "a\nb", "Grüße"]
+    found = js.map(fitted, [np.arange(n) for n in (2, 3, 4)], names, runtime="none", time="5m")
+    assert found == [(1.0, names[0], "3"), (3.0, names[1], "3"), (6.0, names[2], "3")]
+    [job] = connect().jobs()
+    assert (job.kind, job.delivered) == (JobKind.SWEEP, True)
+
+    def failing(number: int) -> int:
+        return 12 // number
+
+    with pytest.raises(js.SweepError) as raised:
+        js.map(failing, [1, 0, 6, 0], runtime="none", time="5m", max_workers=2)
+    table: Any = raised.value.table
+    assert [*table["state"]] == ["COMPLETED", "FAILED", "COMPLETED", "FAILED"]
+    assert (table["result"][0], table["result"][2]) == (12, 2)
+    told = "\n".join(raised.value.traceback)
+    assert told.count("Tasks 1,3: ZeroDivisionError") == 1
+    assert "number=0" in told
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("on_interrupt", [None, "cancel"])
+def test_interrupted_map_does_what_a_cell_does(tmp_path: Path, on_interrupt: str | None) -> None:
+    gate, started = tmp_path / "gate", tmp_path / "started"
+    code = f"""
+import jupyter_slurm as js, pathlib, time
+def waiting(number):
+    pathlib.Path({str(started)!r}).touch()
+    while not pathlib.Path({str(gate)!r}).exists():
+        time.sleep(0.05)
+    return number
+js.map(waiting, [1, 2], runtime="none", time="5m", on_interrupt={on_interrupt!r})
+"""
+    argv = [sys.executable, "-c", code]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, start_new_session=True) as one:
+        wait_until(started.exists, 60)
+        one.send_signal(signal.SIGINT)
+        told = one.communicate(timeout=60)[1]
+    assert "KeyboardInterrupt" in told
+    [job] = connect().jobs()
+    assert (job.cancel_requested_s is None) is (on_interrupt is None)
+    if on_interrupt is None:
+        assert f"%slurm attach {job.id}" in told
+        gate.touch()
+        table: Any = js.connect().job(job.id).result(60)["results"]
+        assert [*table["result"]] == [1, 2]
 
 
 @pytest.mark.usefixtures("home")

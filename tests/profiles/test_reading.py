@@ -225,6 +225,23 @@ def test_only_changed_files_are_read_again(config: Path) -> None:
     assert "c" not in files.load()
 
 
+def test_change_of_a_folder_is_noticed_also_after_a_quiet_time(config: Path) -> None:
+    file = write(config / "clusters.d" / "a.toml", "")
+    os.utime(file.parent, (1.0, 1.0))
+    files = ProfileFiles()
+    assert [*files.load().clusters] == [*files.load().clusters] == ["a"]
+    added = write(file.with_name("b.toml"), "")
+    assert "b" in files.load()
+    os.utime(file.parent, (2.0, 2.0))
+    assert "b" in files.load()
+    added.unlink()
+    assert "b" not in files.load()
+    write(config / "clusters.toml", "[c]")
+    assert "c" in files.load()
+    write(file, "nonsense = 1")
+    assert "a" in files.load().broken
+
+
 @pytest.mark.parametrize(
     ("path", "erased"),
     [

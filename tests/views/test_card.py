@@ -20,6 +20,7 @@ from jupyter_slurm.views.card import (
     symbol,
 )
 from jupyter_slurm.wire import (
+    OUTCOME,
     Job,
     JobKind,
     JobState,
@@ -123,6 +124,13 @@ def test_card_of_an_ended_job_shows_exit_code_memory_and_efficiency() -> None:
     for part in ("exit code 3", "1.5 GiB of 2.0 GiB requested (75%)", "75% of 2 CPUs", "attach"):
         assert part in told
     assert "attach" not in html(msgspec.structs.replace(ended, delivered=True), NOW_S)
+
+
+def test_card_of_a_call_does_not_name_our_own_variable() -> None:
+    ended = job(state=JobState.COMPLETED, started_s=NOW_S, ended_s=NOW_S, names_out=(OUTCOME,))
+    told = Text(html(ended, NOW_S)).text
+    assert "fetches its output" in told
+    assert OUTCOME not in told
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,14 @@ class Ending:
         self._record(verdict, evidence)
         return True
 
+    def record_if_clear(self) -> bool:
+        """Record an end that the job's own files prove, without waiting. False: they do not."""
+        evidence = self._files(slurm=None)
+        verdict = ended_by_itself(evidence)
+        if verdict is not None:
+            self._record(verdict, evidence)
+        return verdict is not None
+
     def record_unstarted(self) -> None:
         """Record the end of a job that never started (`is_unstarted`) without reading files or
         asking Slurm: thousands may end so at once."""
@@ -145,14 +153,17 @@ class Ending:
         if progress is not None:
             facts.append(Span(progress, -PROGRESS_BYTES))
         tails = [Span(path, -_TAIL_BYTES) for path in (folder.log(job.restarts), folder.slurm_out)]
+        if job.session is not None:  # these are the session's
+            tails = []
         read = self._cluster.transport.read_many
         try:
             found = read([*facts, *tails])
         except NotAFileError:  # the job replaced a file: ignore that one
             found = [self._read(span) for span in [*facts, *tails]]
         except FileAccessError:  # the log and slurm.out are optional
-            found = [*read(facts), None, None]
-        exit_bytes, started_bytes, result_bytes, *told, log, slurm_out = found
+            found = read(facts)
+        exit_bytes, started_bytes, result_bytes, *told = found[: len(facts)]
+        log, slurm_out = found[len(facts) :] or (None, None)
         started = parse_started(started_bytes) if started_bytes else None
         return Evidence(
             kind=job.kind,

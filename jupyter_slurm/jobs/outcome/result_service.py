@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -20,6 +20,7 @@ from jupyter_slurm.errors import (
     ConfigError,
     FileAccessError,
     JobLostError,
+    JupyterSlurmError,
     LoginNeededError,
     NotFoundError,
     RequestError,
@@ -260,6 +261,15 @@ class ResultService:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0 or self._registry.wait(lambda: False, min(left_s, _RESULT_PAUSE_S)):
                     raise
+
+    def readable(self, jobs: Iterable[Job]) -> tuple[Result, ...]:
+        """Return the results of ended jobs without those that cannot be read now."""
+        found = []
+        for job in jobs:
+            with suppress(JupyterSlurmError):
+                if job.state is not JobState.LOST:
+                    found.append(self._read_result(job))
+        return tuple(found)
 
     def sweep(self, job_id: str) -> SweepTasks:
         """Return the tasks of a sweep. RequestError: not a sweep."""

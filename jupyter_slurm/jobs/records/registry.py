@@ -69,7 +69,10 @@ class JobRegistry:
             if record.job.id in self._unwanted:
                 record.job = msgspec.structs.replace(record.job, cancel_requested_s=time.time())
             record.events = following((), None, record.job, time.time())
-            self.store.save_synced(record)
+            if record.job.session is None or record.job.fingerprint is not None:
+                self.store.save_synced(record)
+            else:  # without sbatch, and a power failure ends the Python that could repeat it
+                self.store.save(record)
             self._enter(record)
             return True
 
@@ -145,15 +148,9 @@ class JobRegistry:
         """Change these fields of the job and return it; save only real changes."""
         with self._changed:
             record = self.record(job_id)
-            old = record.job
-            if "state" in changes and changes["state"] is not old.state:
-                changes.setdefault("state_since_s", time.time())
-            if all(getattr(old, name) == value for name, value in changes.items()):
-                return old
-            self.cursors.latest += 1
-            record.change(self.revision, time.time(), **changes)
-            self.store.save(record)
-            self._enter(record)
+            if self._has_changed(record, changes):
+                self.store.save(record)
+                self._enter(record)
             return record.job
 
     def next_revision(self) -> int:
@@ -166,11 +163,19 @@ class JobRegistry:
         """Change fields of a live job that every agent learns again, and so are not saved."""
         with self._changed:
             record = self._records.get(job_id)
-            if record is None or all(getattr(record.job, n) == v for n, v in changes.items()):
-                return
-            self.cursors.latest += 1
-            record.job = msgspec.structs.replace(record.job, revision=self.revision, **changes)
-            self._enter(record)
+            if record is not None and self._has_changed(record, changes):
+                self._enter(record)
+
+    def _has_changed(self, record: Record, changes: dict[str, Any]) -> bool:
+        """Change the record, unless it has these values."""
+        old = record.job
+        if "state" in changes and changes["state"] is not old.state:
+            changes.setdefault("state_since_s", time.time())
+        if all(getattr(old, name) == value for name, value in changes.items()):
+            return False
+        self.cursors.latest += 1
+        record.change(self.revision, time.time(), **changes)
+        return True
 
     def found(self, seen: Job, **changes: Any) -> Job:
         """Apply an observation that began when the job was `seen`. Ignore it if the state has

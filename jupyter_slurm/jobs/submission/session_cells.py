@@ -13,6 +13,7 @@ from types import MappingProxyType
 from jupyter_slurm.errors import (
     ConnectionLostError,
     FileAccessError,
+    JupyterSlurmError,
     NotFoundError,
     RequestError,
     SubmitError,
@@ -58,6 +59,14 @@ def ended(session: Job) -> SubmitError:
 
 class CellSubmitter(Submitter):
     """The sending of one cell, retried until the session has it."""
+
+    def try_once(self) -> bool:
+        """Send the cell. False: `run` has to try again."""
+        try:
+            self._cluster = self._find_cluster()
+            return self._step()
+        except JupyterSlurmError:  # `run` notes it
+            return False
 
     def _step(self) -> bool:
         record = self._registry.record(self._id)

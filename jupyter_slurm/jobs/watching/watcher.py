@@ -254,12 +254,12 @@ class Watch:
         """Return the files of a cell to watch. None are written after the session's end."""
         if self._is_over(job.session or ""):
             self.settle(job, None)
-        wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]
-        wanted = {folder.output(0): (job.id, self._output_grew)}
+        wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]] = {}
+        if job.id not in self._ending:  # first, since the end includes the start
+            wanted[folder.exit(0)] = (job.id, self._cell_ended)
+        wanted[folder.output(0)] = (job.id, self._output_grew)
         if job.started_s is None:
             wanted[folder.started(0)] = (job.id, self._started)
-        if job.id not in self._ending:
-            wanted[folder.exit(0)] = (job.id, self._exit_seen)
         return wanted
 
     def _is_over(self, job_id: str) -> bool:
@@ -296,6 +296,8 @@ class Watch:
         self._started(job_id, path)
 
     def _started(self, job_id: str, path: PurePosixPath) -> None:
+        if self._is_over(job_id):
+            return
         started = parse_started(self._cluster.transport.read(path) or b"")
         if started is None:
             return
@@ -312,7 +314,10 @@ class Watch:
             known = job.submitted_s is not None or job.session is not None
             if known and job.id not in self._ending:
                 changes["state"] = JobState.RUNNING
-            self._registry.change(job_id, **changes)
+            if job.session is None:
+                self._registry.change(job_id, **changes)
+            else:  # often just before the end
+                self._registry.observe(job_id, **changes)
             if kind_of(job).accepts_cells:
                 rests(self._registry, job_id)
 
@@ -321,6 +326,14 @@ class Watch:
         # Found together with the file of a later start: the end of an earlier attempt.
         if path == JobDir(PurePosixPath(job.job_dir)).exit(job.restarts):
             self.settle(job, None)
+
+    def _cell_ended(self, job_id: str, path: PurePosixPath) -> None:
+        """Record the end of a session's cell at once, unless its cause has to be found."""
+        job = self._registry.job(job_id)
+        if Ending(self._registry, self._cluster, job, None, self._stop).record_if_clear():
+            rests(self._registry, job.session or "")
+        else:
+            self._exit_seen(job_id, path)
 
     # --- the queue ---
 

@@ -56,6 +56,19 @@ def test_change_to_equal_values_keeps_the_revision(registry: JobRegistry) -> Non
     assert registry.revision == before
 
 
+def test_observed_change_is_an_event_and_is_saved_with_the_next(
+    registry: JobRegistry, tmp_path: Path
+) -> None:
+    registry.add(record())
+    registry.observe("aaaaaaaa", state=JobState.RUNNING, started_s=2.0, nodes=("n1",))
+    assert registry.job("aaaaaaaa").state is JobState.RUNNING
+    assert JobRegistry(Store(tmp_path)).job("aaaaaaaa").state is JobState.PENDING
+    registry.change("aaaaaaaa", state=JobState.COMPLETED, ended_s=3.0)
+    again = JobRegistry(Store(tmp_path)).record("aaaaaaaa")
+    assert again.job.nodes == ("n1",)
+    assert [event.state for event in again.events[-2:]] == [JobState.RUNNING, JobState.COMPLETED]
+
+
 def test_outdated_observation_is_ignored(registry: JobRegistry) -> None:
     registry.add(record())
     seen = registry.job("aaaaaaaa")

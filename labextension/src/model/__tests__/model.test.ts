@@ -39,6 +39,7 @@ function changes(more: Partial<Changes>): Changes {
     gone: [],
     queues: [],
     connections: null,
+    results: [],
     ...more
   };
 }

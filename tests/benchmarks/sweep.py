@@ -1,0 +1,81 @@
+"""Twenty tasks and all their results: `js.map` and a cell with --sweep, against submitit.
+
+    scripts/bench sweep [--rounds 7]
+
+On a private cluster, alternating: one job array each, from the submission to the last result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from statistics import median
+
+from IPython.core.interactiveshell import InteractiveShell
+
+import jupyter_slurm as js
+from tests.benchmarks.cell import ground, run_cell, shell_with_magics, wait_for_phase
+from tests.benchmarks.rounds import seconds
+from tests.benchmarks.table import HEAD, Row, show, spread
+
+TARGET = 0.5
+TASKS = 20
+CELL = f"%%slurm --fresh --runtime none --sweep x=range({TASKS}) --out y\ny = x**2"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench") as folder, ground(Path(folder)):
+        taken = measured(shell_with_magics(), Path(folder), args.rounds)
+    *ours, theirs = taken
+    rows = [
+        Row(f"{name}, {TASKS} tasks", median(taken[name]), theirs, median(taken[theirs]), TARGET)
+        for name in ours
+    ]
+    show("Medians, alternating", [(name, f"{spread(values)} s") for name, values in taken.items()])
+    show("Ratios", [HEAD, *(row.cells() for row in rows)])
+    return 0 if all(row.ok for row in rows) else 1
+
+
+def measured(shell: InteractiveShell, folder: Path, rounds: int) -> dict[str, list[float]]:
+    """Return the seconds of each way, the other tool's last."""
+    ways: dict[str, Callable[[], float]] = {
+        "js.map": partial(seconds, with_map),
+        "%%slurm --sweep": lambda: run_cell(shell, CELL),
+        "submitit, map_array": partial(seconds, lambda: with_submitit(folder / "submitit")),
+    }
+    for once in ways.values():
+        once()
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(rounds):
+        for name, way in ways.items():
+            wait_for_phase(turn / rounds)
+            taken[name].append(way())
+    return taken
+
+
+def with_map() -> None:
+    with redirect_stdout(StringIO()):  # its card
+        found = js.map(pow, range(TASKS), [2] * TASKS, runtime="none")
+    assert found == [x**2 for x in range(TASKS)]
+
+
+def with_submitit(folder: Path) -> None:
+    import submitit  # noqa: PLC0415 - needs Slurm at import
+
+    executor = submitit.AutoExecutor(folder=folder, cluster="slurm")
+    executor.update_parameters(timeout_min=5)
+    jobs = executor.map_array(pow, range(TASKS), [2] * TASKS)
+    assert [job.result() for job in jobs] == [x**2 for x in range(TASKS)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
