@@ -22,11 +22,10 @@ from jupyter_slurm.transport import limits
 from jupyter_slurm.transport.shell.quoting import quote, raw
 from jupyter_slurm.transport.shell.remote_shell import FloodError, RemoteShell, ShellGoneError
 
-_LOOKS_PER_QUIET_TIME = 25
-"""As in `local.py`: a change is noticed after at most 4 % of the time since the last one, plus half
-a round trip."""
+_LOOKS_PER_QUIET_TIME = 10
+"""A change is noticed after at most 10 % of the time since the last one, plus half a round trip."""
 _SHORTEST_TICK_S, _LONGEST_TICK_S = 0.02, 0.5
-"""Each look costs the cluster some milliseconds of a processor."""
+"""Each look costs the login node two forks, about 2 ms of a processor."""
 _GAP_S = 0.02
 """The least time between two looks, for files that are written all the time."""
 _ALONE_SHORTEST_S, _ALONE_LONGEST_S = 0.05, 2.0
