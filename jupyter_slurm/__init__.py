@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from jupyter_slurm.errors import CellFailed, JobLostError, JupyterSlurmError, SweepError
-    from jupyter_slurm.executor import Executor, Future, future, map  # noqa: A004 - `js.map`
+    from jupyter_slurm.executor import Executor, Future, future
+    from jupyter_slurm.executor import map as map  # noqa: A004 - `js.map`
     from jupyter_slurm.job import Connection, JobHandle, connect
     from jupyter_slurm.server.extension import SlurmApp
     from jupyter_slurm.wire import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         new_id,
     )
 
+# Without `map`: `import *` must not replace the built-in one.
 __all__ = [
     "After",
     "CellFailed",
@@ -61,7 +63,6 @@ __all__ = [
     "connect",
     "future",
     "load_ipython_extension",
-    "map",
     "new_id",
     "unload_ipython_extension",
 ]

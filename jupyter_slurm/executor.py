@@ -529,7 +529,7 @@ class _Calls:
         """Note that the call has left its worker."""
 
     def _waits_for_starts(self) -> bool:
-        """Tell whether it matters when jobs start; else a short call is watched for less."""
+        """Return whether it matters when jobs start; else a short call is watched for less."""
         return True
 
     def _soon(self) -> tuple[str, ...]:
@@ -537,7 +537,7 @@ class _Calls:
         return ()
 
     def _has_workers(self) -> bool:
-        """Tell whether workers are left to end."""
+        """Return whether workers are left to end."""
         return False
 
     def _end_workers(self) -> None: ...
