@@ -12,8 +12,8 @@ import inspect
 import secrets
 import textwrap
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -175,9 +175,10 @@ class _Conversation:
         return self._api.answer(question.id, answer, wait_s=_WAIT_S)
 
     def _decline(self, question: Question) -> None:
-        """Cancel the login for all windows."""
-        with suppress(JupyterSlurmError):  # the login has ended already
-            self._api.answer(question.id, None)
+        """Cancel the login for all windows. Wait for its end: otherwise the next login of this
+        caller would get its error."""
+        with suppress(JupyterSlurmError):  # it has ended
+            self._api.answer(question.id, None, wait_s=_WAIT_S)
 
 
 def is_yes(answer: str) -> bool:
@@ -210,7 +211,7 @@ def _ask(question: Question, prompter: Prompter) -> str:
         case QuestionKind.PASSPHRASE:
             return prompter.secret(f"Stays on this machine. {prompt} ")
         case QuestionKind.TOUCH:
-            prompter.say(prompt)
+            prompter.say(f"Touch your security key. {prompt}")
             return ""
         case QuestionKind.TEXT:
             return prompter.choice(_quoted(question, prompt, prompter))
@@ -256,18 +257,29 @@ class TerminalPrompter:
 
     def secret(self, prompt: str) -> str:
         self._write("")  # without a terminal, getpass would read stdin
-        return typed_unseen(prompt)
+        with self._line_ended():
+            return typed_unseen(prompt)
 
     def choice(self, prompt: str) -> str:
         return self.confirm(prompt)
 
     def confirm(self, prompt: str) -> str:
         self._write(prompt)
-        with self._tty.open(encoding="utf-8", errors="replace") as terminal:
-            line = terminal.readline()
-        if not line:
-            raise EOFError
+        with self._line_ended():
+            with self._tty.open(encoding="utf-8", errors="replace") as terminal:
+                line = terminal.readline()
+            if not line:
+                raise EOFError
         return line.rstrip("\n")
+
+    @contextmanager
+    def _line_ended(self) -> Iterator[None]:
+        """End the prompt's line when the user cancels."""
+        try:
+            yield
+        except (KeyboardInterrupt, EOFError):
+            self._write("\n")
+            raise
 
     def _write(self, text: str) -> None:
         try:

@@ -141,6 +141,10 @@ class Launcher:
             # MPI_Init while others are in it, which then die of SIGSEGV (Slurm 22.05, Open MPI 4.1:
             # 13 of 48 sessions by tree, none of 64 by ring).
             os.environ.setdefault("SLURM_PMIX_FENCE", "ring")
+            if self.plan["in_image"]:
+                # PMIx's clients otherwise look for files in slurmd's folder, which images lack, and
+                # report an error.
+                os.environ.setdefault("PMIX_MCA_gds", "hash")
             options.append("--mpi=%s" % self.mpi_types.pop(0))
         else:
             options.append("--mpi=none")

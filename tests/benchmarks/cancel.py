@@ -1,6 +1,6 @@
 """Thousands of jobs cancelled in one call, and by `scancel -u`.
 
-    scripts/bench cancel [--jobs 5000] [--rounds 5]
+    scripts/bench cancel [--jobs 2000] [--rounds 3]
 
 A real Slurm with held jobs, each a separate submission. Ours are recorded as jobs of this package
 and cancelled by `Api.control_jobs`, which returns once Slurm has answered for all. The time until
@@ -37,8 +37,8 @@ _SUBMITTERS = 4
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=5_000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=2_000)
+    parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     settled: list[float] = []
     with (

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import pty
 import threading
-from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
 import pytest
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.client.login import LoginDeclined, TerminalPrompter, interactive
+from jupyter_slurm.client.login import LoginDeclined, TerminalPrompter, interactive, log_in
 from jupyter_slurm.errors import LoginNeededError
-from jupyter_slurm.wire import CellSpec, ConnectionState, QuestionKind
+from jupyter_slurm.jobs.cluster.logins import Login
+from jupyter_slurm.wire import CellSpec, Connection, ConnectionState, QuestionKind
 from tests.far import HOST, Asked
+from tests.jobs.cluster.test_logins import ScriptedWay
 from tests.magics.fake import FakeApi
 
 PASSWORD = Asked(QuestionKind.SECRET, "Password:", "s3cret")
@@ -109,6 +110,24 @@ def test_ctrl_c_at_the_prompt_cancels_the_login(api: FakeApi) -> None:
     assert api.given == [None]
 
 
+def test_login_can_be_repeated_after_cancelling() -> None:
+    """As in a notebook, whose cells are one caller."""
+    login = Login("far", ScriptedWay("Code: "), lambda: None)
+
+    class OneLogin:
+        def connect(self, _cluster: str | None, caller: str, wait_s: float) -> Connection:
+            return login.connect(caller, wait_s)
+
+        def answer(self, question_id: str, text: str | None, wait_s: float = 0.0) -> Connection:
+            return login.answer(question_id, text, wait_s)
+
+    api = cast("Api", OneLogin())
+    with pytest.raises(LoginDeclined):
+        log_in(api, "far", Person(KeyboardInterrupt), "notebook")
+    assert log_in(api, "far", Person("123456"), "notebook").state is ConnectionState.OPEN
+    login.close()
+
+
 def test_call_waits_for_a_login_in_another_window(api: FakeApi) -> None:
     api.need_login(PASSWORD)
     api.other_window_asks()
@@ -164,10 +183,6 @@ def test_login_uses_the_cluster_of_the_call(api: FakeApi) -> None:
 # --- the terminal -----------------------------------------------------------------------------
 
 
-def lines_of(master: int) -> Iterable[str]:
-    return os.read(master, 4096).decode().replace("\r", "").split("\n")
-
-
 def test_no_login_starts_without_a_terminal(api: FakeApi, tmp_path: Path) -> None:
     api.need_login(PASSWORD)
     with pytest.raises(LoginNeededError):
@@ -185,6 +200,10 @@ def test_terminal_prompter_reads_a_line() -> None:
         assert prompter.choice("1) phone 2) mail: ") == "2"
         with pytest.raises(EOFError):
             prompter.choice("again: ")
+        os.set_blocking(master, False)
+        shown = ""
+        while not shown.endswith("again: \r\n"):  # the shell prompts on a new line
+            shown += os.read(master, 4096).decode()
     finally:
         os.close(master)
         os.close(terminal)

@@ -175,8 +175,10 @@ def make_machines(keeper: Keeper) -> Machines:
     etc = site_slurm.write_conf(slurm, user, f"login({_LOGIN})", ADDRESSES)
     (folder / "prolog").write_text(_WAIT.format(folder=folder))
     (folder / "prolog").chmod(0o755)
-    with (etc / "slurm.conf").open("a") as file:
-        file.write(_CONF.format(folder=folder))
+    conf = etc / "slurm.conf"
+    # Without TmpFS: /tmp, as on most clusters.
+    lines = [one for one in conf.read_text().splitlines() if not one.startswith("TmpFS=")]
+    conf.write_text("\n".join(lines) + "\n" + _CONF.format(folder=folder))
     images = folder / "images"
     images.mkdir()
     nothing = folder / "nothing"
@@ -218,13 +220,12 @@ def make_machines(keeper: Keeper) -> Machines:
             path.write_text(_WRAP.format(program=program, namespace=login.namespace))
             path.chmod(0o755)
     name = f"apart{secrets.token_hex(3)}"
-    conf = str(etc / "slurm.conf")
     profile = folder / f"{name}.toml"
     profile.write_text(
         'runtime = "charliecloud"\nlogin_shell = false\npython = "/usr/bin/python3"\n'
         f'path = ["{bin_folder}"]\n[env]\nSLURM_CONF = "{conf}"\n'
     )
-    env = {**os.environ, "SLURM_CONF": conf, "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    env = {**os.environ, "SLURM_CONF": str(conf), "PATH": f"{bin_folder}:{os.environ['PATH']}"}
     return Machines(name, folder, profile, env, login, nodes)
 
 

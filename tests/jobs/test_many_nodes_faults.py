@@ -18,7 +18,7 @@ from jupyter_slurm.wire import Job, JobState
 from tests.cluster.machines import ADDRESSES, OWN_PORTS, Machines
 from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
-from tests.jobs.test_many_nodes import MPI, TORCH, text_of
+from tests.jobs.test_many_nodes import MPI, OF_THIS_MACHINE, TORCH, text_of
 from tests.ssh.accounts import add_user, new_name
 from tests.ssh.kept import Keeper
 from tests.ssh.processes import words_of
@@ -95,6 +95,22 @@ def test_node_that_resolves_to_localhost_works(apart: Site, machines: Machines) 
     assert found == {"mine": [0, 10, 20, 30, 40, 50]}
     said = {text_of(apart, job, rank).split()[-1] for rank in range(6)}
     assert said == set(ADDRESSES)
+
+
+def test_mpi_runs_in_an_image_without_the_folder_of_slurmd(apart: Site, demo_image: Path) -> None:
+    """PMIx's server keeps its files there, and its clients report that they do not see them."""
+    job = apart.run(
+        MPI,
+        launch="mpi",
+        image=str(demo_image),
+        mounts=OF_THIS_MACHINE,
+        options={"nodes": "3", "ntasks-per-node": "2"},
+        names_gather=("mine",),
+    )
+    assert job.state is JobState.COMPLETED, apart.outputs(job.id)
+    found = read_result_variables(apart.service.result(job.id))
+    assert found == {"mine": [0, 10, 20, 30, 40, 50]}
+    assert apart.text(job.id, "stderr") == ""
 
 
 def blocked(source: str) -> str:

@@ -170,6 +170,7 @@ class SshConnection:
         self.since_s = time.time()
         """The time of the last change of `state`, in UTC epoch seconds."""
         self.round_trip_s: float | None = None
+        """The last measured one; None: not measured, or not open."""
         self.generation = 0
         """Incremented at each login of any hop."""
         self.pulse: Callable[[float], bool | None] = lambda timeout_s: None
@@ -468,6 +469,8 @@ class SshConnection:
         if (self.state, self.problem) == (state, problem):
             return False
         self.state, self.problem, self.since_s = state, problem, time.time()
+        if state is not ConnectionState.OPEN:
+            self.round_trip_s = None
         return True
 
 

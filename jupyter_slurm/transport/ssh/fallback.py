@@ -346,11 +346,10 @@ def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
     if others is not None and key.get_name() in others:
         known = others[key.get_name()]
         raise HostKeyError(
-            f"The key of {hop.label} has changed. Another machine may pretend to be this host, "
-            "so nothing was sent to it.",
+            f"The key of {hop.label} has changed from {known.fingerprint} to {key.fingerprint}. "
+            "Another machine may pretend to be this host, so nothing was sent to it.",
             hint=f"Only when the host's administrators confirm the new key: remove the line of "
             f"{name} from {path}.",
-            detail=f"now:   {told}\nknown: {known.get_name()} {known.fingerprint}",
         )
     if ask is no_prompt:
         raise LoginNeededError(

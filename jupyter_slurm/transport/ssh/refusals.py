@@ -1,4 +1,4 @@
-"""Errors and remedies for failed logins, from OpenSSH's output. PURE.
+"""Errors and remedies for failed logins, from OpenSSH's output.
 
 The output is English and varies a little between releases. It also becomes the error's `detail`,
 unchanged.
@@ -6,9 +6,13 @@ unchanged.
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import re
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 
 from jupyter_slurm.errors import (
     ConfigError,
@@ -29,7 +33,8 @@ _OURS = re.compile(
 """Lines that every login prints."""
 _BY_PERSON = re.compile(r'Authenticated .* using "(password|keyboard-interactive)"')
 _DENIED = re.compile(r"Permission denied \(([^)]*)\)")
-_OFFENDING = re.compile(r"^(?:Offending|Add correct).* key in (.+):\d+\s*$", re.MULTILINE)
+_OFFENDING = re.compile(r"^(?:Offending|Add correct).* key in (.+):(\d+)\s*$", re.MULTILINE)
+_SENT = re.compile(r"sent by the remote host is\s+(\S+?)\.?\s*$", re.MULTILINE)
 _MOST_DETAIL = 2000
 
 _ADMINISTRATORS = "Ask its administrators."
@@ -187,19 +192,34 @@ def _host_key(hop: Hop, log: str, *, person: bool) -> JupyterSlurmError | None:
 
 
 def _changed(hop: Hop, log: str) -> HostKeyError:
-    hint = "Remove the old key only if the host's administrators confirm the new one."
+    hint = "Remove the old key only if the host's administrators confirm the new one"
     place = _OFFENDING.search(log)
+    sent = _SENT.search(log)
+    known = _fingerprint(Path(place[1]), int(place[2])) if place else None
+    change = f" from {known} to {sent[1]}" if known and sent else ""
+    detail = "" if change else shown(news(log), _MOST_DETAIL)  # a screenful
     if place:
         name = hop.settings.get("hostkeyalias") or (
             hop.host if hop.port == 22 else f"[{hop.host}]:{hop.port}"
         )
-        hint += f" {shlex.join(('ssh-keygen', '-R', name, '-f', place[1]))}"
+        hint += f": `{shlex.join(('ssh-keygen', '-R', name, '-f', place[1]))}`"
     return HostKeyError(
-        f"The key of {hop.label} has changed. Another machine may pretend to be this host, so "
-        "nothing was sent to it.",
-        hint=hint,
-        detail=shown(news(log), _MOST_DETAIL),
+        f"The key of {hop.label} has changed{change}. Another machine may pretend to be this "
+        "host, so nothing was sent to it.",
+        hint=f"{hint}.",
+        detail=detail or None,
     )
+
+
+def _fingerprint(known_hosts: Path, number: int) -> str | None:
+    """Return the fingerprint of the key in this line, counted from 1, which OpenSSH does not
+    print; None: unreadable."""
+    try:
+        words = known_hosts.read_text(errors="replace").splitlines()[number - 1].split()
+        key = base64.b64decode(words[3 if words[0].startswith("@") else 2])
+    except (OSError, IndexError, binascii.Error):
+        return None
+    return "SHA256:" + base64.b64encode(hashlib.sha256(key).digest()).decode().rstrip("=")
 
 
 def _refused(hop: Hop, said: str, methods: str, *, asked: int, person: bool) -> JupyterSlurmError:
@@ -208,9 +228,8 @@ def _refused(hop: Hop, said: str, methods: str, *, asked: int, person: bool) -> 
         if pattern.search(_one_line(said)):
             return LoginError(_filled(sentence, hop), hint=_filled(hint, hop), detail=detail)
     if asked and methods:
-        times = f" {asked} times" if asked > 1 else ""
         return LoginError(
-            f"{hop.label} refused the answers{times}: a wrong password or code.",
+            f"{hop.label} refused the answers: a wrong password or code.",
             hint=(
                 "Each code is valid for one login. Wait for the next one. Check the clock of "
                 "the device that generates codes. Many hosts lock an account for a while "

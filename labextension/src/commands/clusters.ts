@@ -2,24 +2,15 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { LabIcon } from '@jupyterlab/ui-components';
 import { connectIcon, disconnectIcon } from '../icons';
-import { isSame } from '../messages';
-import { problemOf } from '../model/model';
 import { CommandIDs, type ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { say, tell } from './telling';
-
-/** Time for the model to report a failed connection. */
-const HEARD_MS = 2_000;
 
 const describedBy = {
   args: {
     type: 'object',
     properties: {
-      cluster: { type: 'string', description: "The cluster's name." },
-      isShown: {
-        type: 'boolean',
-        description: 'Whether the caller shows why it cannot be reached.'
-      }
+      cluster: { type: 'string', description: "The cluster's name." }
     },
     required: ['cluster']
   }
@@ -39,16 +30,10 @@ export function addClusterCommands(app: JupyterFrontEnd, model: ISlurmModel): vo
       icon,
       describedBy,
       isEnabled: args => typeof args.cluster === 'string',
-      execute: async ({ cluster, isShown }) => {
+      execute: async ({ cluster }) => {
         try {
           await execute(cluster as string);
         } catch (error) {
-          if (isShown === true) {
-            await new Promise(resolve => window.setTimeout(resolve, HEARD_MS));
-            if (isSame(model.connections.get(cluster as string)?.problem, problemOf(error))) {
-              return;
-            }
-          }
           tell(error, label);
         }
       }

@@ -1,7 +1,9 @@
 // Notifications of commands. Without `autoClose` JupyterLab shows a notification only in its list.
-import { Dialog, Notification, showDialog, showErrorMessage } from '@jupyterlab/apputils';
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import type { CommandRegistry } from '@lumino/commands';
 import type { ReadonlyJSONObject } from '@lumino/coreutils';
+import { Widget } from '@lumino/widgets';
+import { make, paragraph } from '../dom';
 import { isOfFile, missing } from '../later';
 import { told } from '../messages';
 import { problemOf } from '../model/model';
@@ -28,15 +30,24 @@ export function announce(message: string, type: Notification.TypeOptions): void 
   Notification.emit(message, type, { ...SEEN, actions: message.length > MOST ? [whole] : [] });
 }
 
-/** Reports that `what` failed and why, in a dialog if it is long. */
+/**
+ * Reports that `what` failed and why: in a dialog if it is long, or if there is more text from a
+ * host or program.
+ */
 export function tell(error: unknown, what: string): void {
-  const why = isOfFile(error) ? missing() : told(problemOf(error));
+  const found = isOfFile(error) ? null : problemOf(error);
+  const why = found === null ? missing() : told(found);
+  const detail = found?.detail ?? '';
   const message = `${what}: ${why}`;
-  if (message.length > MOST) {
-    void showErrorMessage(what, why);
-  } else {
+  if (message.length <= MOST && detail === '') {
     Notification.error(message, SEEN);
+    return;
   }
+  const body = make('div', { className: 'jp-slurm' }, paragraph(why));
+  if (detail !== '') {
+    body.append(make('pre', { className: 'jp-slurm-Code', tabIndex: 0 }, detail));
+  }
+  void showDialog({ title: what, body: new Widget({ node: body }), buttons: [Dialog.okButton()] });
 }
 
 type Options = Omit<CommandRegistry.ICommandOptions, 'label' | 'describedBy'> & {

@@ -120,7 +120,7 @@ function Action({ cluster, state, commands }: ActionProps): JSX.Element | null {
     <button
       className="jp-slurm-Button"
       aria-label={`${label} ${cluster}`}
-      onClick={() => void commands.execute(id, { cluster, isShown: true })}
+      onClick={() => void commands.execute(id, { cluster })}
     >
       {label}
     </button>

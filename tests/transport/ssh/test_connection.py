@@ -248,9 +248,10 @@ def test_silent_connection_keeps_a_login_that_needed_a_code(
 ) -> None:
     sshd, line, connection = behind_a_line
     with connection.session("read word; echo $word") as session:
+        connection.answers_again(0.01)
         line.freeze()
         connection.suspect()
-        assert connection.state == "lost"
+        assert (connection.state, connection.round_trip_s) == ("lost", None)
         with pytest.raises(TransportError, match="does not answer at the moment"):
             connection.last()
         line.thaw()

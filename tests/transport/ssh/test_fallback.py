@@ -69,4 +69,4 @@ def test_unknown_host_key_is_asked_about_and_a_changed_one_rejected(
     sshd.known_hosts.write_text(line.replace(f":{other.port}", f":{sshd.port}") + "\n")
     with pytest.raises(HostKeyError) as caught:
         connect(hop(sshd)).open(Answers())
-    assert str(caught.value.detail).count("SHA256:") == 2
+    assert str(caught.value.message).count("SHA256:") == 2
