@@ -179,12 +179,12 @@ mkfifo "$pipe" 2>/dev/null || { pipe=/tmp/jslurm-$(id -u).$$; mkfifo "$pipe"; } 
 exec 9<>"$pipe" 8<"$pipe"
 rm "$pipe"
 
-# When all of a job is killed at once, without TERM before, the engine goes on with the container
-# that it was asked for, and nobody starts it. Who looks after that is nobody's child: Slurm lets it
-# live where it goes by parents or process groups. Under proctrack/cgroup it is killed, too, and
-# then nobody of ours is left where the engine could be asked: the next job on the node takes away
-# what never ran. (To ask for both in one write does not help: the engine reads no further when
-# nobody is there to be answered.)
+# If all processes of a job are killed at once, without TERM before, the engine still creates the
+# requested container, which no process starts. The keeper removes it. It is not a child of this
+# script: Slurm lets it live where it tracks processes by parents or process groups. Under
+# proctrack/cgroup it is killed, too, and the next job on the node removes containers that never
+# ran. (Requesting both in one write does not help: the engine stops reading when its client is
+# gone.)
 keeper='"""
     + FORGET
     + r"""

@@ -12,7 +12,7 @@ import pytest
 from jupyter_slurm.wire import JobKind
 from tests.recorded import help_texts, reference, sites, submitted
 
-_ANEW = "If that is what you meant, record it anew: python -m tests.recorded."
+_HINT = "If you meant this change, record it: python -m tests.recorded."
 _RECORDED = {path.stem: path for path in sorted(submitted.FOLDER.iterdir())}
 
 
@@ -26,27 +26,27 @@ def test_every_kind_of_job_has_a_recorded_spec() -> None:
 
 
 def test_every_job_is_recorded() -> None:
-    assert set(sent()) == set(_RECORDED), f"{_ANEW}submitted"
+    assert set(sent()) == set(_RECORDED), f"{_HINT}submitted"
 
 
 @pytest.mark.parametrize("name", _RECORDED)
 def test_submission_matches_the_recorded_one(name: str) -> None:
-    assert sent()[name] == _RECORDED[name].read_text(encoding="utf-8"), f"{_ANEW}submitted"
+    assert sent()[name] == _RECORDED[name].read_text(encoding="utf-8"), f"{_HINT}submitted"
 
 
 def test_help_texts_match_the_recorded_ones() -> None:
     recorded = help_texts.FILE.read_text(encoding="utf-8")
-    assert help_texts.whole() == recorded, f"{_ANEW}help_texts"
+    assert help_texts.whole() == recorded, f"{_HINT}help_texts"
 
 
 def test_reference_pages_match_the_code() -> None:
     for path, text in reference.pages().items():
         page = reference.FOLDER / path
-        assert page.read_text(encoding="utf-8") == text, f"{_ANEW}reference"
+        assert page.read_text(encoding="utf-8") == text, f"{_HINT}reference"
 
 
 def test_site_pages_match_their_notebooks() -> None:
-    assert sorted(path.stem for path in sites.FOLDER.glob("*.md")) == sites.names(), f"{_ANEW}sites"
+    assert sorted(path.stem for path in sites.FOLDER.glob("*.md")) == sites.names(), f"{_HINT}sites"
     for name in sites.names():
         page = (sites.FOLDER / f"{name}.md").read_text(encoding="utf-8")
-        assert page == sites.page(name), f"{_ANEW}sites"
+        assert page == sites.page(name), f"{_HINT}sites"

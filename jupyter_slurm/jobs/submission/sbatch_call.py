@@ -75,7 +75,7 @@ _AS_TYPED = f"""
     done
     if ! mkdir -- "$JSLURM_CLAIM" 2>/dev/null; then
       wait "$login"
-      # Without that file nobody knows what became of sbatch; who looks for the job will.
+      # Without that file the outcome of sbatch is unknown until the job is looked up.
       rc=$(cat "$JSLURM_CLAIM/rc" 2>/dev/null || echo 0)
       cat submit.err >&2
       if [ "$rc" = 0 ]; then cat submitted; else cat submitted.partial; fi 2>/dev/null

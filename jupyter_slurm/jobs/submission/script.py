@@ -230,7 +230,7 @@ rc=255 caught='' child='' seconds='' stage='' out_of_time=''
 {begin}
 exec >>"$job_dir/log.$attempt" 2>&1 </dev/null || exit {no_room_exit}
 
-# The program is the one child of the process that waits for it, which may just be starting it.
+# Print the ID of the program: the only child of the process that waits for it. It may be starting.
 program() {{
   local round stat line
   for round in 1 2 3 4 5; do
@@ -242,8 +242,8 @@ program() {{
     done
   done
 }}
-# A signal may come between the program's beginning and the next line of this script, which notes
-# whose it is: then it is the one that was not there before.
+# A signal may arrive after the program has started and before this script has noted the process.
+# Then the program is the child that did not exist before.
 hand_on() {{
   [ -n "$child" ] || [ -z "$before" ] || [ "$before" = "before $!" ] || child=$!
   local target
@@ -297,18 +297,18 @@ printf '%s\\n' "$began" >"$job_dir/started.$attempt.json" || {{ rc={no_room_exit
 
 {prepare}
 
-# Another one waits for the end of the pipe, which closes with this script, however that ends. It
-# measures the program, beside it and not in its way: a second later, unless all is over by then.
-# Killed, this script ends nothing: so it ends what would stay where Slurm tracks processes by their
-# parents (proctrack/linuxproc). It is nobody's child, for while bash has another child than the
-# program, it waits on for that where a signal has ended the program (5.2, tried). And it pokes this
-# script: bash that is about to wait minds no signal until the next one or the program's end.
+# A helper waits for the end of the pipe, which closes when this script ends. After a second it also
+# measures the program. If this script was killed, it ends the processes that Slurm would leave
+# where it tracks processes by their parents (proctrack/linuxproc). It is not a child of this
+# script: with a second child, bash 5.2 still waits for that one after a signal has ended the
+# program. And it pokes this script every five seconds: a bash that is about to wait ignores a
+# signal until the next one or the end of the program.
 exec 7> >(
   (
     trap '' TERM INT HUP USR1 USR2
     exec >/dev/null 2>&1 8>&-
     poke() {{ until read -rt 5 || [ $? -le 128 ]; do kill -URG "$$"; done; }}
-    # What measures takes some 12 MB of the job's own memory: not where that would be missed.
+    # Measuring takes about 12 MB of the job's memory, too much for a job with little memory.
     memory=${{SLURM_MEM_PER_NODE:-$((${{SLURM_MEM_PER_CPU:-0}} * ${{SLURM_CPUS_ON_NODE:-1}}))}}
     if [ "$memory" -gt 0 ] && [ "$memory" -lt {measured_mib} ]; then
       poke
@@ -326,12 +326,12 @@ exec 7> >(
   ) <&0 &
 )
 before="before $!"
-# `wait` comes back early when a trapped signal arrives. If the child ends in that moment, bash
-# (5.2, tried) loses its exit code every third time. So a process that no trap wakes waits for the
-# program, and notes its exit code.
+# `wait` returns early when a trapped signal arrives. If the child ends at that moment, bash 5.2
+# loses its exit code in one of three cases. So a process without traps waits for the program and
+# writes its exit code to a file.
 (
   trap : {caught} # not '', which the program would inherit
-  exec 2>/dev/null # else bash says "Killed" of the whole command; the exit code tells
+  exec 2>/dev/null # otherwise bash prints "Killed" and the whole command
   {command} 2>&1
   rc=$?
   printf '%d\n' "$rc" >"$job_dir/claim.$attempt/code"

@@ -17,7 +17,7 @@ export function questionDialog(question: Question, connection: Connection): Dial
     title,
     body: new QuestionBody(question, connection),
     buttons: [
-      Dialog.cancelButton({ label: isKey ? trans.__('No') : trans.__('Give up the login') }),
+      Dialog.cancelButton({ label: isKey ? trans.__('No') : trans.__('Cancel login') }),
       Dialog.okButton({ label: answer })
     ],
     // Enter without reading trusts no host.

@@ -154,7 +154,7 @@ test("a host's messages are shown as plain text", async () => {
   const shown = await dialog();
   expect(shown.querySelector('b, img')).toBeNull();
   expect(shown.textContent).toContain('<img src=x>');
-  press(shown, 'Give up the login');
+  press(shown, 'Cancel login');
   await done;
 });
 
@@ -192,7 +192,7 @@ test('a cancelled login ends, even if it has already failed', async () => {
   for (const answer of [at('connecting'), new SlurmError(broken, 401)]) {
     model.will(at('asking', {}), answer);
     const done = begin();
-    press(await dialog(), 'Give up the login');
+    press(await dialog(), 'Cancel login');
     expect(await done).toBe(false);
     expect(model.asked.at(-1)).toEqual(['answer', { question_id: 'q1', text: null, wait_s: 20 }]);
   }
