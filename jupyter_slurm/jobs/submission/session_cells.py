@@ -90,9 +90,7 @@ class CellSubmitter(Submitter):
         """Send the cell; return False if it was cancelled meanwhile."""
         session = self._registry.job(spec.session or "")
         if session.state.final:
-            if self._cluster.transport.read(self._dir.started(0)) is None:
-                raise ended(session)
-            return True  # it was sent, but the agent ended before it could record that
+            raise ended(session)
         store = self._registry.store
         key = store.key(self._registry.job(self._id)) or store.new_key(self._id)
         files = with_key(prepare_session_cell(spec), key)

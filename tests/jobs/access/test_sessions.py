@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_slurm.errors import ConnectionLostError, SubmitError
-from jupyter_slurm.jobs.submission import session_cells
-from jupyter_slurm.jobs.submission.session_cells import ask
+from jupyter_slurm.errors import SubmitError
 from jupyter_slurm.variables import read_variables, write_variables
 from jupyter_slurm.wire import (
     ErrorOutput,
@@ -205,29 +203,6 @@ def test_cell_sent_twice_runs_once(site: Site) -> None:
     with (Path(session.job_dir) / "cells" / "requests").open("a") as requests:
         requests.write(f"\nrun {asked.id}\n")
     assert shown(site, run(site, session, "len(runs)")) == ["1"]
-
-
-def test_cell_of_an_ended_session_that_ran_is_not_rejected(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session = start(site)
-    asked = spec("6 * 7", session=session.id)
-    with monkeypatch.context() as patched:
-
-        def ask_without_answer(*args: Any) -> None:
-            ask(*args)
-            raise ConnectionLostError("lost")
-
-        patched.setattr(session_cells, "ask", ask_without_answer)
-        site.service.submit(asked)
-        wait_until((Path(session.job_dir) / "cells" / asked.id / "exit.0.json").exists, PATIENCE_S)
-        site.service.close()
-    site.cluster.run("scancel", session.slurm_id or "")
-    wait_until(lambda: site.slurm_jobs() == [], PATIENCE_S)
-    site.restart()
-    assert site.wait(session.id, limit_s=PATIENCE_S).state.final
-    assert site.wait(asked.id, limit_s=PATIENCE_S).state is JobState.COMPLETED
-    assert [*site.service.result(asked.id).failed] == []
 
 
 def test_session_ended_by_slurm_ends_its_cells_with_the_reason(site: Site) -> None:
