@@ -76,7 +76,7 @@ def error(tasks: SweepTasks, rows: list[Row]) -> SweepError | None:
             ]
     found = SweepError(
         f"{len(failed)} of {len(rows)} tasks failed.",
-        hint=f"Submit them again with `%slurm retry {job.id}`; --mem 2x doubles their memory.",
+        hint=f"Submit them again with `%slurm retry {job.id}`; add --mem for more memory.",
         traceback=tuple(lines),
         job_id=job.id,
     )
