@@ -98,6 +98,9 @@ class JobControl:
         tasks = failed_tasks(job.tasks)
         if not tasks:
             raise RequestError(f"No task of sweep {job.id} has failed.")
+        if job.limit_s is None and job.slurm_id is not None and "time" in options:
+            with suppress(CommandError):  # the tasks ended before a listing, and are forgotten
+                self._note_limit(job, job.slurm_id)
         wanted = retry_options(record, options)
         size = cluster.max_array_size() if job.names_params else None
         ends = self._clusters.watch(cluster).sweeps.table(job.id).ends()
@@ -283,11 +286,14 @@ class JobControl:
                 "another job with more --time.",
                 detail=exc.detail,
             ) from exc
-        # Not from a listing, which may be older.
-        answer = self._clusters.named(job.cluster).ask(scontrol.job_argv(ids[0]))
+        return self._note_limit(job, ids[0])
+
+    def _note_limit(self, job: Job, slurm_id: str) -> Job:
+        """Ask Slurm for the job's time limit; a listing may be older. CommandError."""
+        answer = self._clusters.named(job.cluster).ask(scontrol.job_argv(slurm_id))
         limits_s = [row.limit_s for row in scontrol.parse_jobs(answer)]
         known_s = None if not limits_s or limits_s[0] is None else int(limits_s[0])
-        return self._registry.change(job_id, limit_s=known_s)
+        return self._registry.change(job.id, limit_s=known_s)
 
     def why(self, job_id: str) -> Job:
         job = self._registry.job(job_id)

@@ -142,6 +142,17 @@ def test_failed_tasks_have_reasons_and_are_retried(site: Site, tmp_path: Path) -
     assert site.service.logs(job.id, task=18).outputs is not None
 
 
+def test_multiple_applies_to_the_partitions_limit_of_tasks_never_listed(site: Site) -> None:
+    job = site.service.submit(sweep("1 / n", [{"n": 0}, {"n": 1}]))
+    site.wait(job.id)
+    site.service.retry(job.id, {"time": "2x"})
+    site.wait(job.id)
+    arrays = of_task(site, job.id).arrays
+    first, again = (site.cluster.run("scontrol", "show", "job", "-o", one).stdout for one in arrays)
+    assert "TimeLimit=01:00:00" in first
+    assert "TimeLimit=02:00:00" in again
+
+
 COUNTED = """
 import os, time
 def note(word):
