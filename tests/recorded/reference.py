@@ -55,6 +55,8 @@ def pages() -> dict[str, str]:
         "profile-keys.md": _profile_keys(),
         "errors.md": _errors(),
         "calls.md": _calls(),
+        "reading-calls.md": _calls_with("Calls that read", reading=True),
+        "other-calls.md": _calls_with("Other calls", reading=False),
         "commands/index.md": _commands_index(),
     }
     found |= {f"commands/{_file(title)}.md": _section(title) for title in SECTIONS}
@@ -275,8 +277,16 @@ def _calls() -> Iterator[str]:
         "Jupyter's contents manager reads and writes files of the server.\n"
     )
     yield "## Arguments and results\n"
+    yield "[Calls that read](reading-calls.md) need no permission but `read`."
+    yield "[Other calls](other-calls.md) need more."
+
+
+def _calls_with(title: str, *, reading: bool) -> Iterator[str]:
+    yield f"# {title}"
+    yield _GENERATED
+    yield "[Calls](calls.md) explains them and their permissions.\n"
     for name, function in inspect.getmembers(Api, inspect.isfunction):
-        if name in RULES:
+        if name in RULES and (_rights(RULES[name].rights) == "`read`") is reading:
             yield from _call(name, function, RULES[name])
 
 
@@ -285,7 +295,8 @@ def _call(name: str, function: Any, rule: Rule) -> Iterator[str]:
     given = [one for one in signature.parameters.values() if one.name != "self"]
     shown = signature.replace(parameters=given)
     verb = "GET or POST" if rule.get else "POST"
-    yield f"### {name}\n\n```text\n{name}{shown}\n```\n".replace("'", "")
+    line = f"{name}{shown}".replace("''", '""').replace("'", "")
+    yield f"## {name}\n\n```text\n{line}\n```\n"
     yield f"{verb}. {_paragraphs(inspect.getdoc(function))}".rstrip() + "\n"
 
 
