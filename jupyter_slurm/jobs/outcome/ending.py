@@ -388,7 +388,7 @@ class Ending:
             start_estimate_s=None,
             **kind_of(job).at_end,
             **_ranks(job, evidence.result),
-            nodes=job.nodes or ((evidence.started.node,) if evidence.started else ()),
+            **(evidence.started.known(job) if evidence.started else {}),
             started_s=started_s,
             ended_s=ended_s,
             erased_s=self._cluster.profile.storage.erased_s(job.job_dir, ended_s),

@@ -17,7 +17,7 @@ from jupyter_slurm.errors import MalformedError, SignatureError
 from jupyter_slurm.formatting import brief, visible
 from jupyter_slurm.slurm.units import NODE_NAME
 from jupyter_slurm.untrusted_json import Moment, check_json, read_json
-from jupyter_slurm.wire import Output, Stream
+from jupyter_slurm.wire import Job, Output, Stream
 
 _RECORD: msgspec.json.Decoder[Output] = msgspec.json.Decoder(Output)
 _MOST_FACT_BYTES = 65_536
@@ -25,6 +25,7 @@ _MOST_FACT_BYTES = 65_536
 
 _Code = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 _SlurmId = Annotated[str, msgspec.Meta(pattern=r"\A[0-9_+]{0,32}\Z")]
+_Name = Annotated[str, msgspec.Meta(pattern=r"\A[a-zA-Z0-9_.@-]{0,256}\Z")]
 _Node = Annotated[str, msgspec.Meta(pattern=rf"\A{NODE_NAME}\Z")]
 
 
@@ -84,7 +85,17 @@ class StartedFile(msgspec.Struct, frozen=True, kw_only=True):
     slurm_id: _SlurmId
     node: _Node
     """Used as the host of tunnels, so only a host name is valid."""
+    partition: _Name = ""
+    user: _Name = ""
     time_s: Moment
+
+    def known(self, job: Job) -> dict[str, object]:
+        """Return fields of the job, which squeue may never have listed."""
+        return {
+            "nodes": job.nodes or (self.node,),
+            "partition": job.partition or self.partition or None,
+            "user": job.user or self.user or None,
+        }
 
 
 def parse_result(data: bytes, key: bytes) -> RunnerResult:

@@ -50,7 +50,7 @@ _KEEPER_SH = (
     _SINCE_SH
     + """
 trap '' HUP
-unset SLURM_JOB_ID SLURM_RESTART_COUNT SLURMD_NODENAME job told
+unset SLURM_JOB_ID SLURM_JOB_PARTITION SLURM_JOB_USER SLURM_RESTART_COUNT SLURMD_NODENAME job told
 stop() { # as Slurm does, the script first, which hands it on and must not lose its program before
   kill -TERM "$job"; sleep 1; kill -TERM "-$job"
   left=$2

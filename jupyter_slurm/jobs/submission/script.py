@@ -289,8 +289,11 @@ trap finish EXIT
 {signals}
 
 printf -v seconds '%(%s)T' -1
-printf -v began '{{"slurm_id": "%s", "node": "%s", "time_s": %d}}' \\
+printf -v began '"slurm_id": "%s", "node": "%s", "time_s": %d' \\
   "$SLURM_JOB_ID" "${{SLURMD_NODENAME:-$HOSTNAME}}" "$seconds"
+odd='[^a-zA-Z0-9_.@-]'
+printf -v began '{{%s, "partition": "%s", "user": "%s"}}' \\
+  "$began" "${{SLURM_JOB_PARTITION//$odd}}" "${{SLURM_JOB_USER//$odd}}"
 # Short enough to arrive in one piece, and so without the rename that a longer file would need, and
 # the program that renames; so is the last word. Where there is no room, it is there and empty.
 printf '%s\\n' "$began" >"$job_dir/started.$attempt.json" || {{ rc={no_room_exit}; exit $rc; }}

@@ -307,8 +307,7 @@ class Watch:
             if job.state.final or path != folder.started(job.restarts):
                 return
             # Prefer Slurm's node name: tunnels connect to it, and the job wrote this file itself.
-            nodes = job.nodes or (started.node,)
-            changes: dict[str, object] = {"started_s": started.time_s, "nodes": nodes}
+            changes = {"started_s": started.time_s, **started.known(job)}
             if not job.on_login:  # the reason for waiting; on a login node only `look` reports it
                 changes |= {"reason": None, "why": None, "advice": None, "start_estimate_s": None}
             known = job.submitted_s is not None or job.session is not None

@@ -30,6 +30,7 @@ from jupyter_slurm.wire import (
     Stream,
     UpdateDisplayData,
 )
+from tests.jobs.records.test_registry import record
 
 KEY = b"5b" * 32
 RESULT: dict[str, Any] = {
@@ -91,6 +92,14 @@ def test_exit_and_started_files_are_read() -> None:
     assert parse_exit(quiet) == ExitFile(exit_code=0, signal=None, time_s=1.7e9)
     started = b'{"slurm_id": "12", "node": "gpu1", "time_s": 1700000000}\n'
     assert parse_started(started) == StartedFile(slurm_id="12", node="gpu1", time_s=1.7e9)
+
+
+def test_start_completes_a_job_that_was_never_listed() -> None:
+    started = StartedFile(slurm_id="12", node="n1", partition="gpu", user="ana", time_s=1.7e9)
+    unlisted = record("aaaaaaaa").job
+    assert started.known(unlisted) == {"nodes": ("n1",), "partition": "gpu", "user": "ana"}
+    listed = record("aaaaaaaa", nodes=("n2",), partition="long", user="eva").job
+    assert started.known(listed) == {"nodes": ("n2",), "partition": "long", "user": "eva"}
 
 
 @given(st.binary())

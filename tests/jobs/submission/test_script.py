@@ -64,6 +64,13 @@ def test_script_records_start_and_exit_code(folder: Path) -> None:
     assert not done.stdout
 
 
+def test_start_names_partition_and_user_without_odd_characters(tmp_path: Path) -> None:
+    env = {"SLURM_JOB_PARTITION": "gpu", "SLURM_JOB_USER": 'a"n\\a\n'}
+    run(tmp_path, ScriptPlan("t", str(tmp_path), ["true"]), env=env)
+    started = read(tmp_path, "started.0.json")
+    assert (started["partition"], started["user"]) == ("gpu", "ana")
+
+
 @pytest.mark.parametrize("word", HOSTILE)
 def test_command_words_arrive_unchanged(tmp_path: Path, word: str) -> None:
     run(tmp_path, ScriptPlan("t", str(tmp_path), ["printf", "%s", word]))
