@@ -260,11 +260,11 @@ def map(  # noqa: A001 - the name is `js.map`
     rows = [dict(zip(names, one, strict=True)) for one in zip(*iterables, strict=False)]
     if not rows:
         return []
+    api = connect(cluster).api
     code = f"{_RESULT} = {_FUNCTION}({', '.join(names)})\n"
     spec = _spec(SweepSpec, request, fn, code, (_FUNCTION,), _RESULT)
     with _naming_function(fn):
         spec = with_inputs(with_params(spec, rows), {_FUNCTION: fn})
-    api = connect(cluster).api
     try:
         handle = JobHandle(api, _submitted(api, spec))
         if "IPython" in sys.modules:
@@ -293,9 +293,7 @@ def _results(api: Api, job_id: str) -> list[Any]:
     result = api.result(job_id)
     failed, rows, error = dict(result.failed), list[sweep.Row](), failure(result)
     if result.variables is not None:
-        tasks = api.sweep(job_id)
-        rows = sweep.table(result, tasks, failed)
-        error = sweep.error(tasks, rows)
+        rows, error = sweep.outcome(result, api.sweep(job_id), failed)
     api.delivered(job_id)
     told = error or left_out(result.job, failed)
     if told is not None:

@@ -364,9 +364,7 @@ def read_outcome(
         return read_result_variables(result, failed), failure(result, known)
     from jupyter_slurm import sweep  # noqa: PLC0415 - only sweeps need it
 
-    tasks = api.sweep(job.id)
-    rows = sweep.table(result, tasks, failed)
-    error = sweep.error(tasks, rows)
+    rows, error = sweep.outcome(result, api.sweep(job.id), failed)
     table = sweep.as_frame(rows, job.id) if error is None else error.table
     return {job.into: table}, error
 

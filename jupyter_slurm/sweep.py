@@ -47,6 +47,14 @@ def table(result: Result, tasks: SweepTasks, failed: dict[str, str]) -> list[Row
     return rows
 
 
+def outcome(
+    result: Result, tasks: SweepTasks, failed: dict[str, str]
+) -> tuple[list[Row], SweepError | None]:
+    """Return `table` and `error`."""
+    rows = table(result, tasks, failed)
+    return rows, error(tasks, rows)
+
+
 def as_frame(rows: list[Row], job_id: str) -> object:
     """Return the rows as a DataFrame if pandas is installed, with the job's ID in `attrs`."""
     if importlib.util.find_spec("pandas") is None:

@@ -412,14 +412,7 @@ class SweepTable:
                 raise
             return {}
         return {
-            task: _Row(
-                row.state,
-                None,
-                row.nodelist,
-                row.end_s,
-                row.exit_code,
-                row.exit_signal or None,
-            )
+            task: _row_of(row)
             for row in rows
             if bears_id(array.token, row)
             for task in self._tasks_of(array, row.array_task_id)
@@ -431,15 +424,7 @@ class SweepTable:
         except CommandError:
             return {}
         return {
-            task: _Row(
-                row.state,
-                None,
-                row.nodelist,
-                row.end_s,
-                row.exit_code,
-                row.exit_signal or None,
-                str(row.cancelled_by) if row.cancelled_by is not None else None,
-            )
+            task: _row_of(row, None if row.cancelled_by is None else str(row.cancelled_by))
             for row in rows
             if row.step is None and row.name.endswith(f".{array.token}")
             for task in self._tasks_of(array, row.slurm_id.partition("_")[2])
@@ -599,11 +584,16 @@ class SweepTable:
             )
 
     def _read_params(self) -> dict[str, tuple[str, ...]]:
-        """Return the values of the parameters as text; {}: there is no such file."""
+        """Return the values of the parameters as text; {} without a file."""
         [data] = self._contents([Span(self._dir.path / layout.PARAMS_TEXT, 0, limits.OUTPUT_BYTES)])
         with suppress(msgspec.DecodeError):
             return msgspec.json.decode(data or b"{}", type=dict[str, tuple[str, ...]])
         return {}
+
+
+def _row_of(row: scontrol.ControlRow | sacct.AcctRow, cancelled_by: str | None = None) -> _Row:
+    signal = row.exit_signal or None
+    return _Row(row.state, None, row.nodelist, row.end_s, row.exit_code, signal, cancelled_by)
 
 
 def _end(verdict: Verdict, files: _Files, row: _Row | None = None) -> TaskEnd:

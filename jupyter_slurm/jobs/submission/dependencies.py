@@ -70,7 +70,7 @@ def awaited(spec: JobSpec, registry: JobRegistry, cluster: str) -> Job | None:
 
 def with_after(job: Resolved, registry: JobRegistry) -> Resolved:
     """Return the job with a dependency for each job of `--after`. Slurm forgets jobs soon after
-    their end, so an end that our record knows is judged here. RequestError: there is no such job,
+    their end, so an end that our record knows is judged here. RequestError: unknown job,
     or its end does not let this one start."""
     spec, terms = job.spec, []
     for one in spec.after:

@@ -124,14 +124,14 @@ test('runs of states are cells in the order of their indices', () => {
   expect(many.indices).toHaveLength(100_000);
 });
 
-test('what has changed is told cell by cell, and other tasks are told apart', () => {
+test('changes are found by cell, and different tasks are recognized', () => {
   const before = cellsOf({ tasks: { PENDING: '0-3' } });
   expect(changesOf(before, cellsOf({ tasks: { PENDING: '0,3', RUNNING: '1-2' } }))).toEqual([1, 2]);
   expect(changesOf(before, cellsOf({ tasks: { PENDING: '1-4' } }))).toBeNull();
   expect(changesOf(before, cellsOf({ tasks: { PENDING: '0-4' } }))).toBeNull();
 });
 
-test('cells are as large as fits, and never too small to be seen', () => {
+test('cells are as large as possible, and stay visible', () => {
   const few = layoutOf(20, 205, 99);
   expect([few.pitch, few.columns, few.rows]).toEqual([20, 10, 2]);
   const many = layoutOf(10_000, 600, 120);
@@ -147,7 +147,7 @@ test('cells are as large as fits, and never too small to be seen', () => {
   expect(moved(few, 3, 'x')).toBeNull();
 });
 
-test('a cell is drawn for each task, and later only those that have changed', () => {
+test('the first drawing shows every task, later ones only the changed cells', () => {
   draw({});
   expect(strokes).toHaveLength(8); // what waits is a sign, and no filled cell
   expect(strokes).toContain('fill 4 0 --jp-error-color1');
@@ -215,13 +215,13 @@ test.each([
   expect(asked).toBe(asks);
 });
 
-test('what a task raised is said instead of its reason, and made visible', () => {
+test('an exception replaces the reason of a task, with control characters visible', () => {
   const known = details(job({ kind: 'sweep', tasks: TASKS }));
   const failures = [{ tasks: '4', ename: 'ValueError', evalue: 'a\u202eb', traceback: [] }];
   expect(factsOf({ ...known, params: {}, failures }, 4)).toEqual(['ValueError: a\ufffdb', 'n1']);
 });
 
-test('the time left is that of the tasks that are left at the rate so far', () => {
+test('the time left follows from the rate so far', () => {
   const tasks = { all: 100, ended: 20, done: 20, failed: 0 };
   expect(leftS(tasks, { ended: 0, atS: 0 }, 10)).toBe(40);
   expect(leftS(tasks, { ended: 10, atS: 0 }, 10)).toBe(80);
@@ -229,7 +229,7 @@ test('the time left is that of the tasks that are left at the rate so far', () =
   expect(leftS({ ...tasks, ended: 100 }, { ended: 0, atS: 0 }, 10)).toBeNull();
 });
 
-test('a sweep shows the time left; one that was tried again only once tasks have ended', () => {
+test('a sweep shows the time left; after a retry, once tasks have ended', () => {
   const nowS = Date.now() / 1000;
   draw({ started_s: nowS - 600, state_since_s: nowS - 600 });
   expect(host.textContent).toContain('23 min left');
