@@ -78,7 +78,6 @@ NOT_FAST = (
     "containers/test_docker.py",
     "contract/test_transport.py",
     "jobs/cluster/test_environment_installation.py",
-    "jobs/submission/test_sbatch_call.py",
     "jobs/submission/test_script.py",
     "jobs/submission/test_staging.py",
     "jobs/test_control.py",
@@ -90,6 +89,7 @@ NOT_FAST = (
     "node/test_runner_values.py",
     "node/test_session.py",
     "node/test_usage.py",
+    "slurm/test_sbatch_call.py",
     "transport/files/test_files.py",
     "transport/ssh/test_route.py",
 )

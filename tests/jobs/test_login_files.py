@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from jupyter_slurm.jobs.outcome.verdict import Cause
-from jupyter_slurm.wire import JobState
-from tests.jobs.conftest import Site
+from jupyter_slurm.wire import JobKind, JobState
+from tests.jobs.conftest import Site, over_ssh
 
 ENDS = {"another shell": "exec /bin/dash", "an end": "exit 0"}
 HARMLESS = {
@@ -52,3 +54,13 @@ def test_odd_login_files_do_not_end_a_job(
     job = site.run("import os; print(os.getcwd()); 1 / 0")
     assert (job.state, job.exit_code) == (JobState.FAILED, 1)
     assert site.service.describe(site.cluster.name).login_shell is True
+
+
+@over_ssh
+def test_batch_script_has_the_module_command(site: Site, tmp_path: Path) -> None:
+    """The tests install environment-modules, whose /etc/profile.d file defines `module`. Cells load
+    modules without a login."""
+    job = site.run("#!/bin/bash\nmodule --version\n", kind=JobKind.SCRIPT, **site.at(tmp_path))
+    text = site.text(job.id)
+    assert job.state is JobState.COMPLETED, text
+    assert "Modules Release" in text

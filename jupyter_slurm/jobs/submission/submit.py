@@ -44,7 +44,6 @@ from jupyter_slurm.jobs.submission.dependencies import awaited, with_after
 from jupyter_slurm.jobs.submission.options import slurm_name
 from jupyter_slurm.jobs.submission.prepare import Outputs, Submission, prepare, with_key
 from jupyter_slurm.jobs.submission.resolve import resolve
-from jupyter_slurm.jobs.submission.sbatch_call import sbatch_call, sbatch_call_as_typed
 from jupyter_slurm.jobs.watching.queue_rows import bears_id
 from jupyter_slurm.slurm import sacct, sbatch, scancel, squeue
 from jupyter_slurm.slurm.rejections import explain_rejection
@@ -283,9 +282,9 @@ class Submitter:
 
     def _hand_over(self, submission: Submission, files: Files) -> Completed:
         """Create the job's folder with `files` and call sbatch there."""
-        argv = sbatch_call(submission.sbatch)
+        argv = sbatch.call_once(submission.sbatch)
         if submission.job.kind.is_raw_script:
-            argv = sbatch_call_as_typed(submission.sbatch, self._cluster.profile.env)
+            argv = sbatch.call_once_as_typed(submission.sbatch, self._cluster.profile.env)
         with self._silence_told():
             return self._cluster.deliver(self._dir.path, files, argv)
 

@@ -24,7 +24,6 @@ from jupyter_slurm.jobs.outcome.array_tasks import live_arrays, live_tasks, with
 from jupyter_slurm.jobs.records.store import Record, TaskArray
 from jupyter_slurm.jobs.submission.options import array_option, comment_token, slurm_name
 from jupyter_slurm.jobs.submission.prepare import Submission
-from jupyter_slurm.jobs.submission.sbatch_call import sbatch_call
 from jupyter_slurm.jobs.submission.submit import Submitter, sbatch_words
 from jupyter_slurm.slurm import options, sbatch, scancel
 from jupyter_slurm.slurm.rejections import is_dependency_problem, is_submit_limit
@@ -200,7 +199,7 @@ class SweepSubmitter(Submitter):
 
     def _deliver(self, command: list[str], files: Files) -> Completed:
         with self._silence_told():
-            return self._cluster.deliver(self._dir.path, files, sbatch_call(command))
+            return self._cluster.deliver(self._dir.path, files, sbatch.call_once(command))
 
     def _command(self, command: tuple[str, ...]) -> list[str]:
         array, job = self._unsent(), self._sweep

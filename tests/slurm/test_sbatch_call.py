@@ -1,6 +1,6 @@
 """The environment of sbatch: that of a login, for every login shell.
 
-A stand-in for sbatch records its call. The last test uses the real Slurm.
+A stand-in for sbatch records its call.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from jupyter_slurm.jobs.submission import sbatch_call
-from jupyter_slurm.wire import JobKind, JobState
-from tests.jobs.conftest import Site, over_ssh
+from jupyter_slurm.slurm import sbatch
 from tests.ssh.waiting import wait_until
 
 SBATCH = """#!/usr/bin/python3
@@ -64,9 +62,9 @@ def called(tmp_path: Path) -> Called:
     home, programs, folder = (tmp_path / name for name in ("it's home", "b i n", "a 'job'"))
     for path in (home, programs, folder):
         path.mkdir()
-    sbatch = programs / "sbatch"
-    sbatch.write_text(SBATCH)
-    sbatch.chmod(0o755)
+    stand_in = programs / "sbatch"
+    stand_in.write_text(SBATCH)
+    stand_in.chmod(0o755)
     told = tmp_path / "told"
 
     def call(files: dict[str, str], shell: str = "bash", **env: str) -> Call:
@@ -75,7 +73,7 @@ def called(tmp_path: Path) -> Called:
             (home / name).write_text(text)
         given = {"SLURM_CONF": str(told), "TOKEN": "a b\nc", **env}
         done = subprocess.run(
-            sbatch_call.sbatch_call_as_typed(["sbatch", *WORDS], given),
+            sbatch.call_once_as_typed(["sbatch", *WORDS], given),
             cwd=folder,
             env={
                 "HOME": str(home),
@@ -158,9 +156,9 @@ def test_failed_login_shell_still_submits(called: Called, text: str) -> None:
 def test_hanging_login_files_are_killed_with_their_children(
     called: Called, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    text = sbatch_call._AS_TYPED.replace(f"= {sbatch_call._LOOKS} ]", "= 60 ]")
-    assert text != sbatch_call._AS_TYPED
-    monkeypatch.setattr(sbatch_call, "_AS_TYPED", text)
+    text = sbatch._AS_TYPED.replace(f"= {sbatch._LOOKS} ]", "= 60 ]")
+    assert text != sbatch._AS_TYPED
+    monkeypatch.setattr(sbatch, "_AS_TYPED", text)
     pids = tmp_path / "pids"
     call = called({".bash_profile": f"sleep 987 &\necho $! $$ >>'{pids}'\nwait\n"})
     assert_answered(call)
@@ -180,13 +178,3 @@ def test_sbatch_is_not_called_again_after_an_answer(called: Called) -> None:
     assert_answered(called({}))
     again = called({".bash_profile": "export MINE=1\n"}, ANSWER="456")
     assert again.out == "the site's own words\n123\n"
-
-
-@over_ssh
-def test_batch_script_has_the_module_command(site: Site, tmp_path: Path) -> None:
-    """The tests install environment-modules, whose /etc/profile.d file defines `module`. Cells load
-    modules without a login."""
-    job = site.run("#!/bin/bash\nmodule --version\n", kind=JobKind.SCRIPT, **site.at(tmp_path))
-    text = site.text(job.id)
-    assert job.state is JobState.COMPLETED, text
-    assert "Modules Release" in text
