@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jupyter_slurm.jobs.preflight.resources import Resources, resources_of
+from jupyter_slurm.jobs.submission.options import Resources, resources_of
 from jupyter_slurm.profiles.profile import ClusterProfile, PartitionLimits
 from jupyter_slurm.slurm.options import parse_options
 from jupyter_slurm.wire import ClusterInfo, Partition

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jupyter_slurm.formatting import duration, memory
-from jupyter_slurm.jobs.preflight.resources import Resources
+from jupyter_slurm.jobs.submission.options import Resources
 from jupyter_slurm.jobs.submission.resolve import Resolved
 from jupyter_slurm.slurm.directives import ignored_directive
 from jupyter_slurm.wire import Check, Partition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from jupyter_slurm.jobs.preflight.resources import Resources
+from jupyter_slurm.jobs.submission.options import Resources
 from jupyter_slurm.wire import Cost, Partition
 
 

@@ -24,7 +24,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.preflight import checks, costs, offers, spending, syntax
 from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
-from jupyter_slurm.jobs.preflight.resources import resources_of
+from jupyter_slurm.jobs.submission.options import resources_of
 from jupyter_slurm.jobs.submission.prepare import prepare
 from jupyter_slurm.jobs.submission.resolve import Resolved
 from jupyter_slurm.slurm.units import indices

@@ -11,7 +11,7 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.preflight import costs
 from jupyter_slurm.jobs.preflight.offers import known_partitions
-from jupyter_slurm.jobs.preflight.resources import Resources
+from jupyter_slurm.jobs.submission.options import Resources
 from jupyter_slurm.slurm import sacct
 from jupyter_slurm.slurm.sacct import SpentRow
 from jupyter_slurm.wire import ClusterInfo, Partition, Spending, Spent

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_slurm.jobs.preflight.resources import Resources, resources_of
+from jupyter_slurm.jobs.submission.options import Resources, resources_of
 from jupyter_slurm.slurm.options import parse_options
 
 
@@ -35,6 +35,9 @@ def of(words: str) -> Resources:
         ("--gres shard:4", {"gpus": 0}),
         ("--gpus 8", {"gpus_per_node": 0, "gpus": 8}),
         ("--gpus 8 -N 4", {"gpus_per_node": 2, "gpus": 8}),
+        ("--gpus 3 -N 2", {"gpus_per_node": 2, "gpus": 3}),
+        ("--gpus-per-task 1 -n 3", {"gpus": 3}),
+        ("--gpus-per-node 2 -n 8 --ntasks-per-node 3", {"nodes": 3, "gpus": 6}),
         ("--gpus a100:2,v100:1", {"gpus": 3}),
         ("--gpus 2080ti:1,3090:2", {"gpus": 3}),
         (
