@@ -35,6 +35,7 @@ from jupyter_slurm.jobs.details import details
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.lab import lab_base_url
 from jupyter_slurm.jobs.outcome.result_service import ResultService, remove_old_files
+from jupyter_slurm.jobs.preflight import checks
 from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable
 from jupyter_slurm.jobs.records.changes import changes
 from jupyter_slurm.jobs.records.registry import JobRegistry
@@ -342,7 +343,7 @@ class Service:
             cell = self._sessions.completed(spec, cluster.profile)
             record = self._sessions.new_record(cell)
             record.given = identity.given_in_session(cell)
-            warning = self._preflight.check_cell(cell)
+            warning = checks.check_cell(cell, self.jobs)
             record.job = msgspec.structs.replace(record.job, warning=warning)
             return (record, None) if self._registry.add(record) else None
         cluster.check_configuration(spec.slurm_conf)
@@ -351,7 +352,7 @@ class Service:
         after = after_by_id(spec, self._registry, cluster.name)
         job = replace(job, spec=msgspec.structs.replace(job.spec, after=after))
         made = prepare(job)  # raises if the job cannot be submitted
-        warning = None if job.spec.on_login else self._preflight.check(job, cluster)
+        warning = None if job.spec.on_login else checks.check(job, cluster, self.jobs)
         if spec.environment is not None and spec.environment.left_out:
             omitted = ", ".join(spec.environment.left_out)
             told = f"Not installed, because only this machine has them: {omitted}."

@@ -1,17 +1,43 @@
-"""PURE: checks of options that Slurm does not make, and warnings above a partition's maxima.
+"""Checks before each submission of what Slurm does not see: syntax errors, ignored lines, a missing
+folder. Previews also warn above a partition's maxima.
 
 A check with `ok=False` stops the submission. Slurm judges everything else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
 
-from jupyter_slurm.formatting import duration, memory
-from jupyter_slurm.jobs.submission.options import Resources
+from jupyter_slurm.errors import CodeError, SubmitError
+from jupyter_slurm.formatting import duration, joined, memory
+from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.preflight import syntax
+from jupyter_slurm.jobs.submission.options import Resources, resources_of
 from jupyter_slurm.jobs.submission.resolve import Resolved
 from jupyter_slurm.slurm.directives import ignored_directive
-from jupyter_slurm.wire import Check, Partition
+from jupyter_slurm.wire import Check, Job, JobSpec, Partition
+
+JobsOf = Callable[[str | None], list[Job]]
+"""Returns a cluster's jobs, which have reported their Python versions."""
+
+
+def check(job: Resolved, cluster: SlurmCluster, jobs: JobsOf) -> str | None:
+    """Return warnings for the user. CodeError: the code does not compile; SubmitError."""
+    return _warnings(found(job, cluster, jobs))
+
+
+def check_cell(spec: JobSpec, jobs: JobsOf) -> str | None:
+    """Return warnings for a session's cell. CodeError: it does not compile."""
+    return _warnings(_syntax(spec, jobs, None))
+
+
+def found(job: Resolved, cluster: SlurmCluster, jobs: JobsOf) -> Iterator[Check]:
+    """Check a job of its own."""
+    yield from _syntax(job.spec, jobs, cluster.name)
+    yield from _working_directory(job, cluster)
+    yield from _options(job, resources_of(job.effective_options))
 
 
 def check_maxima(job: Resources, one: Partition) -> Iterator[Check]:
@@ -30,7 +56,49 @@ def check_maxima(job: Resources, one: Partition) -> Iterator[Check]:
         yield _warning(f"A node in {one.name} has {most} GPUs.", "gpus")
 
 
-def check_options(job: Resolved, wanted: Resources) -> Iterator[Check]:
+def _warnings(made: Iterator[Check]) -> str | None:
+    """Return the warnings. CodeError, SubmitError: the first check that failed."""
+    warnings = []
+    for one in made:
+        if one.ok is False:
+            refusal = CodeError if one.option == "code" else SubmitError
+            raise refusal(one.sentence, hint=one.hint, option=one.option)
+        warnings.append(joined(one.sentence, one.hint))
+    return "\n".join(warnings) or None
+
+
+def _syntax(spec: JobSpec, jobs: JobsOf, cluster: str | None) -> Iterator[Check]:
+    """Check for a syntax error. Cells with a fingerprint were checked by their notebook's IPython,
+    which alone knows all of its magics."""
+    if not kind_of(spec).is_python or spec.fingerprint is not None:
+        return
+    error = syntax.fault_of_cell(spec.code, syntax.THE_CODE)
+    if error is not None:
+        certain = syntax.is_certain(error, spec.code, spec, jobs(cluster))
+        yield Check(
+            ok=False if certain else None,
+            sentence=syntax.sentence(error),
+            hint=None if certain else syntax.newer(),
+            option="code",
+        )
+
+
+def _working_directory(job: Resolved, cluster: SlurmCluster) -> Iterator[Check]:
+    """Check that the working directory exists, outside of images: Slurm would use /tmp instead."""
+    folder = job.effective_options.get("chdir", "")
+    if job.in_image or not folder.startswith(("/", "~/")):
+        return
+    path = PurePosixPath(job.site.home, folder[2:] if folder[0] == "~" else folder)
+    if not cluster.transport.exists(path):
+        yield Check(
+            ok=False,
+            sentence=f"Folder {folder} not found on {cluster.name}.",
+            hint="Create it, or use another. If only the nodes have it, change to it in the code.",
+            option="chdir",
+        )
+
+
+def _options(job: Resolved, wanted: Resources) -> Iterator[Check]:
     """Check the options that the job's kind and launcher use."""
     if job.spec.launch is not None:
         yield from _gpus_of_launch(job, wanted)

@@ -1,28 +1,17 @@
-"""Checks and previews of jobs before they are submitted.
-
-A submission is checked for what Slurm cannot see: syntax errors, ignored lines, a missing folder. A
-preview adds the cost, the partition's maxima, and Slurm's own estimate.
-"""
+"""Previews of jobs: script and files, the checks of a submission, cost, the partition's maxima and
+Slurm's own estimate."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from jupyter_slurm.errors import (
-    CodeError,
-    JupyterSlurmError,
-    LoginNeededError,
-    RequestError,
-    SubmitError,
-)
-from jupyter_slurm.formatting import joined
+from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError, RequestError
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
-from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.jobs.preflight import checks, costs, offers, spending, syntax
+from jupyter_slurm.jobs.preflight import checks, costs, offers, spending
 from jupyter_slurm.jobs.preflight.estimates import Estimates, Outlook
 from jupyter_slurm.jobs.submission.options import resources_of
 from jupyter_slurm.jobs.submission.prepare import prepare
@@ -73,7 +62,7 @@ class Preflight:
         found += _interpreter(job, cluster)
         if partition is not None and len(wanted.partitions) <= 1:
             found += checks.check_maxima(wanted, partition)
-        found += self._checks(job, cluster)
+        found += checks.found(job, cluster, self._jobs)
         outlook = Outlook()
         # sbatch does not detect these errors, and may still estimate a start.
         has_errors = any(one.ok is False for one in found)
@@ -90,34 +79,6 @@ class Preflight:
             checks=(*found, *outlook.checks),
             start_estimate_s=outlook.start_s,
         )
-
-    def check(self, job: Resolved, cluster: SlurmCluster) -> str | None:
-        """Return warnings for the user. CodeError: the code does not compile; SubmitError."""
-        return _warnings(self._checks(job, cluster))
-
-    def check_cell(self, spec: JobSpec) -> str | None:
-        """Return warnings for a session's cell. CodeError: it does not compile."""
-        return _warnings(self._syntax(spec, None))
-
-    def _checks(self, job: Resolved, cluster: SlurmCluster) -> Iterator[Check]:
-        yield from self._syntax(job.spec, cluster.name)
-        yield from _working_directory(job, cluster)
-        yield from checks.check_options(job, resources_of(job.effective_options))
-
-    def _syntax(self, spec: JobSpec, cluster: str | None) -> Iterator[Check]:
-        """Check for a syntax error. Cells with a fingerprint were checked by their notebook's
-        IPython, which alone knows all of its magics."""
-        if not kind_of(spec).is_python or spec.fingerprint is not None:
-            return
-        error = syntax.fault_of_cell(spec.code, syntax.THE_CODE)
-        if error is not None:
-            certain = syntax.is_certain(error, spec.code, spec, self._jobs(cluster))
-            yield Check(
-                ok=False if certain else None,
-                sentence=syntax.sentence(error),
-                hint=None if certain else syntax.newer(),
-                option="code",
-            )
 
     def _looked(self, cluster: SlurmCluster) -> tuple[ClusterInfo | None, list[Check]]:
         """Return the cluster's info, or a check that explains its absence."""
@@ -136,32 +97,6 @@ def check_previewable(spec: JobSpec) -> None:
         raise RequestError(
             "A cell of a session cannot be previewed: it is not a job of its own.",
             hint="Preview the session with `%slurm session start … --dry-run`.",
-        )
-
-
-def _warnings(found: Iterator[Check]) -> str | None:
-    """Return the warnings. CodeError, SubmitError: the first check that failed."""
-    warnings = []
-    for one in found:
-        if one.ok is False:
-            refusal = CodeError if one.option == "code" else SubmitError
-            raise refusal(one.sentence, hint=one.hint, option=one.option)
-        warnings.append(joined(one.sentence, one.hint))
-    return "\n".join(warnings) or None
-
-
-def _working_directory(job: Resolved, cluster: SlurmCluster) -> Iterator[Check]:
-    """Check that the working directory exists, outside of images: Slurm would use /tmp instead."""
-    folder = job.effective_options.get("chdir", "")
-    if job.in_image or not folder.startswith(("/", "~/")):
-        return
-    path = PurePosixPath(job.site.home, folder[2:] if folder[0] == "~" else folder)
-    if not cluster.transport.exists(path):
-        yield Check(
-            ok=False,
-            sentence=f"Folder {folder} not found on {cluster.name}.",
-            hint="Create it, or use another. If only the nodes have it, change to it in the code.",
-            option="chdir",
         )
 
 
