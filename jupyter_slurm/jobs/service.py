@@ -516,9 +516,8 @@ class Service:
         if not isinstance(error, JupyterSlurmError):
             _log.exception("%s could not be resumed", job.id)
             error = TransportError(f"Cannot resume this job: {error!r}.")
-        since_s = job.problem_since_s or self._started_s
-        with suppress(NotFoundError, OSError):  # forgotten meanwhile; the disk is full
-            self._registry.found(job, problem=error.problem(), problem_since_s=since_s)
+        with suppress(OSError):  # the disk is full
+            self._registry.note_problem(job.id, error)
 
     # --- jobs ---
 

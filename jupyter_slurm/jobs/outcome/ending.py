@@ -251,7 +251,7 @@ class Ending:
                     self._slurm_goes_on = listed is None
                     return listed
             except (ControllerError, TransportError) as exc:
-                self._trouble(exc)
+                self._registry.note_problem(self._job.id, exc)
             self._pause(next(pauses))
 
     def _with_failed_node(self, slurm: SlurmVerdict, evidence: Evidence) -> SlurmVerdict:
@@ -287,7 +287,7 @@ class Ending:
             raise
         except CommandError as exc:
             raise ControllerError(exc.message, hint=exc.hint, detail=exc.detail) from exc
-        self._clear_trouble()
+        self._registry.clear_problem(self._job.id)
         if not rows:
             return self._from_row()
         note_outputs(self._registry, self._job.id, rows[0].stdout, rows[0].stderr)
@@ -394,13 +394,6 @@ class Ending:
             erased_s=self._cluster.profile.storage.erased_s(job.job_dir, ended_s),
             usage=usage,
         )
-
-    def _trouble(self, error: ControllerError | TransportError) -> None:
-        since_s = self._registry.job(self._job.id).problem_since_s or time.time()
-        self._registry.change(self._job.id, problem=error.problem(), problem_since_s=since_s)
-
-    def _clear_trouble(self) -> None:
-        self._registry.change(self._job.id, problem=None, problem_since_s=None)
 
 
 def is_unstarted(job: Job, row: QueueRow) -> bool:

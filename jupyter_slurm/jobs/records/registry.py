@@ -6,22 +6,32 @@ revision. Thread-safe.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
 
-from jupyter_slurm.errors import NotFoundError, RequestError
+from jupyter_slurm.errors import (
+    FileAccessError,
+    JupyterSlurmError,
+    NotFoundError,
+    RequestError,
+    TransportError,
+)
 from jupyter_slurm.jobs.records.change_log import ChangeLog, Cursors, Delta
 from jupyter_slurm.jobs.records.events import following
 from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.untrusted_json import unreadable
 from jupyter_slurm.wire import Job, JobState
 
 _UNWANTED_KEPT = 1_000
+
+_log = logging.getLogger(__name__)
 
 
 class JobRegistry:
@@ -183,6 +193,34 @@ class JobRegistry:
         with self._changed:
             job = self.job(seen.id)
             return self.change(seen.id, **changes) if job.state is seen.state else job
+
+    def note_problem(self, job_id: str, error: JupyterSlurmError) -> None:
+        """Set the job's problem and the time of its first occurrence, unless the job has ended or
+        was forgotten."""
+        with self._changed, suppress(NotFoundError):
+            job = self.job(job_id)
+            if not job.state.final:
+                since_s = job.problem_since_s or time.time()
+                self.change(job_id, problem=error.problem(), problem_since_s=since_s)
+
+    def clear_problem(self, job_id: str) -> Job:
+        return self.change(job_id, problem=None, problem_since_s=None)
+
+    @contextmanager
+    def noting_errors(self, job_id: str) -> Iterator[None]:
+        """Confine the cluster's unreadable data about a job to its `problem`. Raise the error if
+        the connection dropped, which concerns every job. Ignore it if the job was forgotten."""
+        try:
+            yield
+        except NotFoundError:
+            pass
+        except JupyterSlurmError as exc:
+            if isinstance(exc, TransportError) and not isinstance(exc, FileAccessError):
+                raise
+            self.note_problem(job_id, exc)
+        except Exception as exc:  # noqa: BLE001 (a watcher serves all jobs of a cluster)
+            _log.exception("cannot read the cluster's data about %s", job_id)
+            self.note_problem(job_id, unreadable(exc))
 
     def note(self, job_id: str, **changes: Any) -> None:
         """Change fields of the record that clients do not see, and save it with fsync."""

@@ -138,16 +138,16 @@ class Submitter:
             try:
                 self._cluster = self._find_cluster()
             except JupyterSlurmError as exc:  # the profile is invalid, and may be fixed
-                self._trouble(exc)
+                self._registry.note_problem(self._id, exc)
             else:
                 try:
                     if self._step():
                         return
                     pause_s = min(pause_s, self._cluster.profile.lookup_gap_s)
-                    self._clear_problem()
+                    self._registry.clear_problem(self._id)
                 except (ControllerError, TransportError) as exc:
                     self._first_empty_s = None
-                    self._trouble(exc)
+                    self._registry.note_problem(self._id, exc)
             self._rest(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
 
@@ -170,7 +170,9 @@ class Submitter:
 
     def give_up(self, error: Exception) -> None:
         """Note an internal error; the next agent tries again."""
-        self._trouble(TransportError(f"Internal error during submission: {error!r}."))
+        self._registry.note_problem(
+            self._id, TransportError(f"Internal error during submission: {error!r}.")
+        )
 
     def _step(self) -> bool:
         """Take the next step; return whether the submission is settled."""
@@ -515,15 +517,6 @@ class Submitter:
                 return job.state.final
             _end_unsent(self._registry, self._registry.record(self._id))
         return True
-
-    def _trouble(self, error: JupyterSlurmError) -> None:
-        job = self._registry.job(self._id)
-        if not job.state.final:
-            since_s = job.problem_since_s or time.time()
-            self._registry.found(job, problem=error.problem(), problem_since_s=since_s)
-
-    def _clear_problem(self) -> None:
-        self._registry.change(self._id, problem=None, problem_since_s=None)
 
 
 def _words(stderr: bytes | None, stdout: bytes | None) -> str:

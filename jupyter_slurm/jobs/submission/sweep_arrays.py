@@ -245,7 +245,7 @@ class SweepSubmitter(Submitter):
         sweep was cancelled, or the agent stops."""
         if self._full_at is None:
             return True
-        self._clear_problem()
+        self._registry.clear_problem(self._id)
         while not self._registry.wait(self._has_news, _WAIT_S):
             pass
         if self._stop.is_set() or self._registry.closed or self._is_cancelled():

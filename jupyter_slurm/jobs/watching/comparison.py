@@ -24,7 +24,6 @@ from jupyter_slurm.jobs.watching.queue_rows import (
     state_named,
     waits_for,
 )
-from jupyter_slurm.jobs.watching.unreadable import noting_errors
 from jupyter_slurm.slurm import states
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.wire import Job, JobState
@@ -63,7 +62,7 @@ class Comparison:
         for row in rows:
             by_id.setdefault(row.whole_id, []).append(row)
         for job in jobs:
-            with noting_errors(self._registry, job.id):
+            with self._registry.noting_errors(job.id):
                 if kind_of(job).has_tasks:
                     ours = [row for one in job.slurm_ids for row in by_id.get(one, ())]
                     self._compare_sweep(job, ours, began_s)
@@ -74,7 +73,7 @@ class Comparison:
         ours = [row for row in found or () if self._is_same(old, row)]
         row = leading(ours) if ours else None
         nodes = _nodes(row, ours) if row is not None else ()
-        job = self._registry.change(old.id, problem=None, problem_since_s=None)
+        job = self._registry.clear_problem(old.id)
         if row is not None:
             self._absent_since_s.pop(job.id, None)
             # Saved together with the next change; a new row always causes one.
@@ -90,7 +89,7 @@ class Comparison:
 
     def _compare_sweep(self, old: Job, found: list[QueueRow], began_s: float) -> None:
         ours = [row for row in found if is_same(self._registry.record(old.id), row)]
-        job = self._registry.change(old.id, problem=None, problem_since_s=None)
+        job = self._registry.clear_problem(old.id)
         if ours:
             row = leading(ours)
             self._registry.observe(job.id, priority=row.priority)

@@ -34,7 +34,6 @@ from jupyter_slurm.jobs.watching.gpu_loads import GpuLoads
 from jupyter_slurm.jobs.watching.listing import ClusterQueue
 from jupyter_slurm.jobs.watching.nodes import Nodes
 from jupyter_slurm.jobs.watching.on_demand import backed_off_s
-from jupyter_slurm.jobs.watching.unreadable import note_problem, noting_errors
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.slurm.units import indices
@@ -203,7 +202,7 @@ class Watch:
     def _saw(
         self, path: PurePosixPath, job_id: str, seen: Callable[[str, PurePosixPath], None]
     ) -> None:
-        with noting_errors(self._registry, job_id):
+        with self._registry.noting_errors(job_id):
             seen(job_id, path)
 
     def _look_on_login(self) -> None:
@@ -400,7 +399,7 @@ class Watch:
 
     def _silent(self, jobs: list[Job], error: JupyterSlurmError) -> None:
         for job in jobs:
-            note_problem(self._registry, job.id, error)
+            self._registry.note_problem(job.id, error)
 
     # --- the end ---
 
@@ -443,7 +442,7 @@ class Watch:
             self._stop.wait(self._cluster.profile.poll_s)
         except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
             _log.exception("judging the end of %s failed; it is tried again", job.id)
-            note_problem(self._registry, job.id, unreadable(exc))
+            self._registry.note_problem(job.id, unreadable(exc))
             self._stop.wait(self._cluster.profile.poll_s)
         finally:
             self._ending.discard(job.id)
