@@ -1,6 +1,6 @@
 """`%%slurm` and `%slurm attach`: submit or find the job, follow it, load its variables.
 
-`line.py` parses the line, `replay.py` shows the output.
+`line.py` parses the line, `follow.py` shows the output.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.formatting import counted
 from jupyter_slurm.job import JobHandle, drop_inputs, read_outcome, with_inputs, with_params
 from jupyter_slurm.jobs.preflight import syntax
-from jupyter_slurm.magics.follow import CallThread, Detached, Following, ways
+from jupyter_slurm.magics.follow import CallThread, Detached, Following, Replay, ways
 from jupyter_slurm.magics.frontend import page, prompter, say, show, warn
 from jupyter_slurm.magics.live import LiveCard
-from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.magics.state import MagicsState
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.views import other_ranks

@@ -1,32 +1,60 @@
-"""Follow a job in the running cell, with card and output, until it has ended.
+"""Follow a job in the running cell: wait for its end, show its card and its output.
 
 Cells wait only here. The waiting call runs in a thread, so that an interrupt arrives at once and
 does not disturb the client. `cell.py` decides what an interrupt does.
+
+The Jupyter server drops output above 1000 messages/s or 1 MB/s, averaged over 3 s (ServerApp's
+iopub limits), and a notebook file stores all output. So the output is shown within limits.
 """
 
 from __future__ import annotations
 
 import contextvars
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from functools import partial
+from itertools import groupby
 from queue import SimpleQueue
 from typing import TypeVar
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.client.login import InteractiveClient
+from jupyter_slurm.formatting import Coloured
 from jupyter_slurm.job import until_ready
+from jupyter_slurm.magics.frontend import change, clear, flush, in_place, show
 from jupyter_slurm.magics.live import LiveCard
-from jupyter_slurm.magics.replay import Replay
 from jupyter_slurm.views.card import title
-from jupyter_slurm.wire import Job, LogChunk
+from jupyter_slurm.views.trusted_output import stricter, trusted_as
+from jupyter_slurm.wire import (
+    ClearOutput,
+    DisplayData,
+    ErrorOutput,
+    ExecuteResult,
+    Hello,
+    Job,
+    LogChunk,
+    Output,
+    Show,
+    Stream,
+    UpdateDisplayData,
+)
 
 T = TypeVar("T")
 
 _WAIT_S = 20.0
 _LATE_S = 0.05
+_MESSAGES_PER_S = 10.0
+_BURST_MESSAGES = 20.0
+_BYTES_PER_S = 300_000.0
+_BURST_BYTES = 1_000_000.0
+_MOST_BYTES = 1_000_000
+_TAIL_LINES = 40
+_TAIL_BYTES = 32_768
+_TAIL_COLUMNS = 300
 
 
 class CallThread:
@@ -149,3 +177,213 @@ class Detached(KeyboardInterrupt):
 def ways(job_id: str) -> str:
     """Return the commands to attach to and stop a job."""
     return f"attach with `%slurm attach {job_id}`, stop with `%slurm cancel {job_id}`"
+
+
+class Pace:
+    """The rate limit for publishing: two buckets, of messages and of bytes."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._at_s = clock()
+        self._messages = _BURST_MESSAGES
+        self._bytes = _BURST_BYTES
+
+    def spend(self, size_bytes: int) -> None:
+        self._refill()
+        self._messages -= 1
+        self._bytes -= size_bytes
+
+    def pause_s(self) -> float:
+        self._refill()
+        return max(0.0, (1 - self._messages) / _MESSAGES_PER_S, -self._bytes / _BYTES_PER_S)
+
+    def _refill(self) -> None:
+        now_s = self._clock()
+        past_s, self._at_s = now_s - self._at_s, now_s
+        self._messages = min(_BURST_MESSAGES, self._messages + past_s * _MESSAGES_PER_S)
+        self._bytes = min(_BURST_BYTES, self._bytes + past_s * _BYTES_PER_S)
+
+
+class Replay:
+    """The output of a job, shown chunk by chunk; above `limit_bytes` of text only the last lines,
+    updated in place.
+
+    The stricter of `show_as` and the cluster's profile applies. `on_clear` is called after the job
+    cleared the cell, to show again what is not the job's. `error` is the cell's exception, which
+    the caller raises instead of printing it.
+    """
+
+    def __init__(
+        self, job_id: str, limit_bytes: int, show_as: Show, on_clear: Callable[[], None]
+    ) -> None:
+        self.job_id = job_id
+        self._show_as = show_as
+        self.error: ErrorOutput | None = None
+        self._limit_bytes = limit_bytes
+        self._on_clear = on_clear
+        self._clear_first = False
+        self._left_bytes = limit_bytes
+        self._pace = Pace()
+        self._tail: _Tail | None = None
+        self._stream_name: str | None = None
+        self._has_written = False
+        """Text is on its way. A kernel takes a millisecond to flush even if there is none."""
+        self._coloured = Coloured()
+
+    @property
+    def budget_bytes(self) -> int:
+        """Return the bytes of stream text to request next."""
+        return _TAIL_BYTES if self._tail else max(1, min(self._left_bytes, _MOST_BYTES))
+
+    def pause_s(self) -> float:
+        """Return the seconds to wait before the next chunk; the agent buffers output meanwhile."""
+        return 1.0 if self._tail else self._pace.pause_s()
+
+    def show(self, chunk: LogChunk) -> None:
+        if chunk.skipped_bytes:
+            self._tail = self._tail or _Tail(self.job_id)
+            self._tail.skip(chunk.skipped_bytes)
+        trust = stricter(chunk.show, self._show_as)
+        for output in condense(chunk.outputs):
+            match trusted_as(output, trust):
+                case Stream() as stream:
+                    self._stream(stream)
+                case ClearOutput() as clearing:
+                    self._clear(clearing)
+                case ErrorOutput() as error:
+                    self.error = error
+                case (DisplayData() | UpdateDisplayData() | ExecuteResult()) as shown:
+                    self._display(shown)
+                case Hello():
+                    pass
+        self._flush()
+        if self._tail and (chunk.end or in_place()):
+            self._tail.show()
+
+    def _flush(self) -> None:
+        if self._has_written:
+            self._has_written = False
+            flush()
+
+    def _clear(self, output: ClearOutput) -> None:
+        self._left_bytes, self._tail = self._limit_bytes, None
+        self._clear_first = True
+        if not output.wait:
+            self._clear_now(wait=False)
+
+    def _clear_now(self, *, wait: bool) -> None:
+        self._clear_first = False
+        self._flush()
+        clear(wait=wait)
+        self._on_clear()
+
+    def _stream(self, output: Stream) -> None:
+        if self._clear_first:
+            self._clear_now(wait=True)
+        # A lone surrogate cannot be sent to the front end.
+        data = output.text.encode("utf-8", "replace")
+        if output.name != self._stream_name:
+            self._flush()  # each stream has its own buffer: keep their order
+            self._stream_name = output.name
+        if self._tail is None:
+            head = data[: self._left_bytes].decode("utf-8", "ignore")
+            self._pace.spend(len(head))
+            shown = head if in_place() else self._coloured.feed(head)
+            (sys.stderr if output.name == "stderr" else sys.stdout).write(shown)
+            self._has_written = True
+            self._left_bytes -= len(head.encode())
+            data = data[len(head.encode()) :]
+            if not data:
+                return
+            self._tail = _Tail(self.job_id)
+        self._tail.add(data.decode())
+
+    def _display(self, output: DisplayData | UpdateDisplayData | ExecuteResult) -> None:
+        if self._clear_first:
+            self._clear_now(wait=True)
+        while pause_s := self._pace.pause_s():
+            time.sleep(pause_s)
+        size_bytes = sum(len(value) for value in output.data.values() if isinstance(value, str))
+        self._pace.spend(size_bytes)
+        self._flush()
+        match output:
+            case UpdateDisplayData():
+                change(output.data, output.metadata, display_id=self._id(output.display_id))
+            case DisplayData(display_id=str(display_id)):
+                show(output.data, output.metadata, display_id=self._id(display_id))
+            case _:
+                show(output.data, output.metadata)
+
+    def _id(self, display_id: str) -> str:
+        """Return a display ID for this job only: another job or this kernel may use the same
+        one."""
+        return f"slurm-{self.job_id}-{display_id}"
+
+
+class _Tail:
+    """The last lines of a log that is too long for a notebook, in one updated display."""
+
+    def __init__(self, job_id: str) -> None:
+        self._job_id = job_id
+        self._lines: deque[str] = deque(maxlen=_TAIL_LINES)
+        self._partial = ""
+        self._more_bytes = 0
+        self._shown = False
+
+    def skip(self, skipped_bytes: int) -> None:
+        self._more_bytes += skipped_bytes
+        self._lines.clear()
+        self._partial = ""
+
+    def add(self, text: str) -> None:
+        self._more_bytes += len(text.encode("utf-8", "replace"))
+        *whole, partial = (self._partial + text[-_TAIL_BYTES:]).split("\n")
+        self._lines.extend(_last_of_overwritten(line) for line in whole)
+        self._partial = partial[-_TAIL_BYTES:]
+
+    def show(self) -> None:
+        head = (
+            f"… {self._more_bytes / 1e6:.1f} MB more. These are the last lines. Save the whole "
+            f"log with `%slurm logs {self._job_id} --to FILE`."
+        )
+        lines = [*self._lines, _last_of_overwritten(self._partial)]
+        text = "\n".join([head, *lines]).encode("utf-8", "replace").decode()
+        data = {"text/plain": text}
+        (change if self._shown else show)(data, {}, display_id=f"slurm-tail-{self._job_id}")
+        self._shown = True
+
+
+def _last_of_overwritten(line: str) -> str:
+    """Return the visible part of a line with carriage returns."""
+    return line.rstrip("\r").rpartition("\r")[2][:_TAIL_COLUMNS]
+
+
+def condense(outputs: Iterable[Output]) -> list[Output]:
+    """Return equivalent outputs in fewer messages: drop output that is cleared at once, join text
+    of the same stream, keep the last of several updates of one display."""
+    kept: list[Output] = []
+    updates: dict[str, int] = {}
+    for output in _joined(outputs):
+        match output:
+            case ClearOutput():
+                kept, updates = [one for one in kept if isinstance(one, ErrorOutput)], {}
+            case UpdateDisplayData():
+                before = updates.setdefault(output.display_id, len(kept))
+                if before < len(kept):
+                    kept[before] = output
+                    continue
+            case DisplayData(display_id=str(shown_again)):
+                updates.pop(shown_again, None)
+            case _:
+                pass
+        kept.append(output)
+    return kept
+
+
+def _joined(outputs: Iterable[Output]) -> Iterator[Output]:
+    for name, group in groupby(outputs, lambda one: one.name if isinstance(one, Stream) else None):
+        if name is None:
+            yield from group
+        else:
+            text = "".join(one.text for one in group if isinstance(one, Stream))
+            yield Stream(name=name, text=text)

@@ -137,7 +137,7 @@ def test_run_all_stops_at_a_failed_job(jupyter_dirs: Path) -> None:
 
 
 SHOW_BOTH = """
-from jupyter_slurm.magics.replay import Replay
+from jupyter_slurm.magics.follow import Replay
 from jupyter_slurm.wire import CellJob, JobState, LogChunk, Stream
 texts = [("stderr", "a"), ("stdout", "b"), ("stderr", "c"), ("stdout", "d")]
 job = CellJob(id="i", cluster="c", name="n", state=JobState.RUNNING, created_s=0, state_since_s=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jupyter_slurm.magics.replay import Pace, condense
+from jupyter_slurm.magics.follow import Pace, condense
 from jupyter_slurm.wire import (
     ClearOutput,
     DisplayData,
