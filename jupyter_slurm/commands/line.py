@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,8 +52,6 @@ class Reuse(StrEnum):
 
 HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
 """The base URL of a server started by JupyterHub (or Binder), set in its kernels and terminals."""
-_LONGEST = 32 * 1024
-"""The maximum line length in characters: shlex takes quadratic time."""
 _JOB_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -102,27 +99,6 @@ class Request:
     """The arguments after `--`, for a script."""
     dry_run: bool = False
     raise_on_failure: bool = True
-
-
-def split(line: str) -> list[str]:
-    """Split a line into words, quoted as in a shell. Expand nothing.
-
-    >>> split("--comment 'a b' --export X=$HOME")
-    ['--comment', 'a b', '--export', 'X=$HOME']
-    """
-    if len(line) > _LONGEST:
-        raise RequestError(
-            f"This line has {len(line):,} characters; the limit is {_LONGEST:,}.",
-            hint="Move long values to a file or the cell.",
-        )
-    try:
-        return shlex.split(line)
-    except ValueError as exc:
-        raise _wrong(
-            "",
-            f"Cannot parse this line: {str(exc).lower()}.",
-            "Close every quote. Escape a literal quote with a backslash.",
-        ) from exc
 
 
 def parse(words: Sequence[str]) -> Request:

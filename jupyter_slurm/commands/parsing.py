@@ -1,17 +1,22 @@
-"""PURE. argparse parsers, built from the table of commands."""
+"""PURE. Parse a line: split it into words, replace `{name}` in them by the value of a variable, and
+read them with argparse parsers built from the table of commands."""
 
 from __future__ import annotations
 
 import argparse
+import ast
 import re
+import shlex
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType, SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from jupyter_slurm.commands.command import Command, OurOption, Place, options_of
 from jupyter_slurm.commands.submitting import CELL
 from jupyter_slurm.errors import RequestError
+from jupyter_slurm.formatting import joined
 from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.option_table import ALIASES
 
@@ -44,6 +49,104 @@ _OF_PYXIS = MappingProxyType(
     }
 )
 """pyxis options with another name here, or without effect."""
+_LONGEST = 32 * 1024
+"""The maximum line length in characters: shlex takes quadratic time."""
+_FIELD = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]*\])*(?::[^{}]*)?"
+"""`x`, `job.id`, `rates[0]`, `rate:.2f`; keep in step with form.ts."""
+_CALCULATION = r"[^\W\d]\w*\s*[-+*/%@(!<>=|&^][^{}]*"
+_BRACES = re.compile(
+    rf"\{{\{{({_FIELD})\}}\}}|\{{({_FIELD})\}}"
+    rf"|\{{\{{({_CALCULATION})\}}\}}|\{{({_CALCULATION})\}}"
+)
+_PARTS = re.compile(r"\.(\w+)|\[([^\]]*)\]")
+
+
+def words_of(line: str, namespace: Mapping[str, object]) -> list[str]:
+    """Split a line into words, with each `{name}` replaced by its value. RequestError."""
+    return expand(split(line), namespace)
+
+
+def split(line: str) -> list[str]:
+    """Split a line into words, quoted as in a shell. Expand nothing.
+
+    >>> split("--comment 'a b' --export X=$HOME")
+    ['--comment', 'a b', '--export', 'X=$HOME']
+    """
+    if len(line) > _LONGEST:
+        raise RequestError(
+            f"This line has {len(line):,} characters; the limit is {_LONGEST:,}.",
+            hint="Move long values to a file or the cell.",
+        )
+    try:
+        return shlex.split(line)
+    except ValueError as exc:
+        raise RequestError(
+            f"Cannot parse this line: {str(exc).lower()}.",
+            hint="Close every quote. Escape a literal quote with a backslash.",
+        ) from exc
+
+
+def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
+    """Replace each `{name}`, `{name.attribute}`, `{name[item]}` and `{name:format}` by its value as
+    text. A word stays a single word, whatever the value.
+
+    `{{name}}` is the text `{name}`; other braces and `$` are unchanged. RequestError: a field has
+    no value, or is an expression with an existing variable.
+
+    >>> expand(["--time={minutes}", "{{a}}", "{1}"], {"minutes": 5})
+    ['--time=5', '{a}', '{1}']
+    """
+
+    def value(match: re.Match[str]) -> str:
+        doubled, field, kept, calculated = match.groups()
+        if doubled is not None:
+            return f"{{{doubled}}}"
+        if field is not None:
+            return _value_of(field, namespace)
+        text: str = kept or calculated
+        if re.split(r"\W", text, maxsplit=1)[0] not in namespace:
+            return match[0]
+        if kept is not None:
+            return f"{{{kept}}}"
+        raise RequestError(
+            f"`{{{text}}}`: an option cannot contain an expression.",
+            hint=f"Assign the value to a variable first. For literal text, write `{{{{{text}}}}}`.",
+        )
+
+    return [_BRACES.sub(value, word) for word in words]
+
+
+def _value_of(field: str, namespace: Mapping[str, object]) -> str:
+    """Return the text for a field in braces. RequestError."""
+    as_text = f"For literal text, write `{{{{{field}}}}}`."
+    path, colon, form = field.partition(":")
+    match = re.match(r"\w+", path)
+    name = unicodedata.normalize("NFKC", match[0] if match else "")
+    if name not in namespace:
+        near = sbatch.suggest(name, tuple(namespace))
+        like = f"Did you mean `{near}`?" if near in namespace else None
+        raise RequestError(
+            f"`{{{field}}}`: unknown variable `{name}`.",
+            hint=joined(like, as_text),
+        )
+    value = namespace[name]
+    try:
+        for attribute, item in _PARTS.findall(path):
+            value = getattr(value, attribute) if attribute else cast("Any", value)[_item(item)]
+        return format(value, form) if colon else str(value)
+    except Exception as exc:  # any object's attribute may raise any exception
+        raise RequestError(f"`{{{field}}}` has no value: {exc}.", hint=as_text) from exc
+
+
+def _item(text: str) -> object:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError) as exc:
+        told = (
+            f"`[{text}]` is not a number or a quoted string. Quote the whole word to keep inner "
+            "quotes, as in `'{a[\"b\"]}'`"
+        )
+        raise ValueError(told) from exc
 
 
 class Arguments(SimpleNamespace):

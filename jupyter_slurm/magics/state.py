@@ -14,16 +14,14 @@ from IPython.core.interactiveshell import InteractiveShell
 from jupyter_slurm.api import Api
 from jupyter_slurm.client import lab_page
 from jupyter_slurm.client.login import InteractiveClient, LoginDeclined
-from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.commands.line import (
     Request,
     Reuse,
     after,
     parse,
     parse_with_arguments,
-    split,
 )
-from jupyter_slurm.commands.parsing import before_dashes, job_options
+from jupyter_slurm.commands.parsing import before_dashes, job_options, split, words_of
 from jupyter_slurm.commands.sessions import Owner
 from jupyter_slurm.errors import AgentError, JupyterSlurmError, LoginNeededError, RequestError
 from jupyter_slurm.magics.follow import CallThread, Detached, ways
@@ -144,7 +142,7 @@ class MagicsState:
 
     def words(self, line: str) -> list[str]:
         """Split a magic's line into words, with each `{name}` replaced by its value."""
-        return expand(split(line), self.namespace)
+        return words_of(line, self.namespace)
 
     def request(self, line: str) -> Request:
         """Return the line's request, with the defaults of `%slurm use` and the settings."""

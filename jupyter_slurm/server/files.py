@@ -18,9 +18,9 @@ from tornado.web import HTTPError
 from jupyter_slurm.api import Api
 from jupyter_slurm.commands import headless, line
 from jupyter_slurm.commands.arguments import job_spec, read_arguments, starting
-from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.commands.line import with_local_context
 from jupyter_slurm.commands.notebooks import Executed, executed_name
+from jupyter_slurm.commands.parsing import words_of
 from jupyter_slurm.errors import CodeError, RequestError
 from jupyter_slurm.job import log_pages
 from jupyter_slurm.jobs.kinds import KINDS, kind_of
@@ -137,7 +137,7 @@ class Folders:
 def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
     """Return the job of a `%%slurm` line and a cell's text. RequestError, NotFoundError."""
     notebook = None if wish.notebook is None else folders.local(wish.notebook)
-    words = _words(wish.line)
+    words = words_of(wish.line, {})
     called = None if notebook is None else os.fspath(notebook)
     job_id = wish.id or new_id()
     # A notebook's cell runs as a cell, whatever its text.
@@ -162,7 +162,7 @@ def file_spec(api: Api, folders: Folders, wish: FileWish, text: str) -> JobSpec:
     """Return the job that runs a file whose content is `text`. RequestError, NotFoundError;
     CodeError: it does not compile."""
     file = folders.local(wish.path)
-    request = headless.resolved(api, headless.request(_words(wish.line)))
+    request = headless.resolved(api, headless.request(words_of(wish.line, {})))
     shown = PurePosixPath(wish.path.strip("/"))
     job_id = wish.id or new_id()
     spec = folders.placed(
@@ -229,8 +229,3 @@ def _text(output: Output) -> str:
             return "".join(f"{text}\n" for text in output.traceback)
         case _:
             return ""
-
-
-def _words(text: str) -> list[str]:
-    """Split the line. Reject a `{name}`: the server has no variables."""
-    return expand(line.split(text), {})

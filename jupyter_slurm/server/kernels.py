@@ -7,9 +7,8 @@ from jupyter_core.utils import ensure_async
 from tornado.web import authenticated
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.commands import line
 from jupyter_slurm.commands.arguments import read_arguments
-from jupyter_slurm.commands.braces import expand
+from jupyter_slurm.commands.parsing import words_of
 from jupyter_slurm.commands.submitting import KERNEL_ADD
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.kernel import spec
@@ -43,7 +42,7 @@ class Kernels(msgspec.Struct, frozen=True):
 
 def meant(api: Api, wish: KernelWish) -> RemoteKernel:
     """Return the kernel that a line describes. RequestError, NotFoundError."""
-    return spec.meant(read_arguments(KERNEL_ADD, words(wish.line)), api.clusters())
+    return spec.meant(read_arguments(KERNEL_ADD, words_of(wish.line, {})), api.clusters())
 
 
 def added(api: Api, wish: KernelWish) -> RemoteKernel:
@@ -60,11 +59,6 @@ def removed(wish: KernelName) -> Kernels:
     """Remove a kernelspec and return the others. Running kernels continue. NotFoundError."""
     spec.remove(wish.name)
     return Kernels(spec.listed())
-
-
-def words(text: str) -> list[str]:
-    """Split the line. Reject a `{name}`: the server has no variables."""
-    return expand(line.split(text), {})
 
 
 class KernelsHandler(Handler):

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.commands import environments, packages_here
-from jupyter_slurm.commands.line import parse, spec, split, with_local_context
+from jupyter_slurm.commands.line import parse, spec, with_local_context
+from jupyter_slurm.commands.parsing import split
 from jupyter_slurm.errors import JupyterSlurmError, NotFoundError, RequestError
 from jupyter_slurm.wire import CellSpec, Environment
 

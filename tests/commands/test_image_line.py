@@ -6,8 +6,8 @@ import pytest
 
 from jupyter_slurm.commands.arguments import read_arguments
 from jupyter_slurm.commands.image_line import ImageRequest, parse_image
-from jupyter_slurm.commands.line import split
 from jupyter_slurm.commands.packages_here import Here
+from jupyter_slurm.commands.parsing import split
 from jupyter_slurm.commands.submitting import IMAGE_CELL
 from jupyter_slurm.errors import RequestError
 

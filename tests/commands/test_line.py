@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_slurm.commands.braces import expand
 from jupyter_slurm.commands.line import (
     Request,
     Reuse,
@@ -18,8 +17,8 @@ from jupyter_slurm.commands.line import (
     parse,
     parse_with_arguments,
     spec,
-    split,
 )
+from jupyter_slurm.commands.parsing import expand, split
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import (
     CellSpec,

@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_slurm.commands import sessions
 from jupyter_slurm.commands.arguments import job_spec, read_arguments
-from jupyter_slurm.commands.line import split
+from jupyter_slurm.commands.parsing import split
 from jupyter_slurm.commands.submitting import SESSION_START
 from jupyter_slurm.errors import NotFoundError, RequestError
 from jupyter_slurm.wire import Job, JobKind, JobState, SessionSpec

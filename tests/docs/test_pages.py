@@ -9,7 +9,8 @@ import pytest
 
 from jupyter_slurm.commands.arguments import find, read_arguments
 from jupyter_slurm.commands.image_line import parse_image
-from jupyter_slurm.commands.line import parse, split
+from jupyter_slurm.commands.line import parse
+from jupyter_slurm.commands.parsing import split
 from jupyter_slurm.commands.submitting import IMAGE_CELL
 from jupyter_slurm.profiles import templates
 from jupyter_slurm.profiles.reading import load_profiles

@@ -35,7 +35,7 @@ export function optionOf(word: string): Option | null {
   return OPTIONS.find(one => (one.words as readonly string[]).includes(word)) ?? null;
 }
 
-/** A field that braces.py replaces: `job.id`, `rates[0]`, `rate:.2f`. */
+/** A field that parsing.py replaces: `job.id`, `rates[0]`, `rate:.2f`. */
 const FIELD = String.raw`\{([\p{L}_][\p{L}\p{N}_]*(?:\.[\p{L}_][\p{L}\p{N}_]*|\[[^[\]{}]*\])*(?::[^{}]*)?)\}`;
 const FIELDS_IN = new RegExp(FIELD, 'gu');
 const DOUBLED = new RegExp(`\\{${FIELD}\\}`, 'gu');
