@@ -10,7 +10,7 @@ they are written at once (`started.N.json` and `exit.N.json`; ignored while empt
     enter                           by us: runs its arguments in the image, beside the job's program
     submit.lock submitted submit.err                              by submission/submit.py
     work/                     by the submission: the working directory of a job with a pushed folder
-    stage                     by job.sh: a link to the node's copy of work/ (submission/staging.py)
+    stage                     by job.sh: a link to the node's copy of work/ (submission/script.py)
     bind.K                    by job.sh: links to mounts that depend on a variable of the node
     slurm.out                 by Slurm: output around the script (login banners, slurmstepd)
     claim.N/ started.N.json log.N exit.N.json                     by job.sh

@@ -1,10 +1,13 @@
 """Running transfers: their threads, progress and results. `transport/files/` copies the data.
 
-For jobs: the snapshot of a folder before submission, and fetched files.
+For jobs: fetched files, and the snapshot of a folder before submission. A pushed folder has a
+mirror on the cluster, so that only changes are sent. The job's own folder `work` is a copy of the
+mirror.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import secrets
 import threading
@@ -24,7 +27,6 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.formatting import counted, reasons_told
 from jupyter_slurm.jobs.layout import SCRIPT, JobDir
-from jupyter_slurm.jobs.submission.staging import lock_of, mirror_of, snapshot_argv
 from jupyter_slurm.transport import Transport, files
 from jupyter_slurm.transport.files.loads import shown
 from jupyter_slurm.wire import Behind, Job, Problem, Transfer, TransferState
@@ -36,6 +38,29 @@ _SHORTEST_WAIT_S = 0.1
 """The shortest time between two reports to a waiting caller."""
 _NAMED = 5
 """Failed files to list by name; the others are counted."""
+MIRROR_KEPT_DAYS = 30
+"""Days after which the next push removes an unused mirror."""
+
+# $1 the mirror, $2 the job's folder. An existing copy is complete and stays.
+# Then remove one other mirror that was unused for more than $3 days; only one, since the user
+# waits. A user of a mirror marks it under its lock first (`files.mirror`), so an old one is unused.
+# Without locks all mirrors stay.
+_SNAPSHOT_SH = """
+[ -d "$2/work" ] && exit 0
+(umask 077; mkdir -p -m 700 -- "${2%/*}" "$2") && [ -O "$2" ] && [ ! -L "$2" ] || exit 1
+chmod 700 -- "$1" "$2" || exit 1
+rm -rf -- "$2/work.partial" && mkdir -- "$2/work.partial" || exit 1
+cp -a --reflink=auto -- "$1/." "$2/work.partial" 2>/dev/null ||
+  cp -a -- "$1/." "$2/work.partial" || exit 1
+rm -rf -- "$2/work.partial/.jupyter-slurm" && mv -- "$2/work.partial" "$2/work" || exit 1
+cd -- "${1%/*}" && command -v flock >/dev/null 2>&1 || exit 0
+find . ! -name . -prune -type d -mtime "+$3" -print | while read -r old; do
+  [ -e "$old.lock" ] && flock -n "$old.lock" sh -c '
+    [ -n "$(find "$1" -prune -mtime "+$2")" ] && rm -rf -- "$1" "$1.lock"
+  ' old "$old" "$3" && break
+done
+exit 0
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -390,3 +415,21 @@ def _absolute(local: str) -> str:
             hint="Use an absolute path on this machine.",
         )
     return local
+
+
+def mirror_of(job_dir: JobDir, host: str, folder: Path) -> PurePosixPath:
+    """Return the mirror of the local `folder`, beside `job_root`."""
+    of = f"{host}\0{folder}"
+    digest = hashlib.blake2b(of.encode(errors="surrogateescape"), digest_size=10)
+    return job_dir.path.parent.parent / "pushed" / digest.hexdigest()
+
+
+def lock_of(mirror: str) -> str:
+    """Return the lock file of a mirror, held while it is changed or removed."""
+    return f"{mirror}.lock"
+
+
+def snapshot_argv(mirror: PurePosixPath, job_dir: JobDir) -> list[str]:
+    """Return the command that copies the mirror into the job's folder once."""
+    words = [str(mirror), str(job_dir.path), str(MIRROR_KEPT_DAYS)]
+    return ["sh", "-c", _SNAPSHOT_SH, "snapshot", *words]

@@ -67,7 +67,7 @@ class Record(msgspec.Struct, kw_only=True):
     task_paths: dict[str, str] = msgspec.field(default_factory=dict)
     """Output files of array tasks by index, if no pattern yields them."""
     mirror: str | None = None
-    """The cluster's copy of the pushed folder (`staging.py`)."""
+    """The cluster's copy of the pushed folder (`transfers.py`)."""
     command: tuple[str, ...] = ()
     """The sbatch command."""
     folder: str = ""

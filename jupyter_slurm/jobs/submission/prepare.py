@@ -17,14 +17,16 @@ from jupyter_slurm.containers.runtime import launch_beside, launch_own
 from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.kinds import cell
 from jupyter_slurm.jobs.kinds.kind import Files, node_files
-from jupyter_slurm.jobs.submission import launching, staging
+from jupyter_slurm.jobs.submission import launching
 from jupyter_slurm.jobs.submission.options import array_option, comment, of_script, of_shell
 from jupyter_slurm.jobs.submission.resolve import Resolved, check_spec
 from jupyter_slurm.jobs.submission.script import (
+    STAGE_INSIDE,
     ScriptPlan,
     render_enter,
     render_environment,
     render_script,
+    staged,
 )
 from jupyter_slurm.slurm import sbatch, scontrol
 from jupyter_slurm.transport.relay import node_file
@@ -84,8 +86,8 @@ def prepare(job: Resolved) -> Submission:
     if isinstance(job.spec, ScriptSpec):
         return _batch_script(job, job.spec)
     chdir = job.options.get("chdir")
-    staged = staging.staged(job)
-    options, signal = of_script(job.spec, job.job_dir, job.options, staged.reserve_s)
+    copied = staged(job)
+    options, signal = of_script(job.spec, job.job_dir, job.options, copied.reserve_s)
     arguments: tuple[str, ...] = ()
     if isinstance(job.spec, SweepSpec):  # as one array; the submission may split it
         options["array"], arguments = array_option(job.spec.tasks, job.spec.max_running), ("0", "0")
@@ -98,9 +100,9 @@ def prepare(job: Resolved) -> Submission:
         modules=job.modules,
         setup=job.profile.setup,
         python=job.profile.python,
-        before=f"{_OWN_FILES}{staged.before}" if _shares_files(job) else staged.before,
+        before=f"{_OWN_FILES}{copied.before}" if _shares_files(job) else copied.before,
         runtime_setup=(*job.mount_links, *job.environment_lines, *launch.setup),
-        after=staged.after,
+        after=copied.after,
         pid_file=launch.pid_file,
         signal=signal,
         login_shell=job.profile.login_shell,
@@ -218,7 +220,7 @@ def _boxed(job: Resolved, chdir: str | None) -> tuple[containers.Box, str]:
     if job.is_staged:
         own = str(job.job_dir.stage)
         if job.runtime.takes_image:
-            own = staging.INSIDE
+            own = STAGE_INSIDE
             stage = containers.Mount(str(job.job_dir.stage), own)
             box = replace(box, mounts=(*box.mounts, stage))
     return replace(box, workdir=_workdir(job, chdir, own)), inside

@@ -3,20 +3,36 @@
 In every case it must claim its attempt (so that a job submitted twice runs once), report its start,
 forward signals to the program, and write its exit code to `exit.N.json`. It requires bash 4.2
 (2011) on the node, and no Python.
+
+If the profile's `storage` says so, the node has a copy of the job's folder `work`, and the script
+copies changes back however the job ends.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from jupyter_slurm.profiles.profile import Storage
+from jupyter_slurm.slurm.units import parse_time_s
+
+if TYPE_CHECKING:
+    from jupyter_slurm.jobs.submission.resolve import Resolved
 
 DUPLICATE_EXIT = 0
 SETUP_EXIT = 66
 """A module or the profile's setup failed; EX_NOINPUT of sysexits.h, rarely used by programs."""
 _MEASURED_MIB = 128
 """Jobs with less memory on a node are not measured."""
+STAGE_INSIDE = "/mnt/work"
+"""The copy of the job's files on the node as a container sees it."""
+_RESERVES_IN_LIMIT = 5
+"""Minimum time limit in reserves; a shorter limit gets none. Slurm may send a signal a minute
+early, and at once if the limit is shorter than the reserve (sbatch(1), --signal)."""
 NO_ROOM_EXIT = 74
 """The job's folder cannot be written; EX_IOERR of sysexits.h."""
 FAILURES: Mapping[int, tuple[str, str]] = MappingProxyType(
@@ -348,3 +364,136 @@ done
 {{ read -r code <"$job_dir/claim.$attempt/code"; }} 2>/dev/null && rc=$code
 exit "$rc"
 """
+
+
+# --- the job's files on the node ---
+
+_MAKE_WORK = 'mkdir -p -- "{folder}/work" || {{ rc={no_room_exit}; exit $rc; }}'
+
+# The lock ends with its holder, even when killed; folders without one are removed, but only this
+# node's, since shared file systems may not share locks. File system clocks are coarse: after `tick`
+# every change is newer than `stamp`.
+_STAGE_IN = """
+no_stage() {{ echo "jupyter-slurm: $1" >&2; rc={setup_exit}; exit $rc; }}
+{check}
+scratch={scratch}
+(umask 077; mkdir -p -- "$scratch") || no_stage "$scratch cannot be written on $HOSTNAME"
+if command -v flock >/dev/null 2>&1; then
+  for old in "$scratch/jupyter-slurm.$HOSTNAME".*/lock; do
+    [ -O "$old" ] && flock -n "$old" rm -rf -- "${{old%/lock}}"
+  done
+fi
+new="$scratch/.jupyter-slurm.$HOSTNAME.$SLURM_JOB_ID.$attempt"
+mkdir -m 700 -- "$new" && exec 8>"$new/lock" || no_stage "$scratch cannot be written on $HOSTNAME"
+flock -n 8 2>/dev/null
+stage="$scratch/jupyter-slurm.$HOSTNAME.$SLURM_JOB_ID.$attempt"
+mv -- "$new" "$stage" && cp -a -- "$job_dir/work" "$stage/work" ||
+  no_stage "the job's files cannot be copied to $stage on $HOSTNAME"
+: >"$stage/stamp"
+until [ "$stage/tick" -nt "$stage/stamp" ]; do sleep 0.01; : >"$stage/tick"; done
+ln -sfn -- "$stage/work" "$job_dir/stage" || {{ rc={no_room_exit}; exit $rc; }}
+"""
+
+_RESERVE = """
+time_up() {{
+  out_of_time=1
+  hand_on TERM
+  {{ for ((left = {grace_s}; left > 0; left--)); do sleep 1; done; hand_on KILL; }} &
+  killer=$!
+}}
+trap time_up USR2
+"""
+
+# Signals are noted, but do not interrupt the copying.
+_STAGE_OUT = """
+  trap '' USR2
+  if [ -e "$stage/stamp" ]; then
+    if (trap '' TERM INT; set -o pipefail; cd -- "$stage/work" &&
+        find . \\( -type f -o -type l -o -type d -empty \\) -cnewer ../stamp -print0 |
+        xargs -0 -r cp -a --parents -t "$job_dir/work" --); then
+      rm -rf -- "$stage"
+    else
+      rm -f -- "$stage/lock"
+      echo "jupyter-slurm: not all files came back; they are in $stage/work on $HOSTNAME"
+      [ "$rc" != 0 ] || rc={no_room_exit}
+    fi
+  elif [ -n "$stage" ]; then
+    rm -rf -- "$stage"
+  fi
+  rm -f -- "$job_dir/stage"
+"""
+
+# Let Slurm report that the time limit was reached.
+_AWAIT_END = """
+  if [ -n "$out_of_time" ]; then
+    kill "$killer" 2>/dev/null
+    for ((left = {longest_s}; left > 0; left--)); do
+      [ -n "$caught" ] && break
+      sleep 1 & wait $!
+    done
+  fi
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The part of the job's script that copies its files to the node and back."""
+
+    before: str
+    """Shell text before the program starts."""
+    after: str
+    """Shell text after the program has ended for any reason."""
+    reserve_s: int
+    """Seconds before the time limit at which the program is stopped; 0: never."""
+
+
+def staged(job: Resolved) -> Staged:
+    """Return the staging part of the job's script."""
+    if not job.runs_in_work:
+        return Staged("", "", 0)
+    folder = "$sweep_dir" if job.kind.has_tasks else "$job_dir"
+    before = _MAKE_WORK.format(folder=folder, no_room_exit=NO_ROOM_EXIT)
+    if not job.is_staged:
+        return Staged(before, "", 0)
+    check, scratch = _scratch(job.profile.storage)
+    before += _STAGE_IN.format(
+        check=check, scratch=scratch, setup_exit=SETUP_EXIT, no_room_exit=NO_ROOM_EXIT
+    )
+    after = _STAGE_OUT.strip("\n").format(no_room_exit=NO_ROOM_EXIT)
+    reserve_s = _reserve_s(job.options, job.profile.storage.reserve_s)
+    if reserve_s:
+        before += _RESERVE.format(grace_s=max(1, reserve_s // 3))
+        after += "\n" + _AWAIT_END.strip("\n").format(longest_s=reserve_s + 120)
+    return Staged(before, after, reserve_s)
+
+
+def _reserve_s(options: Mapping[str, str], reserve: int) -> int:
+    """Return the profile's reserve; 0 for a job that is too short, or that requests a signal and so
+    copies its files back itself."""
+    if options.get("signal"):
+        return 0
+    limit_s = parse_time_s(options["time"]) if options.get("time") else None
+    return 0 if limit_s is not None and limit_s < _RESERVES_IN_LIMIT * reserve else reserve
+
+
+_VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+
+
+def _scratch(storage: Storage) -> tuple[str, str]:
+    """Return shell text that checks the variables in `scratch`, and a shell word for its value."""
+    check, words, at = [], [], 0
+    for found in _VARIABLE.finditer(storage.scratch):
+        name = found[1] or found[2]
+        words += [_literal(storage.scratch[at : found.start()]), f'"${{{name}}}"']
+        check.append(
+            f'[ -n "${{{name}-}}" ] || no_stage "the variable {name}, which storage.scratch names, '
+            'is not set on $HOSTNAME"'
+        )
+        at = found.end()
+    words.append(_literal(storage.scratch[at:]))
+    return "\n".join(check), "".join(words)
+
+
+def _literal(text: str) -> str:
+    user = '"$(id -un)"'
+    return user.join(shlex.quote(part) if part else "" for part in text.split("{user}"))

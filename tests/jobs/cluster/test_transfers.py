@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import subprocess
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,9 +16,13 @@ import pytest
 
 from jupyter_slurm import places
 from jupyter_slurm.errors import ConnectionLostError, NotFoundError, RequestError
-from jupyter_slurm.jobs.cluster.transfers import Transfers
+from jupyter_slurm.jobs.cluster.transfers import (
+    MIRROR_KEPT_DAYS,
+    Transfers,
+    mirror_of,
+    snapshot_argv,
+)
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.submission.staging import mirror_of
 from jupyter_slurm.transport import Completed
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import Job, JobState, Transfer, TransferState
@@ -374,3 +379,45 @@ def test_staged_job_runs_in_an_image(staged: Site, source: Path, demo_image: Pat
     job = staged.wait(submitted(staged, source, CODE, **image).id)
     assert staged.text(job.id) == "x = 1\n /mnt/work\n"
     assert (Path(job.job_dir) / "work" / "results" / "out.txt").read_text() == "42"
+
+
+def test_snapshot_is_independent_of_later_changes(tmp_path: Path) -> None:
+    mirror, folder = tmp_path / "-m $x", JobDir(PurePosixPath(tmp_path / "jobs" / "it's"))
+    (mirror / "sub").mkdir(parents=True)
+    (mirror / "sub" / "a").write_text("1")
+    (mirror / ".jupyter-slurm" / "parts").mkdir(parents=True)
+    argv = snapshot_argv(PurePosixPath(mirror), folder)
+    subprocess.run(argv, check=True)
+    (mirror / "sub" / "a").write_text("2")
+    subprocess.run(argv, check=True)  # a second time changes nothing
+    work = Path(folder.work)
+    assert (work / "sub" / "a").read_text() == "1"
+    assert not (work / ".jupyter-slurm").exists()
+    assert Path(folder.path).stat().st_mode & 0o777 == 0o700
+
+
+def test_push_removes_one_long_unused_mirror(tmp_path: Path) -> None:
+    old_s = time.time() - (MIRROR_KEPT_DAYS + 2) * 86_400
+    pushed = tmp_path / "it's" / "pushed"
+    for name in ("new", "held", "old", "older", "foreign"):
+        (pushed / name / "sub").mkdir(parents=True)
+        if name != "foreign":
+            (pushed / f"{name}.lock").touch()
+        if name != "new":
+            os.utime(pushed / name, (old_s, old_s))
+
+    def push(job_id: str) -> None:
+        folder = JobDir(PurePosixPath(tmp_path / "jobs" / job_id))
+        argv = snapshot_argv(PurePosixPath(pushed / "new"), folder)
+        subprocess.run(argv, check=True)
+
+    with (pushed / "held.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        left = {"new", "held", "foreign", "new.lock", "held.lock"}
+        for job_id, others in (("aaaaaaaa", 2), ("bbbbbbbb", 0), ("cccccccc", 0)):
+            push(job_id)
+            found = {path.name for path in pushed.iterdir()}
+            assert left <= found
+            assert len(found - left) == others
+    push("dddddddd")
+    assert not (pushed / "held").exists()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -17,7 +15,6 @@ import pytest
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.submission import staging
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolve import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile
@@ -297,48 +294,3 @@ def test_results_that_cannot_be_copied_back_stay_on_the_node(node: UsersNode) ->
     (left,) = node.left()
     assert (node.here() / left / "work" / "new").read_text() == "1\n"
     assert str(node.here() / left) in node.log
-
-
-# --- the snapshot -----------------------------------------------------------------------------
-
-
-def test_snapshot_is_independent_of_later_changes(tmp_path: Path) -> None:
-    mirror, folder = tmp_path / "-m $x", JobDir(PurePosixPath(tmp_path / "jobs" / "it's"))
-    (mirror / "sub").mkdir(parents=True)
-    (mirror / "sub" / "a").write_text("1")
-    (mirror / ".jupyter-slurm" / "parts").mkdir(parents=True)
-    argv = staging.snapshot_argv(PurePosixPath(mirror), folder)
-    subprocess.run(argv, check=True)
-    (mirror / "sub" / "a").write_text("2")
-    subprocess.run(argv, check=True)  # a second time changes nothing
-    work = Path(folder.work)
-    assert (work / "sub" / "a").read_text() == "1"
-    assert not (work / ".jupyter-slurm").exists()
-    assert Path(folder.path).stat().st_mode & 0o777 == 0o700
-
-
-def test_push_removes_one_long_unused_mirror(tmp_path: Path) -> None:
-    old_s = time.time() - (staging.MIRROR_KEPT_DAYS + 2) * 86_400
-    pushed = tmp_path / "it's" / "pushed"
-    for name in ("new", "held", "old", "older", "foreign"):
-        (pushed / name / "sub").mkdir(parents=True)
-        if name != "foreign":
-            (pushed / f"{name}.lock").touch()
-        if name != "new":
-            os.utime(pushed / name, (old_s, old_s))
-
-    def push(job_id: str) -> None:
-        folder = JobDir(PurePosixPath(tmp_path / "jobs" / job_id))
-        argv = staging.snapshot_argv(PurePosixPath(pushed / "new"), folder)
-        subprocess.run(argv, check=True)
-
-    with (pushed / "held.lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        left = {"new", "held", "foreign", "new.lock", "held.lock"}
-        for job_id, others in (("aaaaaaaa", 2), ("bbbbbbbb", 0), ("cccccccc", 0)):
-            push(job_id)
-            found = {path.name for path in pushed.iterdir()}
-            assert left <= found
-            assert len(found - left) == others
-    push("dddddddd")
-    assert not (pushed / "held").exists()
