@@ -193,9 +193,8 @@ def connect(cluster: str | None = None) -> Connection:
     """Connect to the agent, and start it if needed. Jobs without a cluster go to `cluster` (None:
     the default). A call that needs a login asks the user. AgentError."""
     from jupyter_slurm import client  # noqa: PLC0415
-    from jupyter_slurm.client.login import interactive  # noqa: PLC0415
 
-    return Connection(interactive(client.connect(), _prompter()), cluster)
+    return Connection(client.interactive(client.connect(), _prompter()), cluster)
 
 
 def _prompter() -> Prompter:

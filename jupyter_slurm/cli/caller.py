@@ -34,9 +34,9 @@ class TerminalCaller:
     def api(self) -> Api:
         # Not needed for help or invalid commands.
         from jupyter_slurm import client  # noqa: PLC0415
-        from jupyter_slurm.client.login import TerminalPrompter, interactive  # noqa: PLC0415
+        from jupyter_slurm.client.login import TerminalPrompter  # noqa: PLC0415
 
-        return interactive((self._connect or client.connect)(), TerminalPrompter())
+        return client.interactive((self._connect or client.connect)(), TerminalPrompter())
 
     @property
     def cluster(self) -> str | None:

@@ -1,27 +1,33 @@
 """`connect()`: the Api of this user's agent, which is started if needed.
 
 Light to import and without threads, since kernels load it. `agent.protocol` encodes the calls,
-`agent.link` transports them.
+`agent.link` transports them. `InteractiveClient` logs in for any call that needs it; `login.py` is
+the dialogue.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import secrets
 import socket
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import msgspec
 
 from jupyter_slurm.agent.place import announced_path, socket_path
 from jupyter_slurm.agent.protocol import KERNEL, KernelRequest, calls, error_of
 from jupyter_slurm.api import Api
-from jupyter_slurm.errors import AgentError
+from jupyter_slurm.errors import AgentError, LoginNeededError
+from jupyter_slurm.formatting import visible
+from jupyter_slurm.wire import Connection
 
 if TYPE_CHECKING:
     from jupyter_slurm.agent.via_jupyter_server import ServerLink
+    from jupyter_slurm.client.login import Prompter
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -222,6 +228,61 @@ class AgentClient:
 
     # --- the agent ---
     status = _remote_call(Api.status)
+
+
+class InteractiveClient:
+    """An Api that logs in when a call needs it, and repeats the call.
+
+    Only in the main thread, where a user waits; other threads get the LoginNeededError.
+    """
+
+    def __init__(self, api: Api, prompter: Prompter) -> None:
+        self._api = api
+        self._prompter = prompter
+        self._caller = secrets.token_hex(8)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._api, name)
+        if name not in calls():
+            return method
+
+        @functools.wraps(method)
+        def interactive_call(*args: Any, **kwargs: Any) -> Any:
+            named = inspect.signature(method).bind(*args, **kwargs).arguments
+            return self.repeating(lambda: method(*args, **kwargs), lambda: self._cluster_of(named))
+
+        return interactive_call
+
+    def repeating(self, act: Callable[[], _R], cluster: Callable[[], str | None]) -> _R:
+        """Return the result of `act`; if it needs a login on `cluster`, log in and repeat it."""
+        try:
+            return act()
+        except LoginNeededError as exc:
+            in_front = threading.current_thread() is threading.main_thread()
+            if not (in_front and self._prompter.there()):
+                raise
+            self._prompter.say(visible(exc.message))
+        self.log_in(cluster())
+        return act()
+
+    def log_in(self, cluster: str | None) -> Connection:
+        """Log in as `login.log_in` does, always as the same caller."""
+        from jupyter_slurm.client.login import log_in  # noqa: PLC0415 - few calls need a login
+
+        return log_in(self._api, cluster, self._prompter, self._caller)
+
+    def _cluster_of(self, named: dict[str, Any]) -> str | None:
+        """Return the cluster of a call with these arguments; None: the default."""
+        if named.get("job_id") is not None:
+            return self._api.job(named["job_id"]).cluster
+        if "spec" in named:
+            return cast("str | None", named["spec"].cluster)
+        return cast("str | None", named.get("cluster"))
+
+
+def interactive(api: Api, prompter: Prompter) -> Api:
+    """Return the Api with logins by the prompter."""
+    return cast("Api", InteractiveClient(api, prompter))
 
 
 def _check_platform() -> None:

@@ -1,30 +1,22 @@
 """The front end's half of a login: it puts the questions of `Api.connect` to the user.
 
-`InteractiveClient` logs in for any call that needs it. A `Prompter` asks: a terminal here, a
-notebook in `magics`. Answers are never stored.
+A `Prompter` asks: a terminal here, a notebook in `magics`. Answers are never stored.
 """
 
 from __future__ import annotations
 
-import functools
 import getpass
-import inspect
-import secrets
 import textwrap
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Protocol
 
 from jupyter_slurm import core_dumps
-from jupyter_slurm.agent.protocol import calls
 from jupyter_slurm.api import Api
 from jupyter_slurm.errors import JupyterSlurmError, LoginError, LoginNeededError, from_problem
 from jupyter_slurm.formatting import visible
 from jupyter_slurm.wire import Connection, ConnectionState, Question, QuestionKind
-
-_R = TypeVar("_R")
 
 _WAIT_S = 20.0
 _SHORT_PROMPT = 40
@@ -57,59 +49,6 @@ class LoginDeclined(KeyboardInterrupt):
 
     def _render_traceback_(self) -> list[str]:
         return [f"KeyboardInterrupt: {self}"]
-
-
-class InteractiveClient:
-    """An Api that logs in when a call needs it, and repeats the call.
-
-    Only in the main thread, where a user waits; other threads get the LoginNeededError.
-    """
-
-    def __init__(self, api: Api, prompter: Prompter) -> None:
-        self._api = api
-        self._prompter = prompter
-        self._caller = secrets.token_hex(8)
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._api, name)
-        if name not in calls():
-            return method
-
-        @functools.wraps(method)
-        def interactive_call(*args: Any, **kwargs: Any) -> Any:
-            named = inspect.signature(method).bind(*args, **kwargs).arguments
-            return self.repeating(lambda: method(*args, **kwargs), lambda: self._cluster_of(named))
-
-        return interactive_call
-
-    def repeating(self, act: Callable[[], _R], cluster: Callable[[], str | None]) -> _R:
-        """Return the result of `act`; if it needs a login on `cluster`, log in and repeat it."""
-        try:
-            return act()
-        except LoginNeededError as exc:
-            in_front = threading.current_thread() is threading.main_thread()
-            if not (in_front and self._prompter.there()):
-                raise
-            self._prompter.say(visible(exc.message))
-        self.log_in(cluster())
-        return act()
-
-    def log_in(self, cluster: str | None) -> Connection:
-        """Log in as the function `log_in` does, always as the same caller."""
-        return log_in(self._api, cluster, self._prompter, self._caller)
-
-    def _cluster_of(self, named: dict[str, Any]) -> str | None:
-        """Return the cluster of a call with these arguments; None: the default."""
-        if named.get("job_id") is not None:
-            return self._api.job(named["job_id"]).cluster
-        if "spec" in named:
-            return cast("str | None", named["spec"].cluster)
-        return cast("str | None", named.get("cluster"))
-
-
-def interactive(api: Api, prompter: Prompter) -> Api:
-    """Return the Api with logins by the prompter."""
-    return cast("Api", InteractiveClient(api, prompter))
 
 
 def log_in(api: Api, cluster: str | None, prompter: Prompter, caller: str) -> Connection:

@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.client.login import InteractiveClient
+from jupyter_slurm.client import InteractiveClient
 from jupyter_slurm.formatting import Coloured
 from jupyter_slurm.job import until_ready
 from jupyter_slurm.magics.frontend import change, clear, flush, in_place, show

@@ -12,8 +12,8 @@ from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.client import lab_page
-from jupyter_slurm.client.login import InteractiveClient, LoginDeclined
+from jupyter_slurm.client import InteractiveClient, lab_page
+from jupyter_slurm.client.login import LoginDeclined
 from jupyter_slurm.commands.line import (
     Request,
     Reuse,

@@ -11,7 +11,8 @@ from typing import cast
 import pytest
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.client.login import LoginDeclined, TerminalPrompter, interactive, log_in
+from jupyter_slurm.client import interactive
+from jupyter_slurm.client.login import LoginDeclined, TerminalPrompter, log_in
 from jupyter_slurm.errors import LoginNeededError
 from jupyter_slurm.jobs.cluster.logins import Login
 from jupyter_slurm.wire import CellSpec, Connection, ConnectionState, QuestionKind
