@@ -64,7 +64,7 @@ def abstract_socket(name: str) -> tuple[str, int]:
     return _ABSTRACT + name, 0
 
 
-def node_file(name: str) -> bytes:
+def _node_file(name: str) -> bytes:
     """Return the text of a file of `node/`."""
     return (resources.files("jupyter_slurm") / "node" / name).read_bytes()
 
@@ -140,8 +140,8 @@ class Relay:
         return start.result()
 
     def _started(self) -> Streams:
-        framing = node_file("framing.py").decode()
-        text = _FRAMING.format(text=framing).encode() + node_file("relay.py")
+        framing = _node_file("framing.py").decode()
+        text = _FRAMING.format(text=framing).encode() + _node_file("relay.py")
         first, last = secrets.token_hex(16), secrets.token_hex(16)
         loader = _LOADER.format(size=len(text))
         program = ["/bin/sh", "-c", _PYTHON, "sh", self._python, "-I", "-S", "-c", loader, first]

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from jupyter_slurm.jobs.kinds.kind import node_files
 from jupyter_slurm.jobs.submission.script import ScriptPlan, render_script
 from jupyter_slurm.jobs.watching.usage import parse_samples
-from jupyter_slurm.transport.relay import node_file
 from jupyter_slurm.wire import UsageSample
 from tests.ssh.waiting import wait_until
 
@@ -196,7 +196,7 @@ def job(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def begin(*argv: str, python: str = sys.executable) -> subprocess.Popen[bytes]:
-        (tmp_path / "usage.py").write_bytes(node_file("usage.py"))
+        (tmp_path / "usage.py").write_bytes(node_files("usage.py")["usage.py"])
         script = tmp_path / "job.sh"
         script.write_text(render_script(ScriptPlan("t", str(tmp_path), argv, python=python)))
         env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SLURM_JOB_ID": tmp_path.name}

@@ -1,7 +1,7 @@
 import pytest
 
 from jupyter_slurm.slurm import sbatch, scancel
-from tests.slurm.recorded import RELEASES, job_id, stderr
+from tests.slurm.recorded import RELEASES, stderr
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,9 @@ def test_job_id_is_the_last_matching_line(
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_estimate_is_read_from_stderr(release: str) -> None:
-    estimate = sbatch.parse_test_only(stderr(release, "sbatch_test_only"))
-    assert estimate is not None
-    assert (estimate.cpus, estimate.nodelist, estimate.partition) == (1, "node1", "batch")
-    assert estimate.start_s is not None
-    assert int(estimate.slurm_id) > int(job_id(release, "memeff"))
+    start_s = sbatch.parse_test_only(stderr(release, "sbatch_test_only"))
+    assert start_s is not None
+    assert start_s > 1.7e9
 
 
 def test_script_name_with_a_dash_is_not_an_option() -> None:

@@ -14,7 +14,7 @@ from jupyter_slurm.jobs.kinds.program import Program
 from jupyter_slurm.jobs.kinds.script import Script
 from jupyter_slurm.jobs.kinds.session import Session
 from jupyter_slurm.jobs.kinds.sweep import Sweep
-from jupyter_slurm.wire import JobKind, SpecT
+from jupyter_slurm.wire import JobKind
 
 KINDS: Mapping[JobKind, Kind[Any]] = MappingProxyType(
     {
@@ -39,8 +39,3 @@ class _HasKind(Protocol):
 def kind_of(job: _HasKind) -> Kind[Any]:
     """Return the job's kind."""
     return KINDS[job.kind]
-
-
-def kind_for(spec: type[SpecT]) -> Kind[SpecT]:
-    """Return the kind of jobs with that type of spec."""
-    return next(kind for kind in KINDS.values() if kind.spec is spec)

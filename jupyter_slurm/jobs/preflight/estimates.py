@@ -69,9 +69,9 @@ def _estimate(cluster: SlurmCluster, argv: list[str], script: str) -> Outlook:
         unknown = f"Cannot ask Slurm: {exc.message}"
         return Outlook(checks=(Check(ok=None, sentence=unknown, hint=exc.hint),))
     words = done.stderr.decode(errors="replace").strip()
-    estimate = sbatch.parse_test_only(words)
-    if done.returncode == 0 and estimate is not None:
-        return Outlook(start_s=estimate.start_s)
+    start_s = sbatch.parse_test_only(words)
+    if done.returncode == 0 and start_s is not None:
+        return Outlook(start_s=start_s)
     return Outlook(checks=(_refused(words),))
 
 

@@ -29,7 +29,6 @@ from jupyter_slurm.jobs.submission.script import (
     staged,
 )
 from jupyter_slurm.slurm import sbatch, scontrol
-from jupyter_slurm.transport.relay import node_file
 from jupyter_slurm.wire import (
     CellSpec,
     DashboardName,
@@ -113,7 +112,7 @@ def prepare(job: Resolved) -> Submission:
     if job.environment:
         files[layout.ENVIRONMENT] = render_environment(job.environment).encode()
     files |= job.kind.files(job.spec, job)
-    files[layout.USAGE] = node_file(layout.USAGE)
+    files |= node_files(layout.USAGE)
     box, inside = _boxed(job, chdir)
     if job.spec.launch is not None:
         files |= launching.files(job, in_image, box, inside)
