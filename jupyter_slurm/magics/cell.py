@@ -33,10 +33,9 @@ from jupyter_slurm.errors import (
 from jupyter_slurm.formatting import counted
 from jupyter_slurm.job import JobHandle, drop_inputs, read_outcome, with_inputs, with_params
 from jupyter_slurm.jobs.preflight import syntax
-from jupyter_slurm.magics.follow import CallThread, Detached, Following, Replay, ways
+from jupyter_slurm.magics.follow import Detached, Following, LiveCard, Replay, ways
 from jupyter_slurm.magics.frontend import page, prompter, say, show, warn
-from jupyter_slurm.magics.live import LiveCard
-from jupyter_slurm.magics.state import MagicsState
+from jupyter_slurm.magics.state import CallThread, MagicsState
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.views import other_ranks
 from jupyter_slurm.views.failure import below_card, left_out

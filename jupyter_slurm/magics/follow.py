@@ -1,7 +1,8 @@
-"""Follow a job in the running cell: wait for its end, show its card and its output.
+"""Follow jobs: show card and output of a job in the waiting cell, then update its card.
 
-Cells wait only here. The waiting call runs in a thread, so that an interrupt arrives at once and
-does not disturb the client. `cell.py` decides what an interrupt does.
+`views/card.py` creates the cards' content. One background thread per kernel updates all cards
+without a waiting cell, by one long poll of the agent. If the page updates cards itself
+(`renders_jobs`), only new states and the end are published, for the saved notebook.
 
 The Jupyter server drops output above 1000 messages/s or 1 MB/s, averaged over 3 s (ServerApp's
 iopub limits), and a notebook file stores all output. So the output is shown within limits.
@@ -15,19 +16,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, wait
 from functools import partial
 from itertools import groupby
-from queue import SimpleQueue
-from typing import TypeVar
+
+import msgspec
 
 from jupyter_slurm.api import Api
-from jupyter_slurm.client import InteractiveClient
+from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.formatting import Coloured
 from jupyter_slurm.job import until_ready
-from jupyter_slurm.magics.frontend import change, clear, flush, in_place, show
-from jupyter_slurm.magics.live import LiveCard
-from jupyter_slurm.views.card import title
+from jupyter_slurm.magics.frontend import change, clear, flush, in_place, renders_jobs, show
+from jupyter_slurm.views.card import bundle, title
 from jupyter_slurm.views.trusted_output import stricter, trusted_as
 from jupyter_slurm.wire import (
     ClearOutput,
@@ -36,17 +35,26 @@ from jupyter_slurm.wire import (
     ExecuteResult,
     Hello,
     Job,
+    JobState,
     LogChunk,
     Output,
+    Problem,
     Show,
     Stream,
     UpdateDisplayData,
 )
 
-T = TypeVar("T")
-
+_Calls = Callable[[Callable[[], LogChunk], Callable[[], None]], LogChunk]
+"""Returns the value of a call, and calls the second function if it comes late: `CallThread`."""
 _WAIT_S = 20.0
-_LATE_S = 0.05
+_BETWEEN_CHANGES_S = 1.0
+_BETWEEN_CLOCKS_S = 15.0
+_SETTLED_AFTER_S = 20.0
+"""Seconds after the end in which a job's usage may still arrive: slurmdbd gets it late."""
+_LONGEST_WAIT_S = 20.0
+_PACE_S = 0.1
+"""The pause between answers: a session changes several times with each of its cells."""
+_RETRY_S = 10.0
 _MESSAGES_PER_S = 10.0
 _BURST_MESSAGES = 20.0
 _BYTES_PER_S = 300_000.0
@@ -57,62 +65,91 @@ _TAIL_BYTES = 32_768
 _TAIL_COLUMNS = 300
 
 
-class CallThread:
-    """A thread that makes blocking calls, one by one, for the waiting cell.
+class LiveCard:
+    """A job's card in the cell that was running at its creation."""
 
-    It returns a call's value or raises its error. If a call needs a login on `cluster`, `person`
-    logs in from the cell's own thread, and the call is repeated. KeyboardInterrupt in the waiting
-    cell abandons the call, which still runs to its end.
-    """
+    def __init__(self, job: Job, *, is_complete: bool = False) -> None:
+        self.job = job
+        self._is_complete = is_complete
+        self._shown: tuple[JobState, int] | None = None
+        self._shown_s = 0.0
+        # ipykernel sends a plain thread's output to the current cell (its parent header is a
+        # ContextVar). A copy of this cell's context keeps the output here.
+        self._context = contextvars.copy_context()
 
-    def __init__(self, person: InteractiveClient, cluster: str | None) -> None:
-        self._person = person
-        self._cluster = cluster
-        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        context = contextvars.copy_context()
-        self._thread = threading.Thread(
-            target=context.run, args=(self._work,), name="jupyter-slurm call", daemon=True
-        )
-        self._thread.start()
+    def show(self) -> None:
+        """Show the card first, or again after the cell was cleared."""
+        self._publish(update=False)
 
-    def __enter__(self) -> CallThread:
-        return self
+    def appear(self) -> None:
+        """Show the card unless it is shown: output comes below it, or the cell takes longer."""
+        if self._shown is None:
+            self.show()
 
-    def __exit__(self, *_: object) -> None:
-        """End the thread after its current call, without waiting."""
-        self._calls.put(None)
+    def update(self, job: Job) -> None:
+        """Show a new state at once, other changes within a second, the clock now and then. Send a
+        page that updates cards itself only states and changes after the end."""
+        if job.revision < self.job.revision:
+            return
+        self.job = job
+        if self.due_s() <= 0:
+            self._publish(update=True)
 
-    def __call__(self, call: Callable[[], T], late: Callable[[], None] | None = None) -> T:
-        """`late` is called if the value does not come soon."""
-        return self._person.repeating(lambda: self._value(call, late), lambda: self._cluster)
+    def complete(self) -> None:
+        """Show that the cell has all output of the job, for the page to acknowledge."""
+        self._is_complete = True
+        self._publish(update=True)
 
-    def _value(self, call: Callable[[], T], late: Callable[[], None] | None) -> T:
-        future = self.post(call)
-        if late is not None and not wait([future], _LATE_S).done:
-            late()
-        return future.result()
+    def update_from_elsewhere(self, job: Job) -> None:
+        """Update the card from another thread, after the cell has ended."""
+        self._context.run(self.update, job)
 
-    def post(self, call: Callable[[], T]) -> Future[T]:
-        """Make the call in the thread and return its future, without waiting."""
-        future: Future[T] = Future()
+    def no_news(self, problem: Problem) -> None:
+        """Report once that there is no news; `update` removes the note."""
+        if self.job.problem is None and not renders_jobs():
+            self.job = msgspec.structs.replace(
+                self.job, problem=problem, problem_since_s=time.time()
+            )
+            self._context.run(self._publish, update=True)
 
-        def work() -> None:
-            try:
-                future.set_result(call())
-            except BaseException as exc:  # noqa: BLE001 - raised in the waiting thread
-                future.set_exception(exc)
+    def due_s(self) -> float:
+        """Return the seconds until the next update is due."""
+        if self._shown is None:  # until `appear`
+            return _LONGEST_WAIT_S
+        if self._shown[0] is not self.job.state:
+            return 0.0
+        past_s = time.monotonic() - self._shown_s
+        is_new = self._shown[1] != self.job.revision
+        if self.job.state.final:
+            return 0.0 if is_new else _LONGEST_WAIT_S
+        if renders_jobs():
+            return _LONGEST_WAIT_S
+        if is_new:
+            return max(0.0, _BETWEEN_CHANGES_S - past_s)
+        return max(0.0, _BETWEEN_CLOCKS_S - past_s)
 
-        self._calls.put(work)
-        return future
+    @property
+    def settled(self) -> bool:
+        """Return whether the job can have no more news."""
+        job = self.job
+        ended_s = job.ended_s or job.state_since_s
+        old = time.time() - ended_s > _SETTLED_AFTER_S
+        return job.state.final and (job.usage is not None or old)
 
-    def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
-            call()
+    def _publish(self, *, update: bool) -> None:
+        update = update and self._shown is not None
+        state_is_new = self._shown is None or self._shown[0] is not self.job.state
+        self._shown, self._shown_s = (self.job.state, self.job.revision), time.monotonic()
+        if update and not in_place() and not state_is_new:
+            return  # a terminal would print it a second time
+        publish = change if update else show
+        data = bundle(self.job, time.time(), is_complete=self._is_complete)
+        publish(data, {}, display_id=f"slurm-card-{self.job.id}")
 
 
 def wait_until_ready(
     api: Api,
-    worker: CallThread,
+    worker: Callable[[Callable[[], LogChunk]], LogChunk],
     card: LiveCard,
     is_ready: Callable[[Job], bool],
     stop: str,
@@ -141,7 +178,7 @@ class Following:
         self._replay = replay
         self._cursor = ""
 
-    def run(self, worker: CallThread, *, until_s: float = float("inf")) -> Job:
+    def run(self, worker: _Calls, *, until_s: float = float("inf")) -> Job:
         """Return the job once it is final and all its output is shown, or its state at `until_s`
         (of `time.monotonic`)."""
         while True:
@@ -387,3 +424,77 @@ def _joined(outputs: Iterable[Output]) -> Iterator[Output]:
         else:
             text = "".join(one.text for one in group if isinstance(one, Stream))
             yield Stream(name=name, text=text)
+
+
+class LiveCards:
+    """The cards of the background thread, updated until their jobs have ended."""
+
+    def __init__(self, api: Callable[[], Api]) -> None:
+        self._api = api
+        self._cards: dict[str, LiveCard] = {}
+        self._has_new = False
+        """Set for a new card: its job may have changed since the cursor."""
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def add(self, card: LiveCard) -> None:
+        card.appear()
+        with self._lock:
+            self._cards[card.job.id] = card
+            self._has_new = True
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._keep, name="jupyter-slurm cards", daemon=True
+                )
+                self._thread.start()
+
+    def drop(self, job_id: str) -> None:
+        """Drop the card of this job: a waiting cell now updates it."""
+        with self._lock:
+            self._cards.pop(job_id, None)
+
+    def _keep(self) -> None:
+        cursor = ""
+        while self._unsettled():
+            cursor = self._from(cursor)
+            try:
+                changes = self._api().changes(cursor, wait_s=self._wait_s())
+                cursor = changes.cursor
+                self._update({job.id: job for job in changes.jobs})
+                time.sleep(_PACE_S)
+            except JupyterSlurmError as exc:
+                self._say(exc)
+                cursor = ""  # reload all jobs, so that the cards drop the problem
+                time.sleep(_RETRY_S)
+            except Exception as exc:  # noqa: BLE001 - otherwise lost
+                self._say(JupyterSlurmError(f"This card is no longer updated: {exc!r}"))
+                with self._lock:
+                    self._cards.clear()
+
+    def _now(self) -> list[LiveCard]:
+        with self._lock:
+            return list(self._cards.values())
+
+    def _unsettled(self) -> bool:
+        with self._lock:
+            self._cards = {key: card for key, card in self._cards.items() if not card.settled}
+            if not self._cards:
+                self._thread = None
+            return bool(self._cards)
+
+    def _from(self, cursor: str) -> str:
+        """Return the cursor, or the beginning if there is a new card."""
+        with self._lock:
+            has_new, self._has_new = self._has_new, False
+        return "" if has_new else cursor
+
+    def _wait_s(self) -> float:
+        return min([_LONGEST_WAIT_S, *(max(0.1, card.due_s()) for card in self._now())])
+
+    def _update(self, jobs: dict[str, Job]) -> None:
+        for card in self._now():
+            card.update_from_elsewhere(jobs.get(card.job.id, card.job))
+
+    def _say(self, exc: JupyterSlurmError) -> None:
+        for card in self._now():
+            card.no_news(exc.problem())

@@ -24,10 +24,9 @@ from jupyter_slurm.errors import JupyterSlurmError
 from jupyter_slurm.job import JobHandle
 from jupyter_slurm.magics import frontend
 from jupyter_slurm.magics.cell import wait_or_detach
-from jupyter_slurm.magics.follow import CallThread, Replay, wait_until_ready
+from jupyter_slurm.magics.follow import LiveCard, Replay, wait_until_ready
 from jupyter_slurm.magics.frontend import in_place, say, warn
-from jupyter_slurm.magics.live import LiveCard
-from jupyter_slurm.magics.state import MagicsState
+from jupyter_slurm.magics.state import CallThread, MagicsState
 from jupyter_slurm.magics.transfer import follow_transfer
 from jupyter_slurm.views import offer_text
 from jupyter_slurm.views.card import title

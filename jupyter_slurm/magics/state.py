@@ -1,11 +1,16 @@
-"""The state of a kernel's magics between cells: the agent, the cluster, live cards."""
+"""The state of a kernel's magics between cells (the agent, the cluster, live cards), and how cells
+call the agent."""
 
 from __future__ import annotations
 
+import contextvars
 import os
 import secrets
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from functools import cached_property
+from queue import SimpleQueue
 from typing import Protocol, TypeVar, cast
 
 from IPython.core.getipython import get_ipython
@@ -24,16 +29,70 @@ from jupyter_slurm.commands.line import (
 from jupyter_slurm.commands.parsing import before_dashes, job_options, split, words_of
 from jupyter_slurm.commands.sessions import Owner
 from jupyter_slurm.errors import AgentError, JupyterSlurmError, LoginNeededError, RequestError
-from jupyter_slurm.magics.follow import CallThread, Detached, ways
+from jupyter_slurm.magics.follow import Detached, LiveCard, LiveCards, ways
 from jupyter_slurm.magics.frontend import connection_file, in_place, notebook, page, prompter, warn
-from jupyter_slurm.magics.live import LiveCard, LiveCards
 from jupyter_slurm.slurm.directives import read_directives
 from jupyter_slurm.slurm.options import left_of, sbatch_args
 from jupyter_slurm.wire import Connection, Job, JobSpec, Show
 
 _R = TypeVar("_R")
+_LATE_S = 0.05
 _TERMINAL_LIMIT_BYTES = 1 << 30
 """A terminal has its own limit, and nothing is saved."""
+
+
+class CallThread:
+    """A thread that makes blocking calls, one by one, for the waiting cell. So an interrupt arrives
+    at once and does not disturb the client. `cell.py` decides what it does.
+
+    It returns a call's value or raises its error. If a call needs a login on `cluster`, `person`
+    logs in from the cell's own thread, and the call is repeated. KeyboardInterrupt in the waiting
+    cell abandons the call, which still runs to its end.
+    """
+
+    def __init__(self, person: InteractiveClient, cluster: str | None) -> None:
+        self._person = person
+        self._cluster = cluster
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(
+            target=context.run, args=(self._work,), name="jupyter-slurm call", daemon=True
+        )
+        self._thread.start()
+
+    def __enter__(self) -> CallThread:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the thread after its current call, without waiting."""
+        self._calls.put(None)
+
+    def __call__(self, call: Callable[[], _R], late: Callable[[], None] | None = None) -> _R:
+        """`late` is called if the value does not come soon."""
+        return self._person.repeating(lambda: self._value(call, late), lambda: self._cluster)
+
+    def _value(self, call: Callable[[], _R], late: Callable[[], None] | None) -> _R:
+        future = self.post(call)
+        if late is not None and not wait([future], _LATE_S).done:
+            late()
+        return future.result()
+
+    def post(self, call: Callable[[], _R]) -> Future[_R]:
+        """Make the call in the thread and return its future, without waiting."""
+        future: Future[_R] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(call())
+            except BaseException as exc:  # noqa: BLE001 - raised in the waiting thread
+                future.set_exception(exc)
+
+        self._calls.put(work)
+        return future
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
 
 
 class Settings(Protocol):

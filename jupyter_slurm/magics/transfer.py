@@ -7,8 +7,8 @@ from functools import partial
 
 from jupyter_slurm.api import Api
 from jupyter_slurm.job import check_shown_transfer
-from jupyter_slurm.magics.follow import CallThread
 from jupyter_slurm.magics.frontend import change, in_place, show
+from jupyter_slurm.magics.state import CallThread
 from jupyter_slurm.views.transfer_card import bundle, progress_text
 from jupyter_slurm.wire import Transfer, TransferState
 

@@ -1,19 +1,27 @@
-"""Output in the cell: order, size and rate."""
+"""Output in the cell: order, size and rate; and how often a card is updated."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from jupyter_slurm.magics.follow import Pace, condense
+import msgspec
+import pytest
+
+from jupyter_slurm.magics.follow import LiveCard, Pace, condense
+from jupyter_slurm.magics.frontend import renders_jobs
+from jupyter_slurm.views.card import CARDS_VARIABLE
 from jupyter_slurm.wire import (
     ClearOutput,
     DisplayData,
     ErrorOutput,
+    JobState,
     Output,
+    Problem,
     Stream,
     UpdateDisplayData,
 )
-from tests.magics.shell import Shell
+from tests.magics.shell import KeepingPublisher, Shell
+from tests.specs import known
 
 
 def text(value: str) -> dict[str, Any]:
@@ -97,3 +105,60 @@ def test_clearing_output_keeps_the_card_and_resets_the_limit(shell: Shell) -> No
     cards = [one for one in ran.shown if one.display_id == f"slurm-card-{job_id}"]
     assert sum(not card.update for card in cards) >= 2
     assert not [one for one in ran.shown if (one.display_id or "").startswith("slurm-tail")]
+
+
+@pytest.fixture
+def card(shell: Shell) -> LiveCard:
+    job = known(id="a2b4c6d7", cluster="local", name="fit", state=JobState.PENDING)
+    return LiveCard(job)
+
+
+@pytest.fixture
+def page(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make this shell the kernel of a page that renders jobs."""
+    monkeypatch.setenv(CARDS_VARIABLE, "live")
+    monkeypatch.setenv("JPY_SESSION_NAME", "/home/ana/fit.ipynb")
+    # Only a kernel's displays can be updated.
+    monkeypatch.setattr(shell.ip, "kernel", object(), raising=False)
+
+
+def change(card: LiveCard, **fields: object) -> None:
+    card.update(msgspec.structs.replace(card.job, revision=card.job.revision + 1, **fields))
+
+
+def published(shell: Shell) -> int:
+    publisher = shell.ip.display_pub
+    assert isinstance(publisher, KeepingPublisher)
+    return len(publisher.shown)
+
+
+@pytest.mark.usefixtures("page")
+def test_page_that_renders_jobs_gets_cards_only_for_state_changes(
+    shell: Shell, card: LiveCard
+) -> None:
+    card.show()
+    change(card, why="Others are before it.")
+    card.no_news(Problem(code="agent", message="gone"))
+    assert published(shell) == 1
+    assert card.due_s() > 15
+    change(card, state=JobState.RUNNING)
+    assert published(shell) == 2
+    change(card, nodes=("n1",))
+    assert published(shell) == 2
+    change(card, state=JobState.COMPLETED)
+    change(card, delivered=True)
+    assert published(shell) == 4
+
+
+def test_a_card_appears_once_when_output_comes_below_it(shell: Shell, card: LiveCard) -> None:
+    change(card, state=JobState.RUNNING)
+    card.appear()
+    card.appear()
+    assert published(shell) == 1
+
+
+@pytest.mark.usefixtures("page")
+def test_vs_code_does_not_render_jobs(shell: Shell) -> None:
+    assert renders_jobs()
+    shell.ip.user_ns["__vsc_ipynb_file__"] = "/home/ana/fit.ipynb"
+    assert not renders_jobs()
