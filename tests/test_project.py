@@ -19,7 +19,7 @@ PACKAGE = ROOT / "jupyter_slurm"
 def named_in_map(document: str) -> set[str]:
     """Return the paths in backticks of a document: `api.py`, `jobs/service.py`, folders `slurm/`.
 
-    In one line, `jobs/records/store.py` `registry.py` are of one folder.
+    In one line, `jobs/records/registry.py` `changes.py` are of one folder.
     """
     text = (ROOT / document).read_text(encoding="utf-8")
     names: set[str] = set()

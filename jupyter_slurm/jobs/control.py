@@ -27,8 +27,7 @@ from jupyter_slurm.jobs.outcome.allocation import ask_jobs
 from jupyter_slurm.jobs.outcome.array_tasks import failed_tasks, live_arrays, with_states
 from jupyter_slurm.jobs.outcome.result_service import ResultService
 from jupyter_slurm.jobs.outcome.verdict import CANCEL_NOTED
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record
 from jupyter_slurm.jobs.submission import login_node
 from jupyter_slurm.jobs.submission.submit import withdraw
 from jupyter_slurm.jobs.submission.sweep_arrays import plan, retry_options

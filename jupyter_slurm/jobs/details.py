@@ -14,7 +14,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
-from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.records.registry import Record
 from jupyter_slurm.jobs.submission.prepare import Submission, prepare
 from jupyter_slurm.jobs.submission.resolve import resolve
 from jupyter_slurm.jobs.watching.queue_rows import is_accounted

@@ -38,8 +38,7 @@ from jupyter_slurm.jobs.outcome.result_service import ResultService, remove_old_
 from jupyter_slurm.jobs.preflight import checks
 from jupyter_slurm.jobs.preflight.preview import Preflight, check_previewable
 from jupyter_slurm.jobs.records.changes import changes
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record, Store, without_content
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record, Store, without_content
 from jupyter_slurm.jobs.submission import identity
 from jupyter_slurm.jobs.submission.dependencies import after_by_id, with_after, with_dependency
 from jupyter_slurm.jobs.submission.login_node import LoginNodeRunner

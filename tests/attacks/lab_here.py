@@ -15,8 +15,7 @@ from typing import BinaryIO, cast
 from jupyter_slurm.jobs.access.labs import Labs
 from jupyter_slurm.jobs.access.tunnels import Tunnels
 from jupyter_slurm.jobs.cluster.clusters import Clusters
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record, Store
 from jupyter_slurm.transport import Answered
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import JobKind, Lab, LabStep

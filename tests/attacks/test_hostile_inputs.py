@@ -31,8 +31,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.result import parse_exit, parse_records, parse_result, parse_started
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Store
+from jupyter_slurm.jobs.records.registry import JobRegistry, Store
 from jupyter_slurm.jobs.watching import usage
 from jupyter_slurm.jobs.watching.comparison import Comparison
 from jupyter_slurm.jobs.watching.listing import listed_job

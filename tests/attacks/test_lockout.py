@@ -22,7 +22,7 @@ import msgspec
 import pytest
 
 from jupyter_slurm.errors import ConfigError
-from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.jobs.records.registry import Record, Store
 from jupyter_slurm.jobs.service import Service
 from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from jupyter_slurm.wire import (

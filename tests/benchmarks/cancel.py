@@ -21,7 +21,7 @@ from statistics import median
 
 import pytest
 
-from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.records.registry import Record
 from jupyter_slurm.wire import JobKind, JobState
 from tests.benchmarks.rounds import alternating, seconds
 from tests.benchmarks.table import HEAD, Row, show, spread

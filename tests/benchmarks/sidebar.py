@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.jobs.records.registry import Record, Store
 from jupyter_slurm.wire import JobState
 from tests.benchmarks.table import show
 from tests.benchmarks.whole_queue import environment_of, lab_of

@@ -12,8 +12,7 @@ import pytest
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.control import JobControl
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record, Store
 from jupyter_slurm.jobs.submission.options import comment_token
 from jupyter_slurm.jobs.watching.watcher import Watch
 from jupyter_slurm.slurm import squeue

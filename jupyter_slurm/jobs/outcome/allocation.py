@@ -12,8 +12,7 @@ from jupyter_slurm.errors import CommandError, ControllerError, TransportError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome import array_tasks
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record
 from jupyter_slurm.jobs.watching.queue_rows import is_accounted, is_requeued, is_same
 from jupyter_slurm.slurm import sacct, scontrol
 from jupyter_slurm.slurm.sacct import AcctRow

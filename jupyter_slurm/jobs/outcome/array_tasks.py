@@ -18,7 +18,7 @@ from jupyter_slurm.wire import JobState
 from jupyter_slurm.wire.state import state_word
 
 if TYPE_CHECKING:
-    from jupyter_slurm.jobs.records.store import Record, TaskArray
+    from jupyter_slurm.jobs.records.registry import Record, TaskArray
 
 MOST = 100_000
 """Larger arrays are only tracked as a whole."""

@@ -46,8 +46,7 @@ from jupyter_slurm.jobs.outcome.result import (
     parse_result,
 )
 from jupyter_slurm.jobs.outcome.sweep_tasks import SweepTable
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record
 from jupyter_slurm.variables import check_signature
 from jupyter_slurm.wire import (
     CellJob,

@@ -16,7 +16,7 @@ from jupyter_slurm.jobs import layout
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.result import RunnerVariables, check_asked
 from jupyter_slurm.jobs.outcome.sweep_tasks import TaskEnd
-from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.records.registry import Record
 from jupyter_slurm.slurm.units import format_array
 from jupyter_slurm.transport import Transport, limits
 from jupyter_slurm.variables import check_signature

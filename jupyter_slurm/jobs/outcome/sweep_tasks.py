@@ -52,8 +52,7 @@ from jupyter_slurm.jobs.outcome.verdict import (
     ended_by_itself,
     judge,
 )
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import TaskArray
+from jupyter_slurm.jobs.records.registry import JobRegistry, TaskArray
 from jupyter_slurm.jobs.submission.dependencies import unmet
 from jupyter_slurm.jobs.watching.queue_rows import bears_id, is_of_array, waits_for
 from jupyter_slurm.slurm import sacct, scancel, scontrol

@@ -19,8 +19,8 @@ import psutil
 from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
 from jupyter_slurm.jobs.cluster.transfers import pushed_folder
 from jupyter_slurm.jobs.kinds import kind_of
+from jupyter_slurm.jobs.records.registry import Record
 from jupyter_slurm.jobs.records.renames import Rename
-from jupyter_slurm.jobs.records.store import Record
 from jupyter_slurm.jobs.submission.resolve import Resolved
 from jupyter_slurm.transport.files.ignore import Exclusion
 from jupyter_slurm.transport.files.manifest import scan

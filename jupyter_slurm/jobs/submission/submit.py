@@ -38,8 +38,7 @@ from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.jobs.outcome.allocation import ask_jobs
 from jupyter_slurm.jobs.outcome.result import parse_started
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record
 from jupyter_slurm.jobs.submission.dependencies import awaited, with_after
 from jupyter_slurm.jobs.submission.options import slurm_name
 from jupyter_slurm.jobs.submission.prepare import Outputs, Submission, prepare, with_key

@@ -21,7 +21,7 @@ from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome.array_tasks import live_arrays, live_tasks, with_states
-from jupyter_slurm.jobs.records.store import Record, TaskArray
+from jupyter_slurm.jobs.records.registry import Record, TaskArray
 from jupyter_slurm.jobs.submission.options import array_option, comment_token, slurm_name
 from jupyter_slurm.jobs.submission.prepare import Submission
 from jupyter_slurm.jobs.submission.submit import Submitter, sbatch_words

@@ -17,8 +17,7 @@ import msgspec
 from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.outcome import array_tasks
 from jupyter_slurm.jobs.records.change_log import ChangeLog, Delta
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record
 from jupyter_slurm.jobs.watching.on_demand import Viewers
 from jupyter_slurm.jobs.watching.queue_rows import gpus_of, leading, the_same
 from jupyter_slurm.slurm import reasons, squeue, states

@@ -14,7 +14,7 @@ from jupyter_slurm.untrusted_json import unreadable
 from jupyter_slurm.wire import Job, JobState
 
 if TYPE_CHECKING:
-    from jupyter_slurm.jobs.records.store import Record, TaskArray
+    from jupyter_slurm.jobs.records.registry import Record, TaskArray
     from jupyter_slurm.slurm.sacct import AcctRow
     from jupyter_slurm.slurm.scontrol import ControlRow
 

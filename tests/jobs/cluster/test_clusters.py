@@ -11,8 +11,7 @@ import pytest
 from jupyter_slurm.errors import TransportError
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.records.changes import changes
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Store
+from jupyter_slurm.jobs.records.registry import JobRegistry, Store
 from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from jupyter_slurm.wire import ConnectionState
 from tests.ssh.profile import write_profile

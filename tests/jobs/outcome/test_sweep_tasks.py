@@ -15,8 +15,7 @@ import pytest
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.outcome.array_tasks import live_arrays
 from jupyter_slurm.jobs.outcome.sweep_tasks import SweepTable, count_failures
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record, Store, TaskArray
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record, Store, TaskArray
 from jupyter_slurm.slurm.squeue import QueueRow
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import JobKind, JobState

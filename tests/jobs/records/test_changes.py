@@ -10,8 +10,7 @@ import pytest
 
 from jupyter_slurm.jobs.cluster.clusters import Clusters
 from jupyter_slurm.jobs.records.changes import changes
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Store
+from jupyter_slurm.jobs.records.registry import JobRegistry, Store
 from jupyter_slurm.transport.ssh.route import CONFIG_VARIABLE
 from jupyter_slurm.wire import Changes, Connection, ConnectionState, JobState
 from tests.jobs.cluster.test_logins import ScriptedWay

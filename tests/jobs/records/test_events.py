@@ -10,8 +10,7 @@ import pytest
 
 from jupyter_slurm.jobs.records import events
 from jupyter_slurm.jobs.records.events import following
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record, Store
 from jupyter_slurm.wire import Job, JobState, Problem
 from tests.specs import known
 

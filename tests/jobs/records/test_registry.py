@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_slurm.errors import NotFoundError, RequestError
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record, Store
 from jupyter_slurm.wire import CellSpec, JobState
 from tests.specs import known
 

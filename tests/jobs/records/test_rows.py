@@ -11,8 +11,7 @@ import pytest
 
 from jupyter_slurm.errors import NotFoundError
 from jupyter_slurm.jobs.records.changes import changes
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record, Store
 from jupyter_slurm.jobs.watching.listing import ClusterQueue
 from jupyter_slurm.wire import Changes, JobState, Problem
 from tests.jobs.watching.test_listing import numbered

@@ -10,8 +10,7 @@ import pytest
 
 from jupyter_slurm.errors import RequestError
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record, Store, TaskArray
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record, Store, TaskArray
 from jupyter_slurm.jobs.submission.dependencies import after_by_id, awaited, unmet, with_after
 from jupyter_slurm.jobs.submission.resolve import Site, resolved
 from jupyter_slurm.profiles.profile import ClusterProfile

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.errors import RequestError
-from jupyter_slurm.jobs.records.store import TaskArray
+from jupyter_slurm.jobs.records.registry import TaskArray
 from jupyter_slurm.jobs.submission.sweep_arrays import (
     array_command,
     plan,

@@ -10,8 +10,7 @@ from typing import Any, cast
 import pytest
 
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record, Store
 from jupyter_slurm.jobs.watching.comparison import Comparison
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.squeue import QueueRow

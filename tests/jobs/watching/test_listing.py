@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Record, Store
+from jupyter_slurm.jobs.records.registry import JobRegistry, Record, Store
 from jupyter_slurm.jobs.watching.listing import ClusterQueue, Table, rows_of
 from jupyter_slurm.slurm import squeue
 from jupyter_slurm.slurm.fields import FIELD_END, RECORD_END

@@ -13,8 +13,7 @@ from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome import ending
 from jupyter_slurm.jobs.outcome.ending import Ending
-from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.records.store import Store
+from jupyter_slurm.jobs.records.registry import JobRegistry, Store
 from jupyter_slurm.jobs.watching.watcher import Watch
 from jupyter_slurm.profiles.profile import Storage
 from jupyter_slurm.wire import Job, JobKind, JobState
