@@ -14,6 +14,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import psutil
+
 from tests.benchmarks.rounds import alternating, seconds
 from tests.benchmarks.ssh_ground import NARROW, Ground, Way
 from tests.benchmarks.table import Row
@@ -33,7 +35,7 @@ _SETTLE_S = {"narrow": 3.0}
 
 
 def tunnels(ground: Ground, way: Way, rounds: int, megabytes: int) -> list[Row]:
-    with _both(ground, way) as (ours, theirs):
+    with _both(ground, way) as (ours, theirs, process):
         size = megabytes * 10**6
 
         def compared(measure: Callable[[int], float], times: int = rounds) -> tuple[float, float]:
@@ -42,7 +44,9 @@ def tunnels(ground: Ground, way: Way, rounds: int, megabytes: int) -> list[Row]:
             )
             return median(taken["ours"]), median(taken["theirs"])
 
+        before_s = _cpu_s(process)
         down = compared(lambda port: _down(port, size))
+        cpu_s = (_cpu_s(process) - before_s) / rounds * 10**9 / size
         up = compared(lambda port: _up(port, size))
         ping = compared(lambda port: _ping_under_load(port, way))
         many = compared(lambda port: seconds(lambda: asyncio.run(_at_once(port))))
@@ -50,6 +54,7 @@ def tunnels(ground: Ground, way: Way, rounds: int, megabytes: int) -> list[Row]:
     return [
         Row(f"tunnel: {megabytes} MB down", down[0], name, down[1], _AT_MOST),
         Row(f"tunnel: {megabytes} MB up", up[0], name, up[1], _AT_MOST),
+        Row("tunnel: our CPU for 1 GB down", cpu_s, "the transfer", down[0] * 10**9 / size, 0.05),
         Row("tunnel: 1 kB there and back under load", ping[0], name, ping[1], 1.2, "ms"),
         Row(f"tunnel: {_AT_ONCE} connections at once", many[0], name, many[1], 1.3),
     ]
@@ -57,7 +62,7 @@ def tunnels(ground: Ground, way: Way, rounds: int, megabytes: int) -> list[Row]:
 
 def narrow_line(ground: Ground, rounds: int) -> list[Row]:
     """Measure the delay that a download adds to other round trips on a narrow line."""
-    with _both(ground, NARROW) as (ours, theirs):
+    with _both(ground, NARROW) as (ours, theirs, _):
         ways = {
             "ours": lambda: _ping_under_load(ours, NARROW),
             "idle": lambda: _ping(ours),
@@ -70,12 +75,13 @@ def narrow_line(ground: Ground, rounds: int) -> list[Row]:
 
 
 @contextmanager
-def _both(ground: Ground, way: Way) -> Iterator[tuple[int, int]]:
-    """Yield the local ports of two tunnels to the same server, ours and OpenSSH's."""
+def _both(ground: Ground, way: Way) -> Iterator[tuple[int, int, psutil.Process]]:
+    """Yield the local ports of two tunnels to the same server, ours and OpenSSH's, and our
+    process."""
     with ExitStack() as stack:
-        server = stack.enter_context(_process([sys.executable, str(END), "serve"]))
+        server, _ = stack.enter_context(_process([sys.executable, str(END), "serve"]))
         module = [sys.executable, "-m", "tests.benchmarks.tunnel_ours"]
-        ours = stack.enter_context(_process([*module, way.alias, str(server)]))
+        ours, process = stack.enter_context(_process([*module, way.alias, str(server)]))
         theirs = free_port()
         forward = f"127.0.0.1:{theirs}:127.0.0.1:{server}"
         argv = ground.ssh("-N", "-L", forward, "-o", "ExitOnForwardFailure=yes", way.alias)
@@ -83,17 +89,17 @@ def _both(ground: Ground, way: Way) -> Iterator[tuple[int, int]]:
         # CPU between sessions (sched_autogroup).
         stack.enter_context(_ended(subprocess.Popen(argv, start_new_session=True)))
         wait_until(lambda: _answers(theirs))
-        yield ours, theirs
+        yield ours, theirs, process
 
 
 @contextmanager
-def _process(argv: list[str]) -> Iterator[int]:
-    """Run a program; yield the number that it prints when ready."""
+def _process(argv: list[str]) -> Iterator[tuple[int, psutil.Process]]:
+    """Run a program; yield the number that it prints when ready, and its process."""
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env)
     with _ended(process):
         assert process.stdout is not None
-        yield int(process.stdout.readline())
+        yield int(process.stdout.readline()), psutil.Process(process.pid)
 
 
 @contextmanager
@@ -103,6 +109,12 @@ def _ended(process: subprocess.Popen[Any]) -> Iterator[None]:
             yield
         finally:
             process.kill()
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    """Return the CPU that a process has used, without OpenSSH's master."""
+    times = process.cpu_times()
+    return times.user + times.system
 
 
 def _answers(port: int) -> bool:
