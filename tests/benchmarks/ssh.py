@@ -17,7 +17,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.benchmarks.ssh_commands import Slurm, commands, stand_in, submissions
-from tests.benchmarks.ssh_files import large_file, nothing_changed, small_files, uploads
+from tests.benchmarks.ssh_files import (
+    downloads,
+    large_file,
+    nothing_changed,
+    small_files,
+    uploads,
+)
 from tests.benchmarks.ssh_ground import WAYS, Ground, Way, ground
 from tests.benchmarks.ssh_tunnels import narrow_line, tunnels
 from tests.benchmarks.table import HEAD, Row, show
@@ -94,6 +100,8 @@ def _files(
                 [
                     *uploads(place, way, "5,000 small files up", small, 0.4, rounds),
                     *uploads(place, way, f"{gigabytes:g} GB up", large, 0.6, rounds),
+                    *downloads(place, way, "5,000 small files down", small, 0.7, rounds),
+                    *downloads(place, way, f"{gigabytes:g} GB down", large, 0.7, rounds),
                     nothing_changed(place, way, small, rounds),
                 ],
             )

@@ -1,4 +1,4 @@
-"""`push` against rsync over ssh: many small files, a large one, and nothing to do."""
+"""`push` and `pull` against rsync over ssh: many small files, a large one, and nothing to do."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import os
 import random
 import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from statistics import median
 
-from jupyter_slurm.transport.files import push
+from jupyter_slurm.transport.files import pull, push
 from jupyter_slurm.transport.ssh.transport import SshTransport
 from tests.benchmarks.rounds import alternating, seconds
 from tests.benchmarks.ssh_ground import Ground, Way, checked
@@ -19,6 +20,7 @@ from tests.benchmarks.table import Row
 
 _FILES = 5000
 _BLOCK_BYTES = 1 << 20
+_FLOOR = "tar by ssh -S master"
 _NUMBERS = itertools.count()
 
 
@@ -48,23 +50,43 @@ def large_file(folder: Path, gigabytes: float) -> Path:
 def uploads(
     ground: Ground, way: Way, what: str, source: Path, most: float, rounds: int
 ) -> list[Row]:
-    """Measure uploads to new folders. The floor is tar over an open connection, without checks,
+    with ground.connection(way.alias) as connection:
+        transport = SshTransport(connection)
+        ways: dict[str, Callable[[Path], None]] = {
+            "ours": lambda target: _push(transport, source, target),
+            "rsync -a": lambda target: _rsync(ground, f"{source}/", f"{way.alias}:{target}/"),
+            _FLOOR: lambda target: _tar_up(ground, way, source, target),
+        }
+        return _copies(what, source, most, rounds, ways)
+
+
+def downloads(
+    ground: Ground, way: Way, what: str, source: Path, most: float, rounds: int
+) -> list[Row]:
+    with ground.connection(way.alias) as connection:
+        transport = SshTransport(connection)
+        ways: dict[str, Callable[[Path], None]] = {
+            "ours": lambda target: _pull(transport, source, target),
+            "rsync -a": lambda target: _rsync(ground, f"{way.alias}:{source}/", f"{target}/"),
+            _FLOOR: lambda target: _tar_down(ground, way, source, target),
+        }
+        return _copies(what, source, most, rounds, ways)
+
+
+def _copies(
+    what: str, source: Path, most: float, rounds: int, ways: Mapping[str, Callable[[Path], None]]
+) -> list[Row]:
+    """Measure copies to new folders. The floor is tar over an open connection, without checks,
     resumption or atomic replacement of files."""
 
-    def fresh(send: Callable[[Path], None]) -> float:
+    def fresh(copy: Callable[[Path], None]) -> float:
         target = source.with_name(f"{source.name}-{next(_NUMBERS)}")
-        taken_s = seconds(lambda: send(target))
+        taken_s = seconds(lambda: copy(target))
         shutil.rmtree(target)
         return taken_s
 
-    with ground.connection(way.alias) as connection:
-        transport = SshTransport(connection)
-        ways = {
-            "ours": lambda: fresh(lambda target: _ours(transport, source, target)),
-            "rsync -a": lambda: fresh(lambda target: _rsync(ground, way, source, target)),
-            "tar by ssh -S master": lambda: fresh(lambda target: _tar(ground, way, source, target)),
-        }
-        taken = {name: median(found) for name, found in alternating(ways, rounds).items()}
+    measured = {name: partial(fresh, copy) for name, copy in ways.items()}
+    taken = {name: median(found) for name, found in alternating(measured, rounds).items()}
     mine = taken.pop("ours")
     targets = {"rsync -a": most}
     return [Row(what, mine, name, theirs, targets.get(name)) for name, theirs in taken.items()]
@@ -76,8 +98,10 @@ def nothing_changed(ground: Ground, way: Way, source: Path, rounds: int) -> Row:
     with ground.connection(way.alias) as connection:
         transport = SshTransport(connection)
         ways = {
-            "ours": lambda: seconds(lambda: _ours(transport, source, mine)),
-            "rsync": lambda: seconds(lambda: _rsync(ground, way, source, theirs)),
+            "ours": lambda: seconds(lambda: _push(transport, source, mine)),
+            "rsync": lambda: seconds(
+                lambda: _rsync(ground, f"{source}/", f"{way.alias}:{theirs}/")
+            ),
         }
         taken = {name: median(found) for name, found in alternating(ways, rounds).items()}
     shutil.rmtree(mine)
@@ -86,18 +110,29 @@ def nothing_changed(ground: Ground, way: Way, source: Path, rounds: int) -> Row:
     return Row(what, taken["ours"], "rsync -a", taken["rsync"], 0.4)
 
 
-def _ours(transport: SshTransport, source: Path, target: Path) -> None:
+def _push(transport: SshTransport, source: Path, target: Path) -> None:
     outcome = push(transport, source, str(target))
     assert not outcome.failed, outcome.failed
 
 
-def _rsync(ground: Ground, way: Way, source: Path, target: Path) -> None:
-    shell = " ".join(ground.ssh())
-    checked(["rsync", "-a", "-e", shell, f"{source}/", f"{way.alias}:{target}/"])
+def _pull(transport: SshTransport, source: Path, target: Path) -> None:
+    outcome = pull(transport, str(source), target)
+    assert not outcome.failed, outcome.failed
 
 
-def _tar(ground: Ground, way: Way, source: Path, target: Path) -> None:
+def _rsync(ground: Ground, source: str, target: str) -> None:
+    checked(["rsync", "-a", "-e", " ".join(ground.ssh()), source, target])
+
+
+def _tar_up(ground: Ground, way: Way, source: Path, target: Path) -> None:
     folder = shlex.quote(str(target))
     there = f"mkdir {folder} && tar -C {folder} -xf -"
     tar = shlex.join(["tar", "-C", str(source), "-cf", "-", "."])
     checked(["sh", "-c", f"{tar} | {shlex.join([*ground.master(way.alias), there])}"])
+
+
+def _tar_down(ground: Ground, way: Way, source: Path, target: Path) -> None:
+    there = shlex.join(["tar", "-C", str(source), "-cf", "-", "."])
+    tar = shlex.join(["tar", "-C", str(target), "-xf", "-"])
+    target.mkdir()
+    checked(["sh", "-c", f"{shlex.join([*ground.master(way.alias), there])} | {tar}"])
