@@ -39,6 +39,18 @@ class Span(NamedTuple):
     limit: int | None = None
 
 
+class FilePart(NamedTuple):
+    """Bytes of an open file that a program gets; fewer where the file ends."""
+
+    file: BinaryIO
+    offset: int
+    size_bytes: int
+
+
+Source = Iterable[bytes | memoryview | FilePart] | BinaryIO
+"""A stream for a program's standard input; a real file is read from its current position."""
+
+
 class TimedOutError(Exception):
     """A program did not end in time and was killed; it may have done its work."""
 
@@ -182,12 +194,12 @@ class Transport(Protocol):
     def send(
         self,
         argv: Sequence[str],
-        source: Iterable[bytes | memoryview] | BinaryIO,
+        source: Source,
         *,
         stop: threading.Event | None = None,
     ) -> Completed:
-        """Run `argv` with a stream as its standard input; a real file is read from its current
-        position. Several may run at once. `stop` ends it with ConnectionLostError."""
+        """Run `argv` with a stream as its standard input. Several may run at once. `stop` ends it
+        with ConnectionLostError."""
 
     def receive(
         self,

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -25,6 +25,7 @@ from jupyter_slurm.transport import (
     HANDED_ON,
     Answered,
     Completed,
+    Source,
     Span,
     connect_in_thread,
     limits,
@@ -188,7 +189,7 @@ class LocalTransport:
     def send(
         self,
         argv: Sequence[str],
-        source: Iterable[bytes | memoryview] | BinaryIO,
+        source: Source,
         *,
         stop: threading.Event | None = None,
     ) -> Completed:

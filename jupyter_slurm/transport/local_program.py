@@ -10,12 +10,12 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import IO, BinaryIO, cast
+from typing import IO, cast
 
 from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.transport import Completed, TimedOutError, limits
+from jupyter_slurm.transport import Completed, FilePart, Source, TimedOutError, limits
 
 _STOP_LOOK_S = 0.1
 _PIECE_BYTES = 1 << 20
@@ -114,7 +114,7 @@ class _Pipes:
 def feed(
     process: subprocess.Popen[bytes],
     program: str,
-    source: Iterable[bytes | memoryview] | BinaryIO,
+    source: Source,
     stop: threading.Event | None,
 ) -> Completed:
     """Write `source` to the standard input of the process, a pipe, and collect its output as
@@ -147,7 +147,7 @@ def raise_if(stop: threading.Event | None) -> None:
 class _StdinWriter:
     """Writes a source to a program's standard input, in a thread."""
 
-    def __init__(self, source: Iterable[bytes | memoryview] | BinaryIO, stdin: IO[bytes]) -> None:
+    def __init__(self, source: Source, stdin: IO[bytes]) -> None:
         self.error: Exception | None = None
         self._source = source
         self._stdin = stdin
@@ -165,12 +165,15 @@ class _StdinWriter:
             self.error = exc
 
 
-def _chunks(
-    source: Iterable[bytes | memoryview] | BinaryIO,
-) -> Iterator[bytes | memoryview]:
+def _chunks(source: Source) -> Iterator[bytes | memoryview]:
     if hasattr(source, "read"):
-        return iter(lambda: source.read(_PIECE_BYTES), b"")
-    return iter(source)
+        yield from iter(lambda: source.read(_PIECE_BYTES), b"")
+        return
+    for chunk in source:
+        if isinstance(chunk, FilePart):
+            yield os.pread(chunk.file.fileno(), chunk.size_bytes, chunk.offset)
+        else:
+            yield chunk
 
 
 class ProgramSocket(socket.socket):

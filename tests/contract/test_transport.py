@@ -24,7 +24,7 @@ from jupyter_slurm.errors import (
     TooMuchError,
     TransportError,
 )
-from jupyter_slurm.transport import Span, TimedOutError, Transport, wait_connected
+from jupyter_slurm.transport import FilePart, Span, TimedOutError, Transport, wait_connected
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.transport.ssh import connection as ssh_connection
 from jupyter_slurm.transport.ssh.connection import SshConnection
@@ -369,6 +369,29 @@ def test_iterable_and_file_are_sent(transport: Transport, tmp_path: Path) -> Non
         assert file.read(5) == b"01234"
         done = transport.send(["sh", "-c", "cat; echo e >&2; exit 3"], file)
     assert done == (3, whole[5:], b"e\n")
+
+
+def test_parts_of_a_file_are_sent(transport: Transport, tmp_path: Path) -> None:
+    content = secrets.token_bytes(3_000_000)
+    (tmp_path / "file").write_bytes(content)
+    with (tmp_path / "file").open("rb", buffering=0) as file:
+        parts = [FilePart(file, 5, 2_500_000), FilePart(file, 2_999_000, 5000)]
+        done = transport.send(["cat"], [b"head", parts[0], b"middle", parts[1], b"tail"])
+    assert done.stdout == b"head" + content[5:2_500_005] + b"middle" + content[2_999_000:] + b"tail"
+
+
+def test_program_that_reads_no_part_of_a_file_is_stopped(
+    transport: Transport, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(bytes(30_000_000))
+    mark, stop = a_mark(), threading.Event()
+    threading.Timer(0.2, stop.set).start()
+    with (
+        (tmp_path / "file").open("rb", buffering=0) as file,
+        pytest.raises(ConnectionLostError),
+    ):
+        transport.send(["sleep", mark], [FilePart(file, 0, 30_000_000)], stop=stop)
+    wait_until(lambda: not sleepers(mark))
 
 
 def test_output_is_received_at_the_files_position(transport: Transport, tmp_path: Path) -> None:

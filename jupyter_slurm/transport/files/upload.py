@@ -1,6 +1,6 @@
 """Upload: files that differ, as tar streams and parts.
 
-The cluster needs a POSIX sh, tar, mv, dd, `head -c` and GNU find. An archive is unpacked in a
+The cluster needs a POSIX sh, tar, mv, GNU dd and GNU find. An archive is unpacked in a
 folder of its own in `.jupyter-slurm`, on the same file system; its last member, `place.sh`, moves
 the files into place. So an archive that breaks off changes nothing, and a file that changed while
 it was read is not placed.
@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
-from jupyter_slurm.transport import Completed, Transport
+from jupyter_slurm.transport import Completed, FilePart, Transport
 from jupyter_slurm.transport.files import ustar
 from jupyter_slurm.transport.files.difference import Difference
 from jupyter_slurm.transport.files.loads import (
@@ -205,6 +206,7 @@ def is_still(info: os.stat_result, entry: ManifestEntry) -> bool:
 
 
 _NAMES_BYTES = 4 * MIB
+_Chunk = TypeVar("_Chunk")
 
 # $1 the folder, $2 the archive's name, $3 a file to lock or "", the rest: a command to run at the
 # end.
@@ -243,7 +245,8 @@ _PARTS_SH = r"""
 export LC_ALL=C
 cd -- "$1" || exit 1
 while read -r key number at bytes; do
-  head -c "$bytes" | dd of="$key/data" ibs=65536 obs=1048576 seek="$at" conv=notrunc || exit 2
+  dd of="$key/data" bs=1048576 seek="$at" count="$bytes" iflag=fullblock,count_bytes \
+    conv=notrunc || exit 2
   read -r end && [ "$end" = "$key $number" ] && : >"$key/$number" || {
     echo "not all of it arrived" >&2; exit 3
   }
@@ -361,7 +364,7 @@ class Upload:
                     return part
         return None
 
-    def _stream(self, begun: list[Part], parts: deque[Part]) -> Iterator[bytes]:
+    def _stream(self, begun: list[Part], parts: deque[Part]) -> Iterator[bytes | FilePart]:
         """Yield the part in `begun` and those after it, for one remote program."""
         part: Part | None = begun[-1]
         while part is not None:
@@ -375,28 +378,22 @@ class Upload:
             if part is not None:
                 begun.append(part)
 
-    def _content(self, part: Part) -> Iterator[bytes]:
+    def _content(self, part: Part) -> Iterator[FilePart]:
         """Yield the content of a part; end early if the file has changed, so that the part is
         discarded."""
         try:
-            file = os.open(self.path(part.name), os.O_RDONLY | os.O_CLOEXEC)
+            with open(self.path(part.name), "rb", buffering=0) as file:  # noqa: PTH123 (bytes)
+                for at in range(part.offset, part.end, MIB):
+                    size = min(MIB, part.end - at)
+                    yield FilePart(file, at, size)
+                    if not is_still(os.fstat(file.fileno()), part.entry):
+                        self.again[part.name] = CHANGED
+                        return
+                    self._progress.moved(0, size)
         except OSError:
             self.again[part.name] = CHANGED
-            return
-        try:
-            at = part.offset
-            while at < part.end:
-                chunk = os.pread(file, min(MIB, part.end - at), at)
-                if not chunk or not is_still(os.fstat(file), part.entry):
-                    self.again[part.name] = CHANGED
-                    return
-                at += len(chunk)
-                yield chunk
-                self._progress.moved(0, len(chunk))
-        finally:
-            os.close(file)
 
-    def _unless_stopped(self, source: Iterator[bytes]) -> Iterator[bytes]:
+    def _unless_stopped(self, source: Iterator[_Chunk]) -> Iterator[_Chunk]:
         for chunk in source:
             check_stop(self._stop)
             yield chunk

@@ -11,11 +11,11 @@ import select
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO
 
 from jupyter_slurm.errors import ConnectionLostError
-from jupyter_slurm.transport import Completed, limits
+from jupyter_slurm.transport import Completed, Source, limits
 from jupyter_slurm.transport.shell.helper import completed
 from jupyter_slurm.transport.shell.quoting import quote, words
 from jupyter_slurm.transport.shell.remote_shell import (
@@ -37,7 +37,7 @@ _GONE = (OSError, ConnectionLostError)
 def send(
     shell: RemoteShell,
     argv: Sequence[str],
-    source: Iterable[bytes | memoryview] | BinaryIO,
+    source: Source,
     stop: threading.Event | None,
 ) -> Completed:
     """Run a program with `source` as its standard input, which ends with the channel's. Errors of

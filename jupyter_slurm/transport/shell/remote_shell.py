@@ -17,13 +17,13 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from jupyter_slurm.errors import ConnectionLostError, TransportError
-from jupyter_slurm.transport import HANDED_ON, limits
+from jupyter_slurm.transport import HANDED_ON, FilePart, Source, limits
 from jupyter_slurm.transport.server_text import shown
 from jupyter_slurm.transport.shell.quoting import quote
 from jupyter_slurm.transport.ssh.mux import Session
@@ -246,7 +246,7 @@ class RemoteShell:
     def send_stream(
         self,
         line: bytes,
-        stream: Iterable[bytes | memoryview] | BinaryIO,
+        stream: Source,
         number: int,
         timeout_s: float,
         stop: threading.Event | None = None,
@@ -358,13 +358,16 @@ class RemoteShell:
 
 def send_all(
     sock: socket.socket,
-    source: Iterable[bytes | memoryview] | BinaryIO,
+    source: Source,
     stop: threading.Event | None = None,
 ) -> None:
-    """Send a source, a real file from its current position, and no end after it.
-    ConnectionLostError: `stop` was set, or the host reads no more; errors of reading are raised."""
+    """Send a source, and no end after it. ConnectionLostError: `stop` was set, or the host reads no
+    more; errors of reading are raised."""
     chunks = iter(partial(source.read, _PIECE_BYTES), b"") if hasattr(source, "read") else source
     for chunk in chunks:
+        if isinstance(chunk, FilePart):
+            _send_part(sock, chunk)
+            continue
         rest = memoryview(chunk)
         while rest:
             if stop is not None and stop.is_set():
@@ -382,6 +385,16 @@ def _send_some(sock: socket.socket, data: memoryview) -> int:
         return 0
     except (OSError, ValueError) as exc:  # perhaps closed in another thread
         raise ConnectionLostError("The host stopped reading before the end.") from exc
+
+
+def _send_part(sock: socket.socket, part: FilePart) -> None:
+    """Let the kernel copy it. Errors as in `send_all`; closing the socket ends it."""
+    try:
+        sock.sendfile(part.file, part.offset, part.size_bytes)
+    except (OSError, ValueError) as exc:
+        if isinstance(exc, ConnectionError) or sock.fileno() < 0:
+            raise ConnectionLostError("The host stopped reading before the end.") from exc
+        raise
 
 
 class _Mark:

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import socket
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -23,6 +23,7 @@ from jupyter_slurm.formatting import size
 from jupyter_slurm.transport import (
     Answered,
     Completed,
+    Source,
     Span,
     connect_in_thread,
     limits,
@@ -214,7 +215,7 @@ class SshTransport:
     def send(
         self,
         argv: Sequence[str],
-        source: Iterable[bytes | memoryview] | BinaryIO,
+        source: Source,
         *,
         stop: threading.Event | None = None,
     ) -> Completed:

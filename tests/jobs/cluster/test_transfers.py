@@ -7,10 +7,10 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any
 
 import pytest
 
@@ -23,7 +23,7 @@ from jupyter_slurm.jobs.cluster.transfers import (
     snapshot_argv,
 )
 from jupyter_slurm.jobs.layout import JobDir
-from jupyter_slurm.transport import Completed
+from jupyter_slurm.transport import Completed, FilePart, Source
 from jupyter_slurm.transport.local import LocalTransport
 from jupyter_slurm.wire import Job, JobState, Transfer, TransferState
 from tests.cluster.plugin import SlurmCluster
@@ -43,11 +43,11 @@ class Slow(LocalTransport):
     def send(
         self,
         argv: Sequence[str],
-        source: Iterable[bytes | memoryview] | BinaryIO,
+        source: Source,
         *,
         stop: threading.Event | None = None,
     ) -> Completed:
-        def held() -> Iterator[bytes | memoryview]:
+        def held() -> Iterator[bytes | memoryview | FilePart]:
             assert not hasattr(source, "read")
             for chunk in source:
                 yield chunk

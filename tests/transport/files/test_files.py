@@ -8,7 +8,7 @@ import random
 import shutil
 import stat
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -21,11 +21,12 @@ from jupyter_slurm.errors import (
     NotFoundError,
     RequestError,
 )
-from jupyter_slurm.transport import Completed, limits
+from jupyter_slurm.transport import Completed, FilePart, Source, limits
 from jupyter_slurm.transport.files import TransferReport, loads, mirror, pull, push, ustar
 from jupyter_slurm.transport.local import LocalTransport
 
 MIB = 1 << 20
+Chunks = Iterator[bytes | FilePart]
 HOSTILE = [
     b"plain.py",
     b"two words",
@@ -53,7 +54,7 @@ class Watched(LocalTransport):
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         super().__init__(env=env)
         self.verbs: list[str] = []
-        self.before_send: Callable[[Iterator[bytes]], Iterator[bytes]] | None = None
+        self.before_send: Callable[[Chunks], Chunks] | None = None
         self.on_receive: Callable[[Sequence[str]], None] | None = None
         self.received = [0]
         """Bytes."""
@@ -73,7 +74,7 @@ class Watched(LocalTransport):
     def send(
         self,
         argv: Sequence[str],
-        source: Iterable[bytes | memoryview] | BinaryIO,
+        source: Source,
         *,
         stop: threading.Event | None = None,
     ) -> Completed:
@@ -345,14 +346,14 @@ def test_interrupted_push_resumes(far: Watched, tmp_path: Path) -> None:
     write(tmp_path / "source" / "big", random.Random(1).randbytes(40 * MIB))
     sent: list[int] = []
 
-    def count(source: Iterator[bytes]) -> Iterator[bytes]:
+    def count(source: Chunks) -> Chunks:
         for chunk in source:
             if far.before_send is break_off and sum(sent) > 30 * MIB:
                 raise ConnectionLostError("cut")
-            sent.append(len(chunk))
+            sent.append(chunk.size_bytes if isinstance(chunk, FilePart) else len(chunk))
             yield chunk
 
-    def break_off(source: Iterator[bytes]) -> Iterator[bytes]:
+    def break_off(source: Chunks) -> Chunks:
         return count(source)
 
     far.before_send = break_off
@@ -372,9 +373,9 @@ def test_interrupted_push_resumes(far: Watched, tmp_path: Path) -> None:
 def test_parts_of_an_older_version_are_not_used(far: Watched, tmp_path: Path) -> None:
     write(tmp_path / "source" / "big", b"1" * 4 * MIB)
 
-    def break_off(source: Iterator[bytes]) -> Iterator[bytes]:
+    def break_off(source: Chunks) -> Chunks:
         for chunk in source:
-            if b" 3 3 " in chunk:  # the fourth part's line
+            if isinstance(chunk, bytes) and b" 3 3 " in chunk:  # the fourth part's line
                 raise ConnectionLostError("cut")
             yield chunk
 
@@ -412,7 +413,7 @@ def test_interrupted_archive_changes_nothing(far: Watched, tmp_path: Path) -> No
     write(tmp_path / "source" / "a", b"new" * MIB)
     write(tmp_path / "target" / "a", b"old")
 
-    def cut(source: Iterator[bytes]) -> Iterator[bytes]:
+    def cut(source: Chunks) -> Chunks:
         yield next(source)
 
     far.before_send = cut
@@ -467,7 +468,7 @@ def test_file_changed_during_reading_is_read_again(far: Watched, tmp_path: Path,
     write(tmp_path / "source" / "b", b"1")
     changes: list[int] = []
 
-    def change(source: Iterator[bytes]) -> Iterator[bytes]:
+    def change(source: Chunks) -> Chunks:
         if not changes:
             changes.append(1)
             if size < MIB:
@@ -488,7 +489,7 @@ def test_file_changed_during_reading_is_read_again(far: Watched, tmp_path: Path,
 def test_large_file_that_keeps_changing_does_not_arrive(far: Watched, tmp_path: Path) -> None:
     write(tmp_path / "source" / "a", b"1" * 4 * MIB)
 
-    def change(source: Iterator[bytes]) -> Iterator[bytes]:
+    def change(source: Chunks) -> Chunks:
         for chunk in source:
             yield chunk
             with (tmp_path / "source" / "a").open("ab") as file:
@@ -504,7 +505,7 @@ def test_vanished_file_is_not_a_failure(far: Watched, tmp_path: Path) -> None:
     write(tmp_path / "source" / "a")
     write(tmp_path / "source" / "b")
 
-    def vanish(source: Iterator[bytes]) -> Iterator[bytes]:
+    def vanish(source: Chunks) -> Chunks:
         (tmp_path / "source" / "a").unlink(missing_ok=True)
         yield from source
 
