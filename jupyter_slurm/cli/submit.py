@@ -32,7 +32,8 @@ def submit(caller: TerminalCaller, args: Arguments) -> Preview | Started:
     file, request = Path(args.file), headless.request(args.words)
     if not file.is_file():
         raise NotFoundError(f"File {file} not found.")
-    request = with_session(caller, request)
+    if request.session is not None:
+        request = with_session(caller, request, request.session)
     text = _read(file)
     spec = headless.file_spec(
         file, str(file.resolve()), text, request, job_id=new_id(), arguments=args.rest

@@ -217,13 +217,10 @@ def session_named(caller: Caller, name: str, cluster: str | None) -> Job:
     return job
 
 
-def with_session(caller: Caller, request: Request) -> Request:
-    """Return the request with the session's ID in place of its name. The session in use is not
-    looked up: `submit` raises NotFoundError if it was forgotten. NotFoundError,
-    RequestError."""
-    if request.session is None:
-        return request
-    name, used = request.session, caller.used_session
+def with_session(caller: Caller, request: Request, name: str) -> Request:
+    """Return the request with the ID of the session `name`. The session in use is not looked up:
+    `submit` raises NotFoundError if it was forgotten. NotFoundError, RequestError."""
+    used = caller.used_session
     if used is not None and name in ("", used.id) and request.cluster in (None, used.cluster):
         return replace(request, session=used.id, cluster=used.cluster)
     job = session_named(caller, name, request.cluster)

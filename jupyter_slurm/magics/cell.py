@@ -81,7 +81,8 @@ def run(
     `--dry-run` the preview. CellFailed, SubmitError, VariableError; RequestError: invalid line."""
     is_script = made is not None
     request = state.script_request(line, code) if is_script else state.request(line)
-    request = with_session(state, request)
+    if request.session is not None:
+        request = with_session(state, request, request.session)
     notebook = state.notebook
     mark = cell_line.fingerprint(code, "" if notebook else state.unnamed)
     spec = with_local_context(
