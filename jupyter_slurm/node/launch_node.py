@@ -23,7 +23,6 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # `python -P` le
 import launch_network
 import launch_processes
 import launch_step
-import runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds
@@ -195,7 +194,7 @@ def reach(
     remote = {one: told for one, told in failed.items() if not one.startswith("127.")}
     tried = "; ".join("at %s: %s" % one for one in (remote or failed).items())
     head = launch_step.expand(os.environ.get("SLURM_JOB_NODELIST", "")) or ["the first node"]
-    runner.complain("%s cannot reach %s %s. %s" % (hello["name"], head[0], tried, FIREWALL))
+    launch_step.complain("%s cannot reach %s %s. %s" % (hello["name"], head[0], tried, FIREWALL))
     raise SystemExit(FAILED)
 
 
@@ -209,7 +208,7 @@ def main(argv: "List[str]") -> int:
     program = Program(job_dir, attempt)
     if program.plan["engine"] == "mpi" and os.environ.get("SLURM_LOCALID", "0") != "0":
         program.become()
-    for number in runner.FORWARDED:
+    for number in launch_step.FORWARDED:
         signal.signal(number, lambda number, _frame: program.signal(number))
     cpus = os.environ.get("SLURM_CPUS_ON_NODE", "")
     hello = {
@@ -223,9 +222,9 @@ def main(argv: "List[str]") -> int:
     }
     sock, file = reach(int(port), addresses.split(","), hello)
     launch_network.keep_alive(sock)
+    launch_processes.adopt_orphans()  # takes milliseconds, while other nodes connect
     if launch_network.receive(file) is None:
         return 0  # the launcher has ended
-    launch_processes.adopt_orphans()
     if program.index:  # on the first node the batch script measures
         program.measures.start()
     threading.Thread(target=end_with, args=(file, program), daemon=True).start()

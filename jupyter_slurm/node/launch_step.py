@@ -1,10 +1,13 @@
 """The srun step of a job on many nodes, and the resources of the job.
 
-Runs on the first node, Python 3.6 and later, standard library only.
+Runs on the first node, and for launch_node.py on each, Python 3.6 and later, standard library only.
+It does not import runner.py, which Python would compile in each task: 8 ms.
 """
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -14,6 +17,8 @@ if TYPE_CHECKING:  # typing costs milliseconds
     import queue
     from typing import Any, Dict, List, Optional, Sequence
 
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+"""The same as in runner.py."""
 WORDS = 12
 """Lines of srun to keep."""
 OWN_WORDS = ("srun:", "slurmstepd")
@@ -111,6 +116,12 @@ class Step:
             except subprocess.TimeoutExpired:
                 order()
                 patience_s = 5.0
+
+
+def complain(sentence: str) -> None:
+    """Write the sentence to the job's log."""
+    with contextlib.suppress(OSError):
+        os.write(2, (OURS + sentence + "\n").encode("utf-8", "replace"))
 
 
 def kept_from_steps() -> "Dict[str, str]":
