@@ -318,7 +318,7 @@ class Launcher:
             if failed and not self.is_ranked and node.index:
                 self._report_loss(node)
             elif failed and self.is_ranked and not code:
-                code, until_s = failed, self._end_others(node)
+                code, until_s = failed, self.end_others(node)
             first = self.nodes[0]
             if not self.is_ranked and (first.code is not None or first.is_lost):
                 return failed
@@ -338,15 +338,16 @@ class Launcher:
             runner.complain("%s is gone: Slurm or the network lost it." % node.name)
         return UNAVAILABLE
 
-    def _end_others(self, node: "Optional[Node]") -> "Optional[float]":
+    def end_others(self, node: "Optional[Node]") -> "Optional[float]":
         """End the other ranks, and return their deadline. None: Slurm ends them."""
         if self.is_ending:
             return None
         self.first = node
         if node is None or self.engine == "mpi" or not self.has_begun(node.index):
             time.sleep(runner_ranks.TOGETHER_S)  # others may fail for the same reason
-        self.signal(signal.SIGTERM)
-        return time.monotonic() + REST_S[self.engine]
+        until_s = time.monotonic() + REST_S[self.engine]
+        self.signal(signal.SIGTERM)  # scancel waits 10 s for a lost node
+        return until_s
 
     def signal(self, number: int) -> None:
         """Send a signal to the step's tasks. srun itself would end the step."""
@@ -406,8 +407,8 @@ class Launcher:
         where = self._where(code) if code else None
         nodes = self.nodes.values()
         is_told = any(launch_step.OURS in node.tail for node in nodes)
-        is_heard = bool(self.step.of_containers)
-        patience_s = HEARD_S if is_told or is_heard else FAILED_S if code else SEEN_S
+        is_known = is_told or bool(self.step.of_containers or self.lost)
+        patience_s = HEARD_S if is_known else FAILED_S if code else SEEN_S
         ranks = sum(self.counts)
         found = launch_result.read_results(self.job_dir, self.attempt, ranks, patience_s)
         if code and self.lost:

@@ -115,7 +115,7 @@ class Step:
                 self.process.wait(patience_s)
             except subprocess.TimeoutExpired:
                 order()
-                patience_s = 5.0
+                patience_s = min(patience_s, 5.0)
 
 
 def complain(sentence: str) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -84,3 +86,17 @@ def test_launcher_rejects_other_clients(listening: Any, said: bytes) -> None:
         sock.sendall(said)
         assert sock.recv(1) == b""
     assert listening.next(0.0) is None
+
+
+def test_time_of_the_other_ranks_includes_that_of_scancel(
+    listening: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """scancel waits for a lost node."""
+    import launch  # noqa: PLC0415 - `network` has made it importable
+
+    called_s: list[float] = []
+    monkeypatch.setattr(subprocess, "call", lambda *_, **__: called_s.append(monotonic()))
+    lost = SimpleNamespace(index=0, step_id="0", sock=socket.socket())
+    listening.engine, listening.nodes[0] = "torchrun", lost
+    (tmp_path / "torchrun.0.0").touch()
+    assert listening.end_others(lost) <= called_s[0] + launch.REST_S["torchrun"]
