@@ -468,7 +468,8 @@ def main(argv: "List[str]") -> int:
         launcher.go()
         return launcher.finish(launcher.follow())
     except LaunchError as error:
-        runner.complain(str(error))
+        if launcher.step is None or str(error) not in launcher.step.ours:  # else it is printed
+            runner.complain(str(error))
         launch_result.fail(job_dir, attempt, "LaunchError", str(error), UNAVAILABLE)
         return UNAVAILABLE
     except Ended as ended:

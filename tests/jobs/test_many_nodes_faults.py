@@ -121,7 +121,9 @@ def blocked(source: str) -> str:
 def test_firewall_before_the_launcher_is_named(apart: Site, machines: Machines) -> None:
     with machines.nodes["n1"].firewall(blocked("n2")):
         job = apart.run("pass", launch="torchrun", options={"nodes": "3"})
-    assert failure(apart, job) == (f"n2 cannot reach n1 at 10.78.2.11: timed out. {FIREWALL}")
+    sentence = f"n2 cannot reach n1 at 10.78.2.11: timed out. {FIREWALL}"
+    assert failure(apart, job) == sentence
+    assert apart.text(job.id, "stderr") == f"jupyter-slurm: {sentence}\n"
 
 
 STRANGER = r"""
