@@ -88,7 +88,7 @@ class Ending:
             session = self._end_of_its_session(evidence)
             try:
                 slurm = None if self._job.session is not None else self._slurm_verdict(evidence)
-                slurm = slurm and self._with_failed_node(slurm, evidence)
+                slurm = slurm and self._with_failed_nodes(slurm, evidence)
             except _GoesOnError as exc:
                 self._put_back(exc)
                 return False
@@ -254,12 +254,13 @@ class Ending:
                 self._registry.note_problem(self._job.id, exc)
             self._pause(next(pauses))
 
-    def _with_failed_node(self, slurm: SlurmVerdict, evidence: Evidence) -> SlurmVerdict:
-        """Return the verdict with the node whose Prolog failed at the job's end. Slurm then cancels
-        the job without a reason; the state is FAILED with exit code 1 if the node was already
-        starting it."""
+    def _with_failed_nodes(self, slurm: SlurmVerdict, evidence: Evidence) -> SlurmVerdict:
+        """Return the verdict with the nodes that failed at the job's end, or the node whose Prolog
+        did. After a failed Prolog Slurm cancels the job without a reason; the state is FAILED with
+        exit code 1 if the node was already starting it."""
         unknown = slurm.cancelled_by is None and not evidence.cancel_requested
-        if slurm.state not in _OF_PROLOG or not unknown or evidence.started is not None:
+        of_prolog = slurm.state in _OF_PROLOG and unknown and evidence.started is None
+        if not of_prolog and slurm.state is not JobState.NODE_FAIL:
             return slurm
         if slurm.nodelist is None or slurm.ended_s is None or slurm.tasks is not None:
             return slurm
@@ -267,9 +268,11 @@ class Ending:
             rows = sinfo.parse_reasons(self._cluster.ask(sinfo.reasons_argv(slurm.nodelist)))
         except CommandError:
             return slurm
-        for row in rows:
-            near = abs((row.since_s or 0.0) - slurm.ended_s) <= _SAME_MOMENT_S
-            if near and _PROLOG.search(row.reason):
+        near = [r for r in rows if abs((r.since_s or 0.0) - slurm.ended_s) <= _SAME_MOMENT_S]
+        if not of_prolog:
+            return replace(slurm, lost_nodes=tuple(sorted({visible(row.name) for row in near})))
+        for row in near:
+            if _PROLOG.search(row.reason):
                 return replace(slurm, failed_node=(row.name, visible(row.reason)))
         return slurm
 

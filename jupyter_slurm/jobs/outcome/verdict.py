@@ -40,6 +40,8 @@ class SlurmVerdict:
     """The job's nodes: it started, even without a started file."""
     failed_node: tuple[str, str] | None = None
     """The node where Slurm failed to start the job, and its reason."""
+    lost_nodes: tuple[str, ...] = ()
+    """The nodes that Slurm lost at the job's end."""
     tasks: str | None = None
     """A sentence about the failed tasks of an array."""
 
@@ -388,8 +390,9 @@ def _by_cause(
         forgotten = inferred and not evidence.slurm_goes_on
         cancelled = _cancelled(evidence, slurm, forgotten=forgotten)
         why, advice = cancelled.why, cancelled.advice
-    elif state is JobState.NODE_FAIL and (gone := _GONE.findall(evidence.log_tail)):
-        why = joined(why, f"Lost nodes: {', '.join(gone)}.")
+    elif state is JobState.NODE_FAIL:
+        lost = slurm.lost_nodes or _GONE.findall(evidence.log_tail)
+        why = joined(why, f"Lost nodes: {', '.join(lost)}." if lost else None)
     elif inferred and not _TRACES[state].search(evidence.slurm_out):
         why = Cause.TIME_PASSED.why
     return Verdict(

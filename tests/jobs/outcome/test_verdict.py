@@ -230,6 +230,13 @@ def test_verdict_names_the_node_that_failed_to_start_the_job(state: JobState) ->
     assert "n1 reports Prolog error" in str(judged.why)
 
 
+def test_verdict_names_the_nodes_that_slurm_lost() -> None:
+    verdict = SlurmVerdict(state=JobState.NODE_FAIL, nodelist="n[1-3]", lost_nodes=("n1", "n3"))
+    judged = judge(cell(slurm=verdict))
+    assert judged.state is JobState.NODE_FAIL
+    assert "n1, n3" in str(judged.why)
+
+
 exits = st.one_of(
     st.none(),
     st.builds(
