@@ -2,12 +2,10 @@
 Unix socket open.
 
 Requests and answers are bytes. Thread-safe, usable on both sides of a fork, without own threads.
-Imported at the first connection, since http.client loads slowly.
 """
 
 from __future__ import annotations
 
-import http.client
 import os
 import socket
 import time
@@ -33,7 +31,7 @@ from jupyter_slurm.agent.protocol import (
 from jupyter_slurm.errors import AgentError
 from jupyter_slurm.wire import Problem
 
-_GONE = (ConnectionError, FileNotFoundError, BlockingIOError, http.client.HTTPException)
+_GONE = (ConnectionError, FileNotFoundError, BlockingIOError)
 """Errors if no agent listens, or if it ends during the call. BlockingIOError: its queue of new
 connections is full (connect(2), EAGAIN)."""
 
@@ -45,6 +43,7 @@ _RECOVERY_S = 30.0
 _LOOK_S = 0.05
 _LONGEST_LOOK_S = 1.0
 _IDLE_CONNECTIONS = 8
+_PIECE_BYTES = 1 << 18
 
 
 class Link:
@@ -201,22 +200,19 @@ class NotDoneError(ConnectionResetError):
     """The agent did not start the call."""
 
 
-class AgentConnection(http.client.HTTPConnection):
+class AgentConnection:
     """A connection to an agent that has answered; `hello` identifies it.
 
     Raises one of `_GONE` if no agent answers, AgentError if the socket is not trustworthy or the
     agent hangs.
     """
 
-    # http.client would reconnect by itself, perhaps to another agent.
-    auto_open = 0
-
     def __init__(self, path: Path) -> None:
-        super().__init__("agent", timeout=_HELLO_TIMEOUT_S)
         self._path = path
-        check_socket_file(path)
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self.connect()
+            check_socket_file(path)
+            self._connect()
             self.hello = msgspec.json.decode(self._ask("GET", "hello", b""), type=Hello)
         except BaseException:
             self.close()
@@ -225,9 +221,11 @@ class AgentConnection(http.client.HTTPConnection):
     def __del__(self) -> None:
         self.close()
 
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
+    def close(self) -> None:
+        self.sock.close()
+
+    def _connect(self) -> None:
+        self.sock.settimeout(_HELLO_TIMEOUT_S)
         self.sock.connect(os.fspath(self._path))
         if (uid := peer_uid(self.sock)) != os.getuid():
             raise AgentError(f"{self._path} is served by another user (uid {uid}).")
@@ -271,10 +269,28 @@ class AgentConnection(http.client.HTTPConnection):
         return answer
 
     def _exchange(self, verb: str, name: str, body: bytes) -> tuple[int, bytes]:
-        self.request(verb, PREFIX + name, body, {"Content-Type": "application/json"})
-        # Closed here, since a Ctrl-C raised in a finalizer would be lost.
-        with self.getresponse() as response:
-            return response.status, response.read()
+        """Return status and body of the answer. http.client would send head and body apart, which
+        wakes the agent twice, and parse slowly."""
+        lines = f"{verb} {PREFIX}{name} HTTP/1.1", "Host: agent", f"Content-Length: {len(body)}"
+        self.sock.sendall("\r\n".join((*lines, "", "")).encode() + body)
+        received = b""
+        while (end := received.find(b"\r\n\r\n")) < 0:
+            received += self._received()
+        first, *headers = received[:end].decode("latin-1").lower().split("\r\n")
+        status = int(first.split(" ")[1])
+        values = dict(line.split(": ", 1) for line in headers)
+        parts, left = [received[end + 4 :]], int(values.get("content-length", 0))
+        left -= len(parts[0])
+        while left > 0:
+            parts.append(self._received())
+            left -= len(parts[-1])
+        return status, b"".join(parts)
+
+    def _received(self) -> bytes:
+        data = self.sock.recv(_PIECE_BYTES)
+        if not data:
+            raise ConnectionResetError("the agent hung up")
+        return data
 
 
 def _is_retiring(answer: bytes) -> bool:

@@ -83,6 +83,9 @@ def find() -> AgentClient | None:
     return client if client.reaches() else None
 
 
+_signature = functools.cache(inspect.signature)
+
+
 def _remote_call(
     method: Callable[Concatenate[Any, _P], _R],
 ) -> Callable[Concatenate[AgentClient, _P], _R]:
@@ -90,7 +93,7 @@ def _remote_call(
 
     @functools.wraps(method)
     def ask(client: AgentClient, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        named = inspect.signature(method).bind(client, *args, **kwargs).arguments
+        named = _signature(method).bind(client, *args, **kwargs).arguments
         del named["self"]
         answer: _R = client.ask(method.__name__, named)
         return answer
@@ -109,7 +112,7 @@ class AgentClient:
         self, path: Path, command: Sequence[str] | None, link: ServerLink | None = None
     ) -> None:
         """`link`: another link than the socket."""
-        from jupyter_slurm.agent.link import Link  # noqa: PLC0415 - loads http.client
+        from jupyter_slurm.agent.link import Link  # noqa: PLC0415 - not on Windows
 
         self._link: Link | ServerLink = link or Link(path, command)
 
@@ -248,8 +251,11 @@ class InteractiveClient:
 
         @functools.wraps(method)
         def interactive_call(*args: Any, **kwargs: Any) -> Any:
-            named = inspect.signature(method).bind(*args, **kwargs).arguments
-            return self.repeating(lambda: method(*args, **kwargs), lambda: self._cluster_of(named))
+            def cluster() -> str | None:
+                named = inspect.signature(method).bind(*args, **kwargs).arguments
+                return self._cluster_of(named)
+
+            return self.repeating(lambda: method(*args, **kwargs), cluster)
 
         return interactive_call
 
