@@ -332,8 +332,7 @@ class Service:
     def _recorded(self, spec: JobSpec) -> tuple[Record, Submission | None] | None:
         """Record a new job. Return its record and its submission (None for a session's cell), or
         None if the ID was submitted before."""
-        with suppress(JupyterSlurmError):
-            self._registry.record(spec.id)
+        if self._registry.has(spec.id):
             return None
         cluster = self._cluster_for(spec)
         if cluster.access.connection is not None:  # a later login must not submit it

@@ -198,8 +198,10 @@ def sign(path: str, key: bytes) -> str:
     import hmac  # noqa: PLC0415
 
     signature = hmac.new(key, digestmod=hashlib.sha256)
-    piece = memoryview(bytearray(PIECE_BYTES))
     with open(path, "rb", 0) as file:
+        # Not more than the file: clearing a large buffer takes longer than signing a small value.
+        size_bytes = os.fstat(file.fileno()).st_size
+        piece = memoryview(bytearray(min(PIECE_BYTES, size_bytes + 1)))
         while True:
             size_bytes = file.readinto(piece)
             if not size_bytes:

@@ -16,7 +16,7 @@ from jupyter_slurm.jobs.kinds import kind_of
 from jupyter_slurm.jobs.kinds.kind import RANKED
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.registry import JobRegistry, Record, without_content
-from jupyter_slurm.jobs.submission.prepare import prepare_session_cell
+from jupyter_slurm.jobs.submission.resolve import check_spec
 from jupyter_slurm.jobs.submission.session_cells import ask, ended, ends_s
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.variables import check_python
@@ -45,7 +45,7 @@ class Sessions:
 
     def new_record(self, spec: CellSpec) -> Record:
         """Return the record of a cell to run in the session `spec.session`. RequestError."""
-        prepare_session_cell(spec)
+        check_spec(spec)
         session = self._session(spec.session or "")
         if session.state.final:
             raise ended(session)

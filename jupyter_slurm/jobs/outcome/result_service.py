@@ -47,6 +47,7 @@ from jupyter_slurm.jobs.outcome.result import (
 )
 from jupyter_slurm.jobs.outcome.sweep_tasks import SweepTable
 from jupyter_slurm.jobs.records.registry import JobRegistry, Record
+from jupyter_slurm.transport import Transport
 from jupyter_slurm.variables import check_signature
 from jupyter_slurm.wire import (
     CellJob,
@@ -307,12 +308,12 @@ class ResultService:
             return Result(job=job, status="none")
         found = parse_result(data, key)
         names, failed = _variables(found, job.names_out)
-        path = self._fetched(job, found.variables, folder.variables(job.restarts), key)
+        path = self._fetched(transport, job, found.variables, folder.variables(job.restarts), key)
         gathered = []
         for rank, one in enumerate(found.gathered):
             check_asked([*one.names, *one.failed], job.names_gather)
             failed |= {f"{name} of rank {rank}": why for name, why in one.failed.items()}
-            there = self._fetched(job, one, folder.gathered(job.restarts, rank), key)
+            there = self._fetched(transport, job, one, folder.gathered(job.restarts, rank), key)
             gathered.append(Gathered(variables=there, names=one.names))
         return Result(
             job=job,
@@ -328,13 +329,17 @@ class ResultService:
         )
 
     def _fetched(
-        self, job: Job, told: RunnerVariables | None, there: PurePosixPath, key: bytes
+        self,
+        transport: Transport,
+        job: Job,
+        told: RunnerVariables | None,
+        there: PurePosixPath,
+        key: bytes,
     ) -> str | None:
         """Return the local path of a file of variables; None: no variables. SignatureError: not
         what the job wrote."""
         if told is None or not told.names:
             return None
-        transport = self._clusters.named(job.cluster).transport
         path = transport.fetch(there, told.bytes)
         if path != Path(there):
             self._copies.setdefault(job.id, []).append(path)

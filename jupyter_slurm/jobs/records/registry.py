@@ -196,6 +196,11 @@ class JobRegistry:
             self._live[job_id] = record
         self._notify()
 
+    def has(self, job_id: str) -> bool:
+        """Return whether there is a record with this ID of ours."""
+        with self._changed:
+            return job_id in self._records
+
     def record(self, job_id: str) -> Record:
         """Return a record by our ID, or by Slurm's: the newest live job, else the newest. The ID of
         any part of a heterogeneous job (`153+1`) names the job. NotFoundError; RequestError: jobs

@@ -15,11 +15,10 @@ import msgspec
 from jupyter_slurm import containers
 from jupyter_slurm.containers.runtime import launch_beside, launch_own
 from jupyter_slurm.jobs import layout
-from jupyter_slurm.jobs.kinds import cell
 from jupyter_slurm.jobs.kinds.kind import Files, node_files
 from jupyter_slurm.jobs.submission import launching
 from jupyter_slurm.jobs.submission.options import array_option, comment, of_script, of_shell
-from jupyter_slurm.jobs.submission.resolve import Resolved, check_spec
+from jupyter_slurm.jobs.submission.resolve import Resolved
 from jupyter_slurm.jobs.submission.script import (
     STAGE_INSIDE,
     ScriptPlan,
@@ -164,12 +163,6 @@ def prepare_shell(job: Resolved) -> tuple[Files, Mapping[str, str]]:
     if job.environment:
         files[layout.ENVIRONMENT] = render_environment(job.environment).encode()
     return files, options
-
-
-def prepare_session_cell(spec: CellSpec) -> Files:
-    """Return the files of a session's cell, with an empty key. RequestError."""
-    check_spec(spec)
-    return cell.own_files(spec)
 
 
 def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:

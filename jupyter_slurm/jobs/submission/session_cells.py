@@ -21,10 +21,11 @@ from jupyter_slurm.errors import (
 )
 from jupyter_slurm.formatting import joined
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
+from jupyter_slurm.jobs.kinds.cell import own_files
 from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.submission.prepare import prepare_session_cell, with_key
+from jupyter_slurm.jobs.submission.prepare import with_key
 from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import CellSpec, Job, JobState
@@ -93,7 +94,7 @@ class CellSubmitter(Submitter):
             raise ended(session)
         store = self._registry.store
         key = store.key(self._registry.job(self._id)) or store.new_key(self._id)
-        files = with_key(prepare_session_cell(spec), key)
+        files = with_key(own_files(spec), key)
         with self._registry.lock():
             record = self._registry.record(self._id)
             if record.job.state.final:
