@@ -227,7 +227,8 @@ class Api(Protocol):
         `everyone`: return the unfinished jobs of all users on these clusters, else this user's
         jobs on every cluster.
         `ended`: wait for a job that has ended, rather than for any change.
-        `results`: IDs of jobs whose results to return with the change that reports their end.
+        `results`: IDs of jobs, or of sessions for their cells. Their results, unless delivered,
+        come with the change that reports their end.
         """
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
@@ -263,8 +264,9 @@ class Api(Protocol):
         or `time` doubles the limit. Their results join the others. RequestError: no
         task has failed, or an option is invalid."""
 
-    def delivered(self, job_id: str) -> Job:
-        """Note that a client has the result: running the cell again submits a new job."""
+    def delivered(self, job_id: str, others: tuple[str, ...] = ()) -> Job:
+        """Note that a client has the result: running the cell again submits a new job. `others`:
+        more jobs, of which forgotten ones are ignored."""
 
     def cancel(self, job_id: str) -> Job:
         """Cancel a job. A session's cell is interrupted and the session stays. A second call kills

@@ -1,7 +1,7 @@
 """`js.Executor`, a `concurrent.futures.Executor` whose calls are jobs, `js.future` and `js.map`.
 
 A call is a cell with one variable in, the function with its arguments, and one out, `OUTCOME`.
-One thread watches all calls of an executor by `Api.changes`; it lives while there are any.
+One thread watches all calls of an executor by `Api.changes`, and ends soon after the last one.
 The calls of `js.map` are the tasks of one sweep, whose parameters are the arguments.
 """
 
@@ -13,7 +13,6 @@ import inspect
 import sys
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -75,6 +74,10 @@ _CHUNK = f"{OUTCOME} = [call(*arguments) for arguments in chunk]\ndel call, chun
 _FUNCTION, _RESULT = "call", "result"
 """The variables of a task of `map`."""
 _WAIT_S = 20.0
+_NEXT_CALL_S = 0.1
+"""Seconds to watch idle sessions for the next call, which often follows at once."""
+_MOST_READ = 50
+"""The number of results that are acknowledged although calls follow each other."""
 _PLURAL = {"modules": "module", "mounts": "mount"}
 """Names of a job's fields, for the options that may be repeated."""
 
@@ -417,7 +420,7 @@ class _Calls:
         self._sent: dict[str, Future[Any]] = {}
         self._unread: dict[str, Job] = {}
         """Ended jobs whose results could not be read yet."""
-        self._read = deque[str]()
+        self._read: list[str] = []
         """Jobs whose results were read, which the agent does not know yet."""
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -530,8 +533,8 @@ class _Calls:
         """Return whether it matters when jobs start; else a short call is watched for less."""
         return True
 
-    def _soon(self) -> tuple[str, ...]:
-        """Return the calls that may end soon, whose results come with the change."""
+    def _sessions_now(self) -> tuple[str, ...]:
+        """Return the sessions whose calls' results come with the change."""
         return ()
 
     def _has_workers(self) -> bool:
@@ -569,6 +572,16 @@ class _Calls:
     def _step(self) -> bool:
         """Wait for changes and note them. False: nothing is left to watch."""
         self._send_waiting()
+        if len(self._read) >= _MOST_READ:
+            self._acknowledge()
+        if self._is_busy():
+            self._hear(_WAIT_S)
+            return True
+        if self._sessions_now() and not self._closed:
+            read = len(self._read)
+            self._hear(_NEXT_CALL_S)
+            if self._is_busy() or len(self._read) > read:
+                return True
         self._acknowledge()
         with self._lock:
             is_busy = self._is_busy()
@@ -577,15 +590,18 @@ class _Calls:
                 return False
         if not is_busy:
             self._end_workers()
-            return True
+        return True
+
+    def _hear(self, wait_s: float) -> None:
+        """Wait for changes and note them."""
         try:
             ended = not self._waits_for_starts()
             changes = self.api.changes(
-                self._cursor, wait_s=_WAIT_S, ended=ended, results=self._soon()
+                self._cursor, wait_s=wait_s, ended=ended, results=self._sessions_now()
             )
         except AgentError as exc:
             self._fail_all(exc)
-            return True
+            return
         self._cursor = changes.cursor
         results = {one.job.id: one for one in changes.results}
         for job in changes.jobs:
@@ -594,7 +610,6 @@ class _Calls:
             self._fail([job_id], NotFoundError(f"Job {job_id} was forgotten."))
         for job in [*self._unread.values()]:
             self._observe(job)
-        return True
 
     def _send_waiting(self) -> None:
         while (call := self._next()) is not None:
@@ -672,9 +687,12 @@ class _Calls:
 
     def _acknowledge(self) -> None:
         """Tell the agent which results were read. No frame holds their futures here."""
-        while self._read:
+        with self._lock:
+            ids = (*self._read,)
+            self._read.clear()
+        if ids:
             with suppress(JupyterSlurmError):
-                self.api.delivered(self._read.popleft())
+                self.api.delivered(ids[0], ids[1:])
 
     def _fail(self, ids: Collection[str], error: BaseException) -> None:
         with self._lock:
@@ -781,9 +799,8 @@ class _CallsInSessions(_Calls):
     def _waits_for_starts(self) -> bool:
         return not all(session.runs for session in [*self._sessions.values()])
 
-    def _soon(self) -> tuple[str, ...]:
-        calls = [session.call for session in [*self._sessions.values()]]
-        return tuple(call for call in calls if call is not None)
+    def _sessions_now(self) -> tuple[str, ...]:
+        return (*self._sessions,)
 
     def _has_workers(self) -> bool:
         return bool(self._sessions)

@@ -570,7 +570,11 @@ class Service:
         found = changes(
             self._registry, self._clusters, cursor, wait_s, caller, look, everyone, ended
         )
-        wanted = [job for job in found.jobs if job.state.final and job.id in results]
+        wanted = [
+            job
+            for job in found.jobs
+            if job.state.final and not job.delivered and {job.id, job.session} & {*results}
+        ]
         return msgspec.structs.replace(found, results=self._results.readable(wanted))
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
@@ -597,7 +601,10 @@ class Service:
         self._pursue(job.id, job.cluster)
         return job
 
-    def delivered(self, job_id: str) -> Job:
+    def delivered(self, job_id: str, others: tuple[str, ...] = ()) -> Job:
+        for other_id in others:
+            with suppress(NotFoundError):  # forgotten
+                self.delivered(other_id)
         job = self._registry.change(job_id, delivered=True)
         self._results.served(job_id)
         return job

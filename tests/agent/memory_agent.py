@@ -262,7 +262,9 @@ class MemoryService(FileSide, JobSide, QueueSide):
             raise RequestError(f"Job {job_id} has not ended.")
         return Result(job=job, status="killed")
 
-    def delivered(self, job_id: str) -> Job:
+    def delivered(self, job_id: str, others: tuple[str, ...] = ()) -> Job:
+        for other_id in others:
+            self.change(other_id, delivered=True)
         return self.change(job_id, delivered=True)
 
     def lab_entry(self, job_id: str) -> LabEntry:

@@ -131,7 +131,7 @@ class MemoryApi:
         status = cast("Any", self.ended)
         return Result(job=job, status=status, ename=self.ename, evalue=self.evalue)
 
-    def delivered(self, job_id: str) -> Job:
+    def delivered(self, job_id: str, others: tuple[str, ...] = ()) -> Job:
         self.calls.append(("delivered", job_id))
         return self.job(job_id)
 

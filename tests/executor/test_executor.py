@@ -273,6 +273,14 @@ def test_each_session_has_one_call_at_a_time(make: Make, api: Pool) -> None:
     assert len(api.sessions) == 2
 
 
+def test_calls_that_follow_each_other_are_acknowledged_at_once(make: Make, api: Pool) -> None:
+    executor = make(warm=True)
+    futures = [executor.submit(pow, 2, number) for number in range(3)]
+    assert [future.result() for future in futures] == [1, 2, 4]
+    api.until(lambda api: all(job.delivered for job in api.jobs() if job.session))
+    assert api.calls.count("delivered") == 1
+
+
 def test_second_session_starts_only_if_the_first_is_busy(make: Make, api: Pool) -> None:
     executor = make(warm=True, max_workers=2)
     for _ in range(3):

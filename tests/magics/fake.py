@@ -267,8 +267,10 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         result = self._results[job_id]
         return msgspec.structs.replace(result, job=self._jobs[job_id])
 
-    def delivered(self, job_id: str) -> Job:
+    def delivered(self, job_id: str, others: tuple[str, ...] = ()) -> Job:
         self.calls.append("delivered")
+        for other_id in others:
+            self.change(other_id, delivered=True)
         return self.change(job_id, delivered=True)
 
     def lab_entry(self, job_id: str) -> LabEntry:
