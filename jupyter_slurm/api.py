@@ -227,8 +227,8 @@ class Api(Protocol):
         `everyone`: return the unfinished jobs of all users on these clusters, else this user's
         jobs on every cluster.
         `ended`: wait for a job that has ended, rather than for any change.
-        `results`: IDs of jobs, or of sessions for their cells. Their results, unless delivered,
-        come with the change that reports their end.
+        `results`: IDs of jobs whose results to return with the change that reports their end, or
+        of sessions for their cells that have ended since the cursor.
         """
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:

@@ -573,7 +573,8 @@ class Service:
         wanted = [
             job
             for job in found.jobs
-            if job.state.final and not job.delivered and {job.id, job.session} & {*results}
+            if job.state.final
+            and (job.id in results or (job.session in results and not found.whole))
         ]
         return msgspec.structs.replace(found, results=self._results.readable(wanted))
 

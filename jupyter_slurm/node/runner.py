@@ -60,17 +60,28 @@ OUR_FRAMES = tuple(OUR_FRAME + name for name in ("runner", "session"))
 
 
 class Output:
-    """The file of records. On a full disk a record is lost, and the loss is reported. The beginning
-    of the first text that does not fit is kept."""
+    """The file of records, made by `open` or the first record. On a full disk a record is lost, and
+    the loss is reported. The beginning of the first text that does not fit is kept."""
 
     def __init__(self, path: str) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        self.descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
-        self.size_bytes = os.fstat(self.descriptor).st_size
+        self.path = path
+        self.descriptor = -1
+        self.size_bytes = 0
         self.lost_bytes = 0
         """Bytes lost since the last record."""
         self.lost_why = ""
         self.all_lost_bytes = 0
+
+    def open(self) -> None:
+        """Make or open the file. Raise OSError."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self.descriptor = os.open(self.path, flags | os.O_CLOEXEC, 0o600)
+        self.size_bytes = os.fstat(self.descriptor).st_size
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
     def write(self, line: bytes, spare_bytes: int = 0) -> None:
         """Append a line if `spare_bytes` remain free."""
@@ -103,6 +114,8 @@ class Output:
         data = line + b" " * spare_bytes
         failed = None
         try:
+            if self.descriptor < 0:
+                self.open()
             done = 0
             while done < len(data):
                 done += os.write(self.descriptor, data[done:] if done else data)
@@ -110,7 +123,7 @@ class Output:
             failed = error
         else:
             self.size_bytes += len(line)
-        if failed or spare_bytes:
+        if (failed or spare_bytes) and self.descriptor >= 0:
             try:
                 os.ftruncate(self.descriptor, self.size_bytes)
             except OSError:
@@ -501,6 +514,7 @@ def main(argv: "List[str]") -> int:
     register_errors()
     try:
         output = Output(os.path.join(own_dir, "output.%s.jsonl" % of_rank(attempt, rank or None)))
+        output.open()
     except OSError as error:
         complain("cannot write output, so the cell did not run: %s" % error)
         return NO_ROOM_EXIT

@@ -97,7 +97,7 @@ class Worker(runner.Supervisor):
         for stream in self.streams.values():
             stream.close()
             stream.output = output
-        os.close(before.descriptor)
+        before.close()
 
     def _events(self, data: bytes) -> None:
         super()._events(data)
@@ -292,7 +292,7 @@ class Session:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.close(orders)
-            os.close(output.descriptor)
+            output.close()
             if self.poke.descriptor is not None:
                 os.close(self.poke.descriptor)
             import session_worker  # noqa: PLC0415 - this process runs no cell

@@ -72,6 +72,7 @@ class Cell:
         self.signer = runner.Signer(os.path.join(folder, "key"))
         of_rank = runner.of_rank("0", rank or None)
         self.output = runner.Output(os.path.join(folder, "output.%s.jsonl" % of_rank))
+        """Made by the first record: a new file takes longer than many a cell."""
         self.started_s = time.time()
         self.cancelled = False
         self.result: "Optional[Dict[str, Any]]" = None

@@ -20,7 +20,7 @@ from jupyter_slurm.jobs.submission.resolve import check_spec
 from jupyter_slurm.jobs.submission.session_cells import ask, ended, ends_s
 from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.variables import check_python
-from jupyter_slurm.wire import CellSpec, Job
+from jupyter_slurm.wire import OUTCOME, CellSpec, Job
 
 
 class Sessions:
@@ -61,6 +61,7 @@ class Sessions:
             python_path=session.python_path,
             job_dir=str(JobDir(PurePosixPath(session.job_dir)).cell(spec.id).path),
             session_ends_s=ends_s(session),
+            delivered=OUTCOME in spec.names_out,  # no notebook waits for it
         )
         return Record(job=job, spec=spec, asked=without_content(spec))
 

@@ -67,16 +67,15 @@ def shown(site: Site, job: Job) -> list[str]:
 @over_ssh
 def test_cells_of_a_session_share_state_and_one_job(site: Site) -> None:
     session = start(site)
-    first = run(site, session, "x = 40\nprint('hello')")
-    assert first.state is JobState.COMPLETED
-    site.service.delivered(first.id)
+    assert run(site, session, "x = 40\nprint('hello')").state is JobState.COMPLETED
+    cursor = site.service.changes().cursor
     second = run(site, session, "x += 2\nx")
     assert second.state is JobState.COMPLETED
     assert second.session == session.id
     assert second.slurm_id is None
     assert shown(site, second) == ["42"]
     assert site.service.result(second.id).status == "ok"
-    results = site.service.changes(results=(session.id,)).results
+    results = site.service.changes(cursor, results=(session.id,)).results
     assert [(one.job.id, one.status) for one in results] == [(second.id, "ok")]
     assert len(site.slurm_jobs()) == 1
     ended = stop(site, session)
