@@ -247,6 +247,12 @@ class Session:
             self._replace_worker(self.cell)
         self.insist_at_s = 0.0
         self.worker.order(cell_id, self.cell.output)
+        if self.rank:
+            return
+        try:  # while the cell runs
+            self.cell.report_start()
+        except OSError as error:
+            runner.complain("cannot report the start of cell %s: %s" % (cell_id, error))
 
     def _replace_worker(self, cell: session_files.Cell) -> None:
         text = "jupyter-slurm: the session's process ended: %s.\n" % LOST

@@ -77,11 +77,11 @@ class Cell:
         self.cancelled = False
         self.result: "Optional[Dict[str, Any]]" = None
         """The cell's result in this rank; None: it runs."""
-        if rank:
-            return
+
+    def report_start(self) -> None:
         began = {"slurm_id": os.environ.get("SLURM_JOB_ID", ""), "node": node()}
         runner.put(
-            os.path.join(folder, "started.0.json"),
+            os.path.join(self.folder, "started.0.json"),
             runner.to_line(dict(began, time_s=self.started_s)),
         )
 

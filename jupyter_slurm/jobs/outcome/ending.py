@@ -31,7 +31,13 @@ from jupyter_slurm.jobs.outcome.allocation import (
     note_outputs,
     note_paths,
 )
-from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_exit, parse_result, parse_started
+from jupyter_slurm.jobs.outcome.result import (
+    RunnerResult,
+    exit_of,
+    parse_exit,
+    parse_result,
+    parse_started,
+)
 from jupyter_slurm.jobs.outcome.verdict import (
     Evidence,
     SessionEnd,
@@ -165,12 +171,16 @@ class Ending:
         exit_bytes, started_bytes, result_bytes, *told = found[: len(facts)]
         log, slurm_out = found[len(facts) :] or (None, None)
         started = parse_started(started_bytes) if started_bytes else None
+        result = self._result(result_bytes)
+        exit_file = parse_exit(exit_bytes) if exit_bytes else None
+        if exit_file is None and result is not None and job.session is not None:
+            exit_file = exit_of(result)  # the session is about to write it
         return Evidence(
             kind=job.kind,
             runtime=job.runtime,
             started=started,
-            exit=parse_exit(exit_bytes) if exit_bytes else None,
-            result=self._result(result_bytes),
+            exit=exit_file,
+            result=result,
             slurm=slurm,
             slurm_goes_on=self._slurm_goes_on,
             session=session,

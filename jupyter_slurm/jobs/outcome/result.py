@@ -141,6 +141,14 @@ def parse_exit(data: bytes) -> ExitFile | None:
     return found if found.signal else msgspec.structs.replace(found, signal=None)
 
 
+def exit_of(result: RunnerResult) -> ExitFile | None:
+    """Return what a session writes after this result of a cell; None: a signal may explain its
+    end."""
+    if result.status not in ("ok", "error") or (result.interrupted_by and result.status != "ok"):
+        return None
+    return ExitFile(exit_code=result.exit_code, time_s=result.ended_s)
+
+
 def parse_started(data: bytes) -> StartedFile | None:
     """Return the started file; None: incomplete."""
     try:

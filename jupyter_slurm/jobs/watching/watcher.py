@@ -255,7 +255,8 @@ class Watch:
             self.settle(job, None)
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]] = {}
         if job.id not in self._ending:  # first, since the end includes the start
-            wanted[folder.exit(0)] = (job.id, self._cell_ended)
+            wanted[folder.exit(0)] = (job.id, self._cell_exited)
+            wanted[folder.result(0)] = (job.id, self._cell_ended)
         wanted[folder.output(0)] = (job.id, self._output_grew)
         if job.started_s is None:
             wanted[folder.started(0)] = (job.id, self._started)
@@ -328,9 +329,14 @@ class Watch:
     def _cell_ended(self, job_id: str, path: PurePosixPath) -> None:
         """Record the end of a session's cell at once, unless its cause has to be found."""
         job = self._registry.job(job_id)
+        if job.state.final:  # by the other file
+            return
         if Ending(self._registry, self._cluster, job, None, self._stop).record_if_clear():
             rests(self._registry, job.session or "")
-        else:
+
+    def _cell_exited(self, job_id: str, path: PurePosixPath) -> None:
+        self._cell_ended(job_id, path)
+        if not self._is_over(job_id):
             self._exit_seen(job_id, path)
 
     # --- the queue ---

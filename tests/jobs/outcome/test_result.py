@@ -16,6 +16,7 @@ from jupyter_slurm.jobs.outcome.result import (
     ExitFile,
     RunnerVariables,
     StartedFile,
+    exit_of,
     parse_exit,
     parse_records,
     parse_result,
@@ -92,6 +93,25 @@ def test_exit_and_started_files_are_read() -> None:
     assert parse_exit(quiet) == ExitFile(exit_code=0, signal=None, time_s=1.7e9)
     started = b'{"slurm_id": "12", "node": "gpu1", "time_s": 1700000000}\n'
     assert parse_started(started) == StartedFile(slurm_id="12", node="gpu1", time_s=1.7e9)
+
+
+@pytest.mark.parametrize(
+    ("result", "exit_code"),
+    [
+        ({}, 0),
+        ({"interrupted_by": "SIGUSR1"}, 0),  # caught by the cell
+        ({"status": "error", "exit_code": 3}, 3),
+        ({"status": "error", "exit_code": 1, "interrupted_by": "SIGTERM"}, None),
+        ({"status": "interrupted", "exit_code": 130, "interrupted_by": "SIGINT"}, None),
+        ({"status": "killed", "exit_code": 137, "signal": 9}, None),
+    ],
+)
+def test_result_without_a_signal_tells_the_exit(
+    result: dict[str, Any], exit_code: int | None
+) -> None:
+    well = {"status": "ok", "exit_code": 0, "interrupted_by": None}
+    found = exit_of(parse_result(signed(RESULT | well | result), KEY))
+    assert (None if found is None else found.exit_code) == exit_code
 
 
 def test_start_completes_a_job_that_was_never_listed() -> None:
