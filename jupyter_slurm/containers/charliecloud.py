@@ -199,6 +199,11 @@ _ERRORS = (
     ),
     (r"namespace|unshare", *NO_NAMESPACES),
     (r"can't stat", "The node does not see the image", "Run `%slurm doctor`, which looks for it."),
+    (
+        r"FUSE error",
+        "The node does not let users mount image files",
+        "Use an image folder, or ask its administrators for /dev/fuse.",
+    ),
     (r"source not found: ", *NO_MOUNT),
     (
         r"destination not found|can't mkdir",

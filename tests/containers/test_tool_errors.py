@@ -64,6 +64,7 @@ _CH = "ch-run[12]: error: "
         ),
         ("charliecloud", _CH + "can't stat: /x: No such file or directory (c.c:2 2)", "", "doctor"),
         ("charliecloud", _CH + "can't mkdir: /a: Read-only file system (a.c:4 3)", "", "/mnt"),
+        ("charliecloud", _CH + "too many FUSE errors; giving up (ch_fuse.c:252)", "", "folder"),
         ("charliecloud", _CH + "can't execve(2): /bin/sh: Exec format error (c.c:4)", "", "uname"),
         (
             "charliecloud",
