@@ -16,7 +16,7 @@ from typing import NamedTuple
 from jupyter_slurm.containers import RUNTIMES
 from jupyter_slurm.errors import JupyterSlurmError, LoginNeededError
 from jupyter_slurm.formatting import visible
-from jupyter_slurm.profiles.profile import ClusterProfile
+from jupyter_slurm.profiles.profile import UP_ORIGIN, ClusterProfile
 from jupyter_slurm.slurm.rejections import explain_rejection
 from jupyter_slurm.transport import Completed, TimedOutError
 from jupyter_slurm.transport.ssh.route import NO_SSH, has_openssh
@@ -341,10 +341,9 @@ def _controller(profile: ClusterProfile, run: Run) -> Check:
 
 
 def _reach(profile: ClusterProfile) -> str:
-    return profile.hint or (
-        "Start a private cluster with `jupyter slurm up`. For other clusters, wait or ask the "
-        "administrators."
-    )
+    if profile.origin == UP_ORIGIN:
+        return f"Start it with `jupyter slurm up --name {profile.name}`."
+    return profile.hint or "Wait, or ask the administrators."
 
 
 def examine_records(set_aside: Sequence[Path]) -> Iterator[Check]:

@@ -15,7 +15,7 @@ import pytest
 from jupyter_slurm.errors import LoginNeededError, TransportError
 from jupyter_slurm.formatting import date_and_time
 from jupyter_slurm.jobs.cluster.doctor import examine, examine_connection
-from jupyter_slurm.profiles.profile import ClusterProfile, Storage
+from jupyter_slurm.profiles.profile import UP_ORIGIN, ClusterProfile, Storage
 from jupyter_slurm.transport import Completed, TimedOutError
 from jupyter_slurm.wire import Check, Connection, ConnectionState, Problem
 from tests.cluster.plugin import SlurmCluster
@@ -116,6 +116,13 @@ def test_unreachable_cluster_is_one_failed_check(look: Examine) -> None:
     [check] = look(ill={"sh": TransportError("The line is dead.")}, hint="Is the VPN on?")
     assert "The line is dead." in check.sentence
     assert (check.ok, check.hint) == (False, "Is the VPN on?")
+
+
+def test_only_a_private_cluster_is_started_with_up(look: Examine) -> None:
+    ill = {"scontrol ping": TimedOutError("`scontrol` did not end within 60 s")}
+    private = only(look(ill=ill, origin=UP_ORIGIN), "Controller")
+    assert "jupyter slurm up --name local" in str(private.hint)
+    assert "jupyter slurm up" not in str(only(look(ill=ill), "Controller").hint)
 
 
 def test_unwritable_job_root_fails(look: Examine) -> None:
