@@ -79,7 +79,9 @@ def add(caller: TerminalCaller, args: Arguments) -> int:
                 api.disconnect(args.name)
             path.unlink(missing_ok=True)
     _make_default(api, args.name, talk)
-    talk.say(f"Added `{args.name}`. Try it with: jupyter slurm clusters test {args.name}")
+    is_default = any(one.default and one.name == args.name for one in api.clusters())
+    added = f"Added `{args.name}`{', now the default cluster' if is_default else ''}."
+    talk.say(f"{added} Try it with: jupyter slurm clusters test {args.name}")
     return 0
 
 
