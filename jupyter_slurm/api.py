@@ -117,9 +117,11 @@ class Api(Protocol):
         The same target returns the same tunnel, which keeps its port until `close_tunnel`.
         """
 
-    def tunnels(self) -> list[Tunnel]: ...
+    def tunnels(self) -> list[Tunnel]:
+        """Return the open tunnels."""
 
-    def close_tunnel(self, tunnel_id: str) -> None: ...
+    def close_tunnel(self, tunnel_id: str) -> None:
+        """Close a tunnel."""
 
     # --- folders ---
     def push(
@@ -164,7 +166,8 @@ class Api(Protocol):
     def write_file(self, path: str, content: bytes, cluster: str | None = None) -> FileEntry:
         """Replace a file atomically and keep its mode. RequestError: larger than 40 MB."""
 
-    def make_folder(self, path: str, cluster: str | None = None) -> FileEntry: ...
+    def make_folder(self, path: str, cluster: str | None = None) -> FileEntry:
+        """Create a folder."""
 
     def rename_file(self, path: str, to: str, cluster: str | None = None) -> FileEntry:
         """Rename a file. RequestError: `to` exists."""
@@ -283,9 +286,11 @@ class Api(Protocol):
         jobs, and by Slurm's IDs jobs and array tasks that only Slurm knows. Return the jobs that
         Slurm refused. LoginNeededError: nothing was done."""
 
-    def hold(self, job_id: str) -> Job: ...
+    def hold(self, job_id: str) -> Job:
+        """Hold a waiting job."""
 
-    def release(self, job_id: str) -> Job: ...
+    def release(self, job_id: str) -> Job:
+        """Release a held job."""
 
     def requeue(self, job_id: str) -> Job:
         """Stop a job and queue it again from the beginning. RequestError: Slurm does not requeue
@@ -372,4 +377,5 @@ class Api(Protocol):
         """Run one of Slurm's own commands (squeue, sinfo, sacct, scancel …) as written."""
 
     # --- the agent ---
-    def status(self) -> AgentStatus: ...
+    def status(self) -> AgentStatus:
+        """Return the state of the agent, its use of memory and CPU, and problems with its files."""

@@ -43,7 +43,7 @@ _OF_CELLS = MappingProxyType(
             "run for each value: a list (1e-3,1e-4), an expression (range(9)), or a variable with "
             "a DataFrame or a list of dicts; may be repeated, for all combinations",
         ),
-        "max-running": OurOption("N", "the most tasks of a sweep that run at a time"),
+        "max-running": OurOption("N", "run at most N tasks of a sweep at a time"),
         "max-fails": OurOption("N", "cancel the rest of a sweep after N failed tasks"),
         "into": OurOption("NAME", "the variable for the table of a sweep (results)"),
         "launch": OurOption("torchrun|mpi|ray|dask", "use all nodes, with ranks or workers"),

@@ -49,8 +49,8 @@ _COMPLETION = Command(
     "print shell completions",
     only="terminal",
     arguments=(Argument("shell", "", "your shell", choices=("bash", "zsh", "fish")),),
-    more='bash: add eval "$(jupyter slurm completion bash)" to ~/.bashrc. zsh: the same with zsh '
-    "in ~/.zshrc. fish: add jupyter slurm completion fish | source to ~/.config/fish/config.fish.",
+    more='Add `eval "$(jupyter slurm completion bash)"` to ~/.bashrc, the same line with `zsh` to '
+    "~/.zshrc, or `jupyter slurm completion fish | source` to ~/.config/fish/config.fish.",
 )
 _HERE = (
     Command(
@@ -344,7 +344,7 @@ _ENVIRONMENTS = (
     Command("env list", "list environments of packages", options=_OF_CLUSTER_AS_JSON),
     Command(
         "env rm",
-        "remove environments, which the next job that needs one installs again",
+        "remove environments; a later job that needs one installs it again",
         arguments=(Argument("ids", "ID", "an ID that `env list` shows", "*"),),
         options=options(
             unused=OurOption("TIME", "all that no job has used for so long: 30d", read=idle_s),

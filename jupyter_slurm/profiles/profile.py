@@ -71,11 +71,13 @@ class PartitionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     limit: str = ""
     """Maximum time limit, written as for `--time`."""
     nodes: Count = 0
-    """Maximum per job. In all of these counts 0 means "not set"."""
+    """Maximum number of nodes of a job. 0, also for the next three: not set."""
     cpus: Count = 0
+    """CPUs of a node."""
     memory_mib: Count = 0
+    """Memory of a node."""
     gpus: Count = 0
-    """GPUs, CPUs and memory are per node."""
+    """GPUs of a node."""
     gpu: str = ""
     """Model of the GPUs, for display."""
     cost: Annotated[float, Meta(ge=0)] | None = None
@@ -83,6 +85,7 @@ class PartitionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     exclusive: bool = False
     """Jobs get whole nodes and are charged for them."""
     note: str = ""
+    """Remark, for display."""
 
     def __post_init__(self) -> None:
         if self.limit and not _TIME_LIMIT.fullmatch(self.limit):
@@ -96,15 +99,17 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     host: str | None = None
     """A name in DNS or in `~/.ssh/config`. None (over a template: ""): this machine."""
     user: str | None = None
+    """User name on the cluster. It, `port` and `jump` default to `~/.ssh/config`."""
     port: Annotated[int, Meta(ge=1, le=65535)] | None = None
+    """Port of the host's sshd."""
     jump: tuple[str, ...] = ()
-    """Jump hosts, `[user@]host[:port]`, the outermost first. User, port and jump default to
-    `~/.ssh/config`."""
+    """Jump hosts, `[user@]host[:port]`, the outermost first."""
     runtime: str = "none"
     """The container tool; "none": jobs run on the node itself."""
     job_root: str = "~/.jupyter-slurm/jobs"
     """Parent of the jobs' folders, on a file system shared by login node and nodes."""
     storage: Storage = Storage()
+    """Scratch folders: the table [NAME.storage]."""
     python: str = "python3"
     """The interpreter on the node, for runtime "none"."""
     path: tuple[str, ...] = ()
@@ -141,6 +146,7 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Install packages for jobs without an image (`--with`) on the login node, or in a job if the
     site wants that or the nodes have another processor."""
     modules: tuple[str, ...] = ()
+    """Environment modules that every job loads."""
     mounts: tuple[str, ...] = ()
     """Folders mounted in every image, written as for `--mount`: `SRC[:DST[:ro]]`."""
     login_shell: bool = True
@@ -153,18 +159,22 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     job_env: dict[str, str] = field(default_factory=dict)
     """Environment of the job's program."""
     partitions: dict[str, PartitionLimits] = field(default_factory=dict)
+    """Limits that Slurm does not report: the tables [NAME.partitions.PARTITION]."""
     cost_unit: str = ""
     """Unit of the site's prices, e.g. "UA"."""
     qos: tuple[str, ...] = ()
+    """QOS to offer if Slurm has no accounting."""
     accounts: tuple[str, ...] = ()
-    """QOS and accounts to offer if Slurm has no accounting."""
+    """Accounts to offer if Slurm has no accounting."""
     interface: str = ""
     """Network interface of the nodes for jobs on many nodes, e.g. `ib0`; "": any that reaches the
     other nodes."""
     poll_s: Seconds = 10.0
+    """Seconds between two calls of squeue."""
     command_timeout_s: Seconds = 60.0
+    """Seconds to wait for a command of Slurm."""
     submit_timeout_s: Seconds = 180.0
-    """Time limit of sbatch, which itself retries for two minutes (src/sbatch/sbatch.c)."""
+    """Seconds to wait for sbatch, which itself retries for two minutes (src/sbatch/sbatch.c)."""
     lookup_gap_s: Annotated[float, Meta(ge=0)] = 15.0
     """Seconds between two look-ups before a submission is repeated."""
     lost_after_s: Annotated[float, Meta(ge=0)] = 60.0

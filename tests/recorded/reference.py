@@ -77,7 +77,7 @@ def _commands_index() -> Iterator[str]:
     for title, section in SECTIONS.items():
         for command in section:
             if not command.usual:
-                link = f"{_file(title)}.md#{command.name.replace(' ', '-')}"
+                link = f"{_file(title)}.md#{_heading(command).replace(' ', '-')}"
                 yield f"| [`{command.name}`]({link}) | {_cell(command.help)} |"
     yield from ("", "```{toctree}", ":hidden:", "")
     yield from (_file(title) for title in SECTIONS)
@@ -100,11 +100,17 @@ def _section(title: str) -> Iterator[str]:
         yield from _command(command)
 
 
+def _heading(command: Command) -> str:
+    """Return the heading of a command; its name has two if each place has a command of its own."""
+    names = [one.name for section in SECTIONS.values() for one in section]
+    return f"{command.name} in a {command.only}" if names.count(command.name) > 1 else command.name
+
+
 def _command(command: Command) -> Iterator[str]:
     places = [place for place in _TYPED if command.only in (None, place)]
-    yield f"## {command.name}\n\n{command.help[0].upper()}{command.help[1:]}.\n"
+    yield f"## {_heading(command)}\n\n{command.help[0].upper()}{command.help[1:]}.\n"
     if command.usual:
-        yield f"By itself it is `{command.name} {command.usual}`.\n"
+        yield f"`{command.name}` alone means `{command.name} {command.usual}`.\n"
         return
     yield "```text"
     yield from (f"{_TYPED[place]} {command.usage(place)}" for place in places)
@@ -123,10 +129,10 @@ def _options() -> Iterator[str]:
     yield "# Options of a job"
     yield _GENERATED
     yield (
-        "Cells (`%%slurm`) take all of these, and so does every command with `[OPTIONS]`, but for "
-        "those that mean nothing there: it says so.\n"
+        "Cells (`%%slurm`) take all of these. Every other command with `[OPTIONS]` takes those "
+        "that apply to it, and rejects the others.\n"
     )
-    yield "[The options of sbatch](sbatch-options.md) come in addition, under Slurm's own names.\n"
+    yield "All of them also take [the options of sbatch](sbatch-options.md), under Slurm's names.\n"
     yield from ("| option | meaning |", "|---|---|")
     yield from _rows(CELL.options)
 
@@ -134,7 +140,9 @@ def _options() -> Iterator[str]:
 def _sbatch_options() -> Iterator[str]:
     yield "# Options of sbatch"
     yield _GENERATED
-    yield "Cells and commands take them besides [our own](options.md), under Slurm's own names.\n"
+    yield (
+        "Cells and commands take them in addition to [our own](options.md), under Slurm's names.\n"
+    )
     yield from ("| option | meaning |", "|---|---|")
     for name, one in sorted(OPTIONS.items()):
         if one.reserved is None:
@@ -266,7 +274,8 @@ def _calls() -> Iterator[str]:
     yield _GENERATED
     yield (
         "The calls of the agent, at `jupyter-slurm/api/NAME` of a Jupyter server "
-        "([REST](rest.md)), and of `js.connect().api` in Python. `wire/` defines the types.\n"
+        "([REST](rest.md)), and of `js.connect().api` in Python. `wire/` defines the types. A "
+        "description ends with the [errors](errors.md) that the call raises.\n"
     )
     yield "## Permissions\n"
     yield from rights_table()
