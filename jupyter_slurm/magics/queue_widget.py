@@ -211,7 +211,7 @@ class QueueWidget(anywidget.AnyWidget):
 def _words() -> dict[str, str | list[str]]:
     """Return the words by their place; for a button its label and name."""
     return {
-        "everyone": "Everybody's jobs",
+        "everyone": "Everyone's jobs",
         "jobs": "Jobs",
         "head": ["Job", "State", "Where", "Actions"],
         "log": ["Log", "Log of job {name} ({id})"],

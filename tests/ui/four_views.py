@@ -78,8 +78,8 @@ def beside_one_another(notebook: Notebook) -> FourViews:
     _drag(page, main.locator(".lm-TabBar-tab.lm-mod-current"), 0.95, 0.5)
     page.get_by_role("tab", name="Slurm").click()
     page.get_by_role("button", name="Queue", exact=True).click()
-    _drag(page, main.get_by_role("tab").filter(has_text="Queue of local"), 0.75, 0.85)
-    grid = page.get_by_role("grid", name="Queue of local")
+    _drag(page, main.get_by_role("tab").filter(has_text="Queue \N{EN DASH} local"), 0.75, 0.85)
+    grid = page.get_by_role("grid", name="Queue \N{EN DASH} local")
     row = grid.get_by_role("row").filter(has=page.get_by_text(slurm_id, exact=True))
     expect(row).to_be_visible()
     mine = jobs(page).locator("[aria-level='2']").first

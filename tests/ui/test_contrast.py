@@ -47,7 +47,7 @@ def test_every_view_is_readable_in_high_contrast(page: Page, lab: Lab, sbatch: S
         page.emulate_media(forced_colors="none")
 
     sidebar.get_by_role("button", name="Queue", exact=True).click()
-    grid = page.get_by_role("grid", name="Queue of local")
+    grid = page.get_by_role("grid", name="Queue \N{EN DASH} local")
     grid.get_by_role("row").nth(1).click()
     shown("queue")
     sidebar.get_by_role("button", name="Nodes", exact=True).click()

@@ -35,7 +35,7 @@ def test_hostile_job_names_are_text_in_every_view(
     for name in _NAMES:
         submit_script(page, "named", "#!/bin/sh\n", **{"job-name": name, "hold": ""})
     page.get_by_role("button", name="Queue", exact=True).click()
-    grid = page.get_by_role("grid", name="Queue of local")
+    grid = page.get_by_role("grid", name="Queue \N{EN DASH} local")
     row = waits(page)
     for name in _NAMES:
         # Tabs become blanks; marks that reverse text are shown without effect.

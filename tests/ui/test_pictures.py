@@ -68,7 +68,7 @@ def test_pictures_of_the_docs_are_taken(page: Page, notebook: Notebook) -> None:
     _take(page, "job", panel)
 
     page.get_by_role("button", name="Queue", exact=True).click()
-    queue = page.get_by_role("grid", name="Queue of local")
+    queue = page.get_by_role("grid", name="Queue \N{EN DASH} local")
     expect(queue.get_by_role("row").filter(has_text="sweep")).to_be_visible()
     _take(page, "queue", queue)
 

@@ -39,7 +39,7 @@ def grid(page: Page, lab: Lab, jobs: dict[str, str]) -> Locator:
     page.get_by_role("tab", name="Slurm").click()
     page.get_by_role("button", name="Queue", exact=True).click()
     page.get_by_role("tab", name="Slurm").click()
-    grid = page.get_by_role("grid", name="Queue of local")
+    grid = page.get_by_role("grid", name="Queue \N{EN DASH} local")
     # Only these jobs: the first listing can still have those of the test before.
     order = ("runs", "sweep", "first one", "second", "third one", "theirs")
     rows(grid, *(jobs[name] for name in order))
@@ -69,7 +69,7 @@ def test_queue_is_filtered_and_navigated_by_keyboard_and_arrays_unfold(
         words.fill(asked)
         rows(grid, *found)
     words.fill("no such job")
-    expect(page.get_by_text("No job is found by these words.")).to_be_visible()
+    expect(page.get_by_text("No jobs match the filter.")).to_be_visible()
     page.get_by_role("button", name="Show all").click()
     states = page.get_by_role("group", name="States")
     expect(states.get_by_role("button").first).to_contain_text("running")

@@ -121,7 +121,7 @@ def main_views_come(page: Page) -> None:
     expect(sidebar.get_by_role("row", name=re.compile("^second"))).to_be_visible()
     expect(sidebar.get_by_role("row", name="Ended today 1")).to_be_visible()
     command(page, "Slurm queue")
-    queue = page.get_by_role("grid", name="Queue of local")
+    queue = page.get_by_role("grid", name="Queue \N{EN DASH} local")
     expect(queue.get_by_role("row", name=re.compile("second"))).to_be_visible()
     command(page, "New Slurm job")
     expect(page.get_by_role("button", name="Submit", exact=True)).to_be_visible()

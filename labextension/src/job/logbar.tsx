@@ -83,7 +83,7 @@ function SearchField({ finding, leave }: Props): JSX.Element {
     <span className="jp-slurm-LogSearch" role="search">
       <input
         type="text"
-        className="jp-slurm-JobFilter"
+        className="jp-slurm-Filter"
         aria-label={trans.__('Find in the output')}
         placeholder={trans.__('Find')}
         value={text}

@@ -67,12 +67,15 @@ class QuestionBody extends Widget implements Dialog.IBodyWidget {
     const label = make('label', {}, asks);
     if (question.refused) {
       label.append(
-        paragraph(`⚠ ${trans.__('That was not right. Try again.')}`, 'jp-slurm-Question-warning')
+        paragraph(
+          `⚠ ${trans.__('The answer was rejected. Try again.')}`,
+          'jp-slurm-Question-warning'
+        )
       );
     }
     if (question.names_a_key) {
       const warning = trans.__(
-        'Careful: %1 has no need of the passphrase of your key.',
+        'Careful: %1 does not need the passphrase of your key.',
         question.host
       );
       label.append(paragraph(`⚠ ${warning}`, 'jp-slurm-Question-warning'));

@@ -23,7 +23,7 @@ export const NodeMap = memo(function NodeMap({ nodes }: Props): JSX.Element {
     <>
       <p className="jp-slurm-Quiet">
         {trans.__(
-          'A box is a node, a cell is a GPU. The filled part is in use; without GPUs, of the CPUs.'
+          'Each box is a node, and each cell a GPU. The filled part is in use (CPUs if there are no GPUs).'
         )}
       </p>
       {kindsOf(nodes).map(

@@ -13,11 +13,11 @@ const ACTIONS = [CommandIDs.openJob, ...STEERING, CommandIDs.cancel] as const;
 
 export function filterHelp(): string {
   return [
-    trans.__('All of the words must be found, in whatever column:'),
+    trans.__('All words must match:'),
     trans.__('ana train – in any column'),
     trans.__('"two words" – as they stand'),
-    trans.__('user:ana,bo – in that column, either of them'),
-    trans.__('-state:pending – not these'),
+    trans.__('user:ana,bo – either one, in that column'),
+    trans.__('-state:pending – all but these'),
     trans.__('gpus>0  nodes>=2  priority<100 – numbers'),
     trans.__('time>2h  limit<=30m – spans of time (s, m, h, d)'),
     trans.__(

@@ -9,8 +9,8 @@ export const plugin = panelPlugin('jupyter-slurm:queue', 'The whole queue of a c
   command: CommandIDs.openQueue,
   label: trans.__('Slurm queue'),
   icon: listIcon,
-  caption: trans.__("Everybody's jobs on a cluster"),
-  title: cluster => trans.__('Queue of %1', cluster),
+  caption: trans.__('All jobs on a cluster'),
+  title: cluster => trans.__('Queue – %1', cluster),
   className: 'jp-slurm-Queue',
   load: () => import('./view')
 }));

@@ -74,7 +74,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
           setWords={setWords}
         />
         <Switch
-          label={trans.__('Whose jobs')}
+          label={trans.__('Owner')}
           ways={[
             [true, trans.__('Everyone')],
             [false, trans.__('Mine')]
@@ -98,7 +98,7 @@ export function View(props: PanelProps<Look>): JSX.Element {
         <Actions commands={commands} chosen={count} targets={targets} />
       </div>
       <Grid
-        label={trans.__('Queue of %1', cluster)}
+        label={trans.__('Queue – %1', cluster)}
         isOld={nowS !== clockS}
         listing={`${asked}\n${everyone}\n${arrangement.sorting.column} ${arrangement.sorting.down}`}
         rows={rows}
@@ -157,10 +157,10 @@ function Nothing(props: NothingProps): JSX.Element {
   return (
     <p className="jp-slurm-Nothing">
       {filtered
-        ? trans.__('No job is found by these words.')
+        ? trans.__('No jobs match the filter.')
         : everyone
-          ? trans.__('Nobody has a job in this queue.')
-          : trans.__('None of your jobs is in this queue.')}{' '}
+          ? trans.__('The queue is empty.')
+          : trans.__('You have no jobs in this queue.')}{' '}
       {filtered ? (
         <button className="jp-slurm-Button" onClick={clear}>
           {trans.__('Show all')}

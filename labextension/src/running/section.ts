@@ -15,7 +15,9 @@ export class LastingJobs implements IRunningSessions.IManager {
   readonly name = trans.__('Slurm');
   readonly shutdownLabel = trans.__('End');
   readonly shutdownAllLabel = trans.__('End All');
-  readonly shutdownAllConfirmationText = trans.__('These jobs end, and what they hold is lost.');
+  readonly shutdownAllConfirmationText = trans.__(
+    'Variables of sessions and kernels and unsaved work in labs will be lost.'
+  );
   readonly runningChanged = new Signal<this, void>(this);
   private jobs: readonly Job[] = [];
 

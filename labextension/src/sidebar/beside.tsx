@@ -27,7 +27,7 @@ export function Nothing(props: NothingProps): JSX.Element | null {
     return null;
   }
   if (words !== '' && any) {
-    return <p className="jp-slurm-Empty">{trans.__('None of my jobs has “%1”.', words)}</p>;
+    return <p className="jp-slurm-Empty">{trans.__('No jobs match “%1”.', words)}</p>;
   }
   return (
     <div className="jp-slurm-Empty">
@@ -60,15 +60,9 @@ export const Chosen = memo(function Chosen(props: ChosenProps): JSX.Element | nu
     .filter(({ some }) => some.length > 0)
     .map(({ id, some }) => ({ id, args: { ...argsOf(some.map(targetOf)), chosen: rows.length } }))
     .filter(({ id, args }) => commands.hasCommand(id) && commands.isEnabled(id, args));
-  const selected = trans.__('%1 selected', numeral(rows.length));
   return (
     <div className="jp-slurm-Chosen" role="group" aria-label={trans.__('Selected jobs')}>
-      <span aria-hidden="true" title={selected}>
-        {numeral(rows.length)}
-      </span>
-      <span className="jp-slurm-Unseen" role="status">
-        {selected}
-      </span>
+      <span role="status">{trans.__('%1 selected', numeral(rows.length))}</span>
       {usable.map(({ id, args }) => (
         <CommandToolbarButtonComponent
           key={id}

@@ -94,7 +94,7 @@ function troubleOf(queue: Freshness | null, nowS: number): string {
   const { asOf, problem } = queue;
   const why = problem?.message ?? '';
   if (asOf === null) {
-    return why === '' ? '' : trans.__('Its queue is not known: %1', why);
+    return why === '' ? '' : trans.__('Queue unknown: %1', why);
   }
   return ageWords(queue, why, moment(asOf, nowS), nowS);
 }

@@ -45,12 +45,16 @@ export function summary(model: ISlurmModel): { text: string; told: string } {
   const needed = [...model.connections.values()]
     .filter(({ state }) => state === 'lost' || state === 'login-needed' || state === 'asking')
     .filter(({ cluster }) => jobs.some(job => job.cluster === cluster))
-    .map(({ cluster }) => trans.__('%1 wants a login', visible(cluster)));
+    .map(({ cluster }) => trans.__('%1 needs a login', visible(cluster)));
   const doubts = problem === null ? needed : [problem.message];
   const told = [
     running > 0 ? trans._n('%1 job runs', '%1 jobs run', running) : '',
     waiting > 0 ? trans._n('%1 job waits', '%1 jobs wait', waiting) : '',
-    !none ? '' : model.hasNoCluster ? trans.__('no cluster yet') : trans.__('no job runs or waits')
+    !none
+      ? ''
+      : model.hasNoCluster
+        ? trans.__('no cluster yet')
+        : trans.__('no jobs running or waiting')
   ];
   const counted = listed(told);
   const open = [...model.connections.values()].filter(isOpen);

@@ -121,7 +121,7 @@ export class Notifier implements INotifier {
     const answer = 'Notification' in window ? await Notification.requestPermission() : 'denied';
     if (answer !== 'granted') {
       LabNotification.warning(
-        trans.__('This browser does not let the page notify you. Its own settings say why.')
+        trans.__('This browser blocks notifications from this page. Check its settings.')
       );
     }
   }

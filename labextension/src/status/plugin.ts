@@ -53,7 +53,7 @@ export const plugin: JupyterFrontEndPlugin<INotifier> = {
     const notifier = new Notifier(model, app.commands, channel, state);
     app.commands.addCommand(CommandIDs.mute, {
       label: trans.__('Mute this job'),
-      caption: trans.__('No more notifications of it'),
+      caption: trans.__('Stop notifications about this job'),
       execute: ({ id }) => {
         if (typeof id === 'string') {
           notifier.mute(id);

@@ -28,7 +28,7 @@ export function cellSource(
     run: async line => {
       const found = find();
       if (found === null) {
-        throw new Error(trans.__('The cell is no longer there.'));
+        throw new Error(trans.__('The cell no longer exists.'));
       }
       const { panel, cell } = found;
       const kernel = await kernelOf(panel);

@@ -64,7 +64,7 @@ export async function resubmit(parts: Parts, id: string): Promise<Form | undefin
   if (asked !== null && asked.file !== null && source === null) {
     warn(trans.__('Not found: %1', visible(asked.file)));
   } else if (asked === null || source === null) {
-    warn(trans.__('The options of %1 are not known here.', visible(job.name)));
+    warn(trans.__('No options are recorded for %1.', visible(job.name)));
   } else {
     return openForm(parts, source, wishesOfJob(asked, job.cluster));
   }

@@ -67,7 +67,13 @@ export function Outlook({ asked, obstacle, wrong, old, awaited }: OutlookProps):
   return (
     <div className="jp-slurm-Outlook" data-old={old}>
       <span role="status" data-wrong={wrong}>
-        {obstacle ?? (waits ? trans.__('Checking…') : known.join(' · '))}
+        {obstacle !== null ? (
+          <Marked text={obstacle} />
+        ) : waits ? (
+          trans.__('Checking…')
+        ) : (
+          known.join(' · ')
+        )}
       </span>
       {obstacle === null && known.length > 0 ? <Age asOf={atS} /> : null}
     </div>

@@ -181,7 +181,7 @@ function refusal({ byField }: Sorted, others: readonly Sentence[]): string {
     return trans.__('Fix the highlighted fields.');
   }
   const wrong = others.find(one => one.ok === false);
-  return wrong?.text ?? trans.__('This cluster takes no job now.');
+  return wrong?.text ?? trans.__('This cluster does not accept jobs now.');
 }
 
 /** Why the job cannot be an array; '': it can. */

@@ -173,7 +173,7 @@ test('a host that imitates our prompts is still shown as the host', async () => 
   expect(foreign.textContent).toContain('me@gate asks');
   expect(foreign.querySelector('blockquote')?.textContent).toBe('Passphrase of the key /k:');
   expect(foreign.textContent).toContain(
-    'Careful: me@gate has no need of the passphrase of your key.'
+    'Careful: me@gate does not need the passphrase of your key.'
   );
   expect(foreign.textContent).toContain('Your answer is sent to me@gate.');
   press(foreign, 'Answer');

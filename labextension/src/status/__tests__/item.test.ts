@@ -13,7 +13,7 @@ function heads(model: FakeModel): unknown[] {
 
 test('the status item counts running and waiting jobs, not ended ones', () => {
   const model = new FakeModel();
-  expect(summary(model)).toEqual({ text: 'Slurm', told: 'no job runs or waits' });
+  expect(summary(model)).toEqual({ text: 'Slurm', told: 'no jobs running or waiting' });
   model.put(job({ id: 'aaaaaaaa' }));
   model.put(job({ id: 'bbbbbbbb', state: 'CONFIGURING' }));
   model.put(job({ id: 'cccccccc', state: 'PENDING' }));
@@ -69,6 +69,6 @@ test('a needed login is shown for a cluster with jobs, not for others', () => {
   model.put(job());
   expect(summary(model)).toEqual({
     text: 'Slurm 1 ▶ 0 ◷ ⚠',
-    told: '1 job runs, arandu wants a login'
+    told: '1 job runs, arandu needs a login'
   });
 });
