@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -15,25 +13,36 @@ from playwright.sync_api import Page, expect
 from jupyter_slurm.views.card import MIME
 from tests.cluster.plugin import SlurmCluster
 from tests.ui import apart
-from tests.ui.lab import Lab, running_lab, submit_script
-from tests.ui.looks import look
+from tests.ui.lab import Lab, submit_script
+from tests.ui.looks import look, look_as_it_is
 
-cluster, lab_home = apart.cluster, apart.lab_home
+cluster, lab, lab_home = apart.cluster, apart.lab, apart.lab_home
 
 
-@pytest.fixture(scope="module")
-def lab(lab_home: tuple[Path, dict[str, str]], port_apart: int) -> Iterator[Lab]:
-    """Run a JupyterLab in Portuguese."""
-    home, env = lab_home
-    chosen = home / "settings/@jupyterlab/translation-extension/plugin.jupyterlab-settings"
-    chosen.parent.mkdir(parents=True)
-    chosen.write_text(json.dumps({"locale": "pt_BR"}))
-    with running_lab(env, home, port_apart) as started:
-        yield started
+def open_in(page: Page, lab: Lab, locale: str) -> None:
+    """Open JupyterLab with this language in its settings."""
+    settings = lab.folder.parent / "settings"
+    path = settings / "@jupyterlab/translation-extension/plugin.jupyterlab-settings"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"locale": locale}))
+    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+
+
+@pytest.mark.parametrize(
+    ("locale", "title"),
+    [("da_DK", "Mine job"), ("it_IT", "I miei job"), ("ja_JP", "自分のジョブ")],
+)
+def test_sidebar_is_in_the_language_of_the_settings(
+    page: Page, lab: Lab, locale: str, title: str
+) -> None:
+    open_in(page, lab, locale)
+    page.get_by_role("tab", name="Slurm").click()
+    expect(page.get_by_role("heading", name=title)).to_be_visible()
+    look_as_it_is(page, f"sidebar-{locale}")
 
 
 def test_labels_are_in_portuguese(page: Page, lab: Lab, cluster: SlurmCluster) -> None:
-    page.goto(f"{lab.url}lab?token={lab.token}&reset")
+    open_in(page, lab, "pt_BR")
     expect(page.get_by_role("button", name="Enviados daqui: nenhum job")).to_be_visible()
     job_id, _ = submit_script(page, "fila", "#!/bin/sh\nsleep 600\n", hold="")
     names = {"v": 1, "cluster": "local", "id": job_id}
