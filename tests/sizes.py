@@ -21,6 +21,7 @@ ONLY_IN_ALL = (
     "benchmarks/*",
     "cli/test_lab.py",
     "cli/test_shell.py",
+    "containers/test_podman_real.py",
     "containers/test_terminals.py",
     "examples/*",
     "executor/cpython.py",
@@ -58,6 +59,7 @@ ONLY_IN_ALL = (
     "ssh/test_shell.py",
     "test_own_gpu.py",
     "test_wheel.py",
+    "transport/ssh/test_kerberos.py",
     "*_faults.py",
     "*/test_hostile*.py",
 )

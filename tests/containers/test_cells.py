@@ -73,9 +73,13 @@ def _docker(request: pytest.FixtureRequest) -> Means:
     return Means("docker", engine.image, settings, lambda: engine.containers() + engine.traces())
 
 
-def _apptainer(request: pytest.FixtureRequest) -> Means:
+def _apptainer(request: pytest.FixtureRequest, name: str = "apptainer") -> Means:
     engine: ApptainerEngine = request.getfixturevalue("apptainer_engine")
-    return Means("apptainer", str(engine.sif), {"setup": exports(engine.unprivileged)})
+    return Means(name, str(engine.sif), {"setup": exports(engine.unprivileged)})
+
+
+def _singularity(request: pytest.FixtureRequest) -> Means:
+    return _apptainer(request, "singularity")
 
 
 def _pyxis(request: pytest.FixtureRequest) -> Means:
@@ -103,6 +107,8 @@ GROUNDS: Mapping[str, Callable[[pytest.FixtureRequest], Means]] = {
     "pyxis": _pyxis,
     "enroot": _enroot,
 }
+_BY_ANOTHER_NAME = {"singularity": _singularity}
+"""Apptainer's own link `singularity`: one test, since the program is the same."""
 
 
 _OF_GPUS = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS")
@@ -159,7 +165,7 @@ def ground(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Ground]:
-    means = GROUNDS[request.param](request)
+    means = {**GROUNDS, **_BY_ANOTHER_NAME}[request.param](request)
     tmp = tmp_path / "tmp"
     site = Site(slurm_cluster, tmp_path, monkeypatch, **_settings(means, tmp))
     ground = Ground(site, means, tmp)
@@ -174,6 +180,7 @@ def _settings(means: Means, tmp: Path) -> dict[str, Any]:
     return {**means.settings, "setup": f"{means.settings.get('setup', '')}\nexport TMPDIR={tmp}"}
 
 
+@pytest.mark.parametrize("ground", [*GROUNDS, *_BY_ANOTHER_NAME], indirect=True)
 def test_cell_gets_inputs_and_returns_outputs(ground: Ground, tmp_path: Path) -> None:
     """All in one job, since each job starts a container: stdin, environment, GPUs, folder and
     variables; output, rich output, value and variables, and a file owned by the user."""

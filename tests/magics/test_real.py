@@ -138,6 +138,10 @@ def test_repeated_cell_of_a_killed_kernel_attaches_to_its_job(
             assert "attached" in reply.text
             assert "started\nended\n" in reply.text
             assert second.run("print(x)").text == "1\n"
+            ok(second.run("del x"))
+            reply = ok(second.run(f"%slurm attach {attached_to(reply)}"))
+            assert "started\nended\n" in reply.text
+            assert second.run("print(x)").text == "1\n"
     jobs = slurm_cluster.run("squeue", "-h", "-t", "all", "-o", "%k %j").stdout.splitlines()
     assert sum("killed" in job for job in jobs) == 1
 
