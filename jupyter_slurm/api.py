@@ -326,8 +326,8 @@ class Api(Protocol):
     def remove_environments(
         self, ids: list[str], cluster: str | None = None, unused_s: float | None = None
     ) -> list[InstalledEnvironment]:
-        """Remove environments, and with `unused_s` all those that no job has used for so long;
-        return them. NotFoundError; RequestError: a live job uses one."""
+        """Remove environments, and with `unused_s` all that have been unused for this time. Return
+        them. NotFoundError; RequestError: a live job uses one."""
 
     # --- labs ---
     def lab_entry(self, job_id: str) -> LabEntry:

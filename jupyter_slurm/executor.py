@@ -145,9 +145,9 @@ class Executor(concurrent.futures.Executor):
 
     `max_workers`: the most jobs at once; None: no limit. `warm`: run the calls in sessions, which
     stay allocated until `shutdown` or until they are idle for `idle`; `max_workers` is then their
-    number (1). `out_format`: as --out-format. The other options are those of `%%slurm`: `gpus=1`,
-    `image="pytorch:22.11"`, `time="30m"`, `cpus_per_task=4`, `modules=["cuda"]`, `env={"A": "b"}`.
-    RequestError names the wrong one.
+    number (1). `out_format`: as `--out-format`. The other options are those of `%%slurm`:
+    `gpus=1`, `image="pytorch:22.11"`, `time="30m"`, `cpus_per_task=4`, `modules=["cuda"]`,
+    `env={"A": "b"}`. RequestError names the wrong one.
 
     Calls are never run in this process. Leaving Python waits for them, as with other executors.
     """

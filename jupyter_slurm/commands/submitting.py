@@ -48,7 +48,7 @@ _OF_CELLS = MappingProxyType(
         "into": OurOption("NAME", "the variable for the table of a sweep (results)"),
         "launch": OurOption("torchrun|mpi|ray|dask", "use all nodes, with ranks or workers"),
         "gather": OurOption("NAMES", "variables to return as lists over the ranks"),
-        "mpi": OurOption("TYPE", "how MPI ranks find each other: pmix, pmi2 (srun --mpi)"),
+        "mpi": OurOption("TYPE", "how MPI ranks find each other: pmix, pmi2 (`srun --mpi`)"),
         "max-restarts": OurOption("N", "how often torchrun restarts failed ranks"),
         "tensorboard": OurOption("DIR", "show TensorBoard for the logs in DIR"),
         "env": OurOption("NAME=VALUE", "an environment variable for the cell; may be repeated"),
@@ -173,7 +173,7 @@ KERNEL_ADD = Command(
         display_name=OurOption("TEXT", 'its title ("Python 3 (arandu · 1 GPU)")'),
         idle=OurOption(
             "TIME",
-            "stop the job after this time without a client (the profile's: 1h)",
+            "stop the job after this time without a client (the profile's `idle_s`: 1h)",
             read=idle_s,
             says="idle_s",
         ),

@@ -49,8 +49,8 @@ _COMPLETION = Command(
     "print shell completions",
     only="terminal",
     arguments=(Argument("shell", "", "your shell", choices=("bash", "zsh", "fish")),),
-    more='Add `eval "$(jupyter slurm completion bash)"` to ~/.bashrc, the same line with `zsh` to '
-    "~/.zshrc, or `jupyter slurm completion fish | source` to ~/.config/fish/config.fish.",
+    more='Add `eval "$(jupyter slurm completion bash)"` to `~/.bashrc`, the same line with `zsh` '
+    "to `~/.zshrc`, or `jupyter slurm completion fish | source` to `~/.config/fish/config.fish`.",
 )
 _HERE = (
     Command(
@@ -347,7 +347,7 @@ _ENVIRONMENTS = (
         "remove environments; a later job that needs one installs it again",
         arguments=(Argument("ids", "ID", "an ID that `env list` shows", "*"),),
         options=options(
-            unused=OurOption("TIME", "all that no job has used for so long: 30d", read=idle_s),
+            unused=OurOption("TIME", "environments unused for this time, e.g. 30d", read=idle_s),
             cluster=_CLUSTER,
         ),
     ),
@@ -368,6 +368,6 @@ SECTIONS: Mapping[str, tuple[Command, ...]] = MappingProxyType(
         "Connections and files": _REACHED,
         "Images": _IMAGES,
         "Packages": _ENVIRONMENTS,
-        "Help": (_COMPLETION, Command("help", "show this text", only="notebook")),
+        "Help": (_COMPLETION, Command("help", "list the commands", only="notebook")),
     }
 )

@@ -1,4 +1,4 @@
-"""Read a recipe: a container tool's own (Dockerfile, definition file, set-up script), or package
+"""Read a recipe: a container tool's own (Dockerfile, definition file, setup script), or package
 lines for every tool, which `builders/` translates. PURE.
 
 Lines are commands: `pip install …`, `apt install …`, `conda install …`, also with the `!` or `%` of
@@ -29,7 +29,7 @@ class Kind(StrEnum):
 _NOUNS = {
     Kind.DOCKERFILE: "a Dockerfile (FROM …)",
     Kind.DEFINITION: "a definition file (Bootstrap: …)",
-    Kind.SCRIPT: "a set-up script (#!/bin/sh)",
+    Kind.SCRIPT: "a setup script (#!/bin/sh)",
 }
 _LINES = "`pip install numpy`, `apt install git` or `conda install scipy`"
 FORMS = (

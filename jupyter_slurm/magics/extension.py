@@ -69,7 +69,7 @@ class SlurmMagics(Magics):
         help="The effect of an interrupt of a cell on its job.",
     )
     output_limit_bytes = Int(
-        1_000_000, min=1_000, config=True, help="Of longer text only the last lines are shown."
+        1_000_000, min=1_000, config=True, help="Show only the last lines of longer text."
     )
 
     def __init__(self, shell: InteractiveShell) -> None:

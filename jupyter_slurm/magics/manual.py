@@ -64,8 +64,8 @@ Build an image for jobs from this cell, with the cluster's own container tool.
     apt install git
 
 Then use it with `%%slurm --image NAME`. Lines of pip, apt and conda, or lists below `pip:`, `apt:`,
-`conda:`, work with every tool. Each tool also reads its own recipe: Docker, podman and Charliecloud
-a Dockerfile (FROM …), Apptainer a definition file (Bootstrap: …), pyxis and enroot a set-up script
+`conda:`, work with every tool. Each tool also reads its own recipe: Docker, Podman and Charliecloud
+a Dockerfile (FROM …), Apptainer a definition file (Bootstrap: …), pyxis and enroot a setup script
 (#!/bin/sh) with --from.
 
 A recipe that copies files gets this notebook's folder, or the one after --push, without the files

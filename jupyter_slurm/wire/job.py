@@ -124,7 +124,7 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     cluster: str | None = None
     """None: the default cluster."""
     options: dict[str, str] = field(default_factory=dict)
-    """sbatch's long option names -> normalised values ("" for a flag), without ours."""
+    """sbatch's options, by long name, with normalized values ("" for a flag); without ours."""
     after: tuple[After, ...] = ()
     """The jobs that it waits for, in addition to `options["dependency"]`."""
     image: str | None = None
@@ -197,7 +197,7 @@ class SweepSpec(_Spec, frozen=True, kw_only=True, tag="sweep"):
 
     code: str
     tasks: str = ""
-    """The indices of its tasks, as for --array: `0-99`."""
+    """The indices of its tasks, as for `--array`: `0-99`."""
     names_params: tuple[str, ...] = ()
     """The variables that differ between tasks; () for `--array`, whose indices are Slurm's."""
     params: str | None = None
