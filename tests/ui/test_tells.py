@@ -86,6 +86,8 @@ def test_status_bar_and_palette_open_the_views_and_settings_apply(
     desk.get_by_placeholder("Search settings…").last.fill("Slurm")
     start = desk.get_by_label("Notify when a job starts")
     expect(start).to_be_checked()
+    # JupyterLab shows a list's description, but not its title.
+    expect(desk.get_by_text("Do not notify about")).to_be_visible()
     look(desk, "settings")
     start.uncheck()
     held = submit_held(desk)
