@@ -13,7 +13,7 @@ from tests.ssh.plugin import MakeGateway
 from tests.ssh.profile import write_profile
 from tests.ui import apart
 from tests.ui.lab import Lab, Notebook, at_rest
-from tests.ui.looks import look
+from tests.ui.looks import fits, look
 
 cluster, lab, lab_home = apart.cluster, apart.lab, apart.lab_home
 
@@ -48,6 +48,8 @@ def test_host_key_password_and_code_are_prompted_in_dialogs(
     password = dialog.get_by_label("Password")
     expect(password).to_have_attribute("type", "password")
     look(page, "dialog-password", dialog.locator(".jp-slurm-Question"))
+    page.set_viewport_size({"width": 320, "height": 700})
+    fits(page, page.locator(".jp-Dialog-content"))
     password.fill(person.password)
     password.press("Enter")
     code = dialog.get_by_label("Verification code")
