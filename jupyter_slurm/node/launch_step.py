@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Sequence
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
-"""The same as in runner.py."""
+"""Signals that a node passes to its ranks, as `runner.FORWARDED`."""
 WORDS = 12
 """Lines of srun to keep."""
 OWN_WORDS = ("srun:", "slurmstepd")
