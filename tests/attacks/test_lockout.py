@@ -343,7 +343,7 @@ ENDS: dict[str, Callable[[Far, Service], None]] = {
 
 
 @pytest.mark.parametrize("trouble", ENDS)
-def test_job_continues_and_a_cancelled_one_ends_after_the_trouble(far: Far, trouble: str) -> None:
+def test_job_continues_and_a_cancelled_one_ends_after_an_outage(far: Far, trouble: str) -> None:
     """The second may have been submitted, so its end is unknown before."""
     waits, cancelled = (stored(far, of) for of in ("submitting", "submitting, sbatch called"))
     TROUBLES[trouble](far)

@@ -46,7 +46,7 @@ def test_comma_separates_packages_and_not_the_parts_of_one() -> None:
 @pytest.mark.parametrize(
     "line", ["--with ./mine", "--with=-x", "--with-mine --requirements r.txt", "--session --with a"]
 )
-def test_what_cannot_be_installed_is_refused(line: str) -> None:
+def test_invalid_requirements_are_rejected(line: str) -> None:
     with pytest.raises(RequestError):
         spec(CellSpec, parse(split(line)), "1", job_id="aaaaaaaa")
 
@@ -70,7 +70,7 @@ def test_each_file_of_requirements_is_read(
     assert (found.source, found.text, found.file) == ("requirements", lines, str(tmp_path / name))
 
 
-def test_files_of_uv_and_conda_go_to_the_cluster_whole(tmp_path: Path) -> None:
+def test_files_of_uv_and_conda_are_sent_unchanged(tmp_path: Path) -> None:
     assert read(tmp_path, "env.yaml", "dependencies:\n- numpy\n").source == "conda"
     with pytest.raises(NotFoundError):
         read(tmp_path, "uv.lock", "version = 1\n")

@@ -86,7 +86,7 @@ def test_lambda_names_its_job(make: Make, api: Pool) -> None:
 # --- errors -----------------------------------------------------------------------------------
 
 
-def test_submit_raises_where_the_cluster_needs_a_login(make: Make, api: Pool) -> None:
+def test_submit_raises_if_the_cluster_needs_a_login(make: Make, api: Pool) -> None:
     api.needed = True
     executor = make()
     with pytest.raises(LoginNeededError):
@@ -96,7 +96,7 @@ def test_submit_raises_where_the_cluster_needs_a_login(make: Make, api: Pool) ->
     assert executor.submit(pow, 2, 3).result() == 8
 
 
-def test_submit_raises_where_the_cluster_does_not_answer(make: Make, api: Pool) -> None:
+def test_submit_raises_if_the_cluster_does_not_answer(make: Make, api: Pool) -> None:
     submit = api.submit
 
     def unanswered(spec: Any) -> Any:
@@ -130,7 +130,7 @@ def test_refusal_of_a_call_that_had_to_wait_is_its_exception(make: Make, api: Po
 
 
 @pytest.mark.parametrize("state", [JobState.OUT_OF_MEMORY, JobState.TIMEOUT, JobState.CANCELLED])
-def test_what_slurm_did_is_our_exception(make: Make, api: Pool, state: JobState) -> None:
+def test_slurms_reason_is_our_exception(make: Make, api: Pool, state: JobState) -> None:
     gate = Gate()
     future = make().submit(gate.wait)
     wait_until(future.running)
@@ -186,7 +186,7 @@ def test_result_waits_for_a_login(make: Make, api: Pool) -> None:
     assert future.result() == 5
 
 
-def test_agent_that_is_gone_ends_the_calls(make: Make, api: Pool) -> None:
+def test_lost_agent_ends_the_calls(make: Make, api: Pool) -> None:
     gate = Gate()
     executor = make(max_workers=1)
     futures = [executor.submit(gate.wait) for _ in range(2)]
@@ -236,7 +236,7 @@ def test_found_future_can_be_cancelled(make: Make, api: Pool) -> None:
     assert js.future(submitted.id).cancelled()
 
 
-def test_other_jobs_are_no_futures(api: Pool) -> None:
+def test_other_jobs_are_not_futures(api: Pool) -> None:
     job = api.submit(CellSpec(name="cell", code="x = 1", names_out=("x",)))
     with pytest.raises(RequestError, match="not a call"):
         js.future(job.id)

@@ -51,7 +51,7 @@ def test_sweep_has_packages_that_are_installed_once_for_all_tasks(packaged: Pack
 
 
 @over_ssh
-def test_packages_are_installed_over_ssh_and_the_job_says_so_meanwhile(
+def test_packages_are_installed_over_ssh_and_the_job_shows_it(
     packaged: Packaged, tmp_path: Path
 ) -> None:
     gate = held(packaged, tmp_path)
@@ -65,7 +65,7 @@ def test_packages_are_installed_over_ssh_and_the_job_says_so_meanwhile(
     assert packaged.site.text(job.id).startswith("1.0 ")
 
 
-def test_what_cannot_be_installed_is_named_and_the_job_is_not_sent(packaged: Packaged) -> None:
+def test_missing_packages_are_named_and_the_job_is_not_submitted(packaged: Packaged) -> None:
     add_wheel(packaged.folder, "gamma", requires=["nosuch>=2"])
     job = packaged.refused("gamma")
     assert "`nosuch" in str(job.why)
@@ -79,7 +79,7 @@ def test_what_cannot_be_installed_is_named_and_the_job_is_not_sent(packaged: Pac
 @pytest.mark.parametrize(
     "changes", [{"image": "x", "runtime": "charliecloud"}, {"kind": JobKind.SCRIPT}]
 )
-def test_packages_are_refused_beside_an_image_and_in_a_batch_script(
+def test_packages_are_rejected_with_an_image_and_in_a_batch_script(
     changes: dict[str, Any], packaged: Packaged
 ) -> None:
     with pytest.raises(RequestError) as refused:

@@ -22,7 +22,7 @@ def packaged(site: Site, tmp_path: Path) -> Packaged:
     return Packaged(site, tmp_path / "our wheels")
 
 
-def test_pip_installs_them_where_there_is_no_uv(packaged: Packaged) -> None:
+def test_pip_installs_packages_without_uv(packaged: Packaged) -> None:
     setup = f"{packaged.by_pip}export PATH=/usr/local/bin:/usr/bin:/bin\n"
     packaged.site.edit_profile(python=sys.executable, setup=setup)
     add_wheel(packaged.folder, "gamma", requires=["nosuch>=2"])
@@ -34,7 +34,7 @@ def test_pip_installs_them_where_there_is_no_uv(packaged: Packaged) -> None:
     assert "No matching distribution found for nosuch>=2" in str(failed.problem.detail)
 
 
-def test_two_at_once_install_once(packaged: Packaged, tmp_path: Path) -> None:
+def test_simultaneous_jobs_install_packages_once(packaged: Packaged, tmp_path: Path) -> None:
     gate = held(packaged, tmp_path)
     jobs = [packaged.submit("alpha") for _ in range(2)]
     wait_until(lambda: all(packaged.site.service.job(job.id).why for job in jobs))

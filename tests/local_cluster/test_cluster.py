@@ -118,7 +118,7 @@ def test_up_rejects_another_shape_while_running(home: Path) -> None:
     assert up(LocalSpec(nodes=2)).running
 
 
-def test_the_queue_survives_down_and_up(home: Path) -> None:
+def test_queue_survives_down_and_up(home: Path) -> None:
     first = up(SMALL)
     held = slurm(first, "sbatch", "--parsable", "--hold", "--wrap", "true")
     runs = slurm(first, "sbatch", "--parsable", "--wrap", "sleep 1000")
@@ -181,7 +181,7 @@ def test_long_and_odd_folder_name_works(home: Path, monkeypatch: pytest.MonkeyPa
     assert not folder().exists()
 
 
-def test_profile_reaches_the_cluster_and_files_are_private(home: Path) -> None:
+def test_profile_is_applied_on_the_cluster_and_files_are_private(home: Path) -> None:
     made = up(LocalSpec(runtime="apptainer"))
     assert stat.S_IMODE(made.folder.stat().st_mode) == 0o700
     for file in (made.folder / "munge.key", made.conf, profile_path()):

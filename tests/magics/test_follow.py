@@ -150,7 +150,7 @@ def test_page_that_renders_jobs_gets_cards_only_for_state_changes(
     assert published(shell) == 4
 
 
-def test_a_card_appears_once_when_output_comes_below_it(shell: Shell, card: LiveCard) -> None:
+def test_card_appears_once_above_its_output(shell: Shell, card: LiveCard) -> None:
     change(card, state=JobState.RUNNING)
     card.appear()
     card.appear()

@@ -63,7 +63,7 @@ def has_everything(kernel: Kernel, reply: Reply) -> None:
     assert kernel.run("print(total)").text == "42\n"
 
 
-def test_an_agent_killed_while_sbatch_hangs_submits_once(desk: Desk) -> None:
+def test_agent_killed_while_sbatch_hangs_submits_once(desk: Desk) -> None:
     for kernel in desk.kernel():
         desk.api.jobs()
         desk.cluster.stop_controller()

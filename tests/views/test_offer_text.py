@@ -35,7 +35,7 @@ def offered(**changes: Any) -> ClusterInfo:
     return cluster_info(GPU, CPU, **{**settings, **changes})
 
 
-def test_a_row_shows_limits_free_resources_and_cost() -> None:
+def test_row_shows_limits_free_resources_and_cost() -> None:
     gpu, cpu = offer_text.rows(offered())
     assert dict(zip(offer_text.HEAD, gpu, strict=True)) == {
         "Partition": "gpu (default)",

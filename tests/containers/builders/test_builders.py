@@ -138,7 +138,7 @@ def test_failed_step_is_read_from_the_log(step: str, doing: str) -> None:
 
 
 @pytest.mark.real
-def test_the_next_build_removes_leftovers_of_killed_builds_only(
+def test_next_build_removes_leftovers_of_killed_builds_only(
     tmp_path: Path,
 ) -> None:
     def begun(name: str, tool: str) -> subprocess.Popen[bytes]:

@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
-def test_two_scripts_at_once_install_once(folder: Folder) -> None:
+def test_simultaneous_scripts_install_packages_once(folder: Folder) -> None:
     first = folder.start()
     wait_until(folder.calls.exists)
     second = folder.start()

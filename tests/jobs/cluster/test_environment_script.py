@@ -51,7 +51,7 @@ def test_equal_content_has_one_environment_and_any_other_has_another() -> None:
     assert len({one.id for one in (plan(), *others)}) == len(others) + 1
 
 
-def test_the_tool_is_uv_where_it_is_and_else_pip_and_for_condas_file_conda() -> None:
+def test_tool_is_uv_if_installed_else_pip_and_conda_for_its_file() -> None:
     assert (plan().tool, plan().program) == ("uv", TOOLS.uv)
     assert (plan(replace(TOOLS, uv="")).tool, plan(replace(TOOLS, uv="")).program) == (
         "pip",
@@ -66,7 +66,7 @@ def test_the_tool_is_uv_where_it_is_and_else_pip_and_for_condas_file_conda() -> 
             plan(tools, source=source, text="x")
 
 
-def test_what_is_listed_has_no_address_with_a_password() -> None:
+def test_listed_packages_show_no_passwords() -> None:
     text = "--index-url https://ada:secret@h/simple\nnumpy>=1 # why\nx @ https://ada:secret@h/x\n"
     script = render(plan(text=text))
     about = script[script.rindex("printf '%s, ") :]
@@ -74,7 +74,7 @@ def test_what_is_listed_has_no_address_with_a_password() -> None:
     assert "secret" not in about
 
 
-def test_the_toolchain_is_found_among_words_of_login_files() -> None:
+def test_toolchain_is_found_in_output_of_login_files() -> None:
     said = (
         "Welcome!\njupyter-slurm python=3.11.2\njupyter-slurm machine=x86_64\njupyter-slurm uv=\n"
     )
@@ -161,14 +161,14 @@ def test_failure_names_the_package(log: str, package: str) -> None:
         ("Killed", "Cannot install the packages."),
     ],
 )
-def test_any_other_failure_is_told(log: str, words: str) -> None:
+def test_unknown_failure_is_reported(log: str, words: str) -> None:
     told = failure(log + END)
     assert told is not None
     assert words in told[0]
     assert failure(log) is None
 
 
-def test_progress_is_the_last_line_that_says_something() -> None:
+def test_progress_is_the_last_line_with_text() -> None:
     assert progress(
         "jupyter-slurm: Installing the packages\n\x1b[2mDownloading torch\x1b[0m\n\n"
     ) == ("Downloading torch")

@@ -30,7 +30,7 @@ def pushed(folder: Path, notebook: str | None = None) -> set[str]:
     return {os.fsdecode(name) for name, one in found.entries.items() if one.kind == "file"}
 
 
-def test_the_notebook_and_caches_are_not_pushed(folder: Path) -> None:
+def test_notebook_and_caches_are_not_pushed(folder: Path) -> None:
     for name in (".git/config", "code/__pycache__/main.pyc", ".ipynb_checkpoints/n.ipynb"):
         (folder / name).parent.mkdir()
         (folder / name).touch()
@@ -55,7 +55,7 @@ def test_dockerignore_patterns_match_as_in_docker(folder: Path, lines: str, left
     assert pushed(folder) - {".dockerignore"} == left
 
 
-def test_the_digest_changes_with_every_file_but_the_notebook(folder: Path) -> None:
+def test_digest_changes_with_every_file_but_the_notebook(folder: Path) -> None:
     def digest() -> str:
         return files_in(str(folder), str(folder / "n [1].ipynb")).digest
 

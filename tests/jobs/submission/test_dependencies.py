@@ -54,7 +54,7 @@ def test_jobs_are_found_by_either_id_or_by_name(registry: JobRegistry) -> None:
     assert after_by_id(own, registry, "c") == (After(job="aaaaaaaa", ends="any"),)
 
 
-def test_terms_are_added_to_a_dependency_and_an_own_choice_stays(registry: JobRegistry) -> None:
+def test_dependency_terms_are_added_and_alternatives_stay(registry: JobRegistry) -> None:
     add(registry, "aaaaaaaa", slurm_id="7")
     options = {"dependency": "singleton", "kill-on-invalid-dep": "no"}
     asked = waiting(("aaaaaaaa", "fail"), ("5", "any"), options=options)
@@ -89,7 +89,7 @@ def test_known_end_is_judged_without_slurm(
 @pytest.mark.parametrize(
     "fields", [{"session": "ssssssss"}, {"kind": "program", "on_login": True}], ids=str
 )
-def test_what_slurm_does_not_have_cannot_be_waited_for(
+def test_dependency_on_a_job_unknown_to_slurm_is_rejected(
     fields: dict[str, Any], registry: JobRegistry
 ) -> None:
     add(registry, "aaaaaaaa", **fields)
@@ -109,7 +109,7 @@ def test_job_in_submission_is_awaited(registry: JobRegistry) -> None:
     assert awaited(asked, registry, "c") is None
 
 
-def test_the_end_that_is_not_met_is_found(registry: JobRegistry) -> None:
+def test_unmet_dependency_is_found(registry: JobRegistry) -> None:
     add(registry, "aaaaaaaa", slurm_id="7")
     asked = waiting(("5", "ok"), ("aaaaaaaa", "ok"))
     assert unmet(asked, registry) is None

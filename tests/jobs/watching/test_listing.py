@@ -117,7 +117,7 @@ def test_job_with_a_record_has_no_second_row() -> None:
     assert told.by(numbered("1", "2"), {"1": [OURS]}) == ([], []), "no token, not ours"
 
 
-def test_a_job_that_is_being_submitted_has_no_second_row() -> None:
+def test_submitting_job_has_one_row() -> None:
     told = Told()
     submitting = Record(
         job=known(id="abcdefgh", kind=JobKind.SCRIPT, state=JobState.SUBMITTING), spec=None

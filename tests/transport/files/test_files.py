@@ -370,7 +370,7 @@ def test_interrupted_push_resumes(far: Watched, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_parts_of_an_older_version_are_not_used(far: Watched, tmp_path: Path) -> None:
+def test_parts_written_by_an_older_version_are_ignored(far: Watched, tmp_path: Path) -> None:
     write(tmp_path / "source" / "big", b"1" * 4 * MIB)
 
     def break_off(source: Chunks) -> Chunks:
@@ -440,7 +440,7 @@ class Seen:
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_progress_reaches_its_plan(far: Watched, tmp_path: Path) -> None:
+def test_progress_ends_at_its_planned_total(far: Watched, tmp_path: Path) -> None:
     source = tmp_path / "source"
     write(source / "big", bytes(3 * MIB + 5))
     write(source / "same")
