@@ -74,10 +74,10 @@ class Api(Protocol):
         """Return partitions, accounts and QOS, at most a few minutes old."""
 
     def doctor(self, cluster: str | None = None) -> list[Check]:
-        """Check what works on this cluster."""
+        """Check the cluster, and return the result of each check."""
 
     def describe(self, cluster: str | None = None) -> Description:
-        """Find what a profile of this cluster could name: tools, Python, folders."""
+        """Find tools, Python and folders of this cluster for its profile."""
 
     # --- connections ---
     def connect(
@@ -186,7 +186,7 @@ class Api(Protocol):
         """
 
     def preview(self, spec: JobSpec) -> Preview:
-        """Return what `submit` would send, its cost, and when Slurm would start it
+        """Return the job that `submit` would send, its cost, and Slurm's estimate of its start
         (`sbatch --test-only`)."""
 
     def attachable(self, spec: JobSpec) -> Earlier | None:
@@ -370,7 +370,7 @@ class Api(Protocol):
         factor. []: it has none now."""
 
     def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
-        """Return what this user and their accounts spent since a time (None: thirty days).
+        """Return the usage of this user and their accounts since a time (None: thirty days).
         RequestError."""
 
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:

@@ -291,8 +291,8 @@ def check_shown_transfer(transfer: Transfer) -> Transfer:
 
 
 def with_inputs(spec: InputSpecT, namespace: Mapping[str, object]) -> InputSpecT:
-    """Write the variables that go in to where the agent takes them from, and return the spec with
-    their file. VariableError."""
+    """Write the input variables to the agent's spool folder, and return the spec with their file.
+    VariableError."""
     path, digest, python = _spooled(spec, f"{spec.id}.vars", spec.names_in, namespace)
     return msgspec.structs.replace(
         spec, inputs=path, inputs_digest=digest, inputs_python=python or spec.inputs_python
@@ -300,8 +300,8 @@ def with_inputs(spec: InputSpecT, namespace: Mapping[str, object]) -> InputSpecT
 
 
 def with_params(spec: SweepSpec, parameters: Sequence[Mapping[str, object]]) -> SweepSpec:
-    """Write the parameters of all tasks to where the agent takes them from, and return the spec
-    with their file. VariableError."""
+    """Write the parameters of all tasks to the agent's spool folder, and return the spec with their
+    file. VariableError."""
     from jupyter_slurm import sweep  # noqa: PLC0415 - only sweeps need it
 
     by_task = {str(task): dict(one) for task, one in enumerate(parameters)}
@@ -346,7 +346,7 @@ def _spooled(
 
 
 def drop_inputs(spec: JobSpec) -> None:
-    """Delete the files of the variables that go in: they are not sent."""
+    """Delete the files of input variables that are not sent."""
     inputs = spec.inputs if isinstance(spec, CellSpec | SweepSpec) else None
     params = (spec.params, spec.params_text) if isinstance(spec, SweepSpec) else ()
     for path in filter(None, (inputs, *params)):

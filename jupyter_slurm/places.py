@@ -23,8 +23,8 @@ _SOCKET_PATH_BYTES = 100
 
 
 def make_private(path: Path) -> None:
-    """Create `path` and its missing parents, all 0700. With `parents=True` the umask would decide
-    about the parents, and a user who may write there could replace our folder."""
+    """Create `path` and its missing parents, all 0700. `parents=True` would create the parents with
+    the umask's mode, and a user who may write there could replace our folder."""
     if not path.parent.exists():
         make_private(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)

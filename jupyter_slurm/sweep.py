@@ -13,9 +13,9 @@ from jupyter_slurm.slurm.units import format_array, indices
 from jupyter_slurm.wire import Result, SweepFailure, SweepJob, SweepTasks
 
 _SHOWN_TASKS = 5
-"""Tasks of one failure whose parameters are shown."""
+"""Number of tasks to show with their parameters for each failure."""
 _LONGEST_VALUE = 60
-"""Characters of a parameter in a message."""
+"""Maximum characters of a parameter in a message."""
 
 Row = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """PURE: JSON from a cluster, read with limits on size, depth and number of values.
 
-Its readers interpret the values.
+The callers interpret the values.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class JobControl:
             before = self._job_to_cancel(job_id)
             if before.state.final:
                 return before
-            # Noted first: it explains an end before scancel returns.
+            # Record the request first: the job may end before scancel returns.
             job = self._registry.change(job_id, cancel_requested_s=time.time())
         if withdraw(self._registry, job.id):
             return self._registry.job(job.id)
@@ -222,7 +222,7 @@ class JobControl:
         self, cluster: SlurmCluster, verb: JobVerb, some: Mapping[str, Job | None]
     ) -> list[Refusal]:
         if verb == "cancel":
-            # Noted first: it explains an end before scancel returns.
+            # Record the request first: the job may end before scancel returns.
             self._note_cancels(some.values(), requested=True)
             argv = scancel.cancel_argv(some)
         else:
@@ -334,7 +334,7 @@ class JobControl:
     def _ask_slurm(self, job: Job, argv: list[str]) -> None:
         """Run `argv`. CommandError; NotFoundError: Slurm forgot the job or reused its ID."""
         cluster = self._clusters.named(job.cluster)
-        # The queue has just listed the arrays of a sweep.
+        # The latest listing already has the arrays of a sweep.
         if not isinstance(job, SweepJob) and not ask_jobs(cluster, self._registry.record(job.id)):
             raise gone(job)
         cluster.ask(argv)

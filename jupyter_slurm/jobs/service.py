@@ -218,7 +218,7 @@ class Service:
         return self._clusters.connections()
 
     def left(self, caller: str) -> None:
-        """Note that the process that logged in as `caller` has disconnected."""
+        """Note that the process of `caller` has disconnected."""
         self._clusters.logins.left(caller)
 
     # --- tunnels ---
@@ -446,8 +446,8 @@ class Service:
 
     @contextmanager
     def _one_submitter(self, job_id: str) -> Iterator[None]:
-        """Wait until no other thread submits this job: a retry may start while a sweep waits for
-        room."""
+        """Wait until no other thread is submitting this job. A retry may start while a sweep waits
+        for room."""
         with self._lock:
             lock = self._submitting.setdefault(job_id, threading.Lock())
         with lock:

@@ -20,8 +20,8 @@ from jupyter_slurm.kernel.messages import Message, Signer, made
 _KINDS = {"shell": zmq.ROUTER, "control": zmq.ROUTER, "stdin": zmq.ROUTER, "iopub": zmq.XPUB}
 _BATCH = 64
 _IOPUB_MOST = 100_000
-"""Messages that wait for a slow client; a local kernel keeps a thousand, but never delivers a
-backlog at once."""
+"""Messages to keep for a slow client. A local kernel keeps a thousand, but never has a backlog to
+deliver at once."""
 HEARD = ("control", "shell", "stdin")
 """The channels on which clients send, the most urgent first."""
 

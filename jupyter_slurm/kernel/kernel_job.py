@@ -131,7 +131,7 @@ class KernelJob:
                 self._tell(Retrying(exc))
                 self._wait_for_better()
             except JupyterSlurmError as exc:
-                # Tried again only when the user restarts the kernel.
+                # Do not retry until the user restarts the kernel.
                 self._record.forget()
                 self._tell(Gone(*texts.refused(exc)))
                 return None
@@ -185,7 +185,7 @@ class KernelJob:
                 continue
             cursor = changes.cursor
             for connection in changes.connections or ():
-                # The earlier state holds until this attempt ends.
+                # Keep the earlier state until this attempt ends.
                 tried = connection.state is ConnectionState.CONNECTING
                 if connection.cluster == job.cluster and not tried:
                     self._tell(Reachability(_hindrance(connection)))

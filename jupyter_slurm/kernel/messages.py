@@ -105,7 +105,7 @@ class Signer:
 
 
 UNSIGNED = Signer("hmac-sha256", b"")
-"""For the kernel in the job: only this user can reach that stream."""
+"""Return the message for the kernel in the job, unsigned: only this user can reach that stream."""
 
 
 def made(

@@ -100,7 +100,7 @@ class Proxy:
         """Time at which the job's end became known, while its last output may arrive."""
         self._stream_open = False
         self._restarting = False
-        """A new ipykernel was requested; messages of the old one may still arrive."""
+        """A new ipykernel was requested. Messages of the old one may still arrive."""
         self._notice = ConnectionNotice(self._answers)
         self._done = False
         self._terminated = False

@@ -186,7 +186,7 @@ class KernelStream:
             self._ends.wait(pause_s)
 
     def _exchange(self, line: NodeConnection) -> bool:
-        """Exchange frames until the connection ends; return whether the kernel answered."""
+        """Exchange frames until the connection ends, and return whether the kernel answered."""
         where = {
             "client": self._client,
             "boot": self._boot,
@@ -270,7 +270,7 @@ class KernelStream:
                     break
                 line.sent += 1
                 line.say_message(NUMBER.pack(line.sent) + self._kept[line.sent - self._first])
-            # Not alone and at once: it would delay the next request (node/framing.py).
+            # Do not send it alone at once: it would delay the next request (node/framing.py).
             due = (
                 self._unacknowledged_bytes > _UNACKNOWLEDGED_MOST
                 or time.monotonic() - line.sent_s > _ACKNOWLEDGE_S

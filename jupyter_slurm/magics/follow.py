@@ -45,7 +45,8 @@ from jupyter_slurm.wire import (
 )
 
 _Calls = Callable[[Callable[[], LogChunk], Callable[[], None]], LogChunk]
-"""Returns the value of a call, and calls the second function if it comes late: `CallThread`."""
+"""Returns the value of a call, and calls the second function if the value comes late
+(`CallThread`)."""
 _WAIT_S = 20.0
 _BETWEEN_CHANGES_S = 1.0
 _BETWEEN_CLOCKS_S = 15.0
@@ -82,12 +83,12 @@ class LiveCard:
         self._publish(update=False)
 
     def appear(self) -> None:
-        """Show the card unless it is shown: output comes below it, or the cell takes longer."""
+        """Show the card if it is not shown yet, because output follows or the cell takes longer."""
         if self._shown is None:
             self.show()
 
     def update(self, job: Job) -> None:
-        """Show a new state at once, other changes within a second, the clock now and then. Send a
+        """Show a new state at once, other changes within a second, and the clock less often. Send a
         page that updates cards itself only states and changes after the end."""
         if job.revision < self.job.revision:
             return
@@ -96,7 +97,7 @@ class LiveCard:
             self._publish(update=True)
 
     def complete(self) -> None:
-        """Show that the cell has all output of the job, for the page to acknowledge."""
+        """Mark the card: the cell has all output of the job, and the page can acknowledge it."""
         self._is_complete = True
         self._publish(update=True)
 
@@ -264,7 +265,8 @@ class Replay:
         self._tail: _Tail | None = None
         self._stream_name: str | None = None
         self._has_written = False
-        """Text is on its way. A kernel takes a millisecond to flush even if there is none."""
+        """Text has been printed since the last flush. A flush takes a kernel a millisecond even
+        without text."""
         self._coloured = Coloured()
 
     @property

@@ -128,7 +128,7 @@ class MagicsState:
         """Jobs whose outcome this kernel has sent, and the page that acknowledges it; None: a
         client that does not."""
         self.told_unnamed = False
-        """The hint for unsaved notebooks was shown."""
+        """Whether the hint for unsaved notebooks was shown."""
         self.live = LiveCards(lambda: self.agent)
 
     @cached_property
@@ -239,7 +239,7 @@ class MagicsState:
 
     def is_shown(self, job: Job) -> bool:
         """Return whether the outcome is in the notebook. A page that runs another cell still
-        exists, so it has everything sent to it, acknowledged or not."""
+        exists, so it received all earlier output, acknowledged or not."""
         return job.delivered or (job.id in self.sent and self.sent[job.id] in (None, page()))
 
     # --- the caller of commands ---

@@ -145,7 +145,8 @@ class KernelServer:
             poller.register(self.line.source, events)
         for sock in self.process.sockets.values():
             poller.register(sock.fd, select.POLLIN)
-        # ZMQ's descriptors report a change once, so ask for messages that are there already.
+        # ZMQ's descriptors report a change only once, so check for messages that have arrived
+        # already.
         there = any(self.process.waiting(channel) for channel in self.process.sockets)
         poller.poll(0 if there else int(self.pause_s() * 1000))
         with contextlib.suppress(BlockingIOError):
@@ -266,7 +267,8 @@ class KernelServer:
             self.ended_by = signal.SIGABRT
 
     def is_ending(self) -> bool:
-        """Return whether Slurm ends this process, too. It signals a job's processes one by one."""
+        """Return whether Slurm is ending this process as well. It signals a job's processes one by
+        one."""
         give_up_s = time.monotonic() + ENDING_S
         while not self.ended_by and time.monotonic() < give_up_s:
             time.sleep(0.02)

@@ -29,7 +29,7 @@ WELCOME = b"W"
 MESSAGE = b"M"
 """Both ways: NUMBER, a channel (a letter), then each part after its size."""
 PACKED = b"Z"
-"""Both ways, if both ends can: a MESSAGE, deflated with those before it as dictionary."""
+"""Both ways, if both ends support it: a MESSAGE, deflated with the earlier ones as dictionary."""
 GOT = b"K"
 """Both ways: the NUMBER of the last message that has arrived."""
 ASK = b"Q"
@@ -59,7 +59,7 @@ QUIET_S = 0.025
 """As GATHER_S, for messages without visible output. The output of a quick cell is then sent with
 them, without waiting a round trip for their acknowledgement."""
 QUIET = (b"status", b"execute_input")
-"""The ends of the topics of messages that show nothing."""
+"""Topic suffixes of messages without visible output."""
 
 
 def gather_s(is_seen: bool) -> float:

@@ -114,7 +114,7 @@ class KernelProcess:
         """A message has arrived on iopub, which connects later than shell."""
         self.asked_s = 0.0
         self.session = uuid.uuid4().hex
-        # What the kernel starts may be other jobs.
+        # The kernel's child processes may be other jobs.
         self.engine = os.environ.pop("JSLURM_ENGINE", None)
 
     def start(self) -> None:
@@ -164,7 +164,8 @@ class KernelProcess:
             if channel == frames.IOPUB:
                 sock.setsockopt(self.zmq.SUBSCRIBE, b"")
             else:
-                # The same on all: the kernel prompts the client of the shell request on stdin.
+                # Use the same identity on all channels: the kernel prompts the client of the shell
+                # request on stdin.
                 sock.setsockopt(self.zmq.IDENTITY, self.session.encode("ascii"))
             sock.connect("ipc://{}-{}".format(path, port))
             self.sockets[channel] = sock

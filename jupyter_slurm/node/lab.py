@@ -43,7 +43,7 @@ five seconds (slurmd/req.c)."""
 LOOK_S = 0.1
 SOON_S = 0.01
 LOOK_SHARE = 0.02
-"""The time between two looks at a starting server, as a share of its time so far."""
+"""Time between checks of a starting server, as a fraction of the time since its start."""
 PRIVATE = "jslurm-lab-"
 LONGEST_PARENT = 35
 """The path of a socket has at most 107 bytes (unix(7)). The longest is a kernel's, which
@@ -68,7 +68,8 @@ CONFIG = """\
 # Written by jupyter-slurm for one job.
 import os
 import jupyterlab
-# Its own: the notebooks of another JupyterLab must not open here with second kernels.
+# Use a workspace of its own: the notebooks of another JupyterLab must not open here with second
+# kernels.
 c.LabApp.workspaces_dir = {workspaces!r}
 if int(jupyterlab.__version__.split(".")[0]) < 3:
     server = c.NotebookApp
@@ -198,11 +199,11 @@ class Lab:
         )
         put(config, text)
         env = dict(os.environ, JUPYTER_RUNTIME_DIR=os.path.join(private, "r"))
-        # What the server leaves there is removed, even after a kill.
+        # The server's remains are removed, even after a kill.
         env["TMPDIR"] = temporary
         for name in ("JUPYTER_TOKEN", "JUPYTER_TOKEN_FILE", "JUPYTER_PORT", "JUPYTER_PORT_RETRIES"):
             env.pop(name, None)
-        # Its own session: a signal to the job's group is for this process.
+        # Start it in a session of its own: a signal to the job's group is for this process.
         self.server = subprocess.Popen(
             command + ["--config=" + config],
             env=env,

@@ -19,9 +19,9 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 LONGEST_LOOK_S = 30.0
 SOON_S = 1.0
-"""Seconds between a change and the next look, so that the server has handled it."""
+"""Seconds between a change and the next check, so that the server has handled it."""
 LOOKS = 10
-"""Looks within the idle time."""
+"""Number of checks within the idle time."""
 ANSWER_S = 10.0
 REPORT_SHARE = 0.5
 """The share of the idle time after which to report that the lab is idle."""
@@ -65,7 +65,7 @@ class Server:
 
 class Activity:
     """The time of the last activity. After half of the idle time, `report` is called with that
-    time, and with None when the lab is in use again. `after_look` is called after each look."""
+    time, and with None when the lab is in use again. `after_look` is called after each check."""
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ BLOCK_BYTES = 64
 """The block size of SHA-256, to which the key of an HMAC is padded."""
 END = b'{"type": "end"'
 PENDING = b'{"type": "pending"'
-"""The meaning of an end of the cell's process from now on (`runner_ranks.py`)."""
+"""The outcome to record if the cell's process ends from now on (`runner_ranks.py`)."""
 RANK_OF = {"torchrun": "RANK", "mpi": "SLURM_PROCID"}
 """The variables with a process's rank."""
 OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -167,7 +167,7 @@ class Stream:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held, except the beginning of one of our frames."""
+        """Write the held text, except the beginning of one of our frames."""
         text, self.held, self.frame = self.frame + self.held, "", ""
         if self.name == "stderr":
             begun = text[text.rfind("\n") + 1 :]
@@ -226,7 +226,7 @@ class Supervisor:
             complain("the cell's last record is incomplete")
 
     def result(self) -> "Dict[str, Any]":
-        """Return the result of a cell that has ended. What its process expected of this end counts
+        """Return the result of a cell that has ended. The outcome that its process announced counts
         most."""
         result = outcome(self.end, self.status)
         if result["status"] == "killed":

@@ -97,7 +97,7 @@ class Cell:
         self.task: "Optional[str]" = None
         """The index of the task of a sweep."""
         self.check_world: "Optional[Callable[[], None]]" = None
-        """Checks once that the ranks have found each other."""
+        """Checks once whether the ranks have found each other."""
         self.run_async: "Optional[Callable[[Any], Any]]" = None
         """Runs a coroutine in an event loop that outlives the cell."""
 
@@ -219,7 +219,7 @@ class Cell:
         return trace
 
     def finish(self) -> None:
-        """Show the figures that are left after the last line."""
+        """Show the figures that are still open after the last line."""
         shell = self.publisher.shell
         if shell is not None:
             shell.events.trigger("post_execute")

@@ -94,7 +94,7 @@ class Publisher:
 
 
 def to_json(record: "Dict[str, Any]") -> bytes:
-    """Return one line of ASCII. What JSON cannot express becomes text."""
+    """Return one line of ASCII. Values that JSON cannot express become text."""
     try:
         text = json.dumps(record, allow_nan=False, default=_plain)
     except (ValueError, TypeError):  # NaN, a cycle, keys that are not text

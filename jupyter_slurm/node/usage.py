@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, List, Optional, Set, Tuple
 
 EVERY_S = ((60.0, 2.0), (3600.0, 10.0))
-"""Ages of the job, and the seconds between samples up to them."""
+"""Ages of the job in seconds, each with the seconds between samples up to that age."""
 LATER_S = 60.0
 LATER_PART = 1 / 300.0
 """Later, the seconds between samples, or this part of the job's age: a month makes 2,000 lines."""
@@ -90,7 +90,7 @@ def append(path: str, line: str) -> None:
 
 
 class Meter:
-    """The cores busy since the last look, and the memory in use."""
+    """The cores busy since the last sample, and the memory in use."""
 
     def __init__(self, processes: "Processes", cgroup: "Cgroup") -> None:
         self._processes = processes
@@ -132,7 +132,7 @@ class Stat:
         words = line[line.rindex(b")") + 2 :].split()
         self.parent = int(words[1])
         self.group = int(words[2])
-        # With the children that it has waited for.
+        # Include the children that it has waited for.
         self.cpu_s = sum(int(word) for word in words[11:15]) / float(TICKS)
         self.start = int(words[19])
         self.memory_mib = int(words[21]) * PAGE_MIB

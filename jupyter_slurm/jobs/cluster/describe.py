@@ -30,7 +30,7 @@ say() {
     "$(df -Pk "$2" 2>/dev/null | awk 'NR == 2 { print $4 }')" "$2"
 }
 say '$HOME' "$HOME"
-# Sites set these in the login profile, which may print things of its own.
+# Sites set these in the login profile, which may also print text.
 names='for name in SCRATCH WORK PROJECT DATA; do
   eval "path=\$$name"; printf "\n@folder@%s\t%s\n" "$name" "$path"
 done'

@@ -61,7 +61,7 @@ def _paths(profile: ClusterProfile) -> list[str]:
 
 _SETTINGS = r"""
 home() { case $1 in '~'|'~/'*) printf %s "$HOME${1#\~}" ;; *) printf %s "$1" ;; esac; }
-# Only a user who may not ask Docker tries sudo: it reports every refusal to the administrators.
+# Try sudo only if the user may not use Docker: sudo reports each refusal to the administrators.
 has() {
   case $1 in
   -*) srun --help | grep -q -e "$1" ;;
@@ -185,7 +185,7 @@ LOGIN_FILES = Row(
     "/bin/bash -lc 'type -P mkdir >/dev/null && echo harmless' </dev/null | grep -o harmless || "
     "echo 'they end the shell'",
     r"harmless",
-    "They would end a job before its code begins (an `exec`, an `exit`, a wrong PATH). Set "
+    "They end a job before its code starts (an `exec`, an `exit`, a wrong PATH). Set "
     "`login_shell = false` in the cluster's profile.",
     needs=lambda profile: profile.login_shell,
 )

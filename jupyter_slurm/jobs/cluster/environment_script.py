@@ -1,12 +1,12 @@
-"""PURE. The installation of a job's packages: its plan, its script, and its failures in words.
+"""PURE. The installation of a job's packages: plan, script and failure messages.
 
 A folder `envs/` in `job_root` has, for each environment:
 
-    ID                  a link to its folder, put in place once the folder is whole
+    ID                  a link to its folder, created once the folder is complete
     ID-HOST-PID         its folder, which scripts within name: it never moves
     ID/about.json       what `%slurm env` lists
     ID/machine          the processor architecture of the node that installed it
-    ID/used             touched by each job that begins in it
+    ID/used             touched by each job that starts in it
     .ID.lock            held during the installation
 """
 
@@ -32,7 +32,7 @@ _OURS = "jupyter-slurm: "
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """The programs that install packages, as the login node has them; "": it has none."""
+    """Programs of the login node that install packages; "" if missing."""
 
     python: str
     """The version, as 3.11.2."""
@@ -66,7 +66,7 @@ class EnvironmentPlan:
 
     @property
     def record(self) -> str:
-        """Return the file that exists once the environment is whole."""
+        """Return the file that exists once the environment is complete."""
         return f"{self.path}/about.json"
 
     @property
@@ -148,7 +148,7 @@ say conda "$(first micromamba mamba conda "${MAMBA_EXE:-}" "${CONDA_EXE:-}")"
 
 
 def parse_toolchain(output: str) -> Toolchain:
-    """Read the output of `PROBE`, among words of the login files."""
+    """Parse the output of `PROBE`, which may follow output of the login files."""
     found = dict(re.findall(r"^jupyter-slurm (\w+)=(.*)$", output, re.MULTILINE))
     names = ("python", "executable", "machine", "uv", "conda")
     return Toolchain(*(found.get(name, "") for name in names))
@@ -158,8 +158,8 @@ def parse_toolchain(output: str) -> Toolchain:
 
 
 def render(plan: EnvironmentPlan) -> str:
-    """Return the script that installs the packages. It exits 0 once the environment is whole, made
-    now or earlier."""
+    """Return the script that installs the packages. It exits with 0 if the environment is complete,
+    also if it existed before."""
     environment = plan.environment
     own = "".join(f"{one}\n" for one in plan.packages)
     match environment.source:
@@ -194,7 +194,7 @@ def render(plan: EnvironmentPlan) -> str:
 
 
 def _text(plan: EnvironmentPlan) -> str:
-    """Return sh text, run with -e, that makes `$new`."""
+    """Return sh text, run with -e, that creates the environment `$new`."""
     by_uv = plan.tool == "uv"
     install = '"$program" pip install --python "$new/bin/python"' if by_uv else _PIP
     more = f'{install} -r "$work/packages.txt"\n' if plan.packages else ""
@@ -234,7 +234,7 @@ _FRAME = """#!/bin/sh
 root={root} id={id} program={program} python={python}
 say() {{ printf 'jupyter-slurm: %s\\n' "$*"; }}
 (umask 077; mkdir -p -- "$root") && cd -- "$root" || exit 74
-# One at a time; where the file system has no locks, the last one wins, and each is whole.
+# Install one at a time. Without file locks the last installation wins, and each is complete.
 exec 9>".$id.lock"
 alone=
 if command -v flock >/dev/null; then
@@ -248,14 +248,14 @@ if [ -e "$id/about.json" ]; then
   say "The packages are in $root/$id"
   exit 0
 fi
-# What a killed job has left.
+# Remove the remains of a killed job.
 [ -z "$alone" ] || rm -rf -- "$id"-* ".$id"-*
 unique=$id-$(uname -n)-$$
 new=$root/$unique work=$root/.$unique
 trap 'rm -rf -- "$work"; [ "$(readlink -- "$id")" = "$unique" ] || rm -rf -- "$new"' EXIT
 (umask 077; mkdir -- "$work") || exit 74
 {files}export CONDA_ALWAYS_YES=true MAMBA_ALWAYS_YES=true new work program python
-# Slurm's signals come to the job's script alone; elsewhere to the whole group.
+# In a job, Slurm signals only the script; elsewhere the whole process group is signalled.
 [ -n "$SLURM_JOB_ID" ] && command -v setsid >/dev/null && apart=setsid || apart=
 $apart sh -e -c {text} 9>&- &
 maker=$!
@@ -284,7 +284,7 @@ say "The packages are in $root/$id ($((${{size:-0}} / 1024)) MiB)"
 
 
 def _asked(plan: EnvironmentPlan) -> list[str]:
-    """Return the packages asked for; of a lock file or of conda's only those beside it."""
+    """Return the requested packages, without those of a lock file or of conda's environment.yml."""
     is_listed = plan.environment.source == "requirements"
     lines = plan.environment.text.splitlines() if is_listed else []
     named = (_named(line) for line in (*lines, *plan.packages))
@@ -381,8 +381,8 @@ _ROWS = tuple(
 
 
 def failure(log_tail: str) -> tuple[str, str] | None:
-    """Return why the packages were not installed, and a hint, by the end of the job's log; None: it
-    shows no failed installation."""
+    """Return the reason why the packages were not installed and a hint, found at the end of the
+    job's log. None: it shows no failed installation."""
     if not _FAILED.search(log_tail):
         return None
     words = " ".join(uncoloured(log_tail).split())
@@ -390,7 +390,7 @@ def failure(log_tail: str) -> tuple[str, str] | None:
         if found := pattern.search(words):
             names = (one for one in found.groupdict().values() if one)
             return visible(sentence.format(package=brief(next(names, "")))), hint
-    return "Cannot install the packages.", "See the tool's own words."
+    return "Cannot install the packages.", "See the tool's messages in the job's output."
 
 
 def detail(log_tail: str) -> str:
@@ -399,7 +399,7 @@ def detail(log_tail: str) -> str:
 
 
 def progress(log_tail: str) -> str:
-    """Return the last line of the log, without our mark; "": it is empty."""
+    """Return the last line of the log, without our marker; "" if the log is empty."""
     lines = [visible(one) for one in uncoloured(log_tail).splitlines() if one.strip()]
     return brief(lines[-1].removeprefix(_OURS).strip()) if lines else ""
 

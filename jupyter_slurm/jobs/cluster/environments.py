@@ -1,7 +1,7 @@
 """Environments of packages on a cluster: find, install, list, remove.
 
-A job installs the packages, by `environment_script`, unless they are there or another job installs
-them.
+A job installs the packages with the script of `environment_script`, unless they are installed or
+another job is installing them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from jupyter_slurm.wire import (
 )
 
 _SHARED = frozenset("partition account qos reservation constraint clusters".split())
-"""The options of the job that also apply to the one that installs its packages."""
+"""Options of a job that also apply to the installation of its packages."""
 _TAIL_BYTES = 8192
 _MOST_BYTES = 1 << 20
 _REMOVE_S = 600.0
@@ -139,8 +139,8 @@ class Environments:
     def installation(
         self, plan: EnvironmentPlan, cluster: SlurmCluster, spec: JobSpec
     ) -> Job | None:
-        """Return the job that installs the packages of `spec`, submitted now or earlier; None: they
-        are there. Errors of `Api.submit`."""
+        """Return the job that installs the packages of `spec`, submitted if necessary. None: they
+        are installed. Errors of `Api.submit`."""
         record = PurePosixPath(plan.record)
         if cluster.transport.exists(record):
             return None
@@ -169,15 +169,15 @@ class Environments:
             )
 
     def told(self, job: Job, cluster: SlurmCluster) -> str:
-        """Return how far the installation is. TransportError."""
+        """Return the progress of the installation. TransportError."""
         if job.started_s is None:
             return f"Installing packages by job {job.id}, which is {job.state.word}."
         line = progress(_log_tail(job, cluster))
         return f"Installing packages: {line}" if line else "Installing packages."
 
     def check_installed(self, job: Job, cluster: SlurmCluster) -> None:
-        """Raise SubmitError if the job, which has ended, did not install the packages. The job that
-        waited for it tells the user its end."""
+        """Raise SubmitError if the job, which has ended, did not install the packages. The waiting
+        job reports its failure to the user."""
         self._registry.change(job.id, delivered=True)
         if job.state is JobState.COMPLETED:
             return

@@ -41,10 +41,10 @@ _NAMED = 5
 MIRROR_KEPT_DAYS = 30
 """Days after which the next push removes an unused mirror."""
 
-# $1 the mirror, $2 the job's folder. An existing copy is complete and stays.
-# Then remove one other mirror that was unused for more than $3 days; only one, since the user
-# waits. A user of a mirror marks it under its lock first (`files.mirror`), so an old one is unused.
-# Without locks all mirrors stay.
+# $1 the mirror, $2 the job's folder. An existing copy is complete and stays. Then remove one other
+# mirror that was unused for more than $3 days; only one, since the user waits. A user of a mirror
+# marks it under its lock first (`files.mirror`), so an old one is unused. On file systems without
+# locks, all mirrors stay.
 _SNAPSHOT_SH = """
 [ -d "$2/work" ] && exit 0
 (umask 077; mkdir -p -m 700 -- "${2%/*}" "$2") && [ -O "$2" ] && [ ! -L "$2" ] || exit 1
@@ -124,7 +124,8 @@ class Transfers:
         def work(one: _Running) -> files.TransferReport:
             with self._alone_here(local, one.stop):
                 try:
-                    # Newer than job.sh: skip pushed files, which may be older than the local ones.
+                    # Fetch only files newer than job.sh: pushed files may be older than the local
+                    # ones.
                     return files.pull(
                         transport,
                         str(folder.work),

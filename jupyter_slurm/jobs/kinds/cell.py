@@ -93,7 +93,7 @@ class Cell(ByPython[CellSpec]):
 
 
 class _Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """A node that was lost, or on which the engine ended."""
+    """A lost node, or a node on which the engine ended."""
 
     node: Annotated[str, msgspec.Meta(pattern=rf"\A{NODE_NAME}\Z")]
     was_lost: bool

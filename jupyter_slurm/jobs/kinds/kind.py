@@ -42,7 +42,7 @@ _WITH_DASHBOARD: tuple[DashboardName, ...] = ("ray", "dask")
 
 SUCCEEDED = "Succeeded."
 SHUT_DOWN = "Shut down."
-"""The end of a lab, a session or a kernel by its user."""
+"""The message when a user ends a lab, a session or a kernel."""
 
 
 class Kind(Generic[SpecT]):

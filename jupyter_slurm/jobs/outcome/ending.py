@@ -410,7 +410,7 @@ class Ending:
 
 
 def is_unstarted(job: Job, row: QueueRow) -> bool:
-    """Return whether the job was cancelled while waiting, so that its row has everything."""
+    """Return whether the job was cancelled while waiting. Its row is then complete."""
     by_itself = job.session is None and not job.on_login and not job.tasks
     never_ran = job.started_s is None and job.restarts == 0 and row.nodelist is None
     return by_itself and never_ran and row.state == "CANCELLED" and row.array_job_id is None
@@ -443,7 +443,7 @@ def _text(data: bytes | None) -> str:
 
 
 class _NotYetError(Exception):
-    """Slurm is still ending the job, or has not started to; it reports `state`."""
+    """Slurm reports `state`: it has not finished ending the job."""
 
     def __init__(self, state: JobState) -> None:
         super().__init__(state)

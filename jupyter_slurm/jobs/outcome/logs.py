@@ -33,13 +33,13 @@ _LONGEST_CHARACTER = 4
 _CHARACTER_GOES_ON = bytes(range(0x80, 0xC0))
 """UTF-8 continuation bytes."""
 _MOST_BYTES = 64 << 20
-"""The most to read in one call, so that it answers within a second."""
+"""Maximum bytes to read in one call, so that it answers within a second."""
 _LONGEST_RECORD_BYTES = 16 << 20
 """Enough for a large picture; every front end holds several copies of a record."""
 _CUT_CHARACTERS = 1000
 """The number of characters shown of a longer line."""
 _MOST_SHOWN_BYTES = 8 << 20
-"""The most of unskippable records (displays) in one answer, in addition to the last record."""
+"""Maximum bytes of unskippable records (displays) in one answer, in addition to the last record."""
 _MOST_RECORDS = 20_000
 """The number of records to read at a time. Only empty lines can exceed it within a piece."""
 _MOST_RECORDS_A_CALL = 10 * _MOST_RECORDS

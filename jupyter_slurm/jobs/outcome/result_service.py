@@ -66,7 +66,7 @@ from jupyter_slurm.wire import (
 _RESULT_PATIENCE_S = 20.0
 _RESULT_PAUSE_S = 1.0
 _GATHER_S = 0.01
-"""Seconds that news waits for the job's end, so that a short cell takes one answer."""
+"""Seconds to delay an answer for the job's end, so that a short cell needs only one."""
 _FOLLOWED_S = 2.0
 """Text that arrives this soon after the log was read to the end gets its arrival time."""
 _SILENT = "the result does not mention it"
@@ -113,7 +113,7 @@ class ResultService:
             except LoginNeededError:
                 raise
             except TransportError:
-                # The connection dropped, as `problem` reports: no news.
+                # The connection dropped, which `problem` reports.
                 job, show = self._registry.job(job_id), "text"
                 chunk = Chunk(deque(), position, complete=False)
             news = chunk.outputs or chunk.skipped_bytes or job.revision != position.revision

@@ -2,7 +2,8 @@
 
 In order of credibility (slurm.conf(5) MinJobAge, sacct(1); measured with Slurm 20.11 to 25.x): our
 own script gives the exit code; Slurm gives the cause; without both, traces in the log count and the
-verdict is `inferred`; without any evidence the job is LOST. Absence is never success.
+verdict is `inferred`; without any evidence the job is LOST. A missing file is never taken for
+success.
 """
 
 from __future__ import annotations

@@ -271,7 +271,8 @@ class JobRegistry:
         return self.revision
 
     def observe(self, job_id: str, **changes: Any) -> None:
-        """Change fields of a live job that every agent learns again, and so are not saved."""
+        """Change fields of a live job without saving them. The next agent gets them from Slurm
+        again."""
         with self._changed:
             record = self._records.get(job_id)
             if record is not None and self._has_changed(record, changes):

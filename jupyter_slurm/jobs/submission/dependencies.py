@@ -1,4 +1,4 @@
-"""Jobs that wait for other jobs: `--dependency` with our IDs, and `--after`, by our records."""
+"""Dependencies between jobs: `--dependency` with our IDs, and `--after`."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def with_dependency(job: Resolved, registry: JobRegistry, wait_s: float) -> Reso
 
 
 def after_by_id(spec: JobSpec, registry: JobRegistry, cluster: str) -> tuple[After, ...]:
-    """Return `--after` with IDs in place of names, which a later job may have too. RequestError: a
-    job does not exist, or its end does not let this one start."""
+    """Return `--after` with IDs in place of names, because a later job may have the same name.
+    RequestError: a job does not exist, or has ended so that this one can never start."""
     found = []
     for one in spec.after:
         before = _before(one, spec, registry, cluster)
@@ -53,7 +53,7 @@ def after_by_id(spec: JobSpec, registry: JobRegistry, cluster: str) -> tuple[Aft
 
 
 def unmet(spec: JobSpec | None, registry: JobRegistry) -> str | None:
-    """Describe a job of `--after` whose end does not let this one start."""
+    """Describe the ended job of `--after` that prevents this one from starting."""
     for one in () if spec is None else spec.after:
         with suppress(JupyterSlurmError):  # forgotten, or known to Slurm alone
             before = registry.job(one.job)
@@ -70,8 +70,8 @@ def awaited(spec: JobSpec, registry: JobRegistry, cluster: str) -> Job | None:
 
 def with_after(job: Resolved, registry: JobRegistry) -> Resolved:
     """Return the job with a dependency for each job of `--after`. Slurm forgets jobs soon after
-    their end, so an end that our record knows is judged here. RequestError: unknown job,
-    or its end does not let this one start."""
+    their end, so jobs that have ended are checked against our records. RequestError: the job is
+    unknown, or has ended so that this one can never start."""
     spec, terms = job.spec, []
     for one in spec.after:
         before = _before(one, spec, registry, job.profile.name)
@@ -100,13 +100,13 @@ def with_after(job: Resolved, registry: JobRegistry) -> Resolved:
 
 
 def _after_sweep(one: After, before: SweepJob, spec: JobSpec, registry: JobRegistry) -> str:
-    """Return the dependency on a sweep that has not ended: on those of its arrays that Slurm has.
-    A sweep after a sweep with the same tasks starts task by task. RequestError."""
+    """Return the dependency on the arrays of an unfinished sweep that Slurm knows. A sweep after a
+    sweep with the same tasks starts task by task. RequestError."""
     if one.ends == "ok" and failed_tasks(before.tasks):
         raise RequestError(
             f"This job would never start: it waits until sweep {before.id} ({before.name}) "
             "succeeds, and some of its tasks have failed.",
-            hint=f"`--after {before.id}:any` starts it whatever the end.",
+            hint=f"Use `--after {before.id}:any` to start it in any case.",
             option="after",
         )
     record = registry.record(before.id)
@@ -116,7 +116,7 @@ def _after_sweep(one: After, before: SweepJob, spec: JobSpec, registry: JobRegis
     if one.ends == "fail" and len(record.arrays) > 1:
         raise RequestError(
             f"Slurm cannot wait for a failure in sweep {before.id}, which has several arrays.",
-            hint=f"`--after {before.id}:any` starts this job whatever the end.",
+            hint=f"Use `--after {before.id}:any` to start it in any case.",
             option="after",
         )
     is_same = isinstance(spec, SweepSpec) and [a.tasks for a in record.arrays] == [spec.tasks]
@@ -125,8 +125,7 @@ def _after_sweep(one: After, before: SweepJob, spec: JobSpec, registry: JobRegis
 
 
 def _before(one: After, spec: JobSpec, registry: JobRegistry, cluster: str) -> Job | None:
-    """Return the job that `--after` names; None: only Slurm knows it. RequestError: there is
-    none."""
+    """Return the job that `--after` names; None: only Slurm knows it. RequestError: not found."""
     named = [
         record.job
         for record in registry.records()
@@ -134,7 +133,7 @@ def _before(one: After, spec: JobSpec, registry: JobRegistry, cluster: str) -> J
         and record.job.cluster == cluster
         and record.job.id != spec.id
     ]
-    # An ID before a name, and a job of this notebook before others; the newest of them.
+    # Prefer an ID to a name, a job of this notebook to others, and the newest job.
     order = [
         [job for job in named if job.id == one.job],
         [job for job in named if one.job in job.slurm_ids],
@@ -168,14 +167,14 @@ def _check_end(one: After, before: Job) -> None:
     raise RequestError(
         f"This job would never start: it waits until job {before.id} ({before.name}) {wanted}, "
         f"which is {before.state.word}.",
-        hint=f"`--after {before.id}:any` starts it whatever the end.",
+        hint=f"Use `--after {before.id}:any` to start it in any case.",
         option="after",
     )
 
 
 def _is_settled(job: Job, registry: JobRegistry) -> bool:
-    """Return whether it is known if Slurm has the job, for a sweep all its arrays. A session's cell
-    is never submitted."""
+    """Return whether the submission of the job (for a sweep, of all its arrays) is settled. A
+    session's cell is never submitted."""
     if job.state.final or job.session is not None or job.on_login:
         return True
     is_whole = all(one.slurm_id is not None for one in registry.record(job.id).arrays)

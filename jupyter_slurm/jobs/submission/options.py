@@ -187,7 +187,7 @@ def array_option(tasks: str, max_running: int | None) -> str:
 
 
 def comment(spec: JobSpec, given: str | None) -> str:
-    """Append the user's comment to our token, a separate word."""
+    """Append the user's comment to our token as a separate word."""
     return " ".join(filter(None, (comment_token(spec.id), given)))
 
 
@@ -243,8 +243,8 @@ def gpus_asked(options: Mapping[str, str]) -> int:
 
 
 def resources_of(options: Mapping[str, str]) -> Resources:
-    """Sum up options normalised by `slurm.options.check_option`. Only what the options fix: Slurm's
-    own choices (the number of nodes for `--gpus 8`) stay open."""
+    """Sum up options normalised by `slurm.options.check_option`. Slurm's own choices (the number of
+    nodes for `--gpus 8`) stay open."""
     nodes, is_open = _nodes(options)
     per_node = _tasks_per_node(options, nodes)
     cpus_per_task = _number(options.get("cpus-per-task"), 1)

@@ -136,8 +136,8 @@ def _quote(text: str) -> str:
 
 
 def _without_dos(quoted: str) -> str:
-    """Return the same for bash without CR LF, which always stand in single quotes: sbatch refuses a
-    script that has them anywhere (src/sbatch/opt.c)."""
+    """Return an equivalent script without CR LF. sbatch rejects a script that contains them
+    (src/sbatch/opt.c); ours has them only in single quotes."""
     return quoted.replace("\r\n", "\r'$'\\n''")
 
 
@@ -215,8 +215,8 @@ job_dir=$sweep_dir/tasks/$task
 _NEWS = """printf '%s %s\\n' "$task" "$attempt" >>"$sweep_dir/news\""""
 
 _CLAIM = """\
-# A submission whose answer was lost may be made again: the first of the two jobs to come here
-# takes the folder, which mkdir decides, on NFS too; the other one ends and has done nothing.
+# After a lost answer the job may be submitted again. Only the first of the two jobs can create this
+# folder (mkdir is atomic, on NFS too). The other one exits without doing anything.
 if ! mkdir "$job_dir/claim.$attempt"; then
   if [ -d "$job_dir/claim.$attempt" ]; then
     echo "jupyter-slurm: another job runs this one already" >&2
@@ -227,11 +227,12 @@ if ! mkdir "$job_dir/claim.$attempt"; then
 fi
 """
 _LOGIN = """\
-# Claimed before the login files are read: where they end the shell, the claim is all there is.
+# Claim the attempt before reading the login files: if they end the shell, the claim is the only
+# trace.
 if [ $# = {count} ]; then
 {claim}exec /bin/bash -l "$0"{words} logged-in
 fi
-set +efuC # as they may have left them
+set +efuC # the login files may have changed them
 unset IFS
 type -P mkdir >/dev/null || exit 1
 """
@@ -266,8 +267,8 @@ hand_on() {{
   target="{target}"
   [ -n "$target" ] && kill -"$1" "$target" 2>/dev/null
 }}
-# What runs below this script, each with when it began: a container tool may have put programs of
-# its own into other groups (Apptainer's squashfuse), which no signal to this one's reaches.
+# Find the descendants of this script, with their start times. A container tool may start programs
+# in other process groups (Apptainer's squashfuse), which a signal to this group does not reach.
 find_below() {{
   below=''
   local stat line round tree=' '
@@ -310,8 +311,8 @@ printf -v began '"slurm_id": "%s", "node": "%s", "time_s": %d' \\
 odd='[^a-zA-Z0-9_.@-]'
 printf -v began '{{%s, "partition": "%s", "user": "%s"}}' \\
   "$began" "${{SLURM_JOB_PARTITION//$odd}}" "${{SLURM_JOB_USER//$odd}}"
-# Short enough to arrive in one piece, and so without the rename that a longer file would need, and
-# the program that renames; so is the last word. Where there is no room, it is there and empty.
+# The line is short enough to be written at once, so it needs no rename, nor a program that renames.
+# The same holds for the exit file. On a full disk the file exists and is empty.
 printf '%s\\n' "$began" >"$job_dir/started.$attempt.json" || {{ rc={no_room_exit}; exit $rc; }}
 
 {prepare}

@@ -1,7 +1,7 @@
 """Send cells to their session, `node/session.py`.
 
-A session accepts each ID once, so a cell is sent again when in doubt. Its files report output and
-end like those of any cell (`watcher.py`, `ending.py`).
+A session accepts each ID once, so a cell can be sent again safely. Its files report output and end
+like those of any cell (`watcher.py`, `ending.py`).
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ class Submitter:
         self._registry.note(self._id, sbatch_calls=calls, **known)
 
     def _called(self, hand_over: Callable[[], Completed], **known: Any) -> bool:
-        """Note the call and the `known` fields in the record, then call sbatch by `hand_over`."""
+        """Record the call and the `known` fields, then call sbatch by `hand_over`."""
         with self._registry.lock():
             if self._registry.job(self._id).state.final:  # withdrawn meanwhile
                 return True
@@ -352,7 +352,7 @@ class Submitter:
         return True
 
     def _tell_wait(self, why: str | None) -> None:
-        """Show what the submission waits for; None: nothing any more."""
+        """Show what the submission waits for. None: it no longer waits."""
         job = self._registry.job(self._id)
         if job.cancel_requested_s is None:
             self._registry.found(job, why=why)

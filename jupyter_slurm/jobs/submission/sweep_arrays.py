@@ -111,7 +111,7 @@ class SweepSubmitter(Submitter):
     _full_at: int | None = None
     """The number of tasks in the queue when the submit limit was reached."""
     _seen = -1
-    """The job's revision at the last look for room."""
+    """The job's revision at the last check for room."""
     _after: str | None = None
     """Slurm's ID of the array that must end before the next one starts."""
     on_sent: Callable[[], None] | None = None

@@ -54,8 +54,8 @@ class Comparison:
         self._absent_since_s: dict[str, float] = {}
 
     def compare(self, jobs: list[Job], rows: list[QueueRow], began_s: float) -> None:
-        """Compare `jobs`, all that live, with their `rows`. The listing began after `began_s`, when
-        `jobs` was read."""
+        """Compare all live `jobs` with their `rows`. `jobs` was read at `began_s`, before the
+        listing."""
         live = {job.id for job in jobs}
         self._absent_since_s = {j: s for j, s in self._absent_since_s.items() if j in live}
         by_id: dict[str, list[QueueRow]] = {}
@@ -116,7 +116,7 @@ class Comparison:
         record = self._registry.record(job.id)
         if is_same(record, row):
             return True
-        # A requeue is a new submission time, too; only scontrol reports the number of requeues.
+        # A requeue changes the submission time, too. Only scontrol reports the number of requeues.
         try:
             told = ask_jobs(self._cluster, record)
         except (CommandError, TransportError):
@@ -136,7 +136,7 @@ class Comparison:
                     self._registry.change(record.job.id, **changes)
 
     def _row_missing(self, job: Job) -> None:
-        """Note that a listing lacks the job; if that lasts, the job has ended."""
+        """Note that a listing lacks the job. After several such listings the job has ended."""
         now_s = time.monotonic()
         since_s = self._absent_since_s.setdefault(job.id, now_s)
         if now_s - since_s >= self._cluster.profile.lost_after_s:

@@ -39,7 +39,7 @@ _CURSOR = re.compile(
 )
 _NODE = re.compile(r"[A-Za-z0-9_.-]{1,255}")
 _PIECE_BYTES = 1 << 20
-"""The most to read at a time, from the files of all nodes together."""
+"""Maximum bytes to read at a time, from the files of all nodes together."""
 _FIRST_AFTER_S = 30.0
 """Seconds after the start by which a job that measures itself has written a sample."""
 _PAUSES_S = ((60.0, 2.0), (3600.0, 10.0))

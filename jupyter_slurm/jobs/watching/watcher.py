@@ -322,7 +322,7 @@ class Watch:
 
     def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:
         job = self._registry.job(job_id)
-        # Found together with the file of a later start: the end of an earlier attempt.
+        # This is the end of an earlier attempt; the file of a later start was found with it.
         if path == JobDir(PurePosixPath(job.job_dir)).exit(job.restarts):
             self.settle(job, None)
 
@@ -348,7 +348,7 @@ class Watch:
             if not waiting and not self.listing.has_viewers:
                 self._queue_wake.wait()
                 self._queue_wake.clear()
-                # A job that has ended by now cost the controller nothing but its sbatch.
+                # A job that has ended by now needs no request to the controller.
                 first_s = self.listing.due_s if self.listing.has_viewers else _FIRST_LOOK_S
                 self._asked.wait(min(self._cluster.profile.poll_s, first_s))
                 self._asked.clear()
