@@ -395,6 +395,6 @@ def not_an_option(left: Sequence[str], options: Sequence[JobOption]) -> RequestE
                 option=option,
             )
     return RequestError(
-        f"`{word}` belongs to no option of sbatch.",
+        f"`{word}` does not belong to any option of sbatch.",
         hint="Put code below the line. Options start with `--`.",
     )

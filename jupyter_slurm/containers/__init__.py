@@ -1,7 +1,4 @@
-"""Container tools behind one Protocol: start a program inside an image. PURE.
-
-One file per tool.
-"""
+"""Container tools behind one Protocol, one file per tool: start a program in an image. No I/O."""
 
 from __future__ import annotations
 
@@ -37,7 +34,8 @@ RUNTIMES: Mapping[str, Runtime] = MappingProxyType(
 
 
 def runtime_named(name: str) -> Runtime:
-    """Return the runtime. RequestError: none has that name; the hint names the existing ones."""
+    """Return the runtime. Raise RequestError, with the known names in its hint, if none has that
+    name."""
     if name in RUNTIMES:
         return RUNTIMES[name]
     near = difflib.get_close_matches(name, RUNTIMES, n=1)

@@ -1,21 +1,19 @@
-"""Runtimes `apptainer` and `singularity`: one tool under two names.
+"""Runtimes `apptainer` and `singularity`, one tool under two names.
 
-It uses nothing of Slurm but a job's environment.
-
-Facts (tried with Apptainer 1.4; the manuals of Singularity 3.5 and later):
-- The container inherits the environment except PATH and LD_LIBRARY_PATH, which are the image's. So
-  variables about the node's own programs are removed before.
-- `--bind` splits at colons and commas. `--mount`, a line of CSV, does not, but exists only from 3.9
-  on, so only paths that need it use it. Apptainer creates mount points that the image lacks.
+Facts (tested with Apptainer 1.4; otherwise from the manuals of Singularity 3.5 and later):
+- The container inherits the environment except PATH and LD_LIBRARY_PATH, which the image sets. So
+  the script first removes variables that describe the node's own programs.
+- `--bind` splits at colons and commas. `--mount` takes CSV and does not, but needs version 3.9, so
+  only paths with these characters use it. Apptainer creates mount points that the image lacks.
 - Its parent process forwards signals to the program and exits with the program's code; its own
-  failures are 255. When it is killed, so is the program.
-- The home is that of the user's passwd entry, whatever $HOME says.
+  failures exit with 255. If it is killed, the program is killed too.
+- The home comes from the user's passwd entry; $HOME is ignored.
 - `run` executes a script in the image. A script generated from ENTRYPOINT and CMD parses them and
-  its arguments again like a shell, unless a variable forbids it; WORKDIR is lost.
-- A set-uid tool lets the kernel mount a `.sif`. Otherwise a program beside it serves the files, and
-  ends with the first TERM. `scancel` sends TERM to every process under proctrack/linuxproc (under
-  proctrack/cgroup only to the batch script): a cell that saves something must then have everything
-  it needs in memory. A folder has no such program.
+  its arguments again like a shell, unless a variable disables that; it ignores WORKDIR.
+- A set-uid tool lets the kernel mount a `.sif`. Otherwise a helper process serves the files, and
+  exits on the first TERM. `scancel` sends TERM to every process under proctrack/linuxproc (under
+  proctrack/cgroup only to the batch script): a cell that saves its work must by then have all it
+  needs in memory. A folder image needs no helper.
 """
 
 from __future__ import annotations
@@ -51,8 +49,8 @@ from jupyter_slurm.containers.tool_errors import (
 )
 from jupyter_slurm.errors import RequestError
 
-# $1 the program, $2 its other name, for nodes that have only that, $3 its verbosity, then all the
-# arguments of its `exec`.
+# $1 the program, $2 its alternative name, for nodes that have only that one, $3 its verbosity, then
+# the arguments of `exec`.
 _START = r"""program=$1 other=$2 talk=$3; shift 3
 command -v "$program" >/dev/null || ! command -v "$other" >/dev/null || program=$other
 [ -z "${ROCR_VISIBLE_DEVICES:-}" ] || set -- --rocm "$@"
@@ -67,7 +65,7 @@ exec env "$@"
 """
 
 _INSIDE = "export PYTHONNOUSERSITE=1\n"
-"""The home is the node's: its `pip install --user` packages are for another Python."""
+"""The home is the node's, so its `pip install --user` packages belong to another Python."""
 
 RUNSCRIPT = "/.singularity.d/runscript"
 _RUN_INSIDE = f"{_INSIDE}export SINGULARITY_NO_EVAL=1\n"
@@ -82,7 +80,7 @@ class Apptainer:
     has_mpi = True
 
     def __init__(self, name: str, other: str) -> None:
-        """`name`: the program's own name; `other`: its other name."""
+        """`name`: the program's name; `other`: its alternative name."""
         self.name = name
         self.programs = (name, other)
         self._other = other
@@ -110,7 +108,8 @@ class Apptainer:
                 "sh",
                 self.name,
                 self._other,
-                # A download takes minutes and may report progress; warnings and errors remain.
+                # Do not silence downloads, which take minutes; otherwise print only warnings and
+                # errors.
                 "" if _FETCHED.match(image) else "--quiet",
                 "--pwd=/",
                 *map(_mount, mounts),
@@ -127,7 +126,7 @@ APPTAINERS = (Apptainer("apptainer", "singularity"), Apptainer("singularity", "a
 
 
 def apptainer_name(reference: Reference) -> str:
-    """Return Apptainer's name of the image. It accepts a tag or a digest, not both."""
+    """Return Apptainer's name for the image, with a tag or a digest: it rejects both together."""
     version = f"@{reference.digest}" if reference.digest else f":{reference.tag}"
     return f"docker://{reference.registry}/{reference.repository}{version}"
 
@@ -147,12 +146,12 @@ def _mount(mount: Mount) -> str:
 
 
 def explain_build(log_tail: str) -> Explained | None:
-    """Explain a failed build or pull; None: unknown, or the recipe's own failure."""
+    """Explain a failed build or pull; None if the cause is unknown or lies in the recipe."""
     return explain(_ERRORS, _error_lines(log_tail)) or full_disk(BUILDS_FULL, log_tail)
 
 
-# Its messages resemble those of many programs: only lines in its exact form at the end of the log
-# are its own.
+# Many programs print similar messages, so trust only lines in Apptainer's exact form at the end of
+# the log.
 _LAST_LINES = 5
 _ERROR = re.compile(
     r"^(?:FATAL:   |ERROR:   |ERROR  : )(?P<own>.+)$"

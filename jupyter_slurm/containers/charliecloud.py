@@ -1,15 +1,15 @@
-"""Runtime `charliecloud`: the options and behaviour of ch-run (0.31, tried). Nothing of Slurm.
+"""Runtime `charliecloud`: the options and behaviour of ch-run.
 
-Facts, from ch-run(1) and by trying 0.31:
+Facts, from ch-run(1) and tests with 0.31:
 - Images are mounted read-only, and a bind's destination must exist in them. So a folder of the job
-  dir is bound over /mnt first: any destination can be created below it, whatever the image has.
+  dir is bound over /mnt first: any destination can then be created below it.
 - `--bind SRC:DST` has no escape for a colon and no read-only binds.
 - `--set-env` (the image's ENV) fails for images that have none, so /ch/environment is read inside.
-- A folder image: ch-run becomes the program. A SquashFS image: ch-run stays and serves the files,
-  and unmounts them on TERM, while Slurm sends TERM to every process of a job. So ch-run starts with
-  signals blocked (env of coreutils >= 8.31 can do that), and the program with none blocked. A
-  program killed by a signal in a SquashFS image gives exit code 1.
-- GPUs need nothing: /dev is the node's. The driver's libraries must be in the image
+- With a folder image, ch-run execs the program. With a SquashFS image, ch-run serves the files and
+  unmounts them on TERM, which Slurm sends to every process of a job. So ch-run starts with signals
+  blocked (by `env` of coreutils 8.31 and later), and the program with none blocked. A program
+  killed by a signal in a SquashFS image gives exit code 1.
+- GPUs need no option, since /dev is the node's. The driver's libraries must be in the image
   (`ch-fromhost --nvidia`, once).
 """
 
@@ -49,21 +49,21 @@ _SQUASH = (".sqfs", ".squashfs", ".sqsh")
 _JOB_DIR = "/mnt/job"
 _PID_FILE = "program.pid"
 _PID_FILE_OF_NODE = "program$JSLURM_NODE.pid"
-"""sh: each node of a job has its own."""
+"""An sh expression: each node of a job has its own file."""
 
 _OPTIONS = (
     "--home",
     "--env-no-expand",
-    # Variables about the node's own programs are wrong in the image.
+    # Variables that describe the node's own programs are wrong in the image.
     *(f"--unset-env={glob}" for glob in ("LD_*", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")),
     "--unset-env=CONDA_*",
     "--set-env=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    # The home is the node's: its `pip install --user` packages are for another Python.
+    # The home is the node's, so its `pip install --user` packages belong to another Python.
     "--set-env=PYTHONNOUSERSITE=1",
 )
 
 _USER = ': "${USER:=$(id -un)}"; export USER'
-"""Needed by ch-run (0.31: "$USER not set"); a job submitted with --export=NONE may lack it."""
+"""ch-run 0.31 fails with "$USER not set"; a job submitted with --export=NONE may lack it."""
 
 _IMAGE_ENVIRONMENT = r"""if [ -r /ch/environment ]; then
 while IFS= read -r pair || [ -n "$pair" ]; do
@@ -85,7 +85,7 @@ _UNBLOCK = (
     "import os, signal as s, sys; s.signal(s.SIGPIPE, s.SIG_DFL); s.signal(s.SIGXFSZ, s.SIG_DFL); "
     "s.pthread_sigmask(s.SIG_SETMASK, ()); os.execvp('env', ['env', '--', *sys.argv[1:]])"
 )
-"""Python ignores two signals, and the program that replaces it would inherit that. env reports a
+"""Python ignores two signals, and a program started by exec would inherit that. `env` reports a
 missing program in one line."""
 
 _UNBLOCK_SIGNALS = f"""printf "%s\\n" "$$" >"{_JOB_DIR}/{_PID_FILE_OF_NODE}"
@@ -122,7 +122,7 @@ class Charliecloud:
         )
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch on a terminal, which sends signals, so ch-run need not block any."""
+        """Launch on a terminal. ch-run blocks no signals here, because the terminal sends them."""
         run, setup = self._run(box)
         return Launch((*run, *in_workdir(argv, box, _JOB_DIR, _IMAGE_ENVIRONMENT)), setup)
 
@@ -167,19 +167,21 @@ def _destination(mount: Mount) -> str:
 
 
 def _mount_point(src: str, path: str) -> str:
-    """Return sh text that creates a folder for a folder, an empty file for a file."""
+    """Return sh text that creates a mount point: a folder for a folder, an empty file for a
+    file."""
     point, parent = shlex.quote(path), shlex.quote(posixpath.dirname(path))
     folder, file = f"mkdir -p -- {point}", f"mkdir -p -- {parent} && : >>{point}"
     return f"if [ -d {shlex.quote(src)} ]; then {folder}; else {file}; fi"
 
 
 def explain_build(log_tail: str) -> Explained | None:
-    """Explain a failure of ch-image or ch-convert; None: unknown, or the recipe's own failure."""
+    """Explain a failure of ch-image or ch-convert; None if the cause is unknown or lies in the
+    recipe."""
     lines = _error_lines(_BUILD_ERROR, log_tail)
     return explain(_ERRORS, lines) or full_disk(BUILDS_FULL, log_tail)
 
 
-# A missing ch-run is reported by the job's script, or by the command that mounts an image.
+# The job's script, or the command that mounts an image, reports a missing ch-run.
 _RUN_ERROR = re.compile(
     r"^ch-run\[\d+\]: error: (?P<own>.*?)(?: \(\S+\.c:\d+(?: \d+)?\))?$"
     r"|^.*slurm_script: line \d+: (?P<script>ch-run: command not found)$"
@@ -190,7 +192,7 @@ _BUILD_ERROR = re.compile(
     r"^error: (?P<own>.*)$|^\S*sh: .*?(?P<missing>ch-[a-z]+: .*not found)$", re.MULTILINE
 )
 _URLLIB = re.compile(r"HTTPS?ConnectionPool\(host='([^']+)', port=(\d+)\).*\] ([^'()]*\w).*")
-"""An error of Python's HTTP library, with its relevant parts."""
+"""An error of Python's HTTP library, with groups for its relevant parts."""
 _ERRORS = (
     (
         r"^ch-\w+: .*not found|^env: ",

@@ -1,19 +1,21 @@
-"""Runtimes `docker`, `sudo-docker` and `podman`: their command lines. Nothing of Slurm.
+"""Command lines for the runtimes `docker`, `sudo-docker` and `podman`.
 
-`docker_script.py` handles what depends on the node. Facts (tried with Docker 20.10; docker-run(1),
-podman-run(1)):
+`docker_script.py` has the parts that depend on the node. Facts (tested with Docker 20.10;
+docker-run(1), podman-run(1)):
 - The engine is a daemon: a container is not a child of the job. It outlives a killed client, unless
   it notices the end of its standard input, which the engine closes with the client. So its input is
-  a pipe whose other end the job holds, and the pipe's reader ends everything.
-- As process 1 a program ignores a SIGTERM that it does not handle: --init.
+  a pipe held open by the job, and the reader of the pipe ends everything.
+- A program that runs as process 1 ignores any SIGTERM that it does not handle, hence --init.
 - The container does not inherit the job's environment, user, CPUs, memory and GPUs. `--gpus all`
-  would mean all of the node's: name them by UUID, which is valid with and without cgroups.
-- Values of variables are not sent in the command line, which every user of the node can read, nor
-  by --env-file, which allows no newline, but in a file that is read inside.
-- /dev/shm has 64 MB. With --ipc=host it would keep the files of killed programs.
-- The node's disk would store every printed line until the program ends: --log-driver=none.
-- The image's own program is read from the image and started by a shell, like every program, so that
-  it ends with the job. So the image needs /bin/sh for it, too.
+  would mean all GPUs of the node, so the script names them by UUID, which works with and without
+  cgroups.
+- The program reads its variables from a file inside the container: every user of the node can read
+  command lines, and --env-file does not allow newlines.
+- /dev/shm has 64 MB. With --ipc=host, files of killed programs would stay in it.
+- The engine would keep all output on the node's disk until the program ends, hence
+  --log-driver=none.
+- A shell starts every program, including the image's own, so that it ends with the job. So every
+  image needs /bin/sh.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ _OPTIONS = (
     "--log-driver=none",
 )
 _WORDS = r"""{{range .Config.%s}} '{{join (split . "'") "'\\''"}}'{{end}}"""
-"""A template for an engine to print an image's words, quoted for sh."""
+"""A template by which an engine prints a field of an image, quoted for sh."""
 
 
 class Docker:
@@ -76,11 +78,12 @@ class Docker:
     def __init__(
         self, name: str, words: Sequence[str], limits: str, options: Sequence[str] = ()
     ) -> None:
-        """`words` call the engine; `limits` is its part of the script, `options` its own
-        options."""
+        """`words`: the command that calls the engine; `limits`: its part of the script; `options`:
+        its own options."""
         self.name = name
         self.programs = (name,)
-        """`jobs/cluster/probe.py` finds `sudo-docker` if only sudo lets this user access Docker."""
+        """`jobs/cluster/probe.py` finds `sudo-docker` if this user can use Docker only through
+        sudo."""
         self.has_mpi = limits is not DOCKER_LIMITS
         """Docker's containers are children of its daemon, not of the step."""
         self._words = tuple(words)
@@ -106,7 +109,8 @@ class Docker:
         return Launch(("/bin/sh", "-c", OWN_PROGRAM, "sh", *words, *self._words, *start))
 
     def _started(self, box: Box, inside: Sequence[str], *options: str) -> tuple[str, ...]:
-        """Return the command that starts a container with a shell's arguments."""
+        """Return the command that starts a container whose entrypoint is a shell; the shell's
+        arguments follow."""
         image, archive = self._image(box)
         return (
             "/bin/sh",
@@ -129,7 +133,7 @@ class Docker:
         )
 
     def _image(self, box: Box) -> tuple[str, str]:
-        """Return the engine's name of the image, and the file that holds it, or ""."""
+        """Return the engine's name for the image, and its archive file or ""."""
         image = image_of(box, self.name)
         tag = docker_tag(image)
         if tag is None and image.startswith("/"):
@@ -160,8 +164,8 @@ DOCKERS = (
         "podman",
         ("podman", "--cgroup-manager=cgroupfs"),
         PODMAN_LIMITS,
-        # Files have the same owners as outside, and groups apply. Labels would need rights that
-        # users lack.
+        # Files keep their owners, and the user's groups apply. SELinux labels would need rights
+        # that users lack.
         ("--userns=keep-id", "--group-add=keep-groups", "--security-opt=label=disable"),
     ),
 )
@@ -182,7 +186,8 @@ def _mount(mount: Mount) -> str:
 
 
 def explain_build(log_tail: str) -> Explained | None:
-    """Explain an engine's failed build or pull; None: unknown, or the recipe's own failure."""
+    """Explain an engine's failed build or pull; None if the cause is unknown or lies in the
+    recipe."""
     full = full_disk(("The engine's disk on the node is full", _PRUNE), log_tail)
     if full is not None or _RECIPE_FAILED.search(log_tail):
         return full
@@ -206,7 +211,7 @@ _RECIPE_FAILED = re.compile(
     r"|^Error: building at STEP \"RUN ",
     re.MULTILINE,
 )
-"""A failed recipe command: Docker's classic builder, BuildKit, podman."""
+"""The line for a failed recipe command in Docker's classic builder, BuildKit and podman."""
 _PRUNE = (
     "Ask for unused images to be removed there (`docker image prune`), or leave the node out with "
     "--exclude."

@@ -1,8 +1,8 @@
-"""Start, watch and end an engine's container on the node: POSIX sh, as text.
+"""POSIX sh text that starts, watches and ends an engine's container on the node.
 
-The script must give the container everything of the job that an engine's daemon does not know
-(user, groups, CPUs, memory, GPUs, environment), forward signals, and leave no container behind.
-`docker.py` has the parts of the command line that do not depend on the node.
+The script gives the container the job's user, groups, CPUs, memory, GPUs and environment, which an
+engine's daemon does not know. It forwards signals, and leaves no container behind. `docker.py` has
+the parts of the command line that do not depend on the node.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from jupyter_slurm.containers.own_program import REFUSE
 
 ENVIRONMENT = "node$JSLURM_NODE.sh"
-"""The file in the job dir with the job's environment, emptied when the program starts. sh: each
-node of a job has its own."""
+"""The file in the job dir with the job's environment, emptied when the program starts. The path is
+an sh expression: each node of a job has its own file."""
 
 NOT_BEGUN = "the container did not start"
-"""The log line of an engine that ended before the program started."""
+"""The log line after an engine failed before the program started."""
 
 FORGET = r"""
 node=${SLURMD_NODENAME:-$(hostname)}
@@ -29,9 +29,9 @@ forget() {
   :
 }
 """
-"""sh: `forget ENGINE FOLDER TAG` removes from this node's engine the images whose files are gone
-from the folder of images, except TAG. Files beside the images note what the engine has
-(`image_folder.py`). No apostrophes: it is quoted."""
+"""The sh function `forget ENGINE FOLDER TAG`. It removes images from this node's engine if their
+files are gone from the image folder, except TAG. Files beside the images record what the engine has
+(`image_folder.py`). The text must not contain apostrophes, because it is quoted."""
 
 _ENGINE = r"""
 engine=
@@ -39,7 +39,7 @@ while [ "$count" -gt 0 ]; do engine="$engine $1"; shift; count=$((count - 1)); d
 say() { printf 'jupyter-slurm: %s\n' "$1" >&2; }
 """
 
-# Any node may be the first to run one of our images.
+# Load the image if this node runs it for the first time.
 _LOAD = r"""
 if [ -n "$archive" ] && ! $engine image inspect "$made" >/dev/null 2>&1; then
   $engine load <"$archive" || { say "the container did not start:$engine load failed"; exit 125; }
@@ -69,14 +69,14 @@ own=$($engine image inspect --format "$asked" "$made") || exit 125
 [ -n "$own$arguments" ] || {REFUSE}
 eval "exec \"\$@\" $own $arguments"
 """
-"""sh: run the words that start a container, and behind them the image's own program. $1 the file
-of an image that was made here, else "", $2 the image's name, $3 the format by which the engine
-prints the program, $4 the job's arguments, quoted, $5 how many words lead to the engine, these
-words, the words that start the container."""
+"""Sh text that starts a container with the image's own program. $1 the archive of an image that we
+built or "", $2 the image's name, $3 the template by which the engine prints the program, $4 the
+job's arguments, quoted, $5 the number of words that call the engine, these words, the words that
+start the container."""
 
-# $1 the job dir, $2 the option that mounts it, $3 the file that holds the image and $4 its name,
-# where it was made here, $5 how many words lead to the engine, they, its options, the image, the
-# program inside.
+# $1 the job dir, $2 the option that mounts it, $3 the archive and $4 the name of an image that we
+# built, or "", $5 the number of words that call the engine, these words, its options, the image,
+# the program inside.
 _FACTS = (
     r"""
 dir=$1 mount=$2 archive=$3 made=$4 count=$5; shift 5
@@ -131,15 +131,15 @@ memory=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-
 set -- --cpuset-cpus "${facts% *}" "$@"
 [ -z "$gpus" ] || set -- --gpus "\"device=$gpus\"" "$@"
 """
-"""A value of --gpus is read as CSV and must be quoted for more than one."""
+"""The engine reads --gpus as CSV, so a list of several GPUs must be quoted."""
 
 PODMAN_LIMITS = r"""
 for gpu in $(printf '%s' "$gpus" | tr , ' '); do
   set -- --device "nvidia.com/gpu=$gpu" "$@"
 done
 """
-"""Podman's containers stay in the job's cgroup, where Slurm's limits hold. `--gpus` did nothing
-before 5.0; names like these need 4.1 and the output of `nvidia-ctk cdi generate`."""
+"""Podman's containers stay in the job's cgroup, where Slurm's limits apply. `--gpus` has no effect
+before 5.0. These device names need podman 4.1 and the output of `nvidia-ctk cdi generate`."""
 
 _RUN = (
     r"""
@@ -195,13 +195,13 @@ $1 container prune --force --filter label=jupyter-slurm.job --filter until=10m
 read -r over && exit
 for pause in 0 1 2 5; do
   sleep "$pause"
-  [ -s "$3" ] || exit # it has begun, and ends by itself
+  [ -s "$3" ] || exit # it has started, and ends by itself
   [ -z "$($1 rm --force "$2")" ] || exit
 done'
 """
     + _LOAD
     + r"""
-if [ -n "$archive" ]; then # others' folders cannot be written to
+if [ -n "$archive" ]; then # the folder may belong to another user
   note=${archive%/*}/.${archive##*/}@${SLURMD_NODENAME:-$(hostname)}
   [ -e "$note" ] || (: >"$note") 2>/dev/null
 fi
@@ -212,8 +212,8 @@ $engine run --rm --interactive --init "$@" <&8 8<&- 9>&- &
 client=$!
 exec 8<&-
 rc=
-# `wait` comes back early when a trapped signal arrives. A client that is sudo's may not be asked
-# whether it is alive; 127 is also what a second `wait` says.
+# `wait` returns early when a trapped signal arrives. `kill -0` may be denied for a client that sudo
+# started. A second `wait` also returns 127.
 while :; do
   signalled='' before=$rc
   wait "$client"; rc=$?
@@ -225,8 +225,8 @@ trap '' TERM INT USR1 USR2
 begun=1
 [ -s "$environment" ] && begun=
 if [ -z "$begun" ] && { [ -n "$told" ] || [ "$rc" -gt 128 ]; }; then
-  # A client that was ended may leave what the engine is just about to make: 20.10 goes on with it.
-  # Slurm kills no sooner than five seconds after TERM (KillWait, src/slurmd/slurmd/req.c).
+  # The engine may still be creating the container of a killed client: 20.10 completes it. Slurm
+  # waits at least five seconds before it kills (KillWait, src/slurmd/slurmd/req.c).
   for pause in 0 0.5 1 2; do
     sleep "$pause"
     [ -z "$($engine rm --force "$name" 2>/dev/null)" ] || break
@@ -241,8 +241,8 @@ exit "$rc"
 """
 )
 
-# Its input is empty, and the end of the pipe ends everything but process 1, which then ends too.
-# It is not a child that a program might wait for.
+# The program's input is empty. At the end of the pipe, a background reader kills everything but
+# process 1, which then ends too. The reader is not a child that the program could wait for.
 _DEAD_MAN = """exec 3<&0 </dev/null
 (
   ( trap '' TERM INT USR1 USR2; while read -r line <&3; do :; done; kill -KILL -1 ) &
@@ -252,7 +252,7 @@ exec 3<&-
 
 
 def start_script(limits: str) -> str:
-    """Return the script for `sh -c`; `limits` is the engine's own part, which appends to `"$@"`."""
+    """Return the script for `sh -c`; `limits` is the engine's own part, which adds to `"$@"`."""
     return _FACTS + limits + _RUN
 
 

@@ -1,15 +1,15 @@
-"""Run a program with a terminal in an engine's container: POSIX sh, as text.
+"""POSIX sh text that runs a program on a terminal in an engine's container.
 
-A program started in a container does not end with its client: so it stores its process ID, by which
-the script ends it. `docker_script.py` starts the container itself.
+A program started in a running container does not end with the engine's client. So it stores its
+process ID, and the script ends it. `docker_script.py` starts the container itself.
 """
 
 HANG_UP = 'kill -HUP "-$1" "$1"'
-"""Signals the process group of $1, in any shell of an image: many reject `--` before a group."""
+"""Sh text that signals the process group of $1. Many images' shells reject `--` before a group."""
 
-# $1 the job dir, $2 a command that starts an idle container, for a node without the job's
-# container: only the node of its script has one. $3 the number of words that call the engine, these
-# words, the program inside.
+# $1 the job dir, $2 a command that starts an idle container, because only the node of the batch
+# script has the job's container. $3 the number of words that call the engine, these words, the
+# program inside.
 ENTER = r"""
 dir=$1 waiting=$2 count=$3; shift 3
 engine=
@@ -65,4 +65,4 @@ BEFORE_ENTERED = r"""mark=$JSLURM_TERMINAL; unset JSLURM_TERMINAL JSLURM_NODE
 printf '%s\n' "$$" >"$mark"
 . "$mark.sh"; rm -f "$mark.sh"
 """
-"""sh text to run inside, before the program."""
+"""Sh text to run in the container before the program."""

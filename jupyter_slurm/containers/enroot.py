@@ -1,17 +1,16 @@
-"""Runtime `enroot`: its commands on the node, without pyxis.
-
-`enroot_containers.py` has the part shared with pyxis. It uses nothing of Slurm but a job's
-environment. Facts (tried with 4.1.2; src/runtime.sh, src/docker.sh, conf/hooks of 2.2 to 4.1):
-- `enroot start` becomes the program, so its exit code is the program's. A container stays on the
-  node until it is removed: a shell waits for the end and does that.
-- The container inherits nothing of the node's environment. `--env` would lose newlines, and show
-  values to every user who can list processes. So a file has the job's variables.
-- `--mount` cannot have blanks. In the text of `--conf`, which has `mounts` and `rc` as functions,
-  they are written as in fstab. enroot creates a missing mount destination.
+"""Runtime `enroot`: its commands on the node, without pyxis. `enroot_containers.py` has the part
+shared with pyxis. Facts (tested with 4.1.2; src/runtime.sh, src/docker.sh and conf/hooks of 2.2 to
+4.1):
+- `enroot start` execs the program, so its exit code is the program's. A container stays on the node
+  until removed, so a shell waits for its end and removes it.
+- The container does not inherit the node's environment. `--env` would lose newlines and show values
+  to every user who can list processes, so the job's variables are in a file.
+- `--mount` does not allow blanks. The file for `--conf` defines the functions `mounts` and `rc`,
+  and there blanks are escaped as in fstab. enroot creates a missing mount destination.
 - Our `rc` replaces the image's, whose entrypoint may print banners or run another program.
 - A shell inside reads the user's own ~/.profile if the home is the node's: ENROOT_LOGIN_SHELL=no.
-- The NVIDIA hook gives GPUs to containers with NVIDIA_VISIBLE_DEVICES. An image may lack that; the
-  node may have it.
+- The NVIDIA hook gives GPUs to containers with NVIDIA_VISIBLE_DEVICES. The image may lack this
+  variable while the node has it.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ from jupyter_slurm.containers.runtime import (
 )
 
 _ENVIRONMENT = "node$JSLURM_NODE.sh"
-"""sh: each node of a job has its own."""
+"""An sh expression: each node of a job has its own file."""
 
-# $1 the container, $2 the file of its image, if downloaded.
+# $1 the container, $2 the image file, if downloaded.
 _HEIR = r"""trap '' TERM INT HUP USR1 USR2
 program=
 while read -r line; do
@@ -52,14 +51,14 @@ while read -r line; do
 done
 [ -z "$program" ] || kill -KILL "$program"
 rm -f "$2"
-for try in 1 2 3; do # what was unpacking it may just be ending
+for try in 1 2 3; do # the process that unpacks it may still be ending
   enroot list | grep -qxF -e "$1" || exit
   enroot remove --force "$1"
 done
 """
 
 # $1 the job dir, $2 the image, $3 the configuration text, $4 "yes" if the program is root inside,
-# $5 "beside" for a terminal beside the job's program, or nothing; then the program inside.
+# $5 "beside" for a terminal beside the job's program, or ""; then the program inside.
 _START = (
     f"heirs={shlex.quote(_HEIR)}"
     r"""
@@ -118,7 +117,7 @@ create() { # what it says is wanted only where it fails
     + GPUS
     + r"""
 umask 077
-# What a job that was killed has left; of which nothing is known is let alone.
+# Remove leftovers of killed jobs; keep containers of jobs in an unknown state.
 for old in $(enroot list 2>/dev/null | grep '^jslurm-[0-9]'); do
   job=${old#jslurm-}
   case $(squeue --noheader --job "${job%%-*}" --format %T 2>&1) in
@@ -164,7 +163,8 @@ class Enroot(EnrootContainers):
     name = "enroot"
     programs = ("enroot",)
     has_mpi = False
-    """Its containers get the variables from a site's hook, by names that we list."""
+    """Its containers get the variables through a site's hook, which reads their names from a
+    list."""
 
     def started(self, argv: Sequence[str], box: Box, mode: StartMode) -> Launch:
         for mount in box.mounts:
@@ -181,7 +181,7 @@ class Enroot(EnrootContainers):
 
 
 def _conf(mounts: Sequence[Mount]) -> str:
-    """Return bash for enroot: the lines of an fstab, and a replacement of the entrypoint."""
+    """Return bash for enroot: fstab lines for the mounts, and a replacement for the entrypoint."""
     lines = [
         f"{_field(without_nul(mount.src, NUL_IN_SRC))} {mount.dst} {_flags(mount)}"
         for mount in mounts

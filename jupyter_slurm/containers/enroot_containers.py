@@ -1,15 +1,13 @@
-"""enroot's containers on the node: the common part of `enroot.py` and `pyxis.py`.
+"""enroot's containers on the node: the common part of `enroot.py` and `pyxis.py`, which start
+containers in different ways.
 
-Each of these starts a container in its own way.
-
-Facts (enroot 3.0 to 4.1, read):
-- /etc/rc of an imported image enters WORKDIR and becomes ENTRYPOINT, CMD and arguments
-  (src/docker.sh). pyxis' own `--container-entrypoint` runs it before the step's tasks join the
-  container, with a shell as its arguments, which most programs reject. So the tasks run it
-  themselves.
-- `enroot exec PID` (3.0) joins the container of a process, with the initial environment of that
-  process; only the first line of each value survives. The tool rejects a container that it may not
-  join.
+Facts (from the sources of enroot 3.0 to 4.1):
+- /etc/rc of an imported image enters WORKDIR and execs ENTRYPOINT with CMD or arguments
+  (src/docker.sh). The `--container-entrypoint` of pyxis runs it before the step's tasks join the
+  container, with a shell as argument, which most programs reject. So the tasks run it themselves.
+- `enroot exec PID` (since 3.0) joins the container of a process with that process's initial
+  environment, but keeps only the first line of each value. It refuses containers that the user may
+  not join.
 """
 
 from __future__ import annotations
@@ -57,8 +55,8 @@ if [ -n "$gpus" ]; then
 fi
 ENROOT_LOGIN_SHELL=no; export ENROOT_LOGIN_SHELL
 """
-"""sh for the node: name the job's GPUs by UUID, which is valid with and without cgroups; none if
-the node's tools report none."""
+"""Sh text for the node. It sets `gpus` to the UUIDs of the job's GPUs, which are valid with and
+without cgroups, or to "" if the node's tools do not report any."""
 
 INSIDE = r"""
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -69,13 +67,14 @@ if [ -r /etc/environment ]; then
 fi
 [ -d "${TMPDIR:-/tmp}" ] || unset TMPDIR
 export PATH PYTHONNOUSERSITE=1
-# Signals go to a process id only where it means the same on both sides.
+# Store the process ID for signals only if it is the same inside and outside the container.
 [ -z "$JSLURM_PIDS" ] || [ "$(readlink /proc/self/ns/pid)" != "$JSLURM_PIDS" ] ||
   printf '%s\n' "$$" >"/mnt/job/program${JSLURM_NODE:-}.pid"
 unset JSLURM_PIDS JSLURM_NODE
 """
-"""sh for the container: the image's PATH, which enroot stores in that file, whatever a profile
-sets. The home is the node's: its `pip install --user` packages are for another Python."""
+"""Sh text for the container. It sets the image's PATH, which enroot stores in /etc/environment, and
+overrides a profile's. The home is the node's, so its `pip install --user` packages belong to
+another Python."""
 
 # $1 the job dir, $2 sh text for the container and $3 its argument, $4 the number of words that
 # start another container, these words, the program inside.
@@ -85,7 +84,7 @@ enter() { enroot exec --env TERM "$pid" "$@"; }
 pid=$(cat "$dir/program.pid" 2>/dev/null)
 is_ours() {
   enter /bin/sh -c : >/dev/null 2>&1 </dev/null || return
-  # On another node than that of the job's script the number is somebody else's.
+  # On other nodes than the batch script's, this process ID belongs to another process.
   [ "$(tr '\0' '\n' <"/proc/$pid/environ" | grep -cxF \
     -e "SLURM_JOB_ID=$SLURM_JOB_ID" -e "SLURMD_NODENAME=$SLURMD_NODENAME")" = 2 ]
 }
@@ -98,7 +97,7 @@ exec "$@"
 
 
 class StartMode(Enum):
-    """The way to start a program in a container."""
+    """Ways to start a program in a container."""
 
     PROGRAM = "program"
     """The job's program, with a file of its process ID."""
@@ -107,14 +106,15 @@ class StartMode(Enum):
 
 
 class EnrootContainers(ABC):
-    """A `Runtime`, with `RunsOwnProgram` and `HasTerminal`, except for starting a container."""
+    """The base of a `Runtime` with `RunsOwnProgram` and `HasTerminal`; subclasses start
+    containers."""
 
     takes_image = True
     image_suffixes = IMAGE_SUFFIXES
 
     @abstractmethod
     def started(self, argv: Sequence[str], box: Box, mode: StartMode) -> Launch:
-        """Launch a program in a container of its own."""
+        """Launch a program in a new container."""
 
     def fetched(self, reference: Reference) -> str | None:
         return enroot_name(reference)
@@ -131,8 +131,8 @@ class EnrootContainers(ABC):
         return self.launch(by_script(RC, arguments), box)
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch in the container of the job's program, by its process ID. Otherwise launch in a
-        new one, without changes made in the job's."""
+        """Launch in the container of the job's program, found by its process ID. If there is none,
+        launch in a new one, which lacks changes made in the job's."""
         _, _, text, _, folder = in_workdir((), box, JOB_DIR)
         own = self.started((), box, StartMode.BESIDE)
         words = (box.job_dir, text, folder, str(len(own.argv)), *own.argv, *argv)
@@ -187,7 +187,7 @@ def enroot_lines(log_tail: str) -> list[str]:
 
 
 def explain_enroot(lines: Sequence[str]) -> Explained | None:
-    """Explain a failure of enroot by its error lines; None: there are none."""
+    """Explain a failure of enroot by its error lines; None without such lines."""
     return explain(_ERRORS, lines)
 
 

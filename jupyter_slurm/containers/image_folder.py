@@ -1,4 +1,4 @@
-"""File names in our own image folder on a cluster, and the record of an image. Pure.
+"""File names in our own image folder on a cluster, and the record of an image. No I/O.
 
     NAME+0123456789ab.sif     an image; the digits are those of its recipe or its reference
     NAME@apptainer.json       the record of `--image NAME` for that tool, written atomically
@@ -41,11 +41,11 @@ _RECORD = re.compile(r"(?P<stem>.+)@(?P<tool>[a-z]+)\.json")
 
 class ImageRecord(Struct, frozen=True, kw_only=True):
     name: str
-    """The name for `--image`: of a built image, or a whole reference."""
+    """The name for `--image`: a built image's name, or a whole reference."""
     digest: str
     """The digest of the recipe, or of a pulled image's reference."""
     base: str | None = None
-    """The base image; None: pulled."""
+    """The base image; None if pulled."""
     file: Annotated[str, Meta(pattern=r"\A[^/\0]{1,255}\Z")]
     """The file's name in the folder."""
     made_s: Moment
@@ -62,7 +62,8 @@ def check_name(name: str) -> None:
 
 
 def tool_of(runtime: str) -> str:
-    """Return the tool whose records a runtime reads: tools that share images share the name."""
+    """Return the name under which a runtime's records are stored. Tools that share images share
+    it."""
     return _TOOLS.get(runtime, runtime)
 
 
@@ -71,7 +72,7 @@ def is_built_name(name: str) -> bool:
 
 
 def keys(wanted: str) -> list[str]:
-    """Return the names that records of `wanted` may have, best first."""
+    """Return possible file names for a record of `wanted`, best first."""
     found = [wanted] if is_built_name(wanted) else []
     with suppress(RequestError):
         found.append(str(parse_reference(wanted)))
@@ -87,7 +88,8 @@ def record_name(name: str, tool: str) -> str:
 
 
 def version(digest: str, again: str | None) -> str:
-    """Return the digits in a file's name. `again`: a new text for each rebuild, or None."""
+    """Return the digits in a file's name. `again`: a string that differs for each rebuild, or
+    None."""
     if again is None:
         return digest[:12]
     return hashlib.sha256(f"{digest} {again}".encode()).hexdigest()[:12]
@@ -98,19 +100,20 @@ def reference_digest(reference: str, tool: str) -> str:
 
 
 def is_version(entry: str, name: str, suffixes: Sequence[str]) -> bool:
-    """Return whether a file of the folder is any version of that image."""
+    """Return whether a file in the folder is a version of that image."""
     endings = "|".join(map(re.escape, suffixes))
     return re.fullmatch(rf"{re.escape(stem(name))}\+[0-9a-f]{{12}}(?:{endings})", entry) is not None
 
 
 def nodes_with(entries: Iterable[str], name: str) -> list[str]:
-    """Return the nodes whose engines hold any version of the image, by the files of the folder."""
+    """Return the nodes whose engines hold a version of the image, from the file names in the
+    folder."""
     found = filter(None, map(_LOADED.fullmatch, entries))
     return sorted({one["node"] for one in found if is_version(one["file"], name, [".tar"])})
 
 
 def tool_of_record(entry: str) -> str | None:
-    """Return the tool of a record file; None: not a record."""
+    """Return the tool of a record file; None if it is not a record."""
     found = _RECORD.fullmatch(entry)
     return found["tool"] if found else None
 
@@ -129,6 +132,6 @@ def begun_record(name: str, digest: str, base: str | None) -> str:
 
 
 def docker_tag(path: str) -> str | None:
-    """Return Docker's name for an image file of ours; None: not ours."""
+    """Return Docker's name for one of our image files; None for other files."""
     found = _TAR.fullmatch(path)
     return f"{OWN}{found[1]}" if found else None

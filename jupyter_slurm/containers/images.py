@@ -1,4 +1,4 @@
-"""Find the image for `--image NAME`: aliases, image folders, files, registry names. Pure.
+"""Find the image for `--image NAME` among aliases, image folders, files and registry names. No I/O.
 
 The caller has access to the cluster's files, and passes `exists` and `listing`.
 """
@@ -32,10 +32,10 @@ def find_image(
     """Return the absolute path of the image on the cluster, or the name from `fetched` for a tool
     that downloads images.
 
-    `made` returns the path of an image in our own folder. It takes precedence for a name that only
-    such an image can have; for all others the site's images do. `listing` returns the names in a
-    folder (none for a missing folder), `there` those of all images. NotFoundError names what was
-    missing and what exists; RequestError: not an image name.
+    `made` returns the path of an image in our own folder. Our images take precedence for names that
+    only they can have; otherwise the site's images do. `listing` returns the names in a folder
+    (empty if it is missing), `there` the names of all images. Raise NotFoundError, with the names
+    of existing images, if none is found; raise RequestError if it is not an image name.
     """
     wanted = aliases.get(reference, reference)
     check_name(wanted)
@@ -89,8 +89,8 @@ def check_name(reference: str) -> None:
 def file_stems(reference: str) -> list[str]:
     """Return possible file names in an image folder for `reference`, best first.
 
-    ch-image and ch-convert write `/` as `%` and `:` as `+`. Files for Apptainer (its `pull` names
-    them NAME_TAG) lack the registry, so only names without one, or with NGC, may have that form.
+    ch-image and ch-convert write `/` as `%` and `:` as `+`. `apptainer pull` names files NAME_TAG,
+    without the registry, so this form is possible only for names without a registry or from NGC.
     """
     stems = [reference.replace("/", "%").replace(":", "+"), reference.replace("/", "%")]
     try:

@@ -1,5 +1,5 @@
-"""Parse `--mount SRC[:DST[:ro]]`, and format a mount as CSV. Pure; runtimes check if they support
-it."""
+"""Parse `--mount SRC[:DST[:ro]]`, and format a mount as CSV. No I/O. Runtimes check whether they
+support a mount."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LINK = (
 
 @dataclass(frozen=True, slots=True)
 class MountRoots:
-    """The folders for relative paths of mounts."""
+    """The folders that relative mount paths refer to."""
 
     home: str
     """The user's home on the cluster."""
@@ -37,13 +37,13 @@ class MountRoots:
 class Mounts:
     mounts: tuple[Mount, ...]
     links: tuple[str, ...]
-    """sh lines for the node. They create links for paths that start with a variable of the node,
-    whose value only a shell there knows."""
+    """Sh lines for the node. They create links for paths that start with a variable, because only a
+    shell on the node knows its value."""
 
 
 def parse_mounts(texts: Iterable[str], places: MountRoots) -> Mounts:
-    """Parse mounts; of several at the same place the last one counts. RequestError as in
-    `parse_mount`."""
+    """Parse mounts; of several with the same destination, the last one counts. Raise RequestError
+    as `parse_mount` does."""
     found: dict[str, Mount] = {}
     for text in texts:
         mount = parse_mount(text, places.home, places.here)
@@ -68,9 +68,8 @@ def parse_mounts(texts: Iterable[str], places: MountRoots) -> Mounts:
 
 def parse_mount(text: str, home: str, here: str) -> Mount:
     """Parse a mount; DST defaults to SRC. At the start of SRC `~` is `home`, the user's on the
-    cluster, and `.` is `here`, the job's working directory; `$NAME` stays.
-
-    RequestError: malformed, or a relative path. There is no escape for a colon.
+    cluster, and `.` is `here`, the job's working directory; `$NAME` stays. A colon cannot be
+    escaped. Raise RequestError if a path is malformed or relative.
     """
     has_nul = "--mount has a NUL character."
     src, *rest = without_nul(text, has_nul).split(":")
@@ -99,8 +98,8 @@ def parse_mount(text: str, home: str, here: str) -> Mount:
 
 
 def csv_line(fields: Sequence[str]) -> str:
-    """Join the fields of a mount for tools that read it as CSV; a path may contain a comma, a quote
-    or a newline."""
+    """Join the fields of a mount for tools that read it as CSV. Paths may contain commas, quotes
+    and newlines."""
     line = io.StringIO()
     csv.writer(line).writerow(fields)
     return line.getvalue().removesuffix("\r\n")

@@ -1,4 +1,5 @@
-"""Runtime `none`: the program runs on the node itself; the script handles modules and setup."""
+"""Runtime `none`: the program runs directly on the node; the batch script handles modules and
+setup."""
 
 from __future__ import annotations
 

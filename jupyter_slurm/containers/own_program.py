@@ -1,16 +1,16 @@
-"""Start an image's own program by a script in the image. Pure text."""
+"""Start an image's own program by a script in the image. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 NONE_NAMED = "jupyter-slurm: the image names no program of its own"
-"""The log line of a job if the image has no program."""
+"""The job's log line for an image without a program of its own."""
 NONE_NAMED_EXIT = 127
 """A shell's exit code for a missing program."""
 REFUSE = f"{{ echo '{NONE_NAMED}' >&2; exit {NONE_NAMED_EXIT}; }}"
 
-# $0 the script. One that cannot be executed is a shell's: enroot writes /etc/rc so.
+# $0 the script. A shell runs it if it is not executable, like enroot's /etc/rc.
 _START = f"""[ ! -x "$0" ] || exec "$0" "$@"
 [ ! -r "$0" ] || exec /bin/sh "$0" "$@"
 {REFUSE}"""

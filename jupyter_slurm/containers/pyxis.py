@@ -1,24 +1,25 @@
 """Runtime `pyxis`: Slurm's plug-in for enroot, used in an srun step inside the batch script.
 
-Facts (pyxis 0.24 with enroot 4.1.2 and Slurm 22.05, tried; pyxis 0.1 to 0.24 and srun 19.05 to
-25.11, read):
+Facts (tested with pyxis 0.24, enroot 4.1.2 and Slurm 22.05; from the sources of pyxis 0.1 to 0.24
+and srun 19.05 to 25.11):
 - With sbatch, the options would put the whole batch script into the container. With srun, the
   script stays outside, where the job's folder, modules and traps are.
 - A site's plugstack.conf and enroot.conf set the defaults, so we set every option that has an
   opposite.
 - `--container-mounts` has no escape for commas and colons, and before 0.24 none for blanks: a path
   with any of these is mounted through a symbolic link. PYXIS_CONTAINER_* would count as options.
-- srun kills the step on SIGTERM (srun_job.c). So it runs in its own session, and only gets the
-  signal when Slurm ends the job, when its request to kill is already refused. Signals for the
-  program are sent to its process ID, which is the node's.
+- srun kills the step on SIGTERM (srun_job.c). So srun runs in its own session, and gets the signal
+  only when Slurm ends the job; by then Slurm refuses its request to kill the step. Signals for the
+  program go to its process ID on the node.
 - srun delays a step's lines until they are complete, so the program writes to the job's log itself.
-- srun uses only part of the job's resources if the environment says so: see CPUs and GPUs below.
+- The environment can limit srun to part of the job's resources: see CPUs and GPUs below.
 - The container inherits the node's environment; variables that the image sets take precedence.
-- All tasks of a step on one node share a container, which ends with the last of them. enroot's hook
-  50-slurm-pmi.sh decides whether PMIx gets its folder mounted; PMI-2 uses a file descriptor that
-  stays open. Without the hook Open MPI 4.1 complained and continued.
-- A named container stays on its node, and is reused whatever `--container-image` says. A running
-  one is entered unchanged, without our mounts, but with the flag `no_exec`.
+- All tasks of a step on one node share a container, which ends with the last task. enroot's hook
+  50-slurm-pmi.sh mounts the folder of PMIx; PMI-2 uses a file descriptor that stays open. Without
+  the hook, Open MPI 4.1 printed a warning and continued.
+- A named container stays on its node, and is reused whatever `--container-image` says. With the
+  flag `no_exec`, a step starts a new container from it instead of joining a running one, which
+  would lack our mounts.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _BARE = (
     "--no-container-entrypoint",
     "--no-container-remap-root",
     "--container-writable",
-    # It must be there; into the program's own folder goes the shell inside.
+    # It must exist in the image; the shell inside then enters the program's own folder.
     "--container-workdir=/",
 )
 """Options for an idle container."""
@@ -68,20 +69,20 @@ for one in $(awk 'BEGIN {
   for (name in ENVIRON) if (name ~ wrong) print name
 }'); do unset "$one"; done
 """
-"""sh for the node: remove variables that would request something else, or are about the node's own
-programs."""
+"""Sh text for the node. It removes variables that would change the request or describe the node's
+own programs."""
 
 STEP = (
     r"""
 [ -z "${SLURMD_NODENAME:-}" ] || set -- "--nodelist=$SLURMD_NODENAME" "$@"
-# Without a number a step has all CPUs of the job on its node, with one it has that many; what is
-# asked for by task is the job's for all of its tasks here.
+# Without --cpus-per-task a step gets all of the job's CPUs on its node. So multiply the CPUs per
+# task by the job's tasks on this node.
 if [ -n "${SLURM_CPUS_PER_TASK:-}" ]; then
   tasks=${SLURM_TASKS_PER_NODE%%[!0-9]*}
   set -- "--cpus-per-task=$((SLURM_CPUS_PER_TASK * ${tasks:-1}))" "$@"
 fi
-# GPUs asked for by task, or for all nodes together, are not what one task on one node can have:
-# `--gpus` takes those that are here, however many are elsewhere (`--gres` would not: 22.05).
+# A step of one task on one node cannot get GPUs requested per task or for all nodes together.
+# `--gpus` takes those on this node, regardless of other nodes (`--gres` does not: 22.05).
 if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ] || [ "${SLURM_NTASKS:-1}" -gt 1 ]; then
   asked=${SLURM_GPUS:-}${SLURM_GPUS_PER_TASK:-}${SLURM_TRES_PER_TASK:-}
   case $asked:${CUDA_VISIBLE_DEVICES:-} in :* | *: | *:NoDevFiles) ;; *)
@@ -98,8 +99,8 @@ unset SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE
 export JSLURM_GPUS="$gpus" JSLURM_LIBRARIES="${LD_LIBRARY_PATH:-}"
 """
 )
-"""sh for the batch script, before a step: prepend options to `"$@"`, so that the step has the job's
-resources on this node, and remove variables that would request something else."""
+"""Sh text for the batch script, before a step. It prepends options to `"$@"` that give the step the
+job's resources on this node, and removes variables that would change the request."""
 
 SRUN = "setsid srun --nodes=1 --ntasks=1 --export=ALL --input=none"
 
@@ -112,8 +113,8 @@ if [ -n "$name" ]; then
 fi
 """
 
-# $1 the container's name or nothing, srun's words. On many nodes each task has the GPUs that Slurm
-# numbers for it there: their UUIDs are not those of the first node.
+# $1 the container's name or "", then srun's words. GPU UUIDs differ between nodes, so on many nodes
+# each task keeps the GPU numbers that Slurm sets.
 _RANKS = (
     "name=$1; shift 2\n"
     + GPUS
@@ -128,14 +129,14 @@ exec srun "$@"
 """
 )
 
-# $1 the job dir, $2 the container's name or nothing, $3 srun's options for a terminal or nothing,
+# $1 the job dir, $2 the container's name or "", $3 srun's options for a terminal or "", other
 # options of srun, --, the program inside.
 _START = (
     r"""
 dir=$1 name=$2 terminal=$3; shift 3
 node=${JSLURM_NODE:-}
 finish() { rm -f "$dir/program$node.pid" "$said"; }
-# They come to the step by itself; from here on this shell only waits for it to end.
+# The step gets signals by itself; from here on this shell only waits for its end.
 [ -n "$terminal" ] || { trap : TERM INT HUP USR1 USR2; rm -f "$dir/program$node.pid"; }
 """
     + _NAMED
@@ -150,7 +151,7 @@ if [ -n "$terminal" ]; then
   unset SLURM_MEM_PER_NODE SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU
   exec srun --nodes=1 --ntasks=1 --export=ALL $terminal "$@"
 fi
-# An exit code that is not 0 is no error of srun's, and that a step has ended is told otherwise.
+# Drop srun's lines about exit codes other than 0 and about the end of the step.
 said=$dir/srun.${SLURM_RESTART_COUNT:-0}$node
 rm -f "$said"
 mkfifo "$said" || exit 74
@@ -183,7 +184,7 @@ STEP_INSIDE = (
 unset JSLURM_GPUS JSLURM_LIBRARIES
 """
 )
-"""sh for the container, after `STEP` outside."""
+"""Sh text for the container, after `STEP` ran outside."""
 
 _BEFORE = (
     r"""
@@ -228,7 +229,7 @@ class Pyxis(EnrootContainers):
         )
 
     def _container(self, box: Box) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-        """Return the container's name or "", srun's options, and lines to run before."""
+        """Return the container's name or "", srun's options, and sh lines to run first."""
         image = image_of(box, self.name)
         name = box.container_name or ""
         if image.startswith("@"):

@@ -1,5 +1,5 @@
 """Read a recipe: a container tool's own (Dockerfile, definition file, setup script), or package
-lines for every tool, which `builders/` translates. PURE.
+lines for every tool, which `builders/` translates. No I/O.
 
 Lines are commands: `pip install …`, `apt install …`, `conda install …`, also with the `!` or `%` of
 a notebook; or lists below `pip:`, `apt:` and `conda:`, with one package per line as in
@@ -61,29 +61,30 @@ _YES = frozenset({"-y", "--yes", "-q", "-qq", "--quiet"})
 class Recipe:
     kind: Kind
     text: str
-    """The text as written, with Unix line ends."""
+    """The text as written, with Unix line endings."""
     base: str | None
-    """The base image in the user's words; None: the text names it."""
+    """The base image as the user named it; None if the text names it."""
     has_files: bool
     """A folder of files is pushed with the recipe."""
 
     def digest(self, base: str | None, tool: str, files: str | None = None) -> str:
-        """Return 64 hexadecimal digits, equal for recipes of the same image. `base` is the base
-        image that was found, `files` the digest of the recipe's folder."""
+        """Return 64 hexadecimal digits that are equal for recipes of the same image. `base`: the
+        base image as found; `files`: the digest of the recipe's folder."""
         words = [2, tool, self.kind, self.text, base, *([files] if files else [])]
         return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
     def commands(self) -> list[list[str]]:
-        """Return the sh commands that install the packages, a list per line. RequestError: invalid
-        line."""
+        """Return the sh commands that install the packages, as a list per line. Raise RequestError
+        if a line is invalid."""
         return [_install(tool, words) for tool, words in _packages(self.text)]
 
 
 def read_recipe(
     text: str, base: str | None, reads: Kind, runtime: str, *, pushes: bool = False
 ) -> Recipe:
-    """Read a recipe for a container tool that reads the kind `reads`. `pushes`: a folder was given.
-    RequestError: the tool cannot read it, or its base is missing or given twice."""
+    """Read a recipe for a container tool whose native kind is `reads`. `pushes`: the user gave a
+    folder. Raise RequestError if the tool cannot read the recipe, or if its base is missing or
+    given twice."""
     text = text.replace("\r\n", "\n").strip("\n") + "\n"
     if "\0" in text:
         raise RequestError("The recipe has a NUL character.")
@@ -130,7 +131,7 @@ def _kind(text: str) -> Kind:
 
 
 def _packages(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return a pair of tool and words for each command, in order."""
+    """Return the tool and words of each command, in order."""
     found: list[tuple[str, tuple[str, ...]]] = []
     section: str | None = None
     listed: list[str] = []
@@ -163,7 +164,8 @@ def _packages(text: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def _listed(tool: str, content: str) -> list[str]:
-    """Split a line of a list: for pip a requirement with blanks, or an option; otherwise words."""
+    """Split a line of a package list. For pip, a line is an option or one requirement, which may
+    contain blanks; otherwise it is a list of words."""
     if tool == "pip" and not content.startswith("-"):
         return [content] if content else []
     return content.split()
@@ -200,5 +202,5 @@ def _install(tool: str, words: Sequence[str]) -> list[str]:
         ]
     if tool == "conda":
         return [f"conda install -y {packages}", "conda clean -afy"]
-    # In an image no other program needs Debian's protection of its Python (PEP 668).
+    # Debian's protection of its Python (PEP 668) serves no purpose in an image.
     return [f"PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip install --no-cache-dir {packages}"]

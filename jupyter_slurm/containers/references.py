@@ -1,7 +1,7 @@
-"""Names of registry images: one form for every tool, as users write them. Pure.
+"""Parse names of registry images, in the form of any container tool. No I/O.
 
-Short names of NVIDIA's frameworks with a month as tag (`pytorch:22.11`) mean NGC; all others
-without a registry mean Docker Hub, as in Docker.
+Short names of NVIDIA's frameworks with a month as tag (`pytorch:22.11`) refer to NGC. All other
+names without a registry refer to Docker Hub, as in Docker.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _FRAMEWORKS = {
     "tritonserver": "-py3",
     "nemo": "",
 }
-"""NGC's repositories below `nvidia/` and the ends of their monthly tags."""
+"""NGC's repositories below `nvidia/`, and the suffixes of their monthly tags."""
 _PUBLISHERS = {"pytorch": "pytorch/pytorch", "tensorflow": "tensorflow/tensorflow"}
-"""Names on Docker Hub that are not in `library/`."""
+"""Short names for Docker Hub images outside `library/`."""
 _FROM_NVIDIA = re.compile(r"(?:cuda|rapidsai/.+)")
 
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -39,7 +39,8 @@ _REGISTRY = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """`registry/repository:tag`, or with a digest (`sha256:…`) beside or in place of the tag."""
+    """`registry/repository:tag`, or with a digest (`sha256:…`) in addition to or instead of the
+    tag."""
 
     registry: str
     repository: str
@@ -57,7 +58,7 @@ class Reference:
 
 def parse_reference(text: str) -> Reference:
     """Parse an image's name, with or without registry, as Docker, Apptainer (`docker://…`) or
-    enroot (`registry#repository`) write it. RequestError: not an image name."""
+    enroot (`registry#repository`) write it. Raise RequestError if it is not an image name."""
     name = text.removeprefix("docker://")
     name, _, digest = name.partition("@")
     registry, name = _registry(name)
@@ -80,7 +81,8 @@ def parse_reference(text: str) -> Reference:
 
 
 def _registry(name: str) -> tuple[str | None, str]:
-    """Split off the registry as Docker does: it has a dot or a port, or is localhost."""
+    """Split off the registry as Docker does: the first part, if it has a dot or a port or is
+    localhost."""
     if "#" in name:
         registry, _, rest = name.partition("#")
         return (registry, rest) if _REGISTRY.fullmatch(registry) else (None, name)
@@ -104,7 +106,7 @@ def _ngc_tag(name: str, month: re.Match[str]) -> str:
     rest = month["rest"]
     if rest is None:
         return month["month"] + _FRAMEWORKS[name]
-    # `tensorflow:20.12-tf1`: the Python part is omitted.
+    # `tensorflow:20.12-tf1`: add the Python part that the user omitted.
     return f"{month[0]}-py3" if rest in {"-tf1", "-tf2"} else month[0]
 
 

@@ -1,4 +1,4 @@
-"""The Protocol of container tools, its values, and the sh text that tools share. PURE."""
+"""The Protocol of container tools, its values, and the sh text that tools share. No I/O."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _ENTER_FOLDER = (
     '{ echo "jupyter-slurm: cannot enter the working directory $1" >&2; exit 66; }; '
     'shift && exec "$@"'
 )
-"""POSIX sh; `$1` is absolute, or starts with a dot and is relative to the home."""
+"""POSIX sh that enters `$1` and runs the rest. `$1` is absolute, or starts with a dot and is
+relative to the home."""
 
 
-# The step ends with its terminal, which background processes would keep open where Slurm tracks
-# processes by their parents (proctrack/linuxproc).
+# The step ends when its terminal closes. Background processes would keep that open where Slurm
+# tracks processes by their parents (proctrack/linuxproc).
 SWEEP = r"""trap : HUP INT QUIT
 "$@"
 rc=$?
@@ -35,13 +36,13 @@ for stat in /proc/[0-9]*/stat; do
 done
 exit "$rc"
 """
-"""POSIX sh for a task with a terminal of srun: runs the rest, then ends the processes it has
-left."""
+"""POSIX sh for a task on srun's terminal. It runs the rest, then kills leftover processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder or file of the node that the container sees as `dst`; both paths are absolute."""
+    """A folder or file on the node that appears in the container as `dst`. Both paths are
+    absolute."""
 
     src: str
     dst: str
@@ -50,41 +51,42 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A program's surroundings: everything a runtime needs to know about the job."""
+    """The part of a job that a runtime needs to start a program."""
 
     job_dir: str
-    """Absolute, on the node."""
+    """The job dir's absolute path on the node."""
     image: str | None = None
-    """Absolute path of an image folder or file there, or the runtime's name for an image to
-    download; None: no container."""
+    """The absolute path of an image file or folder on the node, or the runtime's name for an image
+    to download; None for no container."""
     mounts: tuple[Mount, ...] = ()
     env_file: str | None = None
-    """Name of a file in the job dir with `export NAME='value'` lines, read last, inside. Values are
-    in a file since `ps` shows a command's words to all users of the node."""
+    """The name of a file in the job dir with `export NAME='value'` lines, read last, in the
+    container. A file hides the values: `ps` shows command lines to all users of the node."""
     workdir: str | None = None
-    """The path inside; `~/…` and relative paths start from the home there. None: the home."""
+    """The path in the container; `~/…` and relative paths start from the home there. None for the
+    home."""
     as_root: bool = False
-    """Run the program as root inside."""
+    """Run the program as root in the container."""
     container_name: str | None = None
-    """The value of pyxis's `--container-name`; None: the container ends with the job."""
+    """The value of pyxis's `--container-name`; None for a container that ends with the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The start of a program in the batch script; the words of `argv` are not quoted yet."""
+    """The command that starts a program in the batch script. `argv` is not quoted yet."""
 
     argv: tuple[str, ...]
     """Ends with the program's own words."""
     setup: tuple[str, ...] = ()
-    """POSIX sh lines, quoted, to run before; idempotent."""
+    """POSIX sh lines to run first, quoted and idempotent."""
     pid_file: str | None = None
-    """Path on the node of a file with the process ID for signals; on node K ≥ 1 of a job `.K`
-    precedes its suffix. None: the launched process becomes the program."""
+    """The path on the node of the file with the process ID for signals; on node K ≥ 1 of a job,
+    `.K` precedes its suffix. None if the launched process execs the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """The reason why a container did not start, and the remedy."""
+    """Why a container did not start, and the remedy."""
 
     sentence: str
     advice: str
@@ -99,32 +101,33 @@ class Runtime(Protocol):
 
     @property
     def takes_image(self) -> bool:
-        """Return whether a job needs an image; False: it cannot have one."""
+        """Return whether a job needs an image. If False, it cannot have one."""
 
     @property
     def image_suffixes(self) -> tuple[str, ...]:
-        """Return the suffixes of an image's file name, best first; "" is a folder."""
+        """Return the suffixes of image file names, best first; "" means a folder."""
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Return the programs that identify the tool on a machine, its own first; an option is one
-        of srun's."""
+        """Return the programs that identify the tool on a machine, its own first. A word with
+        dashes is an option of srun."""
 
     @property
     def has_mpi(self) -> bool:
-        """Return whether MPI ranks in the containers find each other through srun."""
+        """Return whether MPI ranks in containers find each other through srun."""
 
     def fetched(self, reference: Reference) -> str | None:
-        """Return the tool's name for an image that it downloads itself; None: it needs a file."""
+        """Return the tool's name for an image that it downloads itself; None if it needs a file."""
 
     def job_dir(self, box: Box) -> str:
-        """Return the job dir's path for the program."""
+        """Return the job dir's path as the program sees it."""
 
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
-        """Return the launch of `argv`. RequestError: the runtime does not support the box."""
+        """Return the launch of `argv`. Raise RequestError if the runtime does not support the
+        box."""
 
     def explain(self, log_tail: str) -> Explained | None:
-        """Explain the tool's failure at the end of a job's log; None: not a failure of the tool."""
+        """Explain the tool's failure at the end of a job's log; None if the tool did not fail."""
 
 
 @runtime_checkable
@@ -132,12 +135,13 @@ class RunsOwnProgram(Protocol):
     """A tool that can run an image's own program."""
 
     def launch_own(self, arguments: Sequence[str], box: Box) -> Launch:
-        """Launch that program in the image's folder, or else the box's. RequestError as in
-        `Runtime.launch`."""
+        """Launch that program in the image's working directory or, if the tool ignores that, in the
+        box's folder. Raise RequestError as `Runtime.launch` does."""
 
 
 def launch_own(runtime: Runtime, arguments: Sequence[str], box: Box) -> Launch:
-    """Launch the image's own program. RequestError as in `Runtime.launch`, or not supported."""
+    """Launch the image's own program. Raise RequestError as `Runtime.launch` does, or if the
+    runtime does not support it."""
     if isinstance(runtime, RunsOwnProgram):
         return runtime.launch_own(arguments, box)
     raise RequestError(
@@ -149,7 +153,7 @@ def launch_own(runtime: Runtime, arguments: Sequence[str], box: Box) -> Launch:
 
 @dataclass(frozen=True, slots=True)
 class StepInImage:
-    """The start of an srun step on many nodes whose tasks run in the image."""
+    """The command line of an srun step on many nodes, with tasks in the image."""
 
     before: tuple[str, ...]
     """The words before srun."""
@@ -161,25 +165,24 @@ class StepInImage:
 
 @runtime_checkable
 class HasSteps(Protocol):
-    """A tool whose containers are srun steps themselves, so that a launch inside one would be
-    another step."""
+    """A tool whose containers are srun steps, so a launch within a step would start another
+    step."""
 
     def step(self, box: Box) -> StepInImage:
-        """Return the start of a step. RequestError as in `Runtime.launch`."""
+        """Return the command line of a step. Raise RequestError as `Runtime.launch` does."""
 
 
 def in_workdir(argv: Sequence[str], box: Box, job_dir: str, before: str = "") -> tuple[str, ...]:
-    """Run `argv` in the box's folder with its environment, by a POSIX sh that becomes it.
-
-    `job_dir` is the job dir's path for that shell; `before` is sh text to run first. A missing
-    folder ends the shell with a message and the exit code of a failed setup.
+    """Return a command that runs `argv` in the box's folder with its environment: a POSIX sh that
+    execs it. `job_dir`: the job dir as that shell sees it; `before`: sh text to run first. A
+    missing folder ends the shell with a message and the exit code of a failed setup.
     """
     before += _environment(box, job_dir)
     return ("/bin/sh", "-c", before + _ENTER_FOLDER, "sh", _folder(box.workdir), *argv)
 
 
 def in_image_folder(box: Box, job_dir: str, before: str = "") -> tuple[str, ...]:
-    """As `in_workdir`, but in the image's own working directory."""
+    """Return a command as `in_workdir` does, but for the image's own working directory."""
     return ("/bin/sh", "-c", f'{before}{_environment(box, job_dir)}exec "$@"', "sh")
 
 
@@ -191,7 +194,7 @@ def _environment(box: Box, job_dir: str) -> str:
 
 
 def image_of(box: Box, runtime: str) -> str:
-    """Return the box's image. RequestError: none."""
+    """Return the box's image. Raise RequestError if it has none."""
     if box.image is None:
         raise RequestError(
             f"The runtime {runtime} needs an image.",
@@ -202,7 +205,8 @@ def image_of(box: Box, runtime: str) -> str:
 
 
 def without_nul(text: str, sentence: str) -> str:
-    """Return `text`. RequestError with `sentence`: it contains NUL, which no argument can."""
+    """Return `text`. Raise RequestError with `sentence` if it contains NUL, which arguments cannot
+    contain."""
     if "\0" in text:
         raise RequestError(sentence)
     return text
@@ -213,21 +217,22 @@ def _folder(workdir: str | None) -> str:
     folder = without_nul(workdir or ".", has_nul).removeprefix("~/")
     if folder in {".", "~"}:
         return "."
-    # With a leading dot `cd` does not search $CDPATH, nor take `-` for an option.
+    # After a leading dot, `cd` does not search $CDPATH or take `-` for an option.
     return folder if posixpath.isabs(folder) else f"./{folder}"
 
 
 @runtime_checkable
 class HasTerminal(Protocol):
-    """A runtime with its own way to run a program on a terminal."""
+    """A runtime that starts programs on a terminal in its own way."""
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch as `Runtime.launch`, but on a terminal and without a `pid_file`; in the container
-        of the job's program if that runs there, else in another one."""
+        """Launch as `Runtime.launch` does, but on a terminal and without a `pid_file`. Use the
+        container of the job's program if it runs on that node, otherwise a new one."""
 
 
 def launch_beside(runtime: Runtime, argv: Sequence[str], box: Box) -> Launch:
-    """Launch on a terminal, as `HasTerminal.beside`. RequestError as in `Runtime.launch`."""
+    """Launch on a terminal as `HasTerminal.beside` does. Raise RequestError as `Runtime.launch`
+    does."""
     if isinstance(runtime, HasTerminal):
         return runtime.beside(argv, box)
     return runtime.launch(argv, box)

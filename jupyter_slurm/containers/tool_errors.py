@@ -1,6 +1,6 @@
-"""Explain a container tool's failure by its error lines in a job's log. PURE.
+"""Explain a container tool's failure by its error lines in a job's log. No I/O.
 
-Each tool's module has its table of rows: a pattern, a sentence, a hint.
+Each tool's module has a table with rows of a pattern, a sentence and a hint.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 def registry_rows(login: str, room: str) -> tuple[Row, ...]:
     """Return the rows for pulling and unpacking an image, in every tool's wording.
 
-    `login`: the command that logs in to a registry; `room`: a hint that frees disk space.
+    `login`: the command that logs in to a registry; `room`: a hint for freeing disk space.
     """
     return (
         (
@@ -78,7 +78,7 @@ def registry_rows(login: str, room: str) -> tuple[Row, ...]:
 
 
 def explain(rows: Iterable[Row], lines: Sequence[str]) -> Explained | None:
-    """Return the explanation of the first row that matches one of `lines`, the last line first."""
+    """Return the explanation of the first matching row. Try the last of `lines` first."""
     for pattern, sentence, hint in rows:
         for line in reversed(lines):
             if re.search(pattern, line, re.IGNORECASE):
@@ -87,7 +87,7 @@ def explain(rows: Iterable[Row], lines: Sequence[str]) -> Explained | None:
 
 
 def full_disk(place: tuple[str, str], log_tail: str) -> Explained | None:
-    """Explain a full disk by a line near the end of a build's log. `place`: a sentence and a
+    """Explain a full disk, reported near the end of a build's log. `place`: a sentence and a
     hint."""
     lines = uncoloured(log_tail).splitlines()[-_LAST_LINES:]
     return explain([(_FULL, *place)], lines)
@@ -98,6 +98,6 @@ def uncoloured(log_tail: str) -> str:
 
 
 def completed(sentence: str, line: str) -> str:
-    """Return the sentence, completed by the tool's own words."""
+    """Return the sentence with the tool's own message."""
     words = line.strip()
     return f"{sentence}: {words if words.endswith(('?', '!')) else words.rstrip('.') + '.'}"

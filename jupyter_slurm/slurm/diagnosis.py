@@ -1,6 +1,5 @@
-"""Diagnose why a job failed, from its state, its exit code and the end of its log.
-
-`reasons` explains why a job waits. A log is the job's own text, so a diagnosis from it is a guess.
+"""Diagnose why a job failed, from its state, its exit code and the end of its log. `reasons`
+explains why a job waits. The job writes its log itself, so a diagnosis from the log is a guess.
 """
 
 import re
@@ -155,7 +154,7 @@ _LOG_SIGNS: Final = (
         Explanation("charliecloud", "Charliecloud could not set up the container.", _LOOK_IN_LOG),
     ),
     (
-        r"FATAL: {3}\S",  # as it writes it; databases say FATAL, too
+        r"FATAL: {3}\S",  # in Apptainer's spelling; databases print FATAL, too
         Explanation("apptainer", "Apptainer could not start the container.", _LOOK_IN_LOG),
     ),
     (
@@ -184,7 +183,7 @@ _LOG_SIGNS: Final = (
         ),
     ),
 )
-"""Patterns in logs, the first match counts."""
+"""Patterns in logs; the first match counts."""
 _EXIT_CODES: Final = {
     120: Explanation(
         "output-lost",
@@ -220,23 +219,22 @@ _SIGNALS: Final = {
     signals.SIGINT: "Interrupted (SIGINT).",
 }
 _SIG_OOM: Final = 125
-"""ExitCode `0:125` of a job that ran out of memory (SIG_OOM 253 & 0x7f)."""
+"""The ExitCode `0:125` of a job that ran out of memory (SIG_OOM 253 & 0x7f)."""
 _SIG_NO_OUTPUT: Final = 53
-"""ExitCode `0:53` where slurmd could not open the output file or enter the folder."""
+"""The ExitCode `0:53` if slurmd could not open the output file or enter the folder."""
 
 
 def real_signal(signal: int | None) -> int | None:
-    """Return the signal in an ExitCode; None for the numbers by which Slurm gives a cause."""
+    """Return the signal in an ExitCode; None for the numbers that Slurm uses to encode a cause."""
     return None if signal in (_SIG_OOM, _SIG_NO_OUTPUT) else signal
 
 
 def diagnose(
     state: str, exit_code: int | None, signal: int | None, log_tail: str
 ) -> Explanation | None:
-    """Return the likeliest cause of an end; None: unknown, or nothing went wrong.
-
-    `state` is Slurm's long name. An `exit_code` over 128 stands for a signal, as in a shell.
-    Slurm's own verdict counts first, then the log, then the code.
+    """Return the likeliest cause of a job's end; None if unknown, or if nothing went wrong. `state`
+    is Slurm's long name. An `exit_code` over 128 stands for a signal, as in a shell. Slurm's own
+    verdict takes precedence over the log, and the log over the code.
     """
     if state in _STATES:
         return _STATES[state]

@@ -10,9 +10,8 @@ _SBATCH = "#SBATCH"
 
 
 def read_directives(script: str) -> dict[str, str]:
-    """Map long name -> value of the script's own options; of repeated options the last one wins.
-
-    Skip unknown options: sbatch gets the script unchanged and will report them.
+    """Map long name -> value of the script's own options; of repeated options, the last one wins.
+    Skip unknown options: sbatch gets the script unchanged and reports them.
 
     >>> read_directives("#!/bin/sh\\n#SBATCH -J 'a b' --time=1 # why\\ntrue\\n#SBATCH --hold\\n")
     {'job-name': 'a b', 'time': '00:01:00'}
@@ -33,7 +32,7 @@ def has_directives(script: str) -> bool:
 def ignored_directive(script: str) -> str | None:
     """Return the first `#SBATCH` line that sbatch ignores because a command precedes it.
 
-    Skip here-documents and quoted scripts: their lines are for another job.
+    Skip here-documents and quoted scripts: their lines belong to another job.
     """
     lines = script.split("\n")
     for line in lines[len(list(_header(script))) :]:

@@ -1,7 +1,5 @@
-"""Machine-readable calls of Slurm's commands: environment, separators, splitting into records and
-fields.
-
-The module of each command interprets its fields.
+"""Machine-readable calls of Slurm's commands: their environment, their separators, and how to split
+their output. The module of each command interprets its fields.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +11,8 @@ FIELD_END: Final = "\x1f"
 RECORD_END: Final = "\x1e"
 _DELIMITER: Final = "--delimiter="
 _MOST_DIGITS: Final = 15
-"""The most digits that JSON and a float represent exactly; Slurm's own numbers have thirteen."""
+"""The most digits that JSON and a float represent exactly. Slurm's own numbers have up to
+thirteen."""
 _MOST: Final = 1e15
 
 SLURM_ENV: Final[Mapping[str, str]] = MappingProxyType(
@@ -30,21 +29,20 @@ _UNSET: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A command whose records another user cannot forge, and its output with plain separators.
-
-    A name or comment may contain any known separator, so a secret follows the one that ends a
-    record: RECORD_END, or sacct's delimiter, where a record is a line and counts by its delimiters.
-    squeue, sinfo and sprio print the text after a field's letter or width up to the next `%` or `,`
-    (_parse_token and _parse_long_token in src/squeue/opts.c), and sacct its delimiter
-    (src/common/print_fields.c), unchanged, 18.08 to 26.05.
+    """A command with records that another user cannot forge. A name or comment may contain any
+    known separator, so a secret follows the separator that ends a record: RECORD_END, or sacct's
+    delimiter, because a record of sacct is a line with a fixed number of delimiters. squeue, sinfo
+    and sprio print the text after a field unchanged, up to the next `%` or `,` (_parse_token and
+    _parse_long_token in src/squeue/opts.c). sacct prints its delimiter unchanged
+    (src/common/print_fields.c). Both hold for 18.08 to 26.05.
     """
 
     argv: tuple[str, ...]
     mark: bytes
-    """The separator with the secret; b"": the command has none."""
+    """The separator with the secret; b"" if the command has none."""
 
     def opened(self, output: bytes) -> bytes:
-        """Return the output for its parser; a separator in a text becomes `\x1e`."""
+        """Return the output with plain separators for its parser; a separator within a text becomes `\x1e`."""
         if not self.mark:
             return output
         plain, shown = self.mark[:1], b"\\x%02x" % self.mark[0]
@@ -52,9 +50,8 @@ class Sealed:
 
 
 def sealed(argv: Sequence[str], secret: str) -> Sealed:
-    """Return the command with `secret` after the separators of its format, if it has one.
-
-    `secret`: letters, new for each call, so that no listed text can contain it.
+    """Return the command with `secret` after the separators of its format, if it has one. `secret`:
+    letters that are new for each call, so that no listed text can contain them.
     """
     words, mark = list(argv), ""
     for at, word in enumerate(words):
@@ -75,13 +72,13 @@ def decode(output: str | bytes) -> str:
 
 
 def optional(text: str) -> str | None:
-    """Return the text of a field; None for Slurm's words for "not set"."""
+    """Return the text of a field; None if it is one of Slurm's words for "not set"."""
     text = text.strip()
     return None if text.lower() in _UNSET else text
 
 
 def optional_text(text: str) -> str | None:
-    """Return a user's free text (name, comment) unchanged; None: `(null)`."""
+    """Return a user's free text (name, comment) unchanged; None for `(null)`."""
     return None if text in ("", "(null)") else text
 
 
@@ -115,7 +112,7 @@ def cut_records(output: str | bytes, count: int) -> list[list[str]]:
     newline.
 
     The last field takes the rest. A piece with too few fields is not a record. Text before the
-    first field is from another program: a site's wrapper, a login shell.
+    first field comes from another program, such as a site's wrapper or a login shell.
     """
     records: list[list[str]] = []
     for piece in decode(output).split(RECORD_END):
@@ -145,6 +142,7 @@ def split_lines(output: str | bytes, names: Sequence[str]) -> list[dict[str, str
 def record_format(codes: Mapping[str, str]) -> str:
     """Return the `-o` format of squeue and sinfo for a table of field name -> %-code.
 
-    No widths, so nothing is cut; the separators are plain suffixes (all releases).
+    Without widths, squeue and sinfo do not truncate values. The separators are plain suffixes (all
+    releases).
     """
     return FIELD_END.join(codes.values()) + RECORD_END

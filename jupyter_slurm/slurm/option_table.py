@@ -1,8 +1,6 @@
 """Table of sbatch's options, 20.11 to 26.05: name, short form, kind of value, one line of help.
-
-Only data; `options` reads and checks.
-Source: src/common/slurm_opt.c at the last tag of each release (`since` is the first that has the
-option, `until` the first that no longer has it) and sbatch(1).
+`options` reads and checks values. Source: src/common/slurm_opt.c at the last tag of each release
+(`since` is the first release with the option, `until` the first without it) and sbatch(1).
 """
 
 from collections.abc import Mapping
@@ -15,11 +13,10 @@ from .versions import SlurmVersion
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. `kind`: `flag` has no value, `text` any; `options` checks the other kinds.
-
-    `value_optional`: `--name` alone is valid too. `reserved`: the reason why users may not use it,
-    or None. `choices`: the words for `choice` and `choices`. `not_in_cell`: a hint, if only a batch
-    script may have it.
+    """An option. `kind`: `flag` takes no value, `text` any value; `options` checks the other kinds.
+    `value_optional`: `--name` alone is also valid. `reserved`: the reason why users may not use it,
+    or None. `choices`: the words for the kinds `choice` and `choices`. `not_in_cell`: a hint if
+    only batch scripts may use it.
     """
 
     name: str
@@ -37,7 +34,7 @@ class Option:
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {"tasks-per-node": "ntasks-per-node", "cluster": "clusters"}
 )
-"""Other long names of the same option."""
+"""Alternative long names of an option."""
 
 _21_08: Final = SlurmVersion(21, 8, 0)
 _22_05: Final = SlurmVersion(22, 5, 0)

@@ -1,7 +1,7 @@
 """Users' sbatch options: parsed, checked, and formatted for sbatch.
 
-Checks only values that the package itself uses or rewrites, and those with unclear messages from
-Slurm. sbatch checks all others.
+Only values that the package itself uses or rewrites are checked, and those for which Slurm's
+messages are unclear. sbatch checks all others.
 """
 
 import difflib
@@ -40,22 +40,22 @@ _GIVE_WAY = (
     *((group, group) for group in EXCLUSIVE),
     # sbatch: "invalid number of nodes (-N 2-1)".
     (("nodelist", "nodefile"), ("nodes", "nodelist", "nodefile")),
-    # These count cores, which a default of cpus-per-task would multiply.
+    # These options count cores, and a default cpus-per-task would multiply them.
     (("ntasks", "ntasks-per-node"), ("cpus-per-task",)),
-    # These place tasks, and so would a default (sbatch: "can't run 1 processes on 2 nodes, setting
-    # nnodes to 1").
+    # These options place tasks, with which a default would conflict (sbatch: "can't run 1 processes
+    # on 2 nodes, setting nnodes to 1").
     (("nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu"), ("ntasks", "ntasks-per-node")),
-    # Slurm may lower a time limit as far as --time-min.
+    # Slurm may lower a time limit to --time-min.
     (("time",), ("time-min",)),
 )
-"""Options -> defaults that do not apply if one of them is given."""
+"""Groups of options -> defaults that do not apply if one of them is given."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@%+*?&|()!=\[\]-]+")
 _COUNT = re.compile(r"[1-9][0-9]*")
 _NUMBER = re.compile(r"[0-9]+")
 _GPUS_VALUE = re.compile(r"(?:[^\s:,=]+[:=])?[0-9]+(?:,[^\s:,=]+[:=][0-9]+)*")
 _SIGNAL = re.compile(r"(?P<to>(?:[RB]{1,2}:)?)(?:SIG)?(?P<name>[A-Z0-9]+)(?P<before>(?:@[0-9]+)?)")
 _OURS = r"(?-i:(?!afterany)[a-z2-7]{8})"
-"""Our job ID; sbatch gets Slurm's ID in its place."""
+"""Our job ID, for which sbatch gets Slurm's."""
 _JOB = rf"(?:[0-9]+|{_OURS})(?:_(?:[0-9]+|\*)|\+[0-9]+)?(?:\+[0-9]+)?"
 _AFTER = (
     rf"(?:after(?:any|burstbuffer|corr|notok|ok)?(?::{_JOB})+|singleton|expand:[0-9]+|{_JOB}"
@@ -66,8 +66,8 @@ _OUR_ID = re.compile(rf"(?<![a-z0-9])(?![0-9]{{8}}){_OURS}(?![a-z0-9])", re.IGNO
 
 
 class OptionError(ValueError):
-    """A word that sbatch would refuse: `word`; `suggestion` is the nearest valid one, `together`
-    the names of options that exclude each other."""
+    """sbatch would refuse `word`. `suggestion`: the nearest valid word; `together`: the names of
+    options that exclude each other."""
 
     def __init__(
         self,
@@ -84,15 +84,16 @@ class OptionError(ValueError):
 
     @property
     def option(self) -> str:
-        """Return the name after the word's two dashes, or ""."""
+        """Return the option name after two dashes, or ""."""
         return self.word[2:].partition("=")[0] if self.word.startswith("--") else ""
 
 
 def parse_options(words: Sequence[str]) -> dict[str, str]:
     """Map long name -> checked value ("" for flags): `--name value`, `--name=value`, `-n4`, `-n 4`.
 
-    Of repeated options the last one wins, as in sbatch. OptionError for an unknown option, a
-    missing or malformed value, or a word that belongs to no option. Names are not completed.
+    Of repeated options, the last one wins, as in sbatch. Names are not completed. Raise OptionError
+    for an unknown option, a missing or malformed value, or a word that does not belong to an
+    option.
 
     >>> parse_options(["-n4", "--time=30m", "--gres", "gpu:1", "--hold"])
     {'ntasks': '4', 'time': '00:30:00', 'gres': 'gpu:1', 'hold': ''}
@@ -105,7 +106,7 @@ def parse_options(words: Sequence[str]) -> dict[str, str]:
         elif word.startswith("-") and len(word) > 1 and word != "--":
             found = list(_short(word, rest))
         else:
-            raise OptionError(word, f"`{word}` belongs to no option of sbatch.")
+            raise OptionError(word, f"`{word}` does not belong to any option of sbatch.")
         for name, value in found:
             options[name] = check_option(name, value)
     return options
@@ -142,14 +143,14 @@ def _long(word: str, rest: Iterator[str]) -> tuple[str, str]:
                 f"--{given}= has no value: add one, or use --{given} alone.",
             )
         return option.name, value
-    if option.value_optional:  # by getopt(3), the next word is never its value
+    if option.value_optional:  # getopt(3) never takes the next word as its value
         return option.name, ""
     return option.name, _next(word, rest)
 
 
 def _short(word: str, rest: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """Yield the options of a word: flags may be combined (`-HO`), and a value may follow at
-    once."""
+    """Yield the options in a word: flags may be combined (`-HO`), and a value may follow
+    directly."""
     letters = word[1:]
     while letters:
         letter, letters = letters[0], letters[1:]
@@ -184,8 +185,8 @@ def _option(word: str, name: str) -> Option:
 def check_option(name: str, value: str) -> str:
     """Return the value for sbatch (`30m` -> `00:30:00`); "" for a flag.
 
-    `name` is the long name. OptionError: unknown or reserved option, or a malformed value; its
-    message describes valid values.
+    `name` is the long name. Raise OptionError for an unknown or reserved option, or for a malformed
+    value; the message describes valid values.
     """
     option = _option(f"--{name}", name)
     word = f"--{name}={value}" if value else f"--{name}"
@@ -229,7 +230,7 @@ def _array(value: str) -> str:
 
 
 def _signal(value: str) -> str:
-    """Return the value in the form that the job script can rewrite."""
+    """Return the value in the form that the batch script can rewrite."""
     match = _SIGNAL.fullmatch(value.strip().upper())
     if match is None:
         raise ValueError("write a signal and seconds before the end, like USR1@120 or B:TERM@60")
@@ -259,11 +260,11 @@ _CHECKS: Final[Mapping[str, Callable[[str], str]]] = {
     "array": _array,
     "signal": _signal,
 }
-"""Kind -> function that returns the value for sbatch. ValueError describes valid values."""
+"""Kind -> function that returns the value for sbatch. Its ValueError describes valid values."""
 
 
 def with_slurm_ids(dependency: str, slurm_id: Callable[[str], str]) -> str:
-    """Replace our IDs in a checked value of --dependency by `slurm_id` of each.
+    """Replace our IDs in a checked value of --dependency by Slurm's, from `slurm_id`.
 
     >>> with_slurm_ids("afterok:k3j5x2m7+5:12,singleton", lambda ours: "34")
     'afterok:34+5:12,singleton'
@@ -319,10 +320,9 @@ def check_together(options: Mapping[str, str]) -> None:
 
 
 def suggest(word: str, extra: Sequence[str] = ()) -> str | None:
-    """Return the nearest valid word, or None.
-
-    A word with dashes is compared with the long names of options and with `extra`, and returned
-    with dashes. A bare word is compared with `extra`, or without it with the options' bare names.
+    """Return the nearest valid word, or None. Compare a word with dashes with the long names of
+    options and with `extra`, and return it with dashes. Compare a bare word with `extra`, or by
+    default with the options' bare names.
 
     >>> suggest("--partitoin"), suggest("squeu", ["squeue", "sinfo"]), suggest("--zzz")
     ('--partition', 'squeue', None)
@@ -344,9 +344,8 @@ def sbatch_args(options: Mapping[str, str]) -> list[str]:
 
 
 def render_directives(options: Mapping[str, str]) -> list[str]:
-    """Return the options as `#SBATCH` lines, with values quoted for sbatch.
-
-    OptionError for a newline or NUL, which such a line cannot contain.
+    """Return the options as `#SBATCH` lines, with values quoted for sbatch. Raise OptionError for a
+    newline or NUL, which such a line cannot contain.
 
     >>> render_directives({"container-image": "nvcr.io#nvidia/x", "job-name": "a b", "hold": ""})[1]
     '#SBATCH --job-name="a b"'
@@ -358,8 +357,9 @@ def _directive(name: str, value: str) -> str:
     """Format one option for get_argument() of src/sbatch/opt.c, which is not a shell.
 
     It splits at blanks, removes quotes, drops the text after a bare `#`, and interprets a backslash
-    everywhere, in single quotes too; before 24.05 a backslash does not protect a blank, so quotes
-    must. 20.11 also removes `hetjob` and `packjob` from any line, hence the backslash in them.
+    everywhere, even in single quotes. Before 24.05 a backslash does not protect a blank, so quotes
+    are needed. 20.11 also removes `hetjob` and `packjob` from any line, so these words get a
+    backslash.
     """
     if any(char in value for char in "\n\r\0"):
         raise OptionError(

@@ -1,4 +1,4 @@
-"""scontrol: settings of partitions, reservations of nodes. `sinfo` reports free resources."""
+"""scontrol: settings of partitions, and reservations of nodes. `sinfo` reports free resources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EVERYBODY: Final = frozenset({"ALL", "(null)", "N/A", ""})
 
 @dataclass(frozen=True, slots=True)
 class PartitionSettings:
-    """A partition's settings in slurm.conf(5). None: no limit, or none of its own."""
+    """A partition's settings in slurm.conf(5). None means no limit, or none of its own."""
 
     name: str
     limit_s: int | None
@@ -24,11 +24,11 @@ class PartitionSettings:
     max_nodes: int | None
     """The most nodes for one job."""
     exclusive: bool
-    """Jobs get whole nodes (OverSubscribe=EXCLUSIVE)."""
+    """Whether jobs get whole nodes (OverSubscribe=EXCLUSIVE)."""
     hidden: bool
     qos: tuple[str, ...]
     accounts: tuple[str, ...]
-    """The accounts that may use it; (): all."""
+    """The accounts that may use it; () for all."""
     default: bool
     up: bool
 
@@ -45,7 +45,7 @@ class Reservation:
 
 
 def partitions_argv() -> list[str]:
-    """Ask for every partition, also those hidden from this user."""
+    """Query every partition, including those hidden from this user."""
     return ["scontrol", "-a", "-o", "show", "partition"]
 
 
@@ -67,7 +67,7 @@ def parse_reservations(output: str | bytes) -> list[Reservation]:
 
 def _records(output: str | bytes, first: str) -> list[dict[str, str]]:
     return [
-        dict(reversed(_KEY.findall(line)))  # the first counts: free texts follow Slurm's own fields
+        dict(reversed(_KEY.findall(line)))  # the first counts; free texts follow Slurm's own fields
         for line in lines(output)
         if line.startswith(f"{first}=")
     ]

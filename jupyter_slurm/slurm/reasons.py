@@ -1,4 +1,4 @@
-"""Explain why jobs wait: every reason code of Slurm, and its free texts.
+"""Explain why jobs wait, for every reason code of Slurm and its free texts.
 
 `rejections` explains why sbatch refuses, `diagnosis` why a job failed. Slurm shows one reason at a
 time, which may not be the only one. Source: job_state_reason.c (job_reason_string() in
@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 class Explanation:
     """A reason in plain words: `sentence` is the fact, `advice` the remedy.
 
-    `never_starts`: the job needs a change to start, so offer to cancel it. `known`: False if the
-    sentence is only Slurm's own text. `code`: Slurm's word, or the diagnosis' stable name.
-    `suggested`: only the job's own output points to it.
+    `never_starts`: the job cannot start unchanged, so offer to cancel it. `known`: False if the
+    sentence is only Slurm's own text. `code`: Slurm's word, or the stable name of a diagnosis.
+    `suggested`: only the job's own output suggests it.
     """
 
     code: str
@@ -29,7 +29,7 @@ class Explanation:
 
 
 class _Meaning(NamedTuple):
-    """`{job}`, `{partition}` and the like are filled in, with a blank before names."""
+    """`{job}`, `{partition}` and the like are replaced, with a blank before names."""
 
     sentence: str
     advice: str
@@ -97,7 +97,7 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
         "Find out why it does not start (its output, the node), then submit it again.",
         True,
     ),
-    # Up to 22.05 also the reason of a job that was ended by a signal (later RaisedSignal).
+    # Up to 22.05, also the reason for a job that a signal ended (later RaisedSignal).
     "JobLaunchFailure": _LAUNCH,
     "PartitionDown": _Meaning("The partition{partition} is closed for now.", _OTHER_PARTITION),
     "PartitionInactive": _Meaning("The partition{partition} takes no jobs now.", _OTHER_PARTITION),
@@ -202,9 +202,9 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "NodeDown": _Meaning("A node of it went down.", "Submit it again."),
     "SystemFailure": _Meaning("Slurm or a node of it failed.", _SUPPORT),
     "InvalidReason": _NO_REASON,
-    "InvaildReason": _NO_REASON,  # as some releases spell it
+    "InvaildReason": _NO_REASON,  # the spelling of some releases
 }
-"""Code -> its meaning, 20.11 to 26.05. `_LIMIT` matches those that name a limit."""
+"""Code -> its meaning, 20.11 to 26.05. `_LIMIT` matches codes that name a limit."""
 
 OF_ANYBODY: Final[Mapping[str, str]] = {"JobHeldUser": "On hold (by its owner)."}
 """Sentences that differ for other users' jobs."""
@@ -276,7 +276,7 @@ def explain(
     account: str | None = None,
     dependency: str | None = None,
 ) -> Explanation:
-    """Explain a reason of squeue or scontrol; the other arguments make it more specific.
+    """Explain a reason from squeue or scontrol; the other arguments make it more specific.
 
     `dependency` is squeue's `%E`. An unknown reason is returned unchanged, with known=False.
 
@@ -292,7 +292,7 @@ def explain(
         "dependency": f" ({dependency})" if dependency else "",
     }
     found = _find(text)
-    if found is None and "," in text:  # an array's tasks may wait for several reasons
+    if found is None and "," in text:  # the tasks of an array may wait for several reasons
         found = _find(text.partition(",")[0])
     if found is not None:
         return Explanation(

@@ -1,8 +1,7 @@
-"""Refusals of sbatch and other commands: a category, and a hint for Slurm's message.
-
-Definitive: nothing was submitted, and a retry gives the same. Transient: nothing was submitted, but
-a later retry may succeed. Ambiguous: the request was sent without an answer, so the job may exist;
-look it up before a retry. Source: src/common/slurm_errno.c, its texts the same from 20.11 to 26.05;
+"""Refusals by sbatch and other commands: a category, and a hint for Slurm's message. Definitive:
+Slurm did not accept the job, and a retry fails in the same way. Transient: Slurm did not accept the
+job, but a later retry may succeed. Ambiguous: the request got no answer, so the job may exist; look
+it up before a retry. Source: src/common/slurm_errno.c, with the same texts from 20.11 to 26.05, and
 src/sbatch/opt.c.
 """
 
@@ -20,15 +19,15 @@ Category = Literal["definitive", "transient", "ambiguous"]
 class Rejection:
     """A refusal in Slurm's or the site's words.
 
-    An unknown text, e.g. of a site's job_submit plugin, is definitive, because Slurm's own
+    An unknown text, e.g. from a site's job_submit plugin, is definitive, because Slurm's own
     transient errors are all known.
     """
 
     category: Category
     text: str
-    """Without names of commands."""
+    """The message without names of commands."""
     hint: str | None = None
-    """None for an unknown text."""
+    """The hint; None for an unknown text."""
     option: str | None = None
     """The long name of the sbatch option concerned."""
 
@@ -51,7 +50,8 @@ _COMMAND: Final = re.compile(
 _OPTION: Final = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 
 _AMBIGUOUS: Final = (
-    # The request was sent: slurmctld may have accepted the job (slurm_send_recv_controller_msg()).
+    # The request was sent, so slurmctld may have accepted the job
+    # (slurm_send_recv_controller_msg()).
     "Socket timed out on send/recv",
     "Connection timed out reading",
     "Zero Bytes were transmitted or received",
@@ -62,7 +62,7 @@ _AMBIGUOUS: Final = (
 _WAIT: Final = "Try again in a while."
 _PING: Final = (
     "Try again in a while; `scontrol ping` shows whether the controller is up. `jupyter slurm up` "
-    "starts a cluster that it has made."
+    "starts a cluster that it created."
 )
 _SUPPORT: Final = "If it lasts, report it to the cluster's support."
 _CONFIGURE: Final = (
@@ -83,7 +83,8 @@ _TRANSIENT: Final[Mapping[str, str]] = {
     "I/O error writing script/environment to file": _SUPPORT,
     "System submissions disabled": "Try again later.",
     "Could not establish a configuration source": _CONFIGURE,
-    # It looks for the file for a minute, and says this first (20.11 to 22.05: the second).
+    # sbatch looks for the file for a minute, and prints this first (20.11 to 22.05: the second
+    # text).
     "s_p_parse_file: cannot stat file": _CONFIGURE,
     "s_p_parse_file: unable to status file": _CONFIGURE,
     "Unable to process configuration file": _CONFIGURE,
@@ -190,10 +191,9 @@ _DEFINITIVE: Final = (
 
 
 def explain_rejection(stderr: str) -> Rejection | None:
-    """Explain a command's standard error; None: it is empty.
-
-    Among several texts an ambiguous one decides, then a definitive one, since sbatch mentions
-    temporary errors (`retrying`) before its final message.
+    """Explain a command's standard error; None if it is empty. Of several texts, an ambiguous one
+    takes precedence, then a definitive one, since sbatch prints temporary errors (`retrying`)
+    before its final message.
 
     >>> explain_rejection("sbatch: error: Socket timed out on send/recv operation").category
     'ambiguous'
@@ -215,7 +215,7 @@ def explain_rejection(stderr: str) -> Rejection | None:
 
 
 _SUBMIT_LIMIT: Final = re.compile(r"\b(?:QOS|Assoc)[A-Za-z]*Submit[A-Za-z]*Limit\b")
-"""The reasons of acct_policy_validate() (src/slurmctld/acct_policy.c), which sbatch prints."""
+"""The reasons from acct_policy_validate() (src/slurmctld/acct_policy.c), as sbatch prints them."""
 
 
 def is_submit_limit(stderr: str) -> bool:
@@ -238,7 +238,7 @@ NOT_BATCH: Final = "Slurm requeues only batch jobs; `srun` or `salloc` started t
 
 def explain_requeue(stderr: str) -> str | None:
     """Return why Slurm cannot requeue a job, from the output of `scontrol requeue` (_job_requeue_op
-    in src/slurmctld/job_mgr.c); None: another error."""
+    in src/slurmctld/job_mgr.c); None for another error."""
     if "Requested operation is presently disabled" in stderr:
         return RUNS_ONCE
     return NOT_BATCH if "Only batch jobs are accepted" in stderr else None
@@ -246,7 +246,7 @@ def explain_requeue(stderr: str) -> str | None:
 
 def refused(stderr: str, ids: Iterable[str]) -> dict[str, str]:
     """Map each job in the errors of scancel or scontrol to its error. Ignore lines without a job,
-    like scontrol's last one.
+    such as scontrol's last one.
 
     >>> refused("scancel: error: Kill job error on job id 7: Access/permission denied", ["7", "8"])
     {'7': 'Access/permission denied'}
@@ -266,7 +266,7 @@ def refused(stderr: str, ids: Iterable[str]) -> dict[str, str]:
 
 
 def message(text: str) -> str:
-    """Return a command's error without the command's name; a site's text unchanged.
+    """Return a command's error without the command's name. A site's text stays unchanged.
 
     >>> message("sbatch: lua: Name an account.\\nsbatch: error: cli_filter plugin terminated")
     'lua: Name an account.\\ncli_filter plugin terminated'

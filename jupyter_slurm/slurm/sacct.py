@@ -1,6 +1,6 @@
 """sacct: accounting records of jobs and steps, and a job's efficiency.
 
-Needs slurmdbd; a site may not have it (`is_disabled`), and it may lag by minutes.
+sacct needs slurmdbd, which may be missing (`is_disabled`) or lag by minutes.
 """
 
 import re
@@ -20,7 +20,7 @@ from .units import (
     parse_tres,
 )
 
-# JobName last: the user chose it, and it may contain a newline.
+# JobName comes last: the user chose it, so it may contain a newline.
 _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "id": "JobID",
@@ -58,12 +58,11 @@ _REQUESTED = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?[KMGTP]?)([cn]?)")
 
 @dataclass(frozen=True, slots=True)
 class AcctRow:
-    """A job (`step` None) or one of its steps (`batch`, `extern`, `0` …); None: not recorded.
-
-    `exit_code` is as sacct prints it; see `exit_candidates`. `limit_s` None is no limit.
-    `max_rss_mib` is the largest task's peak, `used_memory_mib` the sum of the tasks' peaks; short
-    peaks are missed (sampled every JobAcctGatherFrequency, 30 s by default). `requested_mib` is for
-    the whole job. TRES have memory in MiB.
+    """A job (`step` is None) or one of its steps (`batch`, `extern`, `0` …). None means not
+    recorded. `exit_code` is as sacct prints it; see `exit_candidates`. `limit_s` is None for no
+    limit. `max_rss_mib` is the largest task's peak, `used_memory_mib` the sum of the tasks' peaks;
+    sampling (every JobAcctGatherFrequency, 30 s by default) misses short peaks. `requested_mib` is
+    for the whole job. TRES have memory in MiB.
     """
 
     slurm_id: str
@@ -110,9 +109,8 @@ class SpentRow:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """A job's use of its allocation. `cpu_efficiency` is 0 to 1; None: nothing was sampled.
-
-    Excludes work in a container that an engine runs outside the job (docker).
+    """A job's use of its allocation. `cpu_efficiency` is 0 to 1, or None without samples. It
+    excludes work in a container that an engine runs outside the job (docker).
     """
 
     elapsed_s: float
@@ -126,7 +124,7 @@ class Usage:
 
 
 def argv(ids: Iterable[str]) -> list[str]:
-    """Query jobs by ID with their steps, every attempt of a requeued one."""
+    """Query jobs by ID with their steps, including every attempt of a requeued job."""
     return [*_ONE_TIME, "-o", ",".join(_FIELDS.values()), "-j", ",".join(ids)]
 
 
@@ -136,8 +134,8 @@ def names_argv(user: str, names: Iterable[str], since_s: float) -> list[str]:
     The user must be named: sacct shows an operator all users' jobs, and any user may choose these
     names.
 
-    `uts` is epoch seconds (parse_time() in src/common/parse_time.c), so that the cluster's time
-    zone does not matter. ValueError for a name with a comma.
+    `uts` is epoch seconds (parse_time() in src/common/parse_time.c), so the cluster's time zone
+    does not matter. Raise ValueError for a name with a comma.
     """
     wanted = list(names)
     if any("," in name or not name for name in wanted):
@@ -151,10 +149,8 @@ def mine_argv(user: str, since_s: float) -> list[str]:
 
 
 def spent_argv(user: str, accounts: Iterable[str], since_s: float) -> list[str]:
-    """Query the allocations of these accounts' jobs since a time, of all users as far as visible;
-    without accounts those of the user.
-
-    `-T` excludes allocations before that time.
+    """Query the allocations of these accounts' jobs since a time, for all visible users; without
+    accounts, those of the user. `-T` excludes the time before.
     """
     named = ",".join(accounts)
     whose = ["-a", "-A", named] if named else ["-u", user]
@@ -199,9 +195,8 @@ def parse_fields(output: str | bytes) -> list[dict[str, str]]:
 
 
 def summarise(rows: Sequence[AcctRow]) -> Usage | None:
-    """Sum up a job's usage from its `rows` and its steps'; of several attempts the last.
-
-    None: the job itself has no row.
+    """Sum up a job's usage from its `rows` and those of its steps; of several attempts, use the
+    last. None if the job itself has no row.
     """
     jobs = [index for index, row in enumerate(rows) if row.step is None]
     if not jobs:

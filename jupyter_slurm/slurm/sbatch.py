@@ -1,5 +1,5 @@
 """sbatch: the argv of a submission, the shell text that calls it once in a job's folder, and its
-output. The options' meaning is in `options`."""
+output. `options` has the meaning of the options."""
 
 import re
 import shlex
@@ -11,11 +11,11 @@ from .units import parse_epoch
 _ID = re.compile(r"(?:Submitted batch job )?([0-9]{1,10})(?:(?:;| on cluster )([A-Za-z0-9._-]+))?")
 _ESTIMATE = re.compile(r"Job [0-9]{1,10} to start at (\S+)")
 _LOOKS = 400
-"""Checks at 0.05 s before a login is given up."""
+"""The number of checks, 0.05 s apart, before a login is abandoned."""
 _NO_LOGIN = 200
 
-# Runs in the job's folder, "$@" is sbatch's command line. sbatch inherits the lock, so that a
-# second call waits for the first even if the first caller has died. sbatch's answer is kept.
+# Runs in the job's folder; "$@" is sbatch's command line. sbatch inherits the lock, so a second
+# call waits for the first even if the first caller has died. sbatch's answer is stored in a file.
 _CALL = """
 [ -s submitted ] && { cat submitted; exit 0; }
 exec 9>submit.lock
@@ -25,15 +25,15 @@ if command -v flock >/dev/null 2>&1; then flock 9; fi
 rc=$?
 [ ! -s submit.err ] || cat submit.err >&2
 if [ $rc != 0 ]; then
-  cat submitted.partial # a wrapper may say here why it refuses
+  cat submitted.partial # a wrapper may print its reason here
 elif mv submitted.partial submitted; then
   cat submitted
 fi
 exit $rc
 """
 
-# Runs in the bash that replaces the login shell. `-p`: exported functions reach sbatch without
-# being defined here, and $BASH_ENV is not read.
+# Runs in the bash that replaces the login shell. With `-p`, exported functions reach sbatch without
+# being defined here, and bash does not read $BASH_ENV.
 _AFTER_LOGIN = f"""
 mask=$(umask)
 umask 077
@@ -46,7 +46,7 @@ done
 case $program in */*)
   case :$PATH: in *":${{program%/*}}:"*) ;; *) PATH=${{program%/*}}:$PATH ;; esac ;;
 esac
-# It would wait for the end of the job.
+# With it, sbatch would wait for the end of the job.
 unset SBATCH_WAIT
 with_mask() ( umask "$mask"; exec "$@" )
 eval "set -- with_mask \\"\\$program\\" $JSLURM_WORDS"
@@ -56,8 +56,9 @@ echo "$?" >"$claim/rc"
 """
 
 # $1 names of the profile's variables, $2 sbatch's arguments, quoted, $3 _AFTER_LOGIN, then sbatch's
-# command line. The process that makes the claim calls sbatch, and no other: a login that hangs or
-# exits is abandoned. The first try is an interactive login, which some login files hijack.
+# command line. Only the process that makes the claim calls sbatch, and a login that hangs or exits
+# is abandoned. The first attempt is an interactive login, which some login files replace by another
+# program.
 _AS_TYPED = f"""
 ( JSLURM_NAMES=$1 JSLURM_WORDS=$2 JSLURM_AFTER=$3 JSLURM_DIR=$PWD
   JSLURM_PROGRAM=$(command -v "$4" || echo "$4")
@@ -76,7 +77,7 @@ _AS_TYPED = f"""
     done
     if ! mkdir -- "$JSLURM_CLAIM" 2>/dev/null; then
       wait "$login"
-      # Without that file the outcome of sbatch is unknown until the job is looked up.
+      # Without that file, the outcome of sbatch is unknown until the agent looks up the job.
       rc=$(cat "$JSLURM_CLAIM/rc" 2>/dev/null || echo 0)
       cat submit.err >&2
       if [ "$rc" = 0 ]; then cat submitted; else cat submitted.partial; fi 2>/dev/null
@@ -108,7 +109,7 @@ def options_of(argv: Sequence[str]) -> dict[str, str]:
 def with_options(
     argv: Sequence[str], options: Mapping[str, str | None], arguments: Sequence[str]
 ) -> list[str]:
-    """Return a submission's argv with other options (None: without that one) and arguments.
+    """Return a submission's argv with other options and arguments. None removes an option.
 
     >>> with_options(["sbatch", "--parsable", "--mem=1", "--hold", "--", "a"], {"mem": "2"}, ["b"])
     ['sbatch', '--parsable', '--hold', '--mem=2', '--', 'a', 'b']
@@ -120,17 +121,17 @@ def with_options(
 
 
 def test_only_argv(submission: Sequence[str]) -> list[str]:
-    """Query the start of a submission of `argv`, without submitting. sbatch reads the script, which
-    need not exist yet, from standard input. Slow on a loaded cluster (the answer needs a plan of
-    the backfill scheduler), so only on a user's request."""
+    """Query when a submission of `argv` would start, without submitting it. sbatch reads the
+    script, which need not exist yet, from standard input. This is slow on a loaded cluster, because
+    the answer needs a plan by the backfill scheduler. So call it only when a user asks."""
     return ["sbatch", "--test-only", *submission[2 : submission.index("--")]]
 
 
 def literal_path(path: str) -> str:
     """Return `path` as a literal value of --output.
 
-    sbatch(1), FILENAME PATTERN: `%%` is a `%`. One backslash anywhere disables patterns, and each
-    then protects the next character (src/slurmd/slurmstepd/fname.c).
+    sbatch(1), FILENAME PATTERN: `%%` is a `%`. A single backslash anywhere disables patterns, and
+    each backslash then protects the next character (src/slurmd/slurmstepd/fname.c).
 
     >>> literal_path("/a%j/o"), literal_path("/a\\\\%j/o")
     ('/a%%j/o', '/a\\\\\\\\%j/o')
@@ -146,10 +147,9 @@ def call_once(argv: Sequence[str]) -> list[str]:
 
 def call_once_as_typed(argv: Sequence[str], names: Iterable[str]) -> list[str]:
     """Return the command that runs `argv` in the environment of the user's login, except for the
-    profile's variables `names`. Without a login shell, do as `call_once`.
-
-    For batch scripts: sbatch then runs as typed after a login. Slurm passes on the environment
-    (sbatch(1), --export), with what the login files have set, such as `module`.
+    profile's variables `names`. Without a login shell, return the command of `call_once`. Batch
+    scripts use this, so that sbatch runs as if typed after a login. Slurm passes on the environment
+    (sbatch(1), --export), including settings of the login files, such as `module`.
     """
     kept = " ".join(name for name in names if name.isidentifier())
     words = (kept, shlex.join(argv[1:]), _AFTER_LOGIN, *argv)
@@ -157,10 +157,9 @@ def call_once_as_typed(argv: Sequence[str], names: Iterable[str]) -> list[str]:
 
 
 def parse(stdout: str | bytes) -> tuple[str, str | None] | None:
-    """Return the job's ID and, with several clusters, the cluster's name; None: no ID was printed.
-
-    Sites wrap sbatch and print banners, or drop --parsable; the ID is on the last line that looks
-    like one.
+    """Return the job's ID and, with several clusters, the cluster's name; None if no ID was
+    printed. Sites wrap sbatch and print banners, or drop --parsable. The ID is on the last line
+    that looks like one.
 
     >>> parse("Welcome!\\n1234;alpha\\n"), parse("1234\\n"), parse("")
     (('1234', 'alpha'), ('1234', None), None)
@@ -173,7 +172,7 @@ def parse(stdout: str | bytes) -> tuple[str, str | None] | None:
 
 
 def parse_test_only(stderr: str) -> float | None:
-    """Return the start, from the standard error of test_only_argv; None: unknown, or sbatch
+    """Return the start, from the standard error of test_only_argv; None if unknown, or if sbatch
     refused."""
     match = _ESTIMATE.search(stderr)
     return None if match is None else parse_epoch(match[1])

@@ -11,9 +11,8 @@ _GONE: Final = (
 
 
 def cancel_argv(ids: Iterable[str]) -> list[str]:
-    """End jobs: SIGTERM, and SIGKILL after the site's KillWait. Takes `123`, `123_4`, `123_[1-4]`.
-
-    ValueError without IDs.
+    """End jobs: SIGTERM, and SIGKILL after the site's KillWait. IDs are `123`, `123_4` or
+    `123_[1-4]`. Raise ValueError without IDs.
     """
     wanted = checked(ids)
     if not wanted:
@@ -27,7 +26,7 @@ def is_already_gone(stderr: str) -> bool:
 
 
 def checked(ids: Iterable[str]) -> list[str]:
-    """Return the IDs. ValueError: not an ID, e.g. an option of scancel."""
+    """Return the IDs. Raise ValueError if one is not an ID, e.g. an option of scancel."""
     wanted = list(ids)
     for slurm_id in wanted:
         if not slurm_id[:1].isdigit():

@@ -1,6 +1,6 @@
 """scontrol: one job in full, the controller's configuration, and changes to a job.
 
-Uses the text forms: scontrol has --json only since 23.02.
+The text forms are used, because scontrol has --json only since 23.02.
 """
 
 import re
@@ -26,8 +26,8 @@ from .units import (
 UpdateVerb = Literal["hold", "uhold", "release", "requeue", "requeuehold"]
 
 # A record is `Key=value Key=value`, unquoted, keys in the order of src/api/job_info.c. Values may
-# contain anything, so the record is cut in three: up to the job's name, Slurm's own text, and from
-# Command on the user's text again.
+# contain anything, so the record is cut in three: the part up to the job's name, Slurm's own text,
+# and the user's text from Command on.
 _RECORD_START = re.compile(
     r"^(?=JobId=[0-9]+ (?:ArrayJobId=|HetJobId=|JobName=|SLUID=))", re.MULTILINE
 )
@@ -46,18 +46,17 @@ _USER_TEXT = re.compile(
 )
 
 NO_TASK = "4294967294"
-"""Slurm's index for waiting tasks, and for a job that is not an array."""
+"""Slurm's array index for waiting tasks, and for jobs that are not arrays."""
 _PATTERN = re.compile(r"%(?P<width>[0-9]{0,2})(?P<letter>[AajNntux%])")
 """A pattern in sbatch's --output."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRow:
-    """A job in slurmctld; `fields` has every key as printed, None is "not set".
-
-    `requeues` is Slurm's Restarts. `exit_code` and `exit_signal` are the batch script's and are (0,
-    0) while it runs. `tres` has memory in MiB. `stdout` and `stderr` are paths with Slurm's
-    %-patterns filled in, including those that only slurmstepd fills in.
+    """A job in slurmctld; None means "not set". `fields` has every key as printed. `requeues` is
+    Slurm's Restarts. `exit_code` and `exit_signal` describe the batch script; both are 0 while it
+    runs. `tres` has memory in MiB. In the paths `stdout` and `stderr`, all of Slurm's %-patterns
+    are replaced, including those that only slurmstepd replaces.
     """
 
     slurm_id: str
@@ -90,14 +89,14 @@ class ControlRow:
 
     @property
     def no_requeue(self) -> str | None:
-        """Return why `scontrol requeue` would refuse the running job; None: it would not."""
+        """Return why `scontrol requeue` would refuse the running job; None if it would not."""
         if self.fields.get("BatchFlag") == "0":
             return NOT_BATCH
         return RUNS_ONCE if self.fields.get("Requeue") == "0" else None
 
     def unasked_gpus(self, node: str) -> int:
-        """Count the GPUs on this node that the job has without a request, since it has the node
-        exclusively; 0 if unknown (before 20.11)."""
+        """Count the GPUs on this node that the job did not request but has, because it has the
+        whole node; 0 if unknown (before 20.11)."""
         asked = [value for key, value in self.fields.items() if key.startswith("TresPer")]
         if any("gpu" in value for value in asked):
             return 0
@@ -109,7 +108,7 @@ class ControlRow:
 
 
 def job_argv(slurm_id: str) -> list[str]:
-    """Query one job (all tasks of an array), one line each.
+    """Query a job, or all tasks of an array, one line each.
 
     `-d` also prints DerivedExitCode and the job's GPUs on each node (src/api/job_info.c).
     """
@@ -127,8 +126,8 @@ def update_argv(verb: UpdateVerb, ids: Iterable[str]) -> list[str]:
 
 
 def time_limit_argv(slurm_id: str, limit: str) -> list[str]:
-    """Set a job's time limit to `limit`, as in sbatch's --time or like `2h`, or change it by a
-    `limit` with `+` or `-` (scontrol(1), TimeLimit). ValueError: not a time.
+    """Set a job's time limit to `limit`, in a form of sbatch's --time or like `2h`. With `+` or
+    `-`, change it by `limit` (scontrol(1), TimeLimit). Raise ValueError if it is not a time.
 
     >>> time_limit_argv("12", "+1h"), time_limit_argv("12", "90")[-1]
     (['scontrol', 'update', 'JobId=12', 'TimeLimit=+01:00:00'], 'TimeLimit=01:30:00')
@@ -141,15 +140,15 @@ def time_limit_argv(slurm_id: str, limit: str) -> list[str]:
 
 
 def is_denied(stderr: str) -> bool:
-    """Return whether the change needs other rights: operators and administrators raise a time
-    limit, a job's owner may lower it (_update_job in src/slurmctld/job_mgr.c, all releases)."""
+    """Return whether only operators and administrators may make the change: they may raise a time
+    limit, while a job's owner may only lower it (_update_job in src/slurmctld/job_mgr.c, all
+    releases)."""
     return "Access/permission denied" in stderr
 
 
 def is_unknown_job(stderr: str) -> bool:
-    """Return whether the controller has forgotten the job, or never knew it.
-
-    Jobs are forgotten MinJobAge seconds after their end, whatever the outcome.
+    """Return whether the controller has forgotten the job, or never knew it. It forgets jobs
+    MinJobAge seconds after their end.
     """
     return "Invalid job id specified" in stderr
 
@@ -192,7 +191,7 @@ def _pairs(key: re.Pattern[str], text: str) -> dict[str, str]:
     ends = [*(match.start() for match in matches[1:]), len(text)]
     return {
         match[1]: text[match.end() : end].rstrip(" ")
-        for match, end in zip(matches, ends, strict=False)  # no match: a text without a key
+        for match, end in zip(matches, ends, strict=False)  # no match, so the text has no key
     }
 
 
@@ -233,7 +232,7 @@ def _row(fields: Mapping[str, str]) -> ControlRow:
 
 
 def fill_in(path: str, values: Mapping[str, str]) -> str | None:
-    """Fill in sbatch's patterns; None: a value is missing.
+    """Replace sbatch's patterns; return None if a value is missing.
 
     >>> fill_in("%03a %x 100%%", {"a": "7", "x": "fit"})
     '007 fit 100%'
@@ -278,5 +277,5 @@ def _filled(fields: Mapping[str, str], stream: str) -> str | None:
 
 
 def _first_int(text: str) -> int | None:
-    """Return the number, or the lower end of a range (`2-4`), as for a waiting job."""
+    """Return the number, or the lower end of a range (`2-4`), which waiting jobs have."""
     return optional_int(text.partition("-")[0])

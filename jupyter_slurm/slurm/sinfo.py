@@ -1,4 +1,5 @@
-"""sinfo: nodes, and reasons why some accept no jobs; argv and parser from one table each."""
+"""sinfo: nodes, and the reasons why some do not accept jobs. The argv and parser of each query use
+one table."""
 
 import re
 from collections.abc import Mapping
@@ -17,8 +18,8 @@ from .fields import (
 )
 from .units import gpus_in_tres, parse_epoch
 
-# -O is the only form that knows GresUsed; it pads and cuts each field to its width. A suffix to
-# the width is understood since 20.02 (parse_command_field in src/sinfo/opts.c).
+# Only -O knows GresUsed; it pads and cuts each field to its width. A suffix after the width is
+# possible since 20.02 (parse_command_field in src/sinfo/opts.c).
 _NODE_FIELDS: Final[Mapping[str, tuple[str, int]]] = MappingProxyType(
     {
         "name": ("NodeList", 64),
@@ -46,7 +47,7 @@ _LEADING_NUMBER = re.compile(r"[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class NodeReason:
-    """The reason of Slurm or an administrator why a node accepts no jobs."""
+    """The reason, from Slurm or an administrator, why a node does not accept jobs."""
 
     name: str
     reason: str
@@ -58,8 +59,8 @@ class NodeRow:
     """A node in one of its partitions (a node in two partitions has two rows).
 
     `state` is Slurm's word in lower case (idle, mixed, allocated, drained …) without the `marks`
-    after it. `cpu_load` is the load average. Texts of 160 characters may be cut; `gpus_used` is
-    None if not reported.
+    after it. `cpu_load` is the load average. Texts of 160 characters may be truncated. `gpus_used`
+    is None if not reported.
     """
 
     name: str
@@ -80,7 +81,8 @@ class NodeRow:
 
     @property
     def takes_jobs(self) -> bool:
-        """Return whether a job could start on it, given room; Slurm wakes a sleeping node."""
+        """Return whether a job could start on it if resources were free. Slurm wakes a sleeping
+        node."""
         return self.state in _TAKE_JOBS and _NO_JOBS.isdisjoint(self.marks)
 
 
@@ -95,12 +97,12 @@ def nodes_argv() -> list[str]:
 
 
 def reasons_argv(nodes: str) -> list[str]:
-    """Query why nodes of a list (`n[1-3]`) accept no jobs, and since when."""
+    """Query why the nodes of a list (`n[1-3]`) do not accept jobs, and since when."""
     return ["sinfo", "-h", "-N", "-n", nodes, "-o", record_format(_REASON_FIELDS)]
 
 
 def parse_reasons(output: str | bytes) -> list[NodeReason]:
-    """Parse the rows of reasons_argv that have a reason."""
+    """Parse the rows of reasons_argv, skipping those without a reason."""
     found = (
         NodeReason(one["name"].strip(), one["reason"].strip(), parse_epoch(one["since"]))
         for one in split_records(output, tuple(_REASON_FIELDS))
@@ -144,6 +146,6 @@ def _four(text: str) -> tuple[int, int, int, int]:
 
 
 def _leading_int(text: str) -> int | None:
-    """Parse `8`, or the 8 of `8+`, sinfo's form for the minimum of different nodes."""
+    """Parse `8` or `8+`, by which sinfo prints the minimum of different nodes."""
     match = _LEADING_NUMBER.match(text.strip())
     return optional_int(match[0]) if match else None

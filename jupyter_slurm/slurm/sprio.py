@@ -1,8 +1,8 @@
 """sprio: the priority of each waiting job, and the points of each factor.
 
 No release has --json. The separator after a field contains the field's name: a release without a
-field (18.08 has neither `%B` nor `%S`) omits it with its separator, and reports so on stderr only
-(parse_format() in src/sprio/opts.c).
+field (18.08 has neither `%B` nor `%S`) omits it together with its separator, and reports that only
+on stderr (parse_format() in src/sprio/opts.c).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _FACTORS: Final[Mapping[str, str]] = MappingProxyType(
         "nice": "%N",
     }
 )
-"""Slurm's names of the factors; every release has the last one."""
+"""Slurm's names for the factors. Every release has the last one."""
 
 
 class PriorityRow(NamedTuple):
     """A waiting job in one of its partitions; an array is one job.
 
-    `given`: the points of each factor. `nice` is negative if --nice lowers the priority.
+    `given`: the points for each factor. `nice` is negative if --nice lowers the priority.
     """
 
     slurm_id: str
@@ -43,10 +43,9 @@ class PriorityRow(NamedTuple):
 
 
 def argv() -> list[str]:
-    """Query all users' jobs that could start, as far as this user may see them.
-
-    slurmctld sends all of them from 23.02 on, whatever sprio is told to show; held jobs and those
-    that wait for another job or a time have no priority (priority_multifactor.c).
+    """Query all users' jobs that could start and that this user may see. From 23.02 on, slurmctld
+    always sends all of them. Held jobs, and jobs that wait for another job or a time, have no
+    priority (priority_multifactor.c).
     """
     first = "".join(code + FIELD_END for code in _FIRST)
     named = "".join(f"{code}{FIELD_END}{name}{FIELD_END}" for name, code in _FACTORS.items())

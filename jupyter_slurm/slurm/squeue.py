@@ -1,8 +1,8 @@
 """squeue: the argv of queries and the parser of rows, from one table of fields.
 
-Formats are text, never --json (which ignores filters before 24.05), without widths (nothing is
-cut), in one call for all of a user's jobs (for a list of IDs slurmctld sends every job and squeue
-drops most: _print_job() in src/squeue/squeue.c).
+Formats are text, because --json ignores filters before 24.05. They have no widths, so nothing is
+truncated. One call queries all of a user's jobs: for a list of IDs, slurmctld would send every job,
+and squeue would drop most (_print_job() in src/squeue/squeue.c).
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,9 +20,9 @@ from .fields import (
 from .states import parse_state
 from .units import parse_duration_s, parse_epoch
 
-# %C is omitted: it makes squeue request every job's details. Fields worded by Slurm alone come
-# first. The owner precedes the reason, in which a plugin may repeat a user's text. Texts chosen by
-# a user come last, so that nothing in them can shift another field.
+# %C is missing because it makes squeue request every job's details. Fields that Slurm alone words
+# come first. The owner precedes the reason, in which a plugin may repeat a user's text. Texts
+# chosen by a user come last, so they cannot shift other fields.
 _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "slurm_id": "%i",
@@ -58,11 +58,11 @@ _ID, _ELAPSED, _LEFT, _STATE, _ARRAY, _USER = map(
 
 
 class QueueRow(NamedTuple):
-    """A job or array task in the queue; None: not set.
+    """A job or array task in the queue. None means not set.
 
     `slurm_id` is `123`, `123_4`, `123+0`, or `123_[5-8%2]` for the waiting tasks of an array
-    (squeue without -r). `raw_id` is the underlying number. `limit_s` None is no limit. `gres` is
-    per node. `start_s` and `end_s` of a waiting job are the scheduler's estimate.
+    (squeue without -r). `raw_id` is the underlying number. `limit_s` is None for no limit. `gres`
+    is per node. `start_s` and `end_s` of a waiting job are the scheduler's estimate.
     """
 
     slurm_id: str
@@ -92,44 +92,44 @@ class QueueRow(NamedTuple):
 
     @property
     def whole_id(self) -> str:
-        """The ID from sbatch: of the array, or of the first part of a heterogeneous job."""
+        """The ID that sbatch returned: that of the array, or of the first part of a heterogeneous
+        job."""
         return self.array_job_id or self.slurm_id.partition("+")[0]
 
 
 class RawRow(NamedTuple):
-    """A row as printed by squeue, for code that compares many rows and parses few (`read`)."""
+    """A row as squeue prints it, for code that compares many rows and parses only some (`read`)."""
 
     slurm_id: str
     whole_id: str
-    """As `QueueRow.whole_id`."""
+    """The same as `QueueRow.whole_id`."""
     state: str
     user: str
     elapsed: str
     left: str
     text: str
-    """All other fields, which change over time."""
+    """All other fields, which may change over time."""
 
 
 def mine_argv(user: str) -> list[str]:
-    """Query all of a user's jobs, waiting arrays in one row, ended ones too until MinJobAge. `-a`
-    includes hidden partitions, which squeue otherwise omits, even for the user's own jobs."""
+    """Query all of a user's jobs, with one row for a waiting array, and ended jobs until MinJobAge.
+    `-a` includes hidden partitions, which squeue otherwise omits, even for the user's own jobs."""
     return ["squeue", "-h", "-a", "-u", user, "-t", "all", "-o", record_format(_FIELDS)]
 
 
 def everyone_argv() -> list[str]:
-    """As mine_argv for all users, as far as visible."""
+    """Query as mine_argv does, but the jobs of all users that are visible."""
     return ["squeue", "-h", "-a", "-t", "all", "-o", record_format(_FIELDS)]
 
 
 def all_argv() -> list[str]:
-    """Query the visible queue: jobs that have not ended, waiting arrays in one row."""
+    """Query the visible queue: jobs that have not ended, with one row for a waiting array."""
     return ["squeue", "-h", "-o", record_format(_FIELDS)]
 
 
 def names_argv(user: str, names: Iterable[str]) -> list[str]:
-    """Query a user's jobs with these names, ended ones too, to see if Slurm accepted a submission.
-
-    ValueError for a name with a comma, which squeue would split.
+    """Query a user's jobs with these names, including ended ones, to see whether Slurm accepted a
+    submission. Raise ValueError for a name with a comma, at which squeue would split it.
     """
     wanted = list(names)
     if any("," in name or not name for name in wanted):

@@ -1,4 +1,4 @@
-"""srun and salloc: the argv of a step in a running job, and of a shell in a new allocation."""
+"""srun and salloc: the argv for a step in a running job, and for a shell in a new allocation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .options import sbatch_args
 from .versions import SlurmVersion, has_overlap, overlap_shares_gpus
 
 _WAIT_S: Final = 20
-"""Seconds for srun to get its step; without a limit it would try forever."""
+"""Seconds for srun to create its step. Without a limit it would try forever."""
 _MPI_TYPES: Final = ("pmix", "pmi2")
 _FIRST_TASK: Final = '[ "${SLURM_PROCID:-0}" = 0 ] || exit 0; exec "$@"'
 _WITH_GPUS: Final = (
@@ -31,12 +31,12 @@ def parse_mpi_types(text: str) -> tuple[str, ...]:
 def beside_argv(
     slurm_id: str, argv: Sequence[str], *, node: str | None, version: SlurmVersion | None
 ) -> list[str]:
-    """Run `argv` once in a job's allocation, beside the job's program, on `node` (None: any).
-
-    `--unbuffered` passes every byte on at once; the program's standard output is then a terminal,
-    which it has to set raw (srun(1)). The step requests no memory and none of the job's generic
-    resources, which the job's other steps hold (before 22.05 `--overlap` shares only CPUs).
-    `version` None: unknown, assumed to be recent. ValueError: not a job ID.
+    """Run `argv` once in a job's allocation, beside the job's program, on `node` (None for any).
+    `--unbuffered` passes on every byte at once. The program's standard output is then a terminal,
+    and the program has to set it to raw mode (srun(1)). The step does not request memory or generic
+    resources, because the job's other steps hold them (before 22.05 `--overlap` shares only CPUs).
+    `version` is None if unknown, which means a recent one. Raise ValueError if `slurm_id` is not a
+    job ID.
     """
     return _step_argv(slurm_id, argv, node=node, version=version, gres=("--gres=none",))
 
@@ -49,12 +49,10 @@ def terminal_argv(
     version: SlurmVersion | None,
     gpus: int = 0,
 ) -> list[str]:
-    """As `beside_argv` on srun's own terminal, for a program with all of the job's resources,
-    including GPUs.
-
-    `gpus`: the job's GPUs there without a request; a step has to request these. Before 22.05
-    `--overlap` shares only CPUs: such a step would wait for the GPUs until the job's other steps
-    have ended, so it gets none.
+    """Run `argv` as `beside_argv` does, but on srun's own terminal and with all of the job's
+    resources, including GPUs. `gpus`: the number of GPUs on the node that the job has without a
+    request, which a step has to request. Before 22.05 `--overlap` shares only CPUs. The step would
+    then wait for the GPUs until the job's other steps have ended, so it does not request any.
     """
     gres = _shared_gres(version, gpus)
     return _step_argv(slurm_id, argv, node=node, version=version, gres=gres, streams="--pty")
@@ -63,12 +61,11 @@ def terminal_argv(
 def allocation_argv(
     options: Mapping[str, str], argv: Sequence[str], *, version: SlurmVersion | None
 ) -> list[str]:
-    """Run `argv` on srun's own terminal in a new allocation, which ends with it.
-
-    `options`: as for sbatch, without those that srun lacks. `--overlap` leaves room for steps
-    started from that terminal. With `--exclusive`, which srun refuses together with `--overlap`,
-    salloc makes the allocation and the step requests the node's GPUs: a step gets none without a
-    request. Of several tasks only the first has the terminal; the others end.
+    """Run `argv` on srun's own terminal in a new allocation, which ends with `argv`. `options`:
+    those of sbatch, without any that srun lacks. `--overlap` leaves room for steps started from
+    that terminal. srun refuses `--exclusive` together with `--overlap`. So salloc then makes the
+    allocation, and the step requests the node's GPUs, which it would not get otherwise. Of several
+    tasks, only the first has the terminal; the others end.
     """
     step = [*_overlap(version), "--pty", "--export=ALL", "/bin/sh", "-c", _FIRST_TASK, "sh", *argv]
     if "exclusive" in options:

@@ -19,14 +19,13 @@ _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _SEPARATOR: Final = "|"
-"""sstat has no --delimiter; none of these fields can contain a bar."""
+"""sstat has no option --delimiter, but these fields cannot contain a bar."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepUsage:
-    """A running step (`123.batch`); None: not sampled yet.
-
-    `max_rss_mib` is the largest so far, `average_rss_mib` is a task's now (tried with 22.05).
+    """A running step (`123.batch`). None means not sampled yet. `max_rss_mib` is the maximum so
+    far, `average_rss_mib` a task's current mean (tested with 22.05).
     """
 
     step_id: str
@@ -62,7 +61,7 @@ def parse(output: str | bytes) -> list[StepUsage]:
 
 
 def _memory_mib(text: str) -> float | None:
-    """Parse memory: a plain number is bytes (--noconvert); a site may still add a unit."""
+    """Parse a memory size. A plain number means bytes (--noconvert), but a site may add a unit."""
     plain = optional_int(text)
     if plain is not None:
         return plain / 2**20

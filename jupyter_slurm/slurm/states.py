@@ -1,10 +1,8 @@
-"""Slurm's job states and flags: long and short names, and terminal states.
-
-`JobState.word` has the words for users. `reasons` explains why a job waits, `diagnosis` why it
-failed. Source: job_state_string() and job_state_string_compact() in
-src/common/slurm_protocol_defs.c; the same from 19.05 to 26.05, with EXPEDITING since 25.11. Flags
-come first, in the order in which Slurm prints them: a text tool shows the first flag that is set,
-or the base state.
+"""Slurm's job states and flags: long and short names, and terminal states. `JobState.word` has the
+users' words. `reasons` explains why a job waits, `diagnosis` why it failed. Source:
+job_state_string() and job_state_string_compact() in src/common/slurm_protocol_defs.c, the same from
+19.05 to 26.05 except for EXPEDITING, added in 25.11. Flags come first, in the order in which Slurm
+prints them: a text tool shows the first flag that is set, or the base state.
 """
 
 import re
@@ -49,7 +47,8 @@ _CANCELLED_BY = re.compile(r"CANCELLED by ([0-9]{1,10})(?![0-9])")
 
 
 def is_terminal(name: str) -> bool:
-    """Return whether the state is a known end. A COMPLETING job has not ended: files may change."""
+    """Return whether the state is a known final state. A COMPLETING job has not ended: its files
+    may still change."""
     return name in _ENDS
 
 

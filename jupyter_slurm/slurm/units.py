@@ -23,20 +23,19 @@ _COLON_FORM = re.compile(r"([0-9]{1,9})(?::([0-9]{1,9}))?(?::([0-9]{1,9}))?")
 _UNIT_FORM = re.compile(
     r"(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?", re.IGNORECASE
 )
-# Limit the digits: thousands of them make a number that fits no time, size or float.
+# Limit the digits: a number with thousands of them does not fit any time, size or float.
 _PRINTED = re.compile(
     r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9}(?:\.[0-9]{1,9})?)"
 )
 _MEMORY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([KMGTP]?)(?:i?B)?", re.IGNORECASE)
 _MOST: Final = 1e15
-"""The largest count of anything in Slurm."""
+"""An upper limit for any count in Slurm."""
 
 
 def parse_time_s(text: str) -> int | None:
-    """Parse a time limit as typed, in seconds; None for no limit.
-
-    Takes sbatch's forms (`30` is minutes, `30:00` is minutes and seconds; sbatch(1), --time) and
-    the unit forms `30m`, `2h`, `1d12h`, `90s`. ValueError for anything else.
+    """Parse a time limit as typed, in seconds; None for no limit. Accept sbatch's forms (`30` is
+    minutes, `30:00` is minutes and seconds; sbatch(1), --time) and forms with units: `30m`, `2h`,
+    `1d12h`, `90s`. Raise ValueError for anything else.
 
     >>> parse_time_s("1-12"), parse_time_s("30"), parse_time_s("1d12h"), parse_time_s("UNLIMITED")
     (129600, 1800, 129600, None)
@@ -95,7 +94,7 @@ def parse_duration_s(text: str) -> float | None:
 def parse_memory_mib(text: str) -> int:
     """Parse a memory size as typed, in MiB, rounded up; the default unit is MiB (sbatch(1), --mem).
 
-    0 is Slurm's "all of the node's memory". ValueError for anything but a size.
+    0 is Slurm's "all of the node's memory". Raise ValueError for anything else.
 
     >>> parse_memory_mib("64G"), parse_memory_mib("1500"), parse_memory_mib("1.5G")
     (65536, 1500, 1536)
@@ -118,19 +117,19 @@ def format_memory(mib: int) -> str:
 
 _RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 NODE_NAME: Final = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,253}"
-"""A word that does not match is unsafe in a command or an address."""
+"""A host name. A word that does not match is unsafe in a command or an address."""
 _LETTERS = re.compile(r"[A-Za-z0-9_.-]{0,254}")
 _MAX_PIECES: Final = 11
-"""The parts of a name with five numbers in brackets: HIGHEST_DIMENSIONS in slurm/slurm.h."""
+"""The parts of a name with five ranges in brackets (HIGHEST_DIMENSIONS in slurm/slurm.h)."""
 _MAX_NODES: Final = 65_536
-"""MAX_SLURM_NODES in slurm/slurm.h."""
+"""The most nodes in a list (MAX_SLURM_NODES in slurm/slurm.h)."""
 
 
 def parse_nodelist(text: str) -> list[str]:
     """Return the names in a node list, in its order.
 
-    An unset list (`(null)`, `None assigned`) is empty. ValueError for an unbalanced bracket, a
-    malformed range, an invalid host name, or more names than Slurm has nodes.
+    An unset list (`(null)`, `None assigned`) is empty. Raise ValueError for an unbalanced bracket,
+    a malformed range, an invalid host name, or more names than Slurm has nodes.
 
     >>> parse_nodelist("n[001-003,7],gpu1")
     ['n001', 'n002', 'n003', 'n7', 'gpu1']
@@ -186,11 +185,11 @@ def _numbers(inside: str, part: str, room: int) -> list[str]:
 
 _ARRAY_ITEM = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?")
 _MAX_ARRAY: Final = 4_000_001
-"""slurm.conf(5), MaxArraySize: 4000001 is the maximum setting."""
+"""The maximum of MaxArraySize (slurm.conf(5)) is 4000001."""
 
 
 def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:
-    """Return the sorted task IDs of `--array`, and the throttle after `%` (None: none).
+    """Return the sorted task IDs of `--array`, and the throttle after `%`, or None.
 
     >>> parse_array("1-7:2,20%4")
     ((1, 3, 5, 7, 20), 4)
@@ -222,7 +221,7 @@ def indices(text: str | None) -> tuple[int, ...]:
 
 
 def format_array(tasks: Iterable[int]) -> str:
-    """The inverse of `parse_array`.
+    """Return task IDs in the form of `--array`, the inverse of `parse_array`.
 
     >>> format_array([7, 1, 2, 3])
     '1-3,7'
@@ -270,8 +269,8 @@ _COUNT = re.compile(r"[0-9]{1,9}")
 def gpus_by_type(text: str) -> dict[str, int]:
     """Count the GPUs in a TRES text (`gres/gpu=2,gres/gpu:a100=2`) or a gres text (`gpu:a100:2`).
 
-    Those without a type are counted under "". A type may be all digits: `gpu:3090:2` is two GPUs,
-    `gpu:3090` is 3090. A bare `gpu` is one GPU (sbatch(1), --gres).
+    GPUs without a type count under "". A type may consist of digits: `gpu:3090:2` means two GPUs,
+    but `gpu:3090` means 3090. A bare `gpu` means one GPU (sbatch(1), --gres).
 
     >>> gpus_by_type("gpu:a100:4(S:0-1),gpu:3090:2,gpu:1")
     {'a100': 4, '3090': 2, '': 1}
@@ -311,8 +310,8 @@ def gpus_of_option(value: str) -> int:
 def parse_epoch(text: str) -> float | None:
     """Return a time printed by Slurm in UTC epoch seconds; None for `N/A`, `Unknown`, `None`.
 
-    Takes epoch seconds (`SLURM_TIME_FORMAT=%s`) and the default ISO form, which is local time of
-    the machine that printed it.
+    Accept epoch seconds (`SLURM_TIME_FORMAT=%s`) and the default ISO form, which is in the local
+    time of the machine that printed it.
     """
     word = text.strip()
     number = optional_int(word)
@@ -320,7 +319,7 @@ def parse_epoch(text: str) -> float | None:
         return float(number) if 0 < number <= LATEST_S else None
     try:
         return datetime.fromisoformat(word).timestamp()
-    except (ValueError, OverflowError, OSError):  # the last two: an impossible year
+    except (ValueError, OverflowError, OSError):  # the last two are for an impossible year
         return None
 
 

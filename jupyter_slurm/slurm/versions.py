@@ -1,6 +1,5 @@
-"""Slurm's release, and differences between releases with sources.
-
-The syntax of a single command is in its own module.
+"""Slurm's release, and differences between releases, with sources. Differences in the syntax of one
+command are in its module.
 """
 
 import re
@@ -34,10 +33,12 @@ def parse_version(text: str) -> SlurmVersion | None:
 
 
 def has_overlap(version: SlurmVersion) -> bool:
-    """Return whether srun has `--overlap`; before, steps share CPUs anyway (RELEASE_NOTES)."""
+    """Return whether srun has `--overlap`. In earlier releases, steps always share CPUs
+    (RELEASE_NOTES)."""
     return version >= (20, 11, 0)
 
 
 def overlap_shares_gpus(version: SlurmVersion) -> bool:
-    """Return whether `srun --overlap` shares memory and GPUs too, not only CPUs (20.11, 21.08)."""
+    """Return whether `srun --overlap` also shares memory and GPUs; in 20.11 and 21.08 it shares
+    only CPUs."""
     return version >= (22, 5, 0)

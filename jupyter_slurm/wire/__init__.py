@@ -1,8 +1,8 @@
 """The values that the agent and its clients exchange.
 
-Frozen msgspec structs; no behaviour beyond a property or two, no I/O. Times are UTC epoch seconds,
-None if unknown. Slurm's words (partition, reason, QOS …) are unchanged. Each module lists its
-public names in `__all__`. `framing` has the frames of streams into jobs.
+Frozen msgspec structs with hardly any behaviour and no I/O. Times are UTC epoch seconds, None if
+unknown. Slurm's words (partition, reason, QOS …) are unchanged. Each module lists its public names
+in `__all__`. `framing` defines the frames of streams into jobs.
 """
 
 from jupyter_slurm.wire.cluster import *

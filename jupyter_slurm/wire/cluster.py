@@ -49,30 +49,30 @@ class Partition(Struct, frozen=True, kw_only=True):
     default: bool
     up: bool
     limit_s: int | None
-    """None: no limit."""
+    """None for no limit."""
     nodes: int
     idle_nodes: int
     gpu_types: tuple[str, ...] = ()
     gpus: int = 0
     free_gpus: int | None = None
-    """The free GPUs of nodes that accept jobs. None: this Slurm does not report them."""
+    """The free GPUs of nodes that accept jobs; None if this Slurm does not report them."""
     gpus_by_type: dict[str, tuple[int, int | None]] = field(default_factory=dict)
-    """Type ("" if not reported) -> number of GPUs, and number of free GPUs."""
+    """GPU type ("" if not reported) -> number of GPUs and of free GPUs."""
     cpus: int | None = None
     memory_mib: int | None = None
     gpus_per_node: int = 0
-    """CPUs, memory and GPUs are those of the largest nodes."""
+    """A partition. CPUs, memory and GPUs are those of its largest nodes."""
     max_nodes: int | None = None
-    """The most nodes for one job; None: no limit."""
+    """The most nodes for one job; None for no limit."""
     default_time_s: int | None = None
     """The time limit of a job without --time."""
     exclusive: bool = False
     """Every job gets whole nodes."""
     allow_qos: tuple[str, ...] = ()
     allow_accounts: tuple[str, ...] = ()
-    """The QOS and accounts that may use the partition; (): all."""
+    """The QOS and accounts that may use the partition; () for all."""
     cost: float | None = None
-    """The price of a node hour, in `ClusterInfo.cost_unit`; None: no price in the profile."""
+    """The price of a node hour, in `ClusterInfo.cost_unit`; None if the profile has no price."""
     about: str = ""
     """The profile's description for users."""
 
@@ -100,40 +100,40 @@ class ClusterInfo(Struct, frozen=True, kw_only=True):
     """The accounts and QOS that this user may use."""
     cost_unit: str = ""
     hidden: tuple[str, ...] = ()
-    """Partitions that Slurm hides from this user; not in `partitions`."""
+    """Partitions that Slurm hides from this user. They are not in `partitions`."""
     reservations: tuple[Reservation, ...] = ()
     """Earliest first."""
     asked_s: float
 
 
 class Folder(Struct, frozen=True, kw_only=True):
-    """A folder of the cluster for the user's files."""
+    """A folder on the cluster for the user's files."""
 
     name: str
-    """The users' name for it: `$SCRATCH`, `$WORK`."""
+    """Its name for users: `$SCRATCH`, `$WORK`."""
     path: str
     writable: bool
     file_system: str
     """The name from `stat -f`: nfs, lustre, ext2/ext3 …"""
     free_mib: int | None
     shared: bool | None
-    """Visible on every node; None: unknown without a job."""
+    """Visible on every node; None if only a job could tell."""
 
 
 class Description(Struct, frozen=True, kw_only=True):
-    """Tools, Python and folders on the login node, for a new profile."""
+    """Tools, Python and folders on the login node, collected for a new profile."""
 
     name: str
     sbatch: str | None
-    """The path of sbatch; None: not found."""
+    """The path of sbatch; None if not found."""
     runtimes: tuple[str, ...]
-    """Container runtimes by our names."""
+    """Container runtimes, under our names."""
     modules: bool
     python: str | None
-    """The version of the profile's interpreter, e.g. "3.11"; None: it does not run."""
+    """The version of the profile's interpreter, e.g. "3.11"; None if it does not run."""
     folders: tuple[Folder, ...]
     login_shell: bool = True
-    """False: the login files end a job before its code starts."""
+    """False if the login files end a job before its code starts."""
 
 
 class QueueStatus(Struct, frozen=True, kw_only=True):
@@ -141,9 +141,9 @@ class QueueStatus(Struct, frozen=True, kw_only=True):
 
     cluster: str
     asked_s: float | None = None
-    """The time of Slurm's last answer; None: none yet."""
+    """The time of Slurm's last answer; None before the first."""
     problem: Problem | None = None
-    """The reason for no answer since."""
+    """The reason why Slurm has not answered since."""
     interval_s: float
     """Seconds between listings while a client watches."""
 
@@ -162,7 +162,7 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
     load: float | None = None
     gpus: int = 0
     gpus_used: int | None = None
-    """None: not reported by this Slurm."""
+    """None if this Slurm does not report it."""
     gpu_type: str | None = None
     features: str | None = None
     reason: str | None = None
@@ -170,7 +170,7 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NodeChanges(Struct, frozen=True, kw_only=True):
-    """All nodes and partitions of a cluster, sent after any change."""
+    """All nodes and partitions of a cluster, sent after each change."""
 
     cluster: str
     cursor: str
@@ -196,11 +196,11 @@ class Check(Struct, frozen=True, kw_only=True):
     """One line of `doctor`."""
 
     ok: bool | None
-    """None: information only."""
+    """None if the line only informs."""
     sentence: str
     hint: str | None = None
     option: str | None = None
-    """The option concerned, as in `Problem`."""
+    """The option that it is about, as in `Problem`."""
 
 
 class Cost(Struct, frozen=True, kw_only=True):
@@ -208,18 +208,18 @@ class Cost(Struct, frozen=True, kw_only=True):
 
     limit_s: float
     jobs: int = 1
-    """The number of jobs in an array; the figures below cover all of them."""
+    """The number of jobs in an array; the numbers below cover all of them."""
     node_hours: float | None = None
-    """None: no whole nodes."""
+    """None if the job does not get whole nodes."""
     cpu_hours: float
     gpu_hours: float
     units: float | None = None
-    """The site's charge, in `unit`; None: no price in the profile."""
+    """The site's charge, in `unit`; None if the profile has no price."""
     unit: str = ""
 
 
 class AgentStatus(Struct, frozen=True, kw_only=True):
-    """`jupyter slurm status`."""
+    """The status of the agent, for `jupyter slurm status`."""
 
     version: str
     protocol: int
@@ -244,11 +244,11 @@ class FileEntry(Struct, frozen=True, kw_only=True):
 
     name: str
     kind: Literal["file", "folder", "other"]
-    """other: a dangling link, a socket, a device."""
+    """`other` means a dangling link, a socket or a device."""
     size_bytes: int
     modified_s: float
     writable: bool
-    """Writable by this user."""
+    """Whether this user may write to it."""
 
 
 class FileListing(Struct, frozen=True, kw_only=True):

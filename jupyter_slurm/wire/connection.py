@@ -22,12 +22,12 @@ __all__ = [
 
 
 class QuestionKind(StrEnum):
-    # Asked by the host, in its own words; the host gets the answer.
+    # The host asks in its own words and gets the answer.
     SECRET = "secret"  # noqa: S105 - a password or code: hidden while typed, never stored
-    TEXT = "text"  # visible while typed, e.g. a menu number
-    # Asked by this machine, in our words; the answer stays local.
+    TEXT = "text"  # the answer is visible while typed, e.g. a menu number
+    # This machine asks in our words; the answer stays local.
     PASSPHRASE = "passphrase"  # noqa: S105 - of a private key: hidden, never stored
-    TOUCH = "touch"  # a security key waits to be touched; there is nothing to answer
+    TOUCH = "touch"  # a security key waits for a touch; it needs no answer
     HOST_KEY = "host-key"  # "yes" accepts the key and stores it, anything else rejects it
 
 
@@ -44,8 +44,8 @@ class Question(Struct, frozen=True, kw_only=True):
     instruction: str = ""
     """The host's words before the prompt; for a host key, its type and fingerprint."""
     names_a_key: bool = False
-    """The host's words mention a passphrase or a private key, which no host needs. The front end
-    shows a warning."""
+    """The host's words mention a passphrase or a private key. Hosts never need these, so the front
+    end shows a warning."""
     refused: bool = False
     """The previous answer was wrong. The front end reports it."""
 
@@ -69,15 +69,15 @@ class Connection(Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
     """`user@host` of each hop, the cluster's own last."""
     question: Question | None = None
-    """The question for this caller; None while another client has it."""
+    """The question for this caller; None while another client answers it."""
     problem: Problem | None = None
-    """The reason for LOST, LOGIN_NEEDED or CLOSED."""
+    """The reason for the states LOST, LOGIN_NEEDED and CLOSED."""
     round_trip_s: float | None = None
 
 
 class Tunnel(Struct, frozen=True, kw_only=True):
-    """A local port, on both loopbacks, forwarded to `host:port` as the cluster sees it, or to the
-    Unix socket with the path `host` (`port` is then 0)."""
+    """A local port, on both loopbacks, forwarded to `host:port` as the cluster sees it. If `port`
+    is 0, `host` is the path of a Unix socket."""
 
     id: str
     cluster: str
@@ -85,8 +85,8 @@ class Tunnel(Struct, frozen=True, kw_only=True):
     port: int
     local_port: int
     route: Literal["direct", "relay"]
-    """direct: from the login node. relay: by a relay inside the job's allocation or on the login
-    node."""
+    """`direct`: from the login node. `relay`: through a relay in the job's allocation or on the
+    login node."""
     job_id: str | None = None
     opened_s: float
     connections: int = 0
@@ -107,11 +107,11 @@ class Behind(Struct, frozen=True, kw_only=True):
 
     count: int
     reasons: dict[str, str]
-    """The first few file names -> reason, as a sentence."""
+    """Name -> reason, as a sentence, of the first few files."""
 
 
 class Transfer(Struct, frozen=True, kw_only=True):
-    """Files being copied between this machine and a cluster."""
+    """A transfer of files between this machine and a cluster."""
 
     id: str
     cluster: str
@@ -125,7 +125,7 @@ class Transfer(Struct, frozen=True, kw_only=True):
     files_done: int = 0
     bytes_done: int = 0
     files_same: int = 0
-    """The number of files that are equal on both sides."""
+    """The number of files already equal on both sides."""
     failed: Behind | None = None
     """Files that did not arrive; the transfer is then FAILED."""
     left_out: Behind | None = None
@@ -133,4 +133,4 @@ class Transfer(Struct, frozen=True, kw_only=True):
     began_s: float
     ended_s: float | None = None
     problem: Problem | None = None
-    """The reason for FAILED; the detail names the files."""
+    """The reason for the state FAILED; its detail names the files."""

@@ -1,4 +1,4 @@
-"""Actions on many jobs at once, and the jobs that Slurm refused."""
+"""Actions on many jobs at once, and the jobs for which Slurm refused them."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ class Refusal(Struct, frozen=True, kw_only=True):
     """A job that Slurm did not change."""
 
     job: str
-    """Slurm's ID, or ours if there is none."""
+    """Slurm's ID, or ours for a job without one."""
     why: str

@@ -1,4 +1,4 @@
-"""Packages for jobs without an image: as the user asks for them, and as a cluster has them."""
+"""Packages for jobs without an image: requests, and environments installed on a cluster."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from msgspec import Struct
 __all__ = ["Environment", "EnvironmentSource", "InstalledEnvironment"]
 
 EnvironmentSource = Literal["requirements", "uv.lock", "conda"]
-"""The format of `Environment.text`: requirements of pip, a lock file of uv, or conda's YAML."""
+"""The format of `Environment.text`: pip requirements, a uv lock file, or conda's YAML."""
 
 
 class Environment(Struct, frozen=True, kw_only=True):
-    """The packages that a job needs. The cluster installs equal ones once."""
+    """The packages that a job needs. The cluster installs equal sets once."""
 
     packages: tuple[str, ...] = ()
-    """Requirements as pip reads them, in addition to those in `text`."""
+    """Requirements in pip's syntax, in addition to those in `text`."""
     mine: bool = False
-    """Whether `text` has the packages of the Python that submits the job."""
+    """Whether `text` lists the packages of the submitting Python."""
     file: str | None = None
-    """The local file with `text`; None: there is none."""
+    """The local file with `text`; None without a file."""
     source: EnvironmentSource = "requirements"
     text: str = ""
-    """"": not read yet, or no packages but `packages`."""
+    """The file's content; "" if not yet read, or without packages besides `packages`."""
     project: str = ""
     """The pyproject.toml of a `uv.lock`."""
     left_out: tuple[str, ...] = ()
-    """Packages that only the submitting machine has."""
+    """Packages that exist only on the submitting machine."""
 
 
 class InstalledEnvironment(Struct, frozen=True, kw_only=True):
     id: str
-    """The digest of its content, in hexadecimal digits."""
+    """The digest of its content, in hexadecimal."""
     packages: tuple[str, ...] = ()
-    """The packages asked for, without their dependencies."""
+    """The requested packages, without their dependencies."""
     file: str | None = None
-    """The name of the file that listed them."""
+    """The name of the file with the requirements."""
     tool: str
     """`uv`, `pip`, `conda`, `mamba` or `micromamba`."""
     python: str = ""
-    """The version of its Python; "": conda chose it."""
+    """The version of its Python; "" if conda chose it."""
     path: str
-    """Its folder on the cluster."""
+    """The path of its folder on the cluster."""
     size_mib: float | None = None
     made_s: float | None = None
     used_s: float | None = None
-    """When a job last began in it."""
+    """The time at which a job last started in it."""

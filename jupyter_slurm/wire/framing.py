@@ -1,4 +1,4 @@
-"""PURE: frames in a byte stream, for every stream into and out of jobs.
+"""Frames in a byte stream, for every stream into and out of jobs. No I/O.
 
 A frame is its kind (a letter), the size of its body, and the body; node/framing.py is the
 counterpart on the node. `kernel/frames.py` and `transport/relay_streams.py` define the kinds.
@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator, Mapping
 
 ALIVE = b"A"
-"""A keep-alive: no body, sent at any time."""
+"""A keep-alive frame. It has no body, and may be sent at any time."""
 ANY_SIZE = (1 << 32) - 1
 _HEAD = struct.Struct(">cI")
 _END = ord("\n")
@@ -22,31 +22,31 @@ def frame(kind: bytes, *parts: bytes) -> bytes:
 
 
 class GarbledError(ValueError):
-    """Bytes that no program of ours sends; the message follows "garbled: "."""
+    """The stream contains bytes that our programs never send. The message completes "garbled: "."""
 
 
 class Inbox:
-    """An incremental parser of frames. It rejects a body larger than `most` bytes, or `most_of` its
-    kind, before the body arrives."""
+    """An incremental parser of frames. It rejects a frame before its body arrives if the body has
+    more than `most` bytes, or than `most_of` allows for its kind."""
 
     def __init__(
         self, most: int, most_of: Mapping[bytes, int] | None = None, rest: bytes = b""
     ) -> None:
-        """Set the limits; `rest` has arrived already."""
+        """Set the limits. `rest`: bytes that have already arrived."""
         self._most = most
         self._most_of = most_of or {}
         self._rest = bytearray(rest)
         self.ended = False
-        """The program has ended: a newline and srun's own output follow its frames."""
+        """The program has ended. Its frames are followed by a newline and srun's own output."""
 
     @property
     def partial(self) -> bool:
-        """Return whether part of a frame has arrived. In a step's stream, the rest may wait until
-        something is sent in the other direction (node/framing.py)."""
+        """Return whether part of a frame has arrived. In a step's stream, the rest may be delayed
+        until something is sent in the other direction (node/framing.py)."""
         return bool(self._rest) and not self.ended
 
     def take(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the kind and body of each complete frame. GarbledError."""
+        """Yield the kind and body of each complete frame. Raise GarbledError."""
         self._rest += data
         while self._rest:
             if self._rest[0] == _END:

@@ -27,7 +27,7 @@ class Image(Struct, frozen=True, kw_only=True):
     tool: str | None = None
     """The container tool of the image (tools that share images share the name); None if unknown."""
     base: str | None = None
-    """The base image; None: not built here, or named by the recipe."""
+    """The base image; None if we did not build the image, or if the recipe names it."""
     digest: str | None = None
     """The recipe's digest."""
     made_s: float | None = None
@@ -42,33 +42,32 @@ class ImageSpec(Struct, frozen=True, kw_only=True):
     name: str = ""
     """The name of the new image; "" to pull one."""
     recipe: str | None = None
-    """The recipe; None: pull `base` unchanged."""
+    """The recipe; None to pull `base` unchanged."""
     base: str | None = None
-    """The base image, as for `--image`; None: the recipe names it."""
+    """The base image, as for `--image`; None if the recipe names it."""
     folder: str | None = None
-    """The local folder of the recipe, pushed for a recipe that copies files; None: there is
-    none."""
+    """The local folder of the recipe, pushed if the recipe copies files; None without a folder."""
     push: str | None = None
     """A folder to push in place of `folder`, for any recipe."""
     cluster: str | None = None
-    """None: the default cluster."""
+    """None for the default cluster."""
     runtime: str | None = None
-    """None: the profile's."""
+    """None for the profile's."""
     options: dict[str, str] = field(default_factory=dict)
-    """sbatch options of the job; see `JobSpec.options`."""
+    """The sbatch options of the job; see `JobSpec.options`."""
     again: bool = False
-    """Build even if nothing has changed."""
+    """Build even if the recipe has not changed."""
     notebook: str | None = None
 
 
 class ImageBuild(Struct, frozen=True, kw_only=True):
     image: Image
-    """The image as it is, or as it will be after the job; its path then lacks the tool's suffix."""
+    """The image, existing or future. Until the job has ended, its path lacks the tool's suffix."""
     job: Job | None = None
-    """The job; None: the image exists already."""
+    """The job; None if the image already exists."""
 
 
 class ImageRemoval(Struct, frozen=True, kw_only=True):
     held_on: tuple[str, ...] = ()
-    """Nodes whose Docker or Podman still holds the image. The next job there in another image
-    removes it."""
+    """Nodes where Docker or Podman still holds the image. The next job with another image on such a
+    node removes it."""

@@ -1,6 +1,5 @@
-"""Job specifications and the agent's view of jobs, one struct of each per kind.
-
-A new kind has its two structs here, below the parts that all kinds share.
+"""Job specifications and the agent's view of jobs: two structs for each kind of job, below the
+parts that all kinds share.
 """
 
 from __future__ import annotations
@@ -55,19 +54,20 @@ __all__ = [
 ]
 
 OUTCOME = "_outcome"
-"""The variable out of an `Executor`'s call: the returned value or, if the call failed, its
+"""The output variable of an `Executor`'s call: the returned value or, if the call failed, its
 exception."""
 OutFormat = Literal["auto", "data"]
-"""The format of variables from a job: auto is data if that is exact, else pickle."""
+"""The format of a job's output variables. `auto` means data where that is exact, otherwise
+pickle."""
 MOST_TASKS = 100_000
 """The maximum number of tasks of a sweep."""
 Engine = Literal["torchrun", "mpi", "ray", "dask"]
-"""The launcher of a job on many nodes: the code runs in each of many ranks, or once with workers on
-all nodes (ray, dask)."""
+"""The launcher of a job on many nodes. Ray and Dask run the code once, with workers on all nodes;
+the others run it in every rank."""
 
 
 def new_id() -> str:
-    """Return a new ID for a `JobSpec`: eight of `a-z2-7`, 40 random bits."""
+    """Return a new ID for a `JobSpec`: eight characters of `a-z2-7`, 40 random bits."""
     return "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(8))
 
 
@@ -82,7 +82,7 @@ class JobKind(StrEnum):
 
 
 class _KindDefaults(Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """Defaults of values that only some kinds have."""
+    """Defaults for values that only some kinds of jobs have."""
 
     @property
     def kind(self) -> JobKind:
@@ -90,76 +90,79 @@ class _KindDefaults(Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     @property
     def session(self) -> str | None:
-        """Return the ID of the cell's session. The cell then has no `slurm_id`."""
+        """Return the ID of the session that runs the cell; such a cell has no `slurm_id`. None for
+        a job of its own."""
         return None
 
     @property
     def launch(self) -> Engine | None:
-        """Return the launcher; None: the code runs on the first node only."""
+        """Return the launcher; None if the code runs on the first node only."""
         return None
 
     @property
     def on_login(self) -> bool:
-        """Return whether the program runs on the login node. It then has no `slurm_id`, and `nodes`
-        is that machine."""
+        """Return whether the program runs on the login node. Such a job has no `slurm_id`, and
+        `nodes` is that machine."""
         return False
 
 
 class After(Struct, frozen=True, kw_only=True):
-    """A job that another one waits for."""
+    """A job that another job waits for."""
 
     job: str
     """Its ID, ours or Slurm's, or its name."""
     ends: Literal["ok", "any", "fail"] = "ok"
-    """The end that lets the other one start."""
+    """The outcome that lets the other job start."""
 
 
 class _Spec(_KindDefaults, frozen=True, kw_only=True):
-    """The common fields of all specifications. Submitting the same ID twice creates one job."""
+    """The common fields of all job specifications. Submitting the same ID twice creates one job."""
 
     id: str = field(default_factory=new_id)
-    """Eight of `a-z2-7`, part of Slurm's job name and comment. Each new spec gets its own."""
+    """Eight characters of `a-z2-7`, part of Slurm's job name and comment. Each new spec gets a new
+    ID."""
     name: str
     """The name for users; letters, digits, `.`, `_`, `-`."""
     cluster: str | None = None
-    """None: the default cluster."""
+    """None for the default cluster."""
     options: dict[str, str] = field(default_factory=dict)
-    """sbatch's options, by long name, with normalized values ("" for a flag); without ours."""
+    """The sbatch options by long name, with normalized values ("" for a flag), without those that
+    we add."""
     after: tuple[After, ...] = ()
-    """The jobs that it waits for, in addition to `options["dependency"]`."""
+    """The jobs that this one waits for, in addition to `options["dependency"]`."""
     image: str | None = None
     container_name: str | None = None
-    """The name of a container that stays on its node, created from `image` if missing; None: the
+    """The name of a container that stays on its node, created from `image` if missing. None if the
     container ends with the job."""
     environment: Environment | None = None
-    """Packages for a job without an image; None: those of the node's Python."""
+    """Packages for a job without an image; None to use those of the node's Python."""
     container_remap_root: bool = False
     """Run as root inside the container (as apt needs) and as the user outside."""
     runtime: str | None = None
-    """None: the profile's."""
+    """None for the profile's."""
     modules: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
     mounts: tuple[str, ...] = ()
     """`SRC[:DST[:ro]]`."""
     cwd: str | None = None
-    """The code's working directory; None: the home."""
+    """The code's working directory; None for the home."""
     notebook: str | None = None
     file: str | None = None
-    """The local file with the code; None: the code is not from a file."""
+    """The local file with the code; None if the code is not from a file."""
     fingerprint: str | None = None
-    """A digest of the code; with `notebook` it identifies a cell. None: never attach to this
-    job."""
+    """A digest of the code, which identifies a cell together with `notebook`. None if no cell may
+    attach to this job."""
     kernel: str | None = None
-    """The kernel process that submits: its pid, a blank, its start in UTC epoch seconds. While it
+    """The submitting kernel process: its pid, a blank, and its start in UTC epoch seconds. While it
     runs, no other kernel attaches."""
     push: str | None = None
-    """A local folder to copy at submission. The job runs in the copy."""
+    """A local folder that is copied at submission. The job runs in the copy."""
     push_exclude: tuple[str, ...] = ()
     """.gitignore patterns of files not to push, in addition to the folder's .gitignore."""
     fetch: tuple[str, ...] = ()
     """Patterns of files for `Api.fetch`, relative to the job's working directory."""
     fetch_to: str | None = None
-    """The local target folder; None: fetch nothing."""
+    """The local target folder; None to fetch nothing."""
     slurm_conf: str | None = None
     """SLURM_CONF of the submitting process. On this machine the agent compares it with the
     profile's configuration."""
@@ -172,46 +175,46 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     names_in: tuple[str, ...] = ()
     names_out: tuple[str, ...] = ()
     out_format: OutFormat | None = None
-    """None: the profile's."""
+    """None for the profile's."""
     inputs: str | None = None
     """A local file in `places.spool_dir()` with the input variables; moved into the job folder."""
     inputs_digest: str | None = None
-    """The digest of the values (`jobs.variables.digest_inputs`); None if unknown."""
+    """The digest of the input values (`jobs.variables.digest_inputs`); None if unknown."""
     inputs_python: tuple[int, int] | None = None
-    """The Python version that wrote `inputs`, if they contain code by value."""
+    """The Python version that wrote `inputs`, if they contain pickled code."""
     session: str | None = None
-    """The ID of the session that runs the cell; None: a job of its own."""
+    """The ID of the session that runs the cell; None for a job of its own."""
     launch: Engine | None = None
     names_gather: tuple[str, ...] = ()
     """Variables to return as a list of each rank's value."""
     max_restarts: int = 0
     """How often torchrun restarts the ranks after a failure."""
     mpi: str | None = None
-    """The MPI type, a name in `srun --mpi=list`; None: the best on the node."""
+    """The MPI type, a name in `srun --mpi=list`; None for the best on the node."""
     tensorboard: str | None = None
-    """The log folder for TensorBoard; None: no TensorBoard."""
+    """The log folder for TensorBoard; None for no TensorBoard."""
 
 
 class SweepSpec(_Spec, frozen=True, kw_only=True, tag="sweep"):
-    """A Python cell that runs once for each task, in Slurm job arrays."""
+    """A Python cell that runs once for each task of Slurm job arrays."""
 
     code: str
     tasks: str = ""
-    """The indices of its tasks, as for `--array`: `0-99`."""
+    """The task indices, as for `--array`: `0-99`."""
     names_params: tuple[str, ...] = ()
-    """The variables that differ between tasks; () for `--array`, whose indices are Slurm's."""
+    """The variables that differ between tasks; () for `--array`, which has only indices."""
     params: str | None = None
-    """A local file in `places.spool_dir()` with a dict of parameters for each task, under its
-    index; moved into the job folder."""
+    """A local file in `places.spool_dir()` with a dict of parameters for each task index; moved
+    into the job folder."""
     params_digest: str | None = None
-    """The digest of the values; None if unknown."""
+    """The digest of the parameter values; None if unknown."""
     params_text: str | None = None
     """A local JSON file with the values of each parameter as text, in the order of the indices, for
     display; moved into the job folder."""
     max_running: int | None = None
     """The maximum number of tasks that run at a time."""
     max_fails: int | None = None
-    """The number of failed tasks that cancels the others."""
+    """The number of failures after which the other tasks are cancelled."""
     into: str = "results"
     """The variable for the table of results."""
     names_in: tuple[str, ...] = ()
@@ -224,10 +227,10 @@ class SweepSpec(_Spec, frozen=True, kw_only=True, tag="sweep"):
 
 
 class ProgramSpec(_Spec, frozen=True, kw_only=True, tag="program"):
-    """A script that starts with `#!`, run in the image, or the image's own program."""
+    """A script that starts with `#!` and runs in the image, or the image's own program."""
 
     code: str = ""
-    """"": the image's ENTRYPOINT and CMD, or its runscript."""
+    """The script; "" for the image's ENTRYPOINT and CMD, or its runscript."""
     arguments: tuple[str, ...] = ()
     """The command-line arguments."""
     on_login: bool = False
@@ -249,12 +252,12 @@ class SessionSpec(_Spec, frozen=True, kw_only=True, tag="session"):
     idle_s: int
     """Seconds without a cell before the session ends."""
     launch: Engine | None = None
-    """`ray` or `dask`: available to the cells; `torchrun` or `mpi`: each rank runs the cells and
-    has its own variables."""
+    """With `ray` or `dask`, the cells can use the engine. With `torchrun` or `mpi`, each rank runs
+    the cells and has its own variables."""
     mpi: str | None = None
     """As `CellSpec.mpi`."""
     for_executor: bool = False
-    """Started by an Executor for its calls."""
+    """Whether an Executor started the session for its calls."""
 
 
 class KernelSpec(_Spec, frozen=True, kw_only=True, tag="kernel"):
@@ -262,9 +265,9 @@ class KernelSpec(_Spec, frozen=True, kw_only=True, tag="kernel"):
 
     code: ClassVar[str] = ""
     idle_s: int | None = None
-    """Seconds without a client before the kernel ends; None: the profile's."""
+    """Seconds without a client before the kernel ends; None for the profile's."""
     launch: Engine | None = None
-    """`ray` or `dask`, available to the cells."""
+    """The engine that the cells can use, `ray` or `dask`."""
 
 
 class LabSpec(_Spec, frozen=True, kw_only=True, tag="lab"):
@@ -272,11 +275,11 @@ class LabSpec(_Spec, frozen=True, kw_only=True, tag="lab"):
 
     code: ClassVar[str] = ""
     idle_s: int | None = None
-    """Seconds without use before the lab ends; None: the profile's."""
+    """Seconds without use before the lab ends; None for the profile's."""
     jupyter_base_url: str | None = None
-    """The base URL of the Jupyter server, if its browsers are on other machines. The lab is then
-    shown below it, if the profile allows that (`lab_same_origin`). None: the browser is on this
-    machine."""
+    """The base URL of a Jupyter server whose browsers are on other machines; None if the browser is
+    on this machine. The lab is shown below this URL if the profile allows it
+    (`lab_same_origin`)."""
 
 
 JobSpec = CellSpec | SweepSpec | ProgramSpec | ScriptSpec | SessionSpec | KernelSpec | LabSpec
@@ -285,7 +288,7 @@ SpecT = TypeVar("SpecT", bound=JobSpec)
 
 
 class _Row(_KindDefaults, frozen=True, kw_only=True):
-    """The common fields of listed jobs. None, 0 or (): unknown, or not applicable."""
+    """The common fields of listed jobs. None, 0 and () mean unknown or not applicable."""
 
     cluster: str
     name: str
@@ -299,21 +302,22 @@ class _Row(_KindDefaults, frozen=True, kw_only=True):
     reason: str | None = None
     """Slurm's reason word or text."""
     why: str | None = None
-    """The reason as a sentence; after the end, the outcome."""
+    """The reason for waiting as a sentence; after the end, the outcome."""
     nodes: tuple[str, ...] = ()
     """Names, or lists as Slurm prints them: `n[1-4]`."""
     node_count: int | None = None
     gpus: int = 0
     gpu_load: float | None = None
-    """Mean GPU load in the last minutes, 0 to 1. None: not measured."""
+    """The mean GPU load of the last minutes, 0 to 1; None if not measured."""
     submitted_s: float | None = None
     started_s: float | None = None
     ended_s: float | None = None
     start_estimate_s: float | None = None
     limit_s: int | None = None
     tasks: dict[str, str] = field(default_factory=dict)
-    """For an array: Slurm's state -> its tasks, in the notation of `--array` (`0-3,7`); UNKNOWN:
-    ended unobserved. {}: not an array, or too many tasks to track."""
+    """For an array: Slurm's state -> its tasks, in the notation of `--array` (`0-3,7`). UNKNOWN has
+    tasks whose end was not observed. {} if the job is not an array, or has too many tasks to
+    track."""
 
 
 class _Job(_Row, frozen=True, kw_only=True):
@@ -327,27 +331,27 @@ class _Job(_Row, frozen=True, kw_only=True):
     """A hint for the user."""
     warning: str | None = None
     problem: Problem | None = None
-    """The reason for no news: the cluster has not answered since `problem_since_s`."""
+    """The reason why the cluster has not answered since `problem_since_s`."""
     problem_since_s: float | None = None
     created_s: float
     state_since_s: float
     erased_s: float | None = None
-    """The time at which the site erases `job_dir` of an ended job; None: never, as far as the
-    profile says."""
+    """The time at which the site erases the `job_dir` of an ended job; None if the profile does not
+    set one."""
     image: str | None = None
     container_name: str | None = None
     """See `JobSpec`."""
     environment_id: str | None = None
-    """The `InstalledEnvironment` that it runs in; None: it asked for no packages."""
+    """The ID of the `InstalledEnvironment` that it runs in; None if it did not request packages."""
     runtime: str = "none"
     exit_code: int | None = None
     signal: int | None = None
     usage: Usage | None = None
     cancel_requested_s: float | None = None
     no_requeue: str | None = None
-    """The reason why Slurm would not requeue the job; None: it would, or unknown."""
+    """The reason why Slurm would not requeue the job; None if it would, or if unknown."""
     inferred: bool = False
-    """The end is inferred from traces: neither the job nor Slurm reported it."""
+    """The end is inferred from traces, because neither the job nor Slurm reported it."""
     delivered: bool = False
     """A front end has shown the outcome and called `Api.delivered`."""
     notebook: str | None = None
@@ -359,38 +363,39 @@ class _Job(_Row, frozen=True, kw_only=True):
     """The path of that Python on the node, or in the image; "" if unknown."""
     fetch: tuple[str, ...] = ()
     fetch_to: str | None = None
-    """For these, see `JobSpec`."""
+    """See the fields of the same name in `JobSpec`."""
     transfer: Transfer | None = None
-    """The push of the folder, at most a second old; None: none is running."""
+    """The progress of pushing the folder, at most a second old; None if no push is running."""
 
     @property
     def slurm_ids(self) -> tuple[str, ...]:
-        """Return all its Slurm IDs: a sweep may have several arrays."""
+        """Return all Slurm IDs of the job: a sweep may have several arrays."""
         return () if self.slurm_id is None else (self.slurm_id,)
 
     @property
     def names_out(self) -> tuple[str, ...]:
-        """Return the only names that are read from the result."""
+        """Return the names of the variables to read from the result; others are ignored."""
         return ()
 
     @property
     def names_gather(self) -> tuple[str, ...]:
-        """Return the variables of which each rank returns its own value."""
+        """Return the variables that each rank returns."""
         return ()
 
     @property
     def idle_s(self) -> int | None:
-        """Return the allowed idle seconds; None: no limit."""
+        """Return the allowed idle seconds; None for no limit."""
         return None
 
     @property
     def idle_since_s(self) -> float | None:
-        """Return the time since which the job is idle; None: it is not, or cannot be."""
+        """Return the time since which the job is idle; None if it is busy, or of a kind that is
+        never idle."""
         return None
 
     @property
     def lab(self) -> Lab | None:
-        """Return the lab's state; None: not a lab, or ended."""
+        """Return the lab's state; None if the job is not a lab or has ended."""
         return None
 
 
@@ -399,18 +404,18 @@ class CellJob(_Job, frozen=True, kw_only=True, tag="cell"):
     out_format: OutFormat = "auto"
     session: str | None = None
     session_ends_s: float | None = None
-    """The end of the session's time limit, as known when the cell was sent."""
+    """The end of the session's time limit, as known when the agent sent the cell."""
     launch: Engine | None = None
     names_gather: tuple[str, ...] = ()
     ranks: int = 0
-    """The number of ranks, each with its own output; 0: the code runs once, or unknown."""
+    """The number of ranks, each with its own output; 0 if the code runs once, or if unknown."""
     tensorboard: str | None = None
-    """The requested log folder; None: no TensorBoard."""
+    """The requested log folder; None for no TensorBoard."""
 
 
 class SweepJob(_Job, frozen=True, kw_only=True, tag="sweep"):
-    """A sweep. `tasks` has all its tasks, including those not yet submitted (PENDING);
-    `slurm_id` is that of its first array."""
+    """A sweep. `tasks` includes those not yet submitted (PENDING). `slurm_id` is that of its first
+    array."""
 
     names_out: tuple[str, ...] = ()
     out_format: OutFormat = "auto"
@@ -418,13 +423,13 @@ class SweepJob(_Job, frozen=True, kw_only=True, tag="sweep"):
     max_running: int | None = None
     max_fails: int | None = None
     into: str = "results"
-    """For these, see `SweepSpec`."""
+    """See the fields of the same name in `SweepSpec`."""
     arrays: tuple[str, ...] = ()
     """The Slurm IDs of its arrays."""
     offsets: dict[str, int] = field(default_factory=dict)
-    """Slurm ID of an array -> the difference between a task's index and Slurm's; without zeros."""
+    """Slurm ID of an array -> the offset between its task indices and Slurm's, if not zero."""
     stopped_s: float | None = None
-    """The time when the other tasks were cancelled because of `max_fails`."""
+    """The time at which `max_fails` cancelled the other tasks."""
 
     @property
     def slurm_ids(self) -> tuple[str, ...]:
@@ -436,17 +441,18 @@ class ProgramJob(_Job, frozen=True, kw_only=True, tag="program"):
 
 
 class ScriptJob(_Job, frozen=True, kw_only=True, tag="script"):
-    """A batch script, or a job of another tool."""
+    """A batch script, or a job of another program."""
 
 
 class SessionJob(_Job, frozen=True, kw_only=True, tag="session"):
     idle_s: int | None = None
     idle_since_s: float | None = None
-    """The time since which no cell runs or waits; None: one does, or the session has not
-    started."""
+    """The time since which no cell runs or waits; None while one does, or before the session
+    starts."""
     launch: Engine | None = None
     for_executor: bool = False
-    """Started by an Executor for its calls; other cells use it only by its ID."""
+    """Whether an Executor started the session for its calls. Other cells can use it only by its
+    ID."""
 
 
 class KernelJob(_Job, frozen=True, kw_only=True, tag="kernel"):
@@ -457,7 +463,7 @@ class KernelJob(_Job, frozen=True, kw_only=True, tag="kernel"):
 class LabJob(_Job, frozen=True, kw_only=True, tag="lab"):
     idle_s: int | None = None
     idle_since_s: float | None = None
-    """The time of the last use, once that is half of `idle_s` ago."""
+    """The time of the last use; None until half of `idle_s` has passed since then."""
     lab: Lab | None = None
 
 
@@ -471,11 +477,11 @@ class ListedJob(_Row, frozen=True, kw_only=True, omit_defaults=True, tag="listed
     id: str | None = None
     """The ID of the array's record."""
     state: str
-    """Slurm's state, possibly one of a newer Slurm."""
+    """Slurm's state, possibly one that only a newer Slurm has."""
     mine: bool = False
-    """Owned by this user."""
+    """Whether this user owns the job."""
     array: str | None = None
-    """For tasks: the key of their array's row. None: a whole job or array."""
+    """For tasks, the key of their array's row; None for a whole job or array."""
 
     @property
     def key(self) -> str:
@@ -488,8 +494,8 @@ Row = Job | ListedJob
 
 
 InputPart = Literal["options", "folder", "image", "in", "in?", "push", "kernel"]
-"""A part of a job's input. `in`: the values differ; `in?`: they may differ. `kernel`: submitted by
-another kernel that still runs."""
+"""A part of a job's input. `in`: the values differ; `in?`: they may differ; `kernel`: another
+kernel, which still runs, submitted the job."""
 
 
 class Earlier(Struct, frozen=True, kw_only=True):
@@ -497,7 +503,7 @@ class Earlier(Struct, frozen=True, kw_only=True):
 
     job: Job
     differs: tuple[InputPart, ...] = ()
-    """The inputs that differ now; (): none."""
+    """The inputs that differ now."""
 
 
 class JobEvent(Struct, frozen=True, kw_only=True):
@@ -507,7 +513,7 @@ class JobEvent(Struct, frozen=True, kw_only=True):
     state: JobState
     """The job's new state."""
     text: str | None = None
-    """A sentence: why the job waits, the node where it started, who ended it."""
+    """A sentence, e.g. why the job waits, where it started, or who ended it."""
 
 
 class JobDetails(Struct, frozen=True, kw_only=True):
@@ -515,16 +521,16 @@ class JobDetails(Struct, frozen=True, kw_only=True):
 
     job: Job
     asked: JobSpec | None = None
-    """The spec, without code and values of variables; None: submitted elsewhere, or recorded by an
-    older version."""
+    """The spec, without code and values of variables. None if another program submitted the job, or
+    an older version recorded it."""
     code: str | None = None
-    """The user's code; None: no longer available."""
+    """The user's code; None if no longer available."""
     script: str | None = None
-    """The batch script as sent to sbatch; None: no longer available."""
+    """The batch script as sent to sbatch; None if no longer available."""
     command: tuple[str, ...] = ()
-    """sbatch with its options."""
+    """The sbatch command line."""
     environment: dict[str, str | None] = field(default_factory=dict)
-    """The variables set for the job; None: a withheld value."""
+    """The variables set for the job; None for a value that is not shown."""
     record: dict[str, str] = field(default_factory=dict)
     """Slurm's record under Slurm's field names, from `scontrol show job` or sacct."""
     events: tuple[JobEvent, ...] = ()
@@ -532,7 +538,8 @@ class JobDetails(Struct, frozen=True, kw_only=True):
     folder: str = ""
     """The working directory on the cluster, with the user's files; "" if unknown."""
     problem: Problem | None = None
-    """The reason why files on the cluster are missing here: no connection, or a login is needed."""
+    """The reason why this has no files from the cluster, such as a lost connection or a missing
+    login."""
 
 
 class SweepFailure(Struct, frozen=True, kw_only=True):
@@ -545,13 +552,13 @@ class SweepFailure(Struct, frozen=True, kw_only=True):
 
 
 class SweepTasks(Struct, frozen=True, kw_only=True):
-    """The tasks of a sweep. Tasks are written as for --array."""
+    """The tasks of a sweep. Tasks are in the notation of --array."""
 
     job: SweepJob
     states: dict[str, str]
     """State -> tasks, like `Job.tasks`."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """The reason for ending or waiting -> tasks, without tasks that succeeded."""
+    """Reason for ending or waiting -> tasks, without tasks that succeeded."""
     nodes: dict[str, str] = field(default_factory=dict)
     """Node -> tasks."""
     elapsed_s: tuple[float | None, ...] = ()
@@ -567,9 +574,9 @@ class SweepTasks(Struct, frozen=True, kw_only=True):
 class UsageChanges(Struct, frozen=True, kw_only=True):
     cursor: str
     samples: tuple[UsageSample, ...]
-    """The samples after the cursor, oldest first. Older samples of another node may follow."""
+    """The samples after the cursor, oldest first for each node."""
     job: Job
     end: bool = False
-    """The job is final; no more samples follow."""
+    """The job has ended, and no more samples follow."""
     problem: Problem | None = None
-    """The reason for no samples."""
+    """The reason why there are no samples."""

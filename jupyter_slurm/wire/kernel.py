@@ -1,4 +1,4 @@
-"""Remote kernels: kernelspecs whose cells run in a job."""
+"""Remote kernels: kernelspecs for kernels that run in a job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["RemoteKernel"]
 
 
 class RemoteKernel(Struct, frozen=True, kw_only=True):
-    """A remote kernel, on disk or proposed."""
+    """A remote kernel, existing or proposed."""
 
     name: str
     """Jupyter's name for the kernel."""
@@ -17,6 +17,6 @@ class RemoteKernel(Struct, frozen=True, kw_only=True):
     words: tuple[str, ...]
     """The job's options, as typed after `kernel add`."""
     cluster: str | None = None
-    """None: the options are no longer valid."""
+    """None if the options are no longer valid."""
     exists: bool = True
-    """The kernelspec is on disk."""
+    """Whether the kernelspec exists on disk."""

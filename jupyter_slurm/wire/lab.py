@@ -1,4 +1,4 @@
-"""Labs (JupyterLab in a job), and a browser's login to labs and dashboards."""
+"""Labs (JupyterLab in a job), and the login of a browser to labs and dashboards."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ class Lab(Struct, frozen=True, kw_only=True):
     """The state of a lab that has not ended."""
 
     url: str
-    """`http://lab-ID-RANDOM.localhost:PORT/` and its base URL, on this machine; new after each
-    restart of the agent. Only a browser that knows the name has access."""
+    """`http://lab-ID-RANDOM.localhost:PORT/` and its base URL, on this machine; The URL is new
+    after each restart of the agent. Only a browser that knows the host name has access."""
     port: int
-    """The port on both loopbacks; unchanged after a restart of the agent if still free."""
+    """The port on both loopbacks. After a restart, the agent uses the same port if it is free."""
     base_url: str = "/"
-    """If not "/", the lab is shown below the URL of the requesting Jupyter server, whose browsers
-    are on other machines."""
+    """If not "/", the lab is shown below the URL of the requesting Jupyter server, because its
+    browsers are on other machines."""
     step: LabStep = LabStep.WAITING
 
 
 class LabEntry(Struct, frozen=True, kw_only=True):
-    """The login of a browser to a lab: a POST of `token`, as `token` and as `password`, to
-    `login_url`. No URL, history, log or command line holds the token. A dashboard opens by its
-    `login_url` alone; Ray's then asks for `token`."""
+    """The login of a browser to a lab: it POSTs `token`, as `token` and as `password`, to
+    `login_url`. So the token never appears in a URL, history, log or command line. A dashboard
+    opens by its `login_url` alone; Ray's then asks for `token`."""
 
     login_url: str
     token: str
     port: int = 0
     base_url: str = "/"
-    """The URL of a Jupyter server below which the page may be shown; "/": none."""
+    """The URL of the Jupyter server below which the page may be shown; "/" if it may not."""
     cookie: str = ""
-    """The cookie that a Jupyter server adds to requests to the dashboard; "": the cluster's profile
-    does not allow that."""
+    """The cookie that a Jupyter server adds to requests to the dashboard; "" if the cluster's
+    profile does not allow that."""

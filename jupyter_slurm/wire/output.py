@@ -1,7 +1,7 @@
 """Output and results of a job.
 
 One struct per line of `output.N.jsonl`, which node/runner.py writes; the tag is the key "type".
-Text is valid Unicode: a lone surrogate, which a job may print, becomes the text `\udce9`.
+Text is valid Unicode: a lone surrogate printed by a job becomes the text `\udce9`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class Hello(Struct, frozen=True, kw_only=True, tag_field="type", tag="hello"):
-    """The first record: the Python that runs the cell. `ipython` is None if the image has no
+    """The first record: the Python that runs the cell. `ipython` is None if that Python has no
     IPython."""
 
     python: tuple[int, int, int]
@@ -87,24 +87,25 @@ Output = (
 
 
 Show = Literal["full", "sandboxed", "text"]
-"""The trust of a page in a job's output: `views/trusted_output.py`."""
+"""How far a page may trust a job's output; see `views/trusted_output.py`."""
 
 
 class LogChunk(Struct, frozen=True, kw_only=True):
-    """The output after a cursor, and the job at that moment."""
+    """The output after a cursor, and the job's state at that moment."""
 
     job: Job
     outputs: tuple[Output, ...]
     cursor: str
-    """Opaque; "" is the beginning. Valid after any restart."""
+    """An opaque cursor; "" is the beginning. It stays valid after restarts."""
     skipped_bytes: int = 0
-    """Stream text skipped because the caller was too far behind its budget (displays never are)."""
+    """The amount of stream text skipped because the caller's budget was too small. Displays are
+    never skipped."""
     more: bool = False
-    """More output is available: a call with `cursor` returns at once."""
+    """More output is available, so a call with `cursor` returns at once."""
     end: bool = False
-    """The job is final and all its output was returned."""
+    """The job has ended, and all its output was returned."""
     show: Show = "full"
-    """The trust of the cluster's profile in `outputs`, which front ends must respect."""
+    """The trust that the cluster's profile sets for `outputs`. Front ends must respect it."""
 
 
 class Gathered(Struct, frozen=True, kw_only=True):
@@ -119,19 +120,19 @@ class Result(Struct, frozen=True, kw_only=True):
 
     job: Job
     status: Literal["ok", "error", "killed", "interrupted", "none"]
-    """"none": the job ended without a result; `job.why` has the reason."""
+    """"none" means that the job ended without a result; `job.why` has the reason."""
     ename: str | None = None
     evalue: str | None = None
     traceback: tuple[str, ...] = ()
     interrupted_by: str | None = None
     variables: str | None = None
-    """A local file for `jobs.variables.read_variables` with a valid signature; None: no
+    """A local file for `jobs.variables.read_variables` with a valid signature; None without
     variables."""
     names: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
-    """Variables that were not returned -> reason."""
+    """Variable that was not returned -> reason."""
     gathered: tuple[Gathered, ...] = ()
-    """By rank."""
+    """The gathered variables by rank."""
 
 
 class Preview(Struct, frozen=True, kw_only=True):
@@ -143,22 +144,24 @@ class Preview(Struct, frozen=True, kw_only=True):
     job_dir: str
     files: tuple[str, ...]
     variables: tuple[str, ...] = ()
-    """The names of environment variables for the program. Values are sent in a file."""
+    """The names of environment variables for the program; the values travel in a file."""
     cost: Cost | None = None
-    """None: no known time limit."""
+    """None if no time limit is known."""
     checks: tuple[Check, ...] = ()
-    """Reasons why Slurm may refuse the job, limits that apply, free resources."""
+    """Reasons why Slurm may refuse the job, the limits that apply, and free resources."""
     start_estimate_s: float | None = None
-    """Slurm's expected start (sbatch --test-only); None: not asked, or not answered."""
+    """The start that Slurm expects (sbatch --test-only); None if not asked for, or without an
+    answer."""
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """Changes of jobs and connections since a cursor, each job once."""
+    """Changes of jobs and connections since a cursor, with each job at most once."""
 
     cursor: str
-    """Opaque; "" is the beginning. The cursor of an earlier agent counts as the beginning."""
+    """An opaque cursor; "" is the beginning. A cursor from an earlier agent counts as the
+    beginning."""
     whole: bool
-    """`jobs` are all jobs, not only new or changed ones."""
+    """`jobs` has all jobs, not only new or changed ones."""
     jobs: tuple[Job, ...]
     listed: tuple[ListedJob, ...] = ()
     """New or changed jobs without a record, and tasks of arrays, on the clusters that the client
@@ -170,6 +173,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     queues: tuple[QueueStatus, ...] = ()
     """The status of each queue that the client watches."""
     connections: tuple[Connection, ...] | None = None
-    """All connections; None: unchanged."""
+    """All connections; None if unchanged."""
     results: tuple[Result, ...] = ()
-    """The requested results of jobs that have ended. `Api.result` reports why one is missing."""
+    """The requested results of jobs that have ended. `Api.result` explains why a result is
+    missing."""

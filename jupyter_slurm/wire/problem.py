@@ -16,5 +16,5 @@ class Problem(Struct, frozen=True, kw_only=True):
     detail: str | None = None
     transient: bool = False
     option: str | None = None
-    """The long name of the `%%slurm` option concerned; "": the line, but no single option; None:
-    not about the line."""
+    """The long name of the `%%slurm` option that the error is about; "" if it is about the line as
+    a whole, None if it is not about the line."""

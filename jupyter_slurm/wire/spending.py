@@ -1,4 +1,4 @@
-"""Cluster usage by a user and their accounts."""
+"""A cluster's usage by a user and their accounts."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ __all__ = ["Spending", "Spent"]
 
 
 class Spent(Struct, frozen=True, kw_only=True):
-    """Resources allocated to an account's jobs, used or not."""
+    """Resources allocated to an account's jobs, even if unused."""
 
     account: str
     user: str
-    """"": all users, as far as Slurm shows them."""
+    """The user; "" for all users that Slurm shows."""
     jobs: int
     cpu_hours: float
     gpu_hours: float
     units: float | None = None
-    """The site's charge, in `Spending.unit`; None: no price in the profile."""
+    """The site's charge, in `Spending.unit`; None if the profile has no price."""
     unpriced: int = 0
-    """The number of jobs missing from `units`, because their partition has no price."""
+    """The number of jobs that `units` omits because their partition has no price."""
 
 
 class Spending(Struct, frozen=True, kw_only=True):
@@ -27,6 +27,6 @@ class Spending(Struct, frozen=True, kw_only=True):
     since_s: float
     asked_s: float
     accounting: bool
-    """False: Slurm has no accounting, so usage is unknown."""
+    """False if Slurm has no accounting, so usage is unknown."""
     unit: str = ""
     spent: tuple[Spent, ...] = ()

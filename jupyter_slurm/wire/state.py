@@ -1,4 +1,4 @@
-"""Job states, their words and tones, for every front end."""
+"""Job states with their words and tones, for every front end."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Literal
 __all__ = ["RAISED", "SAID_BY_CARD", "SAID_BY_STATE", "JobState", "state_word"]
 
 Tone = Literal["waiting", "running", "done", "failed", "ended", "unknown"]
-"""The tone of a state, for colours and signs; `ended` is neutral."""
+"""The tone of a state, which sets its colour and sign; `ended` is neutral."""
 
 
 class JobState(StrEnum):
-    """Slurm's states under Slurm's names, and five of ours."""
+    """Slurm's states under Slurm's names, and five states of our own."""
 
-    # Ours, before and beside Slurm's.
+    # Our own states, before and beside Slurm's.
     SUBMITTING = "SUBMITTING"  # recorded; sbatch has not accepted it yet
     REJECTED = "REJECTED"  # sbatch refused the job
     UNKNOWN = "UNKNOWN"  # the cluster does not answer; see `problem`
-    FINISHING = "FINISHING"  # ended; the outcome is not known yet
-    LOST = "LOST"  # ended; the outcome cannot be known
-    # Slurm's, not ended (base states and the flags that `squeue %T` prints in their place).
+    FINISHING = "FINISHING"  # ended, with an outcome not known yet
+    LOST = "LOST"  # ended, with an outcome that cannot be known
+    # Slurm's states before the end: base states, and flags that `squeue %T` prints instead.
     PENDING = "PENDING"
     CONFIGURING = "CONFIGURING"
     RUNNING = "RUNNING"
@@ -39,7 +39,7 @@ class JobState(StrEnum):
     SPECIAL_EXIT = "SPECIAL_EXIT"
     RESV_DEL_HOLD = "RESV_DEL_HOLD"
     REVOKED = "REVOKED"
-    # Slurm's, ended.
+    # Slurm's states after the end.
     COMPLETED = "COMPLETED"
     CANCELLED = "CANCELLED"
     FAILED = "FAILED"
@@ -52,12 +52,12 @@ class JobState(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Return whether the state can no longer change."""
+        """Return whether the state is final."""
         return self in _FINAL
 
     @property
     def word(self) -> str:
-        """Return the word for users; JupyterLab translates it."""
+        """Return the word shown to users; JupyterLab translates it."""
         return STATE_WORDS[self]
 
     @property
@@ -100,7 +100,7 @@ STATE_WORDS: Mapping[str, str] = MappingProxyType(
         JobState.OUT_OF_MEMORY: "out of memory",
     }
 )
-"""State -> its word in sidebar, card, tables, `%slurm` and terminal."""
+"""State -> its word in the sidebar, cards, tables, `%slurm` and the terminal."""
 
 SAID_BY_STATE = frozenset(
     {
@@ -147,7 +147,7 @@ _TONES: Mapping[JobState, Tone] = MappingProxyType(
 
 
 def state_word(name: str) -> str:
-    """Return the word for a state in squeue, possibly one of a newer Slurm.
+    """Return the word for a state in squeue, possibly one that only a newer Slurm has.
 
     >>> state_word("TIMEOUT"), state_word("SOMETHING_NEW")
     ('timed out', 'something new')

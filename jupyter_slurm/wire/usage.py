@@ -8,14 +8,14 @@ __all__ = ["GpuSample", "Usage", "UsageSample"]
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Used and allocated resources; None: not measured."""
+    """Used and allocated resources; None if not measured."""
 
     elapsed_s: float | None = None
     cpu_s: float | None = None
     cpus: int | None = None
     peak_memory_mib: float | None = None
     memory_mib: float | None = None
-    """The requested memory."""
+    """The requested memory in MiB."""
     gpus: int | None = None
 
     @property
@@ -29,9 +29,9 @@ class Usage(Struct, frozen=True, kw_only=True):
 class GpuSample(Struct, frozen=True, kw_only=True):
     name: str
     utilisation: float | None
-    """0 to 1; None: not reported, e.g. for a GPU instance (MIG)."""
+    """The load, 0 to 1; None if not reported, e.g. for a GPU instance (MIG)."""
     memory_mib: float | None
-    """For both: None if not reported, e.g. for a GPU that shares the machine's memory."""
+    """Both are None if not reported, e.g. for a GPU that shares the machine's memory."""
     memory_total_mib: float | None
 
 
@@ -40,8 +40,8 @@ class UsageSample(Struct, frozen=True, kw_only=True):
 
     time_s: float
     cpus: float
-    """Busy cores since the previous sample."""
+    """The mean number of busy cores since the previous sample."""
     memory_mib: float
     gpus: tuple[GpuSample, ...] = ()
     node: str = ""
-    """The node's name; "": all nodes of the job together, as Slurm samples them."""
+    """The node's name; "" for all nodes of the job together, as Slurm samples them."""

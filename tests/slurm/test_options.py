@@ -34,7 +34,7 @@ def test_options_are_parsed_in_every_form() -> None:
 
 
 def test_next_word_is_never_an_optional_value() -> None:
-    with pytest.raises(OptionError, match="`user` belongs to no option") as caught:
+    with pytest.raises(OptionError, match="`user` does not belong to any option") as caught:
         parse_options(["--exclusive", "user"])
     assert caught.value.word == "user"
     assert caught.value.suggestion is None
@@ -61,7 +61,7 @@ def test_values_can_contain_any_text() -> None:
         (["--mem", "lots"], "--mem=lots", None, "is not a memory size"),
         (["-n", "-4"], "--ntasks=-4", None, "whole number from 1"),
         (["--hold=yes"], "--hold=yes", None, "takes no value"),
-        (["--"], "--", None, "belongs to no option"),
+        (["--"], "--", None, "does not belong to any option"),
         (["--wrap", "ls"], "--wrap=ls", None, "cannot be used"),
     ],
 )

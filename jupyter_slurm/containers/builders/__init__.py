@@ -1,6 +1,6 @@
-"""Builders of images, one per container tool: build from a recipe, or pull. PURE.
+"""Image builders, one per container tool: build from a recipe, or pull. No I/O.
 
-One file per tool behind the Protocol `Builder`; `script.py` wraps its text.
+One file per tool implements the Protocol `Builder`; `script.py` wraps its text.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jupyter_slurm.errors import RequestError
 __all__ = ["BUILDERS", "WITHIN_SLURM", "Builder", "builder_for", "explained"]
 
 WITHIN_SLURM = frozenset({"pyxis"})
-"""Runtimes that build images only in a step of a job."""
+"""Runtimes that can build images only in a job step."""
 
 
 class Builder(Protocol):
@@ -31,7 +31,7 @@ class Builder(Protocol):
 
     @property
     def tool(self) -> str:
-        """Return the tool's name in record file names: tools that share images share it."""
+        """Return the tool's name for record files. Tools that share images share this name."""
 
     @property
     def reads(self) -> Kind:
@@ -39,20 +39,21 @@ class Builder(Protocol):
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Return the suffixes of an image's file name; "" is a folder."""
+        """Return the suffixes of image file names; "" means a folder."""
 
     def named(self, reference: Reference) -> str:
-        """Return the tool's name for a registry image."""
+        """Return the name of a registry image in the tool's form."""
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
         """Return sh text for `script.py`. `base`: the absolute path of `recipe.base` on the
-        cluster, or its name by `named`. RequestError: the tool does not support that base."""
+        cluster, or its name from `named`. Raise RequestError if the tool does not support that
+        base."""
 
     def pull(self, reference: Reference, version: str) -> str:
         """Return sh text that pulls a registry image unchanged."""
 
     def explain(self, log_tail: str) -> Explained | None:
-        """Explain the tool's failure from the end of a build job's log; None: unknown."""
+        """Explain the tool's failure from the end of a build job's log; None if unknown."""
 
 
 BUILDERS: Mapping[str, Builder] = MappingProxyType(
@@ -71,7 +72,7 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
 
 
 def builder_for(runtime: str) -> Builder:
-    """Return the runtime's builder. RequestError: the runtime has no images."""
+    """Return the runtime's builder. Raise RequestError if the runtime does not use images."""
     if runtime in BUILDERS:
         return BUILDERS[runtime]
     raise RequestError(
@@ -81,7 +82,7 @@ def builder_for(runtime: str) -> Builder:
 
 
 def explained(failure: Failure, log_tail: str) -> Explained | None:
-    """Explain why the build failed, by any runtime that shares the tool."""
+    """Explain why the build failed, with any runtime that shares the tool."""
     builders = (builder for builder in BUILDERS.values() if builder.tool == failure.tool)
     found = (builder.explain(log_tail) for builder in builders)
     return folder_full(failure, log_tail) or next(filter(None, found), None)

@@ -1,9 +1,9 @@
-"""Images for Apptainer and Singularity: a .sif, by `build --fakeroot` from a definition file.
+"""Images for Apptainer and Singularity: `build --fakeroot` creates a .sif from a definition file.
 
-Facts: temporary files are two or three times the image, and go to APPTAINER_TMPDIR; each tool reads
-the variables with its own prefix, so both are set. mksquashfs packs with the slowest gzip by
-default (from 1.4 on an option changes that; others ignore it). `%post` runs by `sh -ex`, so its
-commands are in the log.
+Facts: temporary files take two or three times the image's size, in APPTAINER_TMPDIR. Each tool
+reads variables with its own prefix, so both are set. mksquashfs uses the slowest gzip level by
+default. Apptainer 1.4 and later have a variable for that; other versions ignore it. `%post` runs
+under `sh -ex`, so its commands appear in the log.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Apptainer:
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
         text = recipe.text if recipe.kind is Kind.DEFINITION else _definition(recipe, base or "")
-        # Paths in a definition begin where Apptainer runs.
+        # Paths in a definition file are relative to Apptainer's working directory.
         enter = 'cd -- "$beside"\n' if recipe.has_files else ""
         build = f'{self._program} build --fakeroot --force "$partial.sif" "$work/definition"\n'
         return f'{_BEGIN}{file("definition", text)}{enter}step "building"\n{build}'
@@ -53,7 +53,7 @@ class Apptainer:
 
 
 def _definition(recipe: Recipe, base: str) -> str:
-    """Return the definition file of lines of packages."""
+    """Return a definition file for package lines."""
     bootstrap = "localimage" if base.startswith("/") else "docker"
     commands = "".join(f"    {one}\n" for one in chain(*recipe.commands()))
     return (

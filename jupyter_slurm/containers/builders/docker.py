@@ -1,5 +1,5 @@
-"""Images for Docker, also through sudo, and podman: built on one node, saved as a tar on the shared
-file system, from which every other node loads it on first use.
+"""Images for Docker (with or without sudo) and podman. One node builds the image and saves it as a
+tar on the shared file system. Every other node loads it from there on first use.
 
 The engine's build cache stays on the node, as for any `docker build` there.
 """
@@ -29,10 +29,10 @@ trap 'exit 143' TERM
 """
 
 _LOAD = """{engine} image inspect {tag} >/dev/null 2>&1 || {engine} load <{path}
-(: >>{note}"$node") 2>/dev/null || : # others' folders cannot be written to
+(: >>{note}"$node") 2>/dev/null || : # the folder may belong to another user
 """
 
-# Remove its own name if the node did not have it; its layers belong to the tag.
+# Remove the pulled name if it is new on this node; the tag keeps the layers.
 _PULL = """step pulling {name}
 had=; {engine} image inspect {name} >/dev/null 2>&1 && had=1
 {engine} pull {name}
@@ -46,7 +46,7 @@ _SAVE = f"""{SAVING}{{engine}} save {{tag}} >"$partial.tar"
 
 
 class Docker:
-    """A builder with the engine called by `words`."""
+    """A builder that calls the engine by the command `words`."""
 
     tool = "docker"
     suffixes = (".tar",)
@@ -65,7 +65,7 @@ class Docker:
             path, note = shlex.quote(base), shlex.quote(f"{folder}/.{file}@")
             base = _own(base)
             load = _LOAD.format(engine=self._engine, tag=base, path=path, note=note)
-        # The host's network has the node's registries, mirrors and proxy.
+        # With the host's network, the node's registries, mirrors and proxy work.
         build = (
             f"{self._engine} build ${{again:+--no-cache}} --network=host --force-rm --tag {tag} "
             '--file "$work/Dockerfile" "$work/context"\n'
@@ -77,7 +77,7 @@ class Docker:
         return self._around(tag, _PULL.format(engine=self._engine, name=name, tag=tag))
 
     def _around(self, tag: str, text: str) -> str:
-        """Return the text between preparing the engine and saving the image `tag`."""
+        """Return the sh text that creates the image `tag`, to run before it is saved."""
         begin = _BEGIN.format(engine=self._engine, tag=tag)
         return begin + text + _SAVE.format(engine=self._engine, tag=tag)
 

@@ -1,6 +1,6 @@
-"""Images for enroot without pyxis: import, create, a script in `start --rw`, export as .sqsh.
+"""Images for enroot without pyxis: import, create, run a script by `start --rw`, export as .sqsh.
 
-A container stays on the node until something removes it, so the script does, whatever happens.
+A container stays on the node until removed, so the script removes it even after a failure.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.tool_errors import full_disk
 
-# As in a job's program: no entrypoint of the image, nothing of the user's home. Leftovers of a
-# killed job are removed by the next one in an image there (`containers/enroot.py`). A TERM during
-# the removal must not interrupt it (seen when a build was cancelled).
+# As for a job's program: without the image's entrypoint and the user's home. The next job with an
+# image on that node removes what a killed job leaves (`containers/enroot.py`). A TERM must not
+# interrupt the removal, as happened when a build was cancelled.
 _BUILD = f"""name="jslurm-${{{{SLURM_JOB_ID:-login}}}}-image-$$"
 trap 'trap "" TERM; enroot remove --force "$name" >/dev/null 2>&1 || :' EXIT
 trap 'exit 143' TERM

@@ -1,9 +1,9 @@
-"""Images for pyxis: a container set up by a script in a step of the job, saved as .sqsh.
+"""Images for pyxis: a script sets up a container in a job step, and pyxis saves it as .sqsh.
 
-`containers/pyxis.py` names the pyxis version of each option. Pyxis saves the container however the
-step has ended, which takes minutes. So the script creates the target folder inside, and only when
-it has succeeded: without the folder enroot cannot write (the call was read in pyxis; enroot's part
-was not tried).
+`containers/pyxis.py` lists the pyxis version that introduced each option. Pyxis saves the container
+even after a failed step, which takes minutes. So only a successful script creates the target
+folder, without which enroot cannot write. (This follows from pyxis's source; it was not tested with
+enroot.)
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.tool_errors import full_disk
 
 _SETUP, _FILES = "setup", "files"
-"""The script and the folder of its files, in `$work`, which is /mnt inside."""
+"""The script and its folder of files, in `$work`, which is /mnt in the container."""
 
 _OPTIONS = (
     '--container-save="$partial.d/made/image.sqsh" --container-writable --container-remap-root '
@@ -49,21 +49,22 @@ class Pyxis:
 
     def pull(self, reference: Reference, version: str) -> str:
         name = enroot_name(reference)
-        # Not `:`, which separates parts of a heterogeneous job in srun.
+        # Not `:`, which srun takes as the separator of a heterogeneous job's parts.
         return f"step pulling {shlex.quote(name)}\n{_step(name, '/bin/sh -c true')}"
 
     def explain(self, log_tail: str) -> Explained | None:
-        # What comes after it is of the container that is not to be saved.
+        # Log lines after it concern the container, which is not saved.
         log_tail = log_tail.partition(_ENDED)[0]
         own = runtime_named("pyxis").explain(log_tail)
         return own or full_disk(CONTAINERS_FULL, log_tail)
 
 
 def _step(image: str, program: str) -> str:
-    """Return the step's sh text. A signal to end reaches the step itself; this shell waits."""
+    """Return the step's sh text. The step gets termination signals itself; this shell waits for
+    it."""
     return f"""trap 'exit 143' TERM
 mkdir "$partial.d" "$work/made" "$work/way"
-ln -s "$partial.d" "$work/way/made" # mounts cannot have blanks
+ln -s "$partial.d" "$work/way/made" # mount paths cannot contain blanks
 set -- --container-image={shlex.quote(image)} {_OPTIONS} -- /bin/sh -c {_INSIDE} sh {program}
 {STEP}
 {SRUN} "$@"
@@ -74,14 +75,14 @@ set -- --container-image={shlex.quote(image)} {_OPTIONS} -- /bin/sh -c {_INSIDE}
 def setup(recipe: Recipe) -> str:
     """Return sh text that puts the recipe into `$work` as a script, with its files beside it."""
     text = recipe.text
-    if recipe.kind is Kind.LINES:  # -x: the log shows where it stopped
+    if recipe.kind is Kind.LINES:  # -x, so the log shows where it stopped
         text = "\n".join(["#!/bin/sh", "set -ex", *chain(*recipe.commands())]) + "\n"
     files = beside(_FILES) if recipe.has_files else ""
     return f'{files}{file(_SETUP, text)}chmod 755 "$work/{_SETUP}"\n'
 
 
 def program(recipe: Recipe) -> str:
-    """Return the shell command that runs the script in the image, in the folder of its files if
-    there is one."""
+    """Return the shell command that runs the script in the image, in its folder of files if
+    given."""
     script = f"/mnt/{_SETUP}"
     return f"/bin/sh -c 'cd /mnt/{_FILES} && exec {script}'" if recipe.has_files else script

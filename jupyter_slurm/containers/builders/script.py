@@ -1,10 +1,10 @@
-"""The script that builds an image with any tool: a lock, a working folder, the tool's text, and the
-record at the end. PURE: text.
+"""The script that builds an image with any tool: it takes a lock, creates a working folder, runs
+the tool's text, and writes the record. No I/O here.
 
-Tool text is POSIX sh, run with -e in its own process group, so that it ends with a cancelled job.
-It has `$work` (an empty folder of the node, removed afterwards), `$beside` (with the recipe's
-files, if any), `$folder`, `$name` and `$again` ("": may use a cache), and leaves the image at
-`$partial` with one of the tool's suffixes; `step TEXT` reports its progress.
+Tool text is POSIX sh. It runs with -e in its own process group, so cancelling the job ends it. Its
+variables are `$work` (an empty folder on the node, removed afterwards), `$beside` (the recipe's
+files, if any), `$folder`, `$name` and `$again` ("" allows a cache). It writes the image to
+`$partial` plus one of the tool's suffixes. `step TEXT` reports progress.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.tool_errors import full_disk, uncoloured
 
 _PAUSE_S, _LONGEST_PAUSE_S = 10, 60
-"""Seconds before the script reports that a step still runs; each pause is longer by this, up to the
-second value."""
+"""Seconds between reports that a step still runs: the first interval and its growth, and the
+longest interval."""
 _SAVING = "saving the image"
 _BEGINNING = "beginning"
 _IMAGES_FULL = (
@@ -29,12 +29,12 @@ _IMAGES_FULL = (
     "Remove images (`%slurm image rm`), or set `image_dir` in the cluster's profile.",
 )
 SAVING = f'step "{_SAVING}"\n'
-"""Sh text: from here on, a full disk means the image folder."""
+"""Sh text that marks the point from which a full disk means the image folder is full."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewImage:
-    """An image to build: its place, and data about its origin."""
+    """An image to build: its location and origin."""
 
     folder: str
     name: str
@@ -43,9 +43,9 @@ class NewImage:
     """The recipe's digest: 64 hexadecimal digits."""
     base: str | None
     version: str
-    """12 digits in the file's name; not those of the digest when the image is rebuilt."""
+    """The 12 digits in the file's name; for a rebuilt image they differ from the digest's."""
     again: bool = False
-    """True: build without the cache of earlier builds."""
+    """Build without the cache of earlier builds."""
 
     @property
     def stem(self) -> str:
@@ -53,14 +53,14 @@ class NewImage:
 
 
 def render(image: NewImage, suffixes: Sequence[str], text: str) -> str:
-    """Return the whole script. It exits 0 if the image exists, new or not."""
+    """Return the whole script. It exits with 0 if the image exists afterwards."""
     return _FRAME.format(
         folder=shlex.quote(image.folder),
         name=shlex.quote(image.name),
         tool=image.tool,
         lock=shlex.quote(f".{image_folder.stem(image.name)}.lock"),
         stem=shlex.quote(image.stem),
-        # Check for a folder, which has no suffix, last: file names start with its name.
+        # Check last for a folder, which has no suffix: its name is a prefix of the file names.
         suffixes=" ".join(shlex.quote(one) for one in sorted(suffixes, reverse=True)),
         record=shlex.quote(image_folder.record_name(image.name, image.tool)),
         again="1" if image.again else "",
@@ -74,7 +74,7 @@ def render(image: NewImage, suffixes: Sequence[str], text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The script's message about a failed build."""
+    """The script's report of a failed build."""
 
     name: str
     tool: str
@@ -83,7 +83,8 @@ class Failure:
 
 
 def read_failure(log_tail: str) -> Failure | None:
-    """Parse the failure at the end of a job's log; None: not an image build, or no failure."""
+    """Parse the failure at the end of a job's log; None if it is not an image build or did not
+    fail."""
     found = _FAILED.search(log_tail)
     if found is None:
         return None
@@ -91,14 +92,14 @@ def read_failure(log_tail: str) -> Failure | None:
 
 
 def folder_full(failure: Failure, log_tail: str) -> Explained | None:
-    """Explain a full image folder; None: another failure."""
+    """Explain a full image folder; None for any other failure."""
     if failure.doing != _SAVING:
         return None
     return full_disk(_IMAGES_FULL, log_tail)
 
 
 def stopped_at(log_tail: str) -> str | None:
-    """Return the recipe line at which the tool stopped, from its log; None: unknown."""
+    """Return the recipe line at which the tool stopped, from its log; None if unknown."""
     found = list(_RECIPE_LINES.finditer(uncoloured(log_tail)))
     if not found:
         return None
@@ -107,14 +108,14 @@ def stopped_at(log_tail: str) -> str | None:
 
 
 def beside(name: str) -> str:
-    """Return sh text that copies the recipe's files to a folder in `$work`: a home on a network
-    file system may be closed to root, which may run an engine's client."""
+    """Return sh text that copies the recipe's files to a folder in `$work`. An engine's client may
+    run as root, which may not read a home on a network file system."""
     return f'cp -pRP -- "$beside" "$work"/{shlex.quote(name)}\n'
 
 
 def context(recipe: Recipe, base: str | None) -> str:
     """Return sh text that creates `$work/context` and `$work/Dockerfile` for `docker build` and
-    `ch-image build`. `base`: the builder's name of the base image for package lines."""
+    `ch-image build`. `base`: the base image for package lines, in the builder's form."""
     text = recipe.text
     if recipe.kind is Kind.LINES:
         runs = [" && ".join(one) for one in recipe.commands()]
@@ -128,8 +129,8 @@ def file(name: str, content: str) -> str:
     return f'printf %s {shlex.quote(content)} >"$work"/{shlex.quote(name)}\n'
 
 
-# Tried with Docker 28 (classic builder), ch-image 0.31, Apptainer 1.4, and the trace of a shell;
-# BuildKit and podman by their sources.
+# Tested with Docker 28 (classic builder), ch-image 0.31, Apptainer 1.4 and a shell's trace. The
+# patterns for BuildKit and podman come from their sources.
 _RECIPE_LINES = re.compile(
     r"^Step \d+/\d+ : (?P<docker>.+)$"
     r"|^STEP \d+(?:/\d+)?: (?P<podman>.+)$"
