@@ -42,7 +42,8 @@ class Sealed:
     """The separator with the secret; b"" if the command has none."""
 
     def opened(self, output: bytes) -> bytes:
-        """Return the output with plain separators for its parser; a separator within a text becomes `\x1e`."""
+        """Return the output with plain separators, for its parser. A separator within a text
+        becomes `\x1e`."""
         if not self.mark:
             return output
         plain, shown = self.mark[:1], b"\\x%02x" % self.mark[0]

@@ -1,9 +1,8 @@
 """The Protocol `Transport`: processes, files and sockets on the machine that has Slurm's commands.
-
-Knows nothing of Slurm, containers or jobs. Blocking and thread-safe. `local.py` is this machine,
-`ssh/transport.py` a machine over SSH. Each method raises `TransportError` when the connection
-fails: `LoginNeededError` if the operation was not started, `ConnectionLostError` if it may have
-happened. `Completed` has a program's own result.
+It does not know Slurm, containers or jobs. Calls block and are thread-safe. `local.py` implements
+it for this machine, `ssh/transport.py` for a machine over SSH. Each method raises `TransportError`
+when the connection fails: `LoginNeededError` if the operation did not start, `ConnectionLostError`
+if it may have happened. A program's own failure is in `Completed`.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ class Completed(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A part of a file; `limit` None: up to the end, at most `limits.FILE_BYTES`. A negative
-    `offset` counts from the end."""
+    """A part of a file. If `limit` is None, it ends with the file, after at most
+    `limits.FILE_BYTES`. A negative `offset` counts from the end."""
 
     path: PurePosixPath
     offset: int = 0
@@ -40,7 +39,7 @@ class Span(NamedTuple):
 
 
 class FilePart(NamedTuple):
-    """Bytes of an open file that a program gets; fewer where the file ends."""
+    """Bytes of an open file that a program gets; fewer if the file ends early."""
 
     file: BinaryIO
     offset: int
@@ -52,16 +51,16 @@ Source = Iterable[bytes | memoryview | FilePart] | BinaryIO
 
 
 class TimedOutError(Exception):
-    """A program did not end in time and was killed; it may have done its work."""
+    """A program did not end in time and was killed. It may have done its work."""
 
 
 Answered = Callable[[JupyterSlurmError | None], None]
-"""Called once, from any thread; must not block. None: the socket is connected and has another
-owner; an error: the socket is still the caller's."""
+"""A function called once, from any thread, which must not block. With None, the socket is connected
+and has another owner; with an error, the caller still owns the socket."""
 
 
 def connect_in_thread(connect: Callable[[], None], answered: Answered) -> None:
-    """Run `connect`, which blocks and raises errors, in a thread of its own."""
+    """Run `connect`, which blocks and raises errors, in a new thread."""
 
     def run() -> None:
         try:
@@ -78,7 +77,7 @@ def connect_in_thread(connect: Callable[[], None], answered: Answered) -> None:
 
 
 def wait_connected(connect: Callable[[Answered], None]) -> None:
-    """Return when the socket is connected; raise the error that `connect` was answered."""
+    """Return when the socket is connected; raise the error that `connect` reports."""
     answer: Future[JupyterSlurmError | None] = Future()
     connect(answer.set_result)
     error = answer.result()
@@ -87,14 +86,14 @@ def wait_connected(connect: Callable[[Answered], None]) -> None:
 
 
 def not_appended(file: PurePosixPath, said: str) -> FileAccessError:
-    """Return `upload_and_append`'s error; `said`: the system's words."""
+    """Return the error of `upload_and_append`; `said`: the system's own message."""
     return FileAccessError(
         f"Cannot write {file}.", hint="Check the disk space and your quota.", detail=said or None
     )
 
 
 def not_private(folder: PurePosixPath, listed: str) -> FileAccessError:
-    """Return `upload_and_run`'s error for a folder open to others; `listed`: its `ls -ldn`."""
+    """Return the error of `upload_and_run` for a folder open to others; `listed`: its `ls -ldn`."""
     return FileAccessError(
         f"The folder {folder} is open to other users, so nothing was written to it.",
         hint=(
@@ -130,9 +129,9 @@ class Transport(Protocol):
         timeout_s: float = 60.0,
         most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
-        """Run `argv` with `env` added to a small clean environment. TimedOutError; TooMuchError: it
-        printed more than `most_bytes` and was killed. `limits.py` has the limits of the other
-        methods."""
+        """Run `argv` with `env` added to a small clean environment. `limits.py` has the limits of
+        the other methods. Raise TimedOutError; raise TooMuchError if it printed more than
+        `most_bytes` and was killed."""
 
     def upload_and_run(
         self,
@@ -144,12 +143,13 @@ class Transport(Protocol):
     ) -> Completed:
         """Create `folder` (0700) with `files` in it and run `argv` there, in one round trip.
 
-        An existing folder is made 0700, too, as are the two above it if they are missing, whatever
-        the umask or an inherited ACL says. Names may contain one folder. Files are 0600, those that
-        begin with `#!` 0700. A `Path` is a local file and is moved if possible; a missing one whose
-        target exists was moved by an earlier call. `argv` also gets the variables HANDED_ON of the
-        user's environment. TimedOutError. FileAccessError: the files cannot be written (full disk,
-        quota, permissions) or the folder cannot be made private; `argv` did not run.
+        Existing folders also get 0700, as do the two parents if they are created, regardless of the
+        umask and inherited ACLs. Names may contain one folder. Files get 0600, or 0700 if they
+        begin with `#!`. A `Path` is a local file and is moved if possible. If it is missing and its
+        target exists, an earlier call has moved it. `argv` also gets the variables HANDED_ON of the
+        user's environment. Raise TimedOutError. Raise FileAccessError, without running `argv`, if
+        the files cannot be written (full disk, quota, permissions) or the folder cannot be made
+        private.
         """
 
     def upload_and_append(
@@ -163,33 +163,34 @@ class Transport(Protocol):
         timeout_s: float = 60.0,
     ) -> None:
         """Upload `files` to `folder` as `upload_and_run` does, append `line` to `file` (0600), and
-        wake the reader of `fifo`, in one round trip. Without files the folder is not made.
-
-        The line starts on a new line, even after one that a full disk has cut. `fifo` may not exist
-        or have no reader. TimedOutError. FileAccessError: the line was not written.
+        wake the reader of `fifo`, in one round trip. Without files the folder is not created.
+        `line` starts on a new line, even if a full disk has truncated the last one. `fifo` may be
+        missing or have no reader. Raise TimedOutError. Raise FileAccessError if the line was not
+        written.
         """
 
     def grown(
         self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
     ) -> dict[PurePosixPath, int]:
-        """Return the files that are now longer than `sizes` (0: missing), with their sizes. Wait up
-        to `wait_s` for the first; `wake` ends the wait early."""
+        """Return the files that are now longer than `sizes`, with their new sizes. A missing file
+        has size 0. Wait up to `wait_s` for a change; `wake` ends the wait early."""
 
     def read(self, path: PurePosixPath, offset: int = 0, limit: int | None = None) -> bytes | None:
-        """Return bytes from `offset` on, as in `Span`; b"" at the end; None: no such file.
-        FileAccessError: it cannot be read; NotAFileError: it is a pipe, a device or a folder."""
+        """Return bytes from `offset` on, as in `Span`; b"" at the end, None if there is no such
+        file. Raise FileAccessError if it cannot be read, NotAFileError if it is a pipe, a device or
+        a folder."""
 
     def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
         """Read several files as `read` does, in one round trip."""
 
     def fetch(self, path: PurePosixPath, most_bytes: int) -> Path:
-        """Return a local path with the content of `path`, without a copy if possible.
-        FileAccessError: it is larger than `most_bytes`, or the local disk is full."""
+        """Return a local path with the content of `path`, if possible without a copy. Raise
+        FileAccessError if it is larger than `most_bytes`, or if the local disk is full."""
 
     def exists(self, path: PurePosixPath) -> bool: ...
 
     def listing(self, folder: PurePosixPath) -> list[str]:
-        """Return the names in `folder` that are UTF-8; [] if there is no such folder."""
+        """Return the UTF-8 names in `folder`; [] if there is no such folder."""
 
     def send(
         self,
@@ -198,8 +199,8 @@ class Transport(Protocol):
         *,
         stop: threading.Event | None = None,
     ) -> Completed:
-        """Run `argv` with a stream as its standard input. Several may run at once. `stop` ends it
-        with ConnectionLostError."""
+        """Run `argv` with a stream as its standard input. Several calls may run at once. `stop`
+        ends a call with ConnectionLostError."""
 
     def receive(
         self,
@@ -209,25 +210,25 @@ class Transport(Protocol):
         most_bytes: int,
         stop: threading.Event | None = None,
     ) -> Completed:
-        """Run `argv` with its standard output going to `sink`, a real file; `stdout` is b"". More
-        than `most_bytes` is a TooMuchError."""
+        """Run `argv` and write its standard output to `sink`, a real file; the result's `stdout` is
+        b"". Raise TooMuchError after more than `most_bytes`."""
 
     def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
-        """Connect `sock` with `host:port` as the machine sees it, and do not wait; `answered` may
-        be called before this returns. Once connected, bytes flow both ways, each direction ends by
-        itself, and `sock` is closed after both. ForwardError, TransportError."""
+        """Connect `sock` with `host:port` as the machine sees it, without waiting. `answered` may
+        be called before this returns, and gets a ForwardError or TransportError. Once connected,
+        bytes flow both ways; each direction ends by itself, and then `sock` is closed."""
 
     def open_stream(self, argv: Sequence[str]) -> socket.socket:
-        """Run `argv` and return a socket connected to its standard input and output; its standard
-        error is dropped. Closing the socket ends its input; a program that does not end within a
-        few seconds is killed if possible."""
+        """Run `argv` and return a socket connected to its standard input and output. Its standard
+        error is dropped. Closing the socket ends its input; a program that then does not end within
+        a few seconds is killed if possible."""
 
     def on_terminal(
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
     ) -> list[str]:
         """Upload `files` to `folder` as `upload_and_run` does. Return the argv of a local program
-        that runs `argv` there on its own terminal and then removes the folder. FileAccessError;
-        ConfigError: this machine has no program for that."""
+        that runs `argv` there on its own terminal and then removes the folder. Raise
+        FileAccessError; raise ConfigError if this machine lacks a program for it."""
 
     def remove_tree(self, *paths: PurePosixPath) -> None:
         """Remove files, and folders with their content; missing ones are ignored."""

@@ -1,6 +1,5 @@
-"""Questions of a login, independent of how they reach the user.
-
-The opener of a connection passes an `Ask`; answers are not stored.
+"""Questions of a login, independent of how they reach the user. The caller that opens a connection
+passes an `Ask`. Answers are not stored.
 """
 
 from __future__ import annotations
@@ -22,26 +21,27 @@ _KEY = re.compile(
 class Prompt(NamedTuple):
     kind: QuestionKind
     host: str
-    """`user@host` of the hop that this is about."""
+    """The `user@host` of the hop that asks."""
     text: str
-    """The host's own words, cleaned for display; ours for a passphrase or a host key."""
+    """The host's own words, cleaned for display, or our words for a passphrase or a host key."""
     instruction: str = ""
     refused: bool = False
-    """The previous answer was wrong. Unknown if the host only asks again."""
+    """The previous answer was wrong. This is unknown if the host only repeats the question."""
 
     @property
     def names_a_key(self) -> bool:
-        """Return whether a host asks for a secret of this machine. See wire.Question."""
+        """Return whether a host asks for a secret of this machine; see wire.Question."""
         by_host = self.kind in (QuestionKind.SECRET, QuestionKind.TEXT)
-        # Other widths and forms of letters look the same to the user.
+        # Letters of other widths and forms look the same to the user.
         words = unicodedata.normalize("NFKC", f"{self.instruction}\n{self.text}")
         return by_host and _KEY.search(words) is not None
 
 
 class Ask(Protocol):
     def __call__(self, prompt: Prompt) -> str:
-        """Return the user's answer; "" at once for a security key to touch. LoginNeededError: no
-        front end asks the user; LoginError: the user declined or did not answer in time."""
+        """Return the user's answer; "" at once for a security key to touch. Raise LoginNeededError
+        if no front end can ask the user, LoginError if the user declined or did not answer in
+        time."""
 
 
 def no_prompt(prompt: Prompt) -> str:

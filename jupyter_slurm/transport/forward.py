@@ -1,7 +1,5 @@
-"""A local port whose connections are forwarded.
-
-`Connect` decides the target. The callers (jobs/access) decide which ports to open; this module
-knows nothing of clusters and jobs.
+"""A local port that forwards its connections. `Connect` decides the target. The callers
+(jobs/access) decide which ports to open; this module does not know clusters or jobs.
 """
 
 from __future__ import annotations
@@ -30,50 +28,51 @@ from jupyter_slurm.transport.relay_streams import break_off
 from jupyter_slurm.wire import Problem
 
 Connect = Callable[[socket.socket, Answered], None]
-"""Connects a socket with the target, as `Transport.connect` does; may raise its errors, too."""
+"""Connects a socket with the target, as `Transport.connect` does. It may also raise that method's
+errors."""
 
 _PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 _MOST_PENDING = 512
-"""Connections that are being made at the same time; further ones are refused."""
+"""The most connections to open at the same time; further ones are refused."""
 _AT_ONCE = 128
 _BACKLOG = 128
 _PORT_TRIES = 64
-"""Ports to try: one that is free on one loopback may be taken on the other."""
+"""The number of ports to try: a port that is free on one loopback may be taken on the other."""
 _NO_IPV6 = frozenset((errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL))
 _MOST_UNCHECKED = 256
-"""Connections whose first request is awaited. One more, and the oldest is closed, so that silent
-clients cannot keep others out."""
+"""The most connections that may wait for a first request. For a further one, the oldest is closed,
+so that silent clients cannot block others."""
 _REQUEST_S = 30.0
 """Seconds to wait for a request: browsers open connections in advance."""
 _HEAD_BYTES = 1 << 15
 _HEAD_END = b"\r\n\r\n"
 _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.005, 0.2
-"""Pauses between looks at an incomplete request: data that is only peeked at stays readable."""
+"""Pauses between checks of an incomplete request: peeked data stays readable, so select(2) cannot
+wait for more."""
 _FINAL = (ForwardError, LoginNeededError, LoginError, HostKeyError)
-"""Errors that no retry helps: the target refuses, or the user has to act."""
+"""Errors for which a retry is useless: the target refuses, or the user has to act."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
 class _Pending:
-    """A connection that is being made."""
+    """A connection to the target that is being opened."""
 
     sock: socket.socket
     give_up_s: float
     again_s: float = 0.0
-    """Time of the next try; both by `time.monotonic()`."""
+    """The time of the next try. Both times are by `time.monotonic()`."""
     pause_s: float = _FIRST_PAUSE_S
 
 
 class Forward:
-    """A port on both loopbacks, from the constructor until `close`.
-
-    One thread accepts and tries. `local_port` 0: any port that is free on both loopbacks.
+    """A port on both loopbacks, from the constructor until `close`. One thread accepts connections
+    and opens those to the target. `local_port`: 0 for any port that is free on both loopbacks.
     `patience_s`: seconds that a new connection waits for a lost connection to the cluster. `host`:
-    forward only HTTP connections whose first request is for `host:PORT`. A connection that cannot
-    be made is reset. ForwardError: the port is taken.
+    forward only HTTP connections with a first request for `host:PORT`. A connection is reset if the
+    target cannot be reached. Raise ForwardError if the port is taken.
     """
 
     def __init__(
@@ -91,15 +90,15 @@ class Forward:
         self.local_port: int = self._listeners[0].getsockname()[1]
         self.opened_s = time.time()
         self.problem: Problem | None = None
-        """The reason why the latest connection failed, if it did."""
+        """The reason why the latest connection failed, or None."""
         self._lock = threading.Lock()
         self._tried: set[_Pending] = set()
-        """Connections whose socket may already have another owner."""
+        """Connections with a socket that may already have another owner."""
         self._waiting: list[_Pending] = []
         """Connections that wait for their next try."""
         self._forwarded: list[socket.socket] = []
         self._unchecked: dict[socket.socket, None] = {}
-        """Connections whose first request is awaited, the oldest first."""
+        """Connections that wait for their first request, the oldest first."""
         self._closed = False
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
@@ -114,7 +113,7 @@ class Forward:
             return len(self._open())
 
     def close(self) -> None:
-        """Break off every connection. The port is free when this returns."""
+        """Reset every connection. The port is free when this returns."""
         with self._lock:
             if self._closed:
                 return
@@ -132,7 +131,7 @@ class Forward:
         self._wake_out.close()
 
     def _open(self) -> list[socket.socket]:
-        """Return the sockets of open connections; those of ended ones are closed."""
+        """Return the sockets of open connections, and close those of ended ones."""
         self._forwarded = [sock for sock in self._forwarded if sock.fileno() != -1]
         return self._forwarded
 
@@ -160,7 +159,7 @@ class Forward:
             self._open()
         try:
             self._accept(listener)
-        except OSError as exc:  # this process has too many files open, e.g.
+        except OSError as exc:  # e.g. this process has too many open files
             self.problem = ForwardError(f"Cannot accept connections: {exc.strerror}.").problem()
             time.sleep(_FIRST_PAUSE_S)
 
@@ -190,7 +189,7 @@ class Forward:
             break_off(sock)
 
     def _retry(self) -> float | None:
-        """Try the connections that are due; return seconds until the next. None: none waits."""
+        """Try the connections that are due; return the seconds until the next one, or None."""
         now_s = time.monotonic()
         with self._lock:
             due = [pending for pending in self._waiting if pending.again_s <= now_s]
@@ -204,7 +203,7 @@ class Forward:
     # --- in any thread ---
 
     def _check(self, sock: socket.socket) -> None:
-        """Forward a connection whose first request is for `host`; break off any other."""
+        """Forward a connection if its first request is for `host`; reset any other."""
         pause_s, until_s = _FIRST_LOOK_S, time.monotonic() + _REQUEST_S
         meant = False
         with suppress(OSError):
@@ -253,14 +252,14 @@ class Forward:
                 self._wake()
 
     def _wake(self) -> None:
-        with suppress(BlockingIOError):  # full: it wakes anyway
+        with suppress(BlockingIOError):  # the pipe is full, so the thread wakes anyway
             self._wake_out.send(b"!")
 
 
 def is_for(place: str, head: bytes) -> bool:
-    """Return whether the head of an HTTP request is unambiguously for `place` (`HOST:PORT`).
-
-    A browser uses a connection for one name and port only, so this holds for all later requests.
+    """Return whether the head of an HTTP request is unambiguously for `place` (`HOST:PORT`). A
+    browser uses a connection for one name and port only, so all later requests are for `place`,
+    too.
     """
     request, *lines = head.split(b"\r\n")
     method, _, target = request.partition(b" ")
@@ -281,7 +280,7 @@ def _listeners(port: int) -> list[socket.socket]:
     """Return a listening socket for each loopback of this machine, all with the same port.
 
     A browser tries ::1 and 127.0.0.1 for each name below localhost; another user may listen at an
-    address that we leave out. ForwardError: the port is taken on one of them.
+    address that we do not use. Raise ForwardError if the port is taken on one of them.
     """
     for _ in range(1 if port else _PORT_TRIES):
         first = _listener("127.0.0.1", port)
@@ -329,6 +328,6 @@ def _may_pass(error: JupyterSlurmError, pending: _Pending) -> bool:
 
 
 def _end(sock: socket.socket) -> None:
-    """End both directions; the thread that forwards it then closes it."""
-    with suppress(OSError):  # it has just ended
+    """End both directions. The thread that forwards the connection then closes it."""
+    with suppress(OSError):  # the connection has just ended
         sock.shutdown(socket.SHUT_RDWR)

@@ -1,8 +1,8 @@
-"""PURE: limits on data from a cluster, and their errors.
+"""Limits on data from a cluster, and their errors. No I/O.
 
-Each constant limits one kind of data wherever it arrives; the limits of one format (relay frames,
-tar headers) are defined with it. The agent serves all clusters: data from ten hostile machines at
-once must fit into its memory.
+Each constant limits one kind of data wherever it arrives. The limits of a format (relay frames, tar
+headers) are defined with that format. The agent serves all clusters: data from ten hostile machines
+at once must fit into its memory.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ files."""
 ERRORS_BYTES = 8 << 20
 """The most bytes of a command's standard error: messages about 50,000 files."""
 FILE_BYTES = 4 << 20
-"""The most bytes of a file that is read completely: a job's script, a result with a long
+"""The most bytes of a file that is read as a whole: a job's script, a result with a long
 traceback."""
 WORDS_BYTES = 1 << 20
-"""The most bytes before or between expected data: greetings of a login shell or a prolog, and the
-sizes of files that grow."""
+"""The most bytes before or between expected data: banners of a login shell or a prolog, and the
+sizes of growing files."""
 FILES = 250_000
-"""The most files of a remote folder, besides those known locally: each takes about 500 bytes."""
+"""The most files of a remote folder, in addition to those known locally. Each takes about 500 bytes
+of memory."""
 
 
 def too_much_output(program: str, stream: str, most_bytes: int) -> TooMuchError:

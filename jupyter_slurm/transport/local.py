@@ -1,4 +1,4 @@
-"""This machine as a Transport: subprocesses and plain files, nothing of Slurm."""
+"""This machine as a Transport: subprocesses and plain files."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from jupyter_slurm.transport import (
 from jupyter_slurm.transport.terminal_script import ONLY_TERMINALS_VARIABLES, START, exports, script
 
 _TICKS_PER_QUIET_TIME = 25
-"""A file is checked 25 times in the time since the last change, so a change is noticed after at
-most 4 % of that time."""
+"""The number of checks in the time since a file's last change. So a change is noticed after at most
+4 % of that time."""
 _SHORTEST_TICK_S = 0.001
 _LONGEST_TICK_S = 0.25
 
@@ -45,8 +45,8 @@ _CONNECT_S = 30.0
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "KRB5CCNAME", "SSH_AUTH_SOCK", "TZ")
-"""The variables of our environment that programs need. Slurm's own variables, tokens and passwords
-must not reach them: sbatch would pass them on to the job."""
+"""The variables of our environment that programs need. They do not get Slurm's variables, tokens
+and passwords, because sbatch would pass these on to the job."""
 
 
 class LocalTransport:
@@ -115,7 +115,7 @@ class LocalTransport:
             raise not_appended(file, exc.strerror or str(exc)) from exc
         with suppress(OSError):
             if stat.S_ISFIFO(os.stat(fifo).st_mode):  # noqa: PTH116 (a Path costs more than the call)
-                # Opened for reading, too, it needs no reader.
+                # Opened for reading and writing, a FIFO needs no other reader.
                 _append(fifo, b".", os.O_RDWR | os.O_NONBLOCK)
 
     def _upload(self, folder: PurePosixPath, files: Mapping[str, bytes | Path]) -> None:
@@ -125,7 +125,7 @@ class LocalTransport:
             _require_private(target)
             for parent in {PurePosixPath(name).parent for name in files if "/" in name}:
                 (target / parent).mkdir(mode=0o700, exist_ok=True)
-            # Each file gets a temporary name of its own: another call may write the same files.
+            # Each file gets a unique temporary name, because another call may write the same files.
             ending = f".{secrets.token_hex(4)}.partial"
             for name, content in files.items():
                 _place(f"{target}/{name}", content, ending)
@@ -157,7 +157,7 @@ class LocalTransport:
             with open(path, "rb", opener=_without_waiting) as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     raise limits.no_file(path)
-                # Further back than the beginning: from the beginning.
+                # The offset is before the beginning, so read from the beginning.
                 end = file.seek(0, os.SEEK_END) if offset < 0 else 0
                 file.seek(max(0, end + offset) if offset < 0 else offset)
                 data = file.read(limits.FILE_BYTES + 1 if limit is None else limit)
@@ -211,7 +211,7 @@ class LocalTransport:
         end = os.lseek(file, 0, os.SEEK_CUR) + most_bytes
 
         def look() -> None:
-            """Check the size of the file, which the program itself writes."""
+            """Check the size of the file that the program itself writes."""
             local_program.raise_if(stop)
             if os.lseek(file, 0, os.SEEK_CUR) > end:
                 raise limits.too_much_output(argv[0], "standard output", most_bytes)
@@ -246,7 +246,7 @@ class LocalTransport:
                 Path(path).unlink()
 
     def close(self) -> None:
-        """Do nothing: nothing is held open."""
+        """Do nothing: this transport has no open connections."""
 
     def _run(
         self,
@@ -287,8 +287,8 @@ class LocalTransport:
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
-                # A process group of its own: Ctrl-C in a terminal does not reach it, and a timeout
-                # kills its children, too.
+                # In its own process group, it does not get Ctrl-C from a terminal, and a timeout
+                # also kills its children.
                 start_new_session=True,
             )
         except FileNotFoundError as exc:
@@ -303,7 +303,7 @@ class LocalTransport:
 def _connect(sock: socket.socket, host: str, port: int) -> None:
     try:
         there = socket.create_connection((host, port), _CONNECT_S)
-    except (OSError, UnicodeError) as exc:  # UnicodeError: no name that a resolver could be asked
+    except (OSError, UnicodeError) as exc:  # UnicodeError: a resolver cannot look up this name
         words = getattr(exc, "strerror", None) or str(exc)
         raise ForwardError(f"Cannot reach {host}:{port} from this machine: {words}.") from exc
     there.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -326,8 +326,8 @@ def _require_private(folder: Path) -> None:
 
 
 def _place(target: str, content: bytes | Path, ending: str) -> None:
-    """Write or move the file into place, complete or not at all. Each cell has twenty files: no
-    Path, no buffer."""
+    """Write or move the file into place atomically. Each cell has twenty files, so avoid the cost
+    of Path and buffers."""
     partial = target + ending
     try:
         if isinstance(content, bytes):
@@ -360,7 +360,8 @@ def _append(file: PurePosixPath, data: bytes, flags: int = os.O_WRONLY | os.O_CR
 
 
 def _is_text(name: str) -> bool:
-    """Return whether a name is UTF-8: others (surrogates) can be neither shown nor requested."""
+    """Return whether a name is UTF-8. Other names (with surrogates) can be neither shown nor
+    requested."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -369,7 +370,7 @@ def _is_text(name: str) -> bool:
 
 
 def _without_waiting(name: str, flags: int) -> int:
-    """Open without waiting for a writer, in case it is a pipe."""
+    """Open the file without waiting for a writer, in case it is a pipe."""
     return os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
@@ -384,7 +385,7 @@ _PIECE_BYTES = 1 << 18
 
 
 def own_socket(name: str) -> socket.socket | None:
-    """Return a connection to the abstract socket of that name on this machine; None: it does not
+    """Return a connection to the abstract socket of that name on this machine; None if it does not
     exist, or belongs to another user."""
     if sys.platform != "linux":
         return None
@@ -401,8 +402,8 @@ def own_socket(name: str) -> socket.socket | None:
 
 
 def splice(one: socket.socket, other: socket.socket) -> None:
-    """Take over both sockets and return at once. Bytes and the end of each direction pass from one
-    to the other. Both are closed when both directions have ended or one has failed."""
+    """Take over both sockets, forward bytes and the end of each direction between them, and return
+    at once. Close both sockets when both directions have ended or one has failed."""
     there = threading.Thread(target=_copy, args=[one, other], name="splice there", daemon=True)
     back = threading.Thread(
         target=_copy_last, args=[other, one, there], name="splice back", daemon=True

@@ -21,7 +21,7 @@ _STOP_LOOK_S = 0.1
 _PIECE_BYTES = 1 << 20
 _LONG_S = 3600.0
 _PIPE_BYTES = 1 << 16
-"""The bytes that a pipe holds."""
+"""The capacity of a pipe, in bytes."""
 _END_S = 5.0
 """Seconds that a program may take to end after its input has ended."""
 
@@ -35,9 +35,8 @@ def gather(
     most_bytes: int = limits.OUTPUT_BYTES,
     look: Callable[[], None] | None = None,
 ) -> Completed:
-    """Write `stdin` to the process and collect its output until it ends.
-
-    TimedOutError; TooMuchError. Call `look` now and then. Any exception, also of `look`, kills the
+    """Write `stdin` to the process and collect its output until it ends. Call `look` regularly.
+    Raise TimedOutError or TooMuchError. Any exception, also one raised by `look`, kills the
     program.
     """
     with process, selectors.DefaultSelector() as selector:
@@ -51,7 +50,7 @@ def gather(
 
 
 class _Pipes:
-    """The pipes to a program, and from it meanwhile."""
+    """The pipes to and from a running program."""
 
     def __init__(
         self,
@@ -88,7 +87,7 @@ class _Pipes:
     def _give(self, pipe: IO[bytes]) -> None:
         try:
             self._stdin = self._stdin[os.write(pipe.fileno(), self._stdin[:_PIPE_BYTES]) :]
-        except BrokenPipeError:  # it does not read everything
+        except BrokenPipeError:  # it does not read all its input
             self._stdin = self._stdin[:0]
         if not self._stdin:
             self._selector.unregister(pipe)
@@ -118,7 +117,7 @@ def feed(
     stop: threading.Event | None,
 ) -> Completed:
     """Write `source` to the standard input of the process, a pipe, and collect its output as
-    `gather` does. An error of reading `source` kills the program, and so does `stop`
+    `gather` does. An error while reading `source` kills the program, and so does `stop`
     (ConnectionLostError)."""
     # Not passed to `gather`, which would close it.
     stdin, process.stdin = process.stdin, None
@@ -145,7 +144,7 @@ def raise_if(stop: threading.Event | None) -> None:
 
 
 class _StdinWriter:
-    """Writes a source to a program's standard input, in a thread."""
+    """A thread that writes a source to a program's standard input."""
 
     def __init__(self, source: Source, stdin: IO[bytes]) -> None:
         self.error: Exception | None = None
@@ -160,7 +159,7 @@ class _StdinWriter:
                 for chunk in _chunks(self._source):
                     stdin.write(chunk)
         except BrokenPipeError:
-            pass  # it ended without reading everything
+            pass  # it ended before reading all its input
         except Exception as exc:  # noqa: BLE001 (it is raised by the sender)
             self.error = exc
 
@@ -192,7 +191,7 @@ class ProgramSocket(socket.socket):
 
 
 def _see_off(process: subprocess.Popen[bytes]) -> None:
-    """End it by SIGTERM first, so that srun ends its step; after SIGKILL of srun the step would run
+    """End it by SIGTERM first, so that srun ends its step. If srun got SIGKILL, the step would run
     on."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(subprocess.TimeoutExpired):

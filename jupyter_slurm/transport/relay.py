@@ -1,7 +1,7 @@
-"""The relay: connections made by our program inside a job, node/relay.py.
+"""The relay: connections opened by our program inside a job, node/relay.py.
 
-The program starts with the first connection and serves all later ones. Its text is sent through
-standard input and stored nowhere. relay_streams.py exchanges its frames.
+The program starts with the first connection and serves all later ones. It gets its text through
+standard input, so it is not stored on disk. relay_streams.py exchanges its frames.
 """
 
 from __future__ import annotations
@@ -21,41 +21,42 @@ from jupyter_slurm.transport import limits
 from jupyter_slurm.transport.relay_streams import Streams, StreamsEndedError
 
 _START_S = 40.0
-"""Seconds until the program's first output: Slurm may be slow to create a step."""
+"""Seconds to wait for the program's first output: Slurm may be slow to create a step."""
 _LAST_WORDS = 2000
 _ABSTRACT = "@"
-"""Prefix of the name of an abstract socket, in place of a host; also in node/relay.py."""
+"""Prefix that marks a host as the name of an abstract socket; node/relay.py has the same."""
 
 _PROGRAM = """mark=$1; shift
 exec 3>&1
 words=$("$@" 2>&1 >&3 3>&-)
 printf '\\n%s%s' "$mark" "$words"
 """
-"""POSIX sh: run the rest, pass on its standard output, then print a mark and its standard error."""
+"""POSIX sh that runs the rest, passes on its standard output, and then prints a mark and its
+standard error."""
 _PYTHON = """for python in "$1" python3 /usr/libexec/platform-python; do
   command -v "$python" >/dev/null && shift && exec "$python" "$@"
 done
 echo "Found no Python on $(uname -n): neither $1 nor python3." >&2
 exit 127
 """
-"""POSIX sh, run on the node: run the rest by the first Python that exists."""
+"""POSIX sh for the node that runs the rest by the first Python that exists."""
 _LOADER = """import os
 text = b""
 while len(text) < {size}:
     text += os.read(0, {size} - len(text)) or os._exit(0)
 exec(compile(text, "relay.py", "exec"))
 """
-"""Python: read the program from standard input, and not a byte more, and run it."""
+"""Python that reads exactly the program from standard input and runs it."""
 _FRAMING = """import sys, types
 module = sys.modules["framing"] = types.ModuleType("framing")
 exec(compile({text!a}, "framing.py", "exec"), module.__dict__)
 """
-"""Python in front of the program: provide the module that it imports."""
+"""Python that precedes the program and provides the module that it imports."""
 
 OpenStream = Callable[[Sequence[str]], socket.socket]
 """`Transport.open_stream`."""
 OnNode = Callable[[Sequence[str]], Sequence[str]]
-"""Adds the command that runs an argv on the node."""
+"""Returns the command that runs an argv on the node."""
 
 
 def abstract_socket(name: str) -> tuple[str, int]:
@@ -70,12 +71,13 @@ def _node_file(name: str) -> bytes:
 
 
 class NotListeningError(ForwardError):
-    """No program on the node listens at that port or socket, or not yet."""
+    """No program on the node listens at that port or socket yet."""
 
 
 class Relay:
-    """The relay of one job. `open_stream` runs a command on the cluster and `on_node` makes one
-    that runs on the node; `python` is the interpreter there, and `node` its name for messages."""
+    """The relay of one job. `open_stream` runs a command on the cluster. `on_node` turns it into a
+    command that runs on the node. `python`: the interpreter there; `node`: the node's name for
+    messages."""
 
     def __init__(self, open_stream: OpenStream, on_node: OnNode, python: str, node: str) -> None:
         self._open_stream = open_stream
@@ -87,16 +89,16 @@ class Relay:
         self._closed = False
 
     def connect(self, sock: socket.socket, host: str, port: int) -> None:
-        """Connect `sock` from the node, as `Transport.connect` does, but wait; `host` may be the
-        path of a Unix socket, and `port` is then 0. A failure leaves `sock` to the caller.
-        NotListeningError; ForwardError: the relay does not run."""
+        """Connect `sock` from the node as `Transport.connect` does, but wait. `host` may be the
+        path of a Unix socket if `port` is 0. After a failure, the caller still owns `sock`. Raise
+        NotListeningError; raise ForwardError if the relay does not run."""
         reason = ""
         for _ in range(2):
             streams = self._running()
             try:
                 return streams.open(sock, host, port)
             except StreamsEndedError as exc:
-                reason = str(exc)  # "": it was idle or lost its connection, so start another
+                reason = str(exc)  # "" after idling or a lost connection: start another
             except ForwardError as exc:
                 raise NotListeningError(
                     f"{host if host.startswith((_ABSTRACT, '/')) else f'{host}:{port}'} cannot be "
@@ -108,7 +110,7 @@ class Relay:
         raise ForwardError("The relay in the job ended while it was connecting.")
 
     def start(self) -> None:
-        """Start the program, if it does not run, and wait until it does. ForwardError."""
+        """Start the program unless it runs, and wait until it does. Raise ForwardError."""
         self._running()
 
     def close(self) -> None:
@@ -149,7 +151,7 @@ class Relay:
         channel = self._open_stream(argv)
         try:
             channel.settimeout(_START_S)
-            with suppress(ConnectionError):  # it has ended already; its output has the reason
+            with suppress(ConnectionError):  # it has already ended; its output has the reason
                 channel.sendall(text)
             return Streams(channel, _after_first_word(channel, first.encode(), last.encode()))
         except BaseException:
@@ -158,14 +160,12 @@ class Relay:
 
 
 def _after_first_word(channel: socket.socket, first: bytes, last: bytes) -> bytes:
-    """Skip a prolog's output and the program's first output; return what follows.
-
-    ForwardError: the program did not start (with the text after `last`), or the prolog prints too
-    much.
+    """Skip a prolog's output and the program's first output; return the rest. Raise ForwardError if
+    the program did not start (with the text after `last`), or if the prolog prints too much.
     """
     output = bytearray()
     deadline_s = time.monotonic() + _START_S
-    # A reset is an end as well: the program has left its input unread.
+    # A reset is also an end: the program did not read all its input.
     with suppress(ConnectionError):
         while data := _received(channel, deadline_s):
             output += data

@@ -1,6 +1,5 @@
-"""TCP connections as frames over one socket: our end of a running relay.
-
-One thread serves all of them. node/relay.py explains the frames.
+"""TCP connections as frames over one socket: our end of a running relay. One thread serves all
+connections. node/relay.py explains the frames.
 """
 
 from __future__ import annotations
@@ -30,24 +29,25 @@ _CHUNK = 32 * 1024
 _OUTBOX_MOST = 256 * 1024
 _LONGEST_BODY = 2 * _NUMBER.size
 _LONGEST_OF = {b"D": _NUMBER.size + _CHUNK, b"R": _NUMBER.size + 4 * 1024}
-"""The most bytes of the relay's frames; `_LONGEST_BODY` is for all other kinds."""
+"""The most bytes of some kinds of the relay's frames; `_LONGEST_BODY` applies to all other
+kinds."""
 _MOST_STREAMS = 256
 _UNREAD_MOST = 64 * 1024 * 1024
-"""The most unread bytes of all streams together: a quarter of what their windows allow. A stream
-that exceeds it is reset."""
+"""The most unread bytes of all streams together, a quarter of the sum of their windows. Above this,
+a large stream is reset."""
 _UNREAD_NOTED = _WINDOW // 2
-"""A stream with fewer unread bytes does not cause the excess."""
+"""A stream with fewer unread bytes is not reset for the excess."""
 _OPEN_S = 20.0
-"""Seconds to wait for one connection; the relay gives up sooner."""
+"""Seconds to wait for a connection; the relay gives up sooner."""
 _ALIVE_S = 60.0
-"""Seconds between signs of life to the relay while a connection is open."""
+"""Seconds between keep-alives to the relay while a connection is open."""
 _JOIN_S = 5.0
 
 _log = logging.getLogger(__name__)
 
 
 class StreamsEndedError(Exception):
-    """The relay has ended, before or during a request; the reason, if we ended it."""
+    """The relay has ended before or during a request. The message has the reason if we ended it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -58,7 +58,7 @@ class _RelayStream:
     credit: int = _WINDOW
     pending: bytearray = field(default_factory=bytearray)
     written: int = 0
-    """Bytes written since credit was last given."""
+    """Bytes written since the last credit."""
     sent_eof: bool = False
     got_eof: bool = False
     shut: bool = False
@@ -66,7 +66,7 @@ class _RelayStream:
 
 
 class Streams:
-    """`channel` is the stream of a running node/relay.py; `inbox` was already read from it."""
+    """`channel`: the stream of a running node/relay.py; `inbox`: data already read from it."""
 
     def __init__(self, channel: socket.socket, inbox: bytes = b"") -> None:
         self._channel = channel
@@ -81,7 +81,7 @@ class Streams:
         self._ended = False
         self._closing = False
         self.reason = ""
-        """The reason why we ended it: invalid data from the relay."""
+        """The reason why we ended the relay: invalid data from it."""
         self._said_s = time.monotonic()
         self._selector = selectors.DefaultSelector()
         self._channel_mask = selectors.EVENT_READ
@@ -96,14 +96,14 @@ class Streams:
         return not self._ended
 
     def open(self, sock: socket.socket, host: str, port: int) -> None:
-        """Return when `sock` is connected, and no longer the caller's. ForwardError,
-        StreamsEndedError: it still is."""
+        """Return when `sock` is connected; the streams then own it. Raise ForwardError or
+        StreamsEndedError, after which the caller still owns it."""
         stream = _RelayStream(next(self._numbers), sock)
         self._post(lambda: self._begin(stream, f"{port} {host}".encode()))
         try:
             stream.opened.result(_OPEN_S)
         except FutureTimeoutError:
-            if not stream.opened.cancel():  # it was answered in the last moment
+            if not stream.opened.cancel():  # the answer came at the last moment
                 return stream.opened.result()
             self._post(lambda: self._give_up(stream))
             raise ForwardError(f"there was no answer within {_OPEN_S:g} s") from None
@@ -140,7 +140,7 @@ class Streams:
                 self._keep_alive()
                 self._flush()
         except OSError:
-            return  # the stream has broken
+            return  # the stream broke
         except GarbledError as exc:
             self.reason = str(exc)
             _log.warning("closed the relay in a job: %s", exc)
@@ -177,8 +177,8 @@ class Streams:
             self._send(b"X", stream.number)
 
     def _receive(self) -> bool:
-        """Read and process frames. False: the relay has ended, or is about to print its last words.
-        GarbledError."""
+        """Read and process frames. Return False if the relay has ended, or is about to print its
+        last message. Raise GarbledError."""
         try:
             data = self._channel.recv(1 << 18)
         except BlockingIOError:
@@ -196,7 +196,7 @@ class Streams:
         if kind not in _KINDS or len(body) < _NUMBER.size:
             raise GarbledError(f"it sent a frame {kind!r} of {len(body)} bytes")
         stream = self._streams.get(_NUMBER.unpack_from(body)[0])
-        if stream is not None and not stream.opened.cancelled():  # else it is about to go
+        if stream is not None and not stream.opened.cancelled():  # otherwise it is about to end
             if (kind in b"KR") == stream.opened.done():
                 raise GarbledError("it sent a frame for a connection that it had not opened")
             self._take(stream, kind, body[_NUMBER.size :])
@@ -225,7 +225,8 @@ class Streams:
         self._settle(stream)
 
     def _is_too_much(self, stream: _RelayStream) -> bool:
-        """Return whether too much is unread. GarbledError: the stream exceeded its credit."""
+        """Return whether too many bytes are unread. Raise GarbledError if the stream exceeded its
+        credit."""
         if len(stream.pending) > _WINDOW:
             raise GarbledError("it sent more than its credit")
         return sum(len(one.pending) for one in self._streams.values()) > _UNREAD_MOST
@@ -277,7 +278,7 @@ class Streams:
         break_off(stream.sock)
 
     def _settle(self, stream: _RelayStream) -> None:
-        """Wait for the next event, or close a connection whose directions have both ended."""
+        """Wait for the next event, or close a connection after both directions have ended."""
         if stream.number not in self._streams:
             return
         if stream.sent_eof and stream.shut:
@@ -326,7 +327,7 @@ class Streams:
 
 
 def _answer(stream: _RelayStream, error: Exception | None) -> bool:
-    """Answer the thread that waits for the connection; False: it no longer waits."""
+    """Answer the thread that waits for the connection; return False if it no longer waits."""
     if not stream.opened.set_running_or_notify_cancel():
         return False
     if error is not None:

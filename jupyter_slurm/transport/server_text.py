@@ -19,14 +19,13 @@ _MARK = " …"
 
 
 def shown(text: str | bytes, limit: int = 2000) -> str:
-    """Return at most `limit` characters of `text`, without control, bidi and other invisible ones.
-
-    Newlines stay, at most one empty line in a row; trailing blanks are removed.
+    """Return at most `limit` characters of `text`, without control, bidi and other invisible
+    characters. Newlines stay, with at most one empty line in a row; trailing blanks are removed.
     """
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
     text = _ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "\n").expandtabs(8)
-    # All of Unicode's "other" categories: controls, formats (bidi, zero width), private use.
+    # All Unicode categories named "other": controls, formats (bidi, zero width), private use.
     text = "".join(c for c in text if c == "\n" or unicodedata.category(c)[0] != "C")
     text = "\n".join(line.rstrip() for line in text.split("\n"))
     text = _MANY_NEWLINES.sub("\n\n", text).strip("\n")
@@ -34,5 +33,5 @@ def shown(text: str | bytes, limit: int = 2000) -> str:
 
 
 def shown_line(text: str | bytes, limit: int = 200) -> str:
-    """Return the same on one line."""
+    """Return `text` cleaned as by `cleaned`, on one line."""
     return shown(" ".join(shown(text, 4 * limit).split()), limit)

@@ -1,7 +1,8 @@
 """Push and pull: synchronize folders and files over any Transport.
 
 One round trip lists the remote side; files that differ in size or time are sent (`upload.py`,
-`download.py`), and files that only the receiver has stay. Knows nothing of jobs or clusters.
+`download.py`), and files that only the receiver has stay. This package does not know jobs or
+clusters.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ __all__ = ["Progress", "TransferReport", "mirror", "pull", "push"]
 
 _TIMEOUT_S = 600.0
 _NAMED = 200
-"""The most names that are listed one by one, so that other files in the folder (a million results,
-say) need not be listed."""
+"""The most names to list one by one. That avoids listing other files in the folder, of which there
+may be a million."""
 _NAMED_BYTES = 48 * 1024
 _LISTED_BYTES = 200
-"""Bytes of a listing per file, usually half of that."""
+"""The most bytes of a listing per file; half of that is typical."""
 
-# $1 a file to lock, $2 the folder, which is created if missing and touched; the rest: the command
-# that lists it.
+# $1 a file to lock, $2 the folder to create if missing and to touch, the rest: the command that
+# lists it.
 _USED_SH = """
 lock=$1 top=$2; shift 2
 umask 077
@@ -77,10 +78,9 @@ def push(
     stop: threading.Event | None = None,
 ) -> TransferReport:
     """Make the folder or file `remote` like `local`. A file pushed to a folder goes into it.
-
-    `exclude`: patterns in addition to .gitignore. NotFoundError, FileAccessError, RequestError;
-    ConnectionLostError, also when stopped: files that have arrived stay, and the next push
-    continues.
+    `exclude`: patterns in addition to .gitignore. Raise NotFoundError, FileAccessError,
+    RequestError or, also when stopped, ConnectionLostError. Files that have arrived stay, and the
+    next push continues.
     """
     watcher = progress or Unwatched()
     outcome = TransferReport()
@@ -112,11 +112,10 @@ def mirror(
     stop: threading.Event | None = None,
 ) -> TransferReport:
     """Push a folder as `push` does and delete all other files in `remote`. Then run `then` there,
-    in the same round trip if possible, unless something failed.
-
-    `lock` is a remote file, locked (flock(1), if available) while files are moved into place and
-    while `then` runs, and while `remote` is touched before it is listed. A holder of the lock may
-    remove a folder that it finds old.
+    in the same round trip if possible, unless something failed. `lock` is a remote file. The push
+    holds its lock (flock(1), if available) while it moves files into place and runs `then`, and
+    while it touches `remote` before listing it. So another holder of the lock may remove a folder
+    that looks old.
     """
     watcher = progress or Unwatched()
     outcome = TransferReport()
@@ -159,8 +158,8 @@ def pull(
     """Make the folder or file `local` like `remote`. A file pulled to a folder goes into it.
 
     `include`: only files that match one of these patterns; `since`: only files that changed after
-    this remote file was written. .gitignore is not applied: results are often ignored files. Errors
-    as in `push`.
+    this remote file was written. .gitignore does not apply, because it often excludes results.
+    Raise the errors of `push`.
     """
     watcher = progress or Unwatched()
     outcome = TransferReport()
@@ -223,7 +222,7 @@ def _sides_of_push(
 
 
 def _few(names: Sequence[bytes]) -> Sequence[bytes]:
-    """Return the names if they are few enough to list one by one; else (), which means all."""
+    """Return the names if they are few enough to list one by one; otherwise (), which means all."""
     return names if len(names) <= _NAMED and sum(map(len, names)) <= _NAMED_BYTES else ()
 
 
@@ -237,7 +236,8 @@ def _plan(progress: Progress, what: Difference, outcome: TransferReport) -> None
 
 
 def _sides_of_pull(transport: Transport, remote: str, local: Path, since: str) -> _Sides:
-    """Return both sides; `sources` is the local folder, or the local name of a single file."""
+    """Return the listings of both sides; `sources` is the local folder, or the local name of a
+    single file."""
     path = absolute(transport, remote)
     listing = _list(transport, path, (), since)
     here = os.fsencode(local.expanduser())
@@ -260,7 +260,7 @@ def _chosen(
     include: Sequence[str],
     outcome: TransferReport,
 ) -> dict[bytes, ManifestEntry]:
-    """Return the requested entries with safe names."""
+    """Return the requested entries that have safe names."""
     exclusion = Exclusion(exclude)
     patterns = Patterns(include) if include else None
     behind: set[bytes] = set()
@@ -284,7 +284,7 @@ def _bring(
     progress: Progress,
     stop: threading.Event | None,
 ) -> dict[bytes, str]:
-    """Make one pass; return the files to look at again, with reasons."""
+    """Make one pass; return the files to retry, with reasons."""
     if isinstance(sides.sources, bytes):
         root, names = sides.sources, {}
     else:
@@ -324,7 +324,7 @@ def _look(path: bytes) -> ManifestEntry | None:
         return None
 
 
-# --- the far side -----------------------------------------------------------------------------
+# --- the remote side --------------------------------------------------------------------------
 
 
 def _list(
@@ -335,8 +335,8 @@ def _list(
     before: Sequence[str] = (),
     known: int = 0,
 ) -> Listing:
-    """List `path`. `before`: a command that runs the listing as its arguments. `known`: local
-    files, which are allowed in addition to the limit. FileAccessError."""
+    """List `path`. `before`: a command that gets the listing's command line as arguments. `known`:
+    the number of local files, which the limit allows in addition. Raise FileAccessError."""
     most_files = limits.FILES + known
     try:
         most_bytes = limits.OUTPUT_BYTES + known * _LISTED_BYTES

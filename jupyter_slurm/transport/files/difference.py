@@ -1,4 +1,4 @@
-"""The differences between two listings. PURE."""
+"""The differences between two listings. No I/O."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from jupyter_slurm.transport.files.manifest import Listing, ManifestEntry, same
 
 @dataclass(slots=True)
 class Difference:
-    """The changes to be sent."""
+    """The changes to send."""
 
     gone: list[bytes] = field(default_factory=list)
-    """Remote names to remove, with their content."""
+    """Remote names to remove, including their content."""
     folders: dict[bytes, ManifestEntry] = field(default_factory=dict)
-    """Missing folders, outer ones first."""
+    """Missing folders, with parents first."""
     links: list[tuple[bytes, ManifestEntry]] = field(default_factory=list)
     files: list[tuple[bytes, ManifestEntry]] = field(default_factory=list)
 
 
 def surplus(wanted: dict[bytes, ManifestEntry], there: dict[bytes, ManifestEntry]) -> list[bytes]:
-    """Remove from `there` all that `wanted` lacks or has as another kind, and return the topmost
-    names."""
+    """Remove from `there` all entries that `wanted` lacks or has as another kind, and return the
+    topmost names."""
     tops: list[bytes] = []
     gone: set[bytes] = set()
     for name, entry in there.items():
@@ -40,7 +40,7 @@ def surplus(wanted: dict[bytes, ManifestEntry], there: dict[bytes, ManifestEntry
 def difference(
     wanted: Listing, there: dict[bytes, ManifestEntry], outcome: TransferReport
 ) -> Difference:
-    """Return the changes to send; add those that are impossible to `outcome`."""
+    """Return the changes to send; add impossible ones to `outcome`."""
     for name, why in wanted.unread.items():
         outcome.failed[name] = f"Cannot read it: {why}."
     what = Difference()
@@ -85,8 +85,8 @@ def _travels(name: bytes, entry: ManifestEntry, outcome: TransferReport) -> bool
 
 
 def stays_inside(name: bytes, target: bytes) -> bool:
-    """Return whether a link at `name` points inside the folder, given other such links: `..` is
-    only allowed at the start, where it begins at a real folder."""
+    """Return whether a link at `name` points inside the folder, even if the folder has other such
+    links. `..` is allowed only at the start, where it refers to a real folder."""
     if not target or target.startswith(b"/"):
         return False
     parts = [part for part in target.split(b"/") if part not in (b"", b".")]

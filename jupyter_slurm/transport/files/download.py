@@ -1,8 +1,7 @@
-"""Download: files that differ, as tar streams and parts.
-
-The remote side is not trusted. Only requested names of plain files are accepted. They are written
-into `.jupyter-slurm` and renamed through descriptors of real folders below the target, never
-through a link. Links are made from the listing if they point inside.
+"""Download: files that differ, as tar streams and parts. The remote side is not trusted, so only
+requested names of plain files are accepted. They are written into `.jupyter-slurm` and renamed
+through descriptors of real folders below the target, never through a link. Links are made from the
+listing if they point inside.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ from jupyter_slurm.transport.files.manifest import (
 )
 
 _NAMES_BYTES = 48 * 1024
-"""Names are part of the command; Linux allows 128 KiB in one argument, quotes included."""
+"""The most bytes of names in a command. Linux allows 128 KiB in one argument, including quotes."""
 _OPEN_FOLDERS = 64
 _MOST_BYTES = 1 << 50
-"""The largest file if the disk does not report its free space."""
+"""The largest file to accept if the disk does not report its free space."""
 _MEMBER_BYTES = 8 * 1024
-"""The most bytes that tar adds to a file: its header, and that of a long name."""
+"""The most bytes that tar adds to a file: its header, and the header of a long name."""
 
 _PART_SH = 'cd -- "$1" && exec dd if="./$2" bs=1048576 skip="$3" count="$4"'
 
@@ -81,13 +80,13 @@ class DownloadFolder:
                 os.rmdir(self.root + b"/" + name)  # noqa: PTH106 (bytes)
 
     def state(self, name: bytes = b"") -> bytes:
-        """Return the path of our own folder or of one in it, created if missing."""
+        """Return the path of our own folder or of one in it, and create it if missing."""
         with self._lock:
             self._open(STATE + b"/" + name if name else STATE)
         return self.root + b"/" + STATE + (b"/" + name if name else b"")
 
     def place(self, arrived: bytes, name: bytes, entry: ManifestEntry) -> None:
-        """Move the complete file `arrived` to `name`. OSError."""
+        """Move the complete file `arrived` to `name`. Raise OSError."""
         os.chmod(arrived, (entry.mode & 0o777) | 0o600)  # noqa: PTH101 (bytes)
         os.utime(arrived, ns=(entry.mtime_ns, entry.mtime_ns))
         with self._lock:
@@ -111,7 +110,7 @@ class DownloadFolder:
             self._open(name)
 
     def _open(self, name: bytes) -> int:
-        """Return a descriptor of a real folder, created if missing."""
+        """Return a descriptor of a real folder, and create it if missing."""
         known = self._folders.get(name)
         if known is not None:
             self._folders.move_to_end(name)
@@ -132,7 +131,7 @@ class DownloadFolder:
 
 
 class Download:
-    """One pass over the files that differ. `again` has the files to look at again, with reasons."""
+    """One pass over the files that differ. `again` has the files to retry, with reasons."""
 
     def __init__(
         self,
@@ -153,7 +152,7 @@ class Download:
         self._stop = stop
         self._lock = threading.Lock()
         self._flowing: dict[int, int] = {}
-        """Descriptor being received into -> bytes reported."""
+        """Descriptor of a file being received -> bytes reported."""
         self.again: dict[bytes, str] = {}
 
     def bring(self, files: Sequence[tuple[bytes, ManifestEntry]]) -> None:
@@ -212,7 +211,7 @@ class Download:
         for found in ustar.members(archive):
             name = found.name.removeprefix(b"./")
             entry = asked.get(name)
-            is_again = found.kind == ustar.HARD_LINK  # another name of a file already received
+            is_again = found.kind == ustar.HARD_LINK  # another name for a file already received
             member = seen.get(found.link.removeprefix(b"./"), found) if is_again else found
             if entry is None or member.kind != ustar.FILE:
                 continue
@@ -248,7 +247,7 @@ class Download:
         self._target.place(temporary, self._local_name(name), entry)
 
     def _still_same(self, asked: dict[bytes, ManifestEntry]) -> dict[bytes, ManifestEntry]:
-        """Return the entries that are unchanged since the listing, after tar has complained."""
+        """Return the entries that are unchanged since the listing, after an error of tar."""
         now = self._list(list(asked))
         return {
             name: entry
@@ -312,7 +311,7 @@ class Download:
             self.again[part.name] = said if done.returncode else CHANGED
 
     def _finish(self, files: Sequence[tuple[bytes, ManifestEntry]]) -> None:
-        """Move large files into place whose parts all arrived, of one version."""
+        """Move large files into place if all parts of one version have arrived."""
         now = self._list([name for name, _ in files]).entries
         for name, entry in files:
             if name in self.again:
@@ -355,13 +354,13 @@ class Download:
 
 
 def _most_archived(asked: dict[bytes, ManifestEntry]) -> int:
-    """Return the most bytes of their archive: files may have grown since they were listed."""
+    """Return the maximum size of the archive. Files may have grown since they were listed."""
     sizes = sum(entry.size_bytes + 2 * len(name) for name, entry in asked.items())
     return 2 * sizes + len(asked) * _MEMBER_BYTES + BATCH_BYTES
 
 
 def _line_of(name: bytes, words: str) -> str:
-    """Return tar's complaint about the file."""
+    """Return tar's error about the file."""
     about = [line for line in words.splitlines() if shown(name) in line]
     return (about or words.splitlines() or ["no message from tar"])[-1]
 

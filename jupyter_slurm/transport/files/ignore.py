@@ -1,7 +1,6 @@
-"""Patterns of files to leave out, as in .gitignore. Reads no other files.
-
-pathspec gives them git's meaning (gitignore(5)). Names are bytes, relative to the folder; those
-that are not UTF-8 are matched as Python shows them (`\\udcXX`).
+"""Patterns of files to exclude, as in .gitignore, the only file read here. pathspec implements
+git's rules (gitignore(5)). Names are bytes, relative to the folder. Names that are not UTF-8 are
+matched in Python's form (`\\udcXX`).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from jupyter_slurm.errors import RequestError
 STATE = b".jupyter-slurm"
 """Our folder at the top of a synchronized folder, for incomplete files."""
 ALWAYS = frozenset({b".git", b"__pycache__", b".ipynb_checkpoints"})
-"""Folders left out unless a pattern such as `!.git/` takes them back."""
+"""Folders that are excluded unless a pattern such as `!.git/` includes them."""
 
 _FILE = b".gitignore"
 
@@ -23,7 +22,8 @@ class Patterns:
     """An ordered list of patterns; the last match decides."""
 
     def __init__(self, lines: Iterable[str], source: str = "") -> None:
-        """Parse patterns; `source` names their file in a complaint. RequestError: not a pattern."""
+        """Parse patterns; `source` names their file in errors. Raise RequestError for an invalid
+        pattern."""
         from pathspec import GitIgnoreSpec  # noqa: PLC0415 - most agents never push anything
 
         self._spec = GitIgnoreSpec.from_lines([])
@@ -39,26 +39,27 @@ class Patterns:
                 ) from exc
 
     def match(self, name: bytes, *, folder: bool) -> bool | None:
-        """Return whether `name` matches; None: no pattern applies."""
+        """Return whether `name` matches; None if no pattern applies."""
         text = os.fsdecode(name)
         return self._spec.check_file(f"{text}/" if folder else text).include
 
 
 class Exclusion:
-    """The excluded files: by the user's patterns, then each folder's .gitignore, then `ALWAYS`.
+    """The excluded files, by the user's patterns, then by each folder's .gitignore, then by
+    `ALWAYS`.
 
     As with git, an excluded folder is not entered.
     """
 
     def __init__(self, asked: Sequence[str] = ()) -> None:
-        """Exclude what `asked` matches. If it begins with `!*`, include everything else: neither
-        .gitignore files nor `ALWAYS` count."""
+        """Exclude what `asked` matches. If it begins with `!*`, include everything else and ignore
+        .gitignore files and `ALWAYS`."""
         self._takes_all = list(asked[:1]) == ["!*"]
         self._asked = Patterns(asked[1:] if self._takes_all else asked) if asked else None
         self._of_folders: list[tuple[bytes, Patterns]] = []
 
     def enter(self, folder: bytes, path: bytes) -> None:
-        """Read the .gitignore of `folder` (b"": the top) at `path`."""
+        """Read the .gitignore of `folder` (b"" for the top) at `path`."""
         file = path + b"/" + _FILE
         try:
             with open(file, encoding="utf-8", errors="surrogateescape") as lines:  # noqa: PTH123

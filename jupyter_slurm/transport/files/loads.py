@@ -1,4 +1,4 @@
-"""Shared parts of upload and download: sizes, parallel loads, progress, the report.
+"""Shared parts of upload and download: sizes, parallel loads, progress, and the report.
 
 A load is the content of one channel: a batch of small files as one tar, or a part of a large file.
 """
@@ -18,12 +18,13 @@ from jupyter_slurm.transport.files.manifest import ManifestEntry
 
 MIB = 1 << 20
 BIG_BYTES = 64 * MIB
-"""From this size on a file is sent in parts; complete parts survive a lost connection."""
+"""The size from which a file is sent in parts. Complete parts survive a lost connection."""
 PART_BYTES = 64 * MIB
 BATCH_BYTES = 64 * MIB
 AT_ONCE = 4
-"""sshd gives each channel a window of 2 MiB (OpenSSH), so a channel transfers 2 MiB per round trip:
-at 20 ms four channels are three times as fast as one, on the same machine equally fast."""
+"""The number of parallel channels. sshd gives each channel a window of 2 MiB (OpenSSH), so a
+channel transfers 2 MiB per round trip. At 20 ms, four channels are three times as fast as one; on
+the same machine they are equally fast."""
 PASSES = 3
 """The number of passes for files that change while they are read."""
 
@@ -32,18 +33,17 @@ _TICK_S = 0.25
 
 
 class Progress(Protocol):
-    """Called from several threads."""
+    """The receiver of progress. Several threads call it."""
 
     def planned(self, files: int, size_bytes: int, same: int) -> None:
-        """Report the number and size of the files that differ, and the number of those that do
-        not."""
+        """Report the number and size of the files that differ, and the number of equal files."""
 
     def moved(self, files: int, size_bytes: int) -> None:
-        """Report how much was moved since the last call."""
+        """Report the files and bytes transferred since the last call."""
 
 
 class Unwatched:
-    """A Progress without a viewer."""
+    """A Progress that discards all reports."""
 
     def planned(self, files: int, size_bytes: int, same: int) -> None: ...
 
@@ -56,9 +56,9 @@ class TransferReport:
     size_bytes: int = 0
     same: int = 0
     failed: dict[bytes, str] = field(default_factory=dict)
-    """Files that did not arrive, with reasons: a file is complete or absent."""
+    """Files that did not arrive, with reasons. A file is never incomplete."""
     left_out: dict[bytes, str] = field(default_factory=dict)
-    """Files that are not transferred: links to the outside, sockets."""
+    """Files that cannot be transferred: links to the outside, sockets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ def parts_of(name: bytes, entry: ManifestEntry) -> list[Part]:
 
 
 def key_of(name: bytes, entry: ManifestEntry) -> str:
-    """Name the folder for a large file's parts: `NAME-VERSION`. A changed file has another version,
-    so parts of two versions never mix."""
+    """Return the name of the folder for a large file's parts, `NAME-VERSION`. A changed file has
+    another version, so parts of two versions never mix."""
     version = f"{entry.size_bytes} {entry.mtime_ns}".encode()
     return f"{_digest(name)}-{_digest(version)}"
 
@@ -97,7 +97,7 @@ def key_of(name: bytes, entry: ManifestEntry) -> str:
 def batches(
     files: Iterable[tuple[bytes, ManifestEntry]], names_bytes: int
 ) -> Iterator[list[tuple[bytes, ManifestEntry]]]:
-    """Yield files in lots of up to `BATCH_BYTES` and about `names_bytes` of names."""
+    """Yield files in batches of up to `BATCH_BYTES` and about `names_bytes` of names."""
     lot: list[tuple[bytes, ManifestEntry]] = []
     size = names = 0
     for name, entry in files:
@@ -112,8 +112,8 @@ def batches(
 
 
 def run_all(loads: Sequence[Callable[[], object]], tick: Callable[[], None]) -> None:
-    """Run the loads in parallel, and `tick` now and then. Raise the first failure once the running
-    loads have ended; start no more then."""
+    """Run the loads in parallel, and call `tick` regularly. After a failure, start no more loads,
+    and raise it once the running ones have ended."""
     if not loads:
         return
     with ThreadPoolExecutor(min(AT_ONCE, len(loads)), thread_name_prefix="files") as pool:
@@ -130,13 +130,13 @@ def run_all(loads: Sequence[Callable[[], object]], tick: Callable[[], None]) -> 
 
 
 def check_stop(stop: threading.Event | None) -> None:
-    """Raise ConnectionLostError, as the Transport's verbs do, when the transfer was stopped."""
+    """Raise ConnectionLostError, as the Transport's methods do, if the transfer was stopped."""
     if stop is not None and stop.is_set():
         raise ConnectionLostError("The transfer was stopped.")
 
 
 def succeeded(done: Completed, sentence: str) -> Completed:
-    """Raise FileAccessError with the sentence and the program's own words, if it failed."""
+    """Raise FileAccessError with the sentence and the program's own message, if it failed."""
     if done.returncode == 0:
         return done
     words = done.stderr.decode(errors="backslashreplace").strip()
@@ -148,7 +148,7 @@ def succeeded(done: Completed, sentence: str) -> Completed:
 
 
 def absolute(transport: Transport, path: str) -> str:
-    """Return a remote path without a trailing slash; relative ones and `~/…` start at the home
+    """Return a remote path without a trailing slash. Relative paths and `~/…` start at the home
     folder."""
     if path.startswith("~") and path != "~" and not path.startswith("~/"):
         raise RequestError(f"{path}: `~USER` is not supported.", hint="Say /home/NAME/…")

@@ -1,7 +1,6 @@
-"""Listings of a folder, local and remote, and the comparison of two files. Sends no file.
-
-The caller runs one GNU `find` on the cluster. Names are bytes, relative to the folder, without
-`./`.
+"""Listings of a folder, local and remote, and the comparison of two files. This module does not
+send files; the caller runs one GNU `find` on the cluster. Names are bytes, relative to the folder,
+without `./`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _COARSE_NS = (100, 1_000, 1_000_000, _SECOND)
 
 
 class TooManyError(ValueError):
-    """More is listed than is taken."""
+    """The listing has too many entries."""
 
 
 class ManifestEntry(NamedTuple):
@@ -43,16 +42,17 @@ class ManifestEntry(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Listing:
     top: Kind | None
-    """The kind of the path itself; None: it does not exist."""
+    """The kind of the path itself; None if it does not exist."""
     entries: dict[bytes, ManifestEntry] = field(default_factory=dict)
-    """Folders precede their content. A top that is not a folder is the only entry, named b""."""
+    """The entries, with folders before their content. If the path is not a folder, it is the only
+    entry, named b""."""
     unread: dict[bytes, str] = field(default_factory=dict)
     """Paths that could not be examined -> reason."""
 
 
 def same(one: ManifestEntry, other: ManifestEntry) -> bool:
-    """Return whether the entries are equal. Of the mode only the owner's `x` counts; file systems
-    change the rest."""
+    """Return whether the entries are equal. Of the mode, only the owner's `x` counts, because file
+    systems change the rest."""
     if one.kind != other.kind:
         return False
     if one.kind == "file":
@@ -65,7 +65,7 @@ def same(one: ManifestEntry, other: ManifestEntry) -> bool:
 
 
 def same_time(one_ns: int, other_ns: int) -> bool:
-    """Return whether the times are equal, or one is the other rounded down to a unit of
+    """Return whether the times are equal, if necessary after rounding one down to a unit of
     `_COARSE_NS`."""
     if one_ns == other_ns:
         return True
@@ -74,7 +74,7 @@ def same_time(one_ns: int, other_ns: int) -> bool:
 
 
 def scan(root: bytes, exclusion: Exclusion) -> Listing:
-    """List the folder `root` of this machine. Links stay links."""
+    """List the local folder `root`. Links stay links."""
     found = Listing("folder")
     folders = [b""]
     while folders:
@@ -110,7 +110,7 @@ _KINDS: dict[int, Kind] = {
     stat.S_IFLNK: "link",
 }
 
-# $1 the path, $2 a file or "": only what changed after it; the rest: only these names.
+# $1 the path, $2 "" or a file (list only what changed after it), the rest: the only names to list.
 _LIST_SH = r"""
 export LC_ALL=C
 top=$1 since=$2 follow=-P; shift 2
@@ -144,13 +144,14 @@ def listing_argv(path: str, names: Sequence[bytes] = (), since: str = "") -> lis
 
 
 def parse_listing(stdout: bytes, stderr: bytes = b"", *, most_files: int = limits.FILES) -> Listing:
-    """Parse the output of `listing_argv`. ValueError: invalid; TooManyError."""
+    """Parse the output of `listing_argv`. Raise TooManyError; raise ValueError if the output is
+    invalid."""
     top, _, rest = stdout.partition(b"\n")
     if top == b"none":
         return Listing(None)
     if top not in (b"folder", b"file"):
         raise ValueError("find did not list the folder")
-    if rest.count(b"\0") // 6 > most_files:  # each takes ten times as much memory as text
+    if rest.count(b"\0") // 6 > most_files:  # a parsed entry takes ten times the memory of its text
         raise TooManyError
     entries = dict(_entries(rest))
     entries.pop(b"", None)
@@ -198,7 +199,7 @@ def _entries(text: bytes) -> Iterator[tuple[bytes, ManifestEntry]]:
 
 
 def _number(text: bytes, base: int = 10) -> int:
-    """Parse a number. ValueError: invalid, or impossible for a size or time."""
+    """Parse a number. Raise ValueError if it is invalid, or impossible for a size or time."""
     number = int(text, base)
     if abs(number) >= _MOST_NUMBER:
         raise ValueError("find printed an impossible number")
@@ -206,8 +207,8 @@ def _number(text: bytes, base: int = 10) -> int:
 
 
 def _time_ns(text: bytes) -> int:
-    """Parse `1700000000.1234567890`; GNU find prints ten digits. Before 1970 only the seconds are
-    negative: `-2.5000000000` is 1.5 s before."""
+    """Parse `1700000000.1234567890`; GNU find prints ten digits after the point. Before 1970 only
+    the seconds are negative: `-2.5000000000` is 1.5 s before 1970."""
     seconds, _, digits = text.partition(b".")
     return _number(seconds) * _SECOND + _number(digits[:9].ljust(9, b"0"))
 

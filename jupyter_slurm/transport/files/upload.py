@@ -1,9 +1,9 @@
 """Upload: files that differ, as tar streams and parts.
 
-The cluster needs a POSIX sh, tar, mv, GNU dd and GNU find. An archive is unpacked in a
-folder of its own in `.jupyter-slurm`, on the same file system; its last member, `place.sh`, moves
-the files into place. So an archive that breaks off changes nothing, and a file that changed while
-it was read is not placed.
+The cluster needs a POSIX sh, tar, mv, GNU dd and GNU find. An archive is unpacked in its own folder
+below `.jupyter-slurm`, on the same file system. Its last member, `place.sh`, moves the files into
+place. So an incomplete archive changes nothing, and a file that changed while it was read is not
+placed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Batch:
     gone: Sequence[bytes] = ()
     folders: Mapping[bytes, ManifestEntry] = field(default_factory=dict)
     files: Sequence[tuple[bytes, ManifestEntry]] = ()
-    """And links."""
+    """Files to send, including links."""
 
     @property
     def is_empty(self) -> bool:
@@ -57,15 +57,15 @@ class Batch:
 
 
 _YOUNG_NS = 2_000_000_000
-"""A file older than this when read cannot change again within the second in its header; a younger
-one gets all digits of its time."""
+"""A file older than this when read cannot change again within the second in its header. A younger
+file gets all digits of its time."""
 
 _MV_BYTES = 64 * 1024
 """The most bytes of names for one mv. Linux allows 2 MiB of arguments."""
 
 
 class Archive:
-    """A batch as a tar stream; the result for each file is known when the stream has ended."""
+    """A batch as a tar stream. The result for each file is known at the end of the stream."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Archive:
     def stream(self) -> Iterator[bytes]:
         chunks = [_header(b"files", ManifestEntry("folder", 0o755, 0, 0))]
         for name, entry in self._batch.folders.items():
-            ours = entry._replace(mode=entry.mode | 0o700)  # else nothing could be put in it
+            ours = entry._replace(mode=entry.mode | 0o700)  # so that files fit in
             chunks.append(_header(b"files/" + name, ours))
         size = files = content = 0
         for name, entry in self._batch.files:
@@ -102,7 +102,7 @@ class Archive:
         self._progress.moved(len(self.sent) - files, self.size_bytes - content)
 
     def _member(self, name: bytes, entry: ManifestEntry) -> Iterator[bytes]:
-        """Yield one member; nothing for a file that has changed, is gone or cannot be read."""
+        """Yield one member, or nothing for a file that has changed, is gone or cannot be read."""
         if entry.kind == "link":
             self.sent.add(name)
             yield _header(b"files/" + name, entry)
@@ -129,7 +129,7 @@ class Archive:
         if size <= len(first) and not (len(first) == size and is_still(os.fstat(file), entry)):
             self.changed.add(name)
             return
-        if entry.mtime_ns > self._young_ns or entry.mtime_ns < 0:  # the header has no such time
+        if entry.mtime_ns > self._young_ns or entry.mtime_ns < 0:  # not for a header
             yield ustar.exact_time(entry.mtime_ns)
         yield _header(b"files/" + name, entry)
         yield first
@@ -151,7 +151,7 @@ class Archive:
         sent = [name for name, _ in self._batch.files if name in self.sent]
         for name in [*self._batch.folders, *sent]:
             folder, _, last = name.rpartition(b"/")
-            if folder not in new:  # else it moves with its folder
+            if folder not in new:  # otherwise it moves with its folder
                 moves[folder].append(last)
         lines = [b"rm -f -- %b\n" % quoted(b"files/" + name) for name in self._spoilt]
         for some in _in_lots(self._batch.gone):
@@ -213,7 +213,7 @@ _Chunk = TypeVar("_Chunk")
 _SEND_SH = r"""
 export LC_ALL=C
 root=$1 state=$1/.jupyter-slurm tmp=$1/.jupyter-slurm/$2 lock=$3 bad=; shift 3
-# Twice: another archive, which ends, may just take the folder above away.
+# Try twice: an archive that ends may remove the parent folder at this moment.
 mkdir -p -- "$tmp" 2>/dev/null || mkdir -p -- "$tmp" || exit 1
 cd -- "$tmp" || exit 1
 clean_up() { cd /; rm -rf -- "$tmp"; rmdir "$state/parts" "$state" 2>/dev/null; }
@@ -229,7 +229,7 @@ clean_up
 "$@" >&2 && printf 'ran\0' || exit 3
 """
 
-# $1 the folder, the rest: keys of large files. Print each key with the parts that have arrived.
+# $1 the folder, the rest: keys of large files. Prints each key with the parts that have arrived.
 _OPEN_SH = r"""
 parts=$1/.jupyter-slurm/parts; shift
 for key do
@@ -277,7 +277,8 @@ class Upload:
         self.again: dict[bytes, str] = {}
 
     def send(self, what: Difference, lock: str = "", then: Sequence[str] = ()) -> bool:
-        """Send the changes; return whether `then` ran: only if all arrived in one archive."""
+        """Send the changes; return whether `then` ran, which needs all changes to arrive in one
+        archive."""
         large = [one for one in what.files if one[1].size_bytes >= BIG_BYTES]
         small = [one for one in what.files if one[1].size_bytes < BIG_BYTES]
         lots = list(batches([*what.links, *small], _NAMES_BYTES))
@@ -340,7 +341,7 @@ class Upload:
         return missing
 
     def _send_parts(self, parts: deque[Part]) -> None:
-        """Send parts until none is left; parallel calls share them."""
+        """Send parts until all are sent; parallel calls share the work."""
         folder = f"{self._root}/.jupyter-slurm/parts"
         argv = ["sh", "-c", _PARTS_SH, "parts", folder]
         while (first := self._next(parts)) is not None:
@@ -356,7 +357,7 @@ class Upload:
                 )
 
     def _next(self, parts: deque[Part]) -> Part | None:
-        """Take the next part; None: none is left."""
+        """Take the next part; None if all are taken."""
         while parts:
             with suppress(IndexError):  # another thread was faster
                 part = parts.popleft()
@@ -365,7 +366,7 @@ class Upload:
         return None
 
     def _stream(self, begun: list[Part], parts: deque[Part]) -> Iterator[bytes | FilePart]:
-        """Yield the part in `begun` and those after it, for one remote program."""
+        """Yield the part in `begun` and the following ones, for one remote program."""
         part: Part | None = begun[-1]
         while part is not None:
             named = f"{key_of(part.name, part.entry)} {part.index}"
@@ -399,7 +400,7 @@ class Upload:
             yield chunk
 
     def _finish(self, files: Sequence[tuple[bytes, ManifestEntry]], lock: str) -> None:
-        """Move large files into place whose parts have all arrived."""
+        """Move large files into place if all their parts have arrived."""
         ready = [one for one in files if one[0] not in self.again and self._unchanged(*one)]
         if not ready:
             return

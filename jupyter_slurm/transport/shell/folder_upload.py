@@ -17,7 +17,7 @@ from jupyter_slurm.transport.shell.quoting import quote, quote_path, raw, words
 
 _CHUNK_BYTES = 1 << 20
 _LARGEST_BYTES = 8**11 - 1
-"""The largest file size that ustar can state."""
+"""The largest file size that a ustar header can express."""
 
 NOT_PLACED = "not-placed"
 NOT_PRIVATE = "not-private"
@@ -38,9 +38,10 @@ rm -rf %(partial)b;
 _m %(not_placed)b;
 fi; fi
 """.strip().replace(b"\n", b" ")
-"""Only the program runs beside the shell, which kills it when its input ends: files are placed
-before, completely or not at all. `cat` reads what `tar` has left, so that it is not read as lines.
-`head` shows why nothing can be written: GNU tar does not tell a full disk from other errors."""
+"""The program runs in the background, and the shell kills it when its input ends; before that, the
+files are placed atomically. `cat` reads the rest of the archive, so that the shell does not read it
+as lines. `head` shows why files cannot be written: GNU tar does not distinguish a full disk from
+other errors."""
 
 _PRIVATE = b"""
 _private() { case $(LC_ALL=C ls -ldn %(target)b) in
@@ -48,20 +49,20 @@ drwx------* | drwx--S---*) [ -O %(target)b ] && [ ! -L %(target)b ];; *) false;;
 { _private || { [ -O %(target)b ] && [ ! -L %(target)b ] && chmod 700 %(target)b && _private; } ||
 { LC_ALL=C ls -ldn %(target)b; exit %(not_private_exit)b; }; }
 """.strip().replace(b"\n", b" ")
-"""With an ACL the group's letters are its mask: with none of them, no user that it names has
-access. `mkdir -m` ignores the umask, and the result takes no more from the ACL."""
+"""Under an ACL, the group's permissions are its mask. Without any, the users named in the ACL have
+no access. `mkdir -m` ignores the umask, and the ACL does not add permissions."""
 
 _OLD = b"""
 set -- .partial-*; [ ! -e "$1" ] || find "$@" -prune -mtime +0 -exec rm -rf {} \\; 2>/dev/null || :
 """.strip()
-"""Leftovers of a killed shell are removed after a day. Younger ones may belong to an upload in
+"""Leftovers of a killed shell are removed after a day. Younger files may belong to an upload in
 progress."""
 
 
 class FolderUpload:
-    """`work` is for `Helper.feed`, with `size_bytes` of `stream()`. The status NOT_PLACED means
-    that the files could not be written, with the reason in stderr; NOT_PRIVATE that the folder is
-    open to others."""
+    """Files to upload. `work` is the script for `Helper.feed`, with `size_bytes` of `stream()`. The
+    status NOT_PLACED means that the files could not be written, with the reason in stderr;
+    NOT_PRIVATE means that the folder is open to others."""
 
     def __init__(
         self,
@@ -69,7 +70,8 @@ class FolderUpload:
         files: Mapping[str, bytes | Path],
         argv: Sequence[str],
     ) -> None:
-        """Prepare a stream of the folder's files. FileAccessError: a local file cannot be sent."""
+        """Prepare a stream of the folder's files. Raise FileAccessError if a local file cannot be
+        sent."""
         now_ns = time.time_ns()
         self.uploads: list[Path] = []
         self._members: list[tuple[bytes, bytes | Path, int]] = []
@@ -95,7 +97,7 @@ class FolderUpload:
         self.work = _work(folder, placed, moved, argv)
 
     def stream(self) -> Iterator[bytes]:
-        """Yield the archive. FileAccessError: a local file has changed meanwhile."""
+        """Yield the archive. Raise FileAccessError if a local file has changed meanwhile."""
         for head, content, size in self._members:
             yield head
             yield from [content] if isinstance(content, bytes) else _chunks(content, size)

@@ -1,10 +1,10 @@
-"""Remote files that grow: one shell watches all of a cluster's files and reports only changes.
+"""Growing remote files: one shell watches all files on a cluster and reports only changes.
 
-A look is one `wc -c` of all files, which opens them and so bypasses the attribute cache of NFS.
-Paths that are not files are skipped: a pipe would block, and a device never ends. The shell waits
-between looks in a subshell, with intervals that grow while nothing happens, and keeps reading: a
-line with another list ends that subshell, and so does the end of its input. It looks only while a
-caller waits.
+One `wc -c` checks all files. It opens them and so bypasses the attribute cache of NFS. Paths that
+are not files are skipped: a pipe would block, and a device never ends. Between checks the shell
+waits in a subshell, with intervals that grow while the files do not change. Meanwhile it reads its
+input: a line with another list ends the subshell, and so does the end of the input. It checks only
+while a caller waits.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from jupyter_slurm.transport.shell.remote_shell import FloodError, RemoteShell, 
 _LOOKS_PER_QUIET_TIME = 10
 """A change is noticed after at most 10 % of the time since the last one, plus half a round trip."""
 _SHORTEST_TICK_S, _LONGEST_TICK_S = 0.02, 0.5
-"""Each look costs the login node two forks, about 2 ms of a processor."""
+"""Each check costs the login node two forks, about 2 ms of CPU time."""
 _GAP_S = 0.02
-"""The least time between two looks, for files that are written all the time."""
+"""The minimum time between two checks, for files that are written all the time."""
 _ALONE_SHORTEST_S, _ALONE_LONGEST_S = 0.05, 2.0
-"""Intervals when the helpers look, which other calls need, too."""
+"""Intervals for checks by the helpers, which other calls also need."""
 _WAKE_PER_QUIET_TIME, _SHORTEST_WAKE_S, _LONGEST_WAKE_S = 100, 0.001, 0.05
-"""The interval for checking `wake`, instead of a thread for it."""
+"""The interval for checking `wake`, which avoids a thread."""
 
 _SIZE = re.compile(rb" *([0-9]{1,18}) (.+)")
 
@@ -53,7 +53,7 @@ _w=
 _ticks='%b'
 sleep 0.001 || _ticks=1
 """
-"""`_look` is sent with each list, and sets `_a`. `_t N` looks at intervals of `$_ticks`, then N
+"""`_look`, sent with each list, sets `_a`. `_t N` checks at the intervals of `$_ticks`, and then N
 times at the last of them."""
 
 
@@ -70,7 +70,7 @@ _TICKS = tuple(_ticks())
 
 
 class Follow:
-    """For any number of threads; the first to wait has the shell."""
+    """The files that any number of threads watch. The first thread that waits gets the shell."""
 
     def __init__(
         self,
@@ -78,15 +78,15 @@ class Follow:
         allowed: Callable[[], bool],
         look: Callable[[bytes], bytes],
     ) -> None:
-        """Prepare to watch files. `open_shell` returns None if the host has no session left,
-        `allowed` whether the shell may keep its session. `look` runs a script that ends by `_m 0`,
-        in one round trip, and returns its output."""
+        """Prepare to watch files. `open_shell` returns None if the host has no session left.
+        `allowed` returns whether the shell may keep its session. `look` runs a script that ends
+        with `_m 0`, in one round trip, and returns its output."""
         self._open_shell = open_shell
         self._allowed = allowed
         self._look = look
         self._turn = threading.Lock()
         self._lock = threading.Lock()
-        """Around `_shell` and `_closed`."""
+        """Guards `_shell` and `_closed`."""
         self._closed = False
         self._shell: RemoteShell | None = None
         self._list: _List | None = None
@@ -96,7 +96,8 @@ class Follow:
     def grown(
         self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
     ) -> dict[PurePosixPath, int]:
-        """Watch as `Transport.grown` does. TransportError: no shell; ConnectionLostError."""
+        """Watch as `Transport.grown` does. Raise ConnectionLostError; raise TransportError without
+        a shell."""
         deadline_s = time.monotonic() + wait_s
         if not self._turn.acquire(blocking=False):
             return self._alone(sizes, deadline_s, wake)
@@ -117,7 +118,7 @@ class Follow:
             self._turn.release()
 
     def close(self) -> None:
-        """End the waiting calls and open no more shells."""
+        """End the waiting calls and refuse new ones."""
         with self._lock:
             self._closed = True
         self._let_go()
@@ -211,7 +212,7 @@ class Follow:
 
 
 class _List:
-    """Files, the command that looks at them, and its output."""
+    """Files, the command that checks them, and its output."""
 
     def __init__(self, paths: Iterable[PurePosixPath]) -> None:
         self.paths = set(paths)
@@ -228,7 +229,7 @@ class _List:
                 name = plain
             self._names[name] = path
         names = b" ".join(quote(name) for name in self._names if name[:1] != b"/")
-        # `exec`: many shells would fork once more.
+        # `exec` saves a fork in many shells.
         files = b'for _f in %b; do [ -e "$_f" ] && [ ! -f "$_f" ] || set -- "$@" "$_f"; done'
         steps = [*odd, b"set --", files % names, b'exec wc -c "$@" </dev/null']
         if not names:

@@ -1,8 +1,7 @@
-"""Commands through open shells: one round trip each, and one start of a login shell for all.
-
-A `Helper` is a shell that runs one command at a time, in the background, and reads on. When its
-input ends, because we close the channel after a timeout or because the connection is lost, it kills
-the command with all that it started in the same session. `Helpers` lends helpers.
+"""Commands through open shells: one round trip each, after one start of a login shell. A `Helper`
+is a shell that runs one command at a time in the background and keeps reading. When its input ends,
+after a timeout or a lost connection, it kills the command and all processes of its session.
+`Helpers` lends helpers.
 """
 
 from __future__ import annotations
@@ -43,17 +42,18 @@ _f() {
 }
 """
 """`_r ARGV` runs a command in the environment that `_e` sets. `_f STATUS PROGRAM` marks its end,
-and distinguishes a missing program from one that returns 127 or 126 itself (POSIX, `Exit Status for
+and distinguishes a missing program from one that itself returns 127 or 126 (POSIX, `Exit Status for
 Commands`)."""
 
 _MOST_HELPERS = 2
 _AGAIN_S = 1.0
-"""Seconds between tries to open another helper while one is busy."""
+"""Seconds between attempts to open another helper while one is busy."""
 _SENT_AT_ONCE_BYTES = 1 << 18
-"""Well below the window that sshd gives a session (2 MiB): sending it cannot block."""
+"""The most bytes to send at once. It is well below the window that sshd gives a session (2 MiB), so
+sending cannot block."""
 _STATUS = re.compile("[0-9]{1,3}")
 _SIGNALS = range(129, 193)
-"""128 + the number of a signal, in every common shell; a program that calls exit(137) looks the
+"""Common shells return 128 + the number of a signal. A program that calls exit(137) looks the
 same."""
 
 
@@ -69,9 +69,8 @@ class Helper:
 
     def ask(self, *scripts: bytes, timeout_s: float, most_bytes: int) -> list[ShellAnswer]:
         """Return the answers to scripts that the shell runs itself, in one round trip, each of at
-        most `most_bytes`.
-
-        ShellGoneError; TimedOutError or TooMuchError, after which the shell is closed.
+        most `most_bytes`. Raise ShellGoneError, or TimedOutError or TooMuchError after closing the
+        shell.
         """
         numbers, line = self._shell.numbered(*scripts)
         self._shell.send(in_background(line))
@@ -89,7 +88,7 @@ class Helper:
         timeout_s: float,
         most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
-        """Run a program. TransportError: no such program. Otherwise as `ask`."""
+        """Run a program. Raise TransportError if it does not exist, or the errors of `ask`."""
         if stdin:
             return self._run_with(argv, env, stdin, timeout_s)
         (number,), line = self._shell.numbered(command(argv, env))
@@ -103,7 +102,7 @@ class Helper:
         self, argv: Sequence[str], env: Mapping[str, str] | None, stdin: bytes, timeout_s: float
     ) -> Completed:
         command = b"( %bexec %b ) <&3 2>&4 3<&- 4>&-" % (exports(env), words(argv))
-        # Input that the command leaves must not be read as lines.
+        # The shell must not read the command's unread input as lines.
         work = b"{ %b; _s=$?; cat <&3 >/dev/null; _f $_s %b; } &" % (command, quote(argv[0]))
         return completed(self.feed(work, len(stdin), [stdin], timeout_s, argv[0]), argv[0])
 
@@ -115,8 +114,8 @@ class Helper:
         timeout_s: float,
         what: str,
     ) -> ShellAnswer:
-        """Run `work`, which gets `size_bytes` of `stream` on descriptor 3, must read them all and
-        mark its end. The timeout starts when everything has been sent."""
+        """Run `work`, which gets `size_bytes` of `stream` on descriptor 3. It must read them all
+        and mark its end. The timeout starts when all bytes are sent."""
         (number,), line = self._shell.numbered(
             b"head -c %d | ( exec 3<&0 </dev/null; %b )" % (size_bytes, work)
         )
@@ -142,11 +141,10 @@ class Helper:
 
 
 class Helpers:
-    """Lends helpers and opens them: the first on demand, another when all are busy."""
+    """A pool of helpers. It opens the first on demand, and another when all are busy."""
 
     def __init__(self, open_shell: Callable[[], RemoteShell], most: Callable[[], int]) -> None:
-        """Prepare the helpers. `most` returns how many sessions of the connection may be
-        helpers."""
+        """Prepare the helpers. `most` returns the most sessions that helpers may use."""
         self._open_shell = open_shell
         self._most = most
         self._changed = threading.Condition()
@@ -158,7 +156,8 @@ class Helpers:
 
     @contextmanager
     def lent(self) -> Iterator[Helper]:
-        """Yield a live helper. TransportError: none is available; nothing was started."""
+        """Yield a live helper. Raise TransportError if none is available, before starting
+        anything."""
         helper = None
         while helper is None:
             helper = self._take() or self._opened()
@@ -168,7 +167,7 @@ class Helpers:
             self._give_back(helper)
 
     def _take(self) -> Helper | None:
-        """Take an idle helper; None: another may be opened."""
+        """Take an idle helper; None if another may be opened."""
         with self._changed:
             while True:
                 if self._closed:
@@ -184,7 +183,7 @@ class Helpers:
                 self._changed.wait()
 
     def _opened(self) -> Helper | None:
-        """Open a helper; None: it failed, but another helper exists."""
+        """Open a helper; None if that failed but another helper exists."""
         shell = None
         try:
             shell = self._open_shell()
@@ -198,7 +197,7 @@ class Helpers:
                 if helper is not None:
                     self._open.add(helper)
                 self._changed.notify_all()
-        if helper is None:  # tried again at once, it would be refused again, and again
+        if helper is None:  # an immediate retry would be refused again
             with self._changed:
                 self._changed.wait_for(lambda: self._idle or not self._open, _AGAIN_S)
         return helper
@@ -208,7 +207,7 @@ class Helpers:
         return len(self._open) + self._opening
 
     def pulse(self, timeout_s: float) -> bool | None:
-        """Ping an idle helper; None: none is idle."""
+        """Ping an idle helper; None if all are busy."""
         with self._changed:
             helper = self._idle.pop() if self._idle else None
         if helper is None:
@@ -234,7 +233,7 @@ class Helpers:
         return len(self._open) > max(1, self._most())
 
     def _drop(self, helper: Helper) -> None:
-        """Close a helper; the caller holds the lock."""
+        """Close a helper. The caller holds the lock."""
         self._open.discard(helper)
         helper.close()
 
@@ -273,19 +272,19 @@ class Helpers:
 
 
 def in_background(line: bytes) -> bytes:
-    """Return a line whose commands run while the shell reads on."""
+    """Return a line that runs commands while the shell keeps reading."""
     return b"{ %b; } &\n" % line.rstrip(b"\n")
 
 
 def command(argv: Sequence[str], env: Mapping[str, str] | None) -> bytes:
-    """Return a script that runs `argv` with nothing on its standard input and marks its end."""
+    """Return a script that runs `argv` with empty standard input and marks its end."""
     run = b"_r %b" % words(argv)
     return b"_e() { %b}; %b; _e() { :; }" % (exports(env), run) if env else run
 
 
 def completed(answer: ShellAnswer, program: str) -> Completed:
-    """Return the program's result. TransportError: no such program, or not executable.
-    ConnectionLostError: the answer has no exit status."""
+    """Return the program's result. Raise TransportError if the program is missing or not
+    executable, ConnectionLostError if the answer has no exit status."""
     if answer.status == "missing":
         raise TransportError(
             f"Found no program `{program}` on the cluster.",

@@ -1,7 +1,6 @@
-"""Quoting for a POSIX shell on the cluster: the one place where an argv becomes text.
-
-Pure. A command is sent as ONE line, because the shell reads it by `read -r`: a newline within a
-word becomes `$_n`, which our shells define (`remote_shell.py`).
+"""Quoting for a POSIX shell on the cluster: the only place that turns an argv into text. No I/O. A
+command is sent as ONE line, because the shell reads it by `read -r`. A newline within a word
+becomes `$_n`, which our shells define (`remote_shell.py`).
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def raw(word: str | bytes | PurePath) -> bytes:
     """Return a word's bytes; surrogates stand for bytes that are not UTF-8, as in `os.fsencode`.
-
-    ValueError: a NUL, which no argument can contain.
+    Raise ValueError for a NUL, which arguments cannot contain.
     """
     data = word if isinstance(word, bytes) else str(word).encode("utf-8", "surrogateescape")
     if b"\0" in data:
@@ -51,9 +49,8 @@ def words(argv: Iterable[str]) -> bytes:
 
 def exports(env: Mapping[str, str] | None) -> bytes:
     """Return export commands for a subshell, each with its `;`. Values must not be in a program's
-    argv, which every user of that machine can read.
-
-    RequestError: a name that POSIX shells cannot export.
+    argv, which every user of that machine can read. Raise RequestError for a name that POSIX shells
+    cannot export.
     """
     for name in env or {}:
         if not _NAME.fullmatch(name):

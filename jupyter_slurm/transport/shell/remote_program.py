@@ -1,6 +1,5 @@
-"""Programs with a channel of their own, and their streams.
-
-Each function takes a shell opened for it and leaves it at its end.
+"""Programs with their own channel, and their streams. Each function takes a shell opened for it,
+which has ended afterwards.
 """
 
 from __future__ import annotations
@@ -40,8 +39,9 @@ def send(
     source: Source,
     stop: threading.Event | None,
 ) -> Completed:
-    """Run a program with `source` as its standard input, which ends with the channel's. Errors of
-    reading `source` are raised; ShellGoneError: the channel broke, or `stop` was set."""
+    """Run a program with `source` as its standard input, which ends with the channel's. Raise
+    errors from reading `source`; raise ShellGoneError if the channel broke, or if `stop` was
+    set."""
     script = b'( exec %b ) 2>&4 4>&-; _f $? %b; eval "$_x"; exit' % (words(argv), quote(argv[0]))
     (number,), line = shell.numbered(script)
 
@@ -63,10 +63,11 @@ def receive(
     most_bytes: int,
     stop: threading.Event | None,
 ) -> Completed:
-    """Run a program and write its standard output to `sink`, a real file. ConnectionLostError,
-    ShellGoneError; TooMuchError: more than `most_bytes`; OSError: `sink` cannot be written."""
-    # Only standard error gets the mark, and the shell closes both streams, so they end with the
-    # program. Meanwhile the shell keeps reading, and kills the program when its own input ends.
+    """Run a program and write its standard output to `sink`, a real file. Raise ConnectionLostError
+    or ShellGoneError; raise TooMuchError after more than `most_bytes`, OSError if `sink` cannot be
+    written."""
+    # Only standard error gets the mark. The shell closes both streams, so they end with the
+    # program. It keeps reading, and kills the program when its own input ends.
     mark = b"_m() { printf '%s' \"$_k$_i $1$_n\" >&4; }"
     command = b"( exec %b ) </dev/null 2>&4 4>&-; _f $? %b" % (words(argv), quote(argv[0]))
     (number,), line = shell.numbered(b"%b; { %b; } & exec >/dev/null 4>&-" % (mark, command))
@@ -107,7 +108,7 @@ def open_stream(
     shell: RemoteShell, argv: Sequence[str], kill: Callable[[int], None]
 ) -> socket.socket:
     """Return a socket connected to the program's standard input and output. `kill` sends signals to
-    a program that does not end after its input. ShellGoneError."""
+    a program that does not end after its input. Raise ShellGoneError."""
     near, far = socket.socketpair()
     try:
         shell.send(b'( exec %b ) 2>/dev/null 4>&-; eval "$_x"; exit\n' % words(argv))
@@ -126,7 +127,7 @@ def _receive_into(
     sock: socket.socket, sink: BinaryIO, stop: threading.Event | None, most_bytes: int
 ) -> int:
     """Write received bytes to `sink`, and stop after more than `most_bytes`. Return their number.
-    ConnectionLostError: `stop` was set; OSError: `sink` cannot be written."""
+    Raise ConnectionLostError if `stop` was set, OSError if `sink` cannot be written."""
     buffer = memoryview(bytearray(_PIECE_BYTES))
     poll = select.poll()
     poll.register(sock, select.POLLIN)
@@ -138,7 +139,7 @@ def _receive_into(
             continue
         try:
             n = sock.recv_into(buffer)
-        except OSError:  # closed in another thread
+        except OSError:  # another thread closed it
             n = 0
         if not n:
             break

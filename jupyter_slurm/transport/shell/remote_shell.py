@@ -1,13 +1,12 @@
-"""One POSIX shell on a channel: its start, and answers separated from other output.
+"""A POSIX shell on a channel: its start, and how answers are separated from other output.
 
 The cluster needs a Bourne shell at /bin/sh, and `env`. The login shell (csh, fish) only has to
-`exec` ours; the output of its start-up files ends at the first mark.
+`exec` ours. The output of its start-up files ends at the first mark.
 
-The shell reads lines by `read`, which must not take a byte beyond the line from a pipe (POSIX,
-`read`), so a line may be followed by the input of its command. An answer is all that arrives on the
-channel's two streams up to a mark on each; the mark contains a nonce that no program on the cluster
-knows. When its input ends, the shell kills its process group (sshd makes every session leader of
-one), and so does a broken channel.
+The shell reads lines by `read`, which must not read beyond the line (POSIX, `read`), so a command's
+input may follow its line. An answer is the text on the channel's two streams up to a mark on each.
+The mark contains a nonce that programs on the cluster do not know. When its input ends, also after
+the channel breaks, the shell kills its process group (sshd gives every session its own).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from jupyter_slurm.transport.ssh.mux import Session
 
 _LOOP = 'while IFS= read -r _l; do eval "$_l"; done'
 LOGIN_COMMAND = f"exec /bin/sh -c '{_LOOP}'"
-"""Nothing in it means anything within single quotes to bash, csh, fish or zsh."""
+"""The loop has no characters that bash, csh, fish or zsh interpret within single quotes."""
 
 _KEPT = "TMPDIR KRB5CCNAME SSH_AUTH_SOCK TZ SLURM_CONF"
 """The variables of the login's environment that programs need; see `local.py`."""
@@ -42,7 +41,7 @@ _CLEAN = (
     + f" /bin/sh -c '{_LOOP}; eval \"$_x\"' sh "
     + " ".join(f'${{{name}+"{name}=${name}"}}' for name in HANDED_ON)
 )
-"""The arguments of the clean shell are the user's own variables for jobs (`folder_upload.py`)."""
+"""The clean shell gets the user's own variables for jobs as arguments (`folder_upload.py`)."""
 
 # Descriptor 4 is the channel's standard error; the shell's own messages (`Killed`) are dropped.
 _START = """
@@ -54,8 +53,8 @@ _x=
 _i=0
 if _leads; then _x='kill -9 0'; _m $$; else _m 0; fi
 """
-"""`_m STATUS` marks the end of answer number `_i`. `_x` is what the shell runs at its end if it
-leads its process group (field 5 of proc(5)'s stat). The first answer is that group, or 0."""
+"""`_m STATUS` marks the end of answer number `_i`. The shell runs `_x` at its end, if it leads its
+process group (field 5 of stat in proc(5)). The first answer is that group, or 0."""
 
 _START_S = 25.0
 """Seconds for a login shell's start-up files."""
@@ -66,7 +65,7 @@ _PIECE_BYTES = 1 << 20
 
 
 class ShellGoneError(Exception):
-    """The shell has ended, by itself or with its connection. `begun`: the line had been sent."""
+    """The shell has ended, by itself or with its connection. `begun`: whether the line was sent."""
 
     def __init__(self, words: str, *, begun: bool) -> None:
         super().__init__(words)
@@ -74,11 +73,11 @@ class ShellGoneError(Exception):
 
 
 class SilentError(Exception):
-    """No answer before the deadline."""
+    """The shell did not answer before the deadline."""
 
 
 class FloodError(Exception):
-    """Too much output on the named `stream`; the shell is unusable."""
+    """The shell sent too much output on `stream` and is unusable."""
 
     def __init__(self, stream: str, most_bytes: int) -> None:
         super().__init__(stream, most_bytes)
@@ -93,7 +92,7 @@ class ShellAnswer(NamedTuple):
 
 
 class Sessions(Protocol):
-    """The part of `SshConnection` that a shell needs."""
+    """The interface of `SshConnection` that a shell needs."""
 
     def session(
         self, command: str, *, timeout_s: float = 60.0
@@ -105,16 +104,15 @@ class Sessions(Protocol):
 
 
 class RemoteShell:
-    """For one thread at a time; any thread may call `close()`."""
+    """A running shell, for one thread at a time. Any thread may call `close()`."""
 
     def __init__(
         self, sessions: Sessions, setting: bytes, *, session_s: float, timeout_s: float
     ) -> None:
-        """Start a shell. `setting` is a script to run first; it ends by `_m STATUS`, and `told` is
-        its output. Wait `session_s` for a session and `timeout_s` for the shell. TransportError:
-        there is none.
-
-        `group`: the process group that the shell leads, or 0.
+        """Start a shell. `setting` is a script to run first; it ends with `_m STATUS`, and its
+        output is in `told`. `group` is the process group that the shell leads, or 0. Wait
+        `session_s` for a session and `timeout_s` for the shell. Raise TransportError if it does not
+        start.
         """
         self._sessions = sessions
         self._stack = ExitStack()
@@ -139,7 +137,7 @@ class RemoteShell:
         except (SilentError, ShellGoneError, FloodError, OSError) as exc:
             if self.session.link is not None and not self.session.link.alive:
                 raise ConnectionLostError("The connection broke while a shell was opened.") from exc
-            # A login that ended before it was sent anything has printed the reason. One that only
+            # A login that ended before we sent a line has printed the reason. A login that only
             # echoes its input (`exec cat`) has not.
             self._take_in(limits.WORDS_BYTES)
             words = bytes(self._out + self._err)
@@ -174,20 +172,21 @@ class RemoteShell:
         return not self.session.ended
 
     def numbered(self, *scripts: bytes) -> tuple[list[int], bytes]:
-        """Return a line that runs `scripts`, each of which must end by `_m STATUS`, and the numbers
-        of their answers."""
+        """Return a line that runs `scripts`, and the numbers of their answers. Each script must end
+        with `_m STATUS`."""
         numbers = list(range(self._number + 1, self._number + 1 + len(scripts)))
         self._number += len(scripts)
         parts = (b"_i=%d; " % n + script for n, script in zip(numbers, scripts, strict=True))
         return numbers, b"; ".join(parts) + b"\n"
 
     def mark(self, number: int) -> bytes:
-        """Return the mark at the end of an answer on standard error; on standard output, a blank
-        and the status follow it on the same line."""
+        """Return the mark at the end of an answer. On standard output, a blank and the status
+        follow it on the same line."""
         return self._key + b"%d" % number
 
     def send(self, data: bytes) -> None:
-        """Send `data`. ShellGoneError: not all was sent; the shell ignores an incomplete line."""
+        """Send `data`. Raise ShellGoneError if not all was sent; the shell ignores an incomplete
+        line."""
         try:
             self.session.stdin.sendall(data)
         except OSError as exc:
@@ -201,12 +200,13 @@ class RemoteShell:
         *,
         most_bytes: int = limits.OUTPUT_BYTES,
     ) -> ShellAnswer:
-        """Return the output since the last answer. SilentError; ShellGoneError, also for `stop`;
-        FloodError: more than `most_bytes` on standard output, or too much on standard error."""
+        """Return the output since the last answer. Raise SilentError, or ShellGoneError, also after
+        `stop`; raise FloodError after more than `most_bytes` on standard output, or too much on
+        standard error."""
         out_mark = _Mark(self._out, self.mark(number) + b" ")
         err_mark = _Mark(self._err, self.mark(number))
         while True:
-            # Data behind a mark may belong to the next answers: it must not block the other stream,
+            # Data after a mark may belong to later answers. It must not block the other stream,
             # which shares the channel's window.
             most_out = most_bytes + (limits.OUTPUT_BYTES if out_mark.found() else 0)
             most_err = limits.ERRORS_BYTES * (2 if err_mark.found() else 1)
@@ -226,7 +226,8 @@ class RemoteShell:
                 self._wait(deadline_s, stop)
 
     def heard(self, mark: bytes, timeout_s: float) -> bytes | None:
-        """Return standard output up to `mark`; None: not yet. ShellGoneError, FloodError."""
+        """Return standard output up to `mark`; None if it has not arrived. Raise ShellGoneError or
+        FloodError."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             moved = self._take_in(limits.WORDS_BYTES)
@@ -236,7 +237,7 @@ class RemoteShell:
                 return bytes(before)
             if len(self._out) > limits.WORDS_BYTES:
                 raise FloodError("standard output", limits.WORDS_BYTES)
-            self._err.clear()  # nothing expected arrives there
+            self._err.clear()  # no expected data arrives there
             if not moved:
                 try:
                     self._wait(deadline_s, None)
@@ -252,10 +253,9 @@ class RemoteShell:
         stop: threading.Event | None = None,
         then: Callable[[], object] = lambda: None,
     ) -> ShellAnswer:
-        """Send a line and the stream that belongs to it, and receive meanwhile.
-
-        `then` is called, in another thread, when all has been sent; the timeout starts then. Errors
-        of reading `stream` are raised; otherwise as `answer`.
+        """Send a line and its stream, and receive meanwhile. When all is sent, call `then` in
+        another thread and start the timeout. Raise errors from reading `stream`, and the errors of
+        `answer`.
         """
 
         def send() -> None:
@@ -266,7 +266,7 @@ class RemoteShell:
         sending = _Sending(send)
         try:
             answer = self._answer_while(sending, number, timeout_s, stop)
-            # A shell that answers has usually read everything, so the thread is about to return.
+            # A shell that answers has usually read its input, so the thread is about to return.
             sending.thread.join(_STOP_LOOK_S)
         finally:
             if sending.thread.is_alive():
@@ -286,7 +286,7 @@ class RemoteShell:
         return self.answer(number, time.monotonic() + timeout_s, stop)
 
     def _take_in(self, most_out: int, most_err: int = limits.ERRORS_BYTES) -> bool:
-        """Receive; return whether anything arrived. Keep no more than these bytes and a piece."""
+        """Receive; return whether data arrived. Keep at most these bytes and one more piece."""
         moved = False
         for sock, buffer, most in (
             (self.session.stdout, self._out, most_out),
@@ -298,22 +298,22 @@ class RemoteShell:
         return moved
 
     def _taken(self, sock: socket.socket) -> bytes:
-        """Return received bytes; b"": none, or the end."""
+        """Return received bytes; b"" if none arrived, or at the end."""
         if sock in self._over:
             return b""
         try:
             data = sock.recv(_PIECE_BYTES, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return b""
-        except OSError:  # closed in another thread
+        except OSError:  # another thread closed it
             data = b""
         if not data:
             self._over.add(sock)
         return data
 
     def _wait(self, deadline_s: float, stop: threading.Event | None) -> None:
-        """Wait for more output. ShellGoneError: no more will come, or `stop`; SilentError: the
-        deadline has passed."""
+        """Wait for more output. Raise ShellGoneError at the end or after `stop`, SilentError after
+        the deadline."""
         open_ones = {self.session.stdout, self.session.stderr} - self._over
         if not open_ones:
             raise ShellGoneError("the shell on the host has ended", begun=True)
@@ -327,12 +327,13 @@ class RemoteShell:
         try:
             for sock in open_ones:
                 poll.register(sock, select.POLLIN)
-        except (OSError, ValueError):  # closed in another thread
+        except (OSError, ValueError):  # another thread closed it
             return
         poll.poll(1000 * min(left_s, longest_s))
 
     def end(self) -> bool:
-        """End the shell and all that it has started; False: it did not end within some seconds."""
+        """End the shell and all that it has started; return False if it did not end within some
+        seconds."""
         try:
             self.session.stdin.shutdown(socket.SHUT_WR)
         except OSError:
@@ -352,7 +353,7 @@ class RemoteShell:
         return ended
 
     def close(self) -> None:
-        """Close at once; on the cluster everything ends as soon as sshd notices."""
+        """Close at once. On the cluster, its processes end as soon as sshd notices."""
         self._stack.close()
 
 
@@ -361,8 +362,8 @@ def send_all(
     source: Source,
     stop: threading.Event | None = None,
 ) -> None:
-    """Send a source, and no end after it. ConnectionLostError: `stop` was set, or the host reads no
-    more; errors of reading are raised."""
+    """Send a source, but no end of the stream. Raise errors from reading the source; raise
+    ConnectionLostError if `stop` was set, or if the host stopped reading."""
     chunks = iter(partial(source.read, _PIECE_BYTES), b"") if hasattr(source, "read") else source
     for chunk in chunks:
         if isinstance(chunk, FilePart):
@@ -376,19 +377,20 @@ def send_all(
 
 
 def _send_some(sock: socket.socket, data: memoryview) -> int:
-    """Return the number of bytes sent within a moment. ConnectionLostError."""
+    """Return the number of bytes sent within a moment. Raise ConnectionLostError."""
     poll = select.poll()
     try:
         poll.register(sock, select.POLLOUT)
         return sock.send(data, socket.MSG_DONTWAIT) if poll.poll(1000 * _STOP_LOOK_S) else 0
     except BlockingIOError:
         return 0
-    except (OSError, ValueError) as exc:  # perhaps closed in another thread
+    except (OSError, ValueError) as exc:  # another thread may have closed it
         raise ConnectionLostError("The host stopped reading before the end.") from exc
 
 
 def _send_part(sock: socket.socket, part: FilePart) -> None:
-    """Let the kernel copy it. Errors as in `send_all`; closing the socket ends it."""
+    """Let the kernel copy the file. Closing the socket ends the copy. Raise the errors of
+    `send_all`."""
     try:
         sock.sendfile(part.file, part.offset, part.size_bytes)
     except (OSError, ValueError) as exc:
@@ -398,7 +400,7 @@ def _send_part(sock: socket.socket, part: FilePart) -> None:
 
 
 class _Mark:
-    """Searches a growing buffer for a line that begins with `text`."""
+    """A search of a growing buffer for a line that begins with `text`."""
 
     def __init__(self, buffer: bytearray, text: bytes) -> None:
         self._buffer = buffer
@@ -410,7 +412,7 @@ class _Mark:
         if self._end >= 0:
             return True
         start = self._buffer.find(self._text, self._from)
-        # The text may have arrived in two pieces.
+        # The text may arrive in two pieces.
         self._from = start if start >= 0 else max(0, len(self._buffer) - len(self._text))
         if start >= 0:
             self._end = self._buffer.find(b"\n", start + len(self._text))
@@ -425,7 +427,7 @@ class _Mark:
 
 
 class _Sending:
-    """Sends in a thread, so that answers can be received meanwhile."""
+    """A thread that sends, so that answers can be received meanwhile."""
 
     def __init__(self, send: Callable[[], None]) -> None:
         self.error: Exception | None = None
@@ -436,6 +438,6 @@ class _Sending:
         try:
             send()
         except (ShellGoneError, ConnectionLostError):
-            pass  # the waiting thread sees the end, too
+            pass  # the waiting thread also sees the end
         except Exception as exc:  # noqa: BLE001 (it is raised by the waiting thread)
             self.error = exc

@@ -1,7 +1,7 @@
 """Shells on the cluster: opened with the right environment, lent out, replaced when lost.
 
-Decides which call gets one of the few sessions that sshd allows, and which commands are repeated
-after a lost connection.
+This module decides which call gets one of the few sessions that sshd allows, and which commands to
+repeat after a lost connection.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from jupyter_slurm.transport.shell.remote_shell import RemoteShell, ShellAnswer,
 from jupyter_slurm.transport.ssh.connection import SshConnection
 
 _FILES_S = 60.0
-"""Seconds for commands that only look at files."""
+"""Seconds to wait for commands that only read files."""
 _SETTLE_S = 0.05
 _OPEN_S = 60.0
-"""The login shell's files may load modules from a slow file system."""
+"""Seconds for the start of a login shell, whose start-up files may load modules from a slow file
+system."""
 _KILL_S = 10.0
 _EXTRA_S = 5.0
 """Seconds to wait for an extra session that is not essential."""
 _SESSIONS_FOR_FOLLOW = 3
-"""Sessions for commands and for transfers come first."""
+"""The sessions kept free for commands and transfers."""
 _PLENTY = 4
-"""With more sessions than that, our permanent ones leave enough for others."""
+"""With at least this many sessions, our permanent ones leave enough for others."""
 
 _PROBE = """
 PATH=$_p$PATH
@@ -45,14 +46,14 @@ command -v sbatch >/dev/null 2>&1 || for _s in sh "$SHELL"; do
 done
 printf '%s\\0' "$(id -un 2>/dev/null || printf %s "$LOGNAME")" "$HOME" "$PATH"
 """
-"""`$_p` is the profile's prefix of PATH. If only a login's PATH contains Slurm, that one is
-used."""
+"""`$_p` is the profile's prefix of PATH. If Slurm is only in the PATH of a login shell, that PATH
+is used."""
 
 _T = TypeVar("_T")
 
 
 class Facts(NamedTuple):
-    """Facts about the cluster's machine, queried once."""
+    """Facts about the remote machine, queried once."""
 
     user: str
     home: str
@@ -85,7 +86,7 @@ class Shells:
         return {"PATH": os.fsdecode(self.facts().path), **self._variables}
 
     def once(self, work: Callable[[Helper], _T]) -> _T:
-        """Do `work` with a helper; repeat it only if nothing was started."""
+        """Do `work` with a helper. Repeat it only if it did not start."""
         try:
             return self._lent(work)
         except ShellGoneError as exc:
@@ -116,7 +117,7 @@ class Shells:
     def _again(self, work: Callable[[Helper], _T]) -> _T:
         link = self._connection.standing()
         if link is not None:
-            link.wait(_SETTLE_S)  # the other shells may be about to end, too
+            link.wait(_SETTLE_S)  # the other shells may also be about to end
         try:
             return self._lent(work)
         except ShellGoneError as exc:
@@ -136,24 +137,23 @@ class Shells:
     # --- shells ---
 
     def shell(self) -> RemoteShell:
-        """Return a shell that the caller has to close. TransportError: none is available."""
+        """Return a shell that the caller has to close. Raise TransportError if none is
+        available."""
         return self._shell(_OPEN_S)
 
     @contextmanager
     def shell_of_its_own(self, stop: threading.Event | None) -> Iterator[RemoteShell]:
-        """Yield a shell for one program; if the host allows only one session, the helpers make
-        room.
-
-        ConnectionLostError: it broke, or `stop` was set.
+        """Yield a shell for one program. If the host allows only one session, close the helpers
+        first. Raise ConnectionLostError if the shell broke, or if `stop` was set.
         """
-        self.facts()  # the first shell is a helper's, which waits as long as a login may take
+        self.facts()  # the first shell belongs to a helper, and waits as long as a login may take
         with ExitStack() as stack:
             try:
                 shell = self._shell(_EXTRA_S)
             except TransportError:
                 if self._connection.sessions_limit > _PLENTY:
                     raise
-                # As many as allowed are open; the limit may just have been learned.
+                # All allowed sessions are open; the limit may just have become known.
                 if self._connection.sessions_limit == 1:
                     stack.enter_context(self._helpers.set_aside())
                 self._helpers.shrink()
@@ -171,11 +171,11 @@ class Shells:
                 raise
 
     def may_follow(self) -> bool:
-        """Return whether there are enough sessions for one that only looks at files."""
+        """Return whether enough sessions are free for one that only reads files."""
         return self._connection.sessions_limit >= _SESSIONS_FOR_FOLLOW
 
     def shell_to_follow(self) -> RemoteShell | None:
-        """Return a shell; None: `may_follow` is false."""
+        """Return a shell; None if `may_follow` is false."""
         self.facts()
         if not self.may_follow():
             return None
@@ -205,11 +205,11 @@ class Shells:
         try:
             return self._started(session_s)
         except ConnectionLostError:
-            pass  # of a connection not yet found dead
+            pass  # from a dead connection not yet detected
         try:
             return self._started(session_s)
         except ConnectionLostError as exc:
-            # Nothing was started.
+            # The work did not start.
             raise TransportError(exc.message, hint=exc.hint, detail=exc.detail) from exc
 
     def _started(self, session_s: float) -> RemoteShell:
