@@ -1,4 +1,4 @@
-"""The script that runs a program on a terminal and then removes its folder. PURE."""
+"""The script that runs a program on a terminal and then removes its folder. No I/O."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 START = "start"
 """The script's name in the folder."""
 
-# A shell that waits for a foreground child runs a trap only afterwards, and the kernel signals only
-# the session's leader when a terminal is closed. So the program is a background child with the
-# terminal on descriptor 3, and closing the terminal ends it. srun passes on SIGHUP, which a program
-# may ignore; SIGTERM ends its step. A background child starts with SIGINT ignored, for which srun
-# has a handler of its own.
+# While a shell waits for a foreground child, it does not run traps; and when a terminal closes, the
+# kernel signals only the session's leader. So the program is a background child with the terminal
+# on descriptor 3, and closing the terminal ends it. srun passes on SIGHUP, which a program may
+# ignore; SIGTERM ends its step. A background child starts with SIGINT ignored, but srun sets its
+# own handler.
 _SCRIPT = """#!/bin/sh
 {setting}cd || cd /
 folder={folder} child=
@@ -39,8 +39,8 @@ ONLY_TERMINALS_VARIABLES = (
     + " ".join(f'${{{name}+"{name}=${name}"}}' for name in _OF_TERMINAL.split())
     + ' /bin/sh "$0"\nunset JSLURM_CLEAN\n'
 )
-"""sh text that drops the variables of the user's shell, except those that describe the terminal.
-srun would pass the others on to the job, and read those of a surrounding job as options."""
+"""Sh text that drops the variables of the user's shell, except those that describe the terminal.
+srun would pass the others on to the job, and would read those of a surrounding job as options."""
 
 
 def exports(env: Mapping[str, str]) -> str:

@@ -30,9 +30,9 @@ _KILL_S = 10.0
 _EXTRA_S = 5.0
 """Seconds to wait for an extra session that is not essential."""
 _SESSIONS_FOR_FOLLOW = 3
-"""The sessions kept free for commands and transfers."""
+"""The smallest session limit that leaves room for watching files, after commands and transfers."""
 _PLENTY = 4
-"""With at least this many sessions, our permanent ones leave enough for others."""
+"""With a higher session limit, our permanent sessions leave enough for others."""
 
 _PROBE = """
 PATH=$_p$PATH
@@ -171,7 +171,7 @@ class Shells:
                 raise
 
     def may_follow(self) -> bool:
-        """Return whether enough sessions are free for one that only reads files."""
+        """Return whether the host allows enough sessions to use one for watching files."""
         return self._connection.sessions_limit >= _SESSIONS_FOR_FOLLOW
 
     def shell_to_follow(self) -> RemoteShell | None:

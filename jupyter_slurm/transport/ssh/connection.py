@@ -1,7 +1,7 @@
 """The connection to one cluster, shared by all callers: opened once, kept, reconnected.
 
-Knows the states and what each caller waits for. `watchdog.py` checks the hops, `sessions.py`
-limits their sessions.
+This module has the states of a connection, and the callers that wait for it. `watchdog.py` checks
+the hops, `sessions.py` limits their sessions.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ _PING_S = 3.0
 
 
 class Chain:
-    """The open hops to a cluster, in order. Another thread can end a running login.
-
-    `cluster`: the cluster's name. `hint`: advice for when the first hop cannot be reached.
+    """The open hops to a cluster, in order. Another thread can end a running login. `cluster`: the
+    cluster's name; `hint`: advice if the first hop cannot be reached.
     """
 
     def __init__(self, cluster: str, hops: Sequence[Hop], hint: str) -> None:
@@ -58,7 +57,7 @@ class Chain:
 
     def complete(self, ask: Ask, begun: Callable[[Master], None]) -> bool:
         """Log in to the missing hops, and keep those that still answer. `begun` is called with each
-        new link before it is used. False: nothing was missing. TransportError."""
+        new link before it is used. Return False if all hops were open. Raise TransportError."""
         broken = next((i for i, one in enumerate(self._links) if one.ping(_PING_S) is None), None)
         if broken is not None:
             end(self.take(broken))
@@ -76,9 +75,9 @@ class Chain:
     def _link(
         self, hop: Hop, previous: Master | None, ask: Ask, begun: Callable[[Master], None]
     ) -> Master:
-        """Take over a master of an earlier process if it answers; else log in."""
+        """Take over a master of an earlier process if it answers; otherwise log in."""
         if not has_openssh():
-            # It takes 0.15 s to import.
+            # The import takes 0.15 s.
             from jupyter_slurm.transport.ssh.fallback import ParamikoLink  # noqa: PLC0415
 
             before = cast("ParamikoLink | None", previous)
@@ -94,7 +93,7 @@ class Chain:
         return Master.log_in(self._cluster, hop, previous, ask, begun)
 
     def take(self, first: int = 0) -> tuple[Master, ...]:
-        """Take out the links from `first` on, for `end`. Do not wait."""
+        """Remove the links from `first` on, and return them for `end`. Do not wait."""
         with self._lock:
             gone, self._links = self._links[first:], self._links[:first]
         return gone
@@ -111,8 +110,8 @@ def end(links: Sequence[Master]) -> None:
 
 
 def leave(links: Sequence[Master]) -> None:
-    """Leave links that needed the user's answers or run a terminal, and those before them, to the
-    next process; close the others."""
+    """Leave links that needed the user's answers or run a terminal, and all links before them, to
+    the next process. Close the others."""
     kept = max(
         (n for n, one in enumerate(links, 1) if one.needs_person or one.has_terminal()), default=0
     )
@@ -122,8 +121,8 @@ def leave(links: Sequence[Master]) -> None:
 
 
 _AGAIN_AFTER_S, _LONGEST_AGAIN_AFTER_S = 1.0, 10.0
-"""Seconds after a failure, doubled with each, in which the error is repeated without another
-try."""
+"""Seconds after a failure during which callers get the same error without another attempt; doubled
+after each failure."""
 
 _END_TIMEOUT_S = 5.0
 _OPENED = {ConnectionState.OPEN, ConnectionState.LOST}
@@ -141,7 +140,7 @@ class _RunningLogin:
         self.error: JupyterSlurmError | None = None
         self.done = False
         self.new = False
-        """A login was made."""
+        """Whether the login succeeded."""
 
     def begun(self, link: Master) -> None:
         self.links.append(link)
@@ -150,7 +149,7 @@ class _RunningLogin:
 
 
 class SshConnection:
-    """A chain of logins, kept alive, shared by all callers."""
+    """A chain of logins, kept alive and shared by all callers."""
 
     def __init__(
         self,
@@ -160,8 +159,8 @@ class SshConnection:
         hint: str = "",
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare a connection. `hops`: from `route`. `name`: the cluster's, for messages. `hint`:
-        advice for when the first hop cannot be reached. `on_change` is called after each change of
+        """Prepare a connection. `hops`: from `route`; `name`: the cluster's, for messages; `hint`:
+        advice if the first hop cannot be reached. `on_change` is called after each change of
         `state`, from any thread, and must not block."""
         self.hops = tuple(hops)
         self.name = name
@@ -170,11 +169,11 @@ class SshConnection:
         self.since_s = time.time()
         """The time of the last change of `state`, in UTC epoch seconds."""
         self.round_trip_s: float | None = None
-        """The last measured one; None: not measured, or not open."""
+        """The last round trip in seconds; None if not measured or not open."""
         self.generation = 0
         """Incremented at each login of any hop."""
         self.pulse: Callable[[float], bool | None] = lambda timeout_s: None
-        """Pings by an open shell on the last hop; None: no shell is open."""
+        """A function that pings by an open shell on the last hop; None without an open shell."""
         self._heard_s = 0.0
         self._on_change = on_change
         self._changed = threading.Condition()
@@ -206,9 +205,8 @@ class SshConnection:
 
     def open(self, ask: Ask = no_prompt) -> None:
         """Log in if needed. Concurrent callers wait for the same login, and retry with their own
-        `ask` if it failed for lack of answers.
-
-        LoginNeededError, LoginError, HostKeyError, TransportError.
+        `ask` if it failed for lack of answers. Raise LoginNeededError, LoginError, HostKeyError or
+        TransportError.
         """
         while True:
             with self._changed:
@@ -226,12 +224,12 @@ class SshConnection:
         self._try(attempt)
 
     def standing(self) -> Master | None:
-        """Return the last hop, as known without waiting; None: `last` may open it."""
+        """Return the last hop without waiting; None if `last` may open it."""
         links = self.links
         return links[-1] if links and self._stands() else None
 
     def last(self) -> Master:
-        """Return the last hop, opened without questions if needed. LoginNeededError,
+        """Return the last hop; if needed, open it without questions. Raise LoginNeededError or
         TransportError."""
         self._watchdog.before_use()
         if self._watchdog.silent:
@@ -249,7 +247,7 @@ class SshConnection:
         return self.state is ConnectionState.OPEN and self._chain.stands
 
     def _refuse_early(self, ask: Ask) -> None:
-        """Refuse to ask a host automatically again for what it has just refused."""
+        """Raise the last error again, rather than retry automatically so soon after a refusal."""
         if ask is not no_prompt:
             return
         self.check_login()
@@ -294,7 +292,7 @@ class SshConnection:
 
     def _finish(self, attempt: _RunningLogin) -> None:
         error = attempt.error
-        with self._changed:  # `close` runs before or after this block
+        with self._changed:  # `close` runs either before or after this block
             if attempt.cancelled:
                 error = attempt.error = TransportError(f"{self.name} was disconnected.")
                 state = self._closed_as
@@ -342,25 +340,25 @@ class SshConnection:
 
     @contextmanager
     def session(self, command: str, *, timeout_s: float = 60.0) -> Iterator[Session]:
-        """Yield a session of the last hop that runs `command`; wait up to `timeout_s` until the
-        host allows one more, and close it at the end. LoginNeededError, TransportError;
-        ConnectionLostError if the connection breaks. Output then ends early, as at its end: check
-        the exit status, or a mark of your own."""
+        """Yield a session of the last hop that runs `command`, and close it at the end. Wait up to
+        `timeout_s` until the host allows another session. Raise LoginNeededError or TransportError,
+        or ConnectionLostError if the connection breaks. A broken connection looks like the end of
+        the output, so check the exit status or a mark."""
         with self._sessions.session(self.last(), command, timeout_s) as session:
             yield session
 
     def heard(self) -> None:
-        """Note a sign of life of the last hop."""
+        """Record that the last hop has answered."""
         self._heard_s = time.monotonic()
 
     @property
     def idle_s(self) -> float:
-        """Seconds since the last sign of life."""
+        """Return the seconds since the last hop's last answer."""
         return time.monotonic() - self._heard_s
 
     def ping(self, timeout_s: float) -> float | None:
-        """Return a round trip to the last hop in seconds, by an open shell if there is one; None:
-        the hop has ended, or did not answer in time."""
+        """Return the round trip to the last hop in seconds, by a shell if one is open; None if the
+        hop has ended or did not answer in time."""
         began_s = time.monotonic()
         link = self.links[-1] if self.links else None
         if link is None or not link.alive:
@@ -374,15 +372,15 @@ class SshConnection:
         return time.monotonic() - began_s
 
     def suspect(self) -> None:
-        """Check the connection now, since a caller saw it hang. Takes up to 3 s per hop, and as
-        long again for the last."""
+        """Check the connection now, because it hung for a caller. This takes up to 3 s per hop, and
+        twice that for the last."""
         self._watchdog.look()
 
-    # --- what the watchdog does ---
+    # --- for the watchdog ---
 
     def lose(self, link: Master, problem: Problem) -> None:
-        """Give up this link and those behind it, and end the calls that wait in them."""
-        with self._changed:  # a caller that reopens it comes later, and keeps its login
+        """Give up this link and the ones after it, and end the calls that wait in them."""
+        with self._changed:  # a caller that reopens it does so later, and keeps its login
             links = self.links
             if self.state not in _OPENED or link not in links:
                 return
@@ -394,7 +392,7 @@ class SshConnection:
         self._sessions.send_away()
 
     def come_back(self) -> None:
-        """Reconnect without questions, unless closed meanwhile. TransportError,
+        """Reconnect without questions, unless closed meanwhile. Raise TransportError or
         LoginNeededError."""
         with self._changed:
             if (other := self._attempt) is not None:
@@ -407,7 +405,8 @@ class SshConnection:
         self._try(attempt)
 
     def fall_silent(self, problem: Problem) -> None:
-        """Note that it does not answer, and may yet; nothing if closed, or being opened."""
+        """Record that the host does not answer at the moment, unless the connection is closed or
+        being opened."""
         with self._changed:
             if self.state not in _OPENED:
                 return
@@ -427,26 +426,26 @@ class SshConnection:
     # --- ending ---
 
     def disconnect(self) -> None:
-        """Close on the user's request: nothing opens it again automatically."""
+        """Close on the user's request. The connection then stays closed until the user logs in."""
         self._close(ConnectionState.LOGIN_NEEDED, end)
 
     def close(self) -> None:
-        """Close, so that no thread and no socket is left; `open` opens it again."""
+        """Close, and end all threads and sockets. `open` opens the connection again."""
         self._close(ConnectionState.CLOSED, end)
 
     def leave(self) -> None:
-        """Close for this process alone: the next one takes over logins that needed answers."""
+        """Close for this process only. The next process takes over logins that needed answers."""
         self._close(ConnectionState.CLOSED, leave)
 
     def _close(self, state: ConnectionState, let_go: Callable[[Sequence[Master]], None]) -> None:
-        """Close. The state changes first, so a caller that is refused may reconnect at once and
-        keeps its login."""
+        """Close. The state changes first, so a refused caller may reconnect at once and keep its
+        login."""
         with self._changed:
             attempt = self._attempt
             if attempt is not None:
                 attempt.cancelled = True
             self._closed_as = state
-            thread = self._watchdog.dismiss()  # it may end by itself, unjoined
+            thread = self._watchdog.dismiss()  # it may end by itself, without a join
             changed = self._set(state)
             gone = self._chain.take()
         for link in attempt.links if attempt else ():

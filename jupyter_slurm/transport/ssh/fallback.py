@@ -1,7 +1,7 @@
 """A hop by paramiko, for machines without an `ssh` program, such as slim containers.
 
 Keys from ~/.ssh and the agent, passwords and codes, one hop after the other; `~/.ssh/config` is not
-read. Uses only paramiko's public interface. Its channels are copied to sockets, so all layers above
+read. It uses only paramiko's public interface, and copies channels to sockets, so all layers above
 work as with OpenSSH.
 """
 
@@ -39,11 +39,11 @@ _PIECE_BYTES = 1 << 18
 _MOST_WRONG = 3
 _END_S = 5.0
 
-logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # lower levels log names and banners
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # lower levels would log names and banners
 
 
 class PumpedSession:
-    """A command on the host, with the interface of `mux.Session`."""
+    """A command on the host, with the same interface as `mux.Session`."""
 
     def __init__(self, channel: paramiko.Channel, link: Link) -> None:
         self.link: Link | None = link
@@ -83,7 +83,7 @@ def _close(channel: paramiko.Channel) -> None:
 
 
 class ParamikoLink:
-    """A hop logged in to, like `Master` for OpenSSH. It ends with this process."""
+    """A logged-in hop, like `Master` for OpenSSH. It ends with this process."""
 
     def __init__(self, hop: Hop, previous: ParamikoLink | None) -> None:
         self.hop = hop
@@ -230,7 +230,7 @@ class ParamikoLink:
 
 
 class _Login:
-    """Keys first, then questions, then a password; as many of them as the host wants."""
+    """A login by keys, then questions, then a password, as many of them as the host wants."""
 
     def __init__(self, transport: paramiko.Transport, hop: Hop, ask: Ask) -> None:
         self._transport = transport
@@ -241,7 +241,7 @@ class _Login:
         self._asked: set[str] = set()
 
     def run(self) -> bool:
-        """Log in; return whether the user had to answer. LoginError, LoginNeededError."""
+        """Log in; return whether the user had to answer. Raise LoginError or LoginNeededError."""
         wanted = self._try(lambda: self._transport.auth_none(self._hop.user), ["publickey"])
         for key in self._keys():
             if not wanted or "publickey" not in wanted:
@@ -274,7 +274,7 @@ class _Login:
         return self._by_person
 
     def _try(self, step: Callable[[], list[str]], wanted: list[str]) -> list[str]:
-        """Return the methods that the host accepts next; []: logged in."""
+        """Return the methods that the host accepts next; [] after the login."""
         try:
             return step()
         except paramiko.BadAuthenticationType as exc:
@@ -332,8 +332,8 @@ class _Login:
 
 
 def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
-    """Return if the key is in ~/.ssh/known_hosts, or the user accepts it; then add it.
-    HostKeyError, LoginNeededError."""
+    """Accept a key that is in ~/.ssh/known_hosts, or ask the user and add it there. Raise
+    HostKeyError or LoginNeededError."""
     path = Path.home() / ".ssh" / "known_hosts"
     name = hop.host if hop.port == 22 else f"[{hop.host}]:{hop.port}"
     keys = paramiko.HostKeys()
@@ -373,7 +373,7 @@ def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
 def _pump(
     source: Callable[[int], bytes], sink: Callable[[bytes], object], *ends: Callable[[], object]
 ) -> None:
-    """Copy bytes, and then the end."""
+    """Copy bytes, and then the end of the stream."""
     with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
         while data := source(_PIECE_BYTES):
             sink(data)

@@ -1,8 +1,7 @@
-"""One hop: an `ssh -M -N` that has logged in, known by its socket, whichever process started it.
-
-Each hop has a master of its own; the next one's traffic passes through it (`ssh -W` by its socket).
+"""One hop: an `ssh -M -N` that has logged in. Its socket identifies it, also for later processes.
+Each hop has its own master, and the next hop's traffic passes through it (`ssh -W` by its socket).
 So each hop has its own socket for questions, and the last hop can reconnect alone. A master
-outlives this process; the next one finds it.
+outlives this process, and the next process finds it.
 """
 
 from __future__ import annotations
@@ -40,13 +39,14 @@ _LOOK_S = 0.02
 _FIRST_COMMAND_S = 10.0
 _END_S = 5.0
 _SOCKET_PATH_BYTES = 100 - 17
-"""sun_path holds 104 bytes on macOS; while it binds, ssh appends 17."""
+"""The longest path of a socket: sun_path has 104 bytes on macOS, and ssh appends 17 while it
+binds."""
 _MOST_LOG_BYTES = 1 << 20
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 _OPTIONS = (
-    # Options that override configurations in which a master would not start, or do more than log
-    # in. The first value wins in ssh, and the command line comes first.
+    # These options override configurations in which a master would not start, or would do more than
+    # log in. ssh uses the first value, and reads the command line first.
     "ControlMaster=yes",
     "ControlPersist=no",
     "ClearAllForwardings=yes",
@@ -58,21 +58,21 @@ _OPTIONS = (
     "RequestTTY=no",
     "Tunnel=no",
     "TCPKeepAlive=yes",
-    "LogLevel=VERBOSE",  # logs the methods by which a host let us in
+    "LogLevel=VERBOSE",  # logs the methods by which the login succeeded
 )
 _SINCE_8_7 = ("SessionType=none", "ForkAfterAuthentication=no", "StdinNull=yes")
 
 
 class Master:
-    """A hop logged in to."""
+    """A logged-in hop."""
 
     def __init__(self, base: Path, hop: Hop, previous: Master | None) -> None:
         self.hop = hop
         self.previous = previous
         self.needs_person = False
-        """The user had to answer, and will have to again."""
+        """The user had to answer, and will have to again at the next login."""
         self.sessions = True
-        """Commands may run; else it only forwards."""
+        """Whether commands may run; otherwise the hop only forwards."""
         self._base = base
         self._pid = 0
         self._watch: socket.socket | None = None
@@ -82,7 +82,7 @@ class Master:
 
     @classmethod
     def found(cls, cluster: str, hop: Hop, previous: Master | None) -> Self | None:
-        """Return the master of an earlier process; None: there is none."""
+        """Return the master of an earlier process, or None."""
         for base in _bases(cluster, hop, previous):
             self = cls(base, hop, previous)
             self._pid = self.mux.pid() or 0
@@ -105,8 +105,8 @@ class Master:
         begun: Callable[[Master], None],
     ) -> Self:
         """Log in to `hop` through `previous`, or directly. `begun` gets the master early: closing
-        it ends the attempt. LoginError, LoginNeededError, HostKeyError, TransportError."""
-        # A new path: an earlier master removes its socket when it ends.
+        it ends the attempt. Raise LoginError, LoginNeededError, HostKeyError or TransportError."""
+        # Use a new path, because an earlier master removes its socket when it ends.
         base = _prefix(cluster, hop, previous)
         self = cls(base.with_name(base.name + secrets.token_hex(2)), hop, previous)
         try:
@@ -150,7 +150,7 @@ class Master:
 
     def _start(self, environment: dict[str, str], *, batch: bool) -> None:
         try:
-            # Not Popen, which has to be waited for: it may outlive this process.
+            # Not Popen, which requires a wait: the master may outlive this process.
             self._pid = os.posix_spawnp(
                 "ssh",
                 self._argv(batch=batch),
@@ -160,7 +160,7 @@ class Master:
                     (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                     (os.POSIX_SPAWN_OPEN, 2, os.fspath(self._log), _LOG_FLAGS, 0o600),
                 ],
-                # No terminal to ask at, and Ctrl-C in ours does not reach it.
+                # Without a terminal, it cannot prompt there, and does not get Ctrl-C from ours.
                 setsid=True,
                 setsigdef=[signal.SIGPIPE],
             )
@@ -188,7 +188,7 @@ class Master:
         return ["ssh", "-M", "-N", "-S", _literal(self._base), *words, *hop.flags, "--", hop.alias]
 
     def _way(self) -> str:
-        """Return a ProxyCommand through this master, which fails if the master has ended."""
+        """Return a ProxyCommand through this master. It fails if the master has ended."""
         argv = ["ssh", "-F", "/dev/null", "-o", "ProxyCommand=false", "-S", _literal(self._base)]
         command = shlex.join([*argv, "-W", "[TARGET]", "--", self.hop.alias])
         return command.replace("%", "%%").replace("'[TARGET]'", "'[%h]:%p'")
@@ -205,10 +205,9 @@ class Master:
         self._watch = self.mux.watch()
 
     def _runs_commands(self) -> bool:
-        """Run `true`. Before its first command, sshd delays small messages by up to 40 ms (it sets
-        TCP_NODELAY then, OpenSSH 9.2). False: commands are forbidden.
-
-        LoginError: the password has to be changed first.
+        """Run `true`, and return False if commands are forbidden. Before the first command, sshd
+        delays small messages by up to 40 ms (it sets TCP_NODELAY then, OpenSSH 9.2). Raise
+        LoginError if the user has to change the password first.
         """
         try:
             session = self.mux.session("true", _FIRST_COMMAND_S)
@@ -230,7 +229,7 @@ class Master:
             session.close()
         if not self.alive_now():
             raise ConnectionLostError(f"{self.hop.label} ended the connection after the login.")
-        # sshd runs passwd(1) in place of the command, which finds no terminal.
+        # sshd runs passwd(1) instead of the command, and that fails without a terminal.
         said = words.decode(errors="replace")
         expired = refusals.password_expired(self.hop, said) if status != 0 else None
         if expired is not None:
@@ -248,7 +247,7 @@ class Master:
         return self._watch is not None and self.mux.pid() is not None
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until it has ended, at most `timeout_s`; return whether it has."""
+        """Wait at most `timeout_s` for its end; return whether it has ended."""
         watch = self._watch
         if watch is None:
             return True
@@ -260,8 +259,8 @@ class Master:
         return bool(poll.poll(max(0, round(1000 * timeout_s))))
 
     def ping(self, timeout_s: float) -> float | None:
-        """Return a round trip in seconds, by a command that does nothing or is refused; None: it
-        has ended, or did not answer in time."""
+        """Return the round trip in seconds, by a command that does nothing or is refused; None if
+        the master has ended or did not answer in time."""
         began_s = time.monotonic()
         try:
             self.mux.session("true", timeout_s).close()
@@ -279,7 +278,7 @@ class Master:
 
     def terminal_argv(self, command: str) -> list[str]:
         """Return the argv of an `ssh` that runs `command` over this login, on its own terminal. If
-        the host refuses the session, it prints so and does not log in again."""
+        the host refuses the session, it prints a message and does not log in again."""
         refused = (
             f"jupyter-slurm: {self.hop.label} did not open a session. The connection was lost, "
             "or all its sessions are in use (MaxSessions of sshd_config): close a terminal."
@@ -287,7 +286,7 @@ class Master:
         options = (
             "ProxyCommand=" + shlex.join(["/bin/sh", "-c", 'echo "$0" >&2', refused]),
             "SendEnv=LANG LC_* COLORTERM",
-            "LogLevel=ERROR",  # else it reports the shared connection at its end
+            "LogLevel=ERROR",  # otherwise it reports the shared connection when it ends
         )
         words = [word for one in options for word in ("-o", one)]
         ssh = ["ssh", "-F", "/dev/null", "-S", _literal(self._base), "-t"]
@@ -331,23 +330,23 @@ class Master:
     # -- end -------------------------------------------------------------------------------------
 
     def leave(self) -> None:
-        """Release it; it runs on without this process."""
+        """Release the master, which continues without this process."""
         self.mux.close()
         watch, self._watch = self._watch, None
         if watch is not None:
             with contextlib.suppress(OSError):
-                watch.shutdown(socket.SHUT_RDWR)  # wakes waiting threads
+                watch.shutdown(socket.SHUT_RDWR)  # to wake waiting threads
             watch.close()
 
     def close(self) -> None:
-        """End it."""
+        """End the master."""
         self.leave()
         self._end_process()
         for path in (self._base, self._note, self._log):
             path.unlink(missing_ok=True)
 
     def _end_process(self) -> None:
-        """End ssh and the programs that it has started, which are its process group."""
+        """End ssh and the programs that it started, which form its process group."""
         pid, self._pid = self._pid, 0
         if not pid:
             return
@@ -365,7 +364,7 @@ class Master:
     def _has_exited(self) -> bool:
         try:
             return os.waitpid(self._pid, os.WNOHANG) != (0, 0)
-        except ChildProcessError:  # it was noticed before
+        except ChildProcessError:  # its end was already noticed
             return True
 
     @property
@@ -374,7 +373,7 @@ class Master:
 
     @property
     def _note(self) -> Path:
-        """Exists if the user had to answer."""
+        """The file that exists if the user had to answer."""
         return self._base.with_suffix(".asked")
 
 
@@ -408,7 +407,7 @@ def _literal(path: Path) -> str:
 
 @cache
 def version() -> tuple[int, int]:
-    """Return the version of this machine's OpenSSH; (0, 0): unknown."""
+    """Return the version of this machine's OpenSSH; (0, 0) if unknown."""
     done = subprocess.run(["ssh", "-V"], capture_output=True, check=False)
     found = re.match(rb"OpenSSH_(\d+)\.(\d+)", done.stderr)
     return (int(found[1]), int(found[2])) if found else (0, 0)

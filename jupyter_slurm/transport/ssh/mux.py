@@ -1,7 +1,7 @@
 """Commands and tunnels over an OpenSSH master, by its own protocol (PROTOCOL.mux in OpenSSH).
 
-Like `ssh -S`, but without a process for each: the master gets descriptors and moves the data
-itself. Each request has its own control connection; other clients may use the same master.
+This works like `ssh -S`, but without a process per command: the master gets descriptors and moves
+the data itself. Each request has its own control connection. Other clients may use the same master.
 """
 
 from __future__ import annotations
@@ -35,23 +35,24 @@ _SURE_S = 0.02
 _END_S = 5.0
 
 Answered = Callable[[Exception | None], None]
-"""Called once, from another thread: None, or RefusedError, TimeoutError, ConnectionLostError."""
+"""A function called once, from another thread, with None or with a RefusedError, TimeoutError or
+ConnectionLostError."""
 
 
 class RefusedError(Exception):
-    """The host refused. The master's log has the reason before the answer arrives."""
+    """The host refused. By then, the master's log has the reason."""
 
 
 class Link(Protocol):
-    """A login."""
+    """The login of a session."""
 
     @property
     def alive(self) -> bool: ...
 
 
 class Session:
-    """A command on the host. `stdin`, `stdout` and `stderr` are sockets; their data passes between
-    the master and the caller alone."""
+    """A command on the host. `stdin`, `stdout` and `stderr` are sockets that connect the caller
+    directly with the master."""
 
     def __init__(
         self, control: socket.socket, replies: _Replies, ends: tuple[socket.socket, ...]
@@ -65,13 +66,13 @@ class Session:
 
     @property
     def ended(self) -> bool:
-        """The command or its connection has ended, or the command reads no more. Output may still
-        be unread."""
+        """Whether the command or its connection has ended, or the command has closed its input.
+        Output may still be unread."""
         return self._closed or _happened(self._control, select.POLLIN) or _happened(self.stdin, 0)
 
     def exit_status(self, timeout_s: float) -> int | None:
-        """Return the exit status; None: a signal ended the command, or the connection broke.
-        TimeoutError: it still runs."""
+        """Return the exit status; None if a signal ended the command or the connection broke. Raise
+        TimeoutError if the command still runs."""
         with contextlib.suppress(ConnectionError):
             self._control.settimeout(timeout_s)
             while True:
@@ -83,15 +84,15 @@ class Session:
         return None
 
     def close(self) -> None:
-        """End the command's input and take no more of its output. May be called in any thread, and
-        wakes those that wait on the sockets."""
+        """End the command's input and stop reading its output. Any thread may call this; it wakes
+        threads that wait on the sockets."""
         self._closed = True
         for sock in (self.stdin, self.stdout, self.stderr):
             with contextlib.suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
             sock.close()
-        # A master of OpenSSH before 8.9 ends when the control connection is closed before it has
-        # noticed that the three others are ("select: Bad file descriptor").
+        # Before OpenSSH 8.9, a master exits if the control connection closes before it has noticed
+        # the end of the three others ("select: Bad file descriptor").
         with contextlib.suppress(OSError):
             self._control.settimeout(_SETTLE_S)
             while self._control.recv(4096):
@@ -100,7 +101,7 @@ class Session:
 
 
 class Mux:
-    """The master that listens at `path`, this process's or another's."""
+    """The master that listens at `path`, started by this process or another one."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -110,7 +111,8 @@ class Mux:
         self._closed = False
 
     def pid(self) -> int | None:
-        """Return the process ID of the master; None: there is none, or it does not answer."""
+        """Return the process ID of the master; None if there is no master, or if it does not
+        answer."""
         try:
             with self._request(struct.pack(">II", _ALIVE_CHECK, 1), timeout_s=_ANSWER_S) as sock:
                 kind, body = _Replies(sock).first()
@@ -119,7 +121,7 @@ class Mux:
         return int.from_bytes(body[4:8], "big") if kind == _ALIVE else None
 
     def watch(self) -> socket.socket:
-        """Return a socket that becomes readable when the master ends. ConnectionLostError."""
+        """Return a socket that becomes readable when the master ends. Raise ConnectionLostError."""
         sock = self._request(b"", timeout_s=_ANSWER_S)
         try:
             if sock.recv(_HELLO_BYTES, socket.MSG_WAITALL):
@@ -131,8 +133,8 @@ class Mux:
         raise _gone()
 
     def session(self, command: str, timeout_s: float) -> Session:
-        """Run `command` by the login shell, and return when it has started. RefusedError,
-        ConnectionLostError; TimeoutError: the host did not answer."""
+        """Run `command` by the login shell, and return when it has started. Raise RefusedError or
+        ConnectionLostError; raise TimeoutError if the host did not answer."""
         pairs = [socket.socketpair() for _ in range(3)]
         for pair in pairs:
             for sock in pair:
@@ -170,10 +172,10 @@ class Mux:
         timeout_s: float,
         answered: Answered,
     ) -> None:
-        """Connect `sock` with `host:port` as the host sees it, and do not wait. If `answered` gets
-        None, `sock` is closed after both directions have ended; else it is still the caller's. Once
-        the peer has ended its direction, it is sent nothing more and the other one ends, too:
-        channels.c, "FORCE input drain"."""
+        """Connect `sock` with `host:port` as the host sees it, without waiting. If `answered` gets
+        None, `sock` is closed after both directions have ended; otherwise the caller still owns it.
+        When the peer ends its direction, OpenSSH also ends the other one and sends no more data
+        (channels.c, "FORCE input drain")."""
         message = struct.pack(">II", _STDIO_FORWARD, 1) + _string("") + _string(host)
         message += struct.pack(">I", port)
         try:
@@ -192,7 +194,7 @@ class Mux:
         thread.start()
 
     def close(self) -> None:
-        """End the tunnels of this process; the master runs on."""
+        """End the tunnels of this process; the master continues."""
         with self._lock:
             self._closed = True
             tunnels = dict(self._tunnels)
@@ -215,9 +217,9 @@ class Mux:
         return self._watch is None or _happened(self._watch, select.POLLIN)
 
     def _request(self, message: bytes, *handed: socket.socket, timeout_s: float) -> socket.socket:
-        """Return a control connection that has sent a hello, `message` and the descriptors."""
+        """Return a control connection after sending a hello, `message` and the descriptors."""
         sock = socket.socket(socket.AF_UNIX)
-        # By `settimeout`, connect(2) would fail at once while the master's backlog (64) is full.
+        # With `settimeout`, connect(2) would fail at once while the master's backlog (64) is full.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _CONNECT_S, 0))
         hello = struct.pack(">II", _HELLO, _VERSION)
         data = b"".join(len(one).to_bytes(4, "big") + one for one in (hello, message) if one)
@@ -234,14 +236,14 @@ class Mux:
 
 
 class _Replies:
-    """Parses a master's messages on a control connection: (type, body after the type)."""
+    """A parser of a master's messages on a control connection: (type, body after the type)."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._data = b""
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the received messages without the hello; iteration can be resumed."""
+        """Yield the received messages without the hello. Iteration can resume later."""
         while len(self._data) >= 8:
             size = int.from_bytes(self._data[:4], "big")
             if len(self._data) < 4 + size:
@@ -252,14 +254,14 @@ class _Replies:
                 yield kind, body
 
     def more(self) -> bool:
-        """Receive more, and block unless the connection is non-blocking. False: the end.
-        OSError."""
+        """Receive more, and block unless the connection is non-blocking. Return False at the end.
+        Raise OSError."""
         data = self._control.recv(4096)
         self._data += data
         return bool(data)
 
     def first(self) -> tuple[int, bytes]:
-        """Return the first message. TimeoutError, ConnectionLostError."""
+        """Return the first message. Raise TimeoutError or ConnectionLostError."""
         try:
             while True:
                 for message in self:
@@ -301,16 +303,15 @@ def _happened(sock: socket.socket, events: int) -> bool:
 
 
 class _Tunnel:
-    """A client's socket that the master reads and writes itself.
-
-    This process keeps it open, too, so that a client can tell the end of the data from the end of
-    the master: the first is a FIN, the second a reset.
+    """A client's socket that the master reads and writes itself. This process also keeps it open,
+    so that a client can distinguish the end of the data (a FIN) from the end of the master (a
+    reset).
     """
 
     def __init__(
         self, control: socket.socket, client: socket.socket, has_ended: Callable[[], bool]
     ) -> None:
-        """`has_ended`: of the master."""
+        """`has_ended`: returns whether the master has ended."""
         self._control = control
         self._client = client
         self._has_ended = has_ended
@@ -349,6 +350,6 @@ class _Tunnel:
             self._control.settimeout(None)
             while self._control.recv(4096):  # the master closes it with the channel
                 pass
-        time.sleep(_SURE_S)  # the end of the master is seen a moment later
+        time.sleep(_SURE_S)  # the end of the master becomes visible a moment later
         if self._has_ended():
             _reset(self._client)

@@ -1,6 +1,6 @@
 """OpenSSH's questions as questions that a browser, a notebook and a terminal can answer.
 
-`ssh` starts `askpass` with the text of the question; it passes the text to the socket of the
+`ssh` starts `askpass` with the text of the question. `askpass` passes the text to the socket of the
 running login and prints the answer. Programs that `ssh` starts, such as another `ssh` in a
 ProxyCommand, ask in the same way. Answers are not stored.
 """
@@ -29,10 +29,10 @@ _READ_S = 5.0
 _HOST_KEY = re.compile(r"The authenticity of host .* can't be established", re.DOTALL)
 _FINGERPRINT = re.compile(r"^(\S+) key fingerprint is:? (\S+?)\.?$", re.MULTILINE)
 _KNOWN_AS = re.compile(r"    ~?\S+:\d+: ")
-"""Lines of a file that has the same key under another name."""
+"""Lines about files with the same key under another name."""
 _LOCAL = re.compile(r"Enter (passphrase|PIN) for ")
 _BY_HOST = re.compile(r"\(\S+@\S+\) ")
-"""Prefix of a host's keyboard-interactive questions, since OpenSSH 8.5."""
+"""The prefix of a host's keyboard-interactive questions, since OpenSSH 8.5."""
 _VISIBLE = re.compile(r"\b(choice|choose|select(ion)?|option|menu|user ?name)\b", re.IGNORECASE)
 _HIDDEN = re.compile(r"pass|code|pin\b|token|secret|otp", re.IGNORECASE)
 
@@ -40,27 +40,28 @@ _HIDDEN = re.compile(r"pass|code|pin\b|token|secret|otp", re.IGNORECASE)
 class Question(NamedTuple):
     text: str
     hint: str
-    """`confirm`: only yes or no; `none`: nothing is to be answered, a key is to be touched."""
+    """The kind of question: `confirm` takes yes or no; `none` needs no answer, only a touch of a
+    security key."""
     asker: int
-    """The process that asks."""
+    """The PID of the process that asks."""
 
 
 class Questions:
-    """The socket for one login's questions. `told` returns OpenSSH's output since the last call:
+    """The socket for a login's questions. `told` returns OpenSSH's output since the last call:
     banners and other texts that belong to the next question."""
 
     def __init__(self, path: Path, host: str, prefixes: bool, told: Callable[[], str]) -> None:
-        """Listen at `path`. `host`: the label of the hop. `prefixes`: this OpenSSH marks a host's
-        questions (8.5 and later)."""
+        """Listen at `path`. `host`: the label of the hop; `prefixes`: whether this OpenSSH marks a
+        host's questions (8.5 and later)."""
         self._path = path
         self._host = host
         self._prefixes = prefixes
         self._told = told
         self._asked: set[str] = set()
         self.by_person = False
-        """Something was answered that will have to be answered the next time too."""
+        """The user gave an answer that the next login will need, too."""
         self.count = 0
-        """The number of questions from a host: answers that may have been wrong."""
+        """The number of questions that a host asked, each of which may have got a wrong answer."""
         path.unlink(missing_ok=True)
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(os.fspath(path))
@@ -79,16 +80,15 @@ class Questions:
         return {
             "SSH_ASKPASS": os.fspath(ASKPASS),
             "SSH_ASKPASS_REQUIRE": "force",
-            "DISPLAY": os.environ.get("DISPLAY") or ":0",  # OpenSSH before 8.4 asks for this alone
+            "DISPLAY": os.environ.get("DISPLAY") or ":0",  # for OpenSSH before 8.4
             "JUPYTER_SLURM_PYTHON": sys.executable,
             "JUPYTER_SLURM_QUESTIONS": os.fspath(self._path),
         }
 
     def serve(self, ssh: int, ask: Ask, end: Callable[[], None]) -> None:
         """Accept one question and get its answer. `ssh`: the process of this login; `end` ends it.
-
-        Without an answer `ssh` continues with an empty one, which counts as a wrong password. So
-        `ssh` is ended before `askpass` gets a reply.
+        Without an answer, `ssh` would continue with an empty one, which counts as a wrong password.
+        So end `ssh` before `askpass` gets a reply.
         """
         conn, _ = self.listener.accept()
         with conn:
@@ -133,7 +133,7 @@ class Questions:
         if _HOST_KEY.match(text):
             return _about_a_key(text, host)
         again = text in self._asked
-        if again:  # a new round
+        if again:  # a new round of questions
             self._asked.clear()
         self._asked.add(text)
         before = shown(self._told())
@@ -166,7 +166,7 @@ def _about_a_key(text: str, host: str) -> Prompt:
 
 
 def _asker(pid: int) -> str | None:
-    """Return the host that another `ssh` connects to; None: unknown (Linux only)."""
+    """Return the host that another `ssh` connects to (Linux only); None if unknown."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:

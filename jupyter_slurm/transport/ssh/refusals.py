@@ -30,7 +30,7 @@ _OURS = re.compile(
     r"^(Authenticated (to|using)|Transferred: |Bytes per second: |Warning: Permanently added"
     r"|Connection to .* closed|Pseudo-terminal|Killed by signal|debug\d:).*$"
 )
-"""Lines that every login prints."""
+"""Lines that any login may print."""
 _BY_PERSON = re.compile(r'Authenticated .* using "(password|keyboard-interactive)"')
 _DENIED = re.compile(r"Permission denied \(([^)]*)\)")
 _OFFENDING = re.compile(r"^(?:Offending|Add correct).* key in (.+):(\d+)\s*$", re.MULTILINE)
@@ -66,7 +66,7 @@ _HOST_SAYS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         ),
     )
 )
-"""The patterns apply to the host's words, in lower case on one line."""
+"""Patterns for the host's words, in lower case on one line."""
 _EXPIRED = _HOST_SAYS[2]
 _ON_THE_WAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(pattern), sentence, hint)
@@ -112,21 +112,21 @@ _BY_GATEWAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         ),
     )
 )
-"""Words in the log of the previous hop's master about a forwarded connection."""
+"""Patterns in the log of the previous hop's master about a forwarded connection."""
 
 
 def needs_person(log: str) -> bool:
-    """Return whether a host accepted an answer that it will want again."""
+    """Return whether the host accepted an answer that it will ask for again."""
     return _BY_PERSON.search(log) is not None
 
 
 def news(log: str) -> str:
-    """Return a log without the lines that every login prints."""
+    """Return a log without the lines that any login may print."""
     return "\n".join(line for line in log.splitlines() if not _OURS.match(line)).strip()
 
 
 def password_expired(hop: Hop, said: str) -> LoginError | None:
-    """Return the error for a first command that was refused because of the password's age."""
+    """Return the error if the host refused the first command because the password has expired."""
     pattern, sentence, hint = _EXPIRED
     if not pattern.search(_one_line(said)):
         return None
@@ -137,8 +137,8 @@ def failure(
     hop: Hop, log: str, gateway: Hop | None, gateway_log: str, *, asked: int, person: bool
 ) -> JupyterSlurmError:
     """Return the error of a failed login. `log`: ssh's output; `gateway_log`: that of the previous
-    hop's master meanwhile; `asked`: the number of answers that the host got; `person`: the user
-    could answer."""
+    hop's master meanwhile; `asked`: the number of answers that the host got; `person`: whether the
+    user could answer."""
     said = news(log)
     detail = shown(said, _MOST_DETAIL) or None
     if error := _host_key(hop, log, person=person):
@@ -197,7 +197,7 @@ def _changed(hop: Hop, log: str) -> HostKeyError:
     sent = _SENT.search(log)
     known = _fingerprint(Path(place[1]), int(place[2])) if place else None
     change = f" from {known} to {sent[1]}" if known and sent else ""
-    detail = "" if change else shown(news(log), _MOST_DETAIL)  # a screenful
+    detail = "" if change else shown(news(log), _MOST_DETAIL)  # limit it to a screenful
     if place:
         name = hop.settings.get("hostkeyalias") or (
             hop.host if hop.port == 22 else f"[{hop.host}]:{hop.port}"
@@ -212,8 +212,8 @@ def _changed(hop: Hop, log: str) -> HostKeyError:
 
 
 def _fingerprint(known_hosts: Path, number: int) -> str | None:
-    """Return the fingerprint of the key in this line, counted from 1, which OpenSSH does not
-    print; None: unreadable."""
+    """Return the fingerprint of the key in this line, counted from 1, because OpenSSH does not
+    print it; None if unreadable."""
     try:
         words = known_hosts.read_text(errors="replace").splitlines()[number - 1].split()
         key = base64.b64decode(words[3 if words[0].startswith("@") else 2])

@@ -1,6 +1,7 @@
 """The hops to a host, from OpenSSH's configuration.
 
-`ssh -G` reads the configuration; without an `ssh`, only the profile counts. Opens no connection.
+`ssh -G` reads the configuration; without an `ssh`, only the profile counts. This module does not
+open connections.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from urllib.parse import unquote
 from jupyter_slurm.errors import ConfigError
 
 CONFIG_VARIABLE: Final = "JUPYTER_SLURM_SSH_CONFIG"
-"""Names a file to read in place of the user's and the system's, as `ssh -F` does."""
+"""The variable that names a file to read instead of the user's and the system's, like `ssh -F`."""
 
 NO_SSH: Final = (
     "This machine has no `ssh`, so ~/.ssh/config is not read: only the profile's host, user, "
@@ -29,7 +30,7 @@ _TIMEOUT_S = 30.0  # Match exec and CanonicalizeHostname may take their time
 _CONNECT_TIMEOUT_S = 20
 _ALIVE_INTERVAL_S = 15
 _NO_STRICT_CHECKING = {"no", "off", "false"}
-# The rules of OpenSSH 9.6, introduced with CVE-2023-51385: a name with `$(…)` must not reach the
+# The rules of OpenSSH 9.6, added because of CVE-2023-51385: a name with `$(…)` must not reach the
 # shell that runs a ProxyCommand.
 _NOT_IN_A_HOST = re.compile(r"[\s\x00-\x1f\x7f'`\"$\\;&<>|(){}\[\]*?#,/]")
 _NOT_IN_A_USER = re.compile(r"[\x00-\x1f\x7f'`\";&<>|(){}]|\s-|\\\Z")
@@ -37,14 +38,14 @@ _TOKEN = re.compile("%(.)")
 
 
 class Destination(NamedTuple):
-    """`[user@]host[:port]`; None: not given."""
+    """A parsed `[user@]host[:port]`; None for omitted parts."""
 
     host: str
     user: str | None = None
     port: int | None = None
 
     def __str__(self) -> str:
-        """The host as `ssh -J` reads it."""
+        """Return the host in the form of `ssh -J`."""
         user = f"{self.user}@" if self.user else ""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return user + host + (f":{self.port}" if self.port else "")
@@ -55,15 +56,15 @@ class Hop:
     """One login of a route."""
 
     alias: str
-    """The name that `ssh` is called with."""
+    """The name to call `ssh` with."""
     host: str
     port: int
     user: str
     flags: tuple[str, ...] = ()
     """`-F`, `-l`, `-p` and other options before the alias."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """The output of `ssh -G`, by keyword in lower case, repeated keywords joined by newlines; {}:
-    there is no `ssh`."""
+    """The output of `ssh -G`, by keyword in lower case, repeated keywords joined by newlines; {}
+    without an `ssh`."""
 
     @property
     def label(self) -> str:
@@ -76,7 +77,7 @@ class Hop:
 
     @property
     def alive_interval_s(self) -> int:
-        """After so many seconds of silence the host is asked for a sign of life."""
+        """Seconds of silence after which ssh sends a keep-alive."""
         return min(self._seconds("serveraliveinterval") or _ALIVE_INTERVAL_S, _ALIVE_INTERVAL_S)
 
     @property
@@ -96,11 +97,10 @@ def route(
     jump: Sequence[str] = (),
     config: Path | None = None,
 ) -> tuple[Hop, ...]:
-    """From this machine to `host`, the last hop last.
-
-    `user`, `port` and `jump` (`[user@]host[:port]`, the outermost first) win over the
-    configuration; `jump=("none",)` means no jump hosts. `config` is read in place of
-    JUPYTER_SLURM_SSH_CONFIG, that in place of the user's and the system's files. ConfigError.
+    """Return the hops from this machine to `host`, with `host` last. `user`, `port` and `jump`
+    (`[user@]host[:port]`, the outermost first) override the configuration; `jump=("none",)` means
+    no jump hosts. `config` is a file to read instead of JUPYTER_SLURM_SSH_CONFIG, or else of the
+    user's and the system's files. Raise ConfigError.
     """
     if config is None and os.environ.get(CONFIG_VARIABLE):
         config = Path(os.environ[CONFIG_VARIABLE])
@@ -111,7 +111,7 @@ def route(
 def _chain(
     where: Destination, jump: tuple[str, ...], config: Path | None, behind: tuple[Hop, ...]
 ) -> tuple[Hop, ...]:
-    """Return the hops to `where`; `behind` are the hosts that are reached through it."""
+    """Return the hops to `where`; `behind`: the hosts reached through it."""
     hop, jumps = _resolved(where, jump, config)
     _refuse_circle((hop, *behind))
     if not jumps:
@@ -183,7 +183,7 @@ def _read(argv: Sequence[str], host: str) -> dict[str, str]:
 
 
 def has_openssh() -> bool:
-    """Return whether this machine has a working `ssh`: it refuses users without a name, as in some
+    """Return whether this machine has a working `ssh`. It refuses users without a name, as in some
     containers."""
     try:
         pwd.getpwuid(os.getuid())
@@ -193,7 +193,8 @@ def has_openssh() -> bool:
 
 
 def destination(text: str) -> Destination:
-    """Read `[user@]host[:port]`, `[user@][v6]:port` or `ssh://user@host:port/`. ConfigError."""
+    """Read `[user@]host[:port]`, `[user@][v6]:port` or `ssh://user@host:port/`. Raise
+    ConfigError."""
     rest, is_uri = text.strip(), text.strip().startswith("ssh://")
     if is_uri:
         rest = rest.removeprefix("ssh://").split("/", 1)[0]
@@ -216,7 +217,8 @@ def destination(text: str) -> Destination:
 
 
 def checked(where: Destination) -> Destination:
-    """Return `where` if its names are harmless in a command line and a shell. ConfigError."""
+    """Return `where` if its names are harmless in a command line and a shell. Otherwise raise
+    ConfigError."""
     if not where.host or where.host.startswith("-") or _NOT_IN_A_HOST.search(where.host):
         raise ConfigError(
             f"{where.host!r} is not a valid host name.",

@@ -1,4 +1,4 @@
-"""Sessions over a connection: as many at once as the host allows."""
+"""Sessions over a connection, as many at once as the host allows."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from jupyter_slurm.transport.ssh.master import Master
 from jupyter_slurm.transport.ssh.mux import RefusedError, Session
 
 _MOST_SESSIONS = 8
-"""sshd allows ten by default (MaxSessions); two are left for sessions that are still ending."""
+"""The limit at first: sshd allows ten by default (MaxSessions), and two may still be ending."""
 _LEARNED_FOR_S = 600.0
-"""Seconds to remember a limit: a refusal may have come from commands that outlived their
-channels."""
+"""Seconds to remember a limit. Commands that outlived their channels may have caused the
+refusal."""
 _DYING_S = 0.5
-"""Seconds to wait for the end of a master whose sockets have closed."""
+"""Seconds to wait for a master to end after it has closed its sockets."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 
 
 class Sessions:
-    """The session budget of one connection. Calls `suspect` when the host does not answer."""
+    """The session budget of one connection. `suspect` is called when the host does not answer."""
 
     def __init__(self, name: str, suspect: Callable[[], None]) -> None:
         self._name = name
@@ -40,7 +40,7 @@ class Sessions:
 
     @contextmanager
     def session(self, link: Master, command: str, timeout_s: float) -> Iterator[Session]:
-        """Yield a session that runs `command`, and close it at the end. TransportError,
+        """Yield a session that runs `command`, and close it at the end. Raise TransportError or
         ConnectionLostError."""
         if not link.sessions:
             raise TransportError(
@@ -68,14 +68,14 @@ class Sessions:
             self._changed.notify_all()
 
     def send_away(self) -> None:
-        """Send away all calls that wait for their turn."""
+        """End all calls that wait for a slot."""
         with self._changed:
             self._generation += 1
             self._changed.notify_all()
 
     def _open(self, link: Master, command: str, timeout_s: float) -> Session:
-        """Open a session and take a slot. Retry a refusal: sshd counts a session until its command
-        has ended, which may be after its channel was closed."""
+        """Open a session and take a slot. Retry after a refusal: sshd counts a session until its
+        command has ended, which may be after its channel has closed."""
         deadline = time.monotonic() + timeout_s
         pause_s = _FIRST_PAUSE_S
         while (left_s := deadline - time.monotonic()) > 0 and self._take(left_s):
@@ -98,7 +98,8 @@ class Sessions:
         )
 
     def _take(self, timeout_s: float) -> bool:
-        """Take a slot. False: none was free in time, or all waiting calls were ended."""
+        """Take a slot. Return False if none was free in time, or if all waiting calls were
+        ended."""
         with self._changed:
             generation = self._generation
             self._changed.wait_for(
@@ -115,12 +116,12 @@ class Sessions:
             self._changed.notify_all()
 
     def _learn(self) -> None:
-        """Learn from a refusal: no more sessions than are open now."""
+        """Learn from a refusal that the host allows only as many sessions as are open now."""
         with self._changed:
             self._taken -= 1
             self._learned = max(1, self._taken)
             self._learned_at = time.monotonic()
-            self._changed.notify_all()  # the freed slot may be the only one
+            self._changed.notify_all()  # the freed slot may be the only free one
 
     def _broken(self) -> ConnectionLostError:
         return ConnectionLostError(f"The connection to {self._name} broke while it was used.")

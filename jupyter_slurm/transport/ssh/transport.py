@@ -1,7 +1,4 @@
-"""A machine over SSH as a Transport.
-
-`shell/` runs commands, in sessions of `connection.py`. Knows nothing of Slurm.
-"""
+"""A machine over SSH as a Transport. `shell/` runs commands in sessions of `connection.py`."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ from jupyter_slurm.transport.ssh.master import Master
 from jupyter_slurm.transport.ssh.mux import RefusedError
 from jupyter_slurm.transport.terminal_script import START, exports, script
 
-# Opened for reading, too, a FIFO needs no reader.
+# Opened for reading and writing, a FIFO needs no other reader.
 _APPEND_SH = """
 umask 077
 printf '\\n%s\\n' "$1" >>"$2" || exit
@@ -53,7 +50,8 @@ if [ -p "$3" ]; then printf . 1<>"$3"; fi 2>/dev/null || :
 _REMOVE_S = 600.0
 _CONNECT_S = 10.0
 _SMALL_BYTES = 1 << 18
-"""Maximum for the helper; larger files get their own channel, which costs two round trips."""
+"""The most bytes to send through a helper. Larger files get their own channel, which costs two
+round trips."""
 
 
 class SshTransport:
@@ -71,7 +69,7 @@ class SshTransport:
             self._shells.shell_to_follow, self._shells.may_follow, self._look_once
         )
 
-    # --- who and where ---
+    # --- the user and the home ---
 
     def user(self) -> str:
         return self._shells.facts().user
@@ -172,7 +170,8 @@ class SshTransport:
         self._shells.twice(remove_script(paths), timeout_s=_REMOVE_S)
 
     def fetch(self, path: PurePosixPath, most_bytes: int) -> Path:
-        """Return a private copy in the spool folder, always the same one. FileAccessError."""
+        """Return a private copy in the spool folder, always at the same path. Raise
+        FileAccessError."""
         free_bytes = shutil.disk_usage(places.spool_dir()).free
         if most_bytes > free_bytes:
             raise FileAccessError(
@@ -285,7 +284,7 @@ class SshTransport:
                 answered(self._shells.lost())
 
         def late() -> None:
-            """Find out whether the target or the connection does not answer."""
+            """Determine whether the target or the connection does not answer."""
             self.connection.suspect()
             if self.connection.standing() is not by:
                 raise self._shells.lost()
@@ -315,7 +314,7 @@ class SshTransport:
     # --- ending ---
 
     def close(self) -> None:
-        """Close the shells; the connection stays open and belongs to its creator."""
+        """Close the shells. The connection stays open; its creator owns it."""
         self._follow.close()
         self._shells.close()
 
@@ -325,14 +324,14 @@ def _private(name: str, flags: int) -> int:
 
 
 _MISSING = (b"no such file", b"not a directory", b"nonexistent directory")
-"""ENOENT and ENOTDIR in the words of the shells, in lower case."""
+"""The messages of shells for ENOENT and ENOTDIR, in lower case."""
 _NO_FILE = 71
-"""An exit status that neither `head` nor `tail` uses."""
+"""An exit status that `head` and `tail` do not use."""
 
 
 def read_script(span: Span) -> bytes:
-    """Return a script that opens the file itself, which bypasses the attribute cache of NFS. Other
-    kinds are not opened: a pipe would block."""
+    """Return a script that opens the file itself, which bypasses the attribute cache of NFS. It
+    opens only regular files: a pipe would block."""
     path = quote_path(span.path)
     limit = limits.FILE_BYTES + 1 if span.limit is None else span.limit
     parts = []
@@ -351,13 +350,13 @@ def read_script(span: Span) -> bytes:
 
 
 def most_read(spans: Sequence[Span]) -> int:
-    """Return the most bytes that the answer of any of them can have."""
+    """Return the most bytes that the answer to any of them can have."""
     sizes = [limits.FILE_BYTES if span.limit is None else span.limit for span in spans]
     return max(sizes, default=0) + limits.WORDS_BYTES
 
 
 def read_answer(span: Span, answer: ShellAnswer) -> bytes | None:
-    """Return the content; None: no such file. FileAccessError."""
+    """Return the content; None if there is no such file. Raise FileAccessError."""
     if answer.status == "0" and not answer.stderr:
         if span.limit is None and len(answer.stdout) > limits.FILE_BYTES:
             raise limits.too_large(span.path, limits.FILE_BYTES)
@@ -376,7 +375,7 @@ def exists_script(path: PurePosixPath) -> bytes:
 
 
 def listing_script(folder: PurePosixPath) -> bytes:
-    """Return a script that prints each name and a slash. It needs GNU find."""
+    """Return a script that prints each name followed by a slash. It needs GNU find."""
     find = b"find . -mindepth 1 -maxdepth 1 -printf '%f/' 2>/dev/null"
     return b"( cd %b 2>/dev/null && %b ); _m 0" % (quote_path(folder), find)
 

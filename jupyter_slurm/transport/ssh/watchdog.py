@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 _INTERVAL_S = 15.0
 _PING_S = 3.0
 _STEP_S = 1.0
-"""Seconds between checks for sleep of this machine and for a silent connection."""
+"""Seconds between checks whether this machine has slept and whether the connection is silent."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _SLEPT_S = 2.0
-"""Seconds of clock difference from which on the machine counts as having slept."""
+"""Seconds of clock difference from which the machine counts as having slept."""
 _PATIENCE_S = 180.0
-"""Seconds before a silent connection is given up if a reconnect needs the user: most networks are
-back sooner, and TCP then continues."""
+"""Seconds before giving up a silent connection if a reconnect needs the user. Most networks recover
+sooner, and TCP then continues."""
 _SILENT_INTERVAL_S = 2.0
 
 
@@ -43,7 +43,7 @@ class Watchdog:
 
     @property
     def silent(self) -> bool:
-        """Return whether it does not answer but is not given up yet."""
+        """Return whether the connection does not answer but is not given up yet."""
         return self._silent_since is not None
 
     def start(self) -> None:
@@ -59,7 +59,8 @@ class Watchdog:
             self._wake.notify_all()
 
     def dismiss(self) -> threading.Thread | None:
-        """Return the watching thread, which ends soon; the next `start` creates another."""
+        """Dismiss the watching thread and return it; it ends soon. The next `start` creates
+        another."""
         with self._wake:
             self._silent_since = None
             thread, self._thread = self._thread, None
@@ -68,11 +69,11 @@ class Watchdog:
 
     @property
     def _dismissed(self) -> bool:
-        """Tell, in the watching thread, whether it was dismissed."""
+        """Return, in the watching thread, whether it was dismissed."""
         return self._thread is not threading.current_thread()
 
     def before_use(self) -> None:
-        """Look at the connection when the machine has slept since the last look."""
+        """Check the connection if the machine has slept since the last check."""
         if self._has_slept():
             with self._looking:
                 if self._has_slept():
@@ -92,7 +93,7 @@ class Watchdog:
         try:
             self._ask()
         finally:
-            self._skew = skew_s  # no sooner: others wait for this answer
+            self._skew = skew_s  # not earlier, because others wait for this answer
 
     def _ask(self) -> None:
         links = self._connection.links
@@ -104,7 +105,7 @@ class Watchdog:
         if round_trip_s is None:
             dead = next((i for i, one in enumerate(outer) if one.ping(_PING_S) is None), dead)
             if outer and dead == len(outer):
-                # Once more: the network may have recovered meanwhile.
+                # Try again, because the network may have recovered meanwhile.
                 round_trip_s = last.ping(_PING_S)
         if round_trip_s is None:
             self._judge(links, dead)
@@ -119,7 +120,7 @@ class Watchdog:
         return _skew_s() - self._skew > _SLEPT_S
 
     def _judge(self, links: tuple[Master, ...], dead: int) -> None:
-        """Judge these links; link `dead` does not answer or has ended."""
+        """Give up these links or wait for them; link `dead` does not answer or has ended."""
         if self._connection.links[: dead + 1] != links[: dead + 1]:
             return  # closed meanwhile, perhaps reopened
         label = links[dead].hop.label
@@ -138,7 +139,7 @@ class Watchdog:
         )
         self._connection.lose(links[dead], _problem(sentence))
 
-    # --- its thread ---
+    # --- the watching thread ---
 
     def _watch(self) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -198,7 +199,7 @@ class Watchdog:
 
 
 def _skew_s() -> float:
-    """Return how long this machine has slept since its start (Linux; else 0)."""
+    """Return the seconds that this machine has slept since its start (Linux only; otherwise 0)."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return 0.0
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
