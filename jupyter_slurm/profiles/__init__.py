@@ -1,1 +1,1 @@
-"""Profiles of clusters: `clusters.toml` and templates of known clusters."""
+"""Cluster profiles: `clusters.toml`, and templates of known clusters."""

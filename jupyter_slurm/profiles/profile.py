@@ -1,5 +1,5 @@
-"""PURE. The settings of a cluster's profile: types, defaults, descriptions. `reading.py` reads
-them."""
+"""The settings of a cluster's profile: types, defaults, descriptions. `reading.py` reads them. No
+I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jupyter_slurm.wire import JobSpec, OutFormat, Show
 
 CLUSTER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 UP_ORIGIN = "jupyter slurm up"
-"""`origin` of profiles of private clusters."""
+"""The `origin` in profiles of private clusters."""
 
 _DAY_S = 24 * 3600
 _TIME_LIMIT = re.compile(
@@ -32,21 +32,21 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Folders for a job's files, by the cluster's guide."""
+    """Folders for a job's files, as the cluster's documentation names them."""
 
     scratch: str = ""
-    """Local or fast shared folder of the nodes, e.g. "/output/{user}"; `$NAME` is a variable of the
-    node's environment."""
+    """A local or fast shared folder on the nodes, e.g. "/output/{user}"; `$NAME` is a variable of
+    the node's environment."""
     stage: bool = False
     """Run jobs that have their own folder in a copy of it in `scratch`. Changes are copied back
     when the job ends."""
     reserve_s: Annotated[int, Meta(ge=0, le=65535)] = 60
-    """Seconds before the time limit at which such a job is stopped to copy its files back. 0:
+    """Seconds before the time limit at which such a job is stopped to copy its files back. 0 means
     within Slurm's KillWait."""
     purge_days: Count = 0
-    """Days without changes after which the site erases a file in `scratch`; 0: never."""
+    """Days without changes after which the site erases a file in `scratch`; 0 means never."""
     hidden: tuple[str, ...] = ()
-    """Folders of the login node that other nodes do not see, e.g. "/prj"."""
+    """Folders on the login node that other nodes do not see, e.g. "/prj"."""
 
     def __post_init__(self) -> None:
         if self.stage and not self.scratch.startswith(("/", "$")):
@@ -57,8 +57,8 @@ class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("`hidden` takes folders from / on")
 
     def erased_s(self, path: str, changed_s: float) -> float | None:
-        """Return when the site erases `path`, unless it changes after `changed_s`; None: never, by
-        the profile."""
+        """Return when the site erases `path`, unless it changes after `changed_s`; None if the
+        profile does not say so."""
         scratch = re.escape(self.scratch.rstrip("/")).replace(re.escape("{user}"), "[^/]+")
         if not self.purge_days or not re.match(rf"{scratch}(?:/|\Z)", path):
             return None
@@ -66,18 +66,18 @@ class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class PartitionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits of a partition, as far as Slurm does not report them."""
+    """Limits of a partition that Slurm does not report."""
 
     limit: str = ""
     """Maximum time limit, written as for `--time`."""
     nodes: Count = 0
-    """Maximum number of nodes of a job. 0, also for the next three: not set."""
+    """Maximum number of nodes for a job. Here and in the next three settings, 0 means not set."""
     cpus: Count = 0
-    """CPUs of a node."""
+    """CPUs per node."""
     memory_mib: Count = 0
-    """Memory of a node."""
+    """Memory per node."""
     gpus: Count = 0
-    """GPUs of a node."""
+    """GPUs per node."""
     gpu: str = ""
     """Model of the GPUs, for display."""
     cost: Annotated[float, Meta(ge=0)] | None = None
@@ -85,7 +85,7 @@ class PartitionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     exclusive: bool = False
     """Jobs get whole nodes and are charged for them."""
     note: str = ""
-    """Remark, for display."""
+    """A remark to display."""
 
     def __post_init__(self) -> None:
         if self.limit and not _TIME_LIMIT.fullmatch(self.limit):
@@ -97,17 +97,17 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     name: str
     host: str | None = None
-    """A name in DNS or in `~/.ssh/config`. None (over a template: ""): this machine."""
+    """A name in DNS or in `~/.ssh/config`. None, or "" over a template, means this machine."""
     user: str | None = None
-    """User name on the cluster. It, `port` and `jump` default to `~/.ssh/config`."""
+    """User name on the cluster. `user`, `port` and `jump` default to `~/.ssh/config`."""
     port: Annotated[int, Meta(ge=1, le=65535)] | None = None
     """Port of the host's sshd."""
     jump: tuple[str, ...] = ()
     """Jump hosts, `[user@]host[:port]`, the outermost first."""
     runtime: str = "none"
-    """The container tool; "none": jobs run on the node itself."""
+    """The container tool; "none" runs jobs directly on the node."""
     job_root: str = "~/.jupyter-slurm/jobs"
-    """Parent of the jobs' folders, on a file system shared by login node and nodes."""
+    """Parent of the job folders, on a file system that the login node and the nodes share."""
     storage: Storage = Storage()
     """Scratch folders: the table [NAME.storage]."""
     python: str = "python3"
@@ -121,41 +121,42 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     image_dirs: tuple[str, ...] = ()
     """The site's folders of images."""
     image_dir: str = ""
-    """Folder for images that users build or pull, on a shared file system. "": `images` beside
+    """Folder for images that users build or pull, on a shared file system. "" means `images` beside
     `job_root`."""
     idle_s: Seconds = 3600.0
-    """Seconds after which an unused lab, or an idle kernel's job without a client, ends. `--idle`
+    """Seconds after which an unused lab ends, or an idle kernel without a client. `--idle`
     overrides it."""
     lab_same_origin: bool = False
-    """Show labs and dashboards below the URL of a Jupyter server on another machine than the
-    browser (JupyterHub, Binder). Such a page, and so anyone who controls the cluster, has the
-    powers of that Jupyter session."""
+    """Show labs and dashboards below the URL of a Jupyter server that is not on the browser's
+    machine (JupyterHub, Binder). Such a page can do whatever that Jupyter session can, and so can
+    anyone who controls the cluster."""
     show: Show = "full"
-    """The display of a job's HTML and JavaScript in notebooks. "full": as from a local cell, with
-    the power to do in Jupyter whatever you can; so can anyone who controls the cluster or the
-    image. "sandboxed": in a frame without access to the page and the network. "text": only text and
-    pictures (PNG, JPEG). The last two omit widgets and other active types."""
+    """The display of a job's HTML and JavaScript in notebooks. "full" displays them like a local
+    cell's, so anyone who controls the cluster or the image can do in Jupyter whatever you can.
+    "sandboxed" uses a frame without access to the page and the network. "text" displays only text
+    and pictures (PNG, JPEG). The last two omit widgets and other active types."""
     out_format: OutFormat = "auto"
     """Format of variables from cells: pickles ("auto"), or JSON and arrays ("data"). A pickle can
     run any code on this machine, and anyone who controls the cluster or the image can replace a
     variable by one. `--out-format` overrides it."""
     build_on: Literal["job", "login"] = "job"
-    """Build images in a job, or on the login node if the site allows it or the nodes cannot reach a
-    registry."""
+    """Build images in a job, or on the login node. Choose the latter if the site allows it or the
+    nodes cannot reach a registry."""
     install_on: Literal["login", "job"] = "login"
-    """Install packages for jobs without an image (`--with`) on the login node, or in a job if the
-    site wants that or the nodes have another processor."""
+    """Install packages for jobs without an image (`--with`) on the login node, or in a job. Choose
+    the latter if the site requires it or the nodes have another processor architecture."""
     modules: tuple[str, ...] = ()
     """Environment modules that every job loads."""
     mounts: tuple[str, ...] = ()
-    """Folders mounted in every image, written as for `--mount`: `SRC[:DST[:ro]]`."""
+    """Folders to mount in every image, as for `--mount`: `SRC[:DST[:ro]]`."""
     login_shell: bool = True
-    """Read the user's login profile first in the job script, since sites set up `module` and PATH
+    """Read the user's login profile first in the batch script, since sites set up `module` and PATH
     there."""
     setup: str = ""
-    """Shell lines that the job script runs first."""
+    """Shell lines that the batch script runs first."""
     defaults: dict[str, str] = field(default_factory=dict)
-    """Defaults of sbatch's long options and ours (`image`, `runtime`); a flag's value is ""."""
+    """Defaults for long options of sbatch and of ours (`image`, `runtime`). The value of a flag is
+    ""."""
     job_env: dict[str, str] = field(default_factory=dict)
     """Environment of the job's program."""
     partitions: dict[str, PartitionLimits] = field(default_factory=dict)
@@ -167,8 +168,8 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     accounts: tuple[str, ...] = ()
     """Accounts to offer if Slurm has no accounting."""
     interface: str = ""
-    """Network interface of the nodes for jobs on many nodes, e.g. `ib0`; "": any that reaches the
-    other nodes."""
+    """Network interface for jobs on many nodes, e.g. `ib0`; "" for any that reaches the other
+    nodes."""
     poll_s: Seconds = 10.0
     """Seconds between two calls of squeue."""
     command_timeout_s: Seconds = 60.0
@@ -176,32 +177,32 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     submit_timeout_s: Seconds = 180.0
     """Seconds to wait for sbatch, which itself retries for two minutes (src/sbatch/sbatch.c)."""
     lookup_gap_s: Annotated[float, Meta(ge=0)] = 15.0
-    """Seconds between two look-ups before a submission is repeated."""
+    """Seconds between the two look-ups that precede a repeated submission."""
     lost_after_s: Annotated[float, Meta(ge=0)] = 60.0
-    """Seconds that a job may be missing from every listing."""
+    """Seconds that a job may be missing from all listings."""
     exit_grace_s: Annotated[float, Meta(ge=0)] = 90.0
     """Seconds to wait for a job's files (NFS caches attributes for up to 60 s, nfs(5))."""
     allow_commands: bool = True
     """Let users run `%squeue`, `%scontrol` … as typed."""
     hint: str = ""
-    """Hint if the cluster cannot be reached, e.g. "Is the VPN on?"."""
+    """A hint to show if the cluster cannot be reached, e.g. "Is the VPN on?"."""
     template: str = ""
-    """Name of the template below this profile; "": none."""
+    """Name of the template below this profile, or ""."""
     vars: dict[str, str] = field(default_factory=dict)
-    """Values for the template's placeholders, besides `user`."""
+    """Values for the template's placeholders other than `user`."""
     origin: str = ""
-    """The file that defines the cluster, or another source."""
+    """The file that defines the cluster, or another origin."""
 
     def misses(self, slurm_conf: str) -> bool:
-        """Return whether Slurm's commands would use another configuration than `slurm_conf`."""
+        """Return whether Slurm's commands would use a configuration other than `slurm_conf`."""
         if self.host is not None or "SLURM_CONF" in self.env:
             return False
         ours = next((Path(one) for one in SLURM_CONFS if Path(one).is_file()), None)
         return ours is None or ours.resolve() != Path(slurm_conf).resolve()
 
     def for_job(self, spec: JobSpec) -> ClusterProfile:
-        """Return the settings that apply to `spec`: a job on the login node has no defaults of
-        sbatch and no copy of its files on a node."""
+        """Return the settings that apply to `spec`. A job on the login node has no sbatch defaults,
+        and its files are not copied to a node."""
         if not spec.on_login:
             return self
         return msgspec.structs.replace(self, defaults={}, mounts=(), storage=Storage())

@@ -32,7 +32,8 @@ _NO_CLUSTER_HINT = (
     "--host ''`. For a remote cluster: `jupyter slurm clusters add NAME`. Or edit {file}."
 )
 _SETTLED_NS = 2 * 10**9
-"""A folder changed more recently may change again without another time."""
+"""The age from which a folder's time is reliable: a younger folder may change again without a new
+time."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,13 @@ class Profiles:
 
     clusters: Mapping[str, ClusterProfile]
     wanted: str | None = None
-    """Default cluster named by the environment or a file."""
+    """The name of the default cluster, from the environment or a file."""
     wanted_by: str = ""
-    """The place of the default cluster's name, for error messages."""
+    """Where the default cluster is named, for error messages."""
     broken: Mapping[str, ConfigError] = field(default_factory=dict)
-    """Errors of clusters with invalid profiles."""
+    """Errors in the profiles of clusters, by name."""
     unread: ConfigError | None = None
-    """Error of a file that may name more clusters and the default."""
+    """The error in a file that may name more clusters, or the default."""
 
     def __len__(self) -> int:
         return len(self.clusters)
@@ -61,7 +62,7 @@ class Profiles:
 
     @property
     def default(self) -> ClusterProfile:
-        """Return the default cluster. ConfigError: there is none."""
+        """Return the default cluster. Raise ConfigError if there is none."""
         if self.wanted is None and self.unread is not None:
             raise _another(self.unread)
         name = self._default_name()
@@ -81,7 +82,7 @@ class Profiles:
         )
 
     def get(self, name: str | None = None) -> ClusterProfile:
-        """Return a cluster by name; None: the default. ConfigError, NotFoundError."""
+        """Return a cluster by name, or the default for None. Raise ConfigError or NotFoundError."""
         if name is None:
             return self.default
         if name in self.clusters:
@@ -122,7 +123,7 @@ class ProfileFiles:
         self._listed: tuple[object, list[tuple[Path, bool]]] | None = None
 
     def load(self) -> Profiles:
-        """Return the current profiles. Errors are raised when the invalid part is used."""
+        """Return the current profiles. Using an invalid part raises its error."""
         files = self._files()
         environ = (os.environ.get("JUPYTER_SLURM_CLUSTER"), os.environ.get("SLURM_CONF"))
         signature = (environ, tuple((path, _version(path)) for path, _ in files))
@@ -134,7 +135,7 @@ class ProfileFiles:
         return profiles
 
     def _files(self) -> list[tuple[Path, bool]]:
-        """Return the existing files. List a folder again after its change."""
+        """Return the existing files. List a folder again after it has changed."""
         versions = [_version(path) for path in self._watched]
         listed = self._listed
         if listed is not None and listed[0] == versions:
@@ -165,8 +166,8 @@ def _load(files: list[tuple[Path, bool]]) -> Profiles:
 
 
 class _Reading:
-    """The profiles of the files read so far. An error in a cluster's table concerns that cluster
-    only, and replaces its earlier definition."""
+    """The profiles of the files read so far. An error in a cluster's table affects only that
+    cluster, and replaces its earlier definition."""
 
     def __init__(self) -> None:
         self._clusters: dict[str, ClusterProfile] = {}
@@ -263,7 +264,7 @@ def _profile(
     return ClusterProfile(**{"origin": str(file.path), **values, "name": name})
 
 
-# --- where ------------------------------------------------------------------------------------
+# --- the files --------------------------------------------------------------------------------
 
 
 def _files(folders: list[Path]) -> list[tuple[Path, bool]]:

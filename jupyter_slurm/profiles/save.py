@@ -1,6 +1,6 @@
 """Write profiles to `clusters.d/NAME.toml`, and the default to `clusters.toml`.
 
-Files are the user's own, written whole and 0600.
+Files are written as a whole, with mode 0600.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Setting = str | int | bool | Sequence[str] | Mapping[str, str]
 
 
 def toml_text(settings: Mapping[str, Setting]) -> str:
-    """Return the settings that are not empty as TOML. Over a template also an empty host, which
+    """Return the settings that are not empty as TOML. Over a template, include an empty host, which
     means this machine."""
     import tomlkit  # noqa: PLC0415 - 20 ms, for few commands
 
@@ -32,7 +32,7 @@ def toml_text(settings: Mapping[str, Setting]) -> str:
 
 
 def profile_path(name: str) -> Path:
-    """Return the path of the profile `name`. RequestError: invalid name."""
+    """Return the path of the profile `name`. Raise RequestError if the name is invalid."""
     if not CLUSTER_NAME.fullmatch(name):
         raise RequestError(
             f"{name!r} is not a valid name of a cluster.",
@@ -62,7 +62,8 @@ def write_profile(name: str, settings: Mapping[str, Setting]) -> Path:
 
 
 def remove_profile(name: str) -> Path:
-    """Remove a profile. NotFoundError; RequestError: the cluster is defined in another file."""
+    """Remove a profile. Raise NotFoundError; raise RequestError if another file defines the
+    cluster."""
     path = profile_path(name)
     profile = load_profiles().get(name)
     if profile.origin == UP_ORIGIN:
@@ -80,8 +81,8 @@ def remove_profile(name: str) -> Path:
 
 
 def set_default(name: str) -> Path:
-    """Make `name` the default in the user's `clusters.toml`, whose other lines stay. NotFoundError,
-    ConfigError."""
+    """Make `name` the default in the user's `clusters.toml`, whose other lines stay. Raise
+    NotFoundError or ConfigError."""
     import tomlkit  # noqa: PLC0415 - 20 ms, for few commands
 
     load_profiles().get(name)

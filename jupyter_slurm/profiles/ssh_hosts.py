@@ -35,7 +35,7 @@ def _hosts(file: Path, depth: int) -> Iterator[str]:
             yield from (word for word in words if not set(word) & set("*?!"))
         elif keyword.lower() == "include" and depth < _DEEPEST:
             for pattern in words:
-                # Relative ones start in ~/.ssh (ssh_config(5)).
+                # Relative paths start in ~/.ssh (ssh_config(5)).
                 start = Path.home() / ".ssh" / Path(pattern).expanduser()
                 for path in sorted(Path("/").glob(str(start).lstrip("/"))):
                     yield from _hosts(path, depth + 1)

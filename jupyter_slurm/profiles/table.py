@@ -29,13 +29,14 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class TableReading:
-    """A reader of the table at `where` in `file`; (): the whole file."""
+    """A reader of the table at `where` in `file`; () for the whole file."""
 
     file: TomlFile
     where: tuple[str, ...]
 
     def settings(self, table: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings in `table`. `types`: type by setting; None: not a setting."""
+        """Return the settings in `table`. `types`: type by setting, or None for a key that is not a
+        setting."""
         known = [name for name, kind in types.items() if kind is not None]
         values = {}
         for key, value in table.items():
@@ -53,7 +54,7 @@ class TableReading:
         return values
 
     def template(self, table: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the settings of the template that `table` names; {}: none."""
+        """Return the settings of the template that `table` names; {} without a template."""
         name = table.get("template")
         given = table.get("vars", {})
         if not isinstance(name, str) or not isinstance(given, dict):

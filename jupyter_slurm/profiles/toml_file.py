@@ -30,7 +30,7 @@ class TomlFile:
 
     @classmethod
     def read(cls, path: Path) -> TomlFile:
-        """Read a file. ConfigError: unreadable, malformed, or writable by others."""
+        """Read a file. Raise ConfigError if it is unreadable, malformed, or writable by others."""
         try:
             _check_owner(path)
             text = path.read_text(encoding="utf-8")
@@ -56,7 +56,7 @@ class TomlFile:
         return str(self.path)
 
     def fail(self, keys: tuple[str, ...], message: str, hint: str | None = None) -> NoReturn:
-        """Raise ConfigError with `message` after the place of `keys`."""
+        """Raise ConfigError with the position of `keys` and `message`."""
         raise ConfigError(f"{self.place(*keys)}: {message}", hint=hint)
 
 
@@ -70,8 +70,8 @@ def tables_of(path: Path) -> list[str]:
 
 
 def _key_lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the line (from 1) of each table and key. tomllib reports no positions, so parse single
-    lines, which is good enough for messages."""
+    """Return the line (from 1) of each table and key. tomllib does not report positions, so parse
+    single lines, which is good enough for messages."""
     found: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     quotes = 0
@@ -97,7 +97,8 @@ def _key_lines(text: str) -> dict[tuple[str, ...], int]:
 
 
 def _check_owner(path: Path) -> None:
-    """Raise ConfigError if others may have written the file, since it names programs to run."""
+    """Raise ConfigError if other users may have written the file, because it names programs to
+    run."""
     info = path.stat()
     uid = os.getuid()
     if info.st_uid not in (0, uid):
@@ -116,7 +117,7 @@ def _check_owner(path: Path) -> None:
 
 
 def _is_private_group(gid: int, uid: int) -> bool:
-    """Return whether the group has its user's name, and so, by custom, no other member."""
+    """Return whether the group has the user's name. By convention, it then has no other members."""
     try:
         return grp.getgrgid(gid).gr_name == pwd.getpwuid(uid).pw_name
     except KeyError:

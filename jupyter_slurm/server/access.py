@@ -1,4 +1,4 @@
-"""The base of all routes: permissions, no caching, form of errors."""
+"""The base of all routes: permissions, caching headers, and the form of errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jupyter_slurm.server.calls import RESOURCE, Right, Rule
 from jupyter_slurm.wire import Problem
 
 _OURS = ("same-origin", "none")
-"""Requests of this server's pages and from the address bar (Fetch Metadata, W3C)."""
+"""Values for requests from this server's pages and from the address bar (Fetch Metadata, W3C)."""
 
 
 class Guarded(JupyterHandler):
@@ -48,7 +48,7 @@ class Guarded(JupyterHandler):
         self.check_xsrf_cookie()
 
     def is_from_our_page(self) -> bool:
-        """Return whether the browser marks the request as one of our pages' or the user's."""
+        """Return whether the browser marks the request as coming from our pages or the user."""
         return self.request.headers.get("Sec-Fetch-Site") in _OURS or bool(self.check_referer())
 
     async def may(self, right: Right) -> bool:
@@ -58,7 +58,7 @@ class Guarded(JupyterHandler):
         return bool(await ensure_async(allowed))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """Answer every error with a Problem, also Jupyter's own."""
+        """Answer every error with a Problem, including Jupyter's own errors."""
         error = kwargs.get("exc_info", (None, None, None))[1]
         if isinstance(error, JupyterSlurmError):
             self.set_status(error.status)

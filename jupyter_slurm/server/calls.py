@@ -37,7 +37,7 @@ class Rule:
     rights: tuple[Right, ...]
     """The required rights."""
     get: bool = False
-    """GET is allowed: the call only reads and has scalar arguments."""
+    """Whether GET is allowed, because the call only reads and has scalar arguments."""
 
 
 _READ, _WRITE, EXECUTE = Right("read"), Right("write"), Right("execute")
@@ -64,11 +64,11 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         Rule((EXECUTE,)),
     )
 )
-"""The agent's calls. `execute` is needed for calls with the full power of the user's account: any
-program, file or network access, on any cluster, since a cluster may be this machine or share its
-homes. A local path inside the server's root makes no difference, as the other end of the call is on
-the cluster. `preview` and `attachable` need it too: a job names folders, images and files, and the
-answer reveals whether they exist and how large they are."""
+"""The agent's calls. Calls that can use any program, file or network on a cluster need `execute`,
+because a cluster may be this machine or share its homes. A local path inside the server's root
+makes no difference, because the other end of the call is on the cluster. `preview` and `attachable`
+need it, too: a job names folders, images and files, and the answer reveals whether they exist and
+how large they are."""
 
 OWN: Mapping[str, Rule] = MappingProxyType(
     dict.fromkeys("kernels kernel_meant spec".split(), Rule((_READ,)))
@@ -102,11 +102,11 @@ OWN: Mapping[str, Rule] = MappingProxyType(
 likewise."""
 
 WATCHED = frozenset("changes node_changes logs usage".split())
-"""Calls with cursors, which the WebSocket serves."""
+"""Calls with cursors, for the WebSocket."""
 
 
 def packed_query(name: str, arguments: Mapping[str, str]) -> bytes:
-    """Return the body of a call with the arguments of a URL. RequestError."""
+    """Return the body of a call with the arguments of a URL. Raise RequestError."""
     call = calls()[name]
     try:
         given = msgspec.convert(arguments, type=call.arguments, strict=False)

@@ -1,4 +1,4 @@
-"""Jupyter's event bus: publish job state changes, follow renames of notebooks."""
+"""Jupyter's event bus: publish changes of job states, and follow renames of notebooks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = Path(__file__).with_name("job_state.yaml")
 
 
 class _Job(msgspec.Struct):
-    """The fields of a job that this reads."""
+    """The fields of a job that this module reads."""
 
     id: str
     cluster: str
@@ -39,7 +39,7 @@ class _Changes(msgspec.Struct):
 
 
 class JobStates:
-    """Emits an event for each job state change in answers to `changes`."""
+    """A publisher that emits an event for each job state change in answers to `changes`."""
 
     SCHEMA_ID: ClassVar[str] = "urn:jupyter-slurm:job-state:1"
 
@@ -59,7 +59,7 @@ class JobStates:
         for job in changes.jobs:
             before = self._known.get(job.id)
             if before is not None and job.revision < before.revision:
-                continue  # an older answer that arrived later
+                continue  # an older answer that arrived late
             self._known[job.id] = job
             if not beginning and (before is None or before.state != job.state):
                 self._emit_state(job)
@@ -74,7 +74,7 @@ class JobStates:
 
 
 class NotebookRenames:
-    """Reports renames of notebooks and folders to the agent, so that jobs and kernels follow
+    """A reporter of renamed notebooks and folders to the agent, so that jobs and kernels follow
     them."""
 
     SCHEMA_ID = ContentsManager.event_schema_id

@@ -72,7 +72,8 @@ ROUTES: tuple[tuple[str, type[RequestHandler]], ...] = (
 
 
 class SlurmApp(ExtensionApp):
-    """Serves the agent to pages and kernels. The first request starts the agent."""
+    """The extension, which serves the agent to pages and kernels. The first request starts the
+    agent."""
 
     name = "jupyter_slurm"
 
@@ -113,8 +114,8 @@ class SlurmApp(ExtensionApp):
 
     def _set_environment(self) -> None:
         """Set environment variables for kernels: whether pages update cards, and the agent's
-        socket, since a kernel's folders may differ. Keep a socket's path that this server
-        inherited, if it is on this host."""
+        socket, because a kernel's folders may differ. Keep an inherited socket path if it is on
+        this host."""
         folders = map(Path, jupyter_path("labextensions"))
         if any((folder / "jupyter-slurm" / "package.json").is_file() for folder in folders):
             os.environ[CARDS_VARIABLE] = "live"

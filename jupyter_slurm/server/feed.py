@@ -1,9 +1,8 @@
-"""News for all watching clients, from one long poll of the agent per place.
-
-A place is a call, its arguments and a cursor. A client with an older cursor catches up by a poll of
-its own and then joins the others, so normally there is one poll per call and arguments, however
-many clients watch, and none without clients. The feed reads only the cursor of the answers that it
-passes on. It knows nothing of WebSockets and of the calls' contents.
+"""News for all watching clients, from one long poll of the agent per place. A place is a call, its
+arguments and a cursor. A client with an older cursor catches up by its own poll and then joins the
+others. So there is normally one poll per call and arguments for any number of clients, and none
+without clients. The feed reads only the cursor of the answers that it passes on. It does not know
+WebSockets or the contents of calls.
 """
 
 from __future__ import annotations
@@ -22,35 +21,36 @@ from jupyter_slurm.errors import AgentError
 from jupyter_slurm.server.relay import AgentAnswer
 
 Ask = Callable[[str, bytes, float], Awaitable[AgentAnswer]]
-"""A call's name, its body and the `wait_s` in it -> the answer; never raises."""
+"""A function from a call's name, its body and its `wait_s` to the answer, which never raises."""
 
 _WAIT_S = 15.0
 _LEAST_WAIT_S = 1.0
 _MANY_POLLS = 64
-"""The most polls that wait their full time; with more, each waits less."""
+"""The most polls that wait their full time. With more, each waits for a shorter time."""
 _PACE_S = 0.1
-"""The pause between values: at most ten a second for a job that writes continuously."""
+"""The pause between values, so a job that writes continuously sends at most ten a second."""
 _STILL_S = 0.5
-"""The pause after an immediate answer with nothing new."""
+"""The pause after an immediate answer without news."""
 _BACK_OFF_S = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 
 
 @dataclass(eq=False)
 class Subscription:
-    """A client that watches."""
+    """A watching client."""
 
     call: str
     args: dict[str, Any]
     cursor: str
     """The cursor after the client's last value."""
     give: Callable[[bytes], bool]
-    """Accepts a value. False: not now; the feed drops the watch, and the cursor stays."""
+    """Accepts a value. If it returns False, the feed drops the watch, and the cursor stays."""
     fail: Callable[[bytes], None]
-    """Accepts a problem. The feed tries again; the next value means that the problem is over."""
+    """Accepts a problem. The feed tries again, and the next value means that the problem is
+    solved."""
     paced: bool = False
     """After a value the feed waits for `Feed.go_on`, so a slow reader skips to the newest news."""
     _held: bool = False
-    """Paced, and the client has not finished its last value."""
+    """The watch is paced, and the client has not finished its last value."""
     _last: int = 0
     """The hash of the client's last value."""
     _failures: int = 0
@@ -62,7 +62,7 @@ class _PollKey(NamedTuple):
     args: bytes
     cursor: str
     first: bool
-    """Answer at once, even with nothing new."""
+    """Answer at once, even without news."""
 
 
 @dataclass(eq=False)
@@ -70,19 +70,19 @@ class _Poll:
     place: _PollKey
     watches: set[Subscription] = field(default_factory=set)
     hurry: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a new client arrives, which does not wait for the end of a pause."""
+    """Set when a new client arrives, so that it does not wait for the end of a pause."""
     task: asyncio.Task[None] | None = None
 
 
 class _Position(msgspec.Struct):
-    """The part of a value that the feed reads: the next cursor."""
+    """The next cursor, the only part of a value that the feed reads."""
 
     cursor: str
     end: bool = False
 
 
 class Feed:
-    """The polls for watching clients. `seen` gets every value, once."""
+    """The polls for watching clients. `seen` gets every value once."""
 
     def __init__(self, ask: Ask, caller: str, seen: Callable[[str, bytes], None]) -> None:
         self._ask = ask

@@ -1,6 +1,6 @@
 """Jobs from files of this server, and their output as files.
 
-The server's contents manager reads and writes the files, with its rules and hooks.
+The server's contents manager reads and writes the files, so its rules and hooks apply.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ class LineWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     line: str
     code: str = ""
     path: str | None = None
-    """File to run instead of `code`, relative to the contents' root."""
+    """The file to run instead of `code`, relative to the contents' root."""
     kind: JobKind | None = None
     notebook: str | None = None
-    """Notebook of the cell, relative to the contents' root."""
+    """The notebook of the cell, relative to the contents' root."""
     id: str | None = None
-    """The job's ID; None: a new one."""
+    """The job's ID; None for a new one."""
 
 
 class FileWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file to submit as a job."""
 
     path: str
-    """The path, relative to the contents' root."""
+    """The file's path, relative to the contents' root."""
     line: str = ""
     id: str | None = None
-    """The job's ID, so that a repeated request is the same job; None: a new one."""
+    """The job's ID, so that a repeated request is the same job; None for a new one."""
 
 
 class JobWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A job whose executed notebook is requested."""
+    """A request for the executed notebook of a job."""
 
     job_id: str
 
@@ -78,13 +78,13 @@ class Folders:
     """Local paths of the server's contents."""
 
     def __init__(self, contents: ContentsManager, *, pushes: bool = True) -> None:
-        """`pushes`: the user may name any local folder."""
+        """`pushes`: whether the user may push any local folder."""
         self.contents = contents
         self._pushes = pushes
 
     @property
     def root(self) -> Path:
-        """Return the contents' root. RequestError: they are not local files."""
+        """Return the contents' root. Raise RequestError if the contents are not local files."""
         if not isinstance(self.contents, FileManagerMixin):
             raise RequestError(
                 "The files of this Jupyter server are not on its own disk, so they cannot be run "
@@ -94,25 +94,26 @@ class Folders:
         return Path(str(self.contents.root_dir)).absolute()
 
     def local(self, path: str) -> Path:
-        """Return the local path. RequestError: outside of the root."""
+        """Return the local path. Raise RequestError if it is outside the root."""
         parts = [part for part in path.split("/") if part]
         if ".." in parts:
-            raise RequestError(f"{path} is outside of the server's root folder.")
+            raise RequestError(f"{path} is outside the server's root folder.")
         return self.root.joinpath(*parts)
 
     def shown(self, path: str) -> str:
-        """Return the file's path in the contents. RequestError: outside of the root."""
+        """Return the file's path in the contents. Raise RequestError if it is outside the root."""
         try:
             return Path(path).relative_to(self.root).as_posix()
         except ValueError as exc:
             raise RequestError(
-                f"{path} is outside of the server's root folder.",
+                f"{path} is outside the server's root folder.",
                 hint=f"The root folder is {self.root}.",
             ) from exc
 
     def placed(self, spec: JobSpec, folder: Path) -> JobSpec:
-        """Return the spec for `folder`. NotFoundError: no folder to push, or no file of packages.
-        HTTPError: the user may not push, and so may not find out which folders and files exist."""
+        """Return the spec for `folder`. Raise NotFoundError if the folder to push or the file of
+        packages is missing. Raise HTTPError if the user may not push, and so must not find out
+        which folders and files exist."""
         packages = spec.environment
         reads = packages is not None and (packages.mine or packages.file is not None)
         if (spec.push is not None or reads) and not self._pushes:
@@ -122,7 +123,7 @@ class Folders:
         return with_local_context(msgspec.structs.replace(spec, cluster=cluster), folder)
 
     async def text(self, path: str) -> str:
-        """Return a file's content. HTTPError: the file is missing, hidden, or not text."""
+        """Return a file's content. Raise HTTPError if the file is missing, hidden, or not text."""
         model = await ensure_async(
             self.contents.get(path, content=True, type="file", format="text")
         )
@@ -135,12 +136,12 @@ class Folders:
 
 
 def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
-    """Return the job of a `%%slurm` line and a cell's text. RequestError, NotFoundError."""
+    """Return the job of a `%%slurm` line and a cell's text. Raise RequestError or NotFoundError."""
     notebook = None if wish.notebook is None else folders.local(wish.notebook)
     words = words_of(wish.line, {})
     called = None if notebook is None else os.fspath(notebook)
     job_id = wish.id or new_id()
-    # A notebook's cell runs as a cell, whatever its text.
+    # A notebook's cell always runs as a cell.
     by_text = headless.by_text if notebook is None else line.by_text
     made = None if wish.kind is None else KINDS[wish.kind].spec
     spec: JobSpec
@@ -159,8 +160,8 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
 
 
 def file_spec(api: Api, folders: Folders, wish: FileWish, text: str) -> JobSpec:
-    """Return the job that runs a file whose content is `text`. RequestError, NotFoundError;
-    CodeError: it does not compile."""
+    """Return the job that runs a file with the content `text`. Raise RequestError or NotFoundError;
+    raise CodeError if it does not compile."""
     file = folders.local(wish.path)
     request = headless.resolved(api, headless.request(words_of(wish.line, {})))
     shown = PurePosixPath(wish.path.strip("/"))
@@ -175,7 +176,7 @@ def file_spec(api: Api, folders: Folders, wish: FileWish, text: str) -> JobSpec:
 
 
 def file_job(api: Api, folders: Folders, wish: FileWish, text: str) -> Job:
-    """Submit the file with the content `text`. RequestError, SubmitError."""
+    """Submit the file with the content `text`. Raise RequestError or SubmitError."""
     return api.submit(file_spec(api, folders, wish, text))
 
 
@@ -185,8 +186,8 @@ def outlook(api: Api, spec: JobSpec) -> Preview:
 
 
 def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, Any]]:
-    """Return path and content of the executed copy of a job's notebook. RequestError: the job did
-    not run a notebook of this server."""
+    """Return path and content of the executed copy of a job's notebook. Raise RequestError if the
+    job did not run a notebook of this server."""
     job = api.job(job_id)
     copy = Executed()
     for chunk in log_pages(api, job_id):
@@ -201,7 +202,7 @@ def executed(api: Api, folders: Folders, job_id: str) -> tuple[str, dict[str, An
 
 
 def note_given(api: Api, job_id: str) -> None:
-    """Note that the executed notebook, the job's only result, was delivered."""
+    """Record that the executed notebook, the job's only result, was delivered."""
     if api.job(job_id).state.final:
         api.delivered(job_id)
 

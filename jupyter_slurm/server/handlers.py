@@ -1,4 +1,4 @@
-"""Routes that relay a call to the agent; `own.py` has others."""
+"""Routes that relay a call to the agent. `own.py` has the other routes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Handler(Guarded, APIHandler):
         value: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        """Log no errors of ours, which are answers."""
+        """Do not log our own errors, which are answers."""
         if not isinstance(value, JupyterSlurmError):
             super().log_exception(typ, value, tb)
 
@@ -53,7 +53,7 @@ class Handler(Guarded, APIHandler):
         self.finish(answer.body)
 
     def wish(self, kind: type[_T]) -> _T:
-        """Decode the body. RequestError."""
+        """Decode the body. Raise RequestError."""
         try:
             return msgspec.json.decode(self.request.body or b"{}", type=kind)
         except NOT_JSON as exc:
@@ -63,8 +63,8 @@ class Handler(Guarded, APIHandler):
         self.finish(msgspec.json.encode(value))
 
     def query(self) -> dict[str, str]:
-        """Return the URL's arguments without the token and the number that JupyterLab adds against
-        caches."""
+        """Return the URL's arguments without the token, and without the number that JupyterLab adds
+        to bypass caches."""
         names = (name for name in self.request.query_arguments if not name.isdigit())
         return {
             name: self.get_query_argument(name, strip=False) for name in names if name != "token"
@@ -90,7 +90,7 @@ class StatefulHandler(Handler, Generic[_State]):
 
 
 class CallHandler(Handler):
-    """`{base_url}jupyter-slurm/api/NAME`"""
+    """The route `{base_url}jupyter-slurm/api/NAME`."""
 
     @authenticated
     async def get(self, name: str) -> None:
@@ -111,8 +111,8 @@ class CallHandler(Handler):
 
 
 class AgentHandler(Handler):
-    """`{base_url}jupyter-slurm/agent/v1/NAME`: the agent, for kernels that do not see its socket.
-    Its users may execute programs as the server's user."""
+    """The route `{base_url}jupyter-slurm/agent/v1/NAME`: the agent, for kernels that do not see its
+    socket. Callers need the right to execute programs."""
 
     @authenticated
     async def post(self, name: str) -> None:
@@ -135,8 +135,8 @@ class NoSuchRoute(Handler):
 
 
 def browser_is_elsewhere(request: HTTPServerRequest) -> bool:
-    """Return whether the browser may be on another machine and cannot reach our ports: the server
-    runs below a hub, or was not requested by this machine's own name."""
+    """Return whether the browser may be on another machine, which cannot reach our ports. That is
+    the case below a hub, or if the request does not use this machine's own name."""
     return HUB_VARIABLE in os.environ or not _OWN_NAME.fullmatch(request.host_name)
 
 

@@ -1,9 +1,8 @@
 """Labs and dashboards below this server's own address: `{base_url}jupyter-slurm/lab-proxy/ID/…`,
-`{base_url}jupyter-slurm/dashboard-proxy/ID/NAME/…`.
-
-For browsers on another machine than this server (JupyterHub, Binder). Ports and hosts come from the
-agent, never from the URL. Pages below this address have the powers of this session, so the
-cluster's profile must allow it (`lab_same_origin`). They get no cookie, token or name of ours.
+`{base_url}jupyter-slurm/dashboard-proxy/ID/NAME/…`, for browsers on another machine (JupyterHub,
+Binder). Ports and hosts come from the agent, never from the URL. Pages below this address can do
+whatever this session can, so the cluster's profile must allow it (`lab_same_origin`). The proxy
+does not send them our cookies, tokens or names.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ _GOES_THERE = (
     "Accept Accept-Encoding Accept-Language Cache-Control Content-Type If-Match If-Modified-Since "
     "If-None-Match If-Range If-Unmodified-Since Pragma Range User-Agent X-Requested-With"
 ).split()
-"""Request headers that are forwarded to the lab. Others may name users, such as those of a proxy in
-front of this server."""
+"""Request headers that are forwarded to the lab. Others, such as a proxy's in front of this server,
+may name users."""
 _SECRETS = frozenset(("token", "_xsrf"))
 """URL arguments that are not forwarded."""
 _OF_A_LOGIN = "v1.token."
@@ -37,9 +36,10 @@ _STAYS_THERE = (
     "accept-ch alt-svc clear-site-data nel proxy-authenticate report-to service-worker-allowed "
     "set-cookie strict-transport-security www-authenticate x-lighttpd-send-file x-sendfile"
 ).split()
-"""Response headers that would affect more than the lab, or a proxy in front of this server."""
+"""Response headers that are dropped because they affect more than the lab, or a proxy in front of
+this server."""
 _OBEYED_BY_PROXIES = "x-accel-"
-"""Prefix of headers for nginx, e.g. to send other files instead of the answer."""
+"""Prefix of headers that nginx interprets, e.g. to send other files instead of the answer."""
 _VISIT = ("navigate", "document")
 _STREAM = "text/event-stream"
 
@@ -54,10 +54,10 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
     def initialize(self, relay: Relay) -> None:
         self.relay = relay
         self.absolute_url = True
-        """The proxy to a lab, which has the same base URL and needs no rewriting."""
+        """The proxy to a lab, which has the same base URL, so its pages need no rewriting."""
 
     async def find(self, job_id: str) -> LabEntry:
-        """Ask the agent for its address. HTTPError: it may not be shown here."""
+        """Ask the agent for its address. Raise HTTPError if it may not be shown here."""
         entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
         if entry.base_url == "/":
             raise HTTPError(403, SWITCHED_OFF)
@@ -83,8 +83,8 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         self.entry = await self.find(self.path_args[0])
 
     def _is_visit(self) -> bool:
-        """Return whether a user navigates there, rather than a foreign page; WebSockets check the
-        origin when they open."""
+        """Return whether the user, rather than a foreign page, requests the lab. WebSockets check
+        the origin when they open."""
         headers = self.request.headers
         if headers.get("Upgrade", "").lower() == "websocket":
             return True
@@ -99,7 +99,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         return str(super().get_login_url())
 
     def check_xsrf_cookie(self) -> None:
-        """Check the XSRF token as all our pages do, since the lab trusts us."""
+        """Check the XSRF token as for our own pages, because the lab trusts us."""
         JupyterHandler.check_xsrf_cookie(self)
 
     @authenticated
@@ -115,7 +115,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
 
     async def proxy(self, job_id: str, path: str) -> None:
         if self.request.headers.get("Accept") == _STREAM:
-            # These answers are forwarded with all headers.
+            # Such answers would be forwarded with all headers.
             raise HTTPError(406, "Events of a lab's server are not forwarded.")
         await super(LocalProxyHandler, self).proxy(_HOST, self.entry.port, path)
 
@@ -123,7 +123,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         await self.proxy_open(_HOST, self.entry.port, path)
 
     def proxy_request_headers(self) -> dict[str, str]:
-        """Return the headers, also for WebSockets, without the Origin, which was checked here."""
+        """Return the headers, also for WebSockets, without the Origin, which this proxy checks."""
         headers = self.request.headers
         kept = {name: headers[name] for name in _GOES_THERE if name in headers}
         host = self.entry.login_url.removeprefix("http://").partition("/")[0]
@@ -162,7 +162,7 @@ class DashboardProxyHandler(LabProxyHandler):
         asked = msgspec.convert(name, DashboardName)
         self.absolute_url = False
         self.proxy_base = f"jupyter-slurm/dashboard-proxy/{which}"
-        """Base of redirects."""
+        """Return the base of redirects."""
         entry = await self.relay.with_agent(lambda agent: agent.dashboard_entry(job_id, asked))
         if not entry.cookie:
             raise HTTPError(403, SWITCHED_OFF)
@@ -175,7 +175,7 @@ class DashboardProxyHandler(LabProxyHandler):
         return self.request.path.partition(f"/{self.proxy_base}")[2]
 
     def check_xsrf_cookie(self) -> None:
-        """Allow POST requests of a dashboard's pages, which do not know our token."""
+        """Allow POST requests from a dashboard's pages, which do not have our token."""
         try:
             super().check_xsrf_cookie()
         except HTTPError:

@@ -1,8 +1,8 @@
 """The waiting page of a lab or dashboard, which shows progress and then logs in.
 
-The page uses the public calls, and the JupyterLab that opened it runs its commands. Only a POST
-returns the token, and the page sends it by another POST, so that no URL and no log contains it. A
-browser on another machine uses `lab_proxy.py` and gets no token.
+The page uses the public calls. Its commands run in the JupyterLab that opened it. Only a POST
+returns the token, and the page sends it by another POST, so the token never appears in a URL or
+log. A browser on another machine uses `lab_proxy.py` and gets no token.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jupyter_slurm.wire.state import STATE_WORDS
 
 _PAGE = "lab_room.html"
 _WAIT_S = 20.0
-"""Seconds that a request waits for a dashboard."""
+"""Seconds for a request to wait for a dashboard."""
 NO_PROXY = (
     "Showing labs and dashboards below this Jupyter's URL needs jupyter-server-proxy in the "
     "server's environment: pip install 'jupyter-slurm[hub]'."
@@ -32,7 +32,7 @@ class LabHandler(Handler):
     """`GET lab/ID`: the page. `POST lab/ID`: the browser's login, a LabEntry."""
 
     nonce: str | None = None
-    """Nonce of the page's script, if the answer is the page."""
+    """The nonce of the page's script, if the answer is the page."""
 
     @property
     def content_security_policy(self) -> str:
@@ -94,7 +94,7 @@ class DashboardHandler(LabHandler):
 
 
 class NoProxyHandler(Handler):
-    """The answer if jupyter-server-proxy is not installed."""
+    """The route if jupyter-server-proxy is not installed."""
 
     @authenticated
     async def get(self, *_: str) -> None:

@@ -1,7 +1,7 @@
 """Routes that add a cluster, as `jupyter slurm clusters add` does.
 
-They write a profile with the connection, describe the cluster after the login, and then keep or
-drop the profile.
+They write a profile with the connection, describe the cluster after the login, and then complete or
+remove the profile.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Template(msgspec.Struct, frozen=True):
     name: str
     about: str
     hint: str
-    """A note to read before the login."""
+    """A note for the user to read before the login."""
     ask: dict[str, str]
-    """Questions by setting, for what only the user knows."""
+    """Questions by setting, for values that only the user knows."""
 
 
 class Ways(msgspec.Struct, frozen=True):
@@ -55,9 +55,9 @@ class Way(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     jump: str = ""
     """Jump hosts, the outermost first, separated by commas."""
     path: str = ""
-    """Folder of Slurm's commands; "": PATH has them."""
+    """Folder of Slurm's commands; "" if PATH has them."""
     env: str = ""
-    """Lines of `NAME=VALUE` for these commands."""
+    """Lines of `NAME=VALUE` with variables for these commands."""
     template: str = ""
     answers: dict[str, str] = {}
 
@@ -74,11 +74,11 @@ class Found(msgspec.Struct, frozen=True):
     runtimes: list[str]
     job_roots: list[str]
     partition: str
-    """"": Slurm has a default."""
+    """The default partition; "" if Slurm has its own."""
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings beside the connection; a template has its own."""
+    """Settings other than the connection; a template has its own."""
 
     name: str
     runtime: str = ""
@@ -88,7 +88,7 @@ class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewClusters:
-    """Clusters that pages are adding, with profiles of only the connection."""
+    """Clusters that pages are adding. Their profiles have only the connection."""
 
     def __init__(self) -> None:
         self._ways: dict[str, dict[str, Setting]] = {}
@@ -107,7 +107,7 @@ class NewClusters:
 
     def begin(self, api: Api, wish: Way) -> Name:
         """Write a profile with the connection, so that the page can log in. Replace an abandoned
-        one. RequestError."""
+        one. Raise RequestError."""
         way = _way(wish)
         if wish.name not in self._ways:
             save.check_new(wish.name)
@@ -117,7 +117,7 @@ class NewClusters:
         return Name(wish.name)
 
     def found(self, api: Api, wish: Name) -> Found:
-        """Describe the cluster. ConfigError: no Slurm; LoginNeededError."""
+        """Describe the cluster. Raise LoginNeededError; raise ConfigError if it has no Slurm."""
         found = api.describe(wish.name)
         new_cluster.check_slurm(found)
         self._ways[wish.name] = new_cluster.with_login_shell(self._way(wish.name), found)
@@ -131,7 +131,8 @@ class NewClusters:
         )
 
     def keep(self, api: Api, wish: Choice) -> Name:
-        """Write the whole profile; make the cluster the default if there is none. NotFoundError."""
+        """Write the whole profile; make the cluster the default if there is none. Raise
+        NotFoundError."""
         way = self._way(wish.name)
         if "template" not in way:
             chosen = new_cluster.chosen(wish.runtime, wish.job_root, wish.partition, wish.account)
@@ -142,9 +143,9 @@ class NewClusters:
         return Name(wish.name)
 
     def drop(self, api: Api, wish: Name) -> Name:
-        """Disconnect from the cluster and remove its profile. NotFoundError."""
+        """Disconnect from the cluster and remove its profile. Raise NotFoundError."""
         self._way(wish.name)
-        with suppress(JupyterSlurmError):  # not connected
+        with suppress(JupyterSlurmError):  # it is not connected
             api.disconnect(wish.name)
         save.profile_path(wish.name).unlink(missing_ok=True)
         del self._ways[wish.name]

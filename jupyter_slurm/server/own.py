@@ -23,7 +23,7 @@ class _FileHandler(Handler):
 
 class _LineHandler(_FileHandler):
     async def spec_maker(self, name: str) -> Callable[[Api], JobSpec]:
-        """Return a function that makes the spec from the body and may block."""
+        """Return a function that creates the spec from the body. It may block."""
         await self.permit(OWN[name])
         wish = self.wish(files.LineWish)
         pushes = await self.may(EXECUTE)
@@ -45,7 +45,7 @@ class SpecHandler(_LineHandler):
 
 
 class OutlookHandler(_LineHandler):
-    """`POST outlook`: return the Preview of the same, as the user types."""
+    """`POST outlook`: return the Preview of such a job, as the user types."""
 
     @authenticated
     async def post(self) -> None:
@@ -105,6 +105,6 @@ class LogHandler(Handler):
         except StreamClosedError:
             return
         except JupyterSlurmError:
-            self.detach().close()  # a normal end would mean that the file is complete
+            self.detach().close()  # a normal end would mark the file as complete
             return
         self.finish(set_content_type="text/plain; charset=utf-8")

@@ -15,14 +15,14 @@ from jupyter_slurm.server.kernels import Nothing
 from jupyter_slurm.server.relay import in_thread
 
 _WAIT_S = 1.0
-"""Seconds that an answer waits for the end; the page shows progress and asks again."""
+"""Seconds for an answer to wait for the end. The page then shows progress and asks again."""
 
 
 class Start(msgspec.Struct, frozen=True):
-    """Progress of the start."""
+    """The progress of the start."""
 
     said: tuple[str, ...]
-    """Steps so far, the latest last."""
+    """The steps so far, latest last."""
     done: bool
 
 
@@ -34,8 +34,8 @@ class PrivateCluster:
         self._start: asyncio.Future[LocalStatus] | None = None
 
     async def up(self) -> Start:
-        """Start the private Slurm and return the progress; repeat until it is done. ConfigError:
-        packages are missing; LocalClusterError."""
+        """Start the private Slurm and return the progress; callers repeat this until it is done.
+        Raise ConfigError if packages are missing, LocalClusterError if it fails."""
         start = self._start
         if start is None or start.done():
             said: list[str] = []

@@ -1,5 +1,4 @@
-"""The Jupyter server's client of the agent, where blocking calls meet the event loop.
-
+"""The Jupyter server's client of the agent. It runs blocking calls in threads of the event loop.
 The first call starts the agent.
 """
 
@@ -45,10 +44,10 @@ class Relay:
         self._calls = asyncio.Semaphore(_CALLS)
         self._waits = asyncio.Semaphore(_WAITS)
         self.caller = f"server-{secrets.token_hex(8)}"
-        """Caller of logins that start here."""
+        """The caller name for logins that start here."""
 
     async def ask(self, name: str, body: bytes, wait_s: float = 0.0) -> AgentAnswer:
-        """Return the agent's encoded answer, also for errors."""
+        """Return the agent's encoded answer; an error is also an answer."""
 
         def work(agent: AgentClient) -> AgentAnswer:
             return AgentAnswer(*agent.relay(name, body, wait_s))
@@ -77,7 +76,8 @@ class Relay:
         return await asyncio.shield(future)
 
     def _agent(self) -> AgentClient:
-        """Return the client; connect without a lock, so that a slow agent delays no other call."""
+        """Return the client. Connect without a lock, so that a slow agent does not delay other
+        calls."""
         client = self._client
         if client is None:
             client = self._client = self._connect()

@@ -1,9 +1,9 @@
-"""The WebSocket: permissions, a client's watches, and its unread values; no polls.
+"""The WebSocket: permissions, a client's watches, and its unread values. The feed polls.
 
-Clients only read through it. Unread values are limited: those beyond the limit are dropped and
-requested again from the client's cursor once it has read the rest. A browser buffers values that a
-slow page has not handled yet. So the page itself paces bulk data, and acknowledges each value that
-it has shown.
+Clients only read through it. Unread values are limited: values beyond the limit are dropped, and
+requested again from the client's cursor after it has read the rest. A browser buffers values that a
+slow page has not handled yet. So the page paces bulk data by acknowledging each value that it has
+shown.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ _UNREAD_BYTES = 4 * 1024 * 1024
 _WATCHES = 256
 """The maximum number of watches per client."""
 _WISH_BYTES = 16 * 1024
-"""The maximum size of a message, since watches are remembered (`_REMEMBERED`)."""
+"""The maximum size of a message. Watches are stored (`_REMEMBERED`), so it has to be limited."""
 _ALIVE_S = 7.0
-"""A page that gets nothing for some of these intervals considers the connection broken."""
+"""Seconds between messages. A page that gets none for some intervals considers the connection
+broken."""
 _REMEMBERED = 1024
 _NOT_THEIRS = ("cursor", "wait_s", "caller")
-"""Arguments that the feed sets, not the client."""
+"""Arguments that the feed sets instead of the client."""
 
 
 class _Wish(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,7 +47,7 @@ class _Wish(msgspec.Struct, forbid_unknown_fields=True):
     args: dict[str, Any] = msgspec.field(default_factory=dict)
     cursor: str = ""
     paced: bool = False
-    """The page acknowledges every value it has shown; only then request the next one."""
+    """The page acknowledges every value it has shown, and the next one is requested only then."""
     taken: int | None = None
     unwatch: int | None = None
 
@@ -55,7 +56,7 @@ class Client:
     """The watches of one WebSocket, and its unsent values."""
 
     def __init__(self, feed: Feed, send: Callable[[bytes], Any]) -> None:
-        """`send` returns an awaitable that ends when the message was sent."""
+        """`send` returns an awaitable that ends when the message has been sent."""
         self._feed = feed
         self._send = send
         self._watches: dict[int, Subscription] = {}
@@ -142,8 +143,8 @@ class Client:
         self._put_problem(b'{"watch":%d,"problem":%b}' % (number, problem))
 
     def _put_problem(self, message: bytes) -> None:
-        """Report a problem, unless the client does not read: the number of problems is
-        unlimited."""
+        """Report a problem, unless the client does not read, because problems could accumulate
+        without limit."""
         if self._unread_bytes < _UNREAD_BYTES:
             self._put(message)
 
@@ -164,7 +165,7 @@ class Client:
             self._feed.watch(self._behind.pop())
 
     async def _say_so(self) -> None:
-        """Send an empty message if there is no other."""
+        """Send an empty message if no other is pending."""
         while True:
             self._said_anything = False
             await asyncio.sleep(_ALIVE_S)
@@ -186,7 +187,7 @@ class WatchHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler):
         await super().get(*args, **kwargs)
 
     def get_compression_options(self) -> dict[str, Any]:
-        """Compress lightly: a listing shrinks to a tenth for 3 ms per megabyte, which helps on a
+        """Compress lightly. A listing shrinks to a tenth at 3 ms per megabyte, which helps on a
         slow line. Stronger compression gains little."""
         return {"compression_level": 1}
 

@@ -1,4 +1,4 @@
-"""Templates of known clusters: `template = "NAME"` puts a profile's table over one of them.
+"""Templates of known clusters: with `template = "NAME"`, a profile's table overrides a template's.
 
 In each file, `about` describes the cluster in a line, and `[ask]` has a question for each value
 that only the user knows: a setting (`user`, `port`) or a placeholder in braces.
@@ -33,9 +33,8 @@ class Template:
         return tuple(name for name in self.ask if name in named and name != _USER)
 
     def filled(self, values: Mapping[str, str]) -> dict[str, Any]:
-        """Return the settings with placeholders filled in. KeyError: a value is missing.
-
-        Without a user, `{user}` in `storage` stays for the node to fill in.
+        """Return the settings with placeholders replaced by values. Raise KeyError if a value is
+        missing. Without a user, `{user}` in `storage` stays, and the node replaces it.
         """
         on_node = {_USER: f"{{{_USER}}}", **values}
         return {

@@ -140,7 +140,7 @@ class _RunningLogin:
         self.error: JupyterSlurmError | None = None
         self.done = False
         self.new = False
-        """Whether the login succeeded."""
+        """Whether it logged in to any hop."""
 
     def begun(self, link: Master) -> None:
         self.links.append(link)
