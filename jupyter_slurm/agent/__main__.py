@@ -1,7 +1,7 @@
 """`python -m jupyter_slurm.agent [--detach] [--socket PATH]`: run the agent.
 
-With --detach it has its own session, so that neither an interrupt nor the end of the kernel that
-started it reaches it.
+With --detach, the agent gets its own session. So interrupts do not reach it, and it outlives the
+kernel that started it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
 
 def detach() -> Callable[[], None]:
-    """Continue in a child with its own session; return a function that reports readiness.
-
-    The parent exits with 0 when the child is ready, or with 1 if the child ends before. The child
-    keeps stderr until it redirects it. Call this before any thread starts.
+    """Continue in a child with its own session; return a function that reports readiness. The
+    parent exits with 0 when the child is ready, or with 1 if the child ends before that. The child
+    keeps stderr until it redirects it. Call this before starting threads.
     """
     heard, said = os.pipe()
     if child := os.fork():
@@ -34,7 +33,7 @@ def detach() -> Callable[[], None]:
     os.umask(0o077)
 
     def ready() -> None:
-        with suppress(BrokenPipeError):  # the starter was interrupted; other clients find the agent
+        with suppress(BrokenPipeError):  # the parent was interrupted; other clients find the agent
             os.write(said, b"r")
         os.close(said)
 
@@ -49,13 +48,13 @@ def _exit_as(child: int, heard: int) -> None:
 
 
 def main(argv: Sequence[str], make_service: Callable[[], AgentService]) -> int:
-    """Run an agent with this service; return the exit code, 0 also if another agent serves the
-    socket already."""
+    """Run an agent with this service; return the exit code, also 0 if another agent already serves
+    the socket."""
     parser = argparse.ArgumentParser(prog="python -m jupyter_slurm.agent")
-    parser.add_argument("--detach", action="store_true", help="leave the terminal behind")
-    parser.add_argument("--socket", type=Path, help="where to listen (default: by the user)")
+    parser.add_argument("--detach", action="store_true", help="detach from the terminal")
+    parser.add_argument("--socket", type=Path, help="the socket (default: the user's)")
     options = parser.parse_args(argv)
-    # Before anything heavy is imported: some libraries start threads, which a fork would lose.
+    # Fork before heavy imports: some libraries start threads, which a fork would lose.
     ready = detach() if options.detach else None
 
     from jupyter_slurm.agent.app import run  # noqa: PLC0415

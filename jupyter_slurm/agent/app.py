@@ -1,7 +1,6 @@
-"""The agent's life: lock, log, service, event loop, end.
-
-It ends on SIGTERM, when a newer client retires it, after a long idle time, and when its socket or
-lock is removed, so that no client can find it. Jobs continue, and the next agent resumes them.
+"""The life cycle of the agent: lock, log, service, event loop, end. It ends on SIGTERM, when a
+newer client retires it, after a long idle time, and when its socket or lock is removed, because
+clients then cannot find it. Jobs continue, and the next agent resumes them.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ from jupyter_slurm.wire import AgentStatus
 
 IDLE_VARIABLE = "JUPYTER_SLURM_AGENT_IDLE_S"
 GRACE_S = 15.0
-"""Seconds for pending requests when the agent ends; clients repeat the rest."""
+"""Seconds to complete pending requests when the agent ends; clients repeat the others."""
 END_S = GRACE_S + 5.0
-"""Maximum time that the agent takes to end, whatever hangs."""
+"""Seconds the agent may take to shut down."""
 
 _IDLE_S = 20 * 60.0
 _CHECK_S = 60.0
@@ -52,19 +51,19 @@ _log = logging.getLogger(__name__)
 
 
 class AgentService(Api, Protocol):
-    """The calls, and what else the agent needs of the service."""
+    """The interface of the service: the calls, and the agent's own methods."""
 
     def kernel(self, job_id: str) -> socket.socket:
         """Return the stream of the kernel in a job."""
 
     def needed(self, quiet_s: float) -> bool:
-        """Return whether the agent must stay, after `quiet_s` without a request."""
+        """Return whether the agent must keep running after `quiet_s` without a request."""
 
     def left(self, caller: str) -> None:
-        """Note that the process that logged in as `caller` has disconnected."""
+        """Record that the process that logged in as `caller` has disconnected."""
 
     def wake_waiters(self) -> None:
-        """Make every waiting call return now."""
+        """Make all waiting calls return."""
 
     def close(self) -> None:
         """End threads and connections; jobs continue."""
@@ -108,7 +107,7 @@ class Agent:
         self._dispatcher = Dispatcher(methods | {"status": self.status}, os.fspath(log_path))
 
     async def serve(self, ready: Callable[[], None]) -> bool:
-        """Serve until the agent ends; call `ready` once clients can connect. Return False if a
+        """Serve until the agent ends; call `ready` when clients can connect. Return False if a
         request or the service did not end in time."""
         server = _OwnUserServer(
             application(
@@ -196,7 +195,7 @@ class Agent:
         give_up_s = monotonic() + GRACE_S
         quiet = await self._dispatcher.quiet_within(0)
         while not quiet and monotonic() < give_up_s:
-            # Repeated, since a request may start waiting after the first call.
+            # Repeat this, because a request may start waiting after the first call.
             self._service.wake_waiters()
             quiet = await self._dispatcher.quiet_within(_WAKE_S)
         try:
@@ -209,7 +208,8 @@ class Agent:
 
 
 def idle_s(text: str | None) -> float:
-    """Return the seconds without jobs and requests after which the agent ends. ConfigError."""
+    """Return the seconds without jobs and requests after which the agent ends. Raise
+    ConfigError."""
     try:
         value = float(text) if text else _IDLE_S
     except ValueError:
@@ -223,7 +223,7 @@ def idle_s(text: str | None) -> float:
 
 
 def memory_mib() -> float:
-    """Return the resident memory of this process; its peak if there is no /proc."""
+    """Return the resident memory of this process, or its peak without /proc."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:
@@ -234,13 +234,12 @@ def memory_mib() -> float:
 def run(
     path: Path | None, make_service: Callable[[], AgentService], ready: Callable[[], None] | None
 ) -> int:
-    """Serve the socket `path` (None: the user's); return the exit code.
-
-    With `ready` the process is detached: once clients can connect, call `ready` and redirect stdout
-    and stderr to the log. The lock is taken before the service starts: a store must never have two
+    """Serve the socket `path` (None for the user's); return the exit code. If `ready` is given, the
+    process is detached: when clients can connect, call `ready` and redirect stdout and stderr to
+    the log. Take the lock before starting the service, because a store must never have two
     services.
     """
-    core_dumps.refuse()  # memory holds keys and answers of logins
+    core_dumps.refuse()  # memory contains keys and login answers
     try:
         log_file = open_log(log_path())
         instance_lock = take(path or socket_path(), wait_s=END_S)
@@ -255,7 +254,7 @@ def run(
         _log.exception("the agent failed")
         raise
     if not orderly:
-        # Python would wait for threads of calls that do not return.
+        # A normal exit would wait for threads of calls that do not return.
         logging.shutdown()
         os._exit(0)
     return 0

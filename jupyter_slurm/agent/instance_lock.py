@@ -1,6 +1,5 @@
-"""The lock that admits one agent per user: a flock(2) on `agent.lock` beside the socket.
-
-The system releases it when the process dies. The file stays and contains the process ID.
+"""The lock that ensures one agent per user: a flock(2) on `agent.lock` beside the socket. The
+kernel releases it when the process dies. The file stays and contains the process ID.
 """
 
 from __future__ import annotations
@@ -19,18 +18,19 @@ _RETRY_S = 0.05
 
 
 class InstanceLock:
-    """The held lock, made by `take`."""
+    """A held lock, returned by `take`."""
 
     def __init__(self, path: Path, lock_fd: int) -> None:
         self.path = path
-        """The socket."""
+        """The path of the socket."""
         self.lock_fd = lock_fd
-        """Never closed: threads may write to the store until the process is gone."""
+        """The descriptor of the lock. It is never closed, because threads may write to the store
+        until the process ends."""
         self._socket_id: tuple[int, int] | None = None
 
     def listen(self) -> socket.socket:
-        """Return the listening socket (0600) after removing a dead agent's. AgentError: the path is
-        too long or another file, or the socket cannot be created."""
+        """Return the listening socket (0600) after removing a dead agent's. Raise AgentError if the
+        path is too long or is another file, or if the socket cannot be created."""
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             if self.path.is_socket():
@@ -49,7 +49,8 @@ class InstanceLock:
         return listener
 
     def still_ours(self) -> bool:
-        """Return False if socket or lock were removed or replaced: no client finds this agent."""
+        """Return False if the socket or the lock was removed or replaced, so that clients cannot
+        find this agent."""
         return self._socket_is_ours() and _identity(_lock_path(self.path)) == _fd_identity(
             self.lock_fd
         )
@@ -65,10 +66,9 @@ class InstanceLock:
 
 
 def take(path: Path, wait_s: float) -> InstanceLock | None:
-    """Take the lock of the socket `path`; None: another agent serves it.
-
-    Wait up to `wait_s` for an agent that is about to end. AgentError: it did not end, or the file
-    system has no locks.
+    """Take the lock of the socket `path`; None if another agent serves it. Wait up to `wait_s` for
+    an agent that is about to end. Raise AgentError if it did not end, or if the file system does
+    not support locks.
     """
     give_up_s = time.monotonic() + wait_s
     while True:

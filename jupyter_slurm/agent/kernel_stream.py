@@ -1,7 +1,7 @@
 """`POST /v1/kernel`: the HTTP connection becomes the stream to a job's kernel.
 
 The request is a KernelRequest. The answer is a Problem, or 101, after which both sides send frames
-(node/kernel_frames.py), the client first.
+(node/kernel_frames.py), starting with the client.
 """
 
 from __future__ import annotations
@@ -88,13 +88,14 @@ def _detach_socket(stream: IOStream, kernel: socket.socket) -> None:
 
 
 def _copy_both_ways(client: socket.socket, kernel: socket.socket) -> None:
-    """Copy bytes until one side ends; after the client, wait some seconds for the kernel."""
+    """Copy bytes until one side ends. If the client ends first, wait some seconds for the
+    kernel."""
     back = threading.Thread(
         target=_copy, args=[kernel, client], name="kernel stream back", daemon=True
     )
     with suppress(OSError):
         client.sendall(UPGRADED)
-        # Before its first frame the client reads HTTP and might read more than the answer.
+        # Before its first frame, the client reads HTTP and might read beyond the answer.
         kernel.sendall(client.recv(_PIECE_BYTES))
         back.start()
         _copy(client, kernel)

@@ -1,7 +1,5 @@
-"""Start the agent for a client that finds none.
-
-A lock on `agent.starting` lets one of several clients start it. If two do, the agent's own lock
-still admits only one agent.
+"""Start the agent for a client that does not find one. A lock on `agent.starting` lets one of
+several clients start it. If two do, the agent's own lock still allows only one agent.
 """
 
 from __future__ import annotations
@@ -28,17 +26,19 @@ _NAMES = (
     "KRB5.*|LD_LIBRARY_PATH|VIRTUAL_ENV|CONDA_PREFIX|JUPYTER_.*|SLURM_BITSTR_LEN|SLURM_TIME_FORMAT"
 )
 _KEPT_WITHOUT_PYTHONS = re.compile(_NAMES)
-"""Variables for an agent whose client ignores PYTHON… (`python -E`), as another Python's."""
+"""Variables kept for the agent of a client that ignores PYTHON… (`python -E`), because those may
+belong to another Python."""
 _KEPT = re.compile(f"{_NAMES}|PYTHON.*")
 _SECRET = re.compile("TOKEN|PASSWORD|SECRET|COOKIE")
 _MEMORY = {"MALLOC_ARENA_MAX": "2"}
-"""glibc's heaps per thread keep unused memory in a long-lived process (mallopt(3), M_ARENA_MAX).
-Under mixed load over SSH the agent grew by 13 MiB in 72 s, and with one heap by 2 MiB in 44 s."""
+"""A limit on glibc's heaps per thread, which keep unused memory in a long-lived process
+(mallopt(3), M_ARENA_MAX). Under mixed load over SSH the agent grew by 13 MiB in 72 s, but with one
+heap only by 2 MiB in 44 s."""
 
 
 def start(command: Sequence[str], socket: Path, timeout_s: float) -> None:
-    """Start an agent; return at once if another client is starting one. AgentError: the agent did
-    not start, with its output."""
+    """Start an agent; return at once if another client is starting one. Raise AgentError, with the
+    agent's output, if it did not start."""
     places.private_dir(socket.parent)
     with _starter(socket.with_name("agent.starting")) as mine:
         if mine:
@@ -75,7 +75,7 @@ def _lock(fd: int) -> bool:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    except OSError:  # a file system without locks, which the agent reports
+    except OSError:  # no locks on this file system; the agent reports that
         return True
     return True
 
@@ -89,7 +89,7 @@ def _run(argv: list[str], timeout_s: float) -> None:
             stderr=subprocess.PIPE,
             cwd="/",
             env=environment(os.environ) | _MEMORY | _python_path(),
-            start_new_session=True,  # an interrupt of the notebook must not reach the agent
+            start_new_session=True,  # interrupting the notebook must not interrupt the agent
             timeout=timeout_s,
             check=False,
         )

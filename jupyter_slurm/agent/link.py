@@ -1,7 +1,8 @@
 """A client's link to its agent: it finds, starts or replaces the agent and keeps connections to its
 Unix socket open.
 
-Requests and answers are bytes. Thread-safe, usable on both sides of a fork, without own threads.
+Requests and answers are bytes. A link is thread-safe, works on both sides of a fork, and has no
+threads.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from jupyter_slurm.errors import AgentError
 from jupyter_slurm.wire import Problem
 
 _GONE = (ConnectionError, FileNotFoundError, BlockingIOError)
-"""Errors if no agent listens, or if it ends during the call. BlockingIOError: its queue of new
-connections is full (connect(2), EAGAIN)."""
+"""Errors if no agent listens, or if it ends during the call. BlockingIOError means that its queue
+of new connections is full (connect(2), EAGAIN)."""
 
 _HELLO_TIMEOUT_S = 10.0
 _PAUSES_S = (0.0, 0.1, 1.0)
-"""Pauses before each try of a call; calls in `ONCE` are repeated only if they had no effect."""
+"""Pauses before each attempt of a call. Calls in `ONCE` are repeated only if they had no effect."""
 _RECOVERY_S = 30.0
-"""Seconds to find or start an agent, more than an agent takes to end."""
+"""Seconds to find or start an agent; longer than an agent takes to end."""
 _LOOK_S = 0.05
 _LONGEST_LOOK_S = 1.0
 _IDLE_CONNECTIONS = 8
@@ -47,12 +48,13 @@ _PIECE_BYTES = 1 << 18
 
 
 class Link:
-    """A link to the agent at `path`; `command` starts one, None: never start or replace it."""
+    """A link to the agent at `path`. `command` starts an agent; None means never to start or
+    replace one."""
 
     def __init__(self, path: Path, command: Sequence[str] | None) -> None:
         self._path = path
         self._command = command
-        # Taking a connection out needs no lock.
+        # Removing a connection does not need a lock.
         self._idle: deque[AgentConnection] = deque(maxlen=_IDLE_CONNECTIONS)
         self._pid = os.getpid()
         self._replaces = command is not None
@@ -62,7 +64,7 @@ class Link:
         self._idle.append(self._take(time.monotonic() + _RECOVERY_S))
 
     def reaches(self) -> bool:
-        """Return whether an agent answers. AgentError: it does not fit this version."""
+        """Return whether an agent answers. Raise AgentError if its version is incompatible."""
         try:
             self._idle.append(self._connected())
         except _GONE:
@@ -70,14 +72,14 @@ class Link:
         return True
 
     def ask(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Return the status and the body of the answer. AgentError: no agent answers or starts, it
-        ended repeatedly, or it did not answer within `timeout_s`."""
+        """Return the status and the body of the answer. Raise AgentError if no agent answers or
+        starts, if it ended repeatedly, or if it did not answer within `timeout_s`."""
         connection, answer = self._exchange(name, body, timeout_s)
         self._idle.append(connection)
         return answer
 
     def stream(self, name: str, body: bytes, timeout_s: float) -> socket.socket | tuple[int, bytes]:
-        """Ask as `ask` does; for an answer of 101 return the connection."""
+        """Ask as `ask` does; return the connection after an answer of 101."""
         connection, answer = self._exchange(name, body, timeout_s)
         if answer[0] == 101:
             return connection.into_stream()
@@ -113,7 +115,7 @@ class Link:
 
     def close(self) -> None:
         """Close the idle connections; the link remains usable."""
-        with suppress(IndexError):  # empty at the end, or emptied by another thread
+        with suppress(IndexError):  # all closed, or taken by another thread
             while True:
                 self._idle.pop().close()
 
@@ -140,7 +142,8 @@ class Link:
             pause_s = min(pause_s + _LOOK_S, _LONGEST_LOOK_S)
 
     def _time_left(self, deadline_s: float, gone: Exception) -> float:
-        """Return the seconds left. AgentError: none, or this link does not start agents."""
+        """Return the seconds left. Raise AgentError if none are left, or if this link does not
+        start agents."""
         if self._command is None:
             raise AgentError("No agent is running.", detail=str(gone)) from gone
         left_s = deadline_s - time.monotonic()
@@ -153,8 +156,8 @@ class Link:
         return left_s
 
     def _connected(self) -> AgentConnection:
-        """Return a connection to an agent that fits. Ask an older agent to end and raise one of
-        `_GONE`."""
+        """Return a connection to an agent of a compatible version. Ask an older agent to end, and
+        then raise one of `_GONE`."""
         try:
             connection = AgentConnection(self._path)
         except _GONE:
@@ -165,7 +168,7 @@ class Link:
                 hint="Set JUPYTER_RUNTIME_DIR to your own folder on a local disk.",
             ) from exc
         if self._replaces and is_older(connection.hello):
-            # Only once: the version on disk may be older than the loaded one.
+            # Replace it only once: the version on disk may be older than the loaded one.
             self._replaces = False
             connection.retire()
             connection.close()
@@ -191,7 +194,7 @@ def _post(
 ) -> tuple[int, bytes]:
     try:
         return connection.post(name, body, timeout_s)
-    except BaseException:  # an interrupt too: the next call would read this answer
+    except BaseException:  # also after an interrupt: the next call would read this answer
         connection.close()
         raise
 
@@ -201,10 +204,8 @@ class NotDoneError(ConnectionResetError):
 
 
 class AgentConnection:
-    """A connection to an agent that has answered; `hello` identifies it.
-
-    Raises one of `_GONE` if no agent answers, AgentError if the socket is not trustworthy or the
-    agent hangs.
+    """A connection to an agent that has answered; `hello` identifies it. The constructor raises one
+    of `_GONE` if no agent answers, AgentError if the socket is not trustworthy or the agent hangs.
     """
 
     def __init__(self, path: Path) -> None:
@@ -231,7 +232,8 @@ class AgentConnection:
             raise AgentError(f"{self._path} is served by another user (uid {uid}).")
 
     def post(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Return status and body of the answer. One of `_GONE`; AgentError: timed out."""
+        """Return the status and body of the answer. Raise one of `_GONE`, or AgentError after the
+        timeout."""
         self.sock.settimeout(timeout_s)
         try:
             status, answer = self._exchange("POST", name, body)
@@ -269,8 +271,8 @@ class AgentConnection:
         return answer
 
     def _exchange(self, verb: str, name: str, body: bytes) -> tuple[int, bytes]:
-        """Return status and body of the answer. http.client would send head and body apart, which
-        wakes the agent twice, and parse slowly."""
+        """Return the status and body of the answer. http.client would send head and body
+        separately, which wakes the agent twice, and would parse slowly."""
         lines = f"{verb} {PREFIX}{name} HTTP/1.1", "Host: agent", f"Content-Length: {len(body)}"
         self.sock.sendall("\r\n".join((*lines, "", "")).encode() + body)
         received = b""

@@ -1,7 +1,7 @@
 """The agent's log: one file, 0600, of limited size.
 
-The agent logs starts and ends, rejected peers, and errors with tracebacks; never secrets, cells or
-their output.
+The agent logs starts and ends, rejected peers, and errors with tracebacks. It never logs secrets,
+cells or their output.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _OLD_FILES = 1
 
 
 class _Formatter(logging.Formatter):
-    """Times in UTC; tracebacks without the text of foreign errors, which may quote a cell."""
+    """A formatter with times in UTC, and tracebacks without the messages of foreign errors, which
+    may quote a cell."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -32,7 +33,8 @@ class _Formatter(logging.Formatter):
         self.converter = time.gmtime
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
-        """Return the tracebacks and types of the error and its causes, the first cause first."""
+        """Return the tracebacks and types of the error and its causes, starting with the first
+        cause."""
         error, parts = ei[1], []
         while error is not None:
             places = "".join(traceback.format_tb(error.__traceback__))
@@ -50,8 +52,8 @@ class LogFile(RotatingFileHandler):
         self.setFormatter(_Formatter())
 
     def hold_stdio(self) -> None:
-        """Redirect stdout and stderr to the log, also after it is rotated, to keep the output of a
-        dying interpreter."""
+        """Redirect stdout and stderr to the log, also after a rotation, so that it gets the output
+        of a dying interpreter."""
         self._holds_stdio = True
         if self.stream is not None:
             self._point_stdio(self.stream)
@@ -70,8 +72,8 @@ class LogFile(RotatingFileHandler):
 
 
 def open_log(path: Path) -> LogFile:
-    """Open the log of this process, for our messages from INFO and others' from WARNING on.
-    AgentError: cannot write it."""
+    """Open the log of this process, for our messages from INFO and others' from WARNING on. Raise
+    AgentError if it cannot be written."""
     try:
         log_file = LogFile(path)
     except OSError as exc:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from jupyter_slurm.errors import AgentError
 
-_SOL_LOCAL, _LOCAL_PEERCRED = 0, 1  # macOS: sys/un.h; Python has no names for them
+_SOL_LOCAL, _LOCAL_PEERCRED = 0, 1  # macOS: sys/un.h; Python does not define them
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Return the uid of the process at the other end. OSError: unknown."""
+    """Return the uid of the process at the other end. Raise OSError if it is unknown."""
     if sys.platform == "darwin":
         # struct xucred: u_int cr_version; uid_t cr_uid; … (sys/ucred.h)
         credentials = connection.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, struct.calcsize("2I"))

@@ -9,11 +9,12 @@ from pathlib import Path
 from jupyter_slurm import places
 
 SOCKET_VARIABLE = "JUPYTER_SLURM_AGENT"
-"""The socket's path. A Jupyter server sets it for its kernels, whose folders may differ."""
+"""The variable with the socket's path. A Jupyter server sets it for its kernels, because their
+folders may differ."""
 
 
 def socket_path() -> Path:
-    """Return the path in SOCKET_VARIABLE if its agent is on this host, else the default."""
+    """Return the path in SOCKET_VARIABLE if its agent is on this host, otherwise the default."""
     announced = announced_path()
     return (
         announced
@@ -28,8 +29,8 @@ def announced_path() -> Path | None:
 
 
 def _is_here(path: Path) -> bool:
-    """Return whether the agent at this path is on this host. Hosts may share a home: a folder that
-    is named after another host counts only if a process listens there."""
+    """Return whether the agent at this path is on this host. Hosts may share a home, so a folder
+    named after another host counts only if a process listens there."""
     folder = path.parent
     if not folder.is_dir():
         return False

@@ -1,11 +1,11 @@
 """The protocol of an agent and its clients: the calls, their JSON, the version handshake.
 
 Both sides derive the calls from the annotations of `api.Api`. Kernels import this module, so it
-does no I/O and imports no tornado.
+does no I/O and does not import tornado.
 
 A call is `POST /v1/<name>` with a JSON object of the method's keyword arguments. The answer is the
-return value with status 200, or a `Problem` with the error's status. `GET /v1/hello` and
-`POST /v1/retire` never change, so that agents and clients of any versions understand them.
+return value with status 200, or a `Problem` with the error's status. `GET /v1/hello` and `POST
+/v1/retire` never change, so that agents and clients of all versions understand them.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ from jupyter_slurm.errors import AgentError, JupyterSlurmError, RequestError, fr
 from jupyter_slurm.wire import Problem
 
 PROTOCOL = 3
-"""Version of the protocol, raised if older clients could misunderstand an answer."""
+"""The protocol's version, incremented if older clients could misunderstand an answer."""
 
 PREFIX = "/v1/"
 KERNEL = "kernel"
-"""Path of a kernel's stream, which returns a socket instead of a value."""
+"""The path for a kernel's stream, which returns a socket instead of a value."""
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: kernel\r\n\r\n"
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Maximum size of a request, and so of a cell; variables are sent as files."""
+"""The maximum size of a request, and so of a cell. Variables are sent as files."""
 NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Errors of decoding foreign JSON: malformed, invalid UTF-8, nested too deeply."""
+"""Errors from decoding foreign JSON: malformed, invalid UTF-8, nested too deeply."""
 
 LONGEST_WAIT_S = 60.0
-"""Maximum wait of a call, since the caller may have disconnected."""
+"""The maximum time for a call to wait, because the caller may have disconnected."""
 
 
 class KernelRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Body of the request for a kernel's stream."""
+    """The body of a request for a kernel's stream."""
 
     job_id: str
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of the agent that answers."""
+    """The identity of the agent that answers."""
 
     version: str
     protocol: int
@@ -78,9 +78,9 @@ def release(text: str) -> tuple[int, ...]:
 ONCE = frozenset(
     "cancel control_jobs requeue extend command make_folder rename_file remove_file".split()
 )
-"""Calls that clients do not repeat after a lost answer, as a second call may have another effect.
-All others are idempotent: `submit` by the spec's ID, `answer` by the question's, and transfers skip
-unchanged files."""
+"""Calls that clients do not repeat after a lost answer, because a second call may have another
+effect. All others are idempotent: `submit` by the spec's ID, `answer` by the question's, and
+transfers by skipping unchanged files."""
 
 
 def may_be_done(name: str, gone: Exception) -> AgentError:
@@ -93,7 +93,7 @@ def may_be_done(name: str, gone: Exception) -> AgentError:
 
 
 def retiring() -> Problem:
-    """Return the answer of an agent that is about to end; clients ask the next agent."""
+    """Return the answer of an agent that is about to end. Clients then ask the next agent."""
     return Problem(code=AgentError.code, message="The agent is about to end.", transient=True)
 
 
@@ -108,7 +108,7 @@ class Call:
     """The return annotation."""
 
     def pack(self, named: Mapping[str, object]) -> bytes:
-        """Return the request's body. RequestError: an argument cannot be encoded."""
+        """Return the request's body. Raise RequestError if an argument cannot be encoded."""
         try:
             body = msgspec.json.encode(named)
         except (UnicodeEncodeError, TypeError, msgspec.MsgspecError) as exc:
@@ -125,7 +125,8 @@ class Call:
         return body
 
     def unpack(self, body: bytes) -> dict[str, object]:
-        """Return the keyword arguments. RequestError: names an invalid, missing or unknown one."""
+        """Return the keyword arguments. Raise RequestError, with the name, for an invalid, missing
+        or unknown one."""
         try:
             given = msgspec.json.decode(body or b"{}", type=self.arguments)
         except NOT_JSON as exc:
@@ -136,8 +137,8 @@ class Call:
         return named
 
     def unpack_answer(self, status: int, answer: bytes) -> Any:
-        """Return the method's return value or raise its error. AgentError: this version does not
-        understand the answer."""
+        """Return the method's return value or raise its error. Raise AgentError if this version
+        does not understand the answer."""
         if status != 200:
             raise error_of(self.name, status, answer)
         try:
@@ -169,7 +170,7 @@ def _call(name: str, method: Any) -> Call:
 
 
 def error_of(name: str, status: int, answer: bytes) -> JupyterSlurmError:
-    """Return the error in an answer, else an AgentError."""
+    """Return the error in an answer, or an AgentError for other answers."""
     try:
         return from_problem(msgspec.json.decode(answer, type=Problem))
     except msgspec.MsgspecError as exc:

@@ -1,4 +1,4 @@
-"""The agent's HTTP routes. Blocking calls meet the event loop in `Dispatcher.answer` only."""
+"""The agent's HTTP routes. Only `Dispatcher.answer` moves blocking calls off the event loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jupyter_slurm.errors import AgentError, JupyterSlurmError
 from jupyter_slurm.wire import Problem
 
 _THREADS = 256
-"""Maximum number of threads, one per pending request; most wait in long polls."""
+"""The maximum number of threads, one per pending request. Most of them wait in long polls."""
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -43,12 +43,12 @@ class Dispatcher:
         self._log_path = log_path
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="call")
         self._callers: dict[object, set[str]] = {}
-        """Callers that log in, by connection."""
+        """The callers that log in, by connection."""
         self._quiet = asyncio.Event()
         self._quiet.set()
         self.in_flight = 0
         self.last_request_s = monotonic()
-        """Monotonic time of the last request or answer."""
+        """The monotonic time of the last request or answer."""
         self.closed = False
 
     async def answer(self, name: str, body: bytes) -> Response:
@@ -62,7 +62,7 @@ class Dispatcher:
         return await self.counted(lambda: self._answer(call, body))
 
     def note_caller(self, connection: object, body: bytes) -> None:
-        """Note that the caller in `body` logs in over this connection."""
+        """Record that the caller in `body` logs in over this connection."""
         with suppress(*NOT_JSON):
             caller = msgspec.json.decode(body, type=_Caller).caller
             self._callers.setdefault(connection, set()).add(caller)
@@ -188,8 +188,8 @@ Route = tuple[str, type[RequestHandler], dict[str, object]]
 def application(
     dispatcher: Dispatcher, hello: Hello, retire: Callable[[], None], more: Sequence[Route] = ()
 ) -> Application:
-    """Return the application. `retire`: called when a newer client asks the agent to end; `more`:
-    routes beside the calls, which take precedence."""
+    """Return the application. `retire` is called when a newer client asks the agent to end. `more`:
+    routes in addition to the calls, with precedence over them."""
     shared = {"dispatcher": dispatcher, "hello": hello, "retire": retire}
     return Application(
         [
@@ -200,5 +200,5 @@ def application(
         ],
         default_handler_class=_NoSuchPath,
         default_handler_args=shared,
-        log_function=lambda handler: None,  # a line per request would fill the log
+        log_function=lambda handler: None,  # one line per request would fill the log
     )

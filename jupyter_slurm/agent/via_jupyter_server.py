@@ -1,7 +1,7 @@
 """The link to the agent through the kernel's Jupyter server, with the methods of a `Link`.
 
-For kernels in containers and on other machines, which do not see the agent's socket. Their server
-relays the calls (`server/handlers.py`) if the user may execute programs there.
+It serves kernels in containers and on other machines, which do not see the agent's socket. Their
+server relays the calls (`server/handlers.py`) if the user may execute programs there.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from jupyter_slurm.errors import AgentError
 
 _PATH = "jupyter-slurm/agent/v1/"
 _PAUSES_S = (0.0, 0.5, 2.0)
-"""Pauses before each try: the server may restart or the connection drop."""
+"""Pauses before each attempt: the server may restart, or the connection may drop."""
 _SPARE_S = 5.0
-"""Extra seconds, so that the server times out first, with a better message."""
+"""Extra seconds for the server to time out first, because it has a better message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class JupyterServer:
     """The base URL, with a slash at the end."""
     token: str
     sock: str | None = None
-    """The Unix socket where it listens instead of a port."""
+    """The Unix socket on which it listens instead of a port."""
 
 
 def own_server() -> JupyterServer | None:
-    """Return the kernel's server, from JupyterHub's variables or the server's own file. None: no
-    server, or one without a token."""
+    """Return the kernel's server, from JupyterHub's variables or the server's own file. None if
+    there is no server, or if it has no token."""
     url, token = (os.environ.get(f"JUPYTERHUB_{name}", "") for name in ("SERVICE_URL", "API_TOKEN"))
     if url and token:
         return JupyterServer(url.rstrip("/") + "/", token)
@@ -55,7 +55,7 @@ def own_server() -> JupyterServer | None:
 
 
 class ServerLink:
-    """A link through `server`. Thread-safe."""
+    """A thread-safe link through `server`."""
 
     def __init__(self, server: JupyterServer) -> None:
         self._server = server
@@ -76,8 +76,8 @@ class ServerLink:
         """Do nothing: each call has its own connection."""
 
     def ask(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Return the status and the body of the answer. AgentError: the server cannot be reached or
-        refuses this kernel."""
+        """Return the status and the body of the answer. Raise AgentError if the server cannot be
+        reached or refuses this kernel."""
         for pause_s in _PAUSES_S:
             time.sleep(pause_s)
             try:

@@ -1,7 +1,6 @@
-"""`jupyter slurm …`: run a command, show its value, turn errors into exit codes.
-
-`commands/functions.py` has the commands shared with the notebook, the modules here the others.
-`caller.py` is the terminal as caller, `show.py` shows values, `follow.py` a job's output.
+"""`jupyter slurm …`: run a command, show its value, and turn errors into exit codes.
+`commands/functions.py` has the commands shared with notebooks, the modules here have the others.
+`caller.py` is the terminal as caller, `show.py` shows values, `follow.py` shows a job's output.
 """
 
 from __future__ import annotations
@@ -39,13 +38,12 @@ COMMANDS: Mapping[str, Callable[[TerminalCaller, Any], object]] = MappingProxyTy
         **submit.COMMANDS,
     }
 )
-"""Functions of the commands, by their words."""
+"""The functions of the commands, by their words."""
 
 
 def main(argv: Sequence[str] | None = None, connect: Callable[[], Api] | None = None) -> int:
-    """Run one command line; return its exit code: 0, 1 for a failure, 2 for an invalid line.
-
-    `submit` and `attach` return the job's exit code. `connect` returns the Api.
+    """Run a command line; return its exit code: 0, 1 for a failure, 2 for an invalid line. `submit`
+    and `attach` return the job's exit code. `connect` returns the Api.
     """
     words = sys.argv[1:] if argv is None else list(argv)
     if "_ARGCOMPLETE" in os.environ:
@@ -66,7 +64,7 @@ def main(argv: Sequence[str] | None = None, connect: Callable[[], Api] | None = 
             note(f"jupyter slurm: {exc}\n")
         return _INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has exited (`| head`); prevent Python from writing the rest.
+        # The reader of our output has exited (`| head`), so prevent Python from writing the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _CLOSED_PIPE
     return code

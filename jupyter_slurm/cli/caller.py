@@ -20,7 +20,7 @@ _R = TypeVar("_R")
 
 
 class TerminalCaller:
-    """A terminal. It connects to the agent, or starts it, at the first call."""
+    """A terminal. At the first call, it connects to the agent or starts it."""
 
     notebook: str | None = None
     owner = Owner(None)
@@ -32,7 +32,7 @@ class TerminalCaller:
 
     @cached_property
     def api(self) -> Api:
-        # Not needed for help or invalid commands.
+        # Help and invalid commands do not need it.
         from jupyter_slurm import client  # noqa: PLC0415
         from jupyter_slurm.client.login import TerminalPrompter  # noqa: PLC0415
 
@@ -63,7 +63,7 @@ class TerminalCaller:
             raise
         except KeyboardInterrupt:
             note("\n")
-            remark(f"Check if job {spec.id} was submitted: `jupyter slurm why {spec.id}`")
+            remark(f"Check whether job {spec.id} was submitted: `jupyter slurm why {spec.id}`")
             raise
 
     def log_in(self, cluster: str | None) -> Connection:

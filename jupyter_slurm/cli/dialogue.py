@@ -1,6 +1,5 @@
-"""Prompts on the terminal, with default answers.
-
-None asks for a secret (`login.py` does): the terminal echoes the input.
+"""Prompts on the terminal, with default answers. They echo the input, so only `login.py` asks for
+secrets.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from jupyter_slurm.formatting import visible
 
 
 class Dialogue:
-    """Prompts. `asks` False: use each default, and fail without one."""
+    """Prompts for the user. If `asks` is False, use the defaults, and fail without one."""
 
     def __init__(self, *, asks: bool) -> None:
         self._asks = asks
@@ -24,14 +23,15 @@ class Dialogue:
         tell(text)
 
     def text(self, question: str, default: str = "", *, option: str = "") -> str:
-        """Return the user's line, or the default. `option` would have answered the question."""
+        """Return the user's line, or the default. `option`: the option that answers the
+        question."""
         if not self._asks:
             return default
         shown = f" [{visible(default)}]" if default else ""
         return self._read(f"{question}{shown}: ", option) or default
 
     def choice(self, question: str, choices: Sequence[str], default: str, *, option: str) -> str:
-        """Return one of `choices`, by name or number, or another text."""
+        """Return one of `choices`, given by name or number, or any other text."""
         if not self._asks or not choices:
             return self.text(question, default, option=option)
         for number, one in enumerate(choices, 1):

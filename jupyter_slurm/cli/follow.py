@@ -33,7 +33,7 @@ _WAIT_S = 20.0
 _TRANSFER_WAIT_S = 1.0
 _BETWEEN_LOOKS_S = 0.2
 _TICK_S = 2.0
-"""Seconds between updates of a waiting job's clock, from the agent only."""
+"""Seconds between updates of a waiting job's clock, which need only the agent."""
 
 
 def follow_started(api: Api, started: Started) -> int:
@@ -84,10 +84,9 @@ def follow_transfer(api: Api, transfer: Transfer) -> Transfer:
 
 
 def follow(api: Api, job: Job) -> int:
-    """Show all output of `job` until its end, then its outcome; note the delivery.
-
-    Return the job's exit code, 128 + the signal's number, or 1 if it failed without either.
-    KeyboardInterrupt: the user typed Ctrl-C; the job continues.
+    """Show all output of `job` until its end and then its outcome, and record the delivery. Return
+    the job's exit code, 128 + the signal's number, or 1 if it failed without either. Raise
+    KeyboardInterrupt after Ctrl-C; the job continues.
     """
     terminal = Terminal(sys.stdout, sys.stderr)
     try:
@@ -128,7 +127,7 @@ def print_all_text(api: Api, job: Job, task: int | None = None) -> None:
 
 
 def come_back(job: Job) -> str:
-    """Return the sentence for a user who leaves a running job."""
+    """Return the sentence for a user who stops following a running job."""
     return (
         f"{card.title(job)} continues. Show it with `jupyter slurm attach {job.id}`, stop it with "
         f"`jupyter slurm cancel {job.id}`."

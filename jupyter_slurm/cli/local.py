@@ -24,7 +24,7 @@ _SHAPE = ("nodes", "cpus", "gpu_type", "runtime")
 
 
 def up(_caller: TerminalCaller, args: Arguments) -> str:
-    """Start the cluster. Settings without an option keep their last values."""
+    """Start the cluster. Settings that the options do not set keep their last values."""
     given = {name: getattr(args, name) for name in _SHAPE}
     asked = {name: value for name, value in given.items() if value is not None}
     if args.memory is not None:
@@ -65,7 +65,8 @@ def _remove_kernels(cluster: str) -> Iterator[str]:
 
 
 def _forget_jobs(cluster: str, api: Api) -> None:
-    """Make the agent forget the jobs of a removed cluster, and stop it if it has no others."""
+    """Make the agent forget the jobs of a removed cluster, and stop the agent if it has no other
+    jobs."""
     for job in api.jobs(cluster):
         api.forget(job.id)
     found = api.status()
@@ -74,7 +75,7 @@ def _forget_jobs(cluster: str, api: Api) -> None:
 
 
 def status(_caller: TerminalCaller, args: Arguments) -> None:
-    """Print the state of the cluster and of the agent; start neither."""
+    """Print the state of the cluster and of the agent, without starting them."""
     cluster = local_cluster.status(args.name)
     found = _agent()
     if args.json:

@@ -163,7 +163,7 @@ def _variables(pairs: list[str], template: Template) -> dict[str, str]:
     return variables
 
 
-# --- the way there ----------------------------------------------------------------------------
+# --- the connection ---------------------------------------------------------------------------
 
 
 def _way(args: Arguments, talk: Dialogue) -> dict[str, Setting]:
@@ -187,7 +187,7 @@ def _way(args: Arguments, talk: Dialogue) -> dict[str, Setting]:
 
 
 def _gateway(way: Mapping[str, Setting], talk: Dialogue, exc: TransportError) -> tuple[str, ...]:
-    """Ask for jump hosts to an unreachable host; (): none."""
+    """Ask for jump hosts to an unreachable host; return () for none."""
     if "host" not in way or way["jump"]:
         return ()
     talk.say(str(exc))
@@ -203,13 +203,13 @@ def _log_in(api: Api, name: str, talk: Dialogue) -> None:
 
 
 def _look(api: Api, name: str) -> tuple[Description, ClusterInfo]:
-    """Return the cluster's description. ConfigError: no Slurm."""
+    """Return the cluster's description. Raise ConfigError if it has no Slurm."""
     found = api.describe(name)
     new_cluster.check_slurm(found)
     return found, api.cluster_info(name)
 
 
-# --- what there is ----------------------------------------------------------------------------
+# --- the description --------------------------------------------------------------------------
 
 
 def _tell(talk: Dialogue, found: Description, info: ClusterInfo) -> None:
@@ -262,7 +262,7 @@ def _folder_text(folder: Folder) -> str:
     return f"{folder.name} = {folder.path} ({folder.file_system}{free}; {seen}{write})"
 
 
-# --- what is proposed -------------------------------------------------------------------------
+# --- the proposals ----------------------------------------------------------------------------
 
 
 def _chosen(
@@ -304,8 +304,7 @@ def _account(args: Arguments, talk: Dialogue, accounts: Sequence[str]) -> str:
 
 
 def _make_default(api: Api, name: str, talk: Dialogue) -> None:
-    """Ask to make the cluster the default if there is another default; otherwise do so without
-    asking."""
+    """Make the cluster the default. Ask first if another cluster is the default."""
     known = api.clusters()
     if len(known) < 2 or any(one.default and one.name == name for one in known):
         return

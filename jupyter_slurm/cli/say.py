@@ -1,7 +1,7 @@
 """Write our own text to stdout and stderr; `terminal.py` writes a job's output.
 
-All of `cli/` except `terminal.py` uses these: names and sentences may come from a cluster and must
-not control the terminal. Sentences show commands as typed in a terminal.
+All other modules of `cli/` use these functions, because names and sentences may come from a cluster
+and must not control the terminal. Sentences show commands in the form for a terminal.
 """
 
 from __future__ import annotations

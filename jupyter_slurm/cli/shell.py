@@ -28,13 +28,13 @@ def shell(caller: TerminalCaller, args: Arguments) -> None:
     """Replace this process by the shell."""
     wanted = parse(args)
     argv = prepared(caller.api, wanted, wanted.request.cluster or caller.cluster)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these signals
         signal.signal(number, signal.SIG_DFL)
     os.execvp(argv[0], argv)  # noqa: S606 (argv from the agent)
 
 
 def prepared(api: Api, wanted: Shell, cluster: str | None) -> list[str]:
-    """Return the argv of the shell. RequestError: stdin is not a terminal."""
+    """Return the argv of the shell. Raise RequestError if stdin is not a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RequestError(
             "A shell needs a terminal, but stdin is not one.",

@@ -51,7 +51,7 @@ _TICK_S = 2.0
 
 
 def show(caller: TerminalCaller, value: object, *, as_json: bool = False) -> int:
-    """Show a command's value, with `--json` its data; return the exit code."""
+    """Show a command's value, or with `--json` its data; return the exit code."""
     if value is None:
         return 0
     if isinstance(value, int):
@@ -103,7 +103,7 @@ def _preview(_caller: TerminalCaller, preview: Preview) -> None:
 
 
 def _info(_caller: TerminalCaller, value: ClusterInfo) -> None:
-    """Print a table if the terminal is wide enough, else lines."""
+    """Print a table if the terminal is wide enough, otherwise lines."""
     columns = shutil.get_terminal_size().columns
     lines = Table(offer_text.HEAD, tuple(offer_text.rows(value))).terminal_text.splitlines()
     if max(map(width, lines), default=0) > columns:
@@ -179,7 +179,7 @@ def _lab(caller: TerminalCaller, value: Lab) -> int:
 
 def _ready(api: Api, job: Job) -> tuple[Job, list[Output]]:
     """Return the lab's job once it is ready or has ended. Show its state and the output of image
-    tools; return other output, which explains an early end."""
+    tools. Return any other output, which explains an early end."""
     terminal = Terminal(sys.stderr, sys.stderr)
     cursor, shown, end = "", None, False
     unshown: list[Output] = []

@@ -1,6 +1,6 @@
 """Write a job's output to stdout and stderr, and its state to stderr.
 
-On a terminal the state is one updated line; otherwise each change is a line.
+On a terminal, the state is one line that is updated; otherwise each change is a line.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Terminal:
         self._stderr = stderr
         self._write_to = {stream: writer(stream) for stream in (stdout, stderr)}
         self.live = stderr.isatty() and os.environ.get("TERM") != "dumb"
-        """The status line can be updated, including its clock."""
+        """Whether the status line can be updated, including its clock."""
         self._colours = stderr.isatty() and not os.environ.get("NO_COLOR")
         self._line = ""
         self._said: tuple[JobState, str | None, str | None] | None = None
@@ -89,11 +89,11 @@ class Terminal:
         self._said = news
 
     def status(self, text: str) -> None:
-        """Show a status line, if possible; the next text replaces it."""
+        """Show a status line, if possible. The next text replaces it."""
         self._rewrite(visible(in_words_of_a_terminal(text)))
 
     def note(self, text: str) -> None:
-        """Write a sentence to stderr on its own line, with commands as in a terminal."""
+        """Write a sentence to stderr on its own line, with commands in the form for a terminal."""
         said = visible_lines(in_words_of_a_terminal(text.rstrip("\n")))
         self._write(self._stderr, ("\n" if self._midline else "") + said + "\n")
 
@@ -112,7 +112,7 @@ class Terminal:
         if not self.live or line == self._line or self._midline:
             return
         columns = shutil.get_terminal_size().columns - 1
-        # A notebook that runs `!jupyter slurm …` overwrites a line but cannot clear it.
+        # A notebook cell with `!jupyter slurm …` can overwrite a line but not clear it.
         blank = " " * min(width(self._line), columns)
         self._stderr.write(f"{_CLEAR_LINE}{blank}\r{cut(line, columns)}")
         self._stderr.flush()

@@ -1,1 +1,1 @@
-"""PURE. Parse users' commands into requests."""
+"""Parse users' commands into requests."""

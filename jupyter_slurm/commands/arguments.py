@@ -1,4 +1,4 @@
-"""PURE. Look up commands in `table.py`, parse their arguments, format their help."""
+"""Look up commands in `table.py`, parse their arguments, and format their help. No I/O."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _EPILOG = (
 
 
 def sections(place: Place) -> dict[str, list[Command]]:
-    """Return the commands for a place, by section title."""
+    """Return the commands for terminals or notebooks, by section title."""
     there = {
         title: [command for command in section if command.only in (None, place)]
         for title, section in SECTIONS.items()
@@ -61,7 +61,7 @@ def below(words: tuple[str, ...], place: Place) -> dict[str, Command]:
 
 
 def starting(made: type[object]) -> Command | None:
-    """Return the command that starts a job with this kind of spec; None: a cell does."""
+    """Return the command that starts a job with this kind of spec; None if a cell does."""
     everything = (command for section in SECTIONS.values() for command in section)
     return next((command for command in everything if command.starts is made), None)
 
@@ -78,7 +78,7 @@ def of_cells(command: Command) -> dict[str, OurOption]:
 
 
 def find(words: list[str], place: Place) -> tuple[Command, list[str]]:
-    """Return the command at the start of the words, and the other words. RequestError."""
+    """Return the command at the start of the words, and the other words. Raise RequestError."""
     found: Command | None = None
     there = below((), place)
     while there:
@@ -109,7 +109,7 @@ def _no_command(word: str, found: Command | None, there: Mapping[str, Command]) 
 
 
 def read_arguments(command: Command, words: Sequence[str], place: Place = "terminal") -> Arguments:
-    """Parse the arguments of a command. RequestError names the invalid word."""
+    """Parse the arguments of a command. Raise RequestError, with the invalid word."""
     unset = {field(name): _unset(option) for name, option in command.options.items()}
     args = Arguments(typed={}, options=[], rest=(), **unset)
     before, after = before_dashes(words)
@@ -138,7 +138,7 @@ def _unset(option: OurOption) -> Any:
 
 
 def _assign(args: Arguments, words: Sequence[str], command: Command, place: Place) -> None:
-    """Assign positional words to the arguments, in order. argparse cannot, since options may stand
+    """Assign positional words to the arguments, in order. argparse cannot do this if options stand
     between them."""
     usage = f"`{'%%' if command.is_cell_magic else '%slurm '}{command.usage(place)}`"
     left = tuple(words)
@@ -158,7 +158,7 @@ def _assign(args: Arguments, words: Sequence[str], command: Command, place: Plac
 
 
 def of_job(command: Command, words: Sequence[str]) -> line.Request:
-    """Parse the job options of the command. RequestError."""
+    """Parse the job options of the command. Raise RequestError."""
     for name, _ in job_options(words):
         if name in command.refused:
             hint = command.instead.get(name)
@@ -174,8 +174,8 @@ def job_spec(
     notebook: str | None = None,
     before: Sequence[str] = (),
 ) -> tuple[line.Request, SpecT]:
-    """Return the request and spec of a job to start; the options `before` apply to every job.
-    RequestError names the invalid word."""
+    """Return the request and spec of a job to start. The options `before` apply to every job. Raise
+    RequestError, with the invalid word."""
     command = starting(made)
     assert command is not None
     request = of_job(command, line.after(before, args.words))
@@ -192,7 +192,7 @@ def job_spec(
 
 
 def take(command: Command, words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
-    """Return the words without the option `name`, and its values. RequestError."""
+    """Return the words without the option `name`, and its values. Raise RequestError."""
     args = read_arguments(command, words)
     options = [*args.options, *args.typed.items()]
     rest = as_words(option for option in options if option[0] != name)
@@ -200,7 +200,7 @@ def take(command: Command, words: Sequence[str], name: str) -> tuple[list[str], 
 
 
 def with_values(options: Iterable[JobOption], variables: Mapping[str, str]) -> list[JobOption]:
-    """Give each `--env NAME` the value exported by the shell. RequestError: not exported.
+    """Give each `--env NAME` the value exported by the shell. Raise RequestError if there is none.
 
     >>> with_values([("env", "TOKEN"), ("env", "A=b"), ("gpus", "1")], {"TOKEN": "x"})
     [('env', 'TOKEN=x'), ('env', 'A=b'), ('gpus', '1')]
@@ -228,13 +228,13 @@ def _with_value(text: str, variables: Mapping[str, str]) -> str:
 Completer = Callable[..., Iterable[str]]
 """A completer for argcomplete, called with the beginning of a word as `prefix`."""
 Completers = Callable[[str], Completer]
-"""Returns the completer for an option or a kind of argument."""
+"""A function that returns the completer for an option or a kind of argument."""
 _OF_SCRIPTS = ("cluster", "name", "after", "push", "push-exclude", "fetch", "dry-run")
-"""Our options that batch scripts accept."""
+"""Those of our options that batch scripts accept."""
 
 
 def help_text(words: tuple[str, ...]) -> str:
-    """Return the help of a command; without words, of the program."""
+    """Return the help of a command or, without words, of the program."""
     parser = Parser(" ".join(("jupyter slurm", *words)), allow_abbrev=False)
     command = next((one for one in commands("terminal") if one.words == words), None)
     if command is not None:
@@ -250,7 +250,8 @@ def help_text(words: tuple[str, ...]) -> str:
 
 
 def _describe(parser: Parser, command: Command, place: Place) -> list[argparse.Action]:
-    """Add a command's arguments and options to a parser with help; return those with values."""
+    """Add a command's arguments and options to a parser with help. Return those that take
+    values."""
     parser.description = in_words_of_a_terminal(command.help)
     parser.epilog = in_words_of_a_terminal(command.more)
     actions = [
@@ -299,7 +300,7 @@ def _add_below(
 
 
 def cell_parser(completers: Completers, *, script: bool) -> Parser:
-    """Return the parser of the line of a cell or of a batch script, for completion."""
+    """Return the parser for the line of a cell or a batch script, for completion."""
     parser = Parser(add_help=False, allow_abbrev=False)
     ours = {name: one for name, one in CELL.options.items() if not script or name in _OF_SCRIPTS}
     for action in add_of_cells(parser, ours):
@@ -319,7 +320,7 @@ def _add_sbatch(
 
 
 def choices(option: str) -> tuple[str, ...]:
-    """Return the values of an option if they are few and fixed, else ()."""
+    """Return the values of an option if they are few and fixed, otherwise ()."""
     if option in CELL.options:
         metavar = CELL.options[option].metavar
         return tuple(metavar.split("|")) if "|" in metavar else ()

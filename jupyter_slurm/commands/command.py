@@ -1,4 +1,4 @@
-"""PURE. The entries of `table.py`: commands, arguments and options; readers of values."""
+"""The entries of `table.py`: commands, arguments and options; and readers of values. No I/O."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from jupyter_slurm.slurm.units import parse_time_s
 from jupyter_slurm.wire import JobSpec
 
 Place = Literal["terminal", "notebook"]
-"""In a terminal (`jupyter slurm …`) or a notebook (`%slurm …`)."""
+"""Where a command runs: a terminal (`jupyter slurm …`) or a notebook (`%slurm …`)."""
 OWN_GPUS = "own"
-"""This machine's GPUs, for `up --gpus`."""
+"""The value of `up --gpus` for this machine's GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class OurOption:
-    """An option that is not sbatch's."""
+    """An option of our own, not of sbatch."""
 
     metavar: str
-    """"" for a flag; in brackets if the value is optional."""
+    """The name of the value; "" for a flag, in brackets if optional."""
     help: str
     short: str = ""
     """The letter of the short form."""
@@ -31,12 +31,12 @@ class OurOption:
     """Converts the text; raises ValueError."""
     default: Any = None
     repeated: bool = False
-    """Collect all values in a tuple; otherwise the last one wins."""
+    """Whether to collect all values in a tuple; otherwise the last one wins."""
     required: bool = False
     says: str = ""
-    """The field of the job's spec."""
+    """The field of the job's spec that the option sets."""
     only: Place | None = None
-    """The only place for the option; None: wherever its command is allowed."""
+    """The only place for the option; None for every place of its command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,29 +72,29 @@ class Command:
     """A command of `jupyter slurm`, of `%slurm`, or of both."""
 
     name: str
-    """Its words."""
+    """The words that name it."""
     help: str
     arguments: tuple[Argument, ...] = ()
     options: Mapping[str, OurOption] = field(default_factory=dict)
     only: Place | None = None
     more: str = ""
-    """More help, below the first sentence."""
+    """Additional help, below the first sentence."""
     usual: str = ""
     """The default subcommand."""
     is_cell_magic: bool = False
-    """A cell magic (`%%NAME`), not a `%slurm` command."""
+    """Whether it is a cell magic (`%%NAME`), not a `%slurm` command."""
     of_job: bool = False
-    """Accepts options of cells and sbatch."""
+    """Whether it accepts options of cells and sbatch."""
     starts: type[JobSpec] | None = None
-    """The spec of the job that it starts without a cell or file."""
+    """The type of spec of the job that it starts without a cell or file."""
     rest: str = ""
     """The name of the arguments after `--`, if it accepts any."""
     refused: tuple[str, ...] = ()
-    """Cell options that it rejects."""
+    """The cell options that it rejects."""
     refusal: str = ""
-    """The error for those, with `{}` for the option."""
+    """The error for rejected options, with `{}` for the option."""
     instead: Mapping[str, str] = field(default_factory=dict)
-    """Hints for some of those."""
+    """Hints for some rejected options."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def options_of(command: Command, place: Place) -> dict[str, OurOption]:
 
 
 def options(**by_name: OurOption) -> Mapping[str, OurOption]:
-    """Return options by name, with dashes for underscores."""
+    """Return options by name, with dashes instead of underscores."""
     return MappingProxyType({name.replace("_", "-"): one for name, one in by_name.items()})
 
 

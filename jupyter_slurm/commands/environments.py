@@ -16,10 +16,10 @@ from jupyter_slurm.formatting import brief
 from jupyter_slurm.wire import Environment
 
 _PART = re.compile(r"(?:\[[^\]]*\]|,(?!\s*[A-Za-z0-9])|[^,\[])+")
-"""A requirement in a list: a comma within brackets or before an operator belongs to it."""
+"""A requirement in a list. It includes commas within brackets or before an operator."""
 _PACKAGE = re.compile(r"[A-Za-z0-9].*", re.DOTALL)
 _SCRIPT = re.compile(r"(?m)^# /// script\s*$\s(?P<text>(?:^#(?:| .*)$\s)+)^# ///$")
-"""The header of a script by PEP 723, which has this expression."""
+"""The header of a script, by the expression in PEP 723."""
 _LOCAL = re.compile(
     r"-(?:r|c|e)\b|--(?:requirement|constraint|editable)\b|[./~]|(?:\S+\s*@\s*)?file:|.*\.whl$"
 )
@@ -31,8 +31,8 @@ _FORMS = (
 
 
 def asked(with_: Sequence[str], file: str | None, *, mine: bool) -> Environment | None:
-    """Return the environment that the options ask for, its file not read; None: they ask for none.
-    RequestError."""
+    """Return the environment that the options request, without reading its file; None if they do
+    not request one. Raise RequestError."""
     if file is not None and mine:
         raise RequestError(
             "--requirements and --with-mine exclude each other.", option="requirements"
@@ -53,7 +53,8 @@ def asked(with_: Sequence[str], file: str | None, *, mine: bool) -> Environment 
 
 def read(environment: Environment, here: Path) -> Environment:
     """Return the environment with the text of its file, which is relative to the folder `here`, or
-    with this Python's packages. NotFoundError; RequestError: the file cannot be used."""
+    with this Python's packages. Raise NotFoundError; raise RequestError if the file cannot be
+    used."""
     if environment.mine:
         return _mine(environment)
     if environment.file is None:
@@ -143,7 +144,8 @@ def _listed(path: Path, found: object, where: str) -> list[str]:
 
 
 def _check(path: Path, lines: Iterable[str]) -> None:
-    """Raise RequestError for a line that names another file, which the cluster does not have."""
+    """Raise RequestError for a line that names another file, because the cluster does not have
+    it."""
     for line in lines:
         if _LOCAL.match(line.strip()):
             raise RequestError(

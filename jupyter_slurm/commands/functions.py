@@ -1,7 +1,6 @@
-"""One function per command. It takes its caller and the parsed arguments and returns a value.
-
-A function returns a value or yields several, which a front end shows by type. Commands of a single
-front end, and those that stream a job's output, are in that front end.
+"""One function per command. It takes its caller and the parsed arguments, and returns or yields
+values, which a front end shows by type. Commands of a single front end, and those that stream a
+job's output, are in that front end.
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ def list_jobs(caller: Caller, args: Arguments) -> Table:
 
 
 def _to_fetch(jobs: Sequence[Job]) -> str:
-    """Return a sentence on how to fetch output, for all rows."""
+    """Return a sentence about fetching output, for all rows together."""
     unseen = [job for job in jobs if card.has_unseen_output(job)]
     if not unseen:
         return ""
@@ -200,8 +199,8 @@ def start_session(caller: Caller, args: Arguments) -> Preview | StartedSession:
 
 
 def session_named(caller: Caller, name: str, cluster: str | None) -> Job:
-    """Return the session with this ID, or the caller's with this name; for "" the one in use or the
-    newest. `cluster` None: the caller's. NotFoundError, RequestError."""
+    """Return the session with this ID, or the caller's with this name. For "", return the one in
+    use or the newest. `cluster` is None for the caller's. Raise NotFoundError or RequestError."""
     jobs = caller.api.jobs()
     chosen = caller.used_session
     used = next((job for job in jobs if chosen is not None and job.id == chosen.id), None)
@@ -218,8 +217,8 @@ def session_named(caller: Caller, name: str, cluster: str | None) -> Job:
 
 
 def with_session(caller: Caller, request: Request, name: str) -> Request:
-    """Return the request with the ID of the session `name`. The session in use is not looked up:
-    `submit` raises NotFoundError if it was forgotten. NotFoundError, RequestError."""
+    """Return the request with the ID of the session `name`. Do not look up the session in use:
+    `submit` raises NotFoundError if it was forgotten. Raise NotFoundError or RequestError."""
     used = caller.used_session
     if used is not None and name in ("", used.id) and request.cluster in (None, used.cluster):
         return replace(request, session=used.id, cluster=used.cluster)
@@ -363,7 +362,7 @@ def pull(caller: Caller, args: Arguments) -> Transfer:
 
 
 def _absolute(path: str) -> Path:
-    """Return the absolute path, since the agent has another working directory."""
+    """Return the absolute path, because the agent has another working directory."""
     return Path(path).expanduser().absolute()
 
 

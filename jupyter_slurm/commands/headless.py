@@ -1,7 +1,6 @@
-"""PURE. Jobs from files, notebooks and images' own programs.
-
-Their options are those of `%%slurm`, except those for cells only. The caller reads the files.
-`node/run_file.py` runs Python files and notebooks as a cell.
+"""Jobs from files, notebooks and images' own programs. They take the options of `%%slurm`, except
+those for cells only. No I/O: the caller reads the files. `node/run_file.py` runs Python files and
+notebooks as a cell.
 """
 
 from __future__ import annotations
@@ -24,14 +23,15 @@ from jupyter_slurm.wire import CellSpec, JobSpec, ProgramSpec, ScriptSpec
 
 
 def request(words: Sequence[str]) -> line.Request:
-    """Parse the options, and the arguments after `--`. RequestError names the invalid word."""
+    """Parse the options, and the arguments after `--`. Raise RequestError, with the invalid
+    word."""
     options, arguments = before_dashes(words)
     return replace(of_job(SUBMIT, options), arguments=tuple(arguments))
 
 
 def resolved(api: Api, request: line.Request, notebook: str | None = None) -> line.Request:
-    """Return the request with the session's ID in place of its name. The name "" means the newest
-    session of the notebook, or of terminals without a notebook. NotFoundError,
+    """Return the request with the session's ID instead of its name. The name "" means the newest
+    session of the notebook or, without a notebook, of terminals. Raise NotFoundError or
     RequestError."""
     if request.session is None:
         return request
@@ -55,9 +55,8 @@ def file_spec(
     job_id: str,
     arguments: Sequence[str] = (),
 ) -> JobSpec:
-    """Return the job that runs a notebook, Python file or script. RequestError.
-
-    `file` is the path as typed, `path` its absolute path.
+    """Return the job that runs a notebook, Python file or script. `file` is the path as typed,
+    `path` the absolute path. Raise RequestError.
     """
     made: type[CellSpec | ProgramSpec | ScriptSpec] = CellSpec
     code, notebook = text, None
@@ -86,12 +85,12 @@ def file_spec(
 def own_program(
     args: Arguments, *, job_id: str, notebook: str | None = None, before: Sequence[str] = ()
 ) -> tuple[line.Request, ProgramSpec]:
-    """Return the request and spec of a job that runs an image's own program; the options `before`
-    apply to every job. RequestError names the invalid word."""
+    """Return the request and spec of a job that runs an image's own program. The options `before`
+    apply to every job. Raise RequestError, with the invalid word."""
     of_job(RUN, args.words)
     request = line.parse(line.after(before, [*args.words, "--image", args.image]))
     request = replace(request, arguments=args.rest, reuse=line.Reuse.FRESH)
-    # Give the image as a notebook: `line.spec` makes a valid job's name of that.
+    # Pass the image as a notebook: `line.spec` derives a valid job name from it.
     spec = line.spec(ProgramSpec, request, "", job_id=job_id, notebook=args.image)
     return request, msgspec.structs.replace(spec, notebook=notebook)
 
@@ -105,8 +104,8 @@ def _refuse_arguments(file: PurePath, arguments: Sequence[str]) -> None:
 
 
 def by_text(text: str, options: Collection[str] = ()) -> type[CellSpec | ProgramSpec | ScriptSpec]:
-    """Return what kind of job the text is. A script in which sbatch would find options is handed to
-    sbatch as written."""
+    """Return the kind of job for the text. A script in which sbatch would find options goes to
+    sbatch unchanged."""
     made = line.by_text(text, options)
     has_options = any(one.startswith("#SBATCH") for one in text.splitlines())
     return ScriptSpec if made is ProgramSpec and has_options else made
@@ -127,8 +126,8 @@ def of_python(text: str, path: str, arguments: Sequence[str]) -> str:
 
 
 def of_notebook(text: str, name: str) -> str:
-    """Return a cell that runs the notebook `text`, called `name` in messages. RequestError: `text`
-    is not a notebook."""
+    """Return a cell that runs the notebook `text`, called `name` in messages. Raise RequestError if
+    `text` is not a notebook."""
     return _code(f"notebook_runner({notebooks.prepared(text, name)!a}, display, globals())")
 
 

@@ -1,4 +1,5 @@
-"""PURE. The words after `%%slurm_image`, `image build` and `image pull` as an `ImageRequest`."""
+"""Parse the words after `%%slurm_image`, `image build` and `image pull` into an `ImageRequest`. No
+I/O."""
 
 from __future__ import annotations
 
@@ -18,16 +19,16 @@ from jupyter_slurm.wire import ImageRemoval, ImageSpec
 
 _WHOLE = re.compile(r"#!|(?:from|arg|bootstrap:)\s", re.IGNORECASE)
 _SHARED = ("cluster", "partition", "account", "qos", "reservation", "constraint", "clusters")
-"""Options for every cell that also apply to image builds, which need no GPUs."""
+"""Options for every cell that also apply to image builds. Builds do not need GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRequest:
     name: str
-    """The image's name, or its reference to pull it."""
+    """The new image's name, or the reference of an image to pull."""
     base: str | None
     push: str | None
-    """The folder of the recipe's files, as typed. None: the recipe's own folder, if it copies
+    """The folder of the recipe's files, as typed; None for the recipe's own folder, if it copies
     files."""
     env_from_here: bool
     again: bool
@@ -44,8 +45,8 @@ class ImageRequest:
         push: str | None = None,
     ) -> ImageSpec:
         """Return the spec of an image build. `here`: the packages for --env-from-here; `folder`:
-        the recipe's own; `push`: the absolute path of the --push folder. RequestError: the packages
-        cannot be added to this recipe."""
+        the recipe's own; `push`: the absolute path of the --push folder. Raise RequestError if the
+        packages cannot be added to this recipe."""
         recipe, base = text, self.base
         if here is not None:
             if _WHOLE.match(text.lstrip()):
@@ -72,8 +73,8 @@ class ImageRequest:
 
 
 def parse_image(command: Command, args: Arguments, before: Sequence[str] = ()) -> ImageRequest:
-    """Parse the arguments of `image build` or `image pull`. RequestError names the invalid word.
-    `before`: options for every job; only those of `_SHARED` apply."""
+    """Parse the arguments of `image build` or `image pull`. `before`: options for every job, of
+    which those in `_SHARED` apply. Raise RequestError, with the invalid word."""
     shared = [option for option in job_options(before) if option[0] in _SHARED]
     own = vars(args)
     return ImageRequest(

@@ -1,4 +1,4 @@
-"""PURE. Labs: find one by name, describe its state, log a browser in.
+"""Labs: find one by name, describe its state, and log in a browser. No I/O.
 
 A lab is a job (`JobKind.LAB`) that runs JupyterLab.
 """
@@ -23,10 +23,10 @@ STEPS = {
 
 
 def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> Job:
-    """Return any lab by our ID or Slurm's, or the one with this name on the cluster (None: any), or
-    the newest there: the newest live one, else the newest. NotFoundError; RequestError: several.
-
-    `jobs` are sorted newest first, as by `Api.jobs`.
+    """Return the lab with this ID (ours or Slurm's), or with this name on the cluster; without a
+    name, return the newest lab there. Prefer labs that have not ended. `cluster` is None for all
+    clusters. `jobs` are sorted newest first, as by `Api.jobs`. Raise NotFoundError if there is
+    none, RequestError if several match.
     """
     known = [job for job in jobs if job.kind is JobKind.LAB]
     if by_id := [job for job in known if job.id == name]:
@@ -64,7 +64,7 @@ def is_ready(job: Job) -> bool:
 
 
 def step(job: Job) -> str | None:
-    """Return the progress of the lab's start; None: its job does not run."""
+    """Return the progress of the lab's start; None if its job does not run."""
     return None if job.lab is None else STEPS.get(job.lab.step)
 
 
@@ -86,7 +86,8 @@ def row(job: Job, now_s: float) -> tuple[str, ...]:
 
 
 def below_a_hub(job: Job) -> str | None:
-    """Return the sentence on opening a lab below a hub; None: the browser is on this machine."""
+    """Return the sentence about opening a lab below a hub; None if the browser is on this
+    machine."""
     if job.lab is None or job.lab.base_url == "/":
         return None
     return (
@@ -106,7 +107,7 @@ def page(entry: LabEntry, name: str) -> str:
 
 
 def dashboard_page(entry: LabEntry, title: str) -> str:
-    """Return HTML that opens a dashboard, and shows the token that Ray's asks for."""
+    """Return HTML that opens a dashboard, and shows the token if it is Ray's, which asks for it."""
     url = escape(entry.login_url)
     lines = [
         "<!DOCTYPE html>",

@@ -1,4 +1,4 @@
-"""Parse the words after `%%slurm` (or `jupyter slurm submit`) into a `Request`, and that into a
+"""Parse the words after `%%slurm` (or `jupyter slurm submit`) into a `Request`, and turn it into a
 `JobSpec`.
 
 `parsing.py` reads the options, `slurm.options` checks sbatch's values.
@@ -45,9 +45,9 @@ from jupyter_slurm.wire import (
 class Reuse(StrEnum):
     """The treatment of an earlier job of the same cell."""
 
-    AUTO = "auto"  # attach if there is one, else submit
+    AUTO = "auto"  # attach if there is one, otherwise submit
     ATTACH = "attach"  # attach, never submit
-    FRESH = "fresh"  # submit another
+    FRESH = "fresh"  # submit another job
 
 
 HUB_VARIABLE = "JUPYTERHUB_SERVICE_PREFIX"
@@ -58,7 +58,7 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A parsed line: sbatch options under their long names, and ours."""
+    """A parsed line: sbatch's options, under their long names, and ours."""
 
     options: Mapping[str, str]
     cluster: str | None = None
@@ -68,7 +68,7 @@ class Request:
     container_remap_root: bool = False
     runtime: str | None = None
     environment: Environment | None = None
-    """The packages to install, their file not read."""
+    """The packages to install. Their file has not been read."""
     after: tuple[After, ...] = ()
     modules: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
@@ -90,9 +90,9 @@ class Request:
     mpi: str | None = None
     tensorboard: str | None = None
     session: str | None = None
-    """A session's name or ID, "" for this notebook's; None: a job of its own."""
+    """A session's name or ID, "" for this notebook's, None for a job of its own."""
     detach: bool | None = None
-    """None: not given."""
+    """None if not given."""
     on_interrupt: Literal["detach", "cancel"] | None = None
     reuse: Reuse = Reuse.AUTO
     arguments: tuple[str, ...] = ()
@@ -102,8 +102,8 @@ class Request:
 
 
 def parse(words: Sequence[str]) -> Request:
-    """Parse a line's words; of repeated options the last one wins. RequestError names the invalid
-    word and the nearest valid one."""
+    """Parse a line's words; of repeated options, the last one wins. Raise RequestError, with the
+    invalid word and the nearest valid one."""
     ours: dict[str, list[str]] = {}
     given = job_options(words)
     for name, value in given:
@@ -157,7 +157,7 @@ def parse(words: Sequence[str]) -> Request:
 
 
 def _of_sbatch(given: Sequence[JobOption]) -> dict[str, str]:
-    """Return the sbatch options, with checked values. OptionError."""
+    """Return the sbatch options, with checked values. Raise OptionError."""
     return {
         name: sbatch.check_option(name, value or "")
         for name, value in given
@@ -166,7 +166,8 @@ def _of_sbatch(given: Sequence[JobOption]) -> dict[str, str]:
 
 
 def after(defaults: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Return the words after the defaults that they do not override. RequestError."""
+    """Return the defaults that the words do not override, followed by the words. Raise
+    RequestError."""
     try:
         given = _of_sbatch(job_options(before_dashes(words)[0]))
         default = job_options(defaults)
@@ -178,7 +179,8 @@ def after(defaults: Sequence[str], words: Sequence[str]) -> list[str]:
 
 
 def parse_with_arguments(words: Sequence[str]) -> Request:
-    """Parse a line's words; the arguments of a script after `--` are unchanged. RequestError."""
+    """Parse a line's words; the arguments of a script after `--` are unchanged. Raise
+    RequestError."""
     options, arguments = before_dashes(words)
     return replace(parse(options), arguments=tuple(arguments))
 
@@ -215,8 +217,8 @@ def spec(
     usual_name: str = "cell",
     **own: Any,
 ) -> SpecT:
-    """Return the spec of that type for `request` and a cell's text: fields of equal names, and
-    those that follow from more than one. Variables are written later. `own`: fields that no option
+    """Return the spec of that type for `request` and a cell's text, without variables, which are
+    written later. Copy fields of the same name, and derive the others. `own`: fields that no option
     sets."""
     fields = made.__struct_fields__
     if "names_in" not in fields and (request.names_in or request.names_out):
@@ -259,10 +261,11 @@ def spec(
 
 
 def with_local_context(spec: SpecT, here: Path | None = None) -> SpecT:
-    """Return the spec with absolute local paths, relative to `here` (None: this process's working
-    directory), since the agent has another, and with the text of its requirements file. Add this
-    process's SLURM_CONF and, below a hub, the base URL for labs. NotFoundError: the folder to push
-    or the file does not exist; RequestError: the file cannot be used."""
+    """Return the spec with local paths made absolute, because the agent has another working
+    directory, and with the text of its requirements file. Paths are relative to `here`, or to this
+    process's working directory. Add this process's SLURM_CONF and, below a hub, the base URL for
+    labs. Raise NotFoundError if the folder to push or the file does not exist, RequestError if the
+    file cannot be used."""
     here = here or Path.cwd()
     push = pushed_from(here, spec.push)
     fetch_to = str(here) if spec.fetch else None
@@ -280,8 +283,8 @@ def with_local_context(spec: SpecT, here: Path | None = None) -> SpecT:
 
 
 def pushed_from(here: Path, push: str | None) -> str | None:
-    """Return the absolute path of the --push folder, as typed in the folder `here`; None: not
-    given. NotFoundError."""
+    """Return the absolute path of the --push folder, which was typed in the folder `here`; None if
+    not given. Raise NotFoundError."""
     if push is None:
         return None
     folder = (here / Path(push).expanduser()).absolute()
@@ -291,8 +294,8 @@ def pushed_from(here: Path, push: str | None) -> str | None:
 
 
 def _named(request: Request, code: str, made: type[object]) -> tuple[str | None, dict[str, str]]:
-    """Return the given name and sbatch's options. Only a batch script keeps `--job-name`; for other
-    jobs the name in Slurm contains our ID."""
+    """Return the name that the user gave, and sbatch's options. Only a batch script keeps
+    `--job-name`; for other jobs, the name in Slurm contains our ID."""
     options = dict(request.options)
     if made is ScriptSpec:
         if request.name is not None:
@@ -305,7 +308,7 @@ def _named(request: Request, code: str, made: type[object]) -> tuple[str | None,
 
 
 def _given_of_sweep(request: Request) -> str | None:
-    """Return a given option that only sweeps have."""
+    """Return an option that was given but applies only to sweeps, or None."""
     given = {
         "max-running": request.max_running,
         "max-fails": request.max_fails,
@@ -339,7 +342,7 @@ def _of_sweep(request: Request, options: dict[str, str]) -> dict[str, Any]:
 
 
 def _check_in_session(request: Request, made: type[object], options: Mapping[str, str]) -> None:
-    """Raise RequestError for an option that is fixed by the session."""
+    """Raise RequestError for an option that the session already sets."""
     if made is not CellSpec:
         raise RequestError("A session runs Python only; this text starts with `#!`.")
     ours = {
@@ -384,7 +387,7 @@ def _names(values: Sequence[str]) -> tuple[str, ...]:
 
 def _excluded(ours: Mapping[str, Sequence[str]], nodes: str) -> tuple[str, ...]:
     """Return the patterns of --push-exclude. `nodes` is sbatch's --exclude, which users confuse
-    with it. RequestError."""
+    with it. Raise RequestError."""
     patterns = tuple(ours.get("push-exclude", ()))
     if patterns and "push" not in ours:
         raise _wrong("push-exclude", "--push-exclude needs --push DIR.")
@@ -403,20 +406,21 @@ def _not_nodes(text: str) -> RequestError:
 
 
 def _patterns(values: Sequence[str]) -> tuple[str, ...]:
-    """Return the patterns of --fetch, relative to the job's folder and inside it. RequestError."""
+    """Return the patterns of --fetch, relative to the job's folder and inside it. Raise
+    RequestError."""
     patterns = _names(values)
     for pattern in patterns:
         if pattern.startswith(("/", "~")) or ".." in pattern.split("/"):
             raise _wrong(
                 "fetch",
-                f"--fetch: `{pattern}` is outside of the job's working directory.",
+                f"--fetch: `{pattern}` is outside the job's working directory.",
                 "Use relative patterns, e.g. `out/*.csv`, or `%slurm pull` for other files.",
             )
     return patterns
 
 
 def _variables(option: str, values: Sequence[str]) -> tuple[str, ...]:
-    """Return the names as Python normalises them: `µ` on a keyboard becomes the Greek letter."""
+    """Return the names in Python's normal form: `µ` from a keyboard becomes the Greek letter."""
     names = _names([unicodedata.normalize("NFKC", value) for value in values])
     for name in names:
         if not name.isidentifier():
@@ -466,7 +470,7 @@ def _job_name(name: str | None, option: str = "name") -> str | None:
 
 def _one_name(ours: str | None, theirs: str | None) -> str | None:
     """Return the job's name from `--name` or `--job-name`. The latter may be any text for a batch
-    script. RequestError."""
+    script. Raise RequestError."""
     if ours is not None and theirs not in (None, ours):
         told = f"`--name {ours}` and `--job-name {brief(theirs)}` both set the job's name."
         raise _wrong("job-name", told, "Omit one of them.")
@@ -474,12 +478,12 @@ def _one_name(ours: str | None, theirs: str | None) -> str | None:
 
 
 def _of_notebook(notebook: str | None) -> str:
-    """Return the notebook's name reduced to characters allowed in a job name."""
+    """Return the notebook's name, reduced to characters that a job name allows."""
     return _as_name((notebook or "").replace("\\", "/").rpartition("/")[2].removesuffix(".ipynb"))
 
 
 def _as_name(text: str) -> str:
-    """Return the text reduced to characters allowed in a job name."""
+    """Return the text, reduced to characters that a job name allows."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:48]
 
 
@@ -489,7 +493,8 @@ def _detach(ours: Mapping[str, object]) -> bool | None:
 
 
 def _one_of(name: str, value: str | None) -> Any:
-    """Return `value` if the option's metavar lists it; None: not given. RequestError."""
+    """Return `value` if the option's metavar lists it; None if not given. Otherwise raise
+    RequestError."""
     choices = CELL.options[name].metavar.split("|")
     if value not in (None, *choices):
         known = ", ".join(f"`{one}`" for one in choices)

@@ -1,6 +1,5 @@
-"""Settings of a new cluster: its host, and proposals from its description. No I/O.
-
-`clusters add` and JupyterLab's dialog ask for them; `profiles.save` writes them.
+"""Settings for a new cluster: its host, and proposals from its description. No I/O: `clusters add`
+and JupyterLab's dialog ask for them, and `profiles.save` writes them.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _JOBS = ".jupyter-slurm/jobs"
 def way(
     address: str, user: str = "", port: int | None = None, jump: Sequence[str] = ()
 ) -> dict[str, Setting]:
-    """Return the settings for connecting to `address`, `[user@]host[:port]`. RequestError."""
+    """Return the settings for connecting to `address`, `[user@]host[:port]`. Raise RequestError."""
     if not address:
         raise RequestError("The host is missing.", option="host")
     match = _ADDRESS.fullmatch(address)
@@ -44,8 +43,8 @@ def way(
 
 
 def commands(folders: Sequence[str], pairs: Sequence[str]) -> dict[str, Setting]:
-    """Return the settings for Slurm's commands: folders not on PATH, and variables. RequestError:
-    not NAME=VALUE."""
+    """Return the settings for Slurm's commands: folders not on PATH, and variables. Raise
+    RequestError if one is not NAME=VALUE."""
     given = [pair for pair in pairs if pair.strip()]
     for pair in given:
         if not _VARIABLE.match(pair):
@@ -58,7 +57,7 @@ def by_template(
     template: Template, given: Mapping[str, Setting], answers: Mapping[str, str]
 ) -> dict[str, Setting]:
     """Return the settings that differ from the template: the given ones, and answers to its
-    questions. RequestError: an answer is missing."""
+    questions. Raise RequestError if an answer is missing."""
     variables, settings = {}, dict(given)
     for name, question in template.ask.items():
         if name in given:
@@ -114,8 +113,8 @@ def runtimes(found: Description) -> list[str]:
 
 
 def job_roots(folders: Sequence[Folder]) -> list[str]:
-    """Return folders for jobs: those that every node sees first, the home before others. Each is
-    private (0700)."""
+    """Return proposals for the folder for jobs. Folders that every node sees come first, the home
+    before others. Each is private (0700)."""
     return list(_job_roots(folders)) or [f"~/{_JOBS}"]
 
 
@@ -133,8 +132,8 @@ def partition(partitions: Sequence[Partition]) -> str:
 
 
 def chosen(runtime: str, job_root: str, partition: str, account: str) -> dict[str, Setting]:
-    """Return the settings of a new profile, except those for connecting. RequestError: unknown
-    `runtime`."""
+    """Return the settings of a new profile, except those for connecting. Raise RequestError if
+    `runtime` is unknown."""
     containers.runtime_named(runtime)
     named = {"partition": partition, "account": account}
     return {

@@ -1,4 +1,4 @@
-"""PURE. Prepare a notebook for a job, and build the executed notebook from the job's outputs.
+"""Prepare a notebook for a job, and build the executed notebook from the job's outputs. No I/O.
 
 `node/run_file.py` runs the notebook and marks the start of each cell in the output. Other programs
 that write to the job's folder can forge marks.
@@ -27,13 +27,13 @@ from jupyter_slurm.wire import (
 )
 
 MIME = "application/vnd.jupyter-slurm.notebook+json"
-"""The type of the markers, which are not outputs of the notebook."""
+"""The MIME type of the markers, which are not outputs of the notebook."""
 
 
 def prepared(text: str, name: str) -> str:
     """Return the notebook `text` (a file's content) without outputs, as JSON for the node.
 
-    `name` is its name in messages. RequestError: not runnable.
+    `name` is its name in messages. Raise RequestError if it cannot run.
     """
     notebook = _checked(text, name)
     for cell in notebook["cells"]:
@@ -79,17 +79,17 @@ class Executed:
 
     @property
     def cells(self) -> int:
-        """Return the number of cells; 0: the job runs no notebook."""
+        """Return the number of cells; 0 if the job does not run a notebook."""
         return len(self._notebook["cells"]) if self._notebook else 0
 
     def text(self) -> str | None:
-        """Return the file's content; None: the job has not run a notebook."""
+        """Return the file's content; None if the job has not run a notebook."""
         if self._notebook is None:
             return None
         return json.dumps(self._notebook, indent=1, ensure_ascii=False) + "\n"
 
     def add(self, output: Output, show: Show = "full") -> None:
-        """Add the next output of the job, trusted as `show` says. Skip outputs from before the
+        """Add the next output of the job, with the trust `show`. Skip outputs from before the
         notebook."""
         marker = marker_of(output)
         if marker is not None:
@@ -108,7 +108,7 @@ class Executed:
                 self._append(output)
 
     def _mark(self, marker: Marker) -> None:
-        if marker.notebook is not None:  # also after a requeue, when the job starts again
+        if marker.notebook is not None:  # a notebook starts, also again after a requeue
             self._begin(marker.notebook)
         elif marker.cell is not None and self._notebook is not None and marker.cell < self.cells:
             self._count += 1
@@ -185,7 +185,7 @@ class _Error(msgspec.Struct, frozen=True):
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """A mark between outputs, with one of these fields."""
+    """A mark between outputs. One of its fields is set."""
 
     notebook: dict[str, Any] | None = None
     """The notebook that starts here."""
@@ -196,7 +196,7 @@ class Marker(msgspec.Struct, frozen=True):
 
 
 def marker_of(output: Output) -> Marker | None:
-    """Return the output's marker; None: a real output, whatever its type."""
+    """Return the output's marker; None for a real output of any type."""
     if not isinstance(output, DisplayData) or MIME not in output.data:
         return None
     try:

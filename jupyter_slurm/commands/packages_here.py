@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from importlib import metadata
 
 _OURS = frozenset({"pip", "setuptools", "wheel", "jupyter-slurm", "jupyter_slurm"})
-"""Packages that a notebook does not need, or that no registry has."""
+"""Packages that a notebook does not need, or that registries do not have."""
 _NOT_ELSEWHERE = ("python", "_libgcc_mutex", "_openmp_mutex")
 
 
 @dataclass(frozen=True, slots=True)
 class Here:
     pip: tuple[str, ...]
-    """`NAME==VERSION`, sorted."""
+    """pip's requirements, `NAME==VERSION`, sorted."""
     conda: tuple[str, ...] = ()
-    """`NAME=VERSION`, only those requested by the user."""
+    """conda's requirements, `NAME=VERSION`, for packages that the user requested."""
     left_out: tuple[str, ...] = ()
-    """Packages that are only on this machine: editable installs, local folders."""
+    """Packages that exist only on this machine: editable installs, local folders."""
     python: str = field(default="")
-    """`3.11`"""
+    """The Python version, like `3.11`."""
 
     @property
     def base(self) -> str:
-        """Return the image with the same Python version."""
+        """Return the name of an image with the same Python version."""
         return "continuumio/miniconda3:latest" if self.conda else f"python:{self.python}-slim"
 
     def recipe(self) -> str:
@@ -57,7 +57,7 @@ def collect(distributions: Iterable[metadata.Distribution], conda_meta: Path) ->
     for one in distributions:
         name = one.metadata["Name"]
         if not name or name.lower() in _OURS or name in pip:
-            continue  # shadowed by an earlier one on the path
+            continue  # an earlier one on the path shadows it
         if (one.read_text("INSTALLER") or "").strip() == "conda":
             continue
         if _is_local(one):

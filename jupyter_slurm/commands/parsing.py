@@ -1,5 +1,5 @@
-"""PURE. Parse a line: split it into words, replace `{name}` in them by the value of a variable, and
-read them with argparse parsers built from the table of commands."""
+"""Parse a line: split it into words, replace `{name}` by the value of a variable, and read the
+words with argparse parsers built from the table of commands. No I/O."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from jupyter_slurm.slurm import options as sbatch
 from jupyter_slurm.slurm.option_table import ALIASES
 
 JobOption = tuple[str, str | None]
-"""The long name of an option of a cell or of sbatch, and its value. None: no value."""
+"""The long name of an option of a cell or of sbatch, and its value, or None without a value."""
 _ABOUT_OPTION = re.compile(r"argument (?:-\w/)?--([\w-]+): (.*)", re.DOTALL)
-"""argparse's messages about an option."""
+"""The form of argparse's messages about an option."""
 _BY_EQUALS = frozenset(
     name
     for name, option in sbatch.OPTIONS.items()
     if option.value_optional and name not in CELL.options
 )
-"""Options with a value only after `=`: sbatch never takes the next word, but argparse would."""
+"""Options that take a value only after `=`: sbatch never takes the next word, but argparse
+would."""
 _BY_EQUALS_FORMS = frozenset(
     word
     for name in _BY_EQUALS
@@ -48,11 +49,11 @@ _OF_PYXIS = MappingProxyType(
         "--container-writable": "Every container is already writable.",
     }
 )
-"""pyxis options with another name here, or without effect."""
+"""Hints for pyxis options that have another name here, or no effect."""
 _LONGEST = 32 * 1024
 """The maximum line length in characters: shlex takes quadratic time."""
 _FIELD = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]*\])*(?::[^{}]*)?"
-"""`x`, `job.id`, `rates[0]`, `rate:.2f`; keep in step with form.ts."""
+"""A field such as `x`, `job.id`, `rates[0]` or `rate:.2f`. Keep it in step with form.ts."""
 _CALCULATION = r"[^\W\d]\w*\s*[-+*/%@(!<>=|&^][^{}]*"
 _BRACES = re.compile(
     rf"\{{\{{({_FIELD})\}}\}}|\{{({_FIELD})\}}"
@@ -62,12 +63,12 @@ _PARTS = re.compile(r"\.(\w+)|\[([^\]]*)\]")
 
 
 def words_of(line: str, namespace: Mapping[str, object]) -> list[str]:
-    """Split a line into words, with each `{name}` replaced by its value. RequestError."""
+    """Split a line into words, with each `{name}` replaced by its value. Raise RequestError."""
     return expand(split(line), namespace)
 
 
 def split(line: str) -> list[str]:
-    """Split a line into words, quoted as in a shell. Expand nothing.
+    """Split a line into words, quoted as in a shell, without any expansion.
 
     >>> split("--comment 'a b' --export X=$HOME")
     ['--comment', 'a b', '--export', 'X=$HOME']
@@ -88,10 +89,9 @@ def split(line: str) -> list[str]:
 
 def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
     """Replace each `{name}`, `{name.attribute}`, `{name[item]}` and `{name:format}` by its value as
-    text. A word stays a single word, whatever the value.
-
-    `{{name}}` is the text `{name}`; other braces and `$` are unchanged. RequestError: a field has
-    no value, or is an expression with an existing variable.
+    text. A word always stays a single word. `{{name}}` is the text `{name}`; other braces and `$`
+    are unchanged. Raise RequestError if a field has no value, or is an expression with an existing
+    variable.
 
     >>> expand(["--time={minutes}", "{{a}}", "{1}"], {"minutes": 5})
     ['--time=5', '{a}', '{1}']
@@ -117,7 +117,7 @@ def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
 
 
 def _value_of(field: str, namespace: Mapping[str, object]) -> str:
-    """Return the text for a field in braces. RequestError."""
+    """Return the text for a field in braces. Raise RequestError."""
     as_text = f"For literal text, write `{{{{{field}}}}}`."
     path, colon, form = field.partition(":")
     match = re.match(r"\w+", path)
@@ -134,7 +134,7 @@ def _value_of(field: str, namespace: Mapping[str, object]) -> str:
         for attribute, item in _PARTS.findall(path):
             value = getattr(value, attribute) if attribute else cast("Any", value)[_item(item)]
         return format(value, form) if colon else str(value)
-    except Exception as exc:  # any object's attribute may raise any exception
+    except Exception as exc:  # an attribute of any object may raise any exception
         raise RequestError(f"`{{{field}}}` has no value: {exc}.", hint=as_text) from exc
 
 
@@ -153,7 +153,7 @@ class Arguments(SimpleNamespace):
     """A command's arguments and options by name, with `_` for `-`."""
 
     typed: dict[str, str]
-    """The text of each given option of the command itself."""
+    """The text of each option of the command itself that was given."""
     options: list[JobOption]
     """The job options."""
     rest: tuple[str, ...]
@@ -188,7 +188,7 @@ def as_words(options: Iterable[JobOption]) -> list[str]:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser that raises RequestError."""
+    """An argparse parser that raises RequestError for errors."""
 
     def error(self, message: str) -> NoReturn:
         found = _ABOUT_OPTION.fullmatch(message.rstrip("."))
@@ -204,7 +204,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _StoreOwnOption(argparse.Action):
-    """Store the value of a command's own option."""
+    """An argparse action that stores the value of a command's own option."""
 
     def __init__(self, *, name: str, option: OurOption, **others: Any) -> None:
         super().__init__(default=argparse.SUPPRESS, required=option.required, **others)
@@ -225,7 +225,7 @@ class _StoreOwnOption(argparse.Action):
 
 
 class _StoreJobOption(argparse.Action):
-    """Store an option of a cell or of sbatch."""
+    """An argparse action that stores an option of a cell or of sbatch."""
 
     def __call__(self, _parser: object, args: Any, value: Any, _word: str | None = None) -> None:
         if value == "" and self.dest in CELL.options:
@@ -313,7 +313,7 @@ def plain_help(text: str) -> str:
 
 
 def in_words_of_a_terminal(text: str) -> str:
-    """Replace notebook commands by terminal commands.
+    """Replace notebook commands in a text by terminal commands.
 
     >>> in_words_of_a_terminal("`%slurm jobs` lists them; %%slurm")
     '`jupyter slurm jobs` lists them; %%slurm'
@@ -324,7 +324,7 @@ def in_words_of_a_terminal(text: str) -> str:
 def read_options(
     command: Command, words: Sequence[str], place: Place, args: Arguments
 ) -> list[str]:
-    """Store the options among the words in `args`; return the other words. RequestError."""
+    """Store the options among the words in `args`; return the other words. Raise RequestError."""
     for word in words:
         if word.startswith("-") and (word.partition("=")[2] == "--" or word[2:] == "--"):
             raise RequestError(f"`{word}`: an option cannot have the value `--`.")  # as of argparse
@@ -350,7 +350,7 @@ def _parser(command: Command, place: Place) -> Parser:
 
 
 def job_options(words: Sequence[str]) -> list[JobOption]:
-    """Return the job options in these words. RequestError: unknown word."""
+    """Return the job options in these words. Raise RequestError for an unknown word."""
     args = Arguments(typed={}, options=[], rest=())
     left = read_options(CELL, words, "terminal", args)
     if left:
@@ -373,7 +373,7 @@ def is_option(word: str) -> bool:
 
 
 def not_an_option(left: Sequence[str], options: Sequence[JobOption]) -> RequestError:
-    """Return the error for words that belong to no job option, with the nearest option."""
+    """Return the error for words that do not belong to any job option, with the nearest option."""
     word = next(filter(is_option, left), left[0])
     name = word.partition("=")[0]
     if is_option(word):

@@ -1,4 +1,4 @@
-"""PURE. Sessions: find one by name, describe its end.
+"""Sessions: find one by name, and describe its end. No I/O.
 
 A session is a job (`JobKind.SESSION`) whose process runs cells on request.
 """
@@ -19,8 +19,9 @@ _START_ANOTHER = "Start one with `%slurm session start [OPTIONS]`."
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of sessions: a notebook, or all terminals (None). `started`: IDs of further
-    sessions, for a kernel with an unknown notebook. An Executor owns those that it started."""
+    """The owner of sessions: a notebook, or all terminals (None). `started`: IDs of additional
+    sessions, for a kernel with an unknown notebook. An Executor owns the sessions that it
+    started."""
 
     notebook: str | None
     started: frozenset[str] = frozenset()
@@ -32,10 +33,10 @@ class Owner:
 
 
 def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = None) -> Job:
-    """Return any session by its ID, or the owner's with that name on the cluster (None: any): the
-    newest live one, else the newest. NotFoundError; RequestError: on several clusters.
-
-    `jobs` are sorted newest first, as by `Api.jobs`.
+    """Return the session with this ID, or the owner's with this name on the cluster: the newest
+    that has not ended, otherwise the newest. `cluster` is None for all clusters. `jobs` are sorted
+    newest first, as by `Api.jobs`. Raise NotFoundError if there is none, RequestError if several
+    clusters have one.
     """
     sessions = [job for job in jobs if job.kind is JobKind.SESSION]
     if by_id := [job for job in sessions if job.id == name]:
@@ -57,7 +58,7 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
 
 
 def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job:
-    """Return the owner's newest session on the cluster (None: any). NotFoundError."""
+    """Return the owner's newest session on the cluster (None for all). Raise NotFoundError."""
     sessions = [job for job in jobs if job.kind is JobKind.SESSION]
     mine = [job for job in sessions if owner.has(job) and cluster in (None, job.cluster)]
     if not mine:
@@ -68,7 +69,7 @@ def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job
 
 
 def is_ready(job: Job) -> bool:
-    """Return whether the session's process runs."""
+    """Return whether the process of the session runs."""
     return job.python is not None
 
 
@@ -82,7 +83,7 @@ def check_cluster(job: Job, cluster: str | None) -> None:
 
 
 def ends(job: Job, now_s: float) -> str:
-    """Return its latest end, or the reason for waiting."""
+    """Return the latest time at which it ends, or the reason why it waits."""
     left = left_s(job, now_s)
     if left is None:
         return job.why or ""

@@ -1,4 +1,4 @@
-"""PURE. Parse the arguments of `shell`."""
+"""Parse the arguments of `shell`. No I/O."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ANY_SHELL = """#!/bin/sh
 ! command -v bash >/dev/null || exec bash
 exec sh
 """
-"""A script that starts the user's shell, or another one if an image lacks it."""
+"""A script that starts the user's shell, or another shell if the image lacks it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Shell:
     """A requested terminal."""
 
     job_id: str | None
-    """The job to enter; None: a new allocation."""
+    """The job to enter; None for a new allocation."""
     node: str | None
-    """A node of that job; None: the first."""
+    """A node of that job; None for the first."""
     request: line.Request
     command: tuple[str, ...]
     """The command to run instead of a shell."""
@@ -48,8 +48,8 @@ class Shell:
 
 
 def parse(args: Arguments, before: Sequence[str] = ()) -> Shell:
-    """Parse the arguments. RequestError names the invalid one. `before`: options for every job,
-    which apply only to a new allocation."""
+    """Parse the arguments. `before`: options for every job, which apply only to a new allocation.
+    Raise RequestError, with the invalid argument."""
     request = of_job(SHELL, args.words)
     if args.job is not None:
         if args.words:

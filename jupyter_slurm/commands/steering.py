@@ -24,7 +24,8 @@ _WAIT_S = 20.0
 def steer_each(
     api: Api, verb: JobVerb, words: Sequence[str]
 ) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Apply the verb to jobs, with one call per cluster. Yield a sentence or an error for each."""
+    """Apply the verb to jobs, with one call per cluster. Yield a sentence or an error for each
+    job."""
     found: dict[str, Job | JupyterSlurmError] = {}
     for word in dict.fromkeys(words):
         try:
@@ -66,7 +67,7 @@ def forgetting(jobs: Sequence[Job]) -> str:
 
 
 def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Forget jobs one by one; yield as `steer_each`."""
+    """Forget jobs one by one; yield as `steer_each` does."""
     for word in words:
         try:
             before = api.job(word)
@@ -77,7 +78,7 @@ def forget_each(api: Api, words: Sequence[str]) -> Iterator[tuple[str, str | Jup
 
 
 def _control(api: Api, verb: JobVerb, job_ids: list[str], cluster: str) -> list[Refusal]:
-    """Apply the verb and return refusals. A single job has its own call with a better error.
+    """Apply the verb and return refusals. A single job uses its own call, which has better errors.
     Cancelling an ended job is not an error."""
     if len(job_ids) == 1 and verb != "cancel":
         call: Callable[[str], Job] = getattr(api, verb)
@@ -108,7 +109,7 @@ def _told_done(verb: JobVerb, before: Job, job: Job) -> str:
     if verb != "requeue":
         done = "held" if verb == "hold" else "released"
         return f"{title(before)}: {done} ({job.state.word})"
-    # Until Slurm has ended the run, the job is COMPLETING, whatever follows.
+    # Until Slurm has ended the run, the job is always COMPLETING.
     run = ""
     if before.started_s and before.nodes:
         run = f" after {duration(time.time() - before.started_s)} on {', '.join(before.nodes)}"

@@ -1,5 +1,5 @@
-"""PURE. The commands that submit jobs: the options of `%%slurm`, and the additions and exceptions
-of the others. `table.py` lists all commands."""
+"""The commands that submit jobs: the options of `%%slurm`, and the additions and exceptions of
+other commands. `table.py` lists all commands."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ _OF_CELLS = MappingProxyType(
     }
 )
 CELL = Command("%%slurm", "run this cell as a job", only="notebook", of_job=True, options=_OF_CELLS)
-"""Every command that submits a job accepts these options, except those it rejects."""
+"""The options of `%%slurm`. Every command that submits a job accepts them, except those it
+rejects."""
 
 _OF_IMAGES = ("cluster", "runtime", "detach", "wait", "on-interrupt", "no-raise")
 _NOT_ENTERED = "in out out-format fetch attach fresh on-interrupt wait no-raise session".split()
@@ -255,7 +256,7 @@ IMAGE_BUILD = Command(
 IMAGE_CELL = replace(
     IMAGE_BUILD, name="slurm_image", arguments=IMAGE_BUILD.arguments[:1], is_cell_magic=True
 )
-"""`%%slurm_image`; the cell is its recipe."""
+"""The command `%%slurm_image`; the cell is its recipe."""
 IMAGE_PULL = Command(
     "image pull",
     "pull an image from a registry, for every node",

@@ -1,6 +1,5 @@
-"""The values of `--sweep`: the parameters of each task.
-
-Expressions are evaluated in the user's namespace, as the cell's own code is.
+"""The values of `--sweep`: the parameters of each task. Expressions are evaluated in the user's
+namespace, like the cell's own code.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ def variables(texts: Sequence[str]) -> list[str]:
 
 
 def parameters(texts: Sequence[str], namespace: Mapping[str, object]) -> list[Parameters]:
-    """Return the parameters of all tasks: the product of the sweeps, the last one varying fastest.
-    RequestError."""
+    """Return the parameters of all tasks: the product of the sweeps, with the last one varying
+    fastest. Raise RequestError."""
     axes = [_axis(text, namespace) for text in texts]
     names = [name for axis in axes for name in axis[0]]
     if twice := next((name for name in names if names.count(name) > 1), None):

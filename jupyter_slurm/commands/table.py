@@ -1,4 +1,4 @@
-"""PURE. The table of commands: words, arguments, options, help and places.
+"""The table of commands: words, arguments, options, help and places.
 
 `jupyter slurm …`, `%slurm …`, `%%slurm`, their help, completion and `docs/reference/commands`
 are generated from it. `functions.py` implements the commands.
@@ -357,7 +357,7 @@ FORM = tuple(
     "cluster partition account qos gpus nodes ntasks launch cpus-per-task mem time image chdir "
     "display-name name array idle module with env tensorboard".split()
 )
-"""Options with a field in JupyterLab's form, in order."""
+"""The options with a field in JupyterLab's form, in order."""
 
 SECTIONS: Mapping[str, tuple[Command, ...]] = MappingProxyType(
     {

@@ -1,4 +1,4 @@
-"""PURE. The caller of a command's function, and the functions' return values."""
+"""The caller of a command's function, and the functions' return values. No I/O."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _R = TypeVar("_R")
 
 
 class Caller(Protocol):
-    """The front end that runs a command, with its own prompts, logins and waiting."""
+    """The front end that runs a command, with its own way to prompt, log in and wait."""
 
     used_session: Job | None
-    """The session in use, as it was when it was chosen; None: the newest."""
+    """The session in use, as of when the user chose it; None for the newest."""
 
     @property
     def api(self) -> Api:
@@ -38,7 +38,7 @@ class Caller(Protocol):
 
     @property
     def cluster(self) -> str | None:
-        """Return the default cluster; None: the profiles'."""
+        """Return the default cluster; None for the default of the profiles."""
 
     @property
     def used_cluster(self) -> str | None:
@@ -55,17 +55,17 @@ class Caller(Protocol):
         """Return whether output is saved in a notebook, which others may read."""
 
     def with_defaults(self, words: Sequence[str]) -> list[str]:
-        """Return job options after the user's defaults."""
+        """Return the user's defaults followed by job options."""
 
     def call(self, call: Callable[[], _R], cluster: str | None) -> _R:
-        """Make a call that may be slow and that the user can interrupt."""
+        """Make a call that may be slow, so that the user can interrupt it."""
 
     def submit(self, spec: JobSpec, request: Request) -> Job: ...
 
     def log_in(self, cluster: str | None) -> Connection: ...
 
     def confirm(self, consequence: str, question: str) -> bool:
-        """Ask the user. RequestError: cannot ask here, or --yes is required."""
+        """Ask the user. Raise RequestError if the front end cannot ask, or if --yes is required."""
 
     def remove_pages(self, jobs: Sequence[Job]) -> None:
         """Remove the pages of ended labs."""
@@ -75,7 +75,7 @@ class Caller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A started job: the front end follows it, unless it is detached."""
+    """A started job. The front end follows it unless it is detached."""
 
     job: Job
     request: Request
@@ -83,7 +83,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class StartedSession(Started):
-    """A session: the front end waits until it is ready."""
+    """A session. The front end waits until it is ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Lab:
     job: Job
     waits: bool = True
     browser: bool = True
-    """Open a browser, not only print the URL."""
+    """Whether to open a browser, instead of only printing the URL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Checks:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The result or error for each word. An error does not stop the others."""
+    """The result or error for each word. An error does not stop the other words."""
 
     outcomes: Iterable[tuple[str, str | JupyterSlurmError]]
 

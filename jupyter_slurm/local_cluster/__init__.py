@@ -1,8 +1,7 @@
-"""A private, real Slurm on this machine that runs as its user: `jupyter slurm up`.
-
-`spec` has the values, `gpus` this machine's GPUs, `paths` the paths, `software` the programs,
-`conf` Slurm's files (pure), `processes` the kernel's process table. `daemons` starts and stops the
-daemons, in the order of `cluster`; `profile` registers the cluster.
+"""A private, real Slurm on this machine that runs as its user: `jupyter slurm up`. `spec` has the
+values, `gpus` this machine's GPUs, `paths` the paths, `software` the programs, `conf` Slurm's files
+as text, `processes` the kernel's process table. `daemons` starts and stops the daemons, in the
+order of `cluster`; `profile` registers the cluster.
 """
 
 from jupyter_slurm.local_cluster.cluster import down, shape, status, up

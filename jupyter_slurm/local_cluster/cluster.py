@@ -37,14 +37,14 @@ from jupyter_slurm.places import host, write_private
 Say = Callable[[str], None]
 
 Gpus = int | Literal["own"] | None
-"""Number of simulated GPUs; "own": this machine's; None: this machine's, if it has any."""
+"""The number of simulated GPUs; "own" for this machine's, None for this machine's if it has any."""
 
 _PORTS = range(20_000, 32_000)  # below Linux's range for outgoing connections
 _CANCEL_S = 10.0
 
 
 class _ClusterFile(msgspec.Struct, frozen=True):
-    """The record of a cluster in cluster.json."""
+    """The record of a cluster, in cluster.json."""
 
     spec: LocalSpec
     ports: Ports
@@ -58,11 +58,10 @@ def silent(_: str) -> None:
 def up(spec: LocalSpec, say: Say = silent) -> LocalStatus:
     """Start the private cluster, or its missing daemons, and register it.
 
-    Jobs that were queued or running at the stop are queued again (see `down`). Return when every
-    node answers.
-
-    ConfigError: Slurm is not installed. LocalClusterError: the cluster is running with another
-    shape, a daemon does not start, or the name belongs to another cluster.
+    Jobs that were queued or running when the cluster stopped are queued again (see `down`). Return
+    when every node answers. Raise ConfigError if Slurm is not installed. Raise LocalClusterError if
+    the cluster is running with another shape, if a daemon does not start, or if the name belongs to
+    another cluster.
     """
     place = folder(spec.name)
     profile.check(spec.name)
@@ -88,9 +87,9 @@ def up(spec: LocalSpec, say: Say = silent) -> LocalStatus:
 def down(name: str = "local", purge: bool = False, say: Say = silent) -> None:
     """Stop the private cluster, if there is one.
 
-    Its queue and profile stay for the next `up`. Running jobs lose their node: they are killed and
-    requeued, or end as NODE_FAIL if submitted with `--no-requeue`. With `purge`, cancel every job
-    and remove all processes, files and the profile.
+    Its queue and profile stay for the next `up`. Running jobs lose their node, so they are killed
+    and requeued, or end as NODE_FAIL if submitted with `--no-requeue`. With `purge`, cancel every
+    job and remove all processes, files and the profile.
     """
     place = folder(name)
     if not place.exists():
@@ -114,7 +113,7 @@ def down(name: str = "local", purge: bool = False, say: Say = silent) -> None:
 
 
 def status(name: str = "local") -> LocalStatus | None:
-    """Return the private cluster's status; None: never started, or purged."""
+    """Return the private cluster's status; None if it was never started, or was purged."""
     daemons = load(folder(name))
     return None if daemons is None else _status(daemons)
 
@@ -172,7 +171,7 @@ def _refuse_another_shape(known: _ClusterFile, spec: LocalSpec) -> None:
 
 
 def _software(paths: Paths, say: Say) -> Software:
-    """Return the system's Slurm, or a private one if there is none and no root to install it."""
+    """Return the system's Slurm, or a private one for users who cannot install it as root."""
     found = software.installed()
     if found is not None:
         return found
@@ -182,7 +181,7 @@ def _software(paths: Paths, say: Say) -> Software:
 
 
 def _ports(known: _ClusterFile | None, spec: LocalSpec) -> Ports:
-    """Return the previous ports if all are free or used by our daemons, else new ones."""
+    """Return the previous ports if all are free or used by our daemons, otherwise new ones."""
     if known is not None and known.spec.nodes == spec.nodes:
         daemons = _daemons(known, Paths.of(folder(spec.name)))
         if not _status(daemons).stopped or all(map(_free, known.ports.all())):
@@ -213,7 +212,7 @@ def _user() -> str:
 
 
 def _write(daemons: Daemons) -> None:
-    """Make the folders and write every file that the daemons read."""
+    """Create the folders, and write every file that the daemons read."""
     spec, paths, programs = daemons.spec, daemons.paths, daemons.software
     at = conf.Setting(
         host=host(),
@@ -254,21 +253,19 @@ def _start(daemons: Daemons, say: Say) -> None:
 
 
 def _nodes_answer(daemons: Daemons) -> bool:
-    """Return whether slurmctld has an answer from every node (no "idle*"); nodes may be drained."""
+    """Return whether every node has answered slurmctld (no "idle*"). Nodes may be drained."""
     told = daemons.run("sinfo", "-h", "-N", "-o", "%T")
     states = told.stdout.split()
     return bool(states) and not any(state.endswith("*") or state == "unknown" for state in states)
 
 
 def _stop(daemons: Daemons) -> None:
-    """Stop jobs, then nodes, then slurmctld, so that each ends at once."""
+    """Stop jobs, then nodes, then slurmctld; in this order, each ends at once."""
     daemons.kill_jobs()
     for node in daemons.spec.node_names():
         daemons.stop(slurmd(node))
-    daemons.kill_jobs()  # launched by a slurmd in between
-    for (
-        node
-    ) in daemons.spec.node_names():  # otherwise a requeued job finds its script there, and fails
+    daemons.kill_jobs()  # a slurmd may have started more meanwhile
+    for node in daemons.spec.node_names():  # or a requeued job would find its old script
         for left in daemons.paths.spool(node).glob("job*"):
             shutil.rmtree(left)
     for name in ("slurmctld", "munged"):
@@ -276,7 +273,7 @@ def _stop(daemons: Daemons) -> None:
 
 
 def _cancel_all(daemons: Daemons) -> None:
-    """Cancel every job and wait; jobs that ignore it die with their node."""
+    """Cancel every job and wait. Jobs that ignore this die with their node."""
     daemons.run("scancel", "--user", _user(), limit_s=_CANCEL_S)
     deadline = time.monotonic() + _CANCEL_S
     while time.monotonic() < deadline and daemons.run("squeue", "-h", limit_s=2).stdout:
@@ -305,8 +302,8 @@ def shape(
     asked: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = silent,
 ) -> LocalSpec:
-    """Return the shape for the cluster `name`; `asked` has fields of `LocalSpec`. RequestError:
-    this machine's GPUs were requested, but it has none."""
+    """Return the shape for the cluster `name`; `asked` has fields of `LocalSpec`. Raise
+    RequestError if this machine's GPUs were requested but it has none."""
     known = status(name)
     base = known.spec if known else LocalSpec(name=name)
     fields = dict(asked or {})
@@ -317,7 +314,7 @@ def shape(
 def _gpus(
     asked: Gpus, gpu_type: str | None, known: LocalStatus | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Return the GPUs of the shape; this machine's may change between two starts."""
+    """Return the GPUs of the shape. This machine's GPUs may change between two starts."""
     if isinstance(asked, int):
         return {"gpus": asked, "own_gpus": ()}
     had_own = bool(known and known.spec.own_gpus)
@@ -335,7 +332,7 @@ def _gpus(
 
 
 def _type_given(known: LocalStatus | None) -> str | None:
-    """Return the earlier `--gpu-type` of this machine's GPUs, which queued jobs name."""
+    """Return the earlier `--gpu-type` of this machine's GPUs, because queued jobs may name it."""
     if known is None or {gpu.type for gpu in known.spec.own_gpus} != {known.spec.gpu_type}:
         return None
     return known.spec.gpu_type

@@ -1,6 +1,6 @@
-"""Slurm's configuration files as text. Pure: nothing here reads or writes files.
+"""Slurm's configuration files as text. No I/O.
 
-Options are those of slurm.conf(5), gres.conf(5), cgroup.conf(5), 20.11 to 24.11.
+The options are from slurm.conf(5), gres.conf(5) and cgroup.conf(5), 20.11 to 24.11.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Ports:
 
 @dataclass(frozen=True)
 class Setting:
-    """The surroundings of a configuration: the host name, the user, the files, the ports."""
+    """The values that a configuration depends on: the host name, the user, the files, the ports."""
 
     host: str
     user: str
@@ -58,11 +58,11 @@ def _control(spec: LocalSpec, at: Setting) -> list[str]:
         "CommunicationParameters=NoCtldInAddrAny,NoInAddrAny",
         f"SlurmUser={at.user}",
         f"SlurmdUser={at.user}",
-        # cred_expire: the delay before a requeued job may start again (default 120 s).
+        # cred_expire is the delay before a requeued job may start again (default 120 s).
         f"AuthInfo=socket={paths.munge_socket},cred_expire=5",
         f"StateSaveLocation={paths.state}",
         f"SlurmdSpoolDir={paths.spool('%n')}",
-        # The nodes share this machine's /tmp, and what PMIx puts there is named after the step.
+        # The nodes share this machine's /tmp, where PMIx names its files after the step.
         f"TmpFS={paths.spool('%n')}",
         f"SlurmctldPidFile={paths.base}/run/slurmctld.pid",
         f"SlurmdPidFile={paths.base}/run/slurmd-%n.pid",
@@ -76,13 +76,13 @@ def _scheduling() -> list[str]:
     return [
         "SchedulerType=sched/backfill",
         # One of two loops (_slurmctld_background and backfill), each at most once a second, starts
-        # a batch job: 0.35 s after sbatch as the median, 1 s at most.
+        # a batch job: a median of 0.35 s after sbatch, at most 1 s.
         "SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0",
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_Core_Memory",
         "ReturnToService=2",
         "SlurmdTimeout=60",
-        # Otherwise Slurm drains a node that promises more than the machine has ("Low CPUs").
+        # Without this, Slurm drains a node that claims more than the machine has ("Low CPUs").
         "SlurmdParameters=config_overrides",
     ]
 
@@ -92,7 +92,7 @@ def _jobs() -> list[str]:
         "ProctrackType=proctrack/linuxproc",
         "TaskPlugin=task/none",
         "PropagateResourceLimits=NONE",
-        # Memory limits without cgroups: the gatherer checks every second and kills jobs above the
+        # Memory limits without cgroups: the gatherer checks every second, and kills jobs above the
         # limit.
         "JobAcctGatherType=jobacct_gather/linux",
         "JobAcctGatherFrequency=task=1",
@@ -133,10 +133,9 @@ def _partitions() -> list[str]:
 
 
 def gres_conf(spec: LocalSpec, paths: Paths) -> str:
-    """Return gres.conf. Unless `File=` is a character device, CUDA_VISIBLE_DEVICES is not set.
-
-    Ours are links to /dev/null, also for real GPUs: without a cgroup to block devices Slurm opens
-    none, and WSL has no /dev/nvidiaN.
+    """Return gres.conf. Slurm sets CUDA_VISIBLE_DEVICES only if `File=` is a character device. Our
+    files are links to /dev/null, also for real GPUs, because Slurm does not open them without a
+    cgroup that blocks devices, and WSL has no /dev/nvidiaN.
     """
     lines = ["AutoDetect=off"]
     for node in spec.node_names():
@@ -147,11 +146,12 @@ def gres_conf(spec: LocalSpec, paths: Paths) -> str:
 
 
 def task_prolog(spec: LocalSpec) -> str:
-    """Return a TaskProlog (slurm.conf(5)) for a machine's own GPUs, which no cgroup guards.
+    """Return a TaskProlog (slurm.conf(5)) for a machine's own GPUs, because cgroups do not guard
+    them.
 
     Slurm numbers them by their position in gres.conf, one type after the other; CUDA numbers them
-    like nvidia-smi if CUDA_DEVICE_ORDER says so. A job that requested none gets none: Slurm would
-    leave the variable unset, and CUDA would then use them all.
+    like nvidia-smi if CUDA_DEVICE_ORDER says so. Jobs that did not request GPUs get none: Slurm
+    would leave the variable unset, and CUDA would then use all GPUs.
     """
     return f"""#!/bin/sh
 set -- {" ".join(str(gpu.index) for gpu in spec.gpus_of(spec.node_names()[0]))}
@@ -169,8 +169,9 @@ echo "export CUDA_VISIBLE_DEVICES=${{given#,}}"
 def cgroup_conf(version: tuple[int, int]) -> str:
     """Return a cgroup.conf that disables cgroups, which an ordinary user may not create.
 
-    "disabled" exists from 24.05 on. Before, slurmd always loads a plugin: the one for version 1
-    does nothing at its start, the one for version 2 requires a cgroup. 20.11 has no choice.
+    "disabled" exists from 24.05 on. Before that, slurmd always loads a plugin: the one for version
+    1 does nothing at its start, and the one for version 2 requires a cgroup. 20.11 has only one
+    plugin.
     """
     if version >= (24, 5):
         return "CgroupPlugin=disabled\n"

@@ -26,7 +26,8 @@ from jupyter_slurm.local_cluster.spec import DaemonStatus, LocalSpec
 from jupyter_slurm.places import write_private
 
 _START_S = 120.0
-"""Seconds to wait for a running daemon on a busy machine; one that exits is reported at once."""
+"""Seconds to wait for a running daemon on a busy machine. A daemon that exits is reported at
+once."""
 _STOP_S = 10.0
 _TICK_S = 0.02
 _KILL_ROUNDS = 4
@@ -80,7 +81,8 @@ class Daemons:
         return found if found.alive() else None
 
     def stop(self, name: str) -> None:
-        """Ask the daemon to end, wait, and kill it if it does not. Continue a suspended one."""
+        """Ask the daemon to end, wait, and kill it if necessary. Continue it first if it is
+        suspended."""
         found = self.find(name)
         if found is not None:
             found.send(signal.SIGTERM)
@@ -96,11 +98,10 @@ class Daemons:
             found.send(signal.SIGCONT)
 
     def kill_jobs(self) -> None:
-        """Kill every slurmstepd of this cluster and the processes left by jobs.
-
-        LocalClusterError: some do not end, e.g. because of a dead file system.
+        """Kill every slurmstepd of this cluster and the processes left by jobs. Raise
+        LocalClusterError if some do not end, e.g. because of a dead file system.
         """
-        for _ in range(_KILL_ROUNDS):  # they may start others meanwhile
+        for _ in range(_KILL_ROUNDS):  # they may start more meanwhile
             found = self._job_processes()
             if not found:
                 return
@@ -132,7 +133,7 @@ class Daemons:
     def run(
         self, command: str, *args: str, limit_s: float = 30
     ) -> subprocess.CompletedProcess[str]:
-        """Run one of Slurm's commands. subprocess.TimeoutExpired: longer than `limit_s`."""
+        """Run one of Slurm's commands. Raise subprocess.TimeoutExpired after `limit_s`."""
         return subprocess.run(
             [self.software.programs[command], *args],
             env=self.software.environment(self.paths.conf),
@@ -144,7 +145,8 @@ class Daemons:
         )
 
     def wait(self, name: str, ready: Callable[[], bool]) -> None:
-        """Wait until a daemon is `ready`. LocalClusterError, with its last output: it failed."""
+        """Wait until a daemon is `ready`. Raise LocalClusterError, with its last output, if it
+        failed."""
         deadline = time.monotonic() + _START_S
         while not ready():
             if self.find(name) is None:

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, from nvidia-smi. Nothing about the cluster's files."""
+"""The GPUs of this machine, from nvidia-smi."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Callable
 from jupyter_slurm.local_cluster.spec import GPU_TYPE_CHARACTERS, Gpu
 
 _LIMIT_S = 60.0
-"""Enough to wake every GPU: seconds each if no program keeps the driver loaded."""
+"""Seconds for nvidia-smi to wake every GPU, each of which takes seconds if no program keeps the
+driver loaded."""
 
 
 def own_gpus(say: Callable[[str], None]) -> tuple[Gpu, ...]:
-    """Return this machine's GPUs that the caller may use. Report if an existing nvidia-smi lists
-    none.
-
-    CUDA_VISIBLE_DEVICES applies: inside a job of another Slurm it names the job's GPUs.
+    """Return this machine's GPUs that the caller may use. Report if an existing nvidia-smi does not
+    list any. CUDA_VISIBLE_DEVICES applies, because in a job of another Slurm it names the job's
+    GPUs.
     """
     devices = os.environ.get("CUDA_VISIBLE_DEVICES")
     program = shutil.which("nvidia-smi")
@@ -40,7 +40,7 @@ def own_gpus(say: Callable[[str], None]) -> tuple[Gpu, ...]:
         say(f"Cannot run nvidia-smi: {exc}")
         return ()
     gpus = parse(told.stdout)
-    if not gpus:  # nvidia-smi reports errors on stdout too
+    if not gpus:  # nvidia-smi also reports errors on stdout
         words = (told.stdout + told.stderr).strip()
         say(f"nvidia-smi finds no GPU: {words}")
     return gpus
@@ -62,7 +62,7 @@ def parse(told: str) -> tuple[Gpu, ...]:
 
 def type_of(name: str) -> str:
     """Return the type that Slurm's own `AutoDetect=nvml` gives a GPU (gres.conf(5)): lower case,
-    `_` for blanks; here also for other characters that a type cannot have.
+    with `_` for blanks. Here `_` also replaces other characters that a type cannot have.
 
     >>> type_of("Quadro RTX 6000/8000")
     'quadro_rtx_6000_8000'

@@ -1,4 +1,4 @@
-"""The files of a private cluster: paths, folders and the lock. Nothing about Slurm."""
+"""The files of a private cluster: paths, folders and the lock."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ _LONGEST_BASE = 80  # a socket's path has 107 bytes (unix(7)); slurmd appends it
 
 
 def folder(name: str = "local") -> Path:
-    """Return the folder of the private cluster `name` on this machine; it need not exist.
-
-    The host is in the path because homes are shared between machines.
+    """Return the folder of the private cluster `name` on this machine; it need not exist. The path
+    contains the host, because machines may share homes.
     """
     check_name(name)
     return Path(jupyter_data_dir(), "jupyter-slurm", "local", host(), name)
@@ -32,11 +31,9 @@ def folder(name: str = "local") -> Path:
 
 @dataclass(frozen=True)
 class Paths:
-    """The files of one cluster.
-
-    `folder` contains them. `base` is the same folder under a name that Slurm can read in its
-    configuration and that is short enough for sockets: the folder itself, or a short symbolic link
-    if its path is long or has characters that slurm.conf would split.
+    """The files of one cluster. `folder` contains them. `base` is a path of the same folder that
+    slurm.conf can contain and that is short enough for sockets: the folder itself, or a short
+    symbolic link.
     """
 
     folder: Path
@@ -96,7 +93,7 @@ class Paths:
         return self.base / "run" / f"{daemon}.json"
 
     def make(self) -> None:
-        """Make the folders (0700) and the link, if needed."""
+        """Create the folders (0700) and, if needed, the link."""
         make_private(self.folder)
         self.folder.chmod(0o700)
         self._link()
@@ -125,7 +122,8 @@ class Paths:
 
 @contextmanager
 def locked(place: Path) -> Iterator[None]:
-    """Lock the folder `place` (created if missing) against other processes; wait for the lock."""
+    """Create the folder `place` if missing, and lock it against other processes; wait for the
+    lock."""
     fd = _lock(place)
     while fd is None:
         fd = _lock(place)
@@ -136,7 +134,7 @@ def locked(place: Path) -> Iterator[None]:
 
 
 def _lock(place: Path) -> int | None:
-    """Return the open, locked file in `place`; None: a purge removed it meanwhile."""
+    """Return the open, locked file in `place`; None if a purge removed it meanwhile."""
     make_private(place)
     path = place / "lock"
     try:

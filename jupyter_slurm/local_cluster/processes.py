@@ -1,6 +1,5 @@
-"""Processes, from the kernel.
-
-PID and start time identify a process, so that a reused PID never counts as ours.
+"""Processes, from the kernel's process table. PID and start time identify a process, so a reused
+PID never counts as ours.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from pathlib import Path
 import psutil
 
 _THREADS, _STARTED = 17, 19
-"""In /proc/PID/stat, counted from the end of the name (proc_pid_stat(5))."""
+"""Fields in /proc/PID/stat, counted from the end of the name (proc_pid_stat(5))."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process; `start_ticks` is field 22 of /proc/PID/stat, clock ticks since `boot_id` began
+    """A process. `start_ticks` is field 22 of /proc/PID/stat: clock ticks since the boot `boot_id`
     (proc(5))."""
 
     pid: int
@@ -29,7 +28,7 @@ class Process:
     boot_id: str
 
     def alive(self) -> bool:
-        """Return whether this process or a thread of it runs; a zombie does not."""
+        """Return whether this process or one of its threads runs. A zombie does not run."""
         reap(self.pid)
         return _start_ticks(self.pid) == self.start_ticks and boot() == self.boot_id
 
@@ -58,9 +57,8 @@ def reap(pid: int) -> None:
 
 
 def detach(argv: Sequence[str], env: Mapping[str, str], log: Path) -> Process:
-    """Start a program in its own session, so that it outlives this process and its terminal.
-
-    Its output replaces `log`. FileNotFoundError, PermissionError: it cannot start.
+    """Start a program in its own session, so that it outlives this process and its terminal. Its
+    output replaces `log`. Raise FileNotFoundError or PermissionError if it cannot start.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     pid = os.posix_spawn(
@@ -131,7 +129,7 @@ def descendants(roots: Iterable[Process]) -> list[Process]:
 
 
 def _those(fits: Callable[[psutil.Process], bool]) -> list[Process]:
-    """Return all that fit, except those that end meanwhile or belong to another user."""
+    """Return all matching processes, except those that end meanwhile or belong to another user."""
     found: list[Process | None] = []
     for one in psutil.process_iter():
         with suppress(psutil.Error):
@@ -140,9 +138,9 @@ def _those(fits: Callable[[psutil.Process], bool]) -> list[Process]:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Return the start time in ticks; None: no such process, or a zombie. A process with running
-    threads, which may be writing a file, is not a zombie: psutil would call it one, and returns no
-    ticks."""
+    """Return the start time in ticks; None for a zombie, or without such a process. A process with
+    running threads, which may be writing a file, is not a zombie, although psutil calls it one.
+    psutil also does not return ticks."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):

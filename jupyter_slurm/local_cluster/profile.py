@@ -1,6 +1,6 @@
 """Register a private cluster: `clusters.d/<name>.toml` in Jupyter's configuration.
 
-This writes and removes only its own files. `profiles` interprets them.
+This module writes and removes only its own files. `profiles` interprets them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def profile_path(name: str = "local") -> Path:
 
 
 def check(name: str) -> None:
-    """Raise LocalClusterError if a profile that is not ours has this name."""
+    """Raise LocalClusterError if another profile has this name."""
     path = profile_path(name)
     if path.exists() and not _is_ours(path):
         raise LocalClusterError(
@@ -39,7 +39,7 @@ def check(name: str) -> None:
 
 
 def register(spec: LocalSpec, paths: Paths, env: dict[str, str]) -> None:
-    """Write the profile. Keep [images] and everything below it, which others edit."""
+    """Write the profile. Keep [images] and everything below it, which the user may edit."""
     check(spec.name)
     path = profile_path(spec.name)
     make_private(path.parent)
@@ -55,7 +55,7 @@ def _ours(spec: LocalSpec, paths: Paths, env: dict[str, str]) -> str:
         f"job_root = {_quoted(paths.folder / 'jobs')}",
         "poll_s = 1.0",
         "login_shell = false",
-        # The nodes are this machine, so a job without an image has the notebook's packages.
+        # The nodes are this machine, so jobs without an image can use the notebook's packages.
         f"python = {_quoted(sys.executable)}",
         f"path = [{_quoted(paths.folder / 'bin')}]",
         "",
@@ -82,5 +82,6 @@ def _is_ours(path: Path) -> bool:
 
 
 def _quoted(text: str | Path) -> str:
-    """Return a TOML basic string: JSON's quoting, plus one more character that TOML forbids."""
+    """Return a TOML basic string: quote as JSON does, and also one more character that TOML
+    forbids."""
     return json.dumps(str(text), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -47,10 +47,9 @@ _PACKAGES = {  # Debian's and Ubuntu's names
 
 @dataclass(frozen=True)
 class Software:
-    """The programs of one installation, by name.
-
-    For programs in other than the system's folders: `libraries` are their library folders,
-    `plugins` Slurm's plugin folder, and `stepd` the slurmstepd for slurmd.
+    """The programs of one installation, by name. If they are not in the system's folders,
+    `libraries` are their library folders, `plugins` is Slurm's plugin folder, and `stepd` the
+    slurmstepd for slurmd.
     """
 
     programs: dict[str, Path]
@@ -61,7 +60,7 @@ class Software:
 
     @property
     def version(self) -> tuple[int, int]:
-        """Return (22, 5) for "slurm-wlm 22.05.8". ConfigError."""
+        """Return (22, 5) for "slurm-wlm 22.05.8". Raise ConfigError."""
         found = re.search(r"(\d+)\.(\d+)", self.version_text)
         if found is None:
             raise ConfigError(f"Cannot read a version from `slurmctld -V`: {self.version_text!r}.")
@@ -73,7 +72,8 @@ class Software:
         return {name: self.programs[name] for name in COMMANDS if name in self.programs}
 
     def environment(self, conf: Path) -> dict[str, str]:
-        """Return the environment for Slurm's programs: the caller's, without another Slurm's."""
+        """Return the environment for Slurm's programs: the caller's, without variables of another
+        Slurm."""
         env = {key: text for key, text in os.environ.items() if not key.startswith(("SLURM", "SB"))}
         env["SLURM_CONF"] = str(conf)
         if self.libraries:
@@ -96,7 +96,7 @@ def installed() -> Software | None:
 
 
 def programs(*first: Path) -> dict[str, Path]:
-    """Return the existing programs by name, from the folders `first` or the system's."""
+    """Return the existing programs by name, from the folders `first` or else the system's."""
     path = os.pathsep.join([*map(str, first), os.environ.get("PATH", os.defpath), *_SBIN])
     found = {name: shutil.which(name, path=path) for name in (*_PACKAGES, *COMMANDS, "slurmstepd")}
     return {name: Path(text) for name, text in found.items() if text}
@@ -117,7 +117,7 @@ def command(packages: Sequence[str]) -> str:
 
 
 def version_of(slurmctld: Path, env: dict[str, str]) -> str:
-    """Return the output of `slurmctld -V` ("slurm-wlm 22.05.8"). ConfigError."""
+    """Return the output of `slurmctld -V` ("slurm-wlm 22.05.8"). Raise ConfigError."""
     done = subprocess.run(
         [slurmctld, "-V"], env=os.environ | env, capture_output=True, text=True, check=False
     )
@@ -135,9 +135,8 @@ def can_unpack() -> bool:
 
 
 def unpacked(place: Path, say: Callable[[str], None]) -> Software:
-    """Return the Slurm in the folder `place`; download it first if needed.
-
-    LocalClusterError, with apt's output: the download failed.
+    """Return the Slurm in the folder `place`; download it first if needed. Raise LocalClusterError,
+    with apt's output, if the download failed.
     """
     root = place / "root"
     if not root.exists():
@@ -167,23 +166,22 @@ def _fetch(place: Path) -> None:
     ]
     _run([*apt, "update"])
     told = _run([*apt, "install", "--print-uris", "--yes", "--no-install-recommends", *WANTED])
-    # One line a package: 'URI' NAME_VERSION_ARCH.deb SIZE HASH
+    # One line per package: 'URI' NAME_VERSION_ARCH.deb SIZE HASH
     lines = [line.split() for line in told.splitlines() if line.startswith("'")]
     _run([*apt, "download", *(line[1].partition("_")[0] for line in lines)], cwd=packages)
     shutil.rmtree(place / "apt")
 
 
 def _name_daemons(sbin: Path) -> None:
-    """Give Debian's `slurmd-wlm` etc. their usual names, as alternatives(7) does for root.
-
-    The names matter: a daemon derives its role from its name (slurm's run_in_daemon).
+    """Give Debian's `slurmd-wlm` etc. their usual names, as alternatives(7) does for root. The
+    names matter, because a daemon derives its role from its name (Slurm's run_in_daemon).
     """
     for path in sbin.glob("*-wlm"):
         path.with_name(path.name.removesuffix("-wlm")).symlink_to(path.name)
 
 
 def _describe(root: Path) -> Software:
-    """Return the programs below `root`, and the system's for those not downloaded."""
+    """Return the programs below `root`, and the system's for those that were not downloaded."""
     libraries = tuple(sorted({path.parent for path in root.rglob("lib*.so*")}))
     plugins = next((path.parent for path in root.rglob("auth_munge.so")), None)
     found = programs(root / "usr" / "sbin", root / "usr" / "bin")

@@ -18,7 +18,8 @@ _GPU_TYPE = re.compile(f"[A-Za-z0-9][{GPU_TYPE_CHARACTERS}]{{0,63}}")
 
 
 def machine_cpus() -> int:
-    """Return the CPUs of a simulated node: this machine's, but at least 4 to fit several jobs."""
+    """Return the number of CPUs of a simulated node: this machine's, but at least 4 for several
+    jobs."""
     return max(4, os.cpu_count() or 1)
 
 
@@ -37,13 +38,11 @@ class Gpu:
 
 @dataclass(frozen=True)
 class LocalSpec:
-    """The shape of a private cluster.
-
-    `cpus`, `memory_mib` and `gpus` are per node; all nodes are this machine, and may promise more
-    than it has. These GPUs are simulated: jobs get CUDA_VISIBLE_DEVICES and no device. `own_gpus`,
-    this machine's, replace them: all on the first node (`gpus.own_gpus` finds them). `runtime` is
-    the container tool of the cluster's profile. `extra_conf` are lines at the end of slurm.conf,
-    which override ours.
+    """The shape of a private cluster. `cpus`, `memory_mib` and `gpus` are per node. All nodes are
+    this machine, and together may claim more than it has. `gpus` are simulated: jobs get
+    CUDA_VISIBLE_DEVICES but no device. `own_gpus` are this machine's, found by `gpus.own_gpus`;
+    they replace simulated ones and are all on the first node. `runtime` is the container tool of
+    the cluster's profile. `extra_conf` has lines for the end of slurm.conf, which override ours.
     """
 
     name: str = "local"
@@ -83,7 +82,7 @@ class LocalSpec:
         return tuple(f"n{number}" for number in range(1, self.nodes + 1))
 
     def gpus_of(self, node: str) -> tuple[Gpu, ...]:
-        """Return the GPUs of a node, grouped by type: Slurm requires and numbers them so."""
+        """Return the GPUs of a node, grouped by type, as Slurm requires and numbers them."""
         if self.own_gpus:
             types = list(dict.fromkeys(gpu.type for gpu in self.own_gpus))
             ordered = sorted(self.own_gpus, key=lambda gpu: types.index(gpu.type))
@@ -91,7 +90,7 @@ class LocalSpec:
         return tuple(Gpu(index, self.gpu_type) for index in range(self.gpus))
 
     def gpus_text(self) -> str:
-        """Return a phrase about the GPUs; "": none."""
+        """Return a phrase about the GPUs; "" without GPUs."""
         if not self.own_gpus:
             told = f"{counted(self.gpus, 'simulated GPU')} ({self.gpu_type})"
             return told if self.gpus else ""
@@ -111,7 +110,8 @@ def check_name(name: str) -> None:
 
 @dataclass(frozen=True)
 class DaemonStatus:
-    """One daemon of a private cluster. Only slurmd has a `node`; `port` is None without one."""
+    """A daemon of a private cluster. Only slurmd has a `node`. `port` is None for daemons without
+    one."""
 
     program: Literal["munged", "slurmctld", "slurmd"]
     node: str | None

@@ -1,1 +1,1 @@
-"""PURE. Format values as text, tables, HTML or cards."""
+"""Format values as text, tables, HTML or cards. No I/O."""

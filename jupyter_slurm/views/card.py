@@ -1,9 +1,9 @@
-"""PURE: a `Job` -> the card under its cell: a MIME bundle, with the same facts as HTML and as text.
+"""Format a `Job` as the card below its cell: a MIME bundle with the same facts as HTML and as text.
 
 No I/O, no clock, no IPython: the caller passes the time. The HTML is a plain table with inline
-styles, so that it reads well where styles are stripped (GitHub). It has no colours except the
-state's and a translucent grey, and no script. JupyterLab keeps these styles in an untrusted
-notebook. All text from users is escaped.
+styles, so that it stays readable without styles (GitHub). Its only colours are the state's and a
+translucent grey, and it has no script. JupyterLab keeps these styles in an untrusted notebook. All
+text from users is escaped.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from jupyter_slurm.wire import (
 
 MIME = "application/vnd.jupyter-slurm.job+json"
 CARDS_VARIABLE = "JUPYTER_SLURM_CARDS"
-"""`live` in the environment of kernels whose Jupyter server has our browser part, which shows
-`MIME` itself."""
+"""Set to `live` for kernels of a Jupyter server that has our browser part, which renders `MIME`
+itself."""
 
 _GREY, _BLUE, _GREEN, _ORANGE, _RED = "#767676", "#2878c8", "#2e8540", "#b56a00", "#d0342c"
 _SYMBOLS: Mapping[str, str] = MappingProxyType(
@@ -63,17 +63,17 @@ _COLOURS: Mapping[str, str] = MappingProxyType(
         "unknown": _ORANGE,
     }
 )
-"""Contrast of at least 3:1 on white and on JupyterLab's dark background."""
+"""Colours with a contrast of at least 3:1 on white and on JupyterLab's dark background."""
 
 _LONG_TEXT = 240
-"""Characters from which a text is folded."""
+"""The length from which a text is folded."""
 _FOLDED_TEXT = 72
 _SOON_S = 300.0
-"""Seconds before a session's end from which its card shows a warning."""
+"""Seconds before a session's end when its card starts to show a warning."""
 _ERASED_SOON_S = 14 * 24 * 3600
-"""Seconds before the site erases a job's files from which short texts show the day."""
+"""Seconds before the site erases a job's files when short texts start to show the date."""
 _NAMED_TASKS = 60
-"""Characters of the listed tasks in a state."""
+"""The most characters of a list of tasks."""
 
 # Override the stripes and rules of tables in JupyterLab and nbconvert.
 _TABLE = "border:none;border-collapse:collapse;background:transparent;color:inherit;margin:4px 0"
@@ -89,11 +89,11 @@ _CODE = re.compile(r"`([^`\n]+)`")
 
 
 def bundle(job: Job, now_s: float, *, is_complete: bool = False) -> dict[str, Any]:
-    """Return the card's three forms. The first only identifies the job and whether the cell has all
-    its output (`is_complete`): a live renderer asks the agent for the rest, so a saved notebook
-    cannot fake it. The others may be read much later: they have dates, and their own time while the
-    job has not ended. IDs, times and figures are on one line of each, so that a notebook changes
-    little when run again."""
+    """Return the card's three forms. The first only identifies the job, and says whether the cell
+    has all its output (`is_complete`). A live renderer asks the agent for the rest, so a saved
+    notebook cannot fake it. The others may be read much later, so they have dates and, until the
+    job ends, the time at which they were written. Each has IDs, times and numbers on one line, so a
+    notebook changes little when run again."""
     if is_complete:
         job = msgspec.structs.replace(job, delivered=True)
     text = _lines(job, saved_headline(job), now_s, date_and_time)
@@ -108,7 +108,7 @@ def bundle(job: Job, now_s: float, *, is_complete: bool = False) -> dict[str, An
 
 
 def plain(job: Job, now_s: float) -> str:
-    """Return a few lines, to be read now."""
+    """Return a few lines for immediate reading."""
     head = job.state.word if job.state.final else headline(job, now_s)
     return _lines(job, head, now_s, lambda at_s: moment(at_s, now_s))
 
@@ -129,7 +129,7 @@ def _lines(job: Job, headline: str, now_s: float, when: Callable[[float], str]) 
 
 
 def html(job: Job, now_s: float) -> str:
-    """Draw a table: state and name, a line of facts, a row per note."""
+    """Draw a table with state and name, a line of facts, and a row per note."""
     ours = colour(job.state)
     how = f" · {escape(_how(job))}" if _how(job) else ""
     lines = (
@@ -149,8 +149,8 @@ def html(job: Job, now_s: float) -> str:
 
 
 def ended_earlier(job: Job, word: str, now_s: float) -> str | None:
-    """Return a warning about an ended job that was named by its Slurm ID, possibly reused; None: it
-    lives, or was named by our ID."""
+    """Return a warning if the user named an ended job by its Slurm ID, which Slurm may have reused.
+    None if the job is unfinished, or was named by our ID."""
     if word == job.id or not job.state.final:
         return None
     ago = duration(now_s - job.created_s)
@@ -158,10 +158,10 @@ def ended_earlier(job: Job, word: str, now_s: float) -> str | None:
 
 
 def told_to_end(job: Job) -> str:
-    """Return the sentence after `cancel`; the job's state is outdated by then."""
+    """Return the sentence after `cancel`. The job's state is from before the call."""
     if job.state.final:
         return f"{title(job)} has ended: it is {job.state.word}"
-    # Until the cluster is known to have the job, `why` tells the fate of the cancellation.
+    # Until the cluster is known to have the job, `why` explains the cancellation.
     why = job.why if job.state is JobState.SUBMITTING else None
     return joined(f"{title(job)}: cancellation requested", why, between=". ")
 
@@ -181,7 +181,7 @@ def title(job: Job) -> str:
 
 
 def headline(job: Job, now_s: float) -> str:
-    """Return the state with its duration, or its time if it is final."""
+    """Return the state with its duration, or with its time if it is final."""
     if job.state.final:
         return f"{job.state.word} {moment(job.ended_s or job.state_since_s, now_s)}"
     return f"{job.state.word} for {duration(now_s - job.state_since_s)}"
@@ -217,7 +217,7 @@ def task_counts(by_state: Mapping[str, str]) -> str:
 
 
 def _named(some: str) -> str:
-    """Return `task 3`, `tasks 8-9`: a bare index reads like a number of tasks."""
+    """Return `task 3` or `tasks 8-9`. A bare index would look like a number of tasks."""
     shown = some if len(some) <= _NAMED_TASKS else f"{some[:_NAMED_TASKS]}…"
     return f"task {shown}" if len(indices(some)) == 1 else f"tasks {shown}"
 
@@ -229,12 +229,13 @@ def symbol(state: JobState) -> str:
 
 
 def colour(state: JobState) -> str:
-    """Return the colour as `#rrggbb`; the state's word is always shown with it."""
+    """Return the colour as `#rrggbb`. It never appears without the state's word."""
     return _COLOURS[state.tone]
 
 
 def _ink(shade: str) -> str:
-    """Return a text style, mixed with the page's own colour for contrast on white and on black."""
+    """Return a text style with a colour mixed with the page's own, for contrast on white and on
+    black."""
     return f"color:{shade};color:color-mix(in srgb,{shade} 70%,currentColor)"
 
 
@@ -243,7 +244,7 @@ class _Note:
     label: str
     text: str
     brief: bool = False
-    """Also in the text form; other such notes have a line of their own."""
+    """Show the note also in the text form. Other notes have their own line there."""
     fraction: float | None = None
     """The length of a bar before the text."""
 
@@ -269,9 +270,9 @@ def marked_up(text: str) -> str:
 
 
 def _how(job: Job) -> str:
-    """Return how a failed job ended; "": the state is enough."""
+    """Return how a failed job ended; "" if the state says enough."""
     if job.state is not JobState.FAILED:
-        return ""  # code and signal only reflect how Slurm stopped it
+        return ""  # code and signal only show how Slurm stopped it
     if raised := re.fullmatch(RAISED, job.why or ""):
         return raised[1]
     if job.signal:
@@ -280,7 +281,7 @@ def _how(job: Job) -> str:
 
 
 def _facts(job: Job, now_s: float, when: Callable[[float], str]) -> Iterator[str]:
-    """Yield ID, place, resources, duration and usage."""
+    """Yield ID, location, resources, duration and usage."""
     yield title(job)
     if job.tasks:
         yield task_counts(job.tasks) if isinstance(job, SweepJob) else tasks(job.tasks)
@@ -318,14 +319,14 @@ def _reasons(job: Job, between: str) -> str:
 
 
 def has_unseen_output(job: Job) -> bool:
-    """Return whether output of an ended job is still unfetched by a notebook."""
+    """Return whether notebooks have not yet fetched the output of an ended job."""
     never_ran = job.started_s is None and job.state in (JobState.CANCELLED, JobState.REJECTED)
     return job.state.final and not (job.delivered or never_ran or kind_of(job).is_service)
 
 
 def left_s(job: Job, now_s: float) -> float | None:
     """Return the remaining seconds of a running session, lab or kernel, or of a cell's session.
-    None: unknown or unlimited."""
+    None if unknown or unlimited."""
     if isinstance(job, CellJob) and job.session is not None:
         return None if job.session_ends_s is None else job.session_ends_s - now_s
     if not kind_of(job).is_service or job.state is not JobState.RUNNING:
@@ -386,7 +387,7 @@ def _news(job: Job, now_s: float) -> Iterator[_Note]:
     if job.warning:
         yield _Note("Warning", job.warning)
     yield from _session(job, now_s)
-    if job.problem is not None and not job.state.final:  # for a rejected job it is the reason
+    if job.problem is not None and not job.state.final:  # a rejected job shows it as the reason
         since = ""
         if job.problem_since_s:
             since = f"Since {moment(job.problem_since_s, now_s)}."
@@ -395,7 +396,8 @@ def _news(job: Job, now_s: float) -> Iterator[_Note]:
 
 
 def _session(job: Job, now_s: float) -> Iterator[_Note]:
-    """Yield a session's remaining time, in its own card and, near the end, in its cells'."""
+    """Yield a session's remaining time, for its own card and, near the end, for its cells'
+    cards."""
     ends_in_s = left_s(job, now_s)
     if job.state.final:
         return

@@ -1,6 +1,5 @@
-"""Text for connections and tunnels, and the parser of a tunnel's target.
-
-Shared by the magics and the command line.
+"""Text for connections and tunnels, and the parser of a tunnel's target, for the magics and the
+command line.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from jupyter_slurm.wire import (
 
 
 class TunnelEnds(NamedTuple):
-    """A tunnel's target and its local port (0: any)."""
+    """A tunnel's target and its local port (0 for any)."""
 
     host: str
     port: int
@@ -79,7 +78,7 @@ def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
 
 def tunnel_ends(api: Api, aim: str, local_port: str) -> TunnelEnds:
     """Parse `PORT`, `JOB:PORT`, `HOST:PORT`, `/PATH` or `JOB:/PATH` (a Unix socket). A known job
-    takes precedence over a host. RequestError."""
+    takes precedence over a host. Raise RequestError."""
     here = _port(local_port) if local_port != "0" else 0
     if aim.startswith("/"):
         return TunnelEnds(aim, 0, None, here)
@@ -93,8 +92,8 @@ def tunnel_ends(api: Api, aim: str, local_port: str) -> TunnelEnds:
 
 
 def dashboard_aim(api: Api, aim: str) -> tuple[Job, DashboardName] | None:
-    """Parse `JOB:ray`, `JOB:dask` or `JOB:tensorboard`; return None for a port. NotFoundError:
-    unknown job."""
+    """Parse `JOB:ray`, `JOB:dask` or `JOB:tensorboard`; return None for a port. Raise NotFoundError
+    if the job is unknown."""
     where, _, word = aim.rpartition(":")
     found = next((name for name in DASHBOARDS if name == word.lower()), None)
     return None if found is None or not where else (api.job(where), found)

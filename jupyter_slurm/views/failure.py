@@ -1,6 +1,5 @@
-"""PURE: the outcome of a job -> None for a success, else the `CellFailed` that describes it.
-
-Shared by the magics, the handle and the command line. Nothing is fetched or shown here.
+"""Turn a job's outcome into the `CellFailed` that describes it, or None for a success. The magics,
+the handle and the command line use this. No I/O.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ _NO_NAME = re.compile(r"name '([^']+)' is not defined")
 
 
 def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
-    """Return the cell's failure; None: the job succeeded. `known`: local names. A cell that missed
-    one of them gets the hint to send it."""
+    """Return the cell's failure; None if the job succeeded. `known`: local names; if the cell
+    lacked one of them, the hint is to send it."""
     job = result.job
     if result.status == "ok":
         return None
     if isinstance(job, SweepJob):
         return _slurm_did(job)
     if result.status == "none":
-        # Only a cell reports its success; a script only has its exit code.
+        # Only a cell reports success; a script has just its exit code.
         if not kind_of(job).has_result and job.state is JobState.COMPLETED:
             return None
         return _slurm_did(job)
@@ -35,7 +34,7 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
         return CellFailed(
             failed.message, hint=failed.hint, traceback=result.traceback, job_id=job.id
         )
-    exited = result.ename == "SystemExit"  # not an exception to a user who calls sys.exit
+    exited = result.ename == "SystemExit"  # users who call sys.exit do not expect an exception
     return CellFailed(
         f"{_where(job)} exited with code {job.exit_code}."
         if exited
@@ -48,8 +47,8 @@ def failure(result: Result, known: Container[str] = ()) -> CellFailed | None:
 
 
 def below_card(failed: CellFailed, job: Job) -> CellFailed:
-    """Return the error of a job below its card, without what the card or the traceback already
-    shows."""
+    """Return the error to show below a job's card, without the parts that the card or the traceback
+    already shows."""
     if failed.traceback or failed.detail is None:
         hint = "" if failed.hint in (None, job.advice) else failed.hint
         ended = "" if failed.traceback else f"CellFailed: {job.name} ended ({job.state.word})"
@@ -58,8 +57,8 @@ def below_card(failed: CellFailed, job: Job) -> CellFailed:
 
 
 def left_out(job: Job, failed: Mapping[str, str]) -> VariableError | None:
-    """Return an error for variables that were not returned, since later cells need them. `failed`:
-    reasons by name."""
+    """Return an error for variables that were not returned, because later cells need them.
+    `failed`: reasons by name."""
     if not failed:
         return None
     return VariableError(
@@ -75,7 +74,7 @@ def _slurm_did(job: Job) -> CellFailed:
 
 
 def ended(job: Job, named: str, otherwise: str) -> CellFailed:
-    """Return the error of an ended job; `otherwise`: the reason if the agent has none."""
+    """Return the error of an ended job. `otherwise`: the reason to use if the agent has none."""
     return CellFailed(
         f"{named} ended ({job.state.word}): {job.why or otherwise}",
         hint=job.advice,

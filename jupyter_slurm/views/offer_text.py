@@ -1,4 +1,4 @@
-"""PURE: rows and lines of `info`: a cluster's partitions, accounts, QOS and reservations."""
+"""Rows and lines for `info`: a cluster's partitions, accounts, QOS and reservations. No I/O."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _node(one: Partition) -> str:
 
 
 def _only(one: Partition) -> str:
-    """Return the QOS and accounts that the partition is limited to."""
+    """Return the QOS and accounts to which the partition is limited."""
     told = ["whole nodes"] if one.exclusive else []
     if one.allow_qos:
         told.append(f"QOS {', '.join(one.allow_qos)} only")
@@ -85,7 +85,7 @@ def _only(one: Partition) -> str:
 
 
 def _wrapped(parts: Sequence[str], width: int) -> Iterator[str]:
-    """Yield the first part, then the rest indented, as many to a line as fit."""
+    """Yield the first part, then the others indented, filling each line."""
     head, *rest = parts
     yield head
     line = ""

@@ -1,4 +1,4 @@
-"""PURE. The output of a job's other ranks -> a folded display below the cell's output."""
+"""Display the output of a job's other ranks, folded, below the cell's output. No I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jupyter_slurm.formatting import counted, visible_lines
 from jupyter_slurm.wire import ErrorOutput, Output, Stream
 
 MOST = 32
-"""The number of ranks shown in a cell; the panel and `%slurm logs` show any."""
+"""The number of ranks to show in a cell; the panel and `%slurm logs` can show any rank."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 

@@ -1,4 +1,4 @@
-"""PURE: `--dry-run` as lines for a terminal and HTML for a notebook.
+"""Format `--dry-run` as lines for a terminal and HTML for a notebook. No I/O.
 
 All text from users is escaped. The HTML has no colours of its own and no script.
 """
@@ -15,7 +15,7 @@ from jupyter_slurm.views.card import marked_up
 from jupyter_slurm.wire import Check, Cost, Preview
 
 MARKS = {True: "✔", False: "✖", None: "·"}
-"""The marks of checks, by `Check.ok`."""
+"""The marks for checks, by `Check.ok`."""
 
 _PRE = "white-space:pre-wrap;overflow-wrap:anywhere;margin:2px 0 2px 1.5em"
 
@@ -33,13 +33,13 @@ def preview_lines(preview: Preview) -> Iterator[str]:
 
 
 def check_text(check: Check) -> str:
-    """Return a line for the check and one for its hint."""
+    """Return a line for the check, and another for its hint."""
     hint = f"\n    {check.hint}" if check.hint else ""
     return f"{MARKS[check.ok]} {check.sentence}{hint}"
 
 
 def preview_html(preview: Preview) -> str:
-    """Return the preview as HTML, with script and sbatch command in a folded section."""
+    """Return the preview as HTML, with the script and the sbatch command in a folded section."""
     told = "".join(f"<div>{line}</div>" for line in _html_lines(preview))
     files = ", ".join(preview.files)
     where = f"Cluster {preview.cluster}, job dir {preview.job_dir}. Files: {files}."

@@ -1,4 +1,4 @@
-"""PURE: a waiting job's priority as a table."""
+"""Format a waiting job's priority as a table. No I/O."""
 
 from __future__ import annotations
 

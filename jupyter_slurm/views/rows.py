@@ -1,4 +1,4 @@
-"""PURE: rows of a list of jobs, for the terminal, notebooks and the widget."""
+"""Rows for a list of jobs, for the terminal, notebooks and the widget. No I/O."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def job_table(found: Sequence[Row], now_s: float, caption: str = "") -> Table:
 
 
 def state_of(row: Row) -> JobState:
-    """Return the state; UNKNOWN for a state of a newer Slurm."""
+    """Return the state; UNKNOWN for one that only a newer Slurm has."""
     return JobState.__members__.get(row.state, JobState.UNKNOWN)
 
 

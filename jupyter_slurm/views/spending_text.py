@@ -1,4 +1,4 @@
-"""PURE: rows and lines of `usage`."""
+"""Rows and lines for `usage`. No I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rows(told: Spending) -> list[tuple[str, ...]]:
 
 
 def lines(told: Spending) -> Iterator[str]:
-    """Yield the period, and what is missing from the table."""
+    """Yield the period, and the jobs missing from the table."""
     since = moment(told.since_s, told.asked_s)
     if not told.accounting:
         yield f"{told.cluster} has no accounting, so usage is unknown."

@@ -1,4 +1,4 @@
-"""PURE. Tables of text for notebooks and terminals."""
+"""Tables of text for notebooks and terminals. No I/O."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from jupyter_slurm.formatting import padded, visible, width
 
 _CELL = "text-align:left;vertical-align:top;padding:2px 8px"
 _SENTENCE = 32
-"""Characters from which a cell may wrap."""
+"""The length from which a cell may wrap."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Table:
-    """Rows of text under named columns."""
+    """A table of text with named columns."""
 
     columns: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
     caption: str = ""
     data: Any = None
-    """The value of the rows, for programs."""
+    """The data behind the rows, for programs."""
 
     @property
     def rows(self) -> list[dict[str, str]]:
@@ -35,14 +35,15 @@ class Table:
 
     @property
     def terminal_text(self) -> str:
-        """Return the text for a terminal. "": there are no rows, and only the caption is shown."""
+        """Return the text for a terminal; "" without rows, in which case only the caption is
+        shown."""
         if not self.values and self.caption:
             return ""
         head = [name.upper() for name in self._shown(self.columns)]
         return "\n".join(aligned(head, list(map(self._shown, self.values))))
 
     def _shown(self, row: Sequence[str]) -> tuple[str, ...]:
-        """Return a row without columns that are empty in every row."""
+        """Return a row without the columns that are empty in every row."""
         return tuple(
             cell
             for at, cell in enumerate(row)
@@ -50,7 +51,7 @@ class Table:
         )
 
     def to_pandas(self) -> Any:
-        """Return a DataFrame of text. ImportError: pandas is not installed."""
+        """Return a DataFrame of text. Raise ImportError if pandas is not installed."""
         import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415
 
         return pd.DataFrame(self.rows, columns=list(self.columns))

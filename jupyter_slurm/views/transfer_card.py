@@ -1,5 +1,4 @@
-"""PURE: a transfer -> a line, and HTML with a progress bar; below it the first failed files.
-
+"""Format a transfer as a line, and as HTML with a progress bar, followed by the first failed files.
 No I/O, no clock. Paths come from users, so they are escaped.
 """
 
@@ -25,9 +24,10 @@ _COLOURS: Mapping[TransferState, str] = MappingProxyType(
         TransferState.STOPPED: "#767676",
     }
 )
-"""As in the card: contrast of at least 3:1 on white and on JupyterLab's dark background."""
+"""Colours with a contrast of at least 3:1 on white and on JupyterLab's dark background, as in the
+card."""
 _RATE_AFTER_S = 1.0
-"""Seconds before which a rate is only a guess."""
+"""Seconds of transfer before a rate is meaningful."""
 _RESUMES = "the next transfer resumes from there"
 
 
@@ -62,7 +62,7 @@ def html(transfer: Transfer, now_s: float) -> str:
 
 
 def progress_text(transfer: Transfer, now_s: float) -> str:
-    """Describe the progress or outcome. The error that follows has the reason for a failure."""
+    """Describe the progress or outcome, without the reason for a failure, which the error has."""
     match transfer.state:
         case TransferState.DONE:
             return _all(transfer)

@@ -1,7 +1,6 @@
-"""PURE: a job's output -> the output for a cell or notebook, by the trust in its cluster: all of
-it, HTML and scripts in a sandbox, or text and pictures only.
-
-The only place that knows which types of output can act on the page.
+"""Filter a job's output for a cell or notebook by the trust in its cluster: allow everything, put
+HTML and scripts into a sandbox, or allow only text and pictures. No other module has to know which
+types of output can act on the page. No I/O.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; media-src data: blob:"
 )
-"""The sandbox has no network access, and so cannot reach local servers."""
+"""The sandbox's policy: without network access, it cannot reach local servers."""
 _SCRIPT_END = re.compile(r"</(?=script)", re.IGNORECASE)
 
 
@@ -39,7 +38,7 @@ def stricter(one: Show, other: Show) -> Show:
 
 
 def trusted_as(output: Output, show: Show) -> Output:
-    """Return the output as a cluster with this trust may show it."""
+    """Return the output in the form that this trust allows."""
     match output:
         case DisplayData() | UpdateDisplayData() | ExecuteResult() if show != "full":
             data = _bundle(output.data, show)
@@ -66,7 +65,7 @@ def _bundle(data: Mapping[str, Any], show: Show) -> dict[str, Any]:
 
 
 def _page(data: Mapping[str, Any]) -> str | None:
-    """Return the content of the sandbox; None: not needed."""
+    """Return the content of the sandbox; None if not needed."""
     for mime in ("text/html", "image/svg+xml"):
         if isinstance(data.get(mime), str):
             return str(data[mime])
@@ -88,6 +87,7 @@ def _boxed(page: str) -> str:
 
 
 def _sizes(metadata: Any) -> dict[str, int]:
-    """Keep only a picture's integers, since some pages put metadata into their HTML."""
+    """Keep only the integers in a picture's metadata, because some pages insert metadata into their
+    HTML."""
     known = metadata if isinstance(metadata, dict) else {}
     return {name: known[name] for name in ("width", "height") if type(known.get(name)) is int}
