@@ -397,7 +397,9 @@ def build_image(
     request = parse_image(command, args, before=caller.with_defaults(()))
     here = packages_here.read() if request.env_from_here else None
     if here is not None and here.left_out:
-        caller.warn(f"Omitted packages that are only on this machine: {', '.join(here.left_out)}.")
+        caller.warn(
+            f"Omitted packages that exist only on this machine: {', '.join(here.left_out)}."
+        )
     spec = request.build_spec(
         new_id(),
         recipe,

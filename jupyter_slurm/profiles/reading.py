@@ -26,10 +26,11 @@ from jupyter_slurm.profiles.toml_file import TomlFile, tables_of
 
 _NO_CLUSTER = "No cluster yet."
 _NO_CLUSTER_HINT = (
-    "Start one on this machine with `jupyter slurm up`, or add one. A Slurm configuration in "
-    "/etc/slurm needs nothing. For one from SLURM_CONF: `jupyter slurm clusters add here --host '' "
-    '--env SLURM_CONF="$SLURM_CONF"`. For one from the network: `jupyter slurm clusters add here '
-    "--host ''`. For a remote cluster: `jupyter slurm clusters add NAME`. Or edit {file}."
+    "Start one on this machine with `jupyter slurm up`, or add one. A configuration in /etc/slurm "
+    "is found automatically. For one in $SLURM_CONF, use `jupyter slurm clusters add here --host "
+    "'' --env SLURM_CONF=\"$SLURM_CONF\"`. For one from the network, use `jupyter slurm clusters "
+    "add here --host ''`. For a remote cluster, use `jupyter slurm clusters add NAME`. Or edit "
+    "{file}."
 )
 _SETTLED_NS = 2 * 10**9
 """The age from which a folder's time is reliable: a younger folder may change again without a new
@@ -215,7 +216,7 @@ class _Reading:
         elif name == "default":
             file.fail((name,), "`default` must be the name of a cluster, in quotes.")
         else:
-            file.fail((name,), f"`{name}` stands above the first [CLUSTER].")
+            file.fail((name,), f"`{name}` is above the first [CLUSTER].")
 
     def _break(self, name: str, error: ConfigError) -> None:
         self._clusters.pop(name, None)

@@ -128,7 +128,7 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
         "Wait, or ask for another --constraint or GPU type.",
     ),
     "Licenses": _Meaning("A software license that it needs is in use.", _WAIT),
-    "MpiPortsBusy": _Meaning("All network ports kept for MPI are in use.", _WAIT),
+    "MpiPortsBusy": _Meaning("All network ports reserved for MPI are in use.", _WAIT),
     "NvidiaImexChannels": _Meaning("All channels between GPUs of several nodes are in use.", _WAIT),
     "BurstBufferResources": _Meaning("The burst buffer has no space left for it now.", _WAIT),
     "BurstBufferStageIn": _Meaning("Its files are being copied into the burst buffer.", _WAIT),

@@ -59,15 +59,15 @@ _AMBIGUOUS: Final = (
     "Message receive failure",
     "Unable to contact slurm controller (send failure)",
 )
-_WAIT: Final = "Try again in a while."
+_WAIT: Final = "Try again later."
 _PING: Final = (
-    "Try again in a while; `scontrol ping` shows whether the controller is up. `jupyter slurm up` "
+    "Try again later; `scontrol ping` shows whether the controller is up. `jupyter slurm up` "
     "starts a cluster that it created."
 )
-_SUPPORT: Final = "If it lasts, report it to the cluster's support."
+_SUPPORT: Final = "If it persists, report it to the cluster's support."
 _CONFIGURE: Final = (
-    "Put what `echo $SLURM_CONF` prints where `sbatch` works into the cluster's profile, as "
-    "`env.SLURM_CONF`."
+    "Run `echo $SLURM_CONF` where `sbatch` works, and set `env.SLURM_CONF` in the cluster's "
+    "profile to its output."
 )
 _TRANSIENT: Final[Mapping[str, str]] = {
     "Unable to contact slurm controller": _PING,
@@ -77,7 +77,7 @@ _TRANSIENT: Final[Mapping[str, str]] = {
     "Protocol authentication error": _SUPPORT,
     "Munge encode failed": _SUPPORT,
     "standby mode": _WAIT,
-    "Rate limit exceeded": "Try again in a while, and watch fewer things at a time.",
+    "Rate limit exceeded": "Try again later, and watch fewer clusters at a time.",
     "MaxJobCount limit reached": _WAIT,
     "temporarily unable to accept job": _WAIT,
     "I/O error writing script/environment to file": _SUPPORT,

@@ -99,7 +99,7 @@ def not_private(folder: PurePosixPath, listed: str) -> FileAccessError:
         hint=(
             "A job's folder contains its code and the key that signs its result. If the file "
             "system ignores `chmod 700`, set the cluster's `job_root` to a folder on another "
-            "one. Else another user owns the folder."
+            "one. Otherwise, another user owns the folder."
         ),
         detail=listed or None,
     )

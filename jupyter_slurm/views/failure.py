@@ -104,8 +104,8 @@ def _keyboard(result: Result) -> str | None:
     if not asked and result.ename != "BdbQuit":
         return None
     return (
-        "A job has no keyboard. Pass values with --in or as arguments; debug in a remote kernel, "
-        "a session or `jupyter slurm shell`."
+        "Jobs cannot read keyboard input. Pass values with --in or as arguments. Debug in a "
+        "remote kernel, a session or `jupyter slurm shell`."
     )
 
 

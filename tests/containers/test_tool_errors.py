@@ -166,7 +166,7 @@ def test_failure_of_the_program_is_not_explained_as_the_tools(runtime: str, log:
     ],
 )
 def test_failed_build_is_explained(runtime: str, line: str, words: str, hint: str) -> None:
-    end = "jupyter-slurm: a.org/b:1 was not made by x. It ended with exit code 1 while building"
+    end = "jupyter-slurm: a.org/b:1 was not created by x. It ended with exit code 1 while building"
     explained = builder_for(runtime).explain(f"pulling a.org/b:1\n{line}\nhint: no\n{end}\n")
     assert explained is not None
     assert words in explained.sentence

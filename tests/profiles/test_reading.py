@@ -104,7 +104,7 @@ def test_defaults_of_every_toml_type_become_option_text(config: Path) -> None:
         ("[a.images]\nb = 1", "line 1: [a] each value in `images` must be text"),
         ("[a]\nsetup = '''\n[b]\npoll_s = 1\n'''\npoll_s = -1", "line 6: [a] `poll_s`"),
         ("default = 3", "line 1: `default` must be the name of a cluster, in quotes."),
-        ("runtime = 'x'\n[a]", "line 1: `runtime` stands above the first [CLUSTER]."),
+        ("runtime = 'x'\n[a]", "line 1: `runtime` is above the first [CLUSTER]."),
         ("['a b']", "line 1: 'a b' is not a valid name of a cluster."),
         ("[a]\nhost = login", "is not valid TOML: Invalid value (at line 2"),
     ],

@@ -140,8 +140,8 @@ _RECIPE_LINES = re.compile(
     re.MULTILINE,
 )
 _FAILED = re.compile(
-    r"^jupyter-slurm: (?P<name>\S+) was not made by (?P<tool>[a-z]+)\. "
-    r"It ended with exit code [0-9]+ while (?P<doing>.*); what the tool said is above\.$",
+    r"^jupyter-slurm: (?P<name>\S+) was not created by (?P<tool>[a-z]+)\. "
+    r"It ended with exit code [0-9]+ while (?P<doing>.*); see its output above\.$",
     re.MULTILINE,
 )
 
@@ -216,8 +216,8 @@ if ! suffix=$(there "$stem"); then
   if [ "$rc" != 0 ]; then
     doing=$(cat "$work/.step" 2>/dev/null)
     doing=${{doing:-{beginning}}}
-    say "$name was not made by {tool}. It ended with exit code $rc while $doing;" \\
-      "what the tool said is above." >&2
+    say "$name was not created by {tool}. It ended with exit code $rc while $doing;" \\
+      "see its output above." >&2
     exit "$rc"
   fi
   if ! suffix=$(there "$partial"); then

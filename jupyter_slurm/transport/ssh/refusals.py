@@ -60,7 +60,7 @@ _HOST_SAYS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         ),
         (
             r"too many (authentication|failed)",
-            "{host} allows no more tries in this login.",
+            "{host} allows no more attempts in this login.",
             "Each key of your agent counts as one. Offer only the right one by "
             "`IdentitiesOnly yes` and `IdentityFile` in ~/.ssh/config.",
         ),
@@ -91,7 +91,7 @@ _ON_THE_WAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (
             r"kex_exchange_identification|banner exchange|Connection (closed|reset)|ssh_exchange",
             "{host} ended the connection before the login began, or does not speak SSH.",
-            "Wait some minutes: hosts and firewalls block new connections after many failed "
+            "Wait a few minutes: hosts and firewalls block new connections after many failed "
             "logins.",
         ),
     )
@@ -102,8 +102,7 @@ _BY_GATEWAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (
             r"open failed: administratively prohibited",
             "{gateway} does not forward connections to {place}.",
-            "Its administrators forbid it (AllowTcpForwarding, PermitOpen). Another host may "
-            "be the gateway.",
+            "Its administrators forbid it (AllowTcpForwarding, PermitOpen). Use another gateway.",
         ),
         (
             r"open failed",

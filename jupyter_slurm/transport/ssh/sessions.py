@@ -94,7 +94,7 @@ class Sessions:
         raise TransportError(
             f"{link.hop.label} allows {self.limit} commands at a time, and none of them ended "
             "in time.",
-            hint="Hanging commands keep their places. `%slurm logout` ends them.",
+            hint="`%slurm logout` ends hanging commands.",
         )
 
     def _take(self, timeout_s: float) -> bool:

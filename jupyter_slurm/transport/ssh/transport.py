@@ -298,8 +298,8 @@ class SshTransport:
         if "administratively prohibited" in said:
             return ForwardError(
                 f"{gateway} does not forward ports.",
-                hint="Its administrators allow it (AllowTcpForwarding, "
-                "PermitOpen), or choose another route.",
+                hint="Ask its administrators to allow it (AllowTcpForwarding, PermitOpen), "
+                "or choose another route.",
                 detail=shown(said) or None,
             )
         return ForwardError(

@@ -134,7 +134,7 @@ def test_failed_step_is_read_from_the_log(step: str, doing: str) -> None:
     )
     assert done.returncode == 7
     assert read_failure(f"a\n{done.stderr}") == Failure("mine", "docker", doing)
-    assert read_failure("mine was not made by hand") is None
+    assert read_failure("mine was not created by hand") is None
 
 
 @pytest.mark.real
