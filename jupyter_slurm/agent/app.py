@@ -208,7 +208,7 @@ class Agent:
 
 
 def idle_s(text: str | None) -> float:
-    """Return the seconds without jobs and requests after which the agent ends. Raise
+    """Return the seconds without jobs and requests after which the agent ends. Raises
     ConfigError."""
     try:
         value = float(text) if text else _IDLE_S

@@ -232,8 +232,8 @@ class AgentConnection:
             raise AgentError(f"{self._path} is served by another user (uid {uid}).")
 
     def post(self, name: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Return the status and body of the answer. Raise one of `_GONE`, or AgentError after the
-        timeout."""
+        """Return the status and body of the answer. Raise one of `_GONE` if the agent ends,
+        AgentError after the timeout."""
         self.sock.settimeout(timeout_s)
         try:
             status, answer = self._exchange("POST", name, body)

@@ -125,8 +125,8 @@ class Call:
         return body
 
     def unpack(self, body: bytes) -> dict[str, object]:
-        """Return the keyword arguments. Raise RequestError, with the name, for an invalid, missing
-        or unknown one."""
+        """Return the keyword arguments. Raise a RequestError that names an invalid, missing or
+        unknown argument."""
         try:
             given = msgspec.json.decode(body or b"{}", type=self.arguments)
         except NOT_JSON as exc:

@@ -78,7 +78,7 @@ def of_cells(command: Command) -> dict[str, OurOption]:
 
 
 def find(words: list[str], place: Place) -> tuple[Command, list[str]]:
-    """Return the command at the start of the words, and the other words. Raise RequestError."""
+    """Return the command at the start of the words, and the other words. Raises RequestError."""
     found: Command | None = None
     there = below((), place)
     while there:
@@ -109,7 +109,7 @@ def _no_command(word: str, found: Command | None, there: Mapping[str, Command]) 
 
 
 def read_arguments(command: Command, words: Sequence[str], place: Place = "terminal") -> Arguments:
-    """Parse the arguments of a command. Raise RequestError, with the invalid word."""
+    """Parse the arguments of a command. Raise a RequestError that names the invalid word."""
     unset = {field(name): _unset(option) for name, option in command.options.items()}
     args = Arguments(typed={}, options=[], rest=(), **unset)
     before, after = before_dashes(words)
@@ -158,7 +158,7 @@ def _assign(args: Arguments, words: Sequence[str], command: Command, place: Plac
 
 
 def of_job(command: Command, words: Sequence[str]) -> line.Request:
-    """Parse the job options of the command. Raise RequestError."""
+    """Parse the job options of the command. Raises RequestError."""
     for name, _ in job_options(words):
         if name in command.refused:
             hint = command.instead.get(name)
@@ -175,7 +175,7 @@ def job_spec(
     before: Sequence[str] = (),
 ) -> tuple[line.Request, SpecT]:
     """Return the request and spec of a job to start. The options `before` apply to every job. Raise
-    RequestError, with the invalid word."""
+    a RequestError that names the invalid word."""
     command = starting(made)
     assert command is not None
     request = of_job(command, line.after(before, args.words))
@@ -192,7 +192,7 @@ def job_spec(
 
 
 def take(command: Command, words: Sequence[str], name: str) -> tuple[list[str], list[str]]:
-    """Return the words without the option `name`, and its values. Raise RequestError."""
+    """Return the words without the option `name`, and its values. Raises RequestError."""
     args = read_arguments(command, words)
     options = [*args.options, *args.typed.items()]
     rest = as_words(option for option in options if option[0] != name)

@@ -32,7 +32,7 @@ _FORMS = (
 
 def asked(with_: Sequence[str], file: str | None, *, mine: bool) -> Environment | None:
     """Return the environment that the options request, without reading its file; None if they do
-    not request one. Raise RequestError."""
+    not request one. Raises RequestError."""
     if file is not None and mine:
         raise RequestError(
             "--requirements and --with-mine exclude each other.", option="requirements"
@@ -53,7 +53,7 @@ def asked(with_: Sequence[str], file: str | None, *, mine: bool) -> Environment 
 
 def read(environment: Environment, here: Path) -> Environment:
     """Return the environment with the text of its file, which is relative to the folder `here`, or
-    with this Python's packages. Raise NotFoundError; raise RequestError if the file cannot be
+    with this Python's packages. Raises NotFoundError, or RequestError if the file cannot be
     used."""
     if environment.mine:
         return _mine(environment)

@@ -200,7 +200,7 @@ def start_session(caller: Caller, args: Arguments) -> Preview | StartedSession:
 
 def session_named(caller: Caller, name: str, cluster: str | None) -> Job:
     """Return the session with this ID, or the caller's with this name. For "", return the one in
-    use or the newest. `cluster` is None for the caller's. Raise NotFoundError or RequestError."""
+    use or the newest. `cluster` is None for the caller's. Raises NotFoundError or RequestError."""
     jobs = caller.api.jobs()
     chosen = caller.used_session
     used = next((job for job in jobs if chosen is not None and job.id == chosen.id), None)
@@ -218,7 +218,7 @@ def session_named(caller: Caller, name: str, cluster: str | None) -> Job:
 
 def with_session(caller: Caller, request: Request, name: str) -> Request:
     """Return the request with the ID of the session `name`. Do not look up the session in use:
-    `submit` raises NotFoundError if it was forgotten. Raise NotFoundError or RequestError."""
+    `submit` raises NotFoundError if it was forgotten. Raises NotFoundError or RequestError."""
     used = caller.used_session
     if used is not None and name in ("", used.id) and request.cluster in (None, used.cluster):
         return replace(request, session=used.id, cluster=used.cluster)

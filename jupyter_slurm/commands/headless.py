@@ -23,7 +23,7 @@ from jupyter_slurm.wire import CellSpec, JobSpec, ProgramSpec, ScriptSpec
 
 
 def request(words: Sequence[str]) -> line.Request:
-    """Parse the options, and the arguments after `--`. Raise RequestError, with the invalid
+    """Parse the options, and the arguments after `--`. Raise a RequestError that names the invalid
     word."""
     options, arguments = before_dashes(words)
     return replace(of_job(SUBMIT, options), arguments=tuple(arguments))
@@ -31,7 +31,7 @@ def request(words: Sequence[str]) -> line.Request:
 
 def resolved(api: Api, request: line.Request, notebook: str | None = None) -> line.Request:
     """Return the request with the session's ID instead of its name. The name "" means the newest
-    session of the notebook or, without a notebook, of terminals. Raise NotFoundError or
+    session of the notebook or, without a notebook, of terminals. Raises NotFoundError or
     RequestError."""
     if request.session is None:
         return request
@@ -56,7 +56,7 @@ def file_spec(
     arguments: Sequence[str] = (),
 ) -> JobSpec:
     """Return the job that runs a notebook, Python file or script. `file` is the path as typed,
-    `path` the absolute path. Raise RequestError.
+    `path` the absolute path. Raises RequestError.
     """
     made: type[CellSpec | ProgramSpec | ScriptSpec] = CellSpec
     code, notebook = text, None
@@ -86,7 +86,7 @@ def own_program(
     args: Arguments, *, job_id: str, notebook: str | None = None, before: Sequence[str] = ()
 ) -> tuple[line.Request, ProgramSpec]:
     """Return the request and spec of a job that runs an image's own program. The options `before`
-    apply to every job. Raise RequestError, with the invalid word."""
+    apply to every job. Raise a RequestError that names the invalid word."""
     of_job(RUN, args.words)
     request = line.parse(line.after(before, [*args.words, "--image", args.image]))
     request = replace(request, arguments=args.rest, reuse=line.Reuse.FRESH)

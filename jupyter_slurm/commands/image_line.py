@@ -73,8 +73,8 @@ class ImageRequest:
 
 
 def parse_image(command: Command, args: Arguments, before: Sequence[str] = ()) -> ImageRequest:
-    """Parse the arguments of `image build` or `image pull`. `before`: options for every job, of
-    which those in `_SHARED` apply. Raise RequestError, with the invalid word."""
+    """Parse the arguments of `image build` or `image pull`. `before`: options for every job; only
+    those in `_SHARED` apply. Raise a RequestError that names the invalid word."""
     shared = [option for option in job_options(before) if option[0] in _SHARED]
     own = vars(args)
     return ImageRequest(

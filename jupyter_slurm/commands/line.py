@@ -102,8 +102,8 @@ class Request:
 
 
 def parse(words: Sequence[str]) -> Request:
-    """Parse a line's words; of repeated options, the last one wins. Raise RequestError, with the
-    invalid word and the nearest valid one."""
+    """Parse a line's words; of repeated options, the last one wins. Raise a RequestError that names
+    the invalid word and the nearest valid one."""
     ours: dict[str, list[str]] = {}
     given = job_options(words)
     for name, value in given:
@@ -157,7 +157,7 @@ def parse(words: Sequence[str]) -> Request:
 
 
 def _of_sbatch(given: Sequence[JobOption]) -> dict[str, str]:
-    """Return the sbatch options, with checked values. Raise OptionError."""
+    """Return the sbatch options, with checked values. Raises OptionError."""
     return {
         name: sbatch.check_option(name, value or "")
         for name, value in given
@@ -166,7 +166,7 @@ def _of_sbatch(given: Sequence[JobOption]) -> dict[str, str]:
 
 
 def after(defaults: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Return the defaults that the words do not override, followed by the words. Raise
+    """Return the defaults that the words do not override, followed by the words. Raises
     RequestError."""
     try:
         given = _of_sbatch(job_options(before_dashes(words)[0]))
@@ -179,7 +179,7 @@ def after(defaults: Sequence[str], words: Sequence[str]) -> list[str]:
 
 
 def parse_with_arguments(words: Sequence[str]) -> Request:
-    """Parse a line's words; the arguments of a script after `--` are unchanged. Raise
+    """Parse a line's words; the arguments of a script after `--` are unchanged. Raises
     RequestError."""
     options, arguments = before_dashes(words)
     return replace(parse(options), arguments=tuple(arguments))
@@ -284,7 +284,7 @@ def with_local_context(spec: SpecT, here: Path | None = None) -> SpecT:
 
 def pushed_from(here: Path, push: str | None) -> str | None:
     """Return the absolute path of the --push folder, which was typed in the folder `here`; None if
-    not given. Raise NotFoundError."""
+    not given. Raises NotFoundError."""
     if push is None:
         return None
     folder = (here / Path(push).expanduser()).absolute()
@@ -387,7 +387,7 @@ def _names(values: Sequence[str]) -> tuple[str, ...]:
 
 def _excluded(ours: Mapping[str, Sequence[str]], nodes: str) -> tuple[str, ...]:
     """Return the patterns of --push-exclude. `nodes` is sbatch's --exclude, which users confuse
-    with it. Raise RequestError."""
+    with it. Raises RequestError."""
     patterns = tuple(ours.get("push-exclude", ()))
     if patterns and "push" not in ours:
         raise _wrong("push-exclude", "--push-exclude needs --push DIR.")
@@ -406,7 +406,7 @@ def _not_nodes(text: str) -> RequestError:
 
 
 def _patterns(values: Sequence[str]) -> tuple[str, ...]:
-    """Return the patterns of --fetch, relative to the job's folder and inside it. Raise
+    """Return the patterns of --fetch, relative to the job's folder and inside it. Raises
     RequestError."""
     patterns = _names(values)
     for pattern in patterns:
@@ -470,7 +470,7 @@ def _job_name(name: str | None, option: str = "name") -> str | None:
 
 def _one_name(ours: str | None, theirs: str | None) -> str | None:
     """Return the job's name from `--name` or `--job-name`. The latter may be any text for a batch
-    script. Raise RequestError."""
+    script. Raises RequestError."""
     if ours is not None and theirs not in (None, ours):
         told = f"`--name {ours}` and `--job-name {brief(theirs)}` both set the job's name."
         raise _wrong("job-name", told, "Omit one of them.")

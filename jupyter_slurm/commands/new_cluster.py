@@ -26,7 +26,8 @@ _JOBS = ".jupyter-slurm/jobs"
 def way(
     address: str, user: str = "", port: int | None = None, jump: Sequence[str] = ()
 ) -> dict[str, Setting]:
-    """Return the settings for connecting to `address`, `[user@]host[:port]`. Raise RequestError."""
+    """Return the settings for connecting to `address`, `[user@]host[:port]`. Raises
+    RequestError."""
     if not address:
         raise RequestError("The host is missing.", option="host")
     match = _ADDRESS.fullmatch(address)

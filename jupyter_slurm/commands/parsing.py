@@ -63,7 +63,7 @@ _PARTS = re.compile(r"\.(\w+)|\[([^\]]*)\]")
 
 
 def words_of(line: str, namespace: Mapping[str, object]) -> list[str]:
-    """Split a line into words, with each `{name}` replaced by its value. Raise RequestError."""
+    """Split a line into words, with each `{name}` replaced by its value. Raises RequestError."""
     return expand(split(line), namespace)
 
 
@@ -117,7 +117,7 @@ def expand(words: Sequence[str], namespace: Mapping[str, object]) -> list[str]:
 
 
 def _value_of(field: str, namespace: Mapping[str, object]) -> str:
-    """Return the text for a field in braces. Raise RequestError."""
+    """Return the text for a field in braces. Raises RequestError."""
     as_text = f"For literal text, write `{{{{{field}}}}}`."
     path, colon, form = field.partition(":")
     match = re.match(r"\w+", path)
@@ -324,7 +324,7 @@ def in_words_of_a_terminal(text: str) -> str:
 def read_options(
     command: Command, words: Sequence[str], place: Place, args: Arguments
 ) -> list[str]:
-    """Store the options among the words in `args`; return the other words. Raise RequestError."""
+    """Store the options among the words in `args`; return the other words. Raises RequestError."""
     for word in words:
         if word.startswith("-") and (word.partition("=")[2] == "--" or word[2:] == "--"):
             raise RequestError(f"`{word}`: an option cannot have the value `--`.")  # as of argparse

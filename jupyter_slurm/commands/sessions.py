@@ -58,7 +58,7 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
 
 
 def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job:
-    """Return the owner's newest session on the cluster (None for all). Raise NotFoundError."""
+    """Return the owner's newest session on the cluster (None for all). Raises NotFoundError."""
     sessions = [job for job in jobs if job.kind is JobKind.SESSION]
     mine = [job for job in sessions if owner.has(job) and cluster in (None, job.cluster)]
     if not mine:

@@ -49,7 +49,7 @@ class Shell:
 
 def parse(args: Arguments, before: Sequence[str] = ()) -> Shell:
     """Parse the arguments. `before`: options for every job, which apply only to a new allocation.
-    Raise RequestError, with the invalid argument."""
+    Raise a RequestError that names the invalid argument."""
     request = of_job(SHELL, args.words)
     if args.job is not None:
         if args.words:

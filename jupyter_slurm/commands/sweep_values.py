@@ -24,7 +24,7 @@ def variables(texts: Sequence[str]) -> list[str]:
 
 def parameters(texts: Sequence[str], namespace: Mapping[str, object]) -> list[Parameters]:
     """Return the parameters of all tasks: the product of the sweeps, with the last one varying
-    fastest. Raise RequestError."""
+    fastest. Raises RequestError."""
     axes = [_axis(text, namespace) for text in texts]
     names = [name for axis in axes for name in axis[0]]
     if twice := next((name for name in names if names.count(name) > 1), None):

@@ -60,7 +60,7 @@ class Software:
 
     @property
     def version(self) -> tuple[int, int]:
-        """Return (22, 5) for "slurm-wlm 22.05.8". Raise ConfigError."""
+        """Return (22, 5) for "slurm-wlm 22.05.8". Raises ConfigError."""
         found = re.search(r"(\d+)\.(\d+)", self.version_text)
         if found is None:
             raise ConfigError(f"Cannot read a version from `slurmctld -V`: {self.version_text!r}.")
@@ -117,7 +117,7 @@ def command(packages: Sequence[str]) -> str:
 
 
 def version_of(slurmctld: Path, env: dict[str, str]) -> str:
-    """Return the output of `slurmctld -V` ("slurm-wlm 22.05.8"). Raise ConfigError."""
+    """Return the output of `slurmctld -V` ("slurm-wlm 22.05.8"). Raises ConfigError."""
     done = subprocess.run(
         [slurmctld, "-V"], env=os.environ | env, capture_output=True, text=True, check=False
     )

@@ -83,7 +83,8 @@ class Profiles:
         )
 
     def get(self, name: str | None = None) -> ClusterProfile:
-        """Return a cluster by name, or the default for None. Raise ConfigError or NotFoundError."""
+        """Return a cluster by name, or the default for None. Raises ConfigError or
+        NotFoundError."""
         if name is None:
             return self.default
         if name in self.clusters:

@@ -62,7 +62,7 @@ def write_profile(name: str, settings: Mapping[str, Setting]) -> Path:
 
 
 def remove_profile(name: str) -> Path:
-    """Remove a profile. Raise NotFoundError; raise RequestError if another file defines the
+    """Remove a profile. Raises NotFoundError, or RequestError if another file defines the
     cluster."""
     path = profile_path(name)
     profile = load_profiles().get(name)
@@ -81,7 +81,7 @@ def remove_profile(name: str) -> Path:
 
 
 def set_default(name: str) -> Path:
-    """Make `name` the default in the user's `clusters.toml`, whose other lines stay. Raise
+    """Make `name` the default in the user's `clusters.toml`, whose other lines stay. Raises
     NotFoundError or ConfigError."""
     import tomlkit  # noqa: PLC0415 - 20 ms, for few commands
 

@@ -106,7 +106,7 @@ WATCHED = frozenset("changes node_changes logs usage".split())
 
 
 def packed_query(name: str, arguments: Mapping[str, str]) -> bytes:
-    """Return the body of a call with the arguments of a URL. Raise RequestError."""
+    """Return the body of a call with the arguments of a URL. Raises RequestError."""
     call = calls()[name]
     try:
         given = msgspec.convert(arguments, type=call.arguments, strict=False)

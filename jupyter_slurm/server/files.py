@@ -136,7 +136,8 @@ class Folders:
 
 
 def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
-    """Return the job of a `%%slurm` line and a cell's text. Raise RequestError or NotFoundError."""
+    """Return the job of a `%%slurm` line and a cell's text. Raises RequestError or
+    NotFoundError."""
     notebook = None if wish.notebook is None else folders.local(wish.notebook)
     words = words_of(wish.line, {})
     called = None if notebook is None else os.fspath(notebook)
@@ -160,8 +161,8 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
 
 
 def file_spec(api: Api, folders: Folders, wish: FileWish, text: str) -> JobSpec:
-    """Return the job that runs a file with the content `text`. Raise RequestError or NotFoundError;
-    raise CodeError if it does not compile."""
+    """Return the job that runs a file with the content `text`. Raises RequestError or
+    NotFoundError, or CodeError if it does not compile."""
     file = folders.local(wish.path)
     request = headless.resolved(api, headless.request(words_of(wish.line, {})))
     shown = PurePosixPath(wish.path.strip("/"))
@@ -176,7 +177,7 @@ def file_spec(api: Api, folders: Folders, wish: FileWish, text: str) -> JobSpec:
 
 
 def file_job(api: Api, folders: Folders, wish: FileWish, text: str) -> Job:
-    """Submit the file with the content `text`. Raise RequestError or SubmitError."""
+    """Submit the file with the content `text`. Raises RequestError or SubmitError."""
     return api.submit(file_spec(api, folders, wish, text))
 
 

@@ -53,7 +53,7 @@ class Handler(Guarded, APIHandler):
         self.finish(answer.body)
 
     def wish(self, kind: type[_T]) -> _T:
-        """Decode the body. Raise RequestError."""
+        """Decode the body. Raises RequestError."""
         try:
             return msgspec.json.decode(self.request.body or b"{}", type=kind)
         except NOT_JSON as exc:

@@ -41,12 +41,12 @@ class Kernels(msgspec.Struct, frozen=True):
 
 
 def meant(api: Api, wish: KernelWish) -> RemoteKernel:
-    """Return the kernel that a line describes. Raise RequestError or NotFoundError."""
+    """Return the kernel that a line describes. Raises RequestError or NotFoundError."""
     return spec.meant(read_arguments(KERNEL_ADD, words_of(wish.line, {})), api.clusters())
 
 
 def added(api: Api, wish: KernelWish) -> RemoteKernel:
-    """Write the kernelspec, replacing one of ours with the same name. Raise RequestError or
+    """Write the kernelspec, replacing one of ours with the same name. Raises RequestError or
     NotFoundError."""
     return spec.add(meant(api, wish))
 
@@ -57,7 +57,7 @@ def listed() -> Kernels:
 
 
 def removed(wish: KernelName) -> Kernels:
-    """Remove a kernelspec and return the others. Running kernels continue. Raise NotFoundError."""
+    """Remove a kernelspec and return the others. Running kernels continue. Raises NotFoundError."""
     spec.remove(wish.name)
     return Kernels(spec.listed())
 

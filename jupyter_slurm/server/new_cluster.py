@@ -107,7 +107,7 @@ class NewClusters:
 
     def begin(self, api: Api, wish: Way) -> Name:
         """Write a profile with the connection, so that the page can log in. Replace an abandoned
-        one. Raise RequestError."""
+        one. Raises RequestError."""
         way = _way(wish)
         if wish.name not in self._ways:
             save.check_new(wish.name)
@@ -117,7 +117,7 @@ class NewClusters:
         return Name(wish.name)
 
     def found(self, api: Api, wish: Name) -> Found:
-        """Describe the cluster. Raise LoginNeededError; raise ConfigError if it has no Slurm."""
+        """Describe the cluster. Raises LoginNeededError, or ConfigError if it has no Slurm."""
         found = api.describe(wish.name)
         new_cluster.check_slurm(found)
         self._ways[wish.name] = new_cluster.with_login_shell(self._way(wish.name), found)
@@ -131,7 +131,7 @@ class NewClusters:
         )
 
     def keep(self, api: Api, wish: Choice) -> Name:
-        """Write the whole profile; make the cluster the default if there is none. Raise
+        """Write the whole profile; make the cluster the default if there is none. Raises
         NotFoundError."""
         way = self._way(wish.name)
         if "template" not in way:
@@ -143,7 +143,7 @@ class NewClusters:
         return Name(wish.name)
 
     def drop(self, api: Api, wish: Name) -> Name:
-        """Disconnect from the cluster and remove its profile. Raise NotFoundError."""
+        """Disconnect from the cluster and remove its profile. Raises NotFoundError."""
         self._way(wish.name)
         with suppress(JupyterSlurmError):  # it is not connected
             api.disconnect(wish.name)

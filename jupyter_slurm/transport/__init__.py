@@ -130,7 +130,7 @@ class Transport(Protocol):
         most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
         """Run `argv` with `env` added to a small clean environment. `limits.py` has the limits of
-        the other methods. Raise TimedOutError; raise TooMuchError if it printed more than
+        the other methods. Raises TimedOutError, or TooMuchError if it printed more than
         `most_bytes` and was killed."""
 
     def upload_and_run(
@@ -147,8 +147,8 @@ class Transport(Protocol):
         umask and inherited ACLs. Names may contain one folder. Files get 0600, or 0700 if they
         begin with `#!`. A `Path` is a local file and is moved if possible. If it is missing and its
         target exists, an earlier call has moved it. `argv` also gets the variables HANDED_ON of the
-        user's environment. Raise TimedOutError. Raise FileAccessError, without running `argv`, if
-        the files cannot be written (full disk, quota, permissions) or the folder cannot be made
+        user's environment. Raises TimedOutError, or FileAccessError, without running `argv`, if the
+        files cannot be written (full disk, quota, permissions) or the folder cannot be made
         private.
         """
 
@@ -165,7 +165,7 @@ class Transport(Protocol):
         """Upload `files` to `folder` as `upload_and_run` does, append `line` to `file` (0600), and
         wake the reader of `fifo`, in one round trip. Without files the folder is not created.
         `line` starts on a new line, even if a full disk has truncated the last one. `fifo` may be
-        missing or have no reader. Raise TimedOutError. Raise FileAccessError if the line was not
+        missing or have no reader. Raises TimedOutError, or FileAccessError if the line was not
         written.
         """
 
@@ -227,8 +227,8 @@ class Transport(Protocol):
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
     ) -> list[str]:
         """Upload `files` to `folder` as `upload_and_run` does. Return the argv of a local program
-        that runs `argv` there on its own terminal and then removes the folder. Raise
-        FileAccessError; raise ConfigError if this machine lacks a program for it."""
+        that runs `argv` there on its own terminal and then removes the folder. Raises
+        FileAccessError, or ConfigError if this machine lacks a program for it."""
 
     def remove_tree(self, *paths: PurePosixPath) -> None:
         """Remove files, and folders with their content; missing ones are ignored."""

@@ -36,7 +36,7 @@ def gather(
     look: Callable[[], None] | None = None,
 ) -> Completed:
     """Write `stdin` to the process and collect its output until it ends. Call `look` regularly.
-    Raise TimedOutError or TooMuchError. Any exception, also one raised by `look`, kills the
+    Raises TimedOutError or TooMuchError. Any exception, also one raised by `look`, kills the
     program.
     """
     with process, selectors.DefaultSelector() as selector:

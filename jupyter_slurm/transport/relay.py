@@ -90,8 +90,8 @@ class Relay:
 
     def connect(self, sock: socket.socket, host: str, port: int) -> None:
         """Connect `sock` from the node as `Transport.connect` does, but wait. `host` may be the
-        path of a Unix socket if `port` is 0. After a failure, the caller still owns `sock`. Raise
-        NotListeningError; raise ForwardError if the relay does not run."""
+        path of a Unix socket if `port` is 0. After a failure, the caller still owns `sock`. Raises
+        NotListeningError, or ForwardError if the relay does not run."""
         reason = ""
         for _ in range(2):
             streams = self._running()
@@ -110,7 +110,7 @@ class Relay:
         raise ForwardError("The relay in the job ended while it was connecting.")
 
     def start(self) -> None:
-        """Start the program unless it runs, and wait until it does. Raise ForwardError."""
+        """Start the program unless it runs, and wait until it does. Raises ForwardError."""
         self._running()
 
     def close(self) -> None:

@@ -178,7 +178,7 @@ class Streams:
 
     def _receive(self) -> bool:
         """Read and process frames. Return False if the relay has ended, or is about to print its
-        last message. Raise GarbledError."""
+        last message. Raises GarbledError."""
         try:
             data = self._channel.recv(1 << 18)
         except BlockingIOError:

@@ -78,7 +78,7 @@ def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
 
 def tunnel_ends(api: Api, aim: str, local_port: str) -> TunnelEnds:
     """Parse `PORT`, `JOB:PORT`, `HOST:PORT`, `/PATH` or `JOB:/PATH` (a Unix socket). A known job
-    takes precedence over a host. Raise RequestError."""
+    takes precedence over a host. Raises RequestError."""
     here = _port(local_port) if local_port != "0" else 0
     if aim.startswith("/"):
         return TunnelEnds(aim, 0, None, here)

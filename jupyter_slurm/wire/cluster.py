@@ -33,7 +33,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
 
     name: str
     host: str | None
-    """None: this machine."""
+    """None for this machine."""
     runtime: str
     origin: str
     """The file that defines the cluster, or another source."""

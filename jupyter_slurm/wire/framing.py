@@ -46,7 +46,7 @@ class Inbox:
         return bool(self._rest) and not self.ended
 
     def take(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the kind and body of each complete frame. Raise GarbledError."""
+        """Yield the kind and body of each complete frame. Raises GarbledError."""
         self._rest += data
         while self._rest:
             if self._rest[0] == _END:

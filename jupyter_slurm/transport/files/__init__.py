@@ -44,8 +44,8 @@ __all__ = ["Progress", "TransferReport", "mirror", "pull", "push"]
 
 _TIMEOUT_S = 600.0
 _NAMED = 200
-"""The most names to list one by one. That avoids listing other files in the folder, of which there
-may be a million."""
+"""The most names to list one by one. That avoids listing the other files in the folder; there may
+be a million."""
 _NAMED_BYTES = 48 * 1024
 _LISTED_BYTES = 200
 """The most bytes of a listing per file; half of that is typical."""
@@ -336,7 +336,7 @@ def _list(
     known: int = 0,
 ) -> Listing:
     """List `path`. `before`: a command that gets the listing's command line as arguments. `known`:
-    the number of local files, which the limit allows in addition. Raise FileAccessError."""
+    the number of local files, which the limit allows in addition. Raises FileAccessError."""
     most_files = limits.FILES + known
     try:
         most_bytes = limits.OUTPUT_BYTES + known * _LISTED_BYTES

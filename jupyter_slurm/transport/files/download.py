@@ -86,7 +86,7 @@ class DownloadFolder:
         return self.root + b"/" + STATE + (b"/" + name if name else b"")
 
     def place(self, arrived: bytes, name: bytes, entry: ManifestEntry) -> None:
-        """Move the complete file `arrived` to `name`. Raise OSError."""
+        """Move the complete file `arrived` to `name`. Raises OSError."""
         os.chmod(arrived, (entry.mode & 0o777) | 0o600)  # noqa: PTH101 (bytes)
         os.utime(arrived, ns=(entry.mtime_ns, entry.mtime_ns))
         with self._lock:

@@ -144,7 +144,7 @@ def listing_argv(path: str, names: Sequence[bytes] = (), since: str = "") -> lis
 
 
 def parse_listing(stdout: bytes, stderr: bytes = b"", *, most_files: int = limits.FILES) -> Listing:
-    """Parse the output of `listing_argv`. Raise TooManyError; raise ValueError if the output is
+    """Parse the output of `listing_argv`. Raises TooManyError, or ValueError if the output is
     invalid."""
     top, _, rest = stdout.partition(b"\n")
     if top == b"none":

@@ -96,7 +96,7 @@ class Follow:
     def grown(
         self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
     ) -> dict[PurePosixPath, int]:
-        """Watch as `Transport.grown` does. Raise ConnectionLostError; raise TransportError without
+        """Watch as `Transport.grown` does. Raises ConnectionLostError, or TransportError without
         a shell."""
         deadline_s = time.monotonic() + wait_s
         if not self._turn.acquire(blocking=False):

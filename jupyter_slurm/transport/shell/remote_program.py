@@ -63,9 +63,9 @@ def receive(
     most_bytes: int,
     stop: threading.Event | None,
 ) -> Completed:
-    """Run a program and write its standard output to `sink`, a real file. Raise ConnectionLostError
-    or ShellGoneError; raise TooMuchError after more than `most_bytes`, OSError if `sink` cannot be
-    written."""
+    """Run a program and write its standard output to `sink`, a real file. Raises
+    ConnectionLostError or ShellGoneError, or TooMuchError after more than `most_bytes`, OSError if
+    `sink` cannot be written."""
     # Only standard error gets the mark. The shell closes both streams, so they end with the
     # program. It keeps reading, and kills the program when its own input ends.
     mark = b"_m() { printf '%s' \"$_k$_i $1$_n\" >&4; }"
@@ -108,7 +108,7 @@ def open_stream(
     shell: RemoteShell, argv: Sequence[str], kill: Callable[[int], None]
 ) -> socket.socket:
     """Return a socket connected to the program's standard input and output. `kill` sends signals to
-    a program that does not end after its input. Raise ShellGoneError."""
+    a program that does not end after its input. Raises ShellGoneError."""
     near, far = socket.socketpair()
     try:
         shell.send(b'( exec %b ) 2>/dev/null 4>&-; eval "$_x"; exit\n' % words(argv))

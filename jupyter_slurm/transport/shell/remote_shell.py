@@ -226,7 +226,7 @@ class RemoteShell:
                 self._wait(deadline_s, stop)
 
     def heard(self, mark: bytes, timeout_s: float) -> bytes | None:
-        """Return standard output up to `mark`; None if it has not arrived. Raise ShellGoneError or
+        """Return standard output up to `mark`; None if it has not arrived. Raises ShellGoneError or
         FloodError."""
         deadline_s = time.monotonic() + timeout_s
         while True:
@@ -377,7 +377,7 @@ def send_all(
 
 
 def _send_some(sock: socket.socket, data: memoryview) -> int:
-    """Return the number of bytes sent within a moment. Raise ConnectionLostError."""
+    """Return the number of bytes sent within a moment. Raises ConnectionLostError."""
     poll = select.poll()
     try:
         poll.register(sock, select.POLLOUT)

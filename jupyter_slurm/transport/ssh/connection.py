@@ -57,7 +57,7 @@ class Chain:
 
     def complete(self, ask: Ask, begun: Callable[[Master], None]) -> bool:
         """Log in to the missing hops, and keep those that still answer. `begun` is called with each
-        new link before it is used. Return False if all hops were open. Raise TransportError."""
+        new link before it is used. Return False if all hops were open. Raises TransportError."""
         broken = next((i for i, one in enumerate(self._links) if one.ping(_PING_S) is None), None)
         if broken is not None:
             end(self.take(broken))
@@ -205,7 +205,7 @@ class SshConnection:
 
     def open(self, ask: Ask = no_prompt) -> None:
         """Log in if needed. Concurrent callers wait for the same login, and retry with their own
-        `ask` if it failed for lack of answers. Raise LoginNeededError, LoginError, HostKeyError or
+        `ask` if it failed for lack of answers. Raises LoginNeededError, LoginError, HostKeyError or
         TransportError.
         """
         while True:
@@ -229,7 +229,7 @@ class SshConnection:
         return links[-1] if links and self._stands() else None
 
     def last(self) -> Master:
-        """Return the last hop; if needed, open it without questions. Raise LoginNeededError or
+        """Return the last hop; if needed, open it without questions. Raises LoginNeededError or
         TransportError."""
         self._watchdog.before_use()
         if self._watchdog.silent:
@@ -392,7 +392,7 @@ class SshConnection:
         self._sessions.send_away()
 
     def come_back(self) -> None:
-        """Reconnect without questions, unless closed meanwhile. Raise TransportError or
+        """Reconnect without questions, unless closed meanwhile. Raises TransportError or
         LoginNeededError."""
         with self._changed:
             if (other := self._attempt) is not None:

@@ -241,7 +241,7 @@ class _Login:
         self._asked: set[str] = set()
 
     def run(self) -> bool:
-        """Log in; return whether the user had to answer. Raise LoginError or LoginNeededError."""
+        """Log in; return whether the user had to answer. Raises LoginError or LoginNeededError."""
         wanted = self._try(lambda: self._transport.auth_none(self._hop.user), ["publickey"])
         for key in self._keys():
             if not wanted or "publickey" not in wanted:
@@ -332,7 +332,7 @@ class _Login:
 
 
 def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
-    """Accept a key that is in ~/.ssh/known_hosts, or ask the user and add it there. Raise
+    """Accept a key that is in ~/.ssh/known_hosts, or ask the user and add it there. Raises
     HostKeyError or LoginNeededError."""
     path = Path.home() / ".ssh" / "known_hosts"
     name = hop.host if hop.port == 22 else f"[{hop.host}]:{hop.port}"

@@ -105,7 +105,7 @@ class Master:
         begun: Callable[[Master], None],
     ) -> Self:
         """Log in to `hop` through `previous`, or directly. `begun` gets the master early: closing
-        it ends the attempt. Raise LoginError, LoginNeededError, HostKeyError or TransportError."""
+        it ends the attempt. Raises LoginError, LoginNeededError, HostKeyError or TransportError."""
         # Use a new path, because an earlier master removes its socket when it ends.
         base = _prefix(cluster, hop, previous)
         self = cls(base.with_name(base.name + secrets.token_hex(2)), hop, previous)

@@ -121,7 +121,8 @@ class Mux:
         return int.from_bytes(body[4:8], "big") if kind == _ALIVE else None
 
     def watch(self) -> socket.socket:
-        """Return a socket that becomes readable when the master ends. Raise ConnectionLostError."""
+        """Return a socket that becomes readable when the master ends. Raises
+        ConnectionLostError."""
         sock = self._request(b"", timeout_s=_ANSWER_S)
         try:
             if sock.recv(_HELLO_BYTES, socket.MSG_WAITALL):
@@ -133,8 +134,8 @@ class Mux:
         raise _gone()
 
     def session(self, command: str, timeout_s: float) -> Session:
-        """Run `command` by the login shell, and return when it has started. Raise RefusedError or
-        ConnectionLostError; raise TimeoutError if the host did not answer."""
+        """Run `command` by the login shell, and return when it has started. Raises RefusedError or
+        ConnectionLostError, or TimeoutError if the host did not answer."""
         pairs = [socket.socketpair() for _ in range(3)]
         for pair in pairs:
             for sock in pair:
@@ -255,13 +256,13 @@ class _Replies:
 
     def more(self) -> bool:
         """Receive more, and block unless the connection is non-blocking. Return False at the end.
-        Raise OSError."""
+        Raises OSError."""
         data = self._control.recv(4096)
         self._data += data
         return bool(data)
 
     def first(self) -> tuple[int, bytes]:
-        """Return the first message. Raise TimeoutError or ConnectionLostError."""
+        """Return the first message. Raises TimeoutError or ConnectionLostError."""
         try:
             while True:
                 for message in self:

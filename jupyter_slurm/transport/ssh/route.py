@@ -100,7 +100,7 @@ def route(
     """Return the hops from this machine to `host`, with `host` last. `user`, `port` and `jump`
     (`[user@]host[:port]`, the outermost first) override the configuration; `jump=("none",)` means
     no jump hosts. `config` is a file to read instead of JUPYTER_SLURM_SSH_CONFIG, or else of the
-    user's and the system's files. Raise ConfigError.
+    user's and the system's files. Raises ConfigError.
     """
     if config is None and os.environ.get(CONFIG_VARIABLE):
         config = Path(os.environ[CONFIG_VARIABLE])
@@ -193,7 +193,7 @@ def has_openssh() -> bool:
 
 
 def destination(text: str) -> Destination:
-    """Read `[user@]host[:port]`, `[user@][v6]:port` or `ssh://user@host:port/`. Raise
+    """Read `[user@]host[:port]`, `[user@][v6]:port` or `ssh://user@host:port/`. Raises
     ConfigError."""
     rest, is_uri = text.strip(), text.strip().startswith("ssh://")
     if is_uri:

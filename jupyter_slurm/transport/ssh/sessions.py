@@ -40,7 +40,7 @@ class Sessions:
 
     @contextmanager
     def session(self, link: Master, command: str, timeout_s: float) -> Iterator[Session]:
-        """Yield a session that runs `command`, and close it at the end. Raise TransportError or
+        """Yield a session that runs `command`, and close it at the end. Raises TransportError or
         ConnectionLostError."""
         if not link.sessions:
             raise TransportError(

@@ -170,7 +170,7 @@ class SshTransport:
         self._shells.twice(remove_script(paths), timeout_s=_REMOVE_S)
 
     def fetch(self, path: PurePosixPath, most_bytes: int) -> Path:
-        """Return a private copy in the spool folder, always at the same path. Raise
+        """Return a private copy in the spool folder, always at the same path. Raises
         FileAccessError."""
         free_bytes = shutil.disk_usage(places.spool_dir()).free
         if most_bytes > free_bytes:
@@ -356,7 +356,7 @@ def most_read(spans: Sequence[Span]) -> int:
 
 
 def read_answer(span: Span, answer: ShellAnswer) -> bytes | None:
-    """Return the content; None if there is no such file. Raise FileAccessError."""
+    """Return the content; None if there is no such file. Raises FileAccessError."""
     if answer.status == "0" and not answer.stderr:
         if span.limit is None and len(answer.stdout) > limits.FILE_BYTES:
             raise limits.too_large(span.path, limits.FILE_BYTES)
