@@ -44,7 +44,7 @@ class Guarded(JupyterHandler):
         if self.is_from_our_page() or self.settings.get("disable_check_xsrf", False):
             return
         if "X-Xsrftoken" not in self.request.headers:
-            raise HTTPError(403, "This request is for pages of this server only.")
+            raise HTTPError(403, "Only this server's pages may send this request.")
         self.check_xsrf_cookie()
 
     def is_from_our_page(self) -> bool:

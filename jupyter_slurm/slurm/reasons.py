@@ -88,7 +88,7 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
         "Its start time is in the future (after a requeue: about two minutes).",
         "Wait, or `scontrol update JobId={job} StartTime=now`.",
     ),
-    "JobHeldUser": _Meaning("On hold (by you).", "`scontrol release {job}` lets it go."),
+    "JobHeldUser": _Meaning("On hold (by you).", "Release it: `scontrol release {job}`."),
     "JobHeldAdmin": _Meaning(
         "On hold (by an administrator, or by Slurm after a failed start).", _SUPPORT
     ),

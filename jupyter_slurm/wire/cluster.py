@@ -78,7 +78,7 @@ class Partition(Struct, frozen=True, kw_only=True):
 
 
 class Reservation(Struct, frozen=True, kw_only=True):
-    """Nodes reserved for a time, for maintenance or for certain users."""
+    """A reservation of nodes for some time, for maintenance or for certain users."""
 
     name: str
     start_s: float
