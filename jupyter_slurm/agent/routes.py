@@ -36,7 +36,7 @@ class _Caller(msgspec.Struct):
 
 
 class Dispatcher:
-    """Answers requests, each in its own thread, and counts pending ones."""
+    """A dispatcher that answers requests, each in its own thread, and counts pending ones."""
 
     def __init__(self, methods: Mapping[str, Callable[..., object]], log_path: str) -> None:
         self._methods = methods

@@ -61,7 +61,7 @@ class ServerLink:
         self._server = server
 
     def check(self) -> None:
-        """Wait for an answer of the agent."""
+        """Wait for an answer from the agent."""
         self.ask("status", b"{}", 60.0)
 
     def reaches(self) -> bool:

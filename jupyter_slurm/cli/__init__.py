@@ -23,9 +23,9 @@ from jupyter_slurm.commands.parsing import before_dashes
 from jupyter_slurm.errors import JupyterSlurmError, RequestError
 
 _INTERRUPTED = 130
-"""128 + SIGINT, as in a shell."""
+"""The exit code after SIGINT, 128 + its number, as in a shell."""
 _CLOSED_PIPE = 141
-"""128 + SIGPIPE."""
+"""The exit code after SIGPIPE, 128 + its number."""
 COMMANDS: Mapping[str, Callable[[TerminalCaller, Any], object]] = MappingProxyType(
     {
         **FUNCTIONS,

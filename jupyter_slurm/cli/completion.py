@@ -1,4 +1,4 @@
-"""Completion in shells, by argcomplete. It starts no agent and no login."""
+"""Completion in shells, by argcomplete. It does not start an agent or log in."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _values(of: str) -> Iterable[str]:
 
 
 def _jobs() -> list[Job]:
-    """Return the agent's jobs; [] if it is not running, since a start is slow."""
+    """Return the agent's jobs; [] if it is not running, because starting it is slow."""
     from jupyter_slurm.client import find  # noqa: PLC0415
 
     client = find()

@@ -28,7 +28,7 @@ class OurOption:
     short: str = ""
     """The letter of the short form."""
     read: Callable[[str], Any] = str
-    """Converts the text; raises ValueError."""
+    """A function that converts the text. It may raise ValueError."""
     default: Any = None
     repeated: bool = False
     """Whether to collect all values in a tuple; otherwise the last one wins."""

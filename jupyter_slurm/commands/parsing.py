@@ -188,7 +188,7 @@ def as_words(options: Iterable[JobOption]) -> list[str]:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argparse parser that raises RequestError for errors."""
+    """An argparse parser that reports errors by RequestError."""
 
     def error(self, message: str) -> NoReturn:
         found = _ABOUT_OPTION.fullmatch(message.rstrip("."))
@@ -327,7 +327,7 @@ def read_options(
     """Store the options among the words in `args`; return the other words. Raises RequestError."""
     for word in words:
         if word.startswith("-") and (word.partition("=")[2] == "--" or word[2:] == "--"):
-            raise RequestError(f"`{word}`: an option cannot have the value `--`.")  # as of argparse
+            raise RequestError(f"`{word}`: an option cannot have the value `--`.")  # as in argparse
     by_equals = _BY_EQUALS_FORMS if command.of_job else frozenset[str]()
     _, left = _parser(command, place).parse_known_args(
         [f"{word}=" if word in by_equals else word for word in words], args

@@ -126,7 +126,8 @@ APPTAINERS = (Apptainer("apptainer", "singularity"), Apptainer("singularity", "a
 
 
 def apptainer_name(reference: Reference) -> str:
-    """Return Apptainer's name for the image, with a tag or a digest: it rejects both together."""
+    """Return Apptainer's name for the image, with a tag or a digest. Apptainer rejects both
+    together."""
     version = f"@{reference.digest}" if reference.digest else f":{reference.tag}"
     return f"docker://{reference.registry}/{reference.repository}{version}"
 

@@ -153,7 +153,7 @@ class Docker:
     def explain(self, log_tail: str) -> Explained | None:
         said = [found.start() for found in _SAID.finditer(log_tail)]
         if not said:
-            return None  # the program had started
+            return None  # the program has started
         return explain([*_ERRORS, START_FAILED], [_error_line(log_tail[: said[-1]])])
 
 

@@ -257,5 +257,6 @@ def start_script(limits: str) -> str:
 
 
 def before_program(environment: str) -> str:
-    """Return shell text to run inside before the program. `environment`: its path, as sh."""
+    """Return sh text to run in the container before the program. `environment`: the path of the
+    environment's file, as an sh expression."""
     return f"{_DEAD_MAN}. {environment}\n: >{environment}\nunset JSLURM_NODE\n"

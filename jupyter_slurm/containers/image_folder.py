@@ -2,8 +2,8 @@
 
     NAME+0123456789ab.sif     an image; the digits are those of its recipe or its reference
     NAME@apptainer.json       the record of `--image NAME` for that tool, written atomically
-    .NAME.lock                held during a build
-    .NAME+0123456789ab.tar@NODE   the node's engine has loaded it; removed when it no longer has it
+    .NAME.lock                a lock, held during a build
+    .NAME+0123456789ab.tar@NODE   the engine on NODE has the image; removed when it does not
 
 An image file is never overwritten, so a new build does not disturb a job that runs in an old one.
 The NAME of a pulled image is its whole reference, with `%` for `/` and `+` for `:`.

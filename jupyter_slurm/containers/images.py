@@ -35,7 +35,7 @@ def find_image(
     `made` returns the path of an image in our own folder. Our images take precedence for names that
     only they can have; otherwise the site's images do. `listing` returns the names in a folder
     (empty if it is missing), `there` the names of all images. Raise NotFoundError, with the names
-    of existing images, if none is found; raise RequestError if it is not an image name.
+    of existing images, if none is found, RequestError if it is not an image name.
     """
     wanted = aliases.get(reference, reference)
     check_name(wanted)

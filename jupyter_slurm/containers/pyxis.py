@@ -17,7 +17,7 @@ and srun 19.05 to 25.11):
 - All tasks of a step on one node share a container, which ends with the last task. enroot's hook
   50-slurm-pmi.sh mounts the folder of PMIx; PMI-2 uses a file descriptor that stays open. Without
   the hook, Open MPI 4.1 printed a warning and continued.
-- A named container stays on its node, and is reused whatever `--container-image` says. With the
+- A named container stays on its node, and is reused regardless of `--container-image`. With the
   flag `no_exec`, a step starts a new container from it instead of joining a running one, which
   would lack our mounts.
 """

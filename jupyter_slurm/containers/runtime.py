@@ -76,7 +76,7 @@ class Launch:
     """The command that starts a program in the batch script. `argv` is not quoted yet."""
 
     argv: tuple[str, ...]
-    """Ends with the program's own words."""
+    """The command line, which ends with that of the program."""
     setup: tuple[str, ...] = ()
     """POSIX sh lines to run first, quoted and idempotent."""
     pid_file: str | None = None
@@ -156,11 +156,11 @@ class StepInImage:
     """The command line of an srun step on many nodes, with tasks in the image."""
 
     before: tuple[str, ...]
-    """The words before srun."""
+    """The command line before srun."""
     options: tuple[str, ...]
     """srun's options."""
     inside: tuple[str, ...]
-    """The words before the program."""
+    """The command line between srun's options and the program."""
 
 
 @runtime_checkable

@@ -127,8 +127,8 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Seconds after which an unused lab ends, or an idle kernel without a client. `--idle`
     overrides it."""
     lab_same_origin: bool = False
-    """Show labs and dashboards below the URL of a Jupyter server that is not on the browser's
-    machine (JupyterHub, Binder). Such a page can do whatever that Jupyter session can, and so can
+    """Show labs and dashboards below the URL of a Jupyter server on a machine other than the
+    browser's (JupyterHub, Binder). Such a page can do whatever that Jupyter session can, and so can
     anyone who controls the cluster."""
     show: Show = "full"
     """The display of a job's HTML and JavaScript in notebooks. "full" displays them like a local
@@ -140,11 +140,11 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     run any code on this machine, and anyone who controls the cluster or the image can replace a
     variable by one. `--out-format` overrides it."""
     build_on: Literal["job", "login"] = "job"
-    """Build images in a job, or on the login node. Choose the latter if the site allows it or the
-    nodes cannot reach a registry."""
+    """Where to build images: in a job, or on the login node if the site allows it or the nodes
+    cannot reach a registry."""
     install_on: Literal["login", "job"] = "login"
-    """Install packages for jobs without an image (`--with`) on the login node, or in a job. Choose
-    the latter if the site requires it or the nodes have another processor architecture."""
+    """Where to install packages for jobs without an image (`--with`): on the login node, or in a
+    job if the site requires it or the nodes have another processor architecture."""
     modules: tuple[str, ...] = ()
     """Environment modules that every job loads."""
     mounts: tuple[str, ...] = ()

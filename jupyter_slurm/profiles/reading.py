@@ -115,7 +115,7 @@ class Profiles:
 
 
 class ProfileFiles:
-    """The user's cluster files, read again after a change. Thread-safe."""
+    """The user's cluster files, read again after a change. It is thread-safe."""
 
     def __init__(self) -> None:
         self._cached: tuple[object, Profiles] | None = None

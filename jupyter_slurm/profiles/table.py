@@ -128,7 +128,7 @@ def _as_text(key: str, value: Any) -> Any:
 def _in_words(key: str, error: str) -> str:
     """Reword msgspec's message for users."""
     text, _, path = error.partition(" - at ")
-    if text.startswith("`"):  # one of our own messages
+    if text.startswith("`"):  # our own message
         return f"`{key}`: {text}"
     if unknown := re.fullmatch(r"Object contains unknown field (`.*`)", text):
         return f"`{key}` has no setting {unknown[1]}"

@@ -98,8 +98,8 @@ OWN: Mapping[str, Rule] = MappingProxyType(
     }
 )
 """The server's own routes. `lab` is the page that waits for a lab, `lab_entry` the browser's login
-(a POST to the same address), `lab-proxy` a lab below the server's address; `dashboard…`
-likewise."""
+(a POST to the same address), and `lab-proxy` a lab below the server's address. The routes
+`dashboard…` do the same for dashboards."""
 
 WATCHED = frozenset("changes node_changes logs usage".split())
 """Calls with cursors, for the WebSocket."""

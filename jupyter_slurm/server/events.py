@@ -74,8 +74,8 @@ class JobStates:
 
 
 class NotebookRenames:
-    """A reporter of renamed notebooks and folders to the agent, so that jobs and kernels follow
-    them."""
+    """A handler that reports renamed notebooks and folders to the agent, so that jobs and kernels
+    follow them."""
 
     SCHEMA_ID = ContentsManager.event_schema_id
 

@@ -70,7 +70,7 @@ class LabHandler(Handler):
 
 
 class DashboardHandler(LabHandler):
-    """`GET dashboard/ID/NAME` and `POST dashboard/ID/NAME`: as for labs."""
+    """`GET dashboard/ID/NAME` and `POST dashboard/ID/NAME`: the same for dashboards."""
 
     @authenticated
     async def get(self, job_id: str, name: str) -> None:

@@ -94,7 +94,7 @@ def in_thread(work: Callable[[], _T]) -> asyncio.Future[_T]:
             settle(outcome)
 
     def tell(settle: Callable[[Any], None], outcome: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed, the server has ended
+        with suppress(RuntimeError):  # the loop is closed because the server has ended
             loop.call_soon_threadsafe(settle_once, settle, outcome)
 
     def run() -> None:

@@ -174,7 +174,7 @@ class Client:
 
 
 class WatchHandler(Guarded, WebSocketMixin, JupyterHandler, WebSocketHandler):
-    """`{base_url}jupyter-slurm/api/watch`"""
+    """The route `{base_url}jupyter-slurm/api/watch`."""
 
     def initialize(self, feed: Feed, clients: set[Client]) -> None:
         self._feed = feed

@@ -1,4 +1,4 @@
-"""Table of sbatch's options, 20.11 to 26.05: name, short form, kind of value, one line of help.
+"""The table of sbatch's options, 20.11 to 26.05: name, short form, kind of value, one line of help.
 `options` reads and checks values. Source: src/common/slurm_opt.c at the last tag of each release
 (`since` is the first release with the option, `until` the first without it) and sbatch(1).
 """

@@ -55,7 +55,7 @@ _NUMBER = re.compile(r"[0-9]+")
 _GPUS_VALUE = re.compile(r"(?:[^\s:,=]+[:=])?[0-9]+(?:,[^\s:,=]+[:=][0-9]+)*")
 _SIGNAL = re.compile(r"(?P<to>(?:[RB]{1,2}:)?)(?:SIG)?(?P<name>[A-Z0-9]+)(?P<before>(?:@[0-9]+)?)")
 _OURS = r"(?-i:(?!afterany)[a-z2-7]{8})"
-"""Our job ID, for which sbatch gets Slurm's."""
+"""Our job ID. sbatch gets Slurm's ID instead."""
 _JOB = rf"(?:[0-9]+|{_OURS})(?:_(?:[0-9]+|\*)|\+[0-9]+)?(?:\+[0-9]+)?"
 _AFTER = (
     rf"(?:after(?:any|burstbuffer|corr|notok|ok)?(?::{_JOB})+|singleton|expand:[0-9]+|{_JOB}"

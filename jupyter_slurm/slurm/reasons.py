@@ -1,4 +1,4 @@
-"""Explain why jobs wait, for every reason code of Slurm and its free texts.
+"""Explain why jobs wait, for every reason code of Slurm and for its free texts.
 
 `rejections` explains why sbatch refuses, `diagnosis` why a job failed. Slurm shows one reason at a
 time, which may not be the only one. Source: job_state_reason.c (job_reason_string() in
@@ -103,7 +103,8 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "PartitionInactive": _Meaning("The partition{partition} takes no jobs now.", _OTHER_PARTITION),
     "PartitionTimeLimit": _Meaning(
         "Its time limit is longer than the partition{partition} allows.",
-        "Submit it again with a shorter --time, or to another partition (`sinfo -o '%P %l'`).",
+        "Submit it again with a shorter --time, or to another partition; `sinfo -o '%P %l'` shows "
+        "their limits.",
         True,
     ),
     "PartitionNodeLimit": _Meaning(
@@ -120,7 +121,8 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "ReservationInvalid": _RESERVATION_GONE,
     "BadConstraints": _Meaning(
         "No node of the cluster has what it asks for.",
-        "Ask for another --constraint, GPU type or less memory per node; `sinfo -o '%P %f %G %m'`.",
+        "Ask for another --constraint or GPU type, or for less memory per node; "
+        "`sinfo -o '%P %f %G %m'` shows what nodes have.",
         True,
     ),
     "Constraints": _Meaning(

@@ -29,7 +29,7 @@ class Rejection:
     hint: str | None = None
     """The hint; None for an unknown text."""
     option: str | None = None
-    """The long name of the sbatch option concerned."""
+    """The long name of the sbatch option that it is about."""
 
 
 class _Case(NamedTuple):
@@ -114,19 +114,19 @@ _DEFINITIVE: Final = (
     _Case("Required partition not available", "Use another --partition.", "partition"),
     _Case(
         "Memory specification can not be satisfied",
-        "Ask for less --mem; `sinfo -o '%P %m'`.",
+        "Ask for less --mem; `sinfo -o '%P %m'` shows what nodes have.",
         "mem",
     ),
     _Case(
         "Temporary disk specification can not be satisfied",
-        "Ask for less --tmp; `sinfo -o '%P %d'`.",
+        "Ask for less --tmp; `sinfo -o '%P %d'` shows what nodes have.",
         "tmp",
     ),
     _Case("sbatch: unrecognized option", "Omit it: this release of Slurm does not have it."),
     _Case(
         "Requested node configuration is not available",
         "Ask for fewer CPUs or GPUs or less memory per node, or another GPU type; "
-        "`sinfo -o '%P %c %m %G'`.",
+        "`sinfo -o '%P %c %m %G'` shows what nodes have.",
     ),
     _Case(
         "Requested partition configuration not available now",
@@ -143,7 +143,7 @@ _DEFINITIVE: Final = (
     ),
     _Case(
         "Requested time limit is invalid",
-        "Give a --time within the limit; `sinfo -o '%P %l'`.",
+        "Give a --time within the limit; `sinfo -o '%P %l'` shows it.",
         "time",
     ),
     _Case("Time limit specification required, but not provided", "Give a --time.", "time"),
@@ -177,7 +177,7 @@ _DEFINITIVE: Final = (
     _Case("Access denied to requested reservation", "Omit --reservation.", "reservation"),
     _Case(
         "Invalid job array specification",
-        "Change --array; `scontrol show config | grep MaxArraySize`.",
+        "Change --array; `scontrol show config | grep MaxArraySize` shows the limit.",
         "array",
     ),
     _Case("Job dependency problem", "Change --dependency.", "dependency"),

@@ -1,5 +1,5 @@
 """sbatch: the argv of a submission, the shell text that calls it once in a job's folder, and its
-output. `options` has the meaning of the options."""
+output. `options` explains the options."""
 
 import re
 import shlex

@@ -20,8 +20,8 @@ from .fields import (
 from .states import parse_state
 from .units import parse_duration_s, parse_epoch
 
-# %C is missing because it makes squeue request every job's details. Fields that Slurm alone words
-# come first. The owner precedes the reason, in which a plugin may repeat a user's text. Texts
+# %C is missing because it makes squeue request every job's details. Fields with only Slurm's own
+# words come first. The owner precedes the reason, in which a plugin may repeat a user's text. Texts
 # chosen by a user come last, so they cannot shift other fields.
 _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {

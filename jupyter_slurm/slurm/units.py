@@ -185,7 +185,7 @@ def _numbers(inside: str, part: str, room: int) -> list[str]:
 
 _ARRAY_ITEM = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?")
 _MAX_ARRAY: Final = 4_000_001
-"""The maximum of MaxArraySize (slurm.conf(5)) is 4000001."""
+"""The most tasks of an array: MaxArraySize is at most 4000001 (slurm.conf(5))."""
 
 
 def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:

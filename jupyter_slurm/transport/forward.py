@@ -28,8 +28,8 @@ from jupyter_slurm.transport.relay_streams import break_off
 from jupyter_slurm.wire import Problem
 
 Connect = Callable[[socket.socket, Answered], None]
-"""Connects a socket with the target, as `Transport.connect` does. It may also raise that method's
-errors."""
+"""A function that connects a socket with the target, as `Transport.connect` does. It may also raise
+that method's errors."""
 
 _PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0

@@ -56,7 +56,7 @@ exec(compile({text!a}, "framing.py", "exec"), module.__dict__)
 OpenStream = Callable[[Sequence[str]], socket.socket]
 """`Transport.open_stream`."""
 OnNode = Callable[[Sequence[str]], Sequence[str]]
-"""Returns the command that runs an argv on the node."""
+"""A function that returns the command that runs an argv on the node."""
 
 
 def abstract_socket(name: str) -> tuple[str, int]:

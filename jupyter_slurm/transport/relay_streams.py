@@ -327,7 +327,7 @@ class Streams:
 
 
 def _answer(stream: _RelayStream, error: Exception | None) -> bool:
-    """Answer the thread that waits for the connection; return False if it no longer waits."""
+    """Answer the thread that waits for the connection. Return False if it no longer waits."""
     if not stream.opened.set_running_or_notify_cancel():
         return False
     if error is not None:

@@ -69,9 +69,9 @@ _LONG_TEXT = 240
 """The length from which a text is folded."""
 _FOLDED_TEXT = 72
 _SOON_S = 300.0
-"""Seconds before a session's end when its card starts to show a warning."""
+"""Seconds before a session's end when a warning appears on its card."""
 _ERASED_SOON_S = 14 * 24 * 3600
-"""Seconds before the site erases a job's files when short texts start to show the date."""
+"""Seconds before the site erases a job's files when the date appears in short texts."""
 _NAMED_TASKS = 60
 """The most characters of a list of tasks."""
 

@@ -47,7 +47,7 @@ CONNECTION_HEAD = ("Cluster", "State", "For", "Way", "Round trip", "Note")
 
 
 def connection_row(connection: Connection, now_s: float) -> tuple[str, ...]:
-    """Return a row of a table under CONNECTION_HEAD."""
+    """Return a row for a table with the head CONNECTION_HEAD."""
     trip_s = connection.round_trip_s
     return (
         connection.cluster,
@@ -63,7 +63,7 @@ TUNNEL_HEAD = ("ID", "Here", "There", "Cluster", "Job", "Route", "Open", "Note")
 
 
 def tunnel_row(tunnel: Tunnel) -> tuple[str, ...]:
-    """Return a row of a table under TUNNEL_HEAD."""
+    """Return a row for a table with the head TUNNEL_HEAD."""
     return (
         tunnel.id,
         f"127.0.0.1:{tunnel.local_port}",

@@ -36,7 +36,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
     """None for this machine."""
     runtime: str
     origin: str
-    """The file that defines the cluster, or another source."""
+    """The file that defines the cluster, or another origin."""
     default: bool
     images: tuple[str, ...] = ()
     """The profile's aliases."""
@@ -67,7 +67,7 @@ class Partition(Struct, frozen=True, kw_only=True):
     default_time_s: int | None = None
     """The time limit of a job without --time."""
     exclusive: bool = False
-    """Every job gets whole nodes."""
+    """Whether every job gets whole nodes."""
     allow_qos: tuple[str, ...] = ()
     allow_accounts: tuple[str, ...] = ()
     """The QOS and accounts that may use the partition; () for all."""
@@ -117,7 +117,7 @@ class Folder(Struct, frozen=True, kw_only=True):
     """The name from `stat -f`: nfs, lustre, ext2/ext3 …"""
     free_mib: int | None
     shared: bool | None
-    """Visible on every node; None if only a job could tell."""
+    """Whether every node sees it; None if only a job could find out."""
 
 
 class Description(Struct, frozen=True, kw_only=True):

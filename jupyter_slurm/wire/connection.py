@@ -28,7 +28,7 @@ class QuestionKind(StrEnum):
     # This machine asks in our words; the answer stays local.
     PASSPHRASE = "passphrase"  # noqa: S105 - of a private key: hidden, never stored
     TOUCH = "touch"  # a security key waits for a touch; it needs no answer
-    HOST_KEY = "host-key"  # "yes" accepts the key and stores it, anything else rejects it
+    HOST_KEY = "host-key"  # "yes" accepts the key and stores it; any other answer rejects it
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class Behind(Struct, frozen=True, kw_only=True):
 
     count: int
     reasons: dict[str, str]
-    """Name -> reason, as a sentence, of the first few files."""
+    """The first few files: name -> reason, as a sentence."""
 
 
 class Transfer(Struct, frozen=True, kw_only=True):

@@ -169,7 +169,7 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
 
 
 class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
-    """Python, run by node/runner.py."""
+    """A Python cell, run by node/runner.py."""
 
     code: str
     names_in: tuple[str, ...] = ()
@@ -223,7 +223,7 @@ class SweepSpec(_Spec, frozen=True, kw_only=True, tag="sweep"):
     inputs: str | None = None
     inputs_digest: str | None = None
     inputs_python: tuple[int, int] | None = None
-    """For these, see `CellSpec`."""
+    """See the fields of the same name in `CellSpec`."""
 
 
 class ProgramSpec(_Spec, frozen=True, kw_only=True, tag="program"):
@@ -255,7 +255,7 @@ class SessionSpec(_Spec, frozen=True, kw_only=True, tag="session"):
     """With `ray` or `dask`, the cells can use the engine. With `torchrun` or `mpi`, each rank runs
     the cells and has its own variables."""
     mpi: str | None = None
-    """As `CellSpec.mpi`."""
+    """The MPI type; see `CellSpec.mpi`."""
     for_executor: bool = False
     """Whether an Executor started the session for its calls."""
 
@@ -316,7 +316,7 @@ class _Row(_KindDefaults, frozen=True, kw_only=True):
     limit_s: int | None = None
     tasks: dict[str, str] = field(default_factory=dict)
     """For an array: Slurm's state -> its tasks, in the notation of `--array` (`0-3,7`). UNKNOWN has
-    tasks whose end was not observed. {} if the job is not an array, or has too many tasks to
+    the tasks that ended unobserved. {} if the job is not an array, or has too many tasks to
     track."""
 
 
@@ -351,9 +351,9 @@ class _Job(_Row, frozen=True, kw_only=True):
     no_requeue: str | None = None
     """The reason why Slurm would not requeue the job; None if it would, or if unknown."""
     inferred: bool = False
-    """The end is inferred from traces, because neither the job nor Slurm reported it."""
+    """Whether the end is inferred from traces, because neither the job nor Slurm reported it."""
     delivered: bool = False
-    """A front end has shown the outcome and called `Api.delivered`."""
+    """Whether a front end has shown the outcome and called `Api.delivered`."""
     notebook: str | None = None
     fingerprint: str | None = None
     job_dir: str = ""
@@ -538,7 +538,7 @@ class JobDetails(Struct, frozen=True, kw_only=True):
     folder: str = ""
     """The working directory on the cluster, with the user's files; "" if unknown."""
     problem: Problem | None = None
-    """The reason why this has no files from the cluster, such as a lost connection or a missing
+    """The reason why files on the cluster are not included, such as a lost connection or a missing
     login."""
 
 

@@ -28,8 +28,8 @@ class Lab(Struct, frozen=True, kw_only=True):
     """The state of a lab that has not ended."""
 
     url: str
-    """`http://lab-ID-RANDOM.localhost:PORT/` and its base URL, on this machine; The URL is new
-    after each restart of the agent. Only a browser that knows the host name has access."""
+    """`http://lab-ID-RANDOM.localhost:PORT/` and its base URL, on this machine. They are new after
+    each restart of the agent. Only a browser that knows the host name has access."""
     port: int
     """The port on both loopbacks. After a restart, the agent uses the same port if it is free."""
     base_url: str = "/"

@@ -1,7 +1,7 @@
 // What leaves a process, as jupyter_slurm/wire has it. Made by `npm run wire`; not edited by hand.
 
 /**
- * Slurm's states under Slurm's names, and five of ours.
+ * Slurm's states under Slurm's names, and five states of our own.
  */
 export type JobState =
   | 'BOOT_FAIL'
@@ -135,14 +135,14 @@ export interface Wire {
   Row?: Row;
 }
 /**
- * A job that another one waits for.
+ * A job that another job waits for.
  */
 export interface After {
   job: string;
   ends: 'any' | 'fail' | 'ok';
 }
 /**
- * `jupyter slurm status`.
+ * The status of the agent, for `jupyter slurm status`.
  */
 export interface AgentStatus {
   version: string;
@@ -254,7 +254,7 @@ export interface Problem {
   option: string | null;
 }
 /**
- * Used and allocated resources; None: not measured.
+ * Used and allocated resources; None if not measured.
  */
 export interface Usage {
   elapsed_s: number | null;
@@ -265,7 +265,7 @@ export interface Usage {
   gpus: number | null;
 }
 /**
- * Files being copied between this machine and a cluster.
+ * A transfer of files between this machine and a cluster.
  */
 export interface Transfer {
   id: string;
@@ -286,7 +286,7 @@ export interface Transfer {
   problem: Problem | null;
 }
 /**
- * Python, run by node/runner.py.
+ * A Python cell, run by node/runner.py.
  */
 export interface CellSpec {
   kind: 'cell';
@@ -332,7 +332,7 @@ export interface CellSpec {
   tensorboard: string | null;
 }
 /**
- * The packages that a job needs. The cluster installs equal ones once.
+ * The packages that a job needs. The cluster installs equal sets once.
  */
 export interface Environment {
   packages: string[];
@@ -344,7 +344,7 @@ export interface Environment {
   left_out: string[];
 }
 /**
- * Changes of jobs and connections since a cursor, each job once.
+ * Changes of jobs and connections since a cursor, with each job at most once.
  */
 export interface Changes {
   cursor: string;
@@ -358,8 +358,8 @@ export interface Changes {
   results: Result[];
 }
 /**
- * A sweep. `tasks` has all its tasks, including those not yet submitted (PENDING);
- * `slurm_id` is that of its first array.
+ * A sweep. `tasks` includes those not yet submitted (PENDING). `slurm_id` is that of its first
+ * array.
  */
 export interface SweepJob {
   kind: 'sweep';
@@ -484,7 +484,7 @@ export interface ProgramJob {
   on_login: boolean;
 }
 /**
- * A batch script, or a job of another tool.
+ * A batch script, or a job of another program.
  */
 export interface ScriptJob {
   kind: 'script';
@@ -874,7 +874,7 @@ export interface Partition {
   about: string;
 }
 /**
- * Nodes reserved for a time, for maintenance or for certain users.
+ * A reservation of nodes for some time, for maintenance or for certain users.
  */
 export interface Reservation {
   name: string;
@@ -907,7 +907,7 @@ export interface Cost {
   unit: string;
 }
 /**
- * Tools, Python and folders on the login node, for a new profile.
+ * Tools, Python and folders on the login node, collected for a new profile.
  */
 export interface Description {
   name: string;
@@ -919,7 +919,7 @@ export interface Description {
   login_shell: boolean;
 }
 /**
- * A folder of the cluster for the user's files.
+ * A folder on the cluster for the user's files.
  */
 export interface Folder {
   name: string;
@@ -989,7 +989,7 @@ export interface GpuSample {
   memory_total_mib: number | null;
 }
 /**
- * The first record: the Python that runs the cell. `ipython` is None if the image has no
+ * The first record: the Python that runs the cell. `ipython` is None if that Python has no
  * IPython.
  */
 export interface Hello {
@@ -1072,7 +1072,7 @@ export interface JobDetails {
   problem: Problem | null;
 }
 /**
- * A Python cell that runs once for each task, in Slurm job arrays.
+ * A Python cell that runs once for each task of Slurm job arrays.
  */
 export interface SweepSpec {
   kind: 'sweep';
@@ -1120,7 +1120,7 @@ export interface SweepSpec {
   inputs_python: [number, number] | null;
 }
 /**
- * A script that starts with `#!`, run in the image, or the image's own program.
+ * A script that starts with `#!` and runs in the image, or the image's own program.
  */
 export interface ProgramSpec {
   kind: 'program';
@@ -1319,9 +1319,9 @@ export interface JobPriority {
   };
 }
 /**
- * The login of a browser to a lab: a POST of `token`, as `token` and as `password`, to
- * `login_url`. No URL, history, log or command line holds the token. A dashboard opens by its
- * `login_url` alone; Ray's then asks for `token`.
+ * The login of a browser to a lab: it POSTs `token`, as `token` and as `password`, to
+ * `login_url`. So the token never appears in a URL, history, log or command line. A dashboard
+ * opens by its `login_url` alone; Ray's then asks for `token`.
  */
 export interface LabEntry {
   login_url: string;
@@ -1331,7 +1331,7 @@ export interface LabEntry {
   cookie: string;
 }
 /**
- * The output after a cursor, and the job at that moment.
+ * The output after a cursor, and the job's state at that moment.
  */
 export interface LogChunk {
   job: CellJob | SweepJob | ProgramJob | ScriptJob | SessionJob | KernelJob | LabJob;
@@ -1379,7 +1379,7 @@ export interface Node {
   reason?: string | null;
 }
 /**
- * All nodes and partitions of a cluster, sent after any change.
+ * All nodes and partitions of a cluster, sent after each change.
  */
 export interface NodeChanges {
   cluster: string;
@@ -1413,7 +1413,7 @@ export interface Refusal {
   why: string;
 }
 /**
- * A remote kernel, on disk or proposed.
+ * A remote kernel, existing or proposed.
  */
 export interface RemoteKernel {
   name: string;
@@ -1431,7 +1431,7 @@ export interface Spending {
   spent: Spent[];
 }
 /**
- * Resources allocated to an account's jobs, used or not.
+ * Resources allocated to an account's jobs, even if unused.
  */
 export interface Spent {
   account: string;
@@ -1452,7 +1452,7 @@ export interface SweepFailure {
   traceback: string[];
 }
 /**
- * The tasks of a sweep. Tasks are written as for --array.
+ * The tasks of a sweep. Tasks are in the notation of --array.
  */
 export interface SweepTasks {
   job: SweepJob;
@@ -1473,8 +1473,8 @@ export interface SweepTasks {
   };
 }
 /**
- * A local port, on both loopbacks, forwarded to `host:port` as the cluster sees it, or to the
- * Unix socket with the path `host` (`port` is then 0).
+ * A local port, on both loopbacks, forwarded to `host:port` as the cluster sees it. If `port`
+ * is 0, `host` is the path of a Unix socket.
  */
 export interface Tunnel {
   id: string;

@@ -112,8 +112,8 @@ def batches(
 
 
 def run_all(loads: Sequence[Callable[[], object]], tick: Callable[[], None]) -> None:
-    """Run the loads in parallel, and call `tick` regularly. After a failure, start no more loads,
-    and raise it once the running ones have ended."""
+    """Run the loads in parallel, and call `tick` regularly. After a failure, do not start more
+    loads, and raise the error when the running loads have ended."""
     if not loads:
         return
     with ThreadPoolExecutor(min(AT_ONCE, len(loads)), thread_name_prefix="files") as pool:

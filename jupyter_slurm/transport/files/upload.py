@@ -87,7 +87,7 @@ class Archive:
     def stream(self) -> Iterator[bytes]:
         chunks = [_header(b"files", ManifestEntry("folder", 0o755, 0, 0))]
         for name, entry in self._batch.folders.items():
-            ours = entry._replace(mode=entry.mode | 0o700)  # so that files fit in
+            ours = entry._replace(mode=entry.mode | 0o700)  # to put files into it
             chunks.append(_header(b"files/" + name, ours))
         size = files = content = 0
         for name, entry in self._batch.files:
@@ -129,7 +129,7 @@ class Archive:
         if size <= len(first) and not (len(first) == size and is_still(os.fstat(file), entry)):
             self.changed.add(name)
             return
-        if entry.mtime_ns > self._young_ns or entry.mtime_ns < 0:  # not for a header
+        if entry.mtime_ns > self._young_ns or entry.mtime_ns < 0:  # too exact for a header
             yield ustar.exact_time(entry.mtime_ns)
         yield _header(b"files/" + name, entry)
         yield first
@@ -255,7 +255,7 @@ done
 
 
 class Upload:
-    """One pass over the files that differ. `again` has the files to look at again, with reasons."""
+    """One pass over the files that differ. `again` has the files to retry, with reasons."""
 
     def __init__(
         self,
@@ -341,7 +341,7 @@ class Upload:
         return missing
 
     def _send_parts(self, parts: deque[Part]) -> None:
-        """Send parts until all are sent; parallel calls share the work."""
+        """Send parts until none are left. Parallel calls share the work."""
         folder = f"{self._root}/.jupyter-slurm/parts"
         argv = ["sh", "-c", _PARTS_SH, "parts", folder]
         while (first := self._next(parts)) is not None:

@@ -69,8 +69,8 @@ class Helper:
 
     def ask(self, *scripts: bytes, timeout_s: float, most_bytes: int) -> list[ShellAnswer]:
         """Return the answers to scripts that the shell runs itself, in one round trip, each of at
-        most `most_bytes`. Raise ShellGoneError, or TimedOutError or TooMuchError after closing the
-        shell.
+        most `most_bytes`. Raises ShellGoneError; after closing the shell, TimedOutError or
+        TooMuchError.
         """
         numbers, line = self._shell.numbered(*scripts)
         self._shell.send(in_background(line))
@@ -88,7 +88,7 @@ class Helper:
         timeout_s: float,
         most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
-        """Run a program. Raise TransportError if it does not exist, or the errors of `ask`."""
+        """Run a program. Raise TransportError if it does not exist, and the errors of `ask`."""
         if stdin:
             return self._run_with(argv, env, stdin, timeout_s)
         (number,), line = self._shell.numbered(command(argv, env))

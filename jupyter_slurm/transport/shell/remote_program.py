@@ -40,8 +40,7 @@ def send(
     stop: threading.Event | None,
 ) -> Completed:
     """Run a program with `source` as its standard input, which ends with the channel's. Raise
-    errors from reading `source`; raise ShellGoneError if the channel broke, or if `stop` was
-    set."""
+    errors from reading `source`, and ShellGoneError if the channel broke or `stop` was set."""
     script = b'( exec %b ) 2>&4 4>&-; _f $? %b; eval "$_x"; exit' % (words(argv), quote(argv[0]))
     (number,), line = shell.numbered(script)
 
@@ -64,7 +63,7 @@ def receive(
     stop: threading.Event | None,
 ) -> Completed:
     """Run a program and write its standard output to `sink`, a real file. Raises
-    ConnectionLostError or ShellGoneError, or TooMuchError after more than `most_bytes`, OSError if
+    ConnectionLostError, ShellGoneError, TooMuchError after more than `most_bytes`, or OSError if
     `sink` cannot be written."""
     # Only standard error gets the mark. The shell closes both streams, so they end with the
     # program. It keeps reading, and kills the program when its own input ends.

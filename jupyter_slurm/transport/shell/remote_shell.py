@@ -200,8 +200,8 @@ class RemoteShell:
         *,
         most_bytes: int = limits.OUTPUT_BYTES,
     ) -> ShellAnswer:
-        """Return the output since the last answer. Raise SilentError, or ShellGoneError, also after
-        `stop`; raise FloodError after more than `most_bytes` on standard output, or too much on
+        """Return the output since the last answer. Raises SilentError, ShellGoneError (also after
+        `stop`), or FloodError after more than `most_bytes` on standard output or too much on
         standard error."""
         out_mark = _Mark(self._out, self.mark(number) + b" ")
         err_mark = _Mark(self._err, self.mark(number))
@@ -362,8 +362,8 @@ def send_all(
     source: Source,
     stop: threading.Event | None = None,
 ) -> None:
-    """Send a source, but no end of the stream. Raise errors from reading the source; raise
-    ConnectionLostError if `stop` was set, or if the host stopped reading."""
+    """Send a source, but no end of the stream. Raise errors from reading the source, and
+    ConnectionLostError if `stop` was set or the host stopped reading."""
     chunks = iter(partial(source.read, _PIECE_BYTES), b"") if hasattr(source, "read") else source
     for chunk in chunks:
         if isinstance(chunk, FilePart):

@@ -86,7 +86,7 @@ class Shells:
         return {"PATH": os.fsdecode(self.facts().path), **self._variables}
 
     def once(self, work: Callable[[Helper], _T]) -> _T:
-        """Do `work` with a helper. Repeat it only if it did not start."""
+        """Do `work` with a helper. Repeat it only if the first attempt did not start."""
         try:
             return self._lent(work)
         except ShellGoneError as exc:

@@ -341,7 +341,7 @@ class SshConnection:
     @contextmanager
     def session(self, command: str, *, timeout_s: float = 60.0) -> Iterator[Session]:
         """Yield a session of the last hop that runs `command`, and close it at the end. Wait up to
-        `timeout_s` until the host allows another session. Raise LoginNeededError or TransportError,
+        `timeout_s` until the host allows another session. Raises LoginNeededError, TransportError,
         or ConnectionLostError if the connection breaks. A broken connection looks like the end of
         the output, so check the exit status or a mark."""
         with self._sessions.session(self.last(), command, timeout_s) as session:

@@ -1,8 +1,8 @@
 """A hop by paramiko, for machines without an `ssh` program, such as slim containers.
 
-Keys from ~/.ssh and the agent, passwords and codes, one hop after the other; `~/.ssh/config` is not
-read. It uses only paramiko's public interface, and copies channels to sockets, so all layers above
-work as with OpenSSH.
+It uses keys from ~/.ssh and the SSH agent, passwords and codes, one hop after the other. It does
+not read `~/.ssh/config`. It uses only paramiko's public interface, and copies channels to sockets,
+so all layers above work as with OpenSSH.
 """
 
 from __future__ import annotations

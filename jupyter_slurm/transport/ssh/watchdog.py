@@ -1,7 +1,7 @@
 """The watchdog of an open connection: checks that it answers, and reconnects.
 
-One thread per connection, which mostly sleeps until the connection ends. `connection.py` acts on a
-loss.
+Each connection has one thread, which mostly sleeps until the connection ends. `connection.py` acts
+on a loss.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class Watchdog:
                     self._look()
 
     def look(self) -> None:
-        """Ping the hops, and give up those that do not answer. One thread at a time; others wait
-        for its result."""
+        """Ping the hops, and give up those that do not answer. One thread at a time does this;
+        others wait for its result."""
         began = time.monotonic()
         with self._looking:
             if self._looked_at < began:
