@@ -13,7 +13,7 @@ from jupyter_slurm.slurm.units import parse_time_s
 from jupyter_slurm.wire import JobSpec
 
 Place = Literal["terminal", "notebook"]
-"""Where a command runs: a terminal (`jupyter slurm …`) or a notebook (`%slurm …`)."""
+"""The place where a command runs: a terminal (`jupyter slurm …`) or a notebook (`%slurm …`)."""
 OWN_GPUS = "own"
 """The value of `up --gpus` for this machine's GPUs."""
 
@@ -31,7 +31,7 @@ class OurOption:
     """A function that converts the text. It may raise ValueError."""
     default: Any = None
     repeated: bool = False
-    """Whether to collect all values in a tuple; otherwise the last one wins."""
+    """All values are collected in a tuple; otherwise the last one wins."""
     required: bool = False
     says: str = ""
     """The field of the job's spec that the option sets."""
@@ -82,9 +82,9 @@ class Command:
     usual: str = ""
     """The default subcommand."""
     is_cell_magic: bool = False
-    """Whether it is a cell magic (`%%NAME`), not a `%slurm` command."""
+    """It is a cell magic (`%%NAME`), not a `%slurm` command."""
     of_job: bool = False
-    """Whether it accepts options of cells and sbatch."""
+    """It accepts options of cells and sbatch."""
     starts: type[JobSpec] | None = None
     """The type of spec of the job that it starts without a cell or file."""
     rest: str = ""

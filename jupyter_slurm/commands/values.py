@@ -93,7 +93,7 @@ class Lab:
     job: Job
     waits: bool = True
     browser: bool = True
-    """Whether to open a browser, instead of only printing the URL."""
+    """Open a browser, instead of only printing the URL."""
 
 
 @dataclass(frozen=True, slots=True)

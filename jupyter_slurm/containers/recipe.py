@@ -65,7 +65,7 @@ class Recipe:
     base: str | None
     """The base image as the user named it; None if the text names it."""
     has_files: bool
-    """Whether a folder of files is pushed with the recipe."""
+    """The user pushes a folder of files with the recipe."""
 
     def digest(self, base: str | None, tool: str, files: str | None = None) -> str:
         """Return 64 hexadecimal digits that are equal for recipes of the same image. `base`: the

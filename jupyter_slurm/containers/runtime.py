@@ -86,7 +86,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Why a container did not start, and the remedy."""
+    """The reason why a container did not start, and the remedy."""
 
     sentence: str
     advice: str

@@ -140,10 +140,10 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     run any code on this machine, and anyone who controls the cluster or the image can replace a
     variable by one. `--out-format` overrides it."""
     build_on: Literal["job", "login"] = "job"
-    """Where to build images: in a job, or on the login node if the site allows it or the nodes
+    """The place for building images: a job, or the login node if the site allows it or the nodes
     cannot reach a registry."""
     install_on: Literal["login", "job"] = "login"
-    """Where to install packages for jobs without an image (`--with`): on the login node, or in a
+    """The place for installing packages for jobs without an image (`--with`): the login node, or a
     job if the site requires it or the nodes have another processor architecture."""
     modules: tuple[str, ...] = ()
     """Environment modules that every job loads."""

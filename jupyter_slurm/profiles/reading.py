@@ -45,7 +45,7 @@ class Profiles:
     wanted: str | None = None
     """The name of the default cluster, from the environment or a file."""
     wanted_by: str = ""
-    """Where the default cluster is named, for error messages."""
+    """The file or variable that names the default cluster, for error messages."""
     broken: Mapping[str, ConfigError] = field(default_factory=dict)
     """Errors in the profiles of clusters, by name."""
     unread: ConfigError | None = None

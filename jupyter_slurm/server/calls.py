@@ -37,7 +37,7 @@ class Rule:
     rights: tuple[Right, ...]
     """The required rights."""
     get: bool = False
-    """Whether GET is allowed, because the call only reads and has scalar arguments."""
+    """GET is allowed, because the call only reads and has scalar arguments."""
 
 
 _READ, _WRITE, EXECUTE = Right("read"), Right("write"), Right("execute")

@@ -24,7 +24,7 @@ class PartitionSettings:
     max_nodes: int | None
     """The most nodes for one job."""
     exclusive: bool
-    """Whether jobs get whole nodes (OverSubscribe=EXCLUSIVE)."""
+    """Jobs get whole nodes (OverSubscribe=EXCLUSIVE)."""
     hidden: bool
     qos: tuple[str, ...]
     accounts: tuple[str, ...]

@@ -102,7 +102,7 @@ class RawRow(NamedTuple):
 
     slurm_id: str
     whole_id: str
-    """The same as `QueueRow.whole_id`."""
+    """The ID that sbatch returned; see `QueueRow.whole_id`."""
     state: str
     user: str
     elapsed: str

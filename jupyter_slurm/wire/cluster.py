@@ -67,7 +67,7 @@ class Partition(Struct, frozen=True, kw_only=True):
     default_time_s: int | None = None
     """The time limit of a job without --time."""
     exclusive: bool = False
-    """Whether every job gets whole nodes."""
+    """Every job gets whole nodes."""
     allow_qos: tuple[str, ...] = ()
     allow_accounts: tuple[str, ...] = ()
     """The QOS and accounts that may use the partition; () for all."""
@@ -117,7 +117,7 @@ class Folder(Struct, frozen=True, kw_only=True):
     """The name from `stat -f`: nfs, lustre, ext2/ext3 …"""
     free_mib: int | None
     shared: bool | None
-    """Whether every node sees it; None if only a job could find out."""
+    """Every node sees it; None if only a job could find out."""
 
 
 class Description(Struct, frozen=True, kw_only=True):
@@ -248,7 +248,7 @@ class FileEntry(Struct, frozen=True, kw_only=True):
     size_bytes: int
     modified_s: float
     writable: bool
-    """Whether this user may write to it."""
+    """This user may write to it."""
 
 
 class FileListing(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ class Environment(Struct, frozen=True, kw_only=True):
     packages: tuple[str, ...] = ()
     """Requirements in pip's syntax, in addition to those in `text`."""
     mine: bool = False
-    """Whether `text` lists the packages of the submitting Python."""
+    """`text` lists the packages of the submitting Python."""
     file: str | None = None
     """The local file with `text`; None without a file."""
     source: EnvironmentSource = "requirements"

@@ -188,7 +188,7 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     names_gather: tuple[str, ...] = ()
     """Variables to return as a list of each rank's value."""
     max_restarts: int = 0
-    """How often torchrun restarts the ranks after a failure."""
+    """The number of times that torchrun restarts failed ranks."""
     mpi: str | None = None
     """The MPI type, a name in `srun --mpi=list`; None for the best on the node."""
     tensorboard: str | None = None
@@ -257,7 +257,7 @@ class SessionSpec(_Spec, frozen=True, kw_only=True, tag="session"):
     mpi: str | None = None
     """The MPI type; see `CellSpec.mpi`."""
     for_executor: bool = False
-    """Whether an Executor started the session for its calls."""
+    """An Executor started the session for its calls."""
 
 
 class KernelSpec(_Spec, frozen=True, kw_only=True, tag="kernel"):
@@ -351,9 +351,9 @@ class _Job(_Row, frozen=True, kw_only=True):
     no_requeue: str | None = None
     """The reason why Slurm would not requeue the job; None if it would, or if unknown."""
     inferred: bool = False
-    """Whether the end is inferred from traces, because neither the job nor Slurm reported it."""
+    """The end is inferred from traces, because neither the job nor Slurm reported it."""
     delivered: bool = False
-    """Whether a front end has shown the outcome and called `Api.delivered`."""
+    """A front end has shown the outcome and called `Api.delivered`."""
     notebook: str | None = None
     fingerprint: str | None = None
     job_dir: str = ""
@@ -451,8 +451,7 @@ class SessionJob(_Job, frozen=True, kw_only=True, tag="session"):
     starts."""
     launch: Engine | None = None
     for_executor: bool = False
-    """Whether an Executor started the session for its calls. Other cells can use it only by its
-    ID."""
+    """An Executor started the session for its calls. Other cells can use it only by its ID."""
 
 
 class KernelJob(_Job, frozen=True, kw_only=True, tag="kernel"):
@@ -479,7 +478,7 @@ class ListedJob(_Row, frozen=True, kw_only=True, omit_defaults=True, tag="listed
     state: str
     """Slurm's state, possibly one that only a newer Slurm has."""
     mine: bool = False
-    """Whether this user owns the job."""
+    """This user owns the job."""
     array: str | None = None
     """For tasks, the key of their array's row; None for a whole job or array."""
 

@@ -19,4 +19,4 @@ class RemoteKernel(Struct, frozen=True, kw_only=True):
     cluster: str | None = None
     """None if the options are no longer valid."""
     exists: bool = True
-    """Whether the kernelspec exists on disk."""
+    """The kernelspec exists on disk."""

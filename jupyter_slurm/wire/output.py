@@ -87,7 +87,7 @@ Output = (
 
 
 Show = Literal["full", "sandboxed", "text"]
-"""How far a page may trust a job's output; see `views/trusted_output.py`."""
+"""The degree to which a page may trust a job's output; see `views/trusted_output.py`."""
 
 
 class LogChunk(Struct, frozen=True, kw_only=True):

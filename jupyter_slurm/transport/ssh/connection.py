@@ -140,7 +140,7 @@ class _RunningLogin:
         self.error: JupyterSlurmError | None = None
         self.done = False
         self.new = False
-        """Whether it logged in to any hop."""
+        """It logged in to a hop, rather than finding all hops open."""
 
     def begun(self, link: Master) -> None:
         self.links.append(link)

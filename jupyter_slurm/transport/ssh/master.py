@@ -72,7 +72,7 @@ class Master:
         self.needs_person = False
         """The user had to answer, and will have to again at the next login."""
         self.sessions = True
-        """Whether commands may run; otherwise the hop only forwards."""
+        """Commands may run; otherwise the hop only forwards."""
         self._base = base
         self._pid = 0
         self._watch: socket.socket | None = None

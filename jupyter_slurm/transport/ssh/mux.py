@@ -66,8 +66,8 @@ class Session:
 
     @property
     def ended(self) -> bool:
-        """Whether the command or its connection has ended, or the command has closed its input.
-        Output may still be unread."""
+        """The command or its connection has ended, or the command has closed its input. Output may
+        still be unread."""
         return self._closed or _happened(self._control, select.POLLIN) or _happened(self.stdin, 0)
 
     def exit_status(self, timeout_s: float) -> int | None:
