@@ -53,7 +53,7 @@ class Terminal:
         self._stderr = stderr
         self._write_to = {stream: writer(stream) for stream in (stdout, stderr)}
         self.live = stderr.isatty() and os.environ.get("TERM") != "dumb"
-        """The terminal allows updates of the status line, including its clock."""
+        """The status line is updated in place, including its clock."""
         self._colours = stderr.isatty() and not os.environ.get("NO_COLOR")
         self._line = ""
         self._said: tuple[JobState, str | None, str | None] | None = None

@@ -43,9 +43,10 @@ class Subscription:
     cursor: str
     """The cursor after the client's last value."""
     give: Callable[[bytes], bool]
-    """Accepts a value. If it returns False, the feed drops the watch, and the cursor stays."""
+    """The receiver of values. If it returns False, the feed drops the watch, and the cursor
+    stays."""
     fail: Callable[[bytes], None]
-    """Accepts a problem. The feed tries again, and the next value means that the problem is
+    """The receiver of problems. The feed tries again, and the next value means that the problem is
     solved."""
     paced: bool = False
     """After a value the feed waits for `Feed.go_on`, so a slow reader skips to the newest news."""

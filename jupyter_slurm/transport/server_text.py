@@ -33,5 +33,5 @@ def shown(text: str | bytes, limit: int = 2000) -> str:
 
 
 def shown_line(text: str | bytes, limit: int = 200) -> str:
-    """Return `text` cleaned as by `cleaned`, on one line."""
+    """Clean `text` as `shown` does, and return it on one line."""
     return shown(" ".join(shown(text, 4 * limit).split()), limit)

@@ -129,7 +129,8 @@ class Archive:
         if size <= len(first) and not (len(first) == size and is_still(os.fstat(file), entry)):
             self.changed.add(name)
             return
-        if entry.mtime_ns > self._young_ns or entry.mtime_ns < 0:  # too exact for a header
+        # The header cannot express these times.
+        if entry.mtime_ns > self._young_ns or entry.mtime_ns < 0:
             yield ustar.exact_time(entry.mtime_ns)
         yield _header(b"files/" + name, entry)
         yield first
