@@ -95,7 +95,7 @@ def _opened(lock: Path) -> int:
     except OSError as exc:
         raise AgentError(
             f"The agent cannot open its lock {lock}: {exc.strerror}.",
-            hint="Remove what is in its place, or free disk space.",
+            hint="Remove the file in its place, or free disk space.",
         ) from exc
 
 

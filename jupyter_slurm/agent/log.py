@@ -79,7 +79,7 @@ def open_log(path: Path) -> LogFile:
     except OSError as exc:
         raise AgentError(
             f"The agent cannot write its log {path}: {exc.strerror}.",
-            hint="Remove what is in its place, or free disk space.",
+            hint="Remove the file in its place, or free disk space.",
         ) from exc
     logging.getLogger().addHandler(log_file)
     logging.getLogger("jupyter_slurm").setLevel(logging.INFO)

@@ -114,7 +114,7 @@ class Call:
         except (UnicodeEncodeError, TypeError, msgspec.MsgspecError) as exc:
             raise RequestError(
                 f"The arguments of {self.name} cannot be sent: {exc}.",
-                hint="Text must be valid Unicode, without half surrogate pairs.",
+                hint="Text must be valid Unicode, without lone surrogates.",
             ) from exc
         if len(body) > MAX_BODY_BYTES:
             raise RequestError(

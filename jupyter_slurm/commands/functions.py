@@ -462,7 +462,7 @@ def remove_environments(caller: Caller, args: Arguments) -> Iterator[str]:
     for one in gone:
         yield f"{one.id}: removed"
     if not gone:
-        yield "Every environment was used since."
+        yield "All environments were used more recently."
 
 
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(

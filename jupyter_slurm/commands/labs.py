@@ -41,11 +41,11 @@ def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> 
             on = f" on {cluster}" if cluster else ""
             raise NotFoundError(
                 f"Found no lab{called}{on}.",
-                hint=f"There is {there}. Give the ID of one." if there else _START_ONE,
+                hint=f"Give the ID of one: {there}." if there else _START_ONE,
             )
     live = [job for job in found if not job.state.final]
     if name is not None and len(live) > 1:
-        raise RequestError(f"`{name}` names {_those(live)}.", hint="Use the ID.")
+        raise RequestError(f"`{name}` is the name of {_those(live)}.", hint="Use the ID.")
     return (live or found)[0]
 
 

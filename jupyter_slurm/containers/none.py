@@ -26,7 +26,7 @@ class NoContainer:
     def launch(self, argv: Sequence[str], box: Box) -> Launch:
         if box.image is not None:
             raise RequestError(
-                f"Runtime none does not use images, as {box.image}.",
+                f"Runtime none does not use images such as {box.image}.",
                 hint="Omit --image, or use a container tool: --runtime charliecloud.",
                 option="image",
             )

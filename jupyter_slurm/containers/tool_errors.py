@@ -43,7 +43,7 @@ def registry_rows(login: str, room: str) -> tuple[Row, ...]:
         (
             r"toomanyrequests|rate limit|\b429\b",
             "Cannot pull the image: the registry limits downloads",
-            "Log in to it, wait, or name a mirror in the profile's [images].",
+            "Log in to the registry, wait, or name a mirror in the profile's [images].",
         ),
         (
             r"unauthorized|no basic auth|authentication (?:required|possible)|access .*denied"
@@ -65,14 +65,14 @@ def registry_rows(login: str, room: str) -> tuple[Row, ...]:
             r"no matching manifest|exec format error|image targets|image's architecture"
             r"|does not match the|no image found in|requested arch unavailable",
             "The image is for another processor architecture",
-            "Use one for the nodes' own (`uname -m` there).",
+            "Use an image for the nodes' architecture; `uname -m` on a node prints it.",
         ),
         (
             r"dial tcp|no such host|timeout|timed out|TLS handshake|request canceled|x509"
             r"|connection refused|server gave HTTP|GET failed: |error code: 50\d"
             r"|curl: \((?:5|6|7|28|35|52|56|60)\)",
             "Cannot pull the image: the node cannot reach the registry",
-            "Pull it where there is a network, or name a mirror in the profile's [images].",
+            "Pull it on a machine with network access, or name a mirror in the profile's [images].",
         ),
     )
 

@@ -104,7 +104,7 @@ def _check_owner(path: Path) -> None:
     if info.st_uid not in (0, uid):
         raise ConfigError(
             f"{path} belongs to another user (uid {info.st_uid}) and is not trusted.",
-            hint="Replace it by your own copy.",
+            hint="Replace it with your own copy.",
         )
     is_open = info.st_mode & stat.S_IWOTH
     if info.st_mode & stat.S_IWGRP and not _is_private_group(info.st_gid, uid):

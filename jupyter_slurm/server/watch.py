@@ -76,7 +76,9 @@ class Client:
         try:
             wish = msgspec.json.decode(message, type=_Wish)
         except NOT_JSON as exc:
-            self._put_problem(b'{"problem":%b}' % body_of(RequestError(f"Not understood: {exc}.")))
+            self._put_problem(
+                b'{"problem":%b}' % body_of(RequestError(f"Cannot read the message: {exc}."))
+            )
             return
         if wish.unwatch is not None:
             self._leave(wish.unwatch)

@@ -25,13 +25,13 @@ _TIMEOUT: Final = Explanation(
 )
 _NODE: Final = Explanation(
     "node-failure",
-    "A node of it failed.",
-    "Submit it again; --requeue lets Slurm do so where running twice does no harm.",
+    "One of its nodes failed.",
+    "Submit it again, or use --requeue if the job may safely run twice.",
 )
 _PREEMPTED: Final = Explanation(
     "preempted",
     "Preempted by a job with higher priority.",
-    "Submit it again; with --requeue Slurm does so.",
+    "Submit it again, or use --requeue.",
 )
 _OUTPUT_FILE: Final = Explanation(
     "output-file",
@@ -73,7 +73,7 @@ _LOG_SIGNS: Final = (
         Explanation(
             "shared-memory",
             "Out of shared memory (/dev/shm).",
-            "Give the container more (`--shm-size` or `--ipc=host`), or use no DataLoader workers.",
+            "Give the container more (`--shm-size` or `--ipc=host`), or use `num_workers=0`.",
         ),
     ),
     (
@@ -90,7 +90,7 @@ _LOG_SIGNS: Final = (
         r"|requested access to the resource is denied)",
         Explanation(
             "image-credentials",
-            "The registry wants credentials for this image.",
+            "The registry requires credentials for this image.",
             "Log in to the registry on the cluster first.",
         ),
     ),
@@ -100,14 +100,14 @@ _LOG_SIGNS: Final = (
         Explanation(
             "no-network",
             "Its node could not reach the network, or a registry limited the downloads.",
-            "Download what it needs, images too, on the login node first.",
+            "First download what it needs, including images, on the login node.",
         ),
     ),
     (
         r"failed to create container filesystem|No space left on device|[Dd]isk quota exceeded",
         Explanation(
             "disk-full",
-            "A disk was full, or your quota used up.",
+            "A disk is full, or your quota is used up.",
             "Remove old files (unpacked images are the large ones), or use another folder.",
         ),
     ),
@@ -138,7 +138,7 @@ _LOG_SIGNS: Final = (
         Explanation(
             "container-name",
             "The named container is not on this node.",
-            "Give the image too, or run on the node that has the container.",
+            "Also give the image, or run on the node that has the container.",
         ),
     ),
     (

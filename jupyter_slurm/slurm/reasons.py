@@ -94,13 +94,15 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     ),
     "JobHoldMaxRequeue": _Meaning(
         "It was put back into the queue too many times and is now held.",
-        "Find out why it does not start (its output, the node), then submit it again.",
+        "Find the cause in its output or on its node, then submit it again.",
         True,
     ),
     # Up to 22.05, also the reason for a job that a signal ended (later RaisedSignal).
     "JobLaunchFailure": _LAUNCH,
     "PartitionDown": _Meaning("The partition{partition} is closed for now.", _OTHER_PARTITION),
-    "PartitionInactive": _Meaning("The partition{partition} takes no jobs now.", _OTHER_PARTITION),
+    "PartitionInactive": _Meaning(
+        "The partition{partition} does not accept jobs now.", _OTHER_PARTITION
+    ),
     "PartitionTimeLimit": _Meaning(
         "Its time limit is longer than the partition{partition} allows.",
         "Submit it again with a shorter --time, or to another partition; `sinfo -o '%P %l'` shows "
@@ -109,7 +111,7 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     ),
     "PartitionNodeLimit": _Meaning(
         "The partition{partition} cannot give this number of nodes now.",
-        "Change --nodes, use another partition, or wait if nodes of it are down.",
+        "Change --nodes, use another partition, or wait if some of its nodes are down.",
     ),
     "PartitionConfig": _Meaning(
         "The partition{partition} does not accept jobs of this account, QOS or size.",
@@ -191,7 +193,7 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "FedJobLock": _Meaning("Another cluster of the federation is about to start it.", _WAIT),
     "SchedDefer": _Meaning("The scheduler starts jobs only in its regular cycles.", _WAIT),
     "MaxPoweredUpNodes": _Meaning("The cluster may not power up more nodes now.", _WAIT),
-    "PowerNotAvail": _Meaning("The cluster's power limit is reached.", _WAIT),
+    "PowerNotAvail": _Meaning("The cluster's power limit has been reached.", _WAIT),
     "PowerReserved": _Meaning("The remaining power is reserved.", _WAIT),
     "FrontEndDown": _Meaning("The machine that starts its processes is down.", _SUPPORT),
     "BlockFreeAction": _Meaning("A block of nodes is being freed.", _WAIT),
@@ -201,8 +203,8 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "NonZeroExitCode": _Meaning("It ended with an exit code other than 0.", _LOOK),
     "OutOfMemory": _Meaning("Out of memory.", "Ask for more --mem."),
     "RaisedSignal": _Meaning("Terminated by a signal.", _LOOK),
-    "NodeDown": _Meaning("A node of it went down.", "Submit it again."),
-    "SystemFailure": _Meaning("Slurm or a node of it failed.", _SUPPORT),
+    "NodeDown": _Meaning("One of its nodes went down.", "Submit it again."),
+    "SystemFailure": _Meaning("Slurm or one of its nodes failed.", _SUPPORT),
     "InvalidReason": _NO_REASON,
     "InvaildReason": _NO_REASON,  # the spelling of some releases
 }
@@ -215,7 +217,7 @@ _FREE_TEXTS: Final[tuple[tuple[str, _Meaning], ...]] = (
     (
         r"ReqNodeNotAvail, ?Reserved for maintenance",
         _Meaning(
-            "It would still be running when a maintenance of the cluster begins.",
+            "It would still be running when maintenance of the cluster begins.",
             "Ask for a --time that ends before it (`scontrol show reservation`), or wait until it "
             "is over.",
         ),
@@ -308,7 +310,7 @@ def explain(
     return Explanation(
         text,
         f"Slurm says: {text}." if text else "Slurm gives no reason.",
-        "Ask the cluster's support what it means, with the job ID.",
+        "Ask the cluster's support what it means, and give the job ID.",
         known=False,
     )
 
@@ -346,4 +348,4 @@ def _limit(match: re.Match[str]) -> _Meaning:
             "Submit it again and ask for less or a shorter --time, or use another --qos.",
             never_starts=True,
         )
-    return _Meaning(f"The limit of {owner} on {thing} is reached.", _WAIT_FOR_JOBS)
+    return _Meaning(f"The limit of {owner} on {thing} has been reached.", _WAIT_FOR_JOBS)

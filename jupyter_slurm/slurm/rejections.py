@@ -181,8 +181,8 @@ _DEFINITIVE: Final = (
         "array",
     ),
     _Case("Job dependency problem", "Change --dependency.", "dependency"),
-    _Case("Invalid job id specified", "Slurm forgets ended jobs after some minutes."),
-    _Case("Access/permission denied", "Only a job's owner or an administrator may."),
+    _Case("Invalid job id specified", "Slurm forgets ended jobs after a few minutes."),
+    _Case("Access/permission denied", "Only a job's owner or an administrator may do this."),
     _Case(
         "are mutually exclusive",
         "Omit one of them; the site or an environment variable SBATCH_* may have set it.",

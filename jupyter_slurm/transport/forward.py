@@ -315,7 +315,7 @@ def _listener(address: str, port: int) -> socket.socket:
         reason = getattr(exc, "strerror", None) or str(exc)
         raise ForwardError(
             f"Cannot use port {port} of this machine at {address}: {reason}.",
-            hint="Leave out the local port to use any free one. `ss -ltnp` shows who listens.",
+            hint="Omit the local port to use any free one. `ss -ltnp` lists listening programs.",
         ) from exc
     listener.setblocking(False)
     return listener

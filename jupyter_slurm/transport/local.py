@@ -134,7 +134,7 @@ class LocalTransport:
                 f"Cannot write the job's files to {target}: {exc.strerror or exc}.",
                 hint=(
                     "Check the disk space and your quota. The cluster's `job_root` sets "
-                    "where jobs live."
+                    "the folder for jobs."
                 ),
             ) from exc
 

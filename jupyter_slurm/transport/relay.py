@@ -176,7 +176,7 @@ def _after_first_word(channel: socket.socket, first: bytes, last: bytes) -> byte
                 raise ForwardError(
                     "Cannot start the relay on the cluster: more than "
                     f"{size(limits.WORDS_BYTES)} of other output arrived first.",
-                    hint="Check if a prolog on the node prints endlessly.",
+                    hint="Check whether a prolog on the node prints endlessly.",
                 )
     words = output.partition(last)[2].decode(errors="replace").strip()
     raise ForwardError(

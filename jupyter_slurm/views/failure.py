@@ -113,4 +113,4 @@ def _missing(result: Result, known: Container[str]) -> str | None:
     match = _NO_NAME.search(result.evalue or "") if result.ename == "NameError" else None
     if match is None or match[1] not in known:
         return None
-    return f"`{match[1]}` exists here but was not sent: add `--in {match[1]}`."
+    return f"`{match[1]}` exists locally but was not sent: add `--in {match[1]}`."

@@ -51,7 +51,7 @@ def test_environment_is_read_from_a_file_in_the_job_folder(tmp_path: Path) -> No
 
 
 def test_runtime_none_rejects_an_image() -> None:
-    with pytest.raises(RequestError, match="does not use images, as /x") as caught:
+    with pytest.raises(RequestError, match="does not use images such as /x") as caught:
         NONE.launch(["true"], Box(job_dir="/j", image="/x"))
     assert "--runtime charliecloud" in str(caught.value.hint)
 

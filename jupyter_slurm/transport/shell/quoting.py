@@ -56,7 +56,7 @@ def exports(env: Mapping[str, str] | None) -> bytes:
         if not _NAME.fullmatch(name):
             raise RequestError(
                 f"{name!r} is not a valid name of an environment variable.",
-                hint="Use letters, digits and _, and no digit first.",
+                hint="Use letters, digits and _, and do not start with a digit.",
             )
     return b"".join(
         b"export " + name.encode() + b"=" + quote(value) + b"; "

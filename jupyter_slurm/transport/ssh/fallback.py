@@ -347,8 +347,8 @@ def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
         known = others[key.get_name()]
         raise HostKeyError(
             f"The key of {hop.label} has changed from {known.fingerprint} to {key.fingerprint}. "
-            "Another machine may pretend to be this host, so nothing was sent to it.",
-            hint=f"Only when the host's administrators confirm the new key: remove the line of "
+            "Another machine may be impersonating this host, so nothing was sent to it.",
+            hint=f"If the host's administrators confirm the new key, remove the line of "
             f"{name} from {path}.",
         )
     if ask is no_prompt:

@@ -50,7 +50,7 @@ _HOST_SAYS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         ),
         (
             r"password.{0,40}(expired|must be changed|change required)|change your password",
-            "The password of {host} has expired, and the host wants a new one.",
+            "The password of {host} has expired, and the host requires a new one.",
             "Change it in a terminal: `{ssh}`. Then connect again.",
         ),
         (
@@ -203,8 +203,8 @@ def _changed(hop: Hop, log: str) -> HostKeyError:
         )
         hint += f": `{shlex.join(('ssh-keygen', '-R', name, '-f', place[1]))}`"
     return HostKeyError(
-        f"The key of {hop.label} has changed{change}. Another machine may pretend to be this "
-        "host, so nothing was sent to it.",
+        f"The key of {hop.label} has changed{change}. Another machine may be impersonating "
+        "this host, so nothing was sent to it.",
         hint=f"{hint}.",
         detail=detail or None,
     )

@@ -128,7 +128,7 @@ def _refuse_circle(hops: Sequence[Hop]) -> None:
     names = [str(Destination(hop.alias, hop.user, hop.port)) for hop in hops]
     if len(set(names)) < len(names):
         raise ConfigError(
-            f"The jump hosts of {names[-1]} form a circle: {' → '.join(names)}.",
+            f"The jump hosts of {names[-1]} form a loop: {' → '.join(names)}.",
             hint="Set `ProxyJump none` for the jump host in ~/.ssh/config.",
         )
 

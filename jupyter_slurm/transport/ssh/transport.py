@@ -112,7 +112,7 @@ class SshTransport:
                 f"Cannot write the job's files to {folder} on the cluster.",
                 hint=(
                     "Check the disk space and your quota. The cluster's `job_root` sets "
-                    "where jobs live."
+                    "the folder for jobs."
                 ),
                 detail=said or None,
             )
