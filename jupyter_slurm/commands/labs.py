@@ -107,7 +107,8 @@ def page(entry: LabEntry, name: str) -> str:
 
 
 def dashboard_page(entry: LabEntry, title: str) -> str:
-    """Return HTML that opens a dashboard, and shows the token if it is Ray's, which asks for it."""
+    """Return HTML that opens a dashboard. For Ray's dashboard, also show the token, which it asks
+    for."""
     url = escape(entry.login_url)
     lines = [
         "<!DOCTYPE html>",

@@ -49,7 +49,7 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
         raise RequestError(f"`{name}` is the name of {told}.", hint="Use the ID, or --cluster.")
     if not mine:
         others = [job for job in found if not job.state.final]
-        there = f"`{name}` is the name of {_those(others, owner)}. Give the ID of one."
+        there = f"`{name}` is {_those(others, owner)}. Give the ID of one."
         raise NotFoundError(
             _none(owner, cluster, name),
             hint=there if others else "See `%slurm session`.",
@@ -63,7 +63,7 @@ def newest(jobs: Iterable[Job], owner: Owner, cluster: str | None = None) -> Job
     mine = [job for job in sessions if owner.has(job) and cluster in (None, job.cluster)]
     if not mine:
         others = [job for job in sessions if not job.state.final]
-        told = (f"`{job.name}` is the name of {_those([job], owner)}." for job in others[:_FEW])
+        told = (f"`{job.name}` is {_those([job], owner)}." for job in others[:_FEW])
         raise NotFoundError(_none(owner, cluster), hint=joined(_START_ANOTHER, *told))
     return mine[0]
 

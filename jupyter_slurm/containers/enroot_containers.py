@@ -192,8 +192,8 @@ def explain_enroot(lines: Sequence[str]) -> Explained | None:
 
 
 _REMOVE = (
-    "Remove what you do not need: `enroot list`, `enroot remove NAME`; ENROOT_DATA_PATH names the "
-    "folder."
+    "Remove containers that you do not need with `enroot remove NAME`; `enroot list` lists them. "
+    "ENROOT_DATA_PATH names the folder."
 )
 CONTAINERS_FULL = ("The node's folder for enroot's containers is full", _REMOVE)
 _ERRORS = (

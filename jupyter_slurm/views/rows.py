@@ -29,7 +29,7 @@ _HOUR_S, _DAY_S = 3600, 86400
 
 
 def cells(row: Row, now_s: float) -> tuple[str, ...]:
-    """Return the cells below `HEAD`."""
+    """Return a job's cells for a table with the columns `HEAD`."""
     return (
         row.id or "",
         row.slurm_id or "",
