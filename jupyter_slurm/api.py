@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from jupyter_slurm.wire import (
     AgentStatus,
+    CellSpec,
     Changes,
     Check,
     Cluster,
@@ -185,6 +186,11 @@ class Api(Protocol):
         (`JobSpec.session`) is sent to the session, without sbatch.
         """
 
+    def submit_call(self, spec: CellSpec) -> Result:
+        """Submit a cell to a session as `submit` does, and return its result if it ends within
+        milliseconds on this machine. It needs no call of `delivered`. Otherwise the status is
+        "none", as for a job without a result."""
+
     def preview(self, spec: JobSpec) -> Preview:
         """Return the job that `submit` would send, its cost, and Slurm's estimate of its start
         (`sbatch --test-only`)."""
@@ -230,8 +236,7 @@ class Api(Protocol):
         `everyone`: return the unfinished jobs of all users on these clusters, else this user's
         jobs on every cluster.
         `ended`: wait for a job that has ended, rather than for any change.
-        `results`: IDs of jobs whose results to return with the change that reports their end, or
-        of sessions for their cells that have ended since the cursor.
+        `results`: IDs of jobs whose results to return with the change that reports their end.
         """
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:

@@ -1,7 +1,8 @@
 """`js.Executor`, a `concurrent.futures.Executor` whose calls are jobs, `js.future` and `js.map`.
 
 A call is a cell with one variable in, the function with its arguments, and one out, `OUTCOME`.
-One thread watches all calls of an executor by `Api.changes`, and ends soon after the last one.
+One thread watches all calls of an executor by `Api.changes`, and ends after the last one; a short
+call in a session has ended when it is submitted.
 The calls of `js.map` are the tasks of one sweep, whose parameters are the arguments.
 """
 
@@ -74,8 +75,6 @@ _CHUNK = f"{OUTCOME} = [call(*arguments) for arguments in chunk]\ndel call, chun
 _FUNCTION, _RESULT = "call", "result"
 """The variables of a task of `map`."""
 _WAIT_S = 20.0
-_NEXT_CALL_S = 0.1
-"""Seconds to watch idle sessions for the next call, which often follows at once."""
 _MOST_READ = 50
 """The number of results that are acknowledged although calls follow each other."""
 _PLURAL = {"modules": "module", "mounts": "mount"}
@@ -269,7 +268,7 @@ def map(  # noqa: A001 - the name is `js.map`
     with _naming_function(fn):
         spec = with_inputs(with_params(spec, rows), {_FUNCTION: fn})
     try:
-        handle = JobHandle(api, _submitted(api, spec))
+        handle = JobHandle(api, _submitted(api, spec).job)
         if "IPython" in sys.modules:
             with suppress(RequestError):  # the extension is not loaded
                 handle._ipython_display_()
@@ -304,15 +303,20 @@ def _results(api: Api, job_id: str) -> list[Any]:
     return [row[_RESULT] for row in rows]
 
 
-def _submitted(api: Api, spec: JobSpec) -> Job:
-    """Submit a job. TransportError: the cluster cannot be reached, and the job was dropped."""
-    job = api.submit(spec)
+def _submitted(api: Api, spec: JobSpec) -> Result:
+    """Submit a job. Return the result of a call in a session that has ended already, else one with
+    the status "none". TransportError: the cluster cannot be reached, and the job was dropped."""
+    if isinstance(spec, CellSpec) and spec.session is not None:
+        result = api.submit_call(spec)
+    else:
+        result = Result(job=api.submit(spec), status="none")
+    job = result.job
     error = from_problem(job.problem) if job.problem is not None else None
     if job.state is JobState.SUBMITTING and isinstance(error, TransportError):
         with suppress(JupyterSlurmError):  # it may not exist
             api.cancel(spec.id)
         raise error
-    return job
+    return result
 
 
 def _names_of_arguments(fn: Callable[..., Any], count: int) -> list[str]:
@@ -533,8 +537,8 @@ class _Calls:
         """Return whether it matters when jobs start; else a short call is watched for less."""
         return True
 
-    def _sessions_now(self) -> tuple[str, ...]:
-        """Return the sessions whose calls' results come with the change."""
+    def _results_now(self) -> tuple[str, ...]:
+        """Return the calls whose results come with the change that reports their end."""
         return ()
 
     def _has_workers(self) -> bool:
@@ -575,13 +579,8 @@ class _Calls:
         if len(self._read) >= _MOST_READ:
             self._acknowledge()
         if self._is_busy():
-            self._hear(_WAIT_S)
+            self._hear()
             return True
-        if self._sessions_now() and not self._closed:
-            read = len(self._read)
-            self._hear(_NEXT_CALL_S)
-            if self._is_busy() or len(self._read) > read:
-                return True
         self._acknowledge()
         with self._lock:
             is_busy = self._is_busy()
@@ -592,12 +591,12 @@ class _Calls:
             self._end_workers()
         return True
 
-    def _hear(self, wait_s: float) -> None:
+    def _hear(self) -> None:
         """Wait for changes and note them."""
         try:
             ended = not self._waits_for_starts()
             changes = self.api.changes(
-                self._cursor, wait_s=wait_s, ended=ended, results=self._sessions_now()
+                self._cursor, wait_s=_WAIT_S, ended=ended, results=self._results_now()
             )
         except AgentError as exc:
             self._fail_all(exc)
@@ -640,10 +639,10 @@ class _Calls:
         self._submit(spec)
         return True
 
-    def _submit(self, spec: JobSpec) -> None:
-        """Submit a job. TransportError: the cluster cannot be reached, and the job was dropped."""
+    def _submit(self, spec: JobSpec) -> Result:
+        """As `_submitted`."""
         try:
-            _submitted(self.api, spec)
+            return _submitted(self.api, spec)
         except AgentError as exc:
             exc.add_note(f"The job may have been submitted: `js.future({spec.id!r})`.")
             raise
@@ -661,29 +660,31 @@ class _Calls:
         if future is None:
             return
         if job.state.final:
-            self._finish(job, future, result)
+            if self._finish(job, future, result):
+                self._read.append(job.id)
         elif job.started_s is not None:
             future._begin()
 
-    def _finish(self, job: Job, future: Future[Any], result: Result | None) -> None:
+    def _finish(self, job: Job, future: Future[Any], result: Result | None) -> bool:
+        """End the future of an ended job. False: there is no result, or it cannot be read yet."""
         self._unread.pop(job.id, None)
         never_ran = job.state is JobState.CANCELLED and job.started_s is None
         if never_ran and future._give_up():
             self._drop([job.id])
-            return
+            return False
         value, error = None, None
         try:
             value, error = _outcome(result or self.api.result(job.id))
         except JupyterSlurmError as exc:
             if exc.transient:  # the result is safe: again after the next change
                 self._unread[job.id] = job
-                return
+                return False
             error = exc
         except Exception as exc:  # noqa: BLE001 - it is the call's
             error = exc
         if self._drop([job.id]):
             future._end(value, error)
-        self._read.append(job.id)
+        return True
 
     def _acknowledge(self) -> None:
         """Tell the agent which results were read. No frame holds their futures here."""
@@ -725,6 +726,8 @@ class _CallsInSessions(_Calls):
         """The most sessions; fewer than wanted after Slurm has refused one."""
         self._session_spec = session_spec
         self._sessions: dict[str, _Session] = {}
+        self._sending: set[str] = set()
+        """The calls whose submission may return their result."""
 
     def _placed(self, spec: CellSpec) -> CellSpec | None:
         for session_id, session in self._sessions.items():
@@ -754,8 +757,9 @@ class _CallsInSessions(_Calls):
             self._drop([spec.id])
             drop_inputs(spec)
             return True
+        self._sending.add(spec.id)
         try:
-            self._submit(spec)
+            result = self._submit(spec)
         except (NotFoundError, SubmitError):
             if not self._has_ended(spec.session or ""):
                 raise
@@ -764,6 +768,10 @@ class _CallsInSessions(_Calls):
                 if self._sent.pop(spec.id, None) is not None:
                     self._waiting = {spec.id: _Waiting(future, spec), **self._waiting}
             return False
+        finally:
+            self._sending.discard(spec.id)
+        if result.status != "none":  # it is on this machine, and needs no acknowledgement
+            self._finish(result.job, future, result)
         return True
 
     def _has_ended(self, session_id: str) -> bool:
@@ -799,8 +807,13 @@ class _CallsInSessions(_Calls):
     def _waits_for_starts(self) -> bool:
         return not all(session.runs for session in [*self._sessions.values()])
 
-    def _sessions_now(self) -> tuple[str, ...]:
-        return (*self._sessions,)
+    def _results_now(self) -> tuple[str, ...]:
+        return (*self._sent,)
+
+    def _is_busy(self) -> bool:
+        """As for jobs. A call that is being sent needs no watching yet, except at the end."""
+        watched = {*self._sent} if self._closed else {*self._sent} - self._sending
+        return bool(self._waiting or watched)
 
     def _has_workers(self) -> bool:
         return bool(self._sessions)

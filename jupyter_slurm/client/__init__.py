@@ -37,10 +37,10 @@ _SLOW_ANSWER_S = 240.0
 """Seconds that an answer may take beyond `wait_s`. Calls that move files, connect or run several
 commands on the cluster get the longer time."""
 _SLOW = frozenset(
-    "submit control_jobs sweep retry result preview details doctor describe cluster_info command "
-    "requeue forget connect answer disconnect forward close_tunnel push pull fetch images "
-    "make_image remove_image environments remove_environments dashboard_entry shell "
-    "shell_in_job".split()
+    "submit submit_call control_jobs sweep retry result preview details doctor describe "
+    "cluster_info command requeue forget connect answer disconnect forward close_tunnel push "
+    "pull fetch images make_image remove_image environments remove_environments "
+    "dashboard_entry shell shell_in_job".split()
 )
 
 
@@ -172,6 +172,7 @@ class AgentClient:
 
     # --- jobs ---
     submit = _remote_call(Api.submit)
+    submit_call = _remote_call(Api.submit_call)
     preview = _remote_call(Api.preview)
     attachable = _remote_call(Api.attachable)
     notebook_moved = _remote_call(Api.notebook_moved)

@@ -50,6 +50,7 @@ from jupyter_slurm.jobs.submission.sweep_arrays import SweepSubmitter, sha256_of
 from jupyter_slurm.jobs.watching.usage import Measured
 from jupyter_slurm.variables import check_python
 from jupyter_slurm.wire import (
+    OUTCOME,
     AgentStatus,
     CellSpec,
     Changes,
@@ -94,6 +95,8 @@ from jupyter_slurm.wire import (
 
 _SUBMIT_WAIT_S = 20.0
 """Seconds to wait for sbatch before returning the job as SUBMITTING."""
+_CALL_WAIT_S = 0.01
+"""Seconds to wait for the end of an Executor's call in a session on this machine."""
 _PUSH_WAIT_S = 1.0
 """Seconds to wait while a folder is pushed or another job is awaited, before returning a job that
 shows the progress."""
@@ -323,6 +326,11 @@ class Service:
             raise from_problem(job.problem)
         return job
 
+    def submit_call(self, spec: CellSpec) -> Result:
+        job = self.submit(spec)
+        found = self._results.readable([job] if job.state.final else [])
+        return found[0] if found else Result(job=job, status="none")
+
     def preview(self, spec: JobSpec) -> Preview:
         check_previewable(spec)
         cluster = self._clusters.named(spec.cluster)
@@ -439,6 +447,8 @@ class Service:
                 )
                 if not submitter.try_once():
                     return False
+                if OUTCOME in job.names_out:  # it would take longer to hear of a short call
+                    self._clusters.watch(cluster).await_cell(job, _CALL_WAIT_S)
             except Exception:  # noqa: BLE001 (the thread tries again, and reports it)
                 return False
         self._watch(job.cluster, [job.id])
@@ -570,12 +580,7 @@ class Service:
         found = changes(
             self._registry, self._clusters, cursor, wait_s, caller, look, everyone, ended
         )
-        wanted = [
-            job
-            for job in found.jobs
-            if job.state.final
-            and (job.id in results or (job.session in results and not found.whole))
-        ]
+        wanted = [job for job in found.jobs if job.state.final and job.id in results]
         return msgspec.structs.replace(found, results=self._results.readable(wanted))
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:

@@ -12,6 +12,7 @@ mapping of the file.
 """
 
 import collections
+import functools
 import json
 import mmap
 import os
@@ -179,9 +180,15 @@ def find_cloudpickle() -> "Optional[Any]":
 
 def versions() -> "Dict[str, str]":
     """Return the versions of the imported packages."""
+    return _versions(len(sys.modules))
+
+
+@functools.lru_cache(maxsize=1)
+def _versions(_modules: int) -> "Dict[str, str]":
+    """Return the versions as long as there are so many modules: a notebook has thousands."""
     found = {}
     for name, module in list(sys.modules.items()):
-        if "." not in name:  # a notebook has thousands of others
+        if "." not in name:
             version = getattr(module, "__dict__", {}).get("__version__")
             if isinstance(version, str):
                 found[name] = version

@@ -59,8 +59,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
     )
     | dict.fromkeys(
         "list_folder file_entry read_file write_file make_folder rename_file remove_file "
-        "push pull fetch forward submit preview attachable notebook_moved notebook_path "
-        "make_image command retry".split(),
+        "push pull fetch forward submit submit_call preview attachable notebook_moved "
+        "notebook_path make_image command retry".split(),
         Rule((EXECUTE,)),
     )
 )

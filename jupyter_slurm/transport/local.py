@@ -39,6 +39,8 @@ _TICKS_PER_QUIET_TIME = 25
 """The number of checks in the time since a file's last change. So a change is noticed after at most
 4 % of that time."""
 _SHORTEST_TICK_S = 0.001
+_TICK_OF_A_FILE_S = 0.0002
+"""The shortest pause for each watched file, if they are few."""
 _LONGEST_TICK_S = 0.25
 
 _CONNECT_S = 30.0
@@ -143,12 +145,13 @@ class LocalTransport:
     ) -> dict[PurePosixPath, int]:
         began = time.monotonic()
         known = [(path, str(path), size) for path, size in sizes.items()]
+        shortest_s = min(_SHORTEST_TICK_S, _TICK_OF_A_FILE_S * max(len(known), 1))
         while True:
             found = {path: now for path, name, size in known if (now := _size(name)) > size}
             quiet_s = time.monotonic() - began
             if found or quiet_s >= wait_s:
                 return found
-            tick_s = min(max(quiet_s / _TICKS_PER_QUIET_TIME, _SHORTEST_TICK_S), _LONGEST_TICK_S)
+            tick_s = min(max(quiet_s / _TICKS_PER_QUIET_TIME, shortest_s), _LONGEST_TICK_S)
             if wake.wait(min(tick_s, wait_s - quiet_s)):
                 return {}
 

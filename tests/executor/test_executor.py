@@ -18,7 +18,7 @@ from jupyter_slurm.errors import (
     RequestError,
     SubmitError,
 )
-from jupyter_slurm.wire import CellSpec, JobState, SessionSpec
+from jupyter_slurm.wire import CellSpec, JobState, Result, SessionSpec
 from tests.executor.calls import Gate, divided, odd
 from tests.executor.conftest import Make, Pool
 from tests.ssh.waiting import wait_until
@@ -274,11 +274,28 @@ def test_each_session_has_one_call_at_a_time(make: Make, api: Pool) -> None:
 
 
 def test_calls_that_follow_each_other_are_acknowledged_at_once(make: Make, api: Pool) -> None:
+    gate = Gate()
+    api.submit_call = lambda spec: Result(  # type: ignore[method-assign]
+        job=api.submit(spec), status="none"
+    )
     executor = make(warm=True)
-    futures = [executor.submit(pow, 2, number) for number in range(3)]
-    assert [future.result() for future in futures] == [1, 2, 4]
+    first, *others = executor.submit(gate.wait), *(executor.submit(pow, 2, n) for n in (1, 2))
+    gate.open()
+    assert [future.result() for future in others] == [2, 4]
+    assert first.done()
     api.until(lambda api: all(job.delivered for job in api.jobs() if job.session))
     assert api.calls.count("delivered") == 1
+
+
+def test_short_call_in_a_session_has_ended_when_submit_returns(make: Make, api: Pool) -> None:
+    executor = make(warm=True)
+    executor.submit(pow, 2, 3).result()
+    api.call_wait_s = 60.0
+    api.calls.clear()
+    futures = [executor.submit(pow, 2, number) for number in range(3)]
+    assert [future.done() for future in futures] == [True] * 3
+    assert [future.result() for future in futures] == [1, 2, 4]
+    assert isinstance(executor.submit(divided, 1, 0).exception(0), ZeroDivisionError)
 
 
 def test_second_session_starts_only_if_the_first_is_busy(make: Make, api: Pool) -> None:

@@ -75,6 +75,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         self.specs: dict[str, JobSpec] = {}
         self.refuse: str | None = None
         self.show: Show = "full"
+        self.call_wait_s = 0.01
         self.command_output = CommandOutput(argv=(), returncode=0, stdout="", stderr="")
         self.description = Description(
             name="fake",
@@ -266,6 +267,16 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         self.calls.append("result")
         result = self._results[job_id]
         return msgspec.structs.replace(result, job=self._jobs[job_id])
+
+    def submit_call(self, spec: CellSpec) -> Result:
+        self.submit(spec)
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs[spec.id].state.final, self.call_wait_s)
+        job = self.job(spec.id)
+        if not job.state.final:
+            return Result(job=job, status="none")
+        self.change(job.id, delivered=True)
+        return self.result(job.id)
 
     def delivered(self, job_id: str, others: tuple[str, ...] = ()) -> Job:
         self.calls.append("delivered")

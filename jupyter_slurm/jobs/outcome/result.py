@@ -5,6 +5,7 @@ A result counts only with a valid signature. An invalid record is shown as text.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import hmac
 import json
@@ -98,8 +99,9 @@ class StartedFile(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
+@functools.lru_cache(maxsize=4)
 def parse_result(data: bytes, key: bytes) -> RunnerResult:
-    """Return the result in a `result.N.json`.
+    """Return the result in a `result.N.json`, which is read for the job's end and by clients.
 
     SignatureError: not signed with `key`; MalformedError: incomplete.
     """

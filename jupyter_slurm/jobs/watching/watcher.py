@@ -126,6 +126,15 @@ class Watch:
         self._queue_wake.set()
         self.nodes.way_opened()
 
+    def await_cell(self, job: Job, wait_s: float) -> None:
+        """Wait for the result of a session's cell, and record its end as the files thread would."""
+        result = JobDir(PurePosixPath(job.job_dir)).result(0)
+        try:
+            if self._cluster.transport.grown({result: 0}, wait_s=wait_s, wake=self._stop):
+                self._saw(result, job.id, self._cell_ended)
+        except TransportError:  # the files thread reports it
+            pass
+
     def wake_waiters(self) -> None:
         """Answer all calls that wait for nodes."""
         self.nodes.wake()

@@ -10,13 +10,17 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.errors import SubmitError
+from jupyter_slurm.jobs import service
 from jupyter_slurm.variables import read_variables, write_variables
 from jupyter_slurm.wire import (
+    OUTCOME,
+    CellSpec,
     ErrorOutput,
     ExecuteResult,
     Job,
     JobKind,
     JobState,
+    Result,
 )
 from tests.jobs.conftest import Site, over_ssh, spec
 from tests.ssh.waiting import wait_until
@@ -75,7 +79,7 @@ def test_cells_of_a_session_share_state_and_one_job(site: Site) -> None:
     assert second.slurm_id is None
     assert shown(site, second) == ["42"]
     assert site.service.result(second.id).status == "ok"
-    results = site.service.changes(cursor, results=(session.id,)).results
+    results = site.service.changes(cursor, results=(second.id,)).results
     assert [(one.job.id, one.status) for one in results] == [(second.id, "ok")]
     assert len(site.slurm_jobs()) == 1
     ended = stop(site, session)
@@ -103,6 +107,28 @@ def test_variables_are_sent_returned_and_kept(site: Site, tmp_path: Path) -> Non
     assert read_variables(Path(result.variables or ""))[0] == {"b": [[1, "é"], 7]}
     assert "nothing" in result.failed
     assert shown(site, run(site, session, "b[1] + f()")) == ["14"]
+
+
+def test_short_call_returns_its_result_with_the_submission(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = start(site)
+
+    def called(code: str) -> Result:
+        cell = spec(code, session=session.id, names_out=(OUTCOME,))
+        assert isinstance(cell, CellSpec)
+        return site.service.submit_call(cell)
+
+    monkeypatch.setattr(service, "_CALL_WAIT_S", PATIENCE_S)
+    short = called(f"{OUTCOME} = 1")
+    assert (short.status, short.job.state) == ("ok", JobState.COMPLETED)
+    assert read_variables(Path(short.variables or ""))[0] == {OUTCOME: 1}
+    monkeypatch.setattr(service, "_CALL_WAIT_S", 0.0)
+    long = called(FOR_EVER)
+    assert (long.status, long.job.state.final) == ("none", False)
+    begun(site, long.job)
+    site.service.cancel(long.job.id)
+    assert site.wait(long.job.id, limit_s=PATIENCE_S).state is JobState.CANCELLED
 
 
 def test_error_traceback_names_the_earlier_cell(site: Site) -> None:
