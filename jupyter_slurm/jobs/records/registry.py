@@ -384,6 +384,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self._records = private_dir(folder / "jobs")
         self._keys = private_dir(folder / "keys")
+        self._read_keys: dict[str, bytes] = {}
         self.renames = Renames(folder)
         self._unreadable: list[Path] = []
 
@@ -420,6 +421,7 @@ class Store:
     def remove(self, job_id: str) -> None:
         self._path(job_id).unlink(missing_ok=True)
         (self._keys / job_id).unlink(missing_ok=True)
+        self._read_keys.pop(job_id, None)
 
     def new_key(self, job_id: str) -> bytes:
         """Return the key of a job; the first call creates it."""
@@ -431,17 +433,16 @@ class Store:
     def key(self, job: Job) -> bytes | None:
         """Return the key of a job; None: jobs of its kind sign nothing. The key of a session's
         cell is derived from the session's, which is on disk."""
-        key = self._key(job.id)
-        if key is None and job.session is not None:
-            of_session = self._key(job.session)
-            key = of_session and hmac.digest(of_session, job.id.encode(), "sha256").hex().encode()
-        return key
+        of_session = None if job.session is None else self._key(job.session)
+        if of_session is None:
+            return self._key(job.id)
+        return hmac.digest(of_session, job.id.encode(), "sha256").hex().encode()
 
     def _key(self, job_id: str) -> bytes | None:
-        try:
-            return (self._keys / job_id).read_bytes()
-        except FileNotFoundError:
-            return None
+        if job_id not in self._read_keys:
+            with suppress(FileNotFoundError):
+                self._read_keys[job_id] = (self._keys / job_id).read_bytes()
+        return self._read_keys.get(job_id)
 
 
 def _read(path: Path) -> Record | None:
