@@ -18,8 +18,17 @@ from jupyter_slurm.errors import RequestError
 from jupyter_slurm.wire import ImageRemoval, ImageSpec
 
 _WHOLE = re.compile(r"#!|(?:from|arg|bootstrap:)\s", re.IGNORECASE)
-_SHARED = ("cluster", "partition", "account", "qos", "reservation", "constraint", "clusters")
-"""Options for every cell that also apply to image builds. Builds do not need GPUs."""
+_SHARED = (
+    "cluster",
+    "runtime",
+    "partition",
+    "account",
+    "qos",
+    "reservation",
+    "constraint",
+    "clusters",
+)
+"""Options for every cell that also apply to image builds, which need no GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,5 +102,5 @@ def removed(name: str, done: ImageRemoval) -> str:
         return f"{name}: removed"
     return (
         f"{name}: removed. Docker (or Podman) on {', '.join(done.held_on)} still holds it. The "
-        "next job there with another of our images removes it."
+        "next job there with a built image removes it."
     )
