@@ -157,7 +157,7 @@ def _status(daemons: Daemons) -> LocalStatus:
 
 
 def _refuse_another_shape(known: _ClusterFile, spec: LocalSpec) -> None:
-    if known.spec == spec:
+    if replace(known.spec, runtime=spec.runtime) == spec:  # only the profile names the runtime
         return
     daemons = _daemons(known, Paths.of(folder(spec.name)))
     if not _status(daemons).stopped:

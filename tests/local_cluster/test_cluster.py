@@ -14,6 +14,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -116,6 +117,13 @@ def test_up_rejects_another_shape_while_running(home: Path) -> None:
         up(LocalSpec(nodes=2))
     down()
     assert up(LocalSpec(nodes=2)).running
+
+
+def test_up_changes_the_container_tool_of_a_running_cluster(home: Path) -> None:
+    first = up(SMALL)
+    second = up(replace(SMALL, runtime="docker"))
+    assert [daemon.pid for daemon in second.daemons] == [one.pid for one in first.daemons]
+    assert tomllib.loads(profile_path().read_text())["runtime"] == "docker"
 
 
 def test_queue_survives_down_and_up(home: Path) -> None:
