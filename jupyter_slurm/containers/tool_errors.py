@@ -68,9 +68,14 @@ def registry_rows(login: str, room: str) -> tuple[Row, ...]:
             "Use an image for the nodes' architecture; `uname -m` on a node prints it.",
         ),
         (
-            r"dial tcp|no such host|timeout|timed out|TLS handshake|request canceled|x509"
+            r"x509|certificate verify failed|curl: \(60\)",
+            "Cannot pull the image: the node does not trust the registry's certificate",
+            "Ask the administrators of the nodes to install it.",
+        ),
+        (
+            r"dial tcp|no such host|timeout|timed out|TLS handshake|request canceled"
             r"|connection refused|server gave HTTP|GET failed: |error code: 50\d"
-            r"|curl: \((?:5|6|7|28|35|52|56|60)\)",
+            r"|curl: \((?:5|6|7|28|35|52|56)\)",
             "Cannot pull the image: the node cannot reach the registry",
             "Pull it on a machine with network access, or name a mirror in the profile's [images].",
         ),

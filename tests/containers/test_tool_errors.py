@@ -28,6 +28,12 @@ _CH = "ch-run[12]: error: "
             "docker login",
         ),
         ("docker", _DOCKER + 'Get "https://h/v2/": dial tcp: no such host.', "", "mirror"),
+        (
+            "docker",
+            _DOCKER + 'Get "https://h/v2/": x509: certificate signed by unknown authority.',
+            "not trust",
+            "administrators",
+        ),
         ("docker", _DOCKER + "toomanyrequests: You have reached your pull rate limit.", "", "wait"),
         (
             "docker",
@@ -160,6 +166,14 @@ def test_failure_of_the_program_is_not_explained_as_the_tools(runtime: str, log:
             "connection: [Errno 111] Connection refused'))",
             "GET failed: a.org:443: Connection refused.",
             "mirror",
+        ),
+        (
+            "charliecloud",
+            "error: GET failed: HTTPSConnectionPool(host='a.org', port=443): Max retries exceeded "
+            "(Caused by SSLError(SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] "
+            "certificate verify failed: self-signed certificate (_ssl.c:992)')))",
+            "not trust the registry's certificate",
+            "administrators",
         ),
         ("charliecloud", "error: layer 1: No space left on device", "full", "TMPDIR"),
         ("charliecloud", "sh: 9: ch-convert: not found", "tool", "--runtime"),
