@@ -378,8 +378,8 @@ start, in addition to Jupyter itself.
 
 Memory is the proportional set size, so shared pages count once. CPU time includes that of \
 `squeue`. In parentheses is the largest number of processes at one time. Requests of Slurm's own \
-daemons are not counted. Measured with {versions} on a machine with {os.cpu_count()} cores, where \
-all users are one account. Rows marked "computed" extend the measured ones linearly.
+daemons are not counted. Measured with {versions} on a machine with {os.cpu_count()} cores and \
+one account for all users. Rows marked "computed" extend the measured ones linearly.
 """
 
 
