@@ -125,9 +125,7 @@ def parse(words: Sequence[str]) -> Request:
         container_name=last.get("container-name"),
         container_remap_root="container-remap-root" in ours,
         runtime=last.get("runtime"),
-        environment=environments.asked(
-            ours.get("with", []), last.get("requirements"), mine="with-mine" in ours
-        ),
+        environment=_packages(ours, last.get("requirements")),
         after=tuple(map(_after, ours.get("after", []))),
         modules=_names(ours.get("module", [])),
         env=_environment(ours.get("env", [])),
@@ -154,6 +152,13 @@ def parse(words: Sequence[str]) -> Request:
         dry_run="dry-run" in ours,
         raise_on_failure="no-raise" not in ours,
     )
+
+
+def _packages(ours: Mapping[str, Sequence[str]], file: str | None) -> Environment | None:
+    """Return the environment that the options ask for; None: they ask for none. RequestError."""
+    if ours.keys().isdisjoint(("with", "requirements", "with-mine")):
+        return None
+    return environments.asked(ours.get("with", []), file, mine="with-mine" in ours)
 
 
 def _of_sbatch(given: Sequence[JobOption]) -> dict[str, str]:

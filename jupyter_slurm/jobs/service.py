@@ -353,10 +353,11 @@ class Service:
             record.job = msgspec.structs.replace(record.job, warning=warning)
             return (record, None) if self._registry.add(record) else None
         cluster.check_configuration(spec.slurm_conf)
-        asked = resolve(spec, cluster)
-        job = with_dependency(asked, self._registry, _SUBMIT_WAIT_S)
-        after = after_by_id(spec, self._registry, cluster.name)
-        job = replace(job, spec=msgspec.structs.replace(job.spec, after=after))
+        job = asked = resolve(spec, cluster)
+        if asked.waits_for_jobs:
+            job = with_dependency(asked, self._registry, _SUBMIT_WAIT_S)
+            after = after_by_id(spec, self._registry, cluster.name)
+            job = replace(job, spec=msgspec.structs.replace(job.spec, after=after))
         made = prepare(job)  # raises if the job cannot be submitted
         warning = None if job.spec.on_login else checks.check(job, cluster, self.jobs)
         if spec.environment is not None and spec.environment.left_out:
@@ -380,7 +381,7 @@ class Service:
         record = Record(
             job=first,
             spec=job.spec,
-            asked=without_content(msgspec.structs.replace(spec, after=after)),
+            asked=without_content(msgspec.structs.replace(spec, after=job.spec.after)),
             given=given,
             params_sha256=sha256_of(spec.params) if isinstance(spec, SweepSpec) else None,
         )

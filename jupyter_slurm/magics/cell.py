@@ -278,7 +278,8 @@ def _submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
 def _absent(state: MagicsState, request: Request, spec: JobSpec) -> list[str]:
     """Return the input variables that do not exist."""
     names = spec.names_in if isinstance(spec, CellSpec | SweepSpec) else ()
-    names = (*names, *sweep_values.variables(request.sweep))
+    if request.sweep:
+        names = (*names, *sweep_values.variables(request.sweep))
     return [name for name in names if name not in state.namespace]
 
 

@@ -122,7 +122,7 @@ class Ending:
             runtime=job.runtime,
             slurm=self._from_row(),
             cancel_requested=job.cancel_requested_s is not None,
-            unmet=unmet(self._registry.record(self._job.id).asked, self._registry),
+            unmet=self._unmet(),
         )
         self._record(judge(evidence), evidence)
 
@@ -194,8 +194,13 @@ class Ending:
                 started and job.limit_s and time.time() > started.time_s + job.limit_s
             ),
             cancel_requested=self._registry.job(job.id).cancel_requested_s is not None,
-            unmet=unmet(self._registry.record(self._job.id).asked, self._registry),
+            unmet=self._unmet(),
         )
+
+    def _unmet(self) -> str | None:
+        """Describe a job of `--after` whose end does not let this one start."""
+        asked = self._registry.record(self._job.id).asked
+        return unmet(asked, self._registry) if asked is not None and asked.after else None
 
     def _has_claimed(self) -> bool:
         """Return whether the job's own script has claimed the attempt; a session claims its

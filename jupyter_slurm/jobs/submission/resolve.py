@@ -103,6 +103,11 @@ class Resolved:
         return {**self.directives, **self.options}
 
     @property
+    def waits_for_jobs(self) -> bool:
+        """Return whether it names other jobs in `--dependency` or `--after`."""
+        return "dependency" in self.effective_options or bool(self.spec.after)
+
+    @property
     def gpus(self) -> int:
         return gpus_asked(self.options)
 
@@ -234,21 +239,27 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
         mount_links=(),
         environment={**profile.job_env, **spec.env},
     )
-    places = MountRoots(site.home, job.works_in, str(site.job_dir.path))
-    found = parse_mounts(mounts, places)
-    if found.links and kind.has_tasks:
-        raise RequestError(
-            "A sweep cannot mount a folder named by a variable of the node.",
-            hint="Give the folder's path, or run without an image.",
-            option="mount",
-        )
-    job = replace(job, mounts=found.mounts, mount_links=found.links)
+    if mounts:
+        job = _with_mounts(job, mounts)
     check_environment(job.environment)
     if kind.is_raw_script:
         _check_output(job)
     else:
         _check_places(job)
     return job
+
+
+def _with_mounts(job: Resolved, texts: Iterable[str]) -> Resolved:
+    """Parse the mounts. RequestError: a malformed one, or one that a sweep cannot have."""
+    places = MountRoots(job.site.home, job.works_in, str(job.job_dir.path))
+    found = parse_mounts(texts, places)
+    if found.links and job.kind.has_tasks:
+        raise RequestError(
+            "A sweep cannot mount a folder named by a variable of the node.",
+            hint="Give the folder's path, or run without an image.",
+            option="mount",
+        )
+    return replace(job, mounts=found.mounts, mount_links=found.links)
 
 
 def image_of(spec: JobSpec, profile: ClusterProfile) -> str | None:

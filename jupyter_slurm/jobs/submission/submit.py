@@ -329,7 +329,7 @@ class Submitter:
         plan = submission.job.site.environment
         if plan is not None and not self._has_packages(spec, plan):
             return None
-        while (before := awaited(spec, self._registry, self._cluster.name)) is not None:
+        while spec.after and (before := awaited(spec, self._registry, self._cluster.name)):
             self._tell_wait(f"Waits until job {before.id} is submitted.")
             if self._is_unwanted(_WAIT_TOLD_S):
                 return None
