@@ -4,8 +4,8 @@ Apptainer 1.4.5, Charliecloud 0.31, enroot 4.1; taken from the source for podman
 import pytest
 
 from jupyter_slurm.containers import runtime_named
-from jupyter_slurm.containers.builders import builder_for
-from jupyter_slurm.containers.builders.script import stopped_at
+from jupyter_slurm.containers.builders import builder_for, explained
+from jupyter_slurm.containers.builders.script import read_failure, stopped_at
 
 _DOCKER = "docker: Error response from daemon: "
 _PYXIS = "slurmstepd: error: pyxis: "
@@ -224,3 +224,33 @@ def test_full_disk_is_named_from_a_commands_output(runtime: str) -> None:
 def test_failed_build_names_the_last_line_of_the_recipe(log: str) -> None:
     assert stopped_at(log) == "RUN ls /x"
     assert stopped_at("no such luck") is None
+
+
+_PYXIS_END = """jupyter-slurm: the setup has ended with exit code 1
+slurmstepd-n1: error: pyxis: child 27397 failed with error code: 1
+slurmstepd-n1: error: pyxis:     [ERROR] No such file or directory: /x/made/image.sqsh
+srun: error: n1: task 0: Exited with exit code 1
+"""
+
+
+@pytest.mark.parametrize("end", ["", _PYXIS_END], ids=["enroot", "pyxis"])
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("first\ncp: cannot stat '/x': No such file\n", "cp: cannot stat '/x': No such file"),
+        ("first\n+ false\n", None),
+        ("", None),
+    ],
+)
+def test_failed_image_script_is_explained_by_its_last_line(
+    end: str, output: str, words: str | None
+) -> None:
+    log = (
+        f"created 2 hardlinks\njupyter-slurm: building\n{output}jupyter-slurm: still building "
+        f"after 10 s\n{end}jupyter-slurm: x was not made by enroot. It ended with exit code 1 "
+        "while building; what the tool said is above.\n"
+    )
+    failure = read_failure(log)
+    assert failure is not None
+    found = explained(failure, log)
+    assert (found and found.sentence) == (words and f"The output ends with: {words}.")

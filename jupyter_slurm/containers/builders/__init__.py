@@ -13,7 +13,7 @@ from jupyter_slurm.containers.builders.apptainer import Apptainer
 from jupyter_slurm.containers.builders.charliecloud import Charliecloud
 from jupyter_slurm.containers.builders.docker import Docker
 from jupyter_slurm.containers.builders.enroot import Enroot
-from jupyter_slurm.containers.builders.pyxis import Pyxis
+from jupyter_slurm.containers.builders.pyxis import Pyxis, explain_script
 from jupyter_slurm.containers.builders.script import Failure, folder_full
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
@@ -85,4 +85,5 @@ def explained(failure: Failure, log_tail: str) -> Explained | None:
     """Explain why the build failed, with any runtime that shares the tool."""
     builders = (builder for builder in BUILDERS.values() if builder.tool == failure.tool)
     found = (builder.explain(log_tail) for builder in builders)
-    return folder_full(failure, log_tail) or next(filter(None, found), None)
+    known = folder_full(failure, log_tail) or next(filter(None, found), None)
+    return known or explain_script(failure, log_tail)

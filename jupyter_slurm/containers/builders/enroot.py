@@ -28,6 +28,7 @@ trap 'trap "" TERM; enroot remove --force "$name" >/dev/null 2>&1 || :' EXIT
 trap 'exit 143' TERM
 export ENROOT_MOUNT_HOME=no ENROOT_LOGIN_SHELL=no
 printf '%s\\n' 'rc() {{{{ cd / && exec "$@"; }}}}' >"$work/conf"
+step "unpacking the base image"
 enroot create --name "$name" {{image}}
 step "building"
 set -- --root --rw --conf "$work/conf" --mount "$work:/mnt:x-create=auto,rbind"

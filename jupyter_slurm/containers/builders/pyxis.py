@@ -2,26 +2,32 @@
 
 `containers/pyxis.py` lists the pyxis version that introduced each option. Pyxis saves the container
 even after a failed step, which takes minutes. So only a successful script creates the target
-folder, without which enroot cannot write. (This follows from pyxis's source; it was not tested with
-enroot.)
+folder, without which enroot cannot write (tested with pyxis 0.24 and enroot 4.1.2).
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from itertools import chain
 
 from jupyter_slurm.containers import runtime_named
-from jupyter_slurm.containers.builders.script import beside, file
+from jupyter_slurm.containers.builders.script import SEE_OUTPUT, Failure, beside, file
 from jupyter_slurm.containers.enroot_containers import CONTAINERS_FULL, enroot_name
 from jupyter_slurm.containers.pyxis import SRUN, STEP, STEP_INSIDE
 from jupyter_slurm.containers.recipe import Kind, Recipe
 from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
-from jupyter_slurm.containers.tool_errors import full_disk
+from jupyter_slurm.containers.tool_errors import completed, full_disk, uncoloured
+from jupyter_slurm.formatting import brief
 
 _SETUP, _FILES = "setup", "files"
 """The script and its folder of files, in `$work`, which is /mnt in the container."""
+
+_RUNNING = "building"
+"""The step that runs the script."""
+_NOT_ITS_OWN = re.compile(r"jupyter-slurm: |(?:slurmstepd|srun|pyxis)\b\S*:? ")
+_LONGEST_WORDS = 200
 
 _OPTIONS = (
     '--container-save="$partial.d/made/image.sqsh" --container-writable --container-remap-root '
@@ -45,7 +51,7 @@ class Pyxis:
         return enroot_name(reference)
 
     def build(self, recipe: Recipe, base: str | None, version: str) -> str:
-        return f'{setup(recipe)}step "building"\n{_step(base or "", program(recipe))}'
+        return f'{setup(recipe)}step "{_RUNNING}"\n{_step(base or "", program(recipe))}'
 
     def pull(self, reference: Reference, version: str) -> str:
         name = enroot_name(reference)
@@ -70,6 +76,19 @@ set -- --container-image={shlex.quote(image)} {_OPTIONS} -- /bin/sh -c {_INSIDE}
 {SRUN} "$@"
 [ ! -e "$partial.d/made/image.sqsh" ] || mv "$partial.d/made/image.sqsh" "$partial.sqsh"
 """
+
+
+def explain_script(failure: Failure, log_tail: str) -> Explained | None:
+    """Explain the failure of a setup script by the last line of its output; None: another failure,
+    or the script printed nothing."""
+    if failure.tool != Pyxis.tool or failure.doing != _RUNNING:
+        return None
+    output = uncoloured(log_tail).partition(_ENDED)[0].rpartition(f"jupyter-slurm: {_RUNNING}\n")[2]
+    lines = [line for line in output.splitlines() if line.strip() and not _NOT_ITS_OWN.match(line)]
+    if not lines or lines[-1].startswith("+ "):  # traced: `stopped_at` names it
+        return None
+    words = brief(lines[-1].strip(), _LONGEST_WORDS)
+    return Explained(completed("The output ends with", words), SEE_OUTPUT)
 
 
 def setup(recipe: Recipe) -> str:

@@ -28,6 +28,8 @@ _IMAGES_FULL = (
     "The folder of images is full",
     "Remove images (`%slurm image rm`), or set `image_dir` in the cluster's profile.",
 )
+SEE_OUTPUT = "See the tool's messages in the job's output."
+"""The advice on a failed build."""
 SAVING = f'step "{_SAVING}"\n'
 """Sh text that marks the point from which a full disk means the image folder is full."""
 

@@ -13,7 +13,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from jupyter_slurm.containers import builders, runtime_named
-from jupyter_slurm.containers.builders.script import Failure, read_failure, stopped_at
+from jupyter_slurm.containers.builders.script import (
+    SEE_OUTPUT,
+    Failure,
+    read_failure,
+    stopped_at,
+)
 from jupyter_slurm.formatting import brief, joined, memory
 from jupyter_slurm.jobs.cluster import environment_script
 from jupyter_slurm.jobs.kinds import kind_of
@@ -341,7 +346,7 @@ def _unmade(log: str) -> Explained | None:
 def _image_failed(image: Failure, log: str) -> Explained:
     tool = builders.explained(image, log)
     why = f"Image {image.name} was not built: {image.doing} failed."
-    advice = tool.advice if tool else "See the tool's messages in the job's output."
+    advice = tool.advice if tool else SEE_OUTPUT
     return joined(why, tool.sentence if tool else None, _stopped(log)), advice
 
 

@@ -79,4 +79,5 @@ def test_failed_image_script_exports_nothing(site: Site) -> None:
     assert "exit code 3 while building" in said
     assert "pyxis: exported container" not in said
     assert (str(job.why or "")).startswith("Image mine was not built: building failed.")
-    assert "No such file" not in str(job.why or "")
+    assert "no such luck" in str(job.why)
+    assert "No such file" not in str(job.why)
