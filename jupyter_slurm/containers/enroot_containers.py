@@ -176,9 +176,11 @@ def is_plain(path: str) -> bool:
 
 _ERROR = re.compile(
     r"^ *(\[ERROR\] .*|curl: \(\d+\) .*|enroot-[a-z]+: .*|mksquashfs: .*|FATAL ERROR.*"
-    r"|(?:/bin/)?sh: \d+: enroot: not found)$",
+    r"|(?:/bin/)?sh: \d+: enroot: not found"
+    r"|\[INFO\] Authenticating with user: .*(?!\n *\[INFO\]))$",
     re.MULTILINE,
 )
+"""enroot's own errors. 4.1.2 prints none if a registry rejects it: its last words stand for it."""
 
 
 def enroot_lines(log_tail: str) -> list[str]:
@@ -195,12 +197,15 @@ _REMOVE = (
     "Remove containers that you do not need with `enroot remove NAME`; `enroot list` lists them. "
     "ENROOT_DATA_PATH names the folder."
 )
+_LOGIN = "write `machine REGISTRY login NAME password PASSWORD` into ~/.config/enroot/.credentials"
 CONTAINERS_FULL = ("The node's folder for enroot's containers is full", _REMOVE)
 _ERRORS = (
     (r"failed to (?:create|join) \w+ namespace|ambient capabilities", *NO_NAMESPACES),
-    *registry_rows(
-        "write `machine REGISTRY login NAME password PASSWORD` into ~/.config/enroot/.credentials",
-        _REMOVE,
+    *registry_rows(_LOGIN, _REMOVE),
+    (
+        r"authenticating with user",
+        "Cannot pull the image: the registry denied access",
+        f"Check its name. For a private image log in once on the cluster: {_LOGIN}.",
     ),
     (
         r"invalid image reference",

@@ -247,7 +247,8 @@ class Pyxis(EnrootContainers):
     def explain(self, log_tail: str) -> Explained | None:
         lines = ["".join(found) for found in _PYXIS.findall(log_tail)]
         own = explain(_ERRORS, [*_SRUN.findall(log_tail), *lines])
-        return own or explain_enroot(enroot_lines("\n".join(lines)) or lines)
+        errors = enroot_lines("\n".join(lines))
+        return own or explain_enroot(errors or [one for one in lines if "[INFO]" not in one])
 
 
 def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:

@@ -254,3 +254,26 @@ def test_failed_image_script_is_explained_by_its_last_line(
     assert failure is not None
     found = explained(failure, log)
     assert (found and found.sentence) == (words and f"The output ends with: {words}.")
+
+
+_DENIED = ("[INFO] Querying registry for permission grant", "[INFO] Authenticating with user: <x>")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "start", "end"),
+    [
+        ("enroot", "", ""),
+        ("pyxis", f"{_PYXIS}    ", f"\n{_PYXIS}child 7 failed with error code: 1"),
+    ],
+)
+def test_registry_that_enroot_leaves_without_a_word_denied_access(
+    runtime: str, start: str, end: str
+) -> None:
+    """Seen with enroot 4.1.2 and a registry with a password (Basic), without one."""
+    log = "\n".join(f"{start}{line}" for line in _DENIED)
+    found = runtime_named(runtime).explain(log + end)
+    assert found is not None
+    assert "denied access" in found.sentence
+    assert ".credentials" in found.advice
+    granted = runtime_named(runtime).explain(f"{log}\n{start}[INFO] Fetching image manifest{end}")
+    assert granted is None or "denied" not in granted.sentence
