@@ -247,8 +247,8 @@ def test_failed_image_script_is_explained_by_its_last_line(
 ) -> None:
     log = (
         f"created 2 hardlinks\njupyter-slurm: building\n{output}jupyter-slurm: still building "
-        f"after 10 s\n{end}jupyter-slurm: x was not made by enroot. It ended with exit code 1 "
-        "while building; what the tool said is above.\n"
+        f"after 10 s\n{end}jupyter-slurm: x was not created by enroot. It ended with exit code 1 "
+        "while building; see its output above.\n"
     )
     failure = read_failure(log)
     assert failure is not None
