@@ -140,7 +140,8 @@ class Service:
         self._labs.remove_pages()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
-        self._submitting: dict[str, threading.Lock] = {}
+        self._turn = threading.Condition()
+        self._submitting: set[str] = set()
         unfinished: dict[str, list[str]] = {}
         for record in self._registry.live():
             self._reopen_lab(record)
@@ -459,10 +460,15 @@ class Service:
     def _one_submitter(self, job_id: str) -> Iterator[None]:
         """Wait until no other thread is submitting this job. A retry may start while a sweep waits
         for room."""
-        with self._lock:
-            lock = self._submitting.setdefault(job_id, threading.Lock())
-        with lock:
+        with self._turn:
+            self._turn.wait_for(lambda: job_id not in self._submitting)
+            self._submitting.add(job_id)
+        try:
             yield
+        finally:
+            with self._turn:
+                self._submitting.remove(job_id)
+                self._turn.notify_all()
 
     def _start(self, work: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=work, name=name, daemon=True)
