@@ -269,8 +269,8 @@ class Api(Protocol):
 
     def retry(self, job_id: str, options: dict[str, str] | None = None) -> Job:
         """Submit the failed tasks of a sweep again, with other `options` of sbatch; `2x` for `mem`
-        or `time` doubles the limit. Their results join the others. RequestError: no
-        task has failed, or an option is invalid."""
+        or `time` doubles the limit. Their results join the others. RequestError: no task has
+        failed, or an option is invalid; SubmitError: Slurm refused them."""
 
     def delivered(self, job_id: str, others: tuple[str, ...] = ()) -> Job:
         """Note that a client has the result: running the cell again submits a new job. `others`:

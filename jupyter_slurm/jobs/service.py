@@ -406,7 +406,7 @@ class Service:
                 check_python(python, old.python[:2])
                 return
 
-    def _pursue(self, job_id: str, cluster: str, made: Submission | None = None) -> None:
+    def _pursue(self, job_id: str, cluster: str, made: Submission | None = None) -> Submitter:
         job = self._registry.job(job_id)
         kind = LoginNodeRunner if job.on_login else CellSubmitter if job.session else Submitter
         if kind_of(job).has_tasks:
@@ -431,6 +431,7 @@ class Service:
             self._watch(cluster, [job_id])
 
         self._start(work, f"submission of {job_id}")
+        return submitter
 
     def _send_at_once(self, job: Job) -> bool:
         """Send a cell to its session on this machine. False: a thread has to."""
@@ -611,8 +612,20 @@ class Service:
 
     def retry(self, job_id: str, options: dict[str, str] | None = None) -> Job:
         job = self._control.retry(job_id, options or {})
-        self._pursue(job.id, job.cluster)
-        return job
+        arrays = self._registry.record(job.id).arrays
+        token = next((one.token for one in arrays if one.base and one.slurm_id is None), None)
+        submitter = self._pursue(job.id, job.cluster)
+        assert isinstance(submitter, SweepSubmitter)
+
+        def settled() -> bool:
+            record = self._registry.record(job.id)
+            unsent = [one.token for one in record.arrays if one.slurm_id is None]
+            return token not in unsent or record.job.problem is not None
+
+        self._registry.wait(settled, _SUBMIT_WAIT_S)
+        if submitter.refusal is not None:
+            raise submitter.refusal
+        return self._registry.job(job.id)
 
     def delivered(self, job_id: str, others: tuple[str, ...] = ()) -> Job:
         for other_id in others:

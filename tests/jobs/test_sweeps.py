@@ -14,7 +14,13 @@ import pytest
 from jupyter_slurm import places
 from jupyter_slurm.agent.launch import COMMAND
 from jupyter_slurm.client import AgentClient
-from jupyter_slurm.errors import CellFailed, RequestError, SignatureError, SweepError
+from jupyter_slurm.errors import (
+    CellFailed,
+    RequestError,
+    SignatureError,
+    SubmitError,
+    SweepError,
+)
 from jupyter_slurm.job import read_outcome
 from jupyter_slurm.slurm.units import indices
 from jupyter_slurm.variables import write_variables
@@ -140,6 +146,18 @@ def test_failed_tasks_have_reasons_and_are_retried(site: Site, tmp_path: Path) -
     told = site.cluster.run("scontrol", "show", "job", "-o", arrays[1]).stdout
     assert "200M" in told
     assert site.service.logs(job.id, task=18).outputs is not None
+
+
+def test_refused_retry_is_an_error_and_another_one_is_possible(site: Site) -> None:
+    job = site.wait(site.service.submit(sweep("1 / n", [{"n": 0}, {"n": 1}])).id)
+    with pytest.raises(SubmitError, match="partition") as refused:
+        site.service.retry(job.id, {"partition": "nowhere"})
+    assert refused.value.option == "partition"
+    ended = site.wait(job.id)
+    assert (ended.state, ended.tasks) == (JobState.FAILED, {"COMPLETED": "1", "FAILED": "0"})
+    site.service.retry(job.id)
+    assert site.wait(job.id).tasks == {"COMPLETED": "1", "FAILED": "0"}
+    assert len(of_task(site, job.id).arrays) == 2
 
 
 def test_multiple_applies_to_the_partitions_limit_of_tasks_never_listed(site: Site) -> None:

@@ -114,6 +114,8 @@ class SweepSubmitter(Submitter):
     """The job's revision at the last check for room."""
     _after: str | None = None
     """Slurm's ID of the array that must end before the next one starts."""
+    refusal: JupyterSlurmError | None = None
+    """The reason for which a retry was not submitted."""
     on_sent: Callable[[], None] | None = None
     """Called for each submitted array. It starts watching, since the rest may wait for tasks."""
 
@@ -335,8 +337,10 @@ class SweepSubmitter(Submitter):
             is_retry = array is not None and array.base > 0
             if array is not None:
                 self._put(replace(array, sbatch_calls=0))
-            warning = f"The rest of the sweep was not submitted. {error.message}"
-            warning = joined(self._sweep.warning, warning, between="\n")
+            told = "The rest of the sweep was not submitted."
+            if is_retry:
+                self.refusal, told = error, "The failed tasks were not submitted again."
+            warning = joined(self._sweep.warning, f"{told} {error.message}", between="\n")
             self._registry.change(self._id, warning=warning)
             self._drop_unsent("FAILED" if is_retry else "CANCELLED")
         return True
