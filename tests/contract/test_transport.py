@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO, cast
 
 import psutil
 import pytest
@@ -378,6 +379,13 @@ def test_parts_of_a_file_are_sent(transport: Transport, tmp_path: Path) -> None:
         parts = [FilePart(file, 5, 2_500_000), FilePart(file, 2_999_000, 5000)]
         done = transport.send(["cat"], [b"head", parts[0], b"middle", parts[1], b"tail"])
     assert done.stdout == b"head" + content[5:2_500_005] + b"middle" + content[2_999_000:] + b"tail"
+
+
+def test_read_error_of_a_part_of_a_file_is_raised(transport: Transport, tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb", buffering=0) as file:  # which cannot be read
+        file.write(bytes(3_000_000))
+        with pytest.raises(OSError, match=r"not open for reading|Bad file descriptor"):
+            transport.send(["cat"], [FilePart(cast("BinaryIO", file), 0, 3_000_000)])
 
 
 def test_program_that_reads_no_part_of_a_file_is_stopped(

@@ -113,13 +113,13 @@ class Archive:
             self.changed.add(name)
             return
         except OSError as exc:
-            self.failed[name] = f"Cannot read it: {exc.strerror or exc}."
+            self.failed[name] = _unreadable(exc)
             return
         try:
             yield from self._content(name, entry, file)
         except OSError as exc:
             self._spoilt.add(name)
-            self.failed[name] = f"Cannot read it: {exc.strerror or exc}."
+            self.failed[name] = _unreadable(exc)
         finally:
             os.close(file)
 
@@ -349,7 +349,11 @@ class Upload:
             check_stop(self._stop)
             begun = [first]
             stream = self._unless_stopped(self._stream(begun, parts))
-            done = self._transport.send(argv, stream, stop=self._stop)
+            try:
+                done = self._transport.send(argv, stream, stop=self._stop)
+            except OSError as exc:  # of reading the last part
+                self.again[begun[-1].name] = _unreadable(exc)
+                continue
             if not any(part.name in self.again for part in begun):
                 names = " and ".join(dict.fromkeys(shown(part.name) for part in begun))
                 succeeded(
@@ -392,8 +396,10 @@ class Upload:
                         self.again[part.name] = CHANGED
                         return
                     self._progress.moved(0, size)
-        except OSError:
+        except FileNotFoundError:
             self.again[part.name] = CHANGED
+        except OSError as exc:
+            self.again[part.name] = _unreadable(exc)
 
     def _unless_stopped(self, source: Iterator[_Chunk]) -> Iterator[_Chunk]:
         for chunk in source:
@@ -442,6 +448,10 @@ class Upload:
         if not still:
             self.again[name] = CHANGED
         return still
+
+
+def _unreadable(error: OSError) -> str:
+    return f"Cannot read it: {error.strerror or error}."
 
 
 def _last_words(done: Completed) -> str:

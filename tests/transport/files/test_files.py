@@ -3,6 +3,7 @@ sides, files that change, transfers that break off."""
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -553,6 +554,26 @@ def test_unreadable_file_is_reported_and_others_arrive(
     outcome = push(far, tmp_path / "source", str(tmp_path / "target"))
     assert outcome.failed == {b"d/secret": "Cannot read it: Permission denied."}
     assert set(tree(tmp_path / "target")) == {b"a", b"d"}
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_large_file_with_a_read_error_is_reported_and_others_arrive(
+    far: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bad", "good"):
+        write(tmp_path / "source" / name, bytes(4 * MIB))
+    real_pread = os.pread
+
+    def fail(file: int, size: int, offset: int) -> bytes:
+        if offset >= MIB and Path(f"/proc/self/fd/{file}").readlink().name == "bad":
+            raise OSError(errno.EIO, "Input/output error")
+        return real_pread(file, size, offset)
+
+    monkeypatch.setattr(os, "pread", fail)
+    outcome = push(far, tmp_path / "source", str(tmp_path / "target"))
+    assert outcome.failed == {b"bad": "Cannot read it: Input/output error."}
+    assert (tmp_path / "target" / "good").read_bytes() == bytes(4 * MIB)
+    assert not (tmp_path / "target" / "bad").exists()
 
 
 # --- a hostile far side -----------------------------------------------------------------------
