@@ -331,26 +331,22 @@ class RemoteShell:
             return
         poll.poll(1000 * min(left_s, longest_s))
 
-    def end(self) -> bool:
-        """End the shell and all that it has started; return False if it did not end within some
-        seconds."""
+    def end(self) -> None:
+        """End the shell and all that it has started. Check the connection if that takes longer than
+        some seconds."""
+        deadline_s = time.monotonic() + _GRACE_S
         try:
             self.session.stdin.shutdown(socket.SHUT_WR)
-        except OSError:
-            self.close()
-            return True
-        deadline_s = time.monotonic() + _GRACE_S
-        with suppress(ShellGoneError, SilentError):
             while True:
                 self._out.clear()
                 self._err.clear()
                 if not self._take_in(limits.WORDS_BYTES):
                     self._wait(deadline_s, None)
-        ended = self.session.ended
-        self.close()
-        if not ended:
+        except (OSError, ShellGoneError):
+            self.close()
+        except SilentError:
+            self.close()
             self._sessions.suspect()
-        return ended
 
     def close(self) -> None:
         """Close at once. On the cluster, its processes end as soon as sshd notices."""

@@ -125,7 +125,14 @@ class Shells:
 
     def _lent(self, work: Callable[[Helper], _T]) -> _T:
         with self._helpers.lent() as helper:
-            return work(helper)
+            link = self._connection.standing()
+            try:
+                return work(helper)
+            except TimedOutError as exc:
+                if link is None or self._connection.standing() is not link:
+                    # The connection was silent, not the program.
+                    raise ShellGoneError(str(exc), begun=True) from exc
+                raise
 
     def lost(self) -> ConnectionLostError:
         problem = self._connection.problem

@@ -16,11 +16,13 @@ from jupyter_slurm.errors import (
     LoginNeededError,
     TransportError,
 )
+from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.transport.ask import Prompt
 from jupyter_slurm.transport.ssh import connection as ssh_connection
 from jupyter_slurm.transport.ssh import watchdog
 from jupyter_slurm.transport.ssh.connection import SshConnection
 from jupyter_slurm.transport.ssh.route import route
+from jupyter_slurm.transport.ssh.transport import SshTransport
 from tests.ssh.kept import Keeper
 from tests.ssh.odd_users import Person
 from tests.ssh.plugin import Delayed, MakeGateway, MakeSshd
@@ -260,6 +262,24 @@ def test_silent_connection_keeps_a_login_that_needed_a_code(
         assert session.stdout.makefile().read() == "still here\n"
     assert connection.generation == 1
     assert sshd.logins() == 1
+
+
+def test_command_on_a_silent_line_fails_with_the_connection(
+    hasty: None,
+    impatient: None,
+    behind_a_line: BehindALine,
+) -> None:
+    _, line, connection = behind_a_line
+    transport = SshTransport(connection)
+    assert transport.run(["true"]).returncode == 0
+    line.freeze()
+    with pytest.raises(ConnectionLostError):
+        transport.run(["true"], timeout_s=0.5)
+    line.thaw()
+    wait_until(lambda: connection.state == "open")
+    with pytest.raises(TimedOutError):  # the line answers
+        transport.run(["sleep", "60"], timeout_s=0.5)
+    transport.close()
 
 
 def test_login_that_needs_the_user_never_starts_automatically(
