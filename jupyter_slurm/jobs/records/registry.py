@@ -141,6 +141,8 @@ class JobRegistry:
             record.job = msgspec.structs.replace(
                 record.job, transfer=None, priority=None, gpu_load=None
             )
+            if record.job.session is not None and record.spec is not None:
+                record.sbatch_calls = 1  # it may have sent the cell, and not saved that
         self._records = ChangeLog[Record](lambda record: record.job.revision)
         self._records.update((record.job.id, record) for record in found)
         self.cursors = Cursors(found[-1].job.revision if found else 0)

@@ -72,8 +72,11 @@ class CellSubmitter(Submitter):
     def _step(self) -> bool:
         record = self._registry.record(self._id)
         job, spec = record.job, record.spec
-        if spec is not None and record.sbatch_calls == 0 and self._cancelled_meanwhile():
-            return True
+        if spec is not None and job.cancel_requested_s is not None:
+            # A cell's folder is made before its request is sent.
+            may_run = record.sbatch_calls and self._cluster.transport.exists(self._dir.path)
+            if not may_run and self._cancelled_meanwhile():
+                return True
         if isinstance(spec, CellSpec):  # None: it was sent
             try:
                 if not self._send(spec):

@@ -220,6 +220,16 @@ def test_restarted_agent_finds_cells_that_ran_meanwhile(site: Site) -> None:
     assert shown(site, run(site, session, "done.name")) == ["'done'"]
 
 
+def test_cell_cancelled_by_the_next_agent_is_known_to_have_run(site: Site) -> None:
+    session = start(site)
+    job = send(site, session, FOR_EVER)
+    begun(site, job)
+    site.restart().cancel(job.id)
+    ended = site.wait(job.id, limit_s=PATIENCE_S)
+    assert (ended.state, ended.why) == (JobState.CANCELLED, "Cancelled by you.")
+    assert shown(site, run(site, session, "1")) == ["1"]
+
+
 @over_ssh
 def test_cell_sent_twice_runs_once(site: Site) -> None:
     session = start(site)
