@@ -67,7 +67,7 @@ class Step:
         """Nodes on which a task failed."""
         self.of_containers: "List[str]" = []
         self.ours: "List[str]" = []
-        """Lines of launch_node.py."""
+        """Sentences of our programs on the nodes, each once."""
         # A signal to its process group makes srun end the step.
         self.process = subprocess.Popen(
             list(before) + ["srun"] + list(STEP_OPTIONS) + options + program,
@@ -97,7 +97,10 @@ class Step:
                 events.put(("bad exit", None, int(bad.group(2) or 1)))
             return
         elif text.startswith(OURS):
-            self.ours = (self.ours + [text[len(OURS) :].strip()])[:WORDS]
+            sentence = text[len(OURS) :].strip()
+            if sentence in self.ours:  # another node has the same fault
+                return
+            self.ours = (self.ours + [sentence])[:WORDS]
         sys.stderr.write(text)
         sys.stderr.flush()
 

@@ -91,7 +91,8 @@ def enter(path: str, namespace: "Dict[str, Any]") -> None:
         else:
             namespace["client"] = connect_dask(state, world)
             namespace["distributed"] = sys.modules["distributed"]
-    threading.Thread(target=watch, args=(state,), daemon=True).start()
+    if world["runner"] != "runner.py":  # a cell of its own shows its log, which has them
+        threading.Thread(target=watch, args=(state,), daemon=True).start()
 
 
 @contextlib.contextmanager
@@ -133,7 +134,7 @@ def all_joined(state: State, world: "Dict[str, Any]", name: str, joined: "Any") 
 
 
 def watch(state: State) -> None:
-    """Print the engine's failures to stderr while the code runs."""
+    """Print the engine's failures to stderr while a session or kernel runs."""
     while True:
         for sentence in state.look():
             sys.stderr.write("jupyter-slurm: %s %s\n" % (time.strftime("%H:%M:%S"), sentence))

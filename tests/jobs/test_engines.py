@@ -188,6 +188,7 @@ def test_engine_uses_all_nodes_survives_a_dead_node_and_cleans_up(
     wait_until(lambda: f"{name} ended on n2" in job.text("stderr"), GONE_S)
     ended = job.finish()
     assert ended.state is JobState.COMPLETED, job.told()
+    assert job.text("stderr").count(f"{name} ended on n2") == 1
     seen_mib = [one.memory_mib for one in site.service.usage(job.id).samples]
     assert ended.usage is not None
     assert (ended.usage.peak_memory_mib or 0) >= max(
@@ -211,6 +212,7 @@ def test_missing_engine_fails_at_once(
     assert result.ename == "LaunchError"
     assert result.evalue is not None
     assert "--launch dask needs Dask" in result.evalue
+    assert site.text(job.id, "stderr").count("--launch dask needs Dask") == 1
     assert job.why == result.evalue
     site.service.close()
 

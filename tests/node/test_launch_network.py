@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import queue
 import socket
 import subprocess
 import sys
@@ -67,6 +68,27 @@ def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: Any) -> 
     network.close(launcher.listener)
     assert launcher.step is not None
     launcher.step.end(0.1)
+
+
+def test_sentence_of_many_nodes_is_printed_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    network: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import launch_step  # noqa: PLC0415 - `network` has made it importable
+
+    lines = ("jupyter-slurm: no engine", "of the code", "jupyter-slurm: no engine", "of the code")
+    srun = tmp_path / "srun"
+    srun.write_text("#!/bin/sh\nprintf '%s\\n' >&2 \"$@\"\n")
+    srun.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(launch_step, "STEP_OPTIONS", ())
+    events: queue.Queue[Any] = queue.Queue()
+    step = launch_step.Step([], list(lines), events)
+    assert events.get(timeout=30) == ("step", None, 0)
+    assert capsys.readouterr().err.splitlines() == [*lines[:2], lines[3]]
+    assert step.ours == ["no engine"]
 
 
 def test_launcher_accepts_a_node_of_the_job(listening: Any, network: Any) -> None:
