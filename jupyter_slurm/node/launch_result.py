@@ -122,7 +122,7 @@ def first_failure(
     same = [rank for rank in failed if is_same(found[rank], found[first])]
     heading = "On rank%s %s of %d:" % ("" if len(same) == 1 else "s", listed(same), ranks)
     traceback = [heading] + found[first]["traceback"]
-    return dict(found[first], failed_ranks=listed(same), traceback=traceback)
+    return dict(found[first], traceback=traceback)
 
 
 def is_same(one: "Dict[str, Any]", other: "Dict[str, Any]") -> bool:

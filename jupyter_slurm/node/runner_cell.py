@@ -15,7 +15,6 @@ import os
 import re
 import signal
 import sys
-import time
 import types
 
 import runner_display
@@ -267,19 +266,6 @@ def import_ipython() -> bool:
     return True
 
 
-def ipython_version() -> "Optional[str]":
-    """Read IPython's version from its release file. The import would take 0.3 s."""
-    spec = importlib.machinery.PathFinder.find_spec("IPython")
-    if spec is None or not spec.origin:
-        return None
-    try:
-        with open(os.path.join(os.path.dirname(spec.origin), "core", "release.py")) as file:
-            found = dict(re.findall(r"^_version_(\w+) = (\d+)", file.read(), re.M))
-        return "%(major)s.%(minor)s.%(patch)s" % found
-    except (OSError, ValueError, KeyError):
-        return None
-
-
 def watch_imports(finder: Finder, cell: Cell) -> None:
     """Add hooks to the import of IPython, matplotlib and linecache."""
 
@@ -470,10 +456,6 @@ def open_process(pipes: "List[int]", interrupts: "Any") -> runner_display.Publis
             "type": "hello",
             "python": list(sys.version_info[:3]),
             "executable": sys.executable or "",
-            "ipython": ipython_version(),
-            "host": os.uname().nodename,
-            "pid": os.getpid(),
-            "time_s": time.time(),
         }
     )
     return publisher

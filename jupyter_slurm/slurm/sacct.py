@@ -59,9 +59,8 @@ _REQUESTED = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?[KMGTP]?)([cn]?)")
 @dataclass(frozen=True, slots=True)
 class AcctRow:
     """A job (`step` is None) or one of its steps (`batch`, `extern`, `0` …). None means not
-    recorded. `exit_code` is as sacct prints it; see `exit_candidates`. `limit_s` is None for no
-    limit. `max_rss_mib` is the largest task's peak, `used_memory_mib` the sum of the tasks' peaks;
-    sampling (every JobAcctGatherFrequency, 30 s by default) misses short peaks. `requested_mib` is
+    recorded. `exit_code` is as sacct prints it. `limit_s` is None for no limit. `max_rss_mib` is
+    the largest task's peak, `used_memory_mib` the sum of the tasks' peaks; sampling (every JobAcctGatherFrequency, 30 s by default) misses short peaks. `requested_mib` is
     for the whole job. TRES have memory in MiB.
     """
 
@@ -73,14 +72,12 @@ class AcctRow:
     exit_code: int | None
     exit_signal: int | None
     submit_s: float | None
-    eligible_s: float | None
     start_s: float | None
     end_s: float | None
     elapsed_s: float | None
     limit_s: float | None
     alloc_cpus: int | None
     node_count: int | None
-    tasks: int | None
     cpu_time_s: float | None
     max_rss_mib: float | None
     used_memory_mib: float | None
@@ -114,13 +111,11 @@ class Usage:
     """
 
     elapsed_s: float
-    wait_s: float | None
     cpu_efficiency: float | None
     peak_memory_mib: float | None
     requested_memory_mib: float | None
     cpus: int
     gpus: int
-    nodes: int
 
 
 def argv(ids: Iterable[str]) -> list[str]:
@@ -205,7 +200,6 @@ def summarise(rows: Sequence[AcctRow]) -> Usage | None:
     elapsed_s = job.elapsed_s or 0.0
     return Usage(
         elapsed_s=elapsed_s,
-        wait_s=_wait_s(job),
         cpu_efficiency=_cpu_efficiency(job, steps),
         peak_memory_mib=_peak_memory_mib(steps),
         requested_memory_mib=job.allocated_tres.get("mem")
@@ -213,15 +207,7 @@ def summarise(rows: Sequence[AcctRow]) -> Usage | None:
         or job.requested_mib,
         cpus=job.alloc_cpus or 0,
         gpus=job.gpus,
-        nodes=job.node_count or 0,
     )
-
-
-def _wait_s(job: AcctRow) -> float | None:
-    waiting_since_s = job.eligible_s or job.submit_s
-    if job.start_s is None or waiting_since_s is None:
-        return None
-    return max(0.0, job.start_s - waiting_since_s)
 
 
 def _cpu_efficiency(job: AcctRow, steps: Sequence[AcctRow]) -> float | None:
@@ -253,14 +239,12 @@ def _row(field: Mapping[str, str]) -> AcctRow:
         exit_code=code,
         exit_signal=signal,
         submit_s=parse_epoch(field["submit"]),
-        eligible_s=parse_epoch(field["eligible"]),
         start_s=parse_epoch(field["start"]),
         end_s=parse_epoch(field["end"]),
         elapsed_s=optional_int(field["elapsed"]),
         limit_s=None if minutes is None else minutes * 60.0,
         alloc_cpus=cpus,
         node_count=nodes,
-        tasks=optional_int(field["tasks"]),
         cpu_time_s=parse_duration_s(field["cpu_time"]),
         max_rss_mib=parse_tres(f"mem={field['max_rss']}").get("mem"),
         used_memory_mib=parse_tres(field["used_tres"]).get("mem"),

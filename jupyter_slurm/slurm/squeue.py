@@ -5,7 +5,7 @@ truncated. One call queries all of a user's jobs: for a list of IDs, slurmctld w
 and squeue would drop most (_print_job() in src/squeue/squeue.c).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -26,7 +26,6 @@ from .units import parse_duration_s, parse_epoch
 _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "slurm_id": "%i",
-        "raw_id": "%A",
         "array_job_id": "%F",
         "array_task_id": "%K",
         "state": "%T",
@@ -37,12 +36,10 @@ _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
         "account": "%a",
         "node_count": "%D",
         "nodelist": "%N",
-        "batch_host": "%B",
         "start": "%S",
         "end": "%e",
         "submit": "%V",
         "elapsed": "%M",
-        "left": "%L",
         "limit": "%l",
         "priority": "%Q",
         "dependency": "%E",
@@ -52,8 +49,8 @@ _FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _NAMES: Final = tuple(_FIELDS)
-_ID, _ELAPSED, _LEFT, _STATE, _ARRAY, _USER = map(
-    _NAMES.index, ("slurm_id", "elapsed", "left", "state", "array_job_id", "user")
+_ID, _ELAPSED, _STATE, _ARRAY, _USER = map(
+    _NAMES.index, ("slurm_id", "elapsed", "state", "array_job_id", "user")
 )
 
 
@@ -61,12 +58,10 @@ class QueueRow(NamedTuple):
     """A job or array task in the queue. None means not set.
 
     `slurm_id` is `123`, `123_4`, `123+0`, or `123_[5-8%2]` for the waiting tasks of an array
-    (squeue without -r). `raw_id` is the underlying number. `limit_s` is None for no limit. `gres`
-    is per node. `start_s` and `end_s` of a waiting job are the scheduler's estimate.
+    (squeue without -r). `limit_s` is None for no limit. `gres` is per node. `start_s` and `end_s` of a waiting job are the scheduler's estimate.
     """
 
     slurm_id: str
-    raw_id: str
     array_job_id: str | None
     array_task_id: str | None
     state: str
@@ -76,12 +71,10 @@ class QueueRow(NamedTuple):
     account: str | None
     node_count: int | None
     nodelist: str | None
-    batch_host: str | None
     start_s: float | None
     end_s: float | None
     submit_s: float | None
     elapsed_s: float | None
-    left_s: float | None
     limit_s: float | None
     priority: int | None
     dependency: str | None
@@ -106,7 +99,6 @@ class RawRow(NamedTuple):
     state: str
     user: str
     elapsed: str
-    left: str
     text: str
     """All other fields, which may change over time."""
 
@@ -127,18 +119,8 @@ def all_argv() -> list[str]:
     return ["squeue", "-h", "-o", record_format(_FIELDS)]
 
 
-def names_argv(user: str, names: Iterable[str]) -> list[str]:
-    """Query a user's jobs with these names, including ended ones, to see whether Slurm accepted a
-    submission. Raise ValueError for a name with a comma, at which squeue would split it.
-    """
-    wanted = list(names)
-    if any("," in name or not name for name in wanted):
-        raise ValueError("a job name to look up must not be empty or contain a comma")
-    return [*mine_argv(user), f"--name={','.join(wanted)}"]
-
-
 def parse(output: str | bytes) -> list[QueueRow]:
-    """Parse the rows of mine_argv, everyone_argv, all_argv and names_argv."""
+    """Parse the rows of mine_argv, everyone_argv and all_argv."""
     return [read(row) for row in split(output)]
 
 
@@ -148,8 +130,8 @@ def split(output: str | bytes) -> list[RawRow]:
 
 
 def _raw(values: list[str]) -> RawRow:
-    elapsed, left = values[_ELAPSED], values[_LEFT]
-    values[_ELAPSED] = values[_LEFT] = ""
+    elapsed = values[_ELAPSED]
+    values[_ELAPSED] = ""
     het_id, is_part, _ = values[_ID].partition("+")
     return RawRow(
         slurm_id=values[_ID],
@@ -157,7 +139,6 @@ def _raw(values: list[str]) -> RawRow:
         state=values[_STATE],
         user=values[_USER],
         elapsed=elapsed,
-        left=left,
         text=FIELD_END.join(values),
     )
 
@@ -169,7 +150,6 @@ def read(row: RawRow) -> QueueRow:
     is_array = optional(field["array_task_id"]) is not None
     return QueueRow(
         slurm_id=field["slurm_id"],
-        raw_id=field["raw_id"],
         array_job_id=field["array_job_id"] if is_array else None,
         array_task_id=optional(field["array_task_id"]),
         state=parse_state(field["state"]),
@@ -179,12 +159,10 @@ def read(row: RawRow) -> QueueRow:
         account=optional(field["account"]),
         node_count=optional_int(field["node_count"]),
         nodelist=optional(field["nodelist"]),
-        batch_host=optional(field["batch_host"]),
         start_s=parse_epoch(field["start"]),
         end_s=parse_epoch(field["end"]),
         submit_s=parse_epoch(field["submit"]),
         elapsed_s=parse_duration_s(row.elapsed),
-        left_s=parse_duration_s(row.left),
         limit_s=parse_duration_s(field["limit"]),
         priority=optional_int(field["priority"]),
         dependency=optional(field["dependency"]),

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 
 ALIVE = b"A"
 """A keep-alive frame. It has no body, and may be sent at any time."""
-ANY_SIZE = (1 << 32) - 1
 _HEAD = struct.Struct(">cI")
 _END = ord("\n")
 

@@ -179,7 +179,7 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     inputs: str | None = None
     """A local file in `places.spool_dir()` with the input variables; moved into the job folder."""
     inputs_digest: str | None = None
-    """The digest of the input values (`jobs.variables.digest_inputs`); None if unknown."""
+    """The digest of the input values (`variables.digest_inputs`); None if unknown."""
     inputs_python: tuple[int, int] | None = None
     """The Python version that wrote `inputs`, if they contain pickled code."""
     session: str | None = None
@@ -441,7 +441,7 @@ class ProgramJob(_Job, frozen=True, kw_only=True, tag="program"):
 
 
 class ScriptJob(_Job, frozen=True, kw_only=True, tag="script"):
-    """A batch script, or a job of another program."""
+    """A batch script."""
 
 
 class SessionJob(_Job, frozen=True, kw_only=True, tag="session"):

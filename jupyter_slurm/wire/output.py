@@ -33,16 +33,11 @@ __all__ = [
 
 
 class Hello(Struct, frozen=True, kw_only=True, tag_field="type", tag="hello"):
-    """The first record: the Python that runs the cell. `ipython` is None if that Python has no
-    IPython."""
+    """The first record: the Python that runs the cell."""
 
     python: tuple[int, int, int]
     executable: str = ""
     """The path of that Python on the node; "" if unknown."""
-    ipython: str | None = None
-    host: str = ""
-    pid: int = 0
-    time_s: float = 0.0
 
 
 class Stream(Struct, frozen=True, kw_only=True, tag_field="type", tag="stream"):

@@ -1000,10 +1000,6 @@ export interface Hello {
    */
   python: [number, number, number];
   executable: string;
-  ipython: string | null;
-  host: string;
-  pid: number;
-  time_s: number;
 }
 export interface Image {
   name: string;

@@ -59,7 +59,6 @@ def forged_running(job: Job) -> str:
     slurm_id = job.slurm_id or ""
     return forged(
         slurm_id=slurm_id,
-        raw_id=slurm_id,
         array_job_id=slurm_id,
         array_task_id="N/A",
         state="RUNNING",
@@ -68,7 +67,6 @@ def forged_running(job: Job) -> str:
         user=ME,
         node_count="1",
         nodelist=EVIL_NODE,
-        batch_host=EVIL_NODE,
         start="1",
         name="owned",
         comment=comment_token(job.id),

@@ -9,7 +9,7 @@ from jupyter_slurm.wire import ScriptJob, ScriptSpec
 
 
 class Script(Kind[ScriptSpec]):
-    """A batch script (`%%sbatch`), or a job of another tool."""
+    """A batch script (`%%sbatch`)."""
 
     __slots__ = ()
 

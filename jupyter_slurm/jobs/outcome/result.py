@@ -62,8 +62,6 @@ class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
     cpu_s: float
     ranks: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
     """The number of ranks; 0: the code ran once."""
-    failed_ranks: str | None = None
-    """The ranks that failed in this way, `0-3,7`."""
     gathered: tuple[RunnerVariables, ...] = ()
     """The `--gather` variables of each rank."""
     lost_output_bytes: int = 0

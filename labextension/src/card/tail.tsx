@@ -35,7 +35,7 @@ export function LogTail({ model, jobId, open }: Props): JSX.Element {
   }, [text]);
   const none = text === null ? trans.__('Loading…') : trans.__('No output yet.');
   return (
-    <div className="jp-slurm-CardLog">
+    <div>
       <pre
         className="jp-slurm-Tail"
         ref={box}

@@ -143,7 +143,7 @@ export function Grid<R extends { key: string }>(props: Props<R>): JSX.Element {
       onKeyDown={keys}
       onScroll={onScroll}
     >
-      <div className="jp-slurm-GridHeight" style={{ height: whole, minWidth: width }}>
+      <div style={{ height: whole, minWidth: width }}>
         <div className="jp-slurm-GridSeen" style={{ height: Math.min(whole, height) }}>
           {columns === undefined ? null : (
             <div className="jp-slurm-GridHead" role="row" aria-rowindex={1}>

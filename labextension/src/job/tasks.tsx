@@ -58,7 +58,7 @@ export function TaskGrid({ job, model, chosen, choose, heightPx }: Props): JSX.E
   const cells = useMemo(() => cellsIn(all, only), [all, only]);
   const total = [...counts.values()].reduce((sum, one) => sum + one, 0);
   return (
-    <div className="jp-slurm-TaskGrid">
+    <div>
       <div className="jp-slurm-TaskStates" role="group" aria-label={trans.__('Show')}>
         {[...counts].map(([one, count]) => (
           <button

@@ -29,7 +29,6 @@ export class KernelsPanel extends ModelWidget {
     this.title.icon = kernelIcon;
     this.title.closable = true;
     this.addClass('jp-slurm');
-    this.addClass('jp-slurm-KernelsPanel');
     app.serviceManager.kernelspecs.specsChanged.connect(this.listAnew, this);
   }
 

@@ -129,7 +129,7 @@ def test_invalid_exit_and_started_files_are_ignored(data: bytes) -> None:
 
 
 RECORDS = [
-    ({"type": "hello", "python": [3, 9, 1], "ipython": None}, Hello(python=(3, 9, 1))),
+    ({"type": "hello", "python": [3, 9, 1]}, Hello(python=(3, 9, 1))),
     (
         {"type": "stream", "name": "stdout", "text": "a\0\u2028\r"},
         Stream(name="stdout", text="a\0\u2028\r"),

@@ -35,7 +35,7 @@ def rows(*texts: dict[str, str]) -> list[squeue.RawRow]:
 
 
 def numbered(*ids: str, **fields: str) -> list[squeue.RawRow]:
-    return rows(*({"slurm_id": one, "raw_id": one, "array_job_id": one, **fields} for one in ids))
+    return rows(*({"slurm_id": one, "array_job_id": one, **fields} for one in ids))
 
 
 class Told:
@@ -128,7 +128,7 @@ def test_submitting_job_has_one_row() -> None:
 
 def test_tasks_of_our_array_have_its_id() -> None:
     told = Told()
-    waiting = {"slurm_id": "7_[1-9%2]", "raw_id": "7", "array_job_id": "7", "array_task_id": "1-9"}
+    waiting = {"slurm_id": "7_[1-9%2]", "array_job_id": "7", "array_task_id": "1-9"}
     waiting |= {"comment": TOKEN, "name": "fit.abcdefgh"}
     told.by(rows(waiting), {"7": [OURS]})
     [row] = told.rows().values()
@@ -143,7 +143,7 @@ def test_tasks_of_our_array_have_its_id() -> None:
 def task(index: str, state: str, **fields: str) -> dict[str, str]:
     slurm_id = f"7_[{index}]" if "-" in index else f"7_{index}"
     ids = {"slurm_id": slurm_id, "array_job_id": "7", "array_task_id": index}
-    return {"raw_id": "7", "state": state, **ids, **fields}
+    return {"state": state, **ids, **fields}
 
 
 def test_array_of_another_user_is_one_row_with_tasks() -> None:
