@@ -28,6 +28,9 @@ UP = "--block"
 """The end of Ray's last line at its start."""
 LATE = "timed out during startup"
 """Ray's message after 30 s of starting. No option changes the time (its _private/node.py)."""
+MISSED, MISSED_CHECKS = "RAY_health_check_failure_threshold", "3"
+"""A node is lost after so many checks without an answer, each of which takes 13 s. Ray's default is
+5."""
 NOWHERE = "-1"
 """A port at which Ray fails to listen and continues."""
 SHARE = 0.3
@@ -73,6 +76,7 @@ class Ray(launch_engine.Engine):
             "RAY_enable_metrics_collection": "0",
             "AUTOSCALER_METRIC_PORT": NOWHERE,
             "DASHBOARD_METRIC_PORT": NOWHERE,
+            MISSED: os.environ.get(MISSED, MISSED_CHECKS),
         }
 
     def lead(self) -> None:
