@@ -171,8 +171,9 @@ def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[st
     if "requeue" not in options:
         # A cell that appends to a file must not run twice unless the user allows it.
         ours["no-requeue"] = ""
-    if spec.launch not in (None, *RANKED) and "no-kill" not in options:
-        # Slurm ends a job that loses a node (sbatch(1)); these engines continue on the others.
+    if spec.launch not in (None, *RANKED) and not {"no-kill", "requeue"} & {*options}:
+        # Slurm ends or requeues a job that loses a node (sbatch(1)); these engines continue on the
+        # others.
         ours["no-kill"] = ""
     return ours
 

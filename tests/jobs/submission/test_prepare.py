@@ -82,6 +82,11 @@ def test_requeue_needs_the_requeue_option() -> None:
     assert "no-requeue" not in found
 
 
+def test_engines_job_continues_without_a_lost_node_unless_it_may_be_requeued() -> None:
+    assert "no-kill" in options(prepared(launch="dask"))
+    assert "no-kill" not in options(prepared(launch="dask", options={"requeue": ""}))
+
+
 def test_cell_options_override_the_profile() -> None:
     profile = {"defaults": {"partition": "long", "time": "1h", "image": "x"}}
     found = options(prepared(profile=profile, options={"time": "30m"}, runtime="none"))
