@@ -24,6 +24,8 @@ A job with `--launch` also has these files (R: a rank, K: a node):
 
     launch.json launch*.py engine   by us; `engine` runs its arguments in the image
     world.N.json launch.N.jsonl result.N.json                     by node/launch.py
+    claim.N/lost                    by node/launch_node.py on another node if the first one is lost:
+                                    it then writes log.N, result.N.json and exit.N.json
     engine.N.json                   by Ray or Dask on the first node: its address
     output.N.R.jsonl vars.N.R result.N.R.json                     by node/runner.py; rank 0 writes
                                     output.N.jsonl

@@ -45,8 +45,6 @@ END_S, LOST_S = 10.0, 2.0
 SEEN_S, FAILED_S, HEARD_S = 60.0, 5.0, 1.0
 """Time until files of other nodes appear (nfs(5)): if all succeeded; if a rank may have failed
 before it wrote any; if the reason is known."""
-UNAVAILABLE = 69
-"""EX_UNAVAILABLE of sysexits.h."""
 
 
 class LaunchError(Exception):
@@ -190,6 +188,7 @@ class Launcher:
         self.events.put(("joined", node, None))
         message = launch_network.receive(file)
         while message is not None:
+            launch_network.send(sock, {"heard": True})
             self.events.put(("said", node, message))
             message = launch_network.receive(file)
         self.events.put(("gone", node, None))
@@ -335,8 +334,8 @@ class Launcher:
         node.is_lost = True
         if not self.is_ending:
             self.lost.append(node.name)
-            runner.complain("%s is gone: Slurm or the network lost it." % node.name)
-        return UNAVAILABLE
+            runner.complain(launch_step.gone(node.name))
+        return launch_result.UNAVAILABLE
 
     def end_others(self, node: "Optional[Node]") -> "Optional[float]":
         """End the other ranks, and return their deadline. None: Slurm ends them."""
@@ -383,9 +382,7 @@ class Launcher:
         """Write the job's result and return its exit code."""
         if self.is_ranked:
             return self._of_ranks(code)
-        # The programs of the other nodes wait for this after a signal.
-        over = json.dumps({"over": True}).encode("ascii")
-        runner.put(self.path("engine.%s.json" % self.attempt), over)
+        launch_result.end_engine(self.job_dir, self.attempt)
         event = self.next(time.monotonic())
         while event is not None:  # the code may have noticed a lost node first
             if event[1] is not None and self._ended(*event):
@@ -442,6 +439,7 @@ class Launcher:
     def close(self) -> None:
         """Disconnect the nodes, which end their programs, and end the step."""
         for node in self.nodes.values():
+            launch_network.send(node.sock, {"over": True})
             launch_network.close(node.sock)
         if self.step is not None:
             is_whole = len(self.nodes) == len(self.names) and not self._lost()
@@ -470,8 +468,8 @@ def main(argv: "List[str]") -> int:
     except LaunchError as error:
         if launcher.step is None or str(error) not in launcher.step.ours:  # else it is printed
             runner.complain(str(error))
-        launch_result.fail(job_dir, attempt, "LaunchError", str(error), UNAVAILABLE)
-        return UNAVAILABLE
+        launch_result.fail(job_dir, attempt, "LaunchError", str(error), launch_result.UNAVAILABLE)
+        return launch_result.UNAVAILABLE
     except Ended as ended:
         return int(ended.args[0])
     finally:

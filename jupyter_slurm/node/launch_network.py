@@ -84,7 +84,9 @@ def free_port() -> int:
 def keep_alive(sock: socket.socket) -> None:
     """Detect a lost machine within about 20 s."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+    probes = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
+    # Nothing probes a connection while it waits for the receipt of data: hence the last one.
+    for name, value in probes + (("TCP_USER_TIMEOUT", 20000),):
         option = getattr(socket, name, None)
         if option is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -5,7 +5,8 @@
 Runs outside any image, but with pyxis in the container of the step; Python 3.6 and later, standard
 library only. The first task on a node connects to launch.py, waits for all nodes, and starts the
 engine's program in the image (the script `engine`). It forwards signals, and ends its processes
-when the connection closes. The other ranks of MPI on the node become the runner.
+when the connection closes. If the first node is lost, it ends the job. The other ranks of MPI on
+the node become the runner.
 """
 
 import contextlib
@@ -35,9 +36,14 @@ SEEN_S = 60.0
 """Time until a file of another node appears (NFS)."""
 MEASURE_AFTER_S = 1.0
 """Delay of usage.py: the program needs the CPUs first."""
+ALONE_S = 10.0
+"""Time without any sign of the first node, after the connection to it has closed, until it is lost.
+Slurm ends all nodes of a job at about the same time."""
+OF_THE_FIRST = "log.%s launch.%s.jsonl output.%s.jsonl usage.%s.jsonl exit.%s.json"
+"""Files that only the first node writes."""
 GRACE_S = 5.0
 """Time between SIGTERM and SIGKILL for the programs."""
-TAIL_BYTES = 2000
+TAIL_BYTES, LOG_BYTES = 2000, 1 << 16
 FAILED = 70
 """EX_SOFTWARE of sysexits.h."""
 FIREWALL = (
@@ -56,6 +62,8 @@ class Program:
         with open(os.path.join(job_dir, "launch.json"), encoding="utf-8") as file:
             self.plan = json.load(file)
         self.process: "Optional[subprocess.Popen[bytes]]" = None
+        self.is_ending = False
+        """A signal has asked the job to end."""
         self.usage: "Optional[subprocess.Popen[bytes]]" = None
         self.measures = threading.Timer(MEASURE_AFTER_S, self._measure)
         self.measures.daemon = True
@@ -107,10 +115,16 @@ class Program:
         assert self.process.stderr is not None
         for text in self.process.stderr:
             tail = (tail + text)[-TAIL_BYTES:]
-            os.write(2, text)
+            with contextlib.suppress(OSError):  # srun, which reads it, may be lost
+                os.write(2, text)
         code = self.process.wait()
         told: "Dict[str, Any]" = {"ended": code if code >= 0 else 128 - code}
         return dict(told, tail=tail.decode("utf-8", "replace"))
+
+    def on_signal(self, number: int, _frame: "Any") -> None:
+        """Handle a signal."""
+        self.is_ending |= number in (signal.SIGTERM, signal.SIGINT)
+        self.signal(number)
 
     def signal(self, number: int) -> None:
         """Forward a signal, if need be when the container has started."""
@@ -166,6 +180,35 @@ class Program:
         self.signal(signal.SIGTERM)
         launch_processes.end_below(GRACE_S)
 
+    def is_alone(self) -> bool:
+        """Return whether the first node is lost. The connection to it has closed."""
+        known, until_s = self._signs(), time.monotonic() + ALONE_S
+        has_ended = "exit.%s.json" % self.attempt in known
+        is_there = self.index == 0 or has_ended or self._is_given_up()
+        while not (is_there or self.is_ending):
+            if time.monotonic() > until_s:
+                return True
+            time.sleep(0.5)
+            is_there = self._signs() != known
+        return False
+
+    def _signs(self) -> "Dict[str, int]":
+        """Return the sizes of the files that the first node writes."""
+        os.listdir(self.job_dir)  # refreshes the NFS cache
+        found: "Dict[str, int]" = {}
+        for form in OF_THE_FIRST.split():
+            name = form % self.attempt
+            with contextlib.suppress(OSError), open(os.path.join(self.job_dir, name), "rb") as file:
+                found[name] = file.seek(0, os.SEEK_END)
+        return found
+
+    def _is_given_up(self) -> bool:
+        """Return whether the launcher, which therefore runs, has reported the loss of this node."""
+        name = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
+        with open(os.path.join(self.job_dir, "log.%s" % self.attempt), "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_BYTES))
+            return (launch_step.OURS + launch_step.gone(name)).encode("utf-8") in file.read()
+
 
 def reach(
     port: int, addresses: "List[str]", hello: "Dict[str, Any]"
@@ -209,7 +252,7 @@ def main(argv: "List[str]") -> int:
     if program.plan["engine"] == "mpi" and os.environ.get("SLURM_LOCALID", "0") != "0":
         program.become()
     for number in launch_step.FORWARDED:
-        signal.signal(number, lambda number, _frame: program.signal(number))
+        signal.signal(number, program.on_signal)
     cpus = os.environ.get("SLURM_CPUS_ON_NODE", "")
     hello = {
         "password": launch_network.password(job_dir),
@@ -223,19 +266,29 @@ def main(argv: "List[str]") -> int:
     sock, file = reach(int(port), addresses.split(","), hello)
     launch_network.keep_alive(sock)
     launch_processes.adopt_orphans()  # takes milliseconds, while other nodes connect
-    if launch_network.receive(file) is None:
+    if launch_network.receive(file) != {"go": True}:
         return 0  # the launcher has ended
     if program.index:  # on the first node the batch script measures
         program.measures.start()
-    threading.Thread(target=end_with, args=(file, program), daemon=True).start()
+    launcher = threading.Thread(target=end_with, args=(file, program), daemon=True)
+    launcher.start()
     launch_network.send(sock, program.run())
     program.end()
+    launcher.join()
     return 0
 
 
 def end_with(file: "Any", program: Program) -> None:
-    """End the program and this process when the launcher closes the connection."""
-    launch_network.receive(file)
+    """End the program and this process when the launcher ends or its node is lost. Return when it
+    knows that the program has ended."""
+    told = launch_network.receive(file)
+    if told == {"heard": True}:
+        return
+    if told is None and program.is_alone():
+        import launch_result  # noqa: PLC0415 - compiling it takes milliseconds
+
+        # First, because Slurm's PMIx kills the step when a rank of MPI ends early.
+        launch_result.lose_first(program.job_dir, program.attempt, program.plan)
     program.end()
     os._exit(0)
 

@@ -1,12 +1,14 @@
 """The result of a job, merged from those of its ranks.
 
-Runs on the first node, Python 3.6 and later, standard library only. The job's key signs each
-`result.N.R.json`, and the merged result. Results are data here.
+Runs on the first node, or on another if that is lost; Python 3.6 and later, standard library only.
+The job's key signs each `result.N.R.json`, and the merged result. Results are data here.
 """
 
+import contextlib
 import hmac
 import json
 import os
+import subprocess
 import time
 
 import launch_step
@@ -17,6 +19,9 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Sequence
 
     import launch  # noqa: F401
+
+UNAVAILABLE = 69
+"""EX_UNAVAILABLE of sysexits.h."""
 
 
 def why(node: "launch.Node") -> str:
@@ -36,6 +41,41 @@ def loss(names: "Sequence[str]") -> str:
     """Return a sentence about lost nodes."""
     were = "were" if len(names) > 1 else "was"
     return "%s %s lost while the job ran." % (launch_step.named(names), were)
+
+
+def lose_first(job_dir: str, attempt: str, plan: "Dict[str, Any]") -> None:
+    """Report the loss of the first node, where the job's script ran, and end the job. Without this,
+    only Slurm notices it, after its SlurmdTimeout. Each of the other nodes calls this: one acts."""
+    try:
+        os.mkdir(os.path.join(job_dir, "claim.%s" % attempt, "lost"))
+    except OSError:
+        return
+    end_engine(job_dir, attempt)
+    with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:
+        world = json.load(file)
+    first, ranks = str(world["nodes"][0]["name"]), int(world["ranks"])
+    with open(os.path.join(job_dir, "log.%s" % attempt), "ab", 0) as log:
+        log.write(("%s%s\n" % (launch_step.OURS, launch_step.gone(first))).encode("utf-8"))
+    if plan["has_requeue"]:
+        return  # Slurm runs the job again
+    if plan["is_ranked"] and plan["has_result"]:
+        found = read_results(job_dir, attempt, ranks, 0.0)
+        lose(job_dir, attempt, ranks, found, loss([first]), UNAVAILABLE)
+    elif plan["has_result"]:
+        fail(job_dir, attempt, "LaunchError", loss([first]), UNAVAILABLE)
+    ended = {"exit_code": UNAVAILABLE, "signal": "", "time_s": int(time.time())}
+    runner.put(os.path.join(job_dir, "exit.%s.json" % attempt), json.dumps(ended).encode("ascii"))
+    null = subprocess.DEVNULL
+    with contextlib.suppress(OSError):  # else Slurm keeps the other nodes for the job
+        subprocess.call(
+            ["scancel", os.environ["SLURM_JOB_ID"]], stdin=null, stdout=null, stderr=null
+        )
+
+
+def end_engine(job_dir: str, attempt: str) -> None:
+    """Let Ray and Dask end on the other nodes: after a signal their programs wait for this."""
+    over = json.dumps({"over": True}).encode("ascii")
+    runner.put(os.path.join(job_dir, "engine.%s.json" % attempt), over)
 
 
 def fail(

@@ -127,6 +127,11 @@ def complain(sentence: str) -> None:
         os.write(2, (OURS + sentence + "\n").encode("utf-8", "replace"))
 
 
+def gone(name: str) -> str:
+    """Return the sentence of the log about a lost node, which the verdict parses."""
+    return "%s is gone: Slurm or the network lost it." % name
+
+
 def kept_from_steps() -> "Dict[str, str]":
     """Return the job's variables that its steps lack."""
     return {name: os.environ[name] for name in OF_THE_CODE if name in os.environ}

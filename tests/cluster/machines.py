@@ -111,6 +111,21 @@ class Node:
             daemon.send_signal(signal.SIGCONT)
 
     @contextmanager
+    def without_power(self, keeper: Keeper) -> Iterator[None]:
+        """Disconnect the node and kill its programs. Start its slurmd again after the context."""
+        words = words_of(self.slurmd())
+        self.machine.ip("link", "set", "inside", "down")
+        for one in self.machine.processes(0):
+            with suppress(psutil.NoSuchProcess):
+                if _OCCUPY not in words_of(one):
+                    one.kill()
+        try:
+            yield
+        finally:
+            self.machine.ip("link", "set", "inside", "up")
+            keeper.start(self.machine.argv(*words, user=oneself().name), self.folder / "slurmd.log")
+
+    @contextmanager
     def late(self) -> Iterator[None]:
         """Block Slurm's `TaskProlog` on the node during the context."""
         mark = self.folder / "waits"

@@ -126,6 +126,18 @@ def test_firewall_before_the_launcher_is_named(apart: Site, machines: Machines) 
     assert apart.text(job.id, "stderr") == f"jupyter-slurm: {sentence}\n"
 
 
+def test_lost_first_node_is_named(apart: Site, machines: Machines, ssh_keeper: Keeper) -> None:
+    """The node that runs the job's script: Slurm would report NODE_FAIL after a minute or later."""
+    code = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
+    job = apart.service.submit(spec(code, launch="torchrun", options={"nodes": "3"}))
+    wait_until(lambda: "begun" in apart.so_far(job.id), 60)
+    with machines.nodes["n1"].without_power(ssh_keeper):
+        job = apart.wait(job.id)
+        assert "n1 is gone" in apart.text(job.id, "stderr")
+    assert (job.state, job.why) == (JobState.FAILED, "n1 was lost while the job ran.")
+    machines.wait_until_idle()
+
+
 STRANGER = r"""
 import os, socket, struct, sys
 folder, *ports = sys.argv[1:]

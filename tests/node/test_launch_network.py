@@ -91,15 +91,27 @@ def test_sentence_of_many_nodes_is_printed_once(
     assert step.ours == ["no engine"]
 
 
-def test_launcher_accepts_a_node_of_the_job(listening: Any, network: Any) -> None:
+def test_launcher_accepts_a_node_of_the_job(
+    listening: Any, network: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It acknowledges the end of the node's program, and announces its own."""
+    import launch  # noqa: PLC0415 - `network` has made it importable
+
     hello = {"index": 0, "name": "n1", "step_id": "0", "reached": "127.0.0.1"}
     hello |= {"address": "127.0.0.1", "cpus": 2, "gpus": 0, "machine": "m"}
     password = network.password(listening.job_dir)
     with socket.create_connection(listening.listener.getsockname(), 10) as sock:
         network.send(sock, {**hello, "password": password})
-        assert network.receive(sock.makefile("rb")) == {"job": "7"}
+        file = sock.makefile("rb")
+        assert network.receive(file) == {"job": "7"}
         listening.join()
-    assert [node.name for node in listening.nodes.values()] == ["n1"]
+        assert [node.name for node in listening.nodes.values()] == ["n1"]
+        network.send(sock, {"ended": 0, "tail": ""})
+        assert network.receive(file) == {"heard": True}
+        monkeypatch.setattr(launch, "END_S", 0.0)
+        listening.close()
+        assert network.receive(file) == {"over": True}
+        assert network.receive(file) is None
 
 
 @pytest.mark.parametrize("said", [b"GET / HTTP/1.0\r\n\r\n", b'{"password": "0"}\n'])

@@ -57,6 +57,7 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
         "is_ranked": spec.launch in RANKED,
         "runner": program,
         "has_result": job.kind.has_result or job.kind.accepts_cells,
+        "has_requeue": "requeue" in job.options,
         "inside": inside,
         "in_image": job.in_image,
         "step": runtime.step(box) if isinstance(runtime, HasSteps) else None,
