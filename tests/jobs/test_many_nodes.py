@@ -308,5 +308,7 @@ def test_dead_node_is_named(nodes: Site) -> None:
     job = nodes.wait(job.id)
     assert time.monotonic() - began_s < 60
     assert (job.state, job.why) == (JobState.FAILED, "n2 was lost while the job ran.")
+    assert job.usage is not None
+    assert job.usage.peak_memory_mib is None
     assert "n2 is gone" in nodes.text(job.id, "stderr")
     wait_until(lambda: not left_behind(job), 60)

@@ -484,8 +484,8 @@ def _usage(
     known = job.usage or Usage()
     return Usage(
         elapsed_s=max(0.0, ended_s - started_s),
-        cpu_s=result.cpu_s if result else known.cpu_s,
-        peak_memory_mib=result.peak_rss_mib if result else known.peak_memory_mib,
+        cpu_s=(result.cpu_s or None) if result else known.cpu_s,
+        peak_memory_mib=(result.peak_rss_mib or None) if result else known.peak_memory_mib,
         cpus=known.cpus,
         memory_mib=known.memory_mib,
         gpus=known.gpus,

@@ -60,6 +60,7 @@ class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
     ended_s: Moment
     peak_rss_mib: float
     cpu_s: float
+    """For both: 0 if not measured, e.g. on a lost node."""
     ranks: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
     """The number of ranks; 0: the code ran once."""
     gathered: tuple[RunnerVariables, ...] = ()

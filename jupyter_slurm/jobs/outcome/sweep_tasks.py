@@ -524,8 +524,8 @@ class SweepTable:
         known = job.usage or Usage()
         return Usage(
             elapsed_s=max(0.0, ended_s - started_s),
-            cpu_s=sum(one.cpu_s for one in results) if results else known.cpu_s,
-            peak_memory_mib=max((one.peak_rss_mib for one in results), default=None),
+            cpu_s=(sum(one.cpu_s for one in results) or None) if results else known.cpu_s,
+            peak_memory_mib=max((one.peak_rss_mib for one in results), default=0.0) or None,
             cpus=known.cpus,
             memory_mib=known.memory_mib,
             gpus=known.gpus,
@@ -577,7 +577,7 @@ class SweepTable:
                 reasons=runs((t, why) for t, why in reasons.items() if t in bad),
                 nodes=runs(nodes.items()),
                 elapsed_s=tuple(ends[t].elapsed_s if t in ends else None for t in order),
-                peak_mib=tuple(one.peak_rss_mib if one else None for one in results),
+                peak_mib=tuple((one.peak_rss_mib or None) if one else None for one in results),
                 failures=_failures(ends),
                 params=self._params,
             )

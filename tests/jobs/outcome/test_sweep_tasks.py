@@ -98,7 +98,7 @@ class Sweep:
             "traceback": ["ValueError: no"] if exit_code else [],
             "started_s": 5.0,
             "ended_s": 6.5,
-            "peak_rss_mib": 10.0 + task,
+            "peak_rss_mib": 10.0 * task,  # 0: not measured
             "cpu_s": 1.0,
             "python": [3, 11, 2],
         }
@@ -149,7 +149,7 @@ def test_task_files_report_starts_and_ends(sweep: Sweep) -> None:
     told = sweep.table.tasks()
     assert told.nodes == {"n1": "0-4"}
     assert told.elapsed_s == (1.5,) * 5
-    assert told.peak_mib == (10.0, 11.0, 12.0, 13.0, 14.0)
+    assert told.peak_mib == (None, 10.0, 20.0, 30.0, 40.0)
     assert [(one.ename, one.tasks) for one in told.failures] == [("ValueError", "4")]
     assert sweep.asked == []
 
