@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from html import escape
+from math import inf
 from shlex import quote
 from types import MappingProxyType
 from typing import Any
@@ -70,6 +71,8 @@ _LONG_TEXT = 240
 _FOLDED_TEXT = 72
 _SOON_S = 300.0
 """Seconds before a session's end when a warning appears on its card."""
+_IDLE_SHARE = 0.2
+"""The share of the idle time that is left when it is nearly over: a short one starts often."""
 _ERASED_SOON_S = 14 * 24 * 3600
 """Seconds before the site erases a job's files when the date appears in short texts."""
 _NAMED_TASKS = 60
@@ -184,7 +187,8 @@ def headline(job: Job, now_s: float) -> str:
     """Return the state with its duration, or with its time if it is final."""
     if job.state.final:
         return f"{job.state.word} {moment(job.ended_s or job.state_since_s, now_s)}"
-    return f"{job.state.word} for {duration(now_s - job.state_since_s)}"
+    since_s = known_s(job, now_s) - job.state_since_s
+    return f"{job.state.word} for {duration(since_s)}" if since_s > 0 else job.state.word
 
 
 def told_problem(problem: Problem) -> str:
@@ -327,16 +331,26 @@ def has_unseen_output(job: Job) -> bool:
 def left_s(job: Job, now_s: float) -> float | None:
     """Return the remaining seconds of a running session, lab or kernel, or of a cell's session.
     None if unknown or unlimited."""
+    ends_s = min(_ends_s(job))
+    return None if ends_s == inf else ends_s - now_s
+
+
+def _ends_s(job: Job) -> tuple[float, float]:
+    """Return the ends of the time limit and of the idle time; inf: unknown or unlimited."""
+    limit_s = idle_s = inf
     if isinstance(job, CellJob) and job.session is not None:
-        return None if job.session_ends_s is None else job.session_ends_s - now_s
-    if not kind_of(job).is_service or job.state is not JobState.RUNNING:
-        return None
-    ends: list[float] = []
-    if job.started_s is not None and job.limit_s is not None:
-        ends.append(job.started_s + job.limit_s)
-    if job.idle_since_s is not None and job.idle_s is not None:
-        ends.append(job.idle_since_s + job.idle_s)
-    return min(ends) - now_s if ends else None
+        limit_s = inf if job.session_ends_s is None else job.session_ends_s
+    elif kind_of(job).is_service and job.state is JobState.RUNNING:
+        if job.started_s is not None and job.limit_s is not None:
+            limit_s = job.started_s + job.limit_s
+        if job.idle_since_s is not None and job.idle_s is not None:
+            idle_s = job.idle_since_s + job.idle_s
+    return limit_s, idle_s
+
+
+def known_s(job: Job, now_s: float) -> float:
+    """Return the time to measure to: if the state is old, since when."""
+    return now_s if job.state.final or job.problem_since_s is None else job.problem_since_s
 
 
 def _notes(job: Job, now_s: float) -> Iterator[_Note]:
@@ -396,14 +410,14 @@ def _news(job: Job, now_s: float) -> Iterator[_Note]:
 
 
 def _session(job: Job, now_s: float) -> Iterator[_Note]:
-    """Yield a session's remaining time, for its own card and, near the end, for its cells'
-    cards."""
-    ends_in_s = left_s(job, now_s)
+    """Yield a session's remaining time, in its own card and, near the end, in its cells'."""
     if job.state.final:
         return
-    if ends_in_s is not None and ends_in_s < _SOON_S:
+    limit_left_s, idle_left_s = (one - now_s for one in _ends_s(job))
+    if limit_left_s < _SOON_S or idle_left_s < min(_SOON_S, (job.idle_s or 0) * _IDLE_SHARE):
         what = "The session" if job.session else "It"
-        told = f"{what} ends in {duration(max(0.0, ends_in_s))}; its variables are then lost"
+        left = duration(max(0.0, min(limit_left_s, idle_left_s)))
+        told = f"{what} ends in {left}; its variables are then lost"
         yield _Note("Ends soon", told, brief=True)
     if job.idle_s is not None:
         since = ""
@@ -416,7 +430,8 @@ def _session(job: Job, now_s: float) -> Iterator[_Note]:
 
 
 def _time(job: Job, now_s: float) -> Iterator[str]:
-    used_s = max(0.0, (job.ended_s or now_s) - job.started_s) if job.started_s is not None else 0.0
+    ended_s = job.ended_s or known_s(job, now_s)
+    used_s = max(0.0, ended_s - job.started_s) if job.started_s is not None else 0.0
     if job.started_s is None or (used_s < 1 and not job.state.final):
         if job.limit_s is not None and not job.state.final:
             yield f"time limit {duration(job.limit_s)}"

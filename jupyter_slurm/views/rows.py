@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from jupyter_slurm.errors import LoginNeededError
 from jupyter_slurm.formatting import duration, joined, moment
 from jupyter_slurm.jobs.kinds import kind_of
-from jupyter_slurm.views.card import colour, has_unseen_output, left_s, symbol, task_counts, tasks
+from jupyter_slurm.views.card import (
+    colour,
+    has_unseen_output,
+    known_s,
+    left_s,
+    symbol,
+    task_counts,
+    tasks,
+)
 from jupyter_slurm.views.table import Table
 from jupyter_slurm.views.transfer_card import progress_text
 from jupyter_slurm.wire import SAID_BY_STATE, JobState, ListedJob, Row, SweepJob, state_word
@@ -65,10 +73,11 @@ def time(row: Row, now_s: float) -> str:
         return ""
     if state_of(row).final:
         return "" if row.ended_s is None else duration(row.ended_s - row.started_s)
-    if not isinstance(row, ListedJob) and kind_of(row).is_service:
-        left = left_s(row, now_s)
+    if not isinstance(row, ListedJob):
+        left = left_s(row, now_s) if kind_of(row).is_service else None
         if left is not None:
             return f"{duration(max(0.0, left))} left"
+        now_s = known_s(row, now_s)
     ran = _clock(now_s - row.started_s)
     return ran if row.limit_s is None else f"{ran} / {duration(row.limit_s)}"
 

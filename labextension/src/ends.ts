@@ -1,26 +1,42 @@
 // The latest end of a session, lab or kernel. Pure: no DOM, no clock.
 import type { Row } from './wire';
 
-/** Remaining time is shown below this; equal to that in jupyter_slurm/commands/sessions.py. */
-export const SOON_S = 300;
+/** Remaining time is shown below this; equal to that in jupyter_slurm/views/card.py. */
+const SOON_S = 300;
+
+/** An idle time is nearly over when this share of it is left: a short one starts often. */
+const IDLE_SHARE = 0.2;
 
 const ENDS: ReadonlySet<string> = new Set(['session', 'lab', 'kernel']);
 
-/** Equal to that in jupyter_slurm/commands/sessions.py; null: unknown, or never. */
+/** Equal to `left_s` in jupyter_slurm/views/card.py; null: unknown, or never. */
 export function endsOf(job: Row): number | null {
-  if (job.kind === 'cell' && job.session !== null) {
-    return job.session_ends_s;
-  }
-  if (!ENDS.has(job.kind) || job.state !== 'RUNNING') {
-    return null;
-  }
-  const { started_s = null, limit_s = null } = job;
-  const ends = [
-    started_s !== null && limit_s !== null ? started_s + limit_s : Infinity,
-    'idle_since_s' in job && job.idle_since_s !== null && job.idle_s !== null
-      ? job.idle_since_s + job.idle_s
-      : Infinity
-  ];
-  const first = Math.min(...ends);
+  const first = Math.min(endOfLimit(job), endOfIdle(job));
   return Number.isFinite(first) ? first : null;
+}
+
+/** The seconds left if the time limit or the idle time is nearly over; else null. */
+export function soonLeftS(job: Row, nowS: number): number | null {
+  const [limitLeftS, idleLeftS] = [endOfLimit(job) - nowS, endOfIdle(job) - nowS];
+  const idleS = 'idle_s' in job ? (job.idle_s ?? 0) : 0;
+  const isSoon = limitLeftS < SOON_S || idleLeftS < Math.min(SOON_S, idleS * IDLE_SHARE);
+  return isSoon ? Math.min(limitLeftS, idleLeftS) : null;
+}
+
+function endOfLimit(job: Row): number {
+  if (job.kind === 'cell' && job.session !== null) {
+    return job.session_ends_s ?? Infinity;
+  }
+  const { started_s: startedS, limit_s: limitS } = job;
+  return isService(job) && startedS != null && limitS != null ? startedS + limitS : Infinity;
+}
+
+function endOfIdle(job: Row): number {
+  return isService(job) && 'idle_since_s' in job && job.idle_since_s !== null && job.idle_s !== null
+    ? job.idle_since_s + job.idle_s
+    : Infinity;
+}
+
+function isService({ kind, state }: Row): boolean {
+  return ENDS.has(kind) && state === 'RUNNING';
 }

@@ -1,6 +1,6 @@
 // Warns before a lab or a kernel ends, because unsaved work would be lost.
 import { Notification } from '@jupyterlab/apputils';
-import { endsOf, SOON_S } from './ends';
+import { endsOf, soonLeftS } from './ends';
 import { duration } from './format';
 import { News, type Channel } from './status/tabs';
 import type { ISlurmModel } from './tokens';
@@ -41,10 +41,9 @@ export class Warnings {
       job => this.ending.is(job) && endsOf(job) !== null
     );
     for (const job of jobs) {
-      const ends = endsOf(job) ?? Infinity;
-      if (ends - this.nowS() < SOON_S) {
+      if (soonLeftS(job, this.nowS()) !== null) {
         // Once for each end: using an idle lab postpones it.
-        this.news.hear(`${job.id} ends ${Math.round(ends)}`, job);
+        this.news.hear(`${job.id} ends ${Math.round(endsOf(job) ?? 0)}`, job);
       }
     }
     window.clearTimeout(this.timer);

@@ -157,6 +157,38 @@ def test_card_shows_why_the_cluster_is_silent() -> None:
     assert plain(unknown, NOW_S).endswith("\n  slurmctld does not answer. Wait.")
 
 
+def test_elapsed_time_stops_where_the_state_is_old() -> None:
+    lost = job(started_s=NOW_S - 125, limit_s=600, problem_since_s=NOW_S - 60)
+    told = plain(lost, NOW_S)
+    for part in ("running for 1 min 5 s", "1 min 5 s of 10 min, 8 min 55 s left"):
+        assert part in told
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "idle_for_s", "soon"),
+    [
+        (7200, 10, None),
+        (7200, 250, "ends in 50 s"),
+        (600, 10, None),
+        (420, 10, "ends in 3 min 40 s"),
+        (210, 10, "ends in 10 s"),
+    ],
+)
+def test_end_of_a_session_is_near_by_its_limit_or_a_mostly_passed_idle_time(
+    limit_s: int, idle_for_s: int, soon: str | None
+) -> None:
+    session = job(
+        kind=JobKind.SESSION,
+        started_s=NOW_S - 200,
+        limit_s=limit_s,
+        idle_s=300,
+        idle_since_s=NOW_S - idle_for_s,
+    )
+    told = plain(session, NOW_S)
+    assert ("ends soon" in told) == (soon is not None)
+    assert soon is None or soon in told
+
+
 def test_card_escapes_html() -> None:
     evil = "<script>alert(1)</script>&\"'"
     nasty = job(

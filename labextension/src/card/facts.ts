@@ -1,6 +1,6 @@
 // The words of a card and of the head of a job's panel: labelled facts, and notes. Pure: a job and
 // the time -> text.
-import { endsOf, SOON_S } from '../ends';
+import { soonLeftS } from '../ends';
 import { duration, isFinal, memory, moment, sessionOf, stateWord, visible } from '../format';
 import { dotted, listed, together } from '../language';
 import { stepOf } from '../labs/words';
@@ -84,7 +84,7 @@ function spans(job: Job, nowS: number): Fact[] {
 
 function used({ peak_memory_mib: peak, memory_mib: asked, cpu_s, cpus, elapsed_s }: Usage): Fact[] {
   const of = asked === null ? '' : ` / ${memory(asked)}`;
-  const share = cpu_s !== null && cpus && elapsed_s ? cpu_s / (cpus * elapsed_s) : null;
+  const share = cpu_s && cpus && elapsed_s ? cpu_s / (cpus * elapsed_s) : null;
   return [
     [trans.__('Peak memory'), peak === null ? '' : `${memory(peak)}${of}`],
     [trans.__('CPU'), share === null ? '' : `${Math.round(100 * share)} %`]
@@ -175,10 +175,10 @@ function erased(job: Job, nowS: number): Note | null {
 
 /** Progress of a lab, and the end of a lab, kernel or session; near it also in a session's cells. */
 function left(job: Job, nowS: number): (Note | null)[] {
-  const leftS = (endsOf(job) ?? Infinity) - nowS;
+  const leftS = soonLeftS(job, nowS);
   return [
     note('plain', stepOf(job)),
-    leftS < SOON_S ? note('look', endsSoon(job, duration(leftS))) : null,
+    leftS === null ? null : note('look', endsSoon(job, duration(leftS))),
     'idle_s' in job && job.idle_s !== null
       ? note('plain', endsIdle(job, duration(job.idle_s), nowS))
       : null

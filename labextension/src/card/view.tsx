@@ -66,7 +66,7 @@ export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Elem
           <bdi className="jp-slurm-CardName" title={name}>
             {name}
           </bdi>
-          <Now job={job} freshness={model.freshness} />
+          <Now {...{ job, freshness: model.freshness, connection }} />
         </div>
         <span className="jp-slurm-CardActions">
           {remedies.map(({ label, title, act }) => (
@@ -101,7 +101,7 @@ export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Elem
           )}
         </span>
       </div>
-      {hasTasks ? null : <TimeBar job={job} freshness={model.freshness} />}
+      {hasTasks ? null : <TimeBar {...{ job, freshness: model.freshness, connection }} />}
       <p className="jp-slurm-Facts" title={`${known.join(' · ')}\n${moments(job)}`}>
         <span title={job.id}>{place(job)}</span>
         {['', ...known].join(' · ')}
@@ -161,8 +161,8 @@ function ShowAll({ jobId, cell }: { jobId: string; cell: Place }): JSX.Element {
   );
 }
 
-function Now({ job, freshness }: Pick<NotesProps, 'job' | 'freshness'>): JSX.Element {
-  const text = now(job, useJobClock(job, freshness)).join(' · ');
+function Now({ job, freshness, connection }: ClockProps): JSX.Element {
+  const text = now(job, useJobClock(job, freshness, connection)).join(' · ');
   return (
     <span className="jp-slurm-CardNow" title={[text, job.why ?? ''].join('\n').trim()}>
       {text}
@@ -192,16 +192,19 @@ function IconButton({ icon, label, title, expanded, click }: ButtonProps): JSX.E
   );
 }
 
-interface NotesProps {
+interface ClockProps {
   job: Job;
   freshness: Freshness;
-  connection?: Connection | undefined;
+  connection: Connection | undefined;
+}
+
+interface NotesProps extends ClockProps {
   /** The reason and the advice to show; undefined: the job's own. */
   reasons?: readonly (string | null)[];
 }
 
 export function Notes({ job, freshness, connection, reasons }: NotesProps): JSX.Element {
-  const nowS = useJobClock(job, freshness);
+  const nowS = useJobClock(job, freshness, connection);
   return (
     <>
       {notes(job, freshness, connection, nowS, reasons).map(one => (
@@ -212,11 +215,8 @@ export function Notes({ job, freshness, connection, reasons }: NotesProps): JSX.
 }
 
 /** Progress of a running job: an array by its tasks, another by its time limit. */
-export function TimeBar({
-  job,
-  freshness
-}: Pick<NotesProps, 'job' | 'freshness'>): JSX.Element | null {
-  const nowS = useJobClock(job, freshness);
+export function TimeBar({ job, freshness, connection }: ClockProps): JSX.Element | null {
+  const nowS = useJobClock(job, freshness, connection);
   const part = used(job, nowS);
   return part === null ? null : (
     <div className="jp-slurm-Bar" aria-hidden="true">
@@ -226,10 +226,14 @@ export function TimeBar({
 }
 
 /** Return the time to measure from. It stops when the job ends or news stop. */
-export function useJobClock(job: Job, freshness: Freshness): number {
+export function useJobClock(
+  job: Job,
+  freshness: Freshness,
+  connection: Connection | undefined
+): number {
   const since = job.started_s ?? job.submitted_s ?? job.created_s;
   const isOver = isFinal(job.state);
-  const isUnknown = freshness.problem !== null || job.problem !== null;
+  const isUnknown = [freshness, job, connection].some(one => (one?.problem ?? null) !== null);
   const nowS = useClock(isOver || isUnknown ? null : since);
   const stoppedS = useStopped(isUnknown && !isOver, nowS);
   return isOver ? nowS : Math.min(stoppedS, job.problem_since_s ?? stoppedS);

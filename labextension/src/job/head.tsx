@@ -20,8 +20,9 @@ interface Props {
 }
 
 export function Head({ job, model, commands }: Props): JSX.Element {
-  const { freshness, connections } = model;
-  const nowS = useJobClock(job, freshness);
+  const { freshness } = model;
+  const connection = model.connections.get(job.cluster);
+  const nowS = useJobClock(job, freshness, connection);
   const Kind = kindIcon(job);
   return (
     <div className="jp-slurm-JobHead">
@@ -36,7 +37,7 @@ export function Head({ job, model, commands }: Props): JSX.Element {
         </span>
         <Actions job={job} commands={commands} />
       </div>
-      <TimeBar job={job} freshness={freshness} />
+      <TimeBar {...{ job, freshness, connection }} />
       <dl className="jp-slurm-JobFacts" title={moments(job)}>
         {[...times(job, nowS), ...facts(job)].map(([label, value]) => (
           <div key={label}>
@@ -46,7 +47,7 @@ export function Head({ job, model, commands }: Props): JSX.Element {
         ))}
       </dl>
       <Notes
-        {...{ job, freshness, connection: connections.get(job.cluster) }}
+        {...{ job, freshness, connection }}
         // A button above does what the advice says.
         reasons={[job.why, isHeldByUser(job) || canRetry(job) ? null : job.advice]}
       />

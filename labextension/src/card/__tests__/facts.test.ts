@@ -88,6 +88,12 @@ test("a session's end is announced shortly before its limit or idle timeout", ()
     expect.stringMatching(/ends in 1 min 40 s/),
     'Shuts down after 10 min idle (idle for 8 min 20 s).'
   ]);
+  const short = { ...session, limit_s: 7200, idle_s: 300 };
+  expect(said({ ...short, idle_since_s: NOW_S - 10 })).toEqual([
+    'Shuts down after 5 min idle (idle for 10 s).'
+  ]);
+  expect(said({ ...short, idle_since_s: NOW_S - 250 })[0]).toMatch(/ends in 50 s/);
+  expect(said({ ...short, limit_s: 3600, idle_since_s: NOW_S - 250 })[0]).toMatch(/ends in 50 s/);
   expect(said({ session: 'b2b4c6d7', session_ends_s: NOW_S + 30 })).toEqual([
     expect.stringMatching(/ends in 30 s/)
   ]);
