@@ -13,8 +13,14 @@ export function taskCount(slurmId: string): number | null {
   return match === null ? null : countOf(match[1] ?? '');
 }
 
+/** Most lists of many tasks have no ranges, and are counted at each news. */
+const SINGLE = /^\d+(?:,\d+)*$/;
+
 /** The number of tasks in `1-4,7,9-15:2`; null: truncated. */
 export function countOf(text: string): number | null {
+  if (SINGLE.test(text)) {
+    return text.split(',').length;
+  }
   let count = 0;
   for (const part of text.split(',')) {
     const range = rangeOf(part);
@@ -81,7 +87,7 @@ export function cellsOf({ tasks }: Pick<Job, 'tasks'>): Cells {
       }
     }
   }
-  runs.sort(([one], [other]) => one - other);
+  runs.sort((one, other) => one[0] - other[0]);
   const indices: number[] = [];
   const states: string[] = [];
   for (const [first, last, state] of runs) {
