@@ -8,6 +8,8 @@ import type { Row } from '../wire';
 import { facts, reasons, table } from './hover_words';
 
 const GAP_PX = 4;
+/** In a narrower space beside the row, the card is below it. */
+const LEAST_PX = 240;
 
 interface Props {
   row: Row;
@@ -23,8 +25,12 @@ export function HoverCard({ row, box, model, nowS }: Props): JSX.Element {
     if (element !== null) {
       // In the top layer: the sidebar clips wider content.
       element.showPopover();
-      element.style.left = `${box.right + GAP_PX}px`;
-      element.style.top = `${Math.max(0, Math.min(box.top, window.innerHeight - element.offsetHeight))}px`;
+      const left = box.right + GAP_PX;
+      const isBeside = window.innerWidth - left >= LEAST_PX;
+      element.style.left = `${isBeside ? left : 0}px`;
+      const lowest = window.innerHeight - element.offsetHeight;
+      const top = isBeside ? box.top : box.bottom + GAP_PX;
+      element.style.top = `${Math.max(0, Math.min(top, lowest))}px`;
     }
   }, [box]);
   const id = row.kind !== 'listed' && !isFinal(row.state) ? row.id : null;

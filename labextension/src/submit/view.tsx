@@ -308,7 +308,7 @@ function Bar({ source, wishes, code, problem, children }: BarProps): JSX.Element
         </p>
       )}
       <div className="jp-slurm-Line">
-        <code dir="ltr" tabIndex={0}>
+        <code dir="ltr" title={shown} tabIndex={0}>
           {shown}
         </code>
         <CopyButton text={() => text} label={label} />
