@@ -15,7 +15,7 @@ _BOUND = re.compile(r"([\w-]+)>=([\d.]+)")
 
 
 def lowest() -> list[str]:
-    """Return a constraint for each dependency: its lowest version, with any bug fixes."""
+    """Return a constraint for each dependency: its lowest version."""
     content = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
     project, groups = content["project"], content["dependency-groups"]
     extras = [one for extra in project["optional-dependencies"].values() for one in extra]

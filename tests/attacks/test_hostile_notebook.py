@@ -185,7 +185,7 @@ def test_notebook_that_claims_to_be_trusted_runs_nothing(files: Locator, page: P
 def test_widget_saved_in_a_notebook_runs_nothing(files: Locator, page: Page) -> None:
     """JupyterLab creates saved widgets also without trust."""
     _open(files, _WIDGET)
-    expect(page.get_by_role("button", name="| Idle")).to_be_visible()
+    expect(page.get_by_text("| Idle")).to_be_visible()
     # JupyterLab requests the widgets from the kernel first; the kernel answers in order.
     panel = page.locator(".jp-NotebookPanel:visible")
     panel.locator(".cm-content").first.click()

@@ -30,6 +30,7 @@ from jupyter_slurm.wire import Problem
 from tests.agent.home import AgentHome
 from tests.agent.memory_agent import SCRIPT
 from tests.cluster.plugin import ROOT, jupyter_homes
+from tests.ssh.sshd import free_port
 
 PATIENCE_S = 60.0
 _START_S = 180.0
@@ -264,7 +265,7 @@ def running_server(
     folder.mkdir(parents=True, exist_ok=True)
     token = secrets.token_urlsafe() if token is None else token
     settings = home / "server_config.py"
-    ours = _CONFIG.format(folder=str(folder), password=passwd(PASSWORD, "sha1"))
+    ours = _CONFIG.format(folder=str(folder), port=free_port(), password=passwd(PASSWORD, "sha1"))
     settings.write_text(ours + config)
     with (home / "server.log").open("ab") as log:
         process = subprocess.Popen(
@@ -297,7 +298,8 @@ c.ServerApp.jpserver_extensions = {{
 }}
 c.ServerApp.root_dir = {folder!r}
 c.ServerApp.open_browser = False
-c.ServerApp.port = 0
+# With 0, jupyter_server 2.15 reports port 0. If the port is taken meanwhile, it uses another one.
+c.ServerApp.port = {port}
 c.ServerApp.allow_unauthenticated_access = False
 c.PasswordIdentityProvider.hashed_password = {password!r}
 """

@@ -25,6 +25,7 @@ from playwright.sync_api import Locator, Page, Response, expect
 
 from jupyter_slurm.wire import JobState
 from tests.ssh.network import Machine
+from tests.ssh.sshd import free_port
 
 PATIENCE_S = 60.0
 """Timeout that means a hang, even on a busy machine."""
@@ -113,7 +114,7 @@ def settings(home: Path) -> dict[str, str]:
 def running_lab(
     env: dict[str, str],
     home: Path,
-    port: int = 0,
+    port: int | None = None,
     token: str | None = None,
     python: str = sys.executable,
     front_end: str = "jupyterlab",
@@ -129,7 +130,7 @@ def running_lab(
     env = env | settings(home)
     token = token or secrets.token_urlsafe()
     ours = ["--no-browser", "--allow-root", f"--ServerApp.root_dir={folder}"]
-    address = ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}"]
+    address = ["--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port or free_port()}"]
     argv = [python, "-m", front_end, *ours, *address, _NO_BUILD_CHECK]
     with (home / "lab.log").open("wb") as log:
         process = subprocess.Popen(
@@ -246,7 +247,7 @@ class Notebook:
         """Return when the page shows it and its kernel is ready."""
         expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
         expect(self.cell(0)).to_be_visible()
-        expect(self.page.get_by_role("button", name="| Idle")).to_be_visible()
+        expect(self.page.get_by_text("| Idle")).to_be_visible()
 
     def cell(self, at: int) -> Locator:
         return self.page.locator(".jp-Notebook .jp-CodeCell").nth(at)

@@ -140,7 +140,7 @@ def first_cell(page: Page, kernel: str) -> Locator:
     """Return the first cell of a new notebook with that kernel."""
     page.get_by_text(kernel, exact=True).first.click()
     cell = page.locator(".jp-Notebook .jp-CodeCell").first
-    expect(page.get_by_role("button", name="| Idle")).to_be_visible()
+    expect(page.get_by_text("| Idle")).to_be_visible()
     return cell
 
 

@@ -109,7 +109,7 @@ def test_form_adds_a_kernel_that_runs_a_cell_and_stops_from_the_sidebar(
     card(page, title).click()
     cell = page.locator(".jp-Notebook .jp-CodeCell").first
     # JupyterLab runs nothing before the kernel is ready.
-    expect(page.get_by_role("button", name="| Idle")).to_be_visible()
+    expect(page.get_by_text("| Idle")).to_be_visible()
     cell.locator(".cm-content").click()
     page.keyboard.type("import os; print('job', os.environ['SLURM_JOB_ID'])")
     page.keyboard.press("Shift+Enter")

@@ -49,7 +49,7 @@ def test_cell_runs_as_a_job_and_its_outputs_are_saved(opened: Open) -> None:
         expect(card).to_contain_text("Node n1 · GPUs 1 · Image python:3.11")
         expect(output).to_contain_text("100/100")
         expect(output).to_contain_text("sum 14")
-        expect(output.get_by_role("img")).to_be_visible()
+        expect(output.locator("img")).to_be_visible()
         expect(notebook.output(3)).to_contain_text("15")
 
     all_is_there()

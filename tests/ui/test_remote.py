@@ -52,7 +52,7 @@ def job_of_a_notebook(tab: Page) -> str:
     """Return the Slurm ID of the lab's job, printed by a cell of a new notebook."""
     tab.get_by_text("Python 3 (ipykernel)", exact=True).first.click()
     cell = tab.locator(".jp-Notebook .jp-CodeCell").first
-    expect(tab.get_by_role("button", name="| Idle")).to_be_visible()
+    expect(tab.get_by_text("| Idle")).to_be_visible()
     cell.locator(".cm-content").click()
     tab.keyboard.type("import os; print('job', os.environ['SLURM_JOB_ID'])")
     tab.keyboard.press("Shift+Enter")
