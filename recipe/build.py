@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from rattler_build import Stage0Recipe, ToolConfiguration
+from rattler_build.progress import SimpleProgressCallback
 
 RECIPE = Path(__file__).with_name("recipe.yaml")
 
@@ -19,8 +20,13 @@ def main() -> None:
     folder, *channels = sys.argv[1:]
     recipe = Stage0Recipe.from_file(RECIPE)
     tools = ToolConfiguration(test_strategy="native")
-    for built in recipe.run_build(output_dir=folder, channels=channels, tool_config=tools):
-        sys.stdout.write("".join(f"{line}\n" for line in built.log))
+    builds = recipe.run_build(
+        output_dir=folder,
+        channels=channels,
+        tool_config=tools,
+        progress_callback=SimpleProgressCallback(),  # prints the log, also of a failure
+    )
+    for built in builds:
         sys.stdout.write("".join(f"{path}\n" for path in built.packages))
 
 
