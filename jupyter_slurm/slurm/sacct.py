@@ -60,8 +60,9 @@ _REQUESTED = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?[KMGTP]?)([cn]?)")
 class AcctRow:
     """A job (`step` is None) or one of its steps (`batch`, `extern`, `0` …). None means not
     recorded. `exit_code` is as sacct prints it. `limit_s` is None for no limit. `max_rss_mib` is
-    the largest task's peak, `used_memory_mib` the sum of the tasks' peaks; sampling (every JobAcctGatherFrequency, 30 s by default) misses short peaks. `requested_mib` is
-    for the whole job. TRES have memory in MiB.
+    the largest task's peak, `used_memory_mib` the sum of the tasks' peaks. Sampling (every
+    JobAcctGatherFrequency, 30 s by default) misses short peaks. `requested_mib` is for the whole
+    job. TRES have memory in MiB.
     """
 
     slurm_id: str

@@ -58,7 +58,8 @@ class QueueRow(NamedTuple):
     """A job or array task in the queue. None means not set.
 
     `slurm_id` is `123`, `123_4`, `123+0`, or `123_[5-8%2]` for the waiting tasks of an array
-    (squeue without -r). `limit_s` is None for no limit. `gres` is per node. `start_s` and `end_s` of a waiting job are the scheduler's estimate.
+    (squeue without -r). `limit_s` is None for no limit. `gres` is per node. `start_s` and `end_s`
+    of a waiting job are the scheduler's estimate.
     """
 
     slurm_id: str

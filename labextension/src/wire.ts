@@ -484,7 +484,7 @@ export interface ProgramJob {
   on_login: boolean;
 }
 /**
- * A batch script, or a job of another program.
+ * A batch script.
  */
 export interface ScriptJob {
   kind: 'script';
@@ -989,8 +989,7 @@ export interface GpuSample {
   memory_total_mib: number | null;
 }
 /**
- * The first record: the Python that runs the cell. `ipython` is None if that Python has no
- * IPython.
+ * The first record: the Python that runs the cell.
  */
 export interface Hello {
   type: 'hello';
