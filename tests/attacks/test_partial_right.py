@@ -34,8 +34,8 @@ LAB = "jupyter-slurm/lab/a2b4c6d7"
 DASHBOARD = "jupyter-slurm/dashboard/a2b4c6d7/ray"
 
 POWERS = (
-    "submit retry make_image command push pull fetch list_folder file_entry read_file write_file "
-    "make_folder rename_file remove_file forward preview attachable outlook "
+    "submit submit_call retry make_image command push pull fetch list_folder file_entry read_file "
+    "write_file make_folder rename_file remove_file forward preview attachable outlook "
     "notebook kernel_add up lab_entry dashboard_entry lab-proxy dashboard-proxy terminal agent "
     "cluster_ways cluster_begin cluster_found cluster_keep cluster_drop "
     "notebook_moved notebook_path"

@@ -217,7 +217,7 @@ def test_failed_build_names_the_step_and_leaves_no_files(ground: Ground, tmp_pat
     before = ground.left_in_engine()
     job = ground.failed(recipe)
     assert "no such luck" in ground.said(job)
-    assert "mine was not made" in ground.said(job)
+    assert "mine was not created" in ground.said(job)
     assert job.why is not None
     assert str(job.why).startswith("Image mine was not built: building failed.")
     assert job.advice
