@@ -6,8 +6,8 @@ Runs on the first node, in the image, and ends with PARENT, which runs the user'
 and later, standard library and TensorBoard only. Each dashboard has a socket proxy, like a lab
 (socket_proxy.py). `dashboards.N.json` names those that work, and explains why others do not.
 TensorBoard runs in this program and has no port: the proxy hands it connections. `engine.N.json`
-gives the port of Ray's dashboard, which requires a token, and the Unix socket of Dask's
-(launch_dask_dashboard.py): any user of the node can connect to a port.
+gives the port of Ray's dashboard, which requires a token, and the Unix socket of Dask's dashboard
+(launch_dask_dashboard.py), since any user of the node could connect to a port.
 """
 
 import contextlib
@@ -39,11 +39,11 @@ QUIET_S = 60.0
 PR_SET_PDEATHSIG = 1
 TITLES = {"ray": "Ray", "dask": "Dask", "tensorboard": "TensorBoard"}
 BROUGHT_BY = {"ray": "ray[default]", "dask": "bokeh"}
-"""The packages of pip that contain an engine's dashboard."""
+"""The pip packages that contain an engine's dashboard."""
 
 
 class NoDashboard(Exception):  # noqa: N818 - the job continues
-    """The dashboard is missing. The message says why, and what to do."""
+    """The dashboard is missing. The message gives the reason and a remedy."""
 
 
 class StatusFile:
@@ -88,7 +88,7 @@ def serve(name: str, plan: "Dict[str, Any]", folder: str, attempt: str, report: 
 
 
 def of_engine(name: str, path: str) -> "Callable[[], socket.socket]":
-    """Wait for the engine's dashboard, and return a function that connects to it. Raise
+    """Wait for the engine's dashboard, and return a function that connects to it. Raises
     NoDashboard."""
     missing = "%s has no dashboard. Install %s into the image." % (
         TITLES[name],
@@ -116,8 +116,7 @@ def of_engine(name: str, path: str) -> "Callable[[], socket.socket]":
 
 
 def needs_of_ray() -> "List[str]":
-    """Return the packages that this Ray's dashboard needs. They differ between releases, and a file
-    of Ray's lists them."""
+    """Return the packages that the dashboard of this Ray needs. A file of Ray lists them."""
     spec = importlib.util.find_spec("ray")
     for place in (spec and spec.submodule_search_locations) or []:
         with contextlib.suppress(OSError):
@@ -135,7 +134,7 @@ def connect_to(at: "Union[int, str]") -> socket.socket:
 
 
 def token_of_ray() -> str:
-    """Return the token of Ray's dashboard. The job's Ray reads it from the same file."""
+    """Return the token of Ray's dashboard, from the file that Ray reads as well."""
     path = os.environ.get("RAY_AUTH_TOKEN_PATH", "")
     if os.environ.get("RAY_AUTH_MODE") != "token" or not path:
         return ""
@@ -144,9 +143,9 @@ def token_of_ray() -> str:
 
 
 def tensorboard(logdir: str) -> "Callable[[], socket.socket]":
-    """Start TensorBoard in this program. Return a function that connects to it. Raise
+    """Start TensorBoard in this program. Return a function that connects to it. Raises
     NoDashboard."""
-    # TensorFlow would take the memory of all GPUs.
+    # Hide the GPUs: TensorFlow would allocate the memory of all of them.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
     try:
         from tensorboard import default, program  # noqa: PLC0415
@@ -177,7 +176,8 @@ def tensorboard(logdir: str) -> "Callable[[], socket.socket]":
         board = program.TensorBoard(default.get_plugins(), server_class=Server)
         argv = ["", "--logdir", os.path.expanduser(logdir)]
         try:
-            # Without this option, a second program reads the logs, at a port open to all users.
+            # Without this option, a second program reads the logs and listens on a port open to all
+            # users.
             board.configure(argv, load_fast="false")
         except ValueError:  # an older release
             board.configure(argv)

@@ -3,9 +3,9 @@
 Runs on the cluster, Python 3.6 and later, standard library only. wire/framing.py is the other end.
 A frame is its kind (a letter), the size of its body, and the body.
 
-srun sends a step's stream in pieces of 1,000 bytes, and waits after each piece until it is
-acknowledged: 40 ms, or until data goes the other way (Slurm does not set TCP_NODELAY; measured with
-22.05). So an end that has received part of a frame answers at once with ALIVE.
+srun sends a step's stream in pieces of 1,000 bytes, and waits for the acknowledgement of each
+piece. That takes 40 ms unless data goes the other way (Slurm does not set TCP_NODELAY; measured
+with 22.05). So an end that has received part of a frame answers at once with ALIVE.
 """
 
 import os
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # typing is not imported on the node
 HEAD = struct.Struct(">cI")
 ALIVE = b"A"  # both ways: no body
 CREDENTIALS = struct.Struct("3i")
-"""pid, uid and gid: struct ucred of unix(7)."""
+"""pid, uid and gid, as in struct ucred of unix(7)."""
 READ_BYTES, WRITE_BYTES = 1 << 18, 1 << 16
 
 
@@ -29,13 +29,13 @@ def frame(kind: bytes, *parts: bytes) -> bytes:
 
 
 class Line:
-    """A stream of frames: read from `source`, written to `sink`. Reading blocks only if `source`
-    does; writing never blocks."""
+    """A stream of frames that reads from `source` and writes to `sink`. Reading blocks only if
+    `source` does; writing never blocks."""
 
     def __init__(
         self, source: int, sink: int, sock: "Optional[socket.socket]" = None, most: int = 0xFFFFFFFF
     ) -> None:
-        """`most`: the largest body in bytes. A peer that announces more is disconnected."""
+        """`most` is the largest body in bytes. A peer that announces more is disconnected."""
         self.source = source
         self.sink = sink
         self.sock = sock
@@ -46,7 +46,7 @@ class Line:
         os.set_blocking(sink, False)
 
     def receive(self) -> "Optional[List[Tuple[bytes, bytes]]]":
-        """Return the complete frames. None: the peer disconnected, or sent an invalid frame."""
+        """Return the complete frames; None if the peer disconnected or sent an invalid frame."""
         try:
             data = os.read(self.source, READ_BYTES)
         except BlockingIOError:
@@ -76,7 +76,7 @@ class Line:
         self.outbox += frame(kind, *parts)
 
     def flush(self) -> bool:
-        """Write what the stream accepts. Return False when the peer has disconnected."""
+        """Write what the stream accepts. Return False if the peer has disconnected."""
         try:
             while self.outbox:
                 del self.outbox[: os.write(self.sink, self.outbox[:WRITE_BYTES])]
@@ -100,7 +100,7 @@ def is_ours(sock: socket.socket) -> bool:
 
 
 def accepted(listener: socket.socket) -> "Optional[socket.socket]":
-    """Accept a connection. None: it failed, or was from another user and closed."""
+    """Accept a connection. Return None if that failed, or if another user connected."""
     try:
         sock, _ = listener.accept()
     except OSError:  # the client has left, or this process has too many open files

@@ -1,10 +1,10 @@
-"""A kernel on the node: runs the image's ipykernel, and forwards its messages to the client.
+"""The kernel's server on the node. It runs the image's ipykernel and forwards its messages.
 
     python3 -u kernel.py JOBDIR ATTEMPT
 
 Runs on the cluster, Python 3.6 and later. `task.json` has `socket`, the name of the abstract socket
-to which this user's clients connect, and `idle_s`. The last client to connect has the kernel. The
-kernel ends when it is idle and has had no client for `idle_s`.
+to which this user's clients connect, and `idle_s`. A new client replaces the one before. The kernel
+ends when it is idle and has had no client for `idle_s`.
 Exit code: 0 no client connected for `idle_s`, 65 ipykernel is missing, 128 + n signal n ended it.
 """
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:  # typing is not imported on the node
 
 FLUSH_S = 2.0
 MOST_DEATHS = 5
-"""Deaths in a row, without a finished cell between them, after which to give up."""
+"""Number of consecutive crashes without a finished cell after which the server gives up."""
 ENDING_S = 0.5
 ACKNOWLEDGE_S = 1.0
 BATCH = 64
-"""Messages to forward from one channel before the next."""
+"""Number of messages to forward from one channel before the next channel's turn."""
 IDLE = "jupyter-slurm: no client was connected to the kernel for {:.0f} s"
 GAVE_UP = "jupyter-slurm: the kernel dies as soon as it has started"
 
@@ -56,7 +56,7 @@ class KernelServer:
         self.told_got = 0
         self.kept = frames.Kept()
         self.dropped = [0, 0]
-        """Messages and bytes."""
+        """Number of dropped messages and their bytes."""
         self.busy = False
         self.unused_since_s = time.monotonic()
         self.ended_by = 0
@@ -65,9 +65,10 @@ class KernelServer:
         """Messages for a kernel that does not listen yet."""
         self.replies = kernel_process.Replies()
         self.gather_s = 0.0
-        """Time since which the first message outside the outbox waits; 0: none waits."""
+        """Time at which the first message that waits outside the outbox arrived; 0 if none
+        waits."""
         self.has_output = self.is_complete = False
-        """The waiting messages show something; no more will follow."""
+        """True if the waiting messages have visible output; true if no more will follow."""
         self.wake_in, self.wake_out = os.pipe()
         for descriptor in (self.wake_in, self.wake_out):
             os.set_blocking(descriptor, False)
@@ -145,8 +146,8 @@ class KernelServer:
             poller.register(self.line.source, events)
         for sock in self.process.sockets.values():
             poller.register(sock.fd, select.POLLIN)
-        # ZMQ's descriptors report a change only once, so check for messages that have arrived
-        # already.
+        # ZMQ's descriptors report each change only once, so first check for messages that have
+        # already arrived.
         there = any(self.process.waiting(channel) for channel in self.process.sockets)
         poller.poll(0 if there else int(self.pause_s() * 1000))
         with contextlib.suppress(BlockingIOError):
@@ -164,7 +165,7 @@ class KernelServer:
         return min(5.0, max(0.01, self.unused_since_s + self.idle_s - time.monotonic()))
 
     def check_timeouts(self) -> bool:
-        """Return whether the idle time is over. Disconnect a silent client."""
+        """Disconnect a silent client. Return whether the idle time is over."""
         now_s = time.monotonic()
         line = self.line
         if line is not None:
@@ -267,8 +268,8 @@ class KernelServer:
             self.ended_by = signal.SIGABRT
 
     def is_ending(self) -> bool:
-        """Return whether Slurm is ending this process as well. It signals a job's processes one by
-        one."""
+        """Return whether Slurm is ending this process as well. Slurm signals a job's processes one
+        by one."""
         give_up_s = time.monotonic() + ENDING_S
         while not self.ended_by and time.monotonic() < give_up_s:
             time.sleep(0.02)

@@ -2,7 +2,8 @@
 
 Runs on the cluster, Python 3.6 and later, standard library only. kernel/frames.py is the other end.
 Messages are numbered in each direction from 1 on, and kept until the other end acknowledges them
-(GOT). A client that reconnects names the last one it has, and gets the rest once.
+(GOT). A client that reconnects names the last message that it has received; it then gets each later
+message once.
 """
 
 import os
@@ -22,42 +23,44 @@ if TYPE_CHECKING:  # typing is not imported on the node
     from typing import IO, Any, Dict, List, Optional, Tuple, Union
 
 BEGIN = b"B"
-"""First, from the client: JSON with `client`, `got`, `from` (the first it has kept) and `packs` (it
-reads PACKED)."""
+"""The client's first frame: JSON with `client`, `got`, `from` (the first message that it has kept)
+and `packs` (true if it reads PACKED)."""
 WELCOME = b"W"
 """The node's answer: JSON with `boot`, `got`, `next`, `info`, `busy`, `count` and `packs`."""
 MESSAGE = b"M"
-"""Both ways: NUMBER, a channel (a letter), then each part after its size."""
+"""A message in either direction: NUMBER, a channel (a letter), then the size and bytes of each
+part."""
 PACKED = b"Z"
-"""Both ways, if both ends support it: a MESSAGE, deflated with the earlier ones as dictionary."""
+"""A MESSAGE deflated with the earlier ones as dictionary, if both ends support it."""
 GOT = b"K"
-"""Both ways: the NUMBER of the last message that has arrived."""
+"""An acknowledgement in either direction: the NUMBER of the last message that has arrived."""
 ASK = b"Q"
-"""From the node: more follows, so answer at once (framing.py)."""
+"""The node's request for an immediate answer, because more data follows (framing.py)."""
 TAKEN = b"L"
-"""Last, from the node: another client has connected."""
+"""The node's last frame: another client has connected."""
 NUMBER = struct.Struct(">Q")
 PART = struct.Struct(">I")
 
 SHELL, CONTROL, STDIN, IOPUB = b"s", b"c", b"i", b"o"
 OURS = b"x"
-"""Commands to the node and events from it, each one part of JSON."""
+"""The channel of our commands to the node and events from it. Each is one part of JSON."""
 
 SILENCE_S = 90.0
-"""Silence after which the peer counts as disconnected."""
+"""Seconds of silence after which the peer counts as disconnected."""
 ALIVE_S = 20.0
 IN_MEMORY_BYTES = 8 << 20
 MOST_BYTES = 512 << 20
-"""The most to keep. Output beyond it is dropped, and the client learns how much."""
+"""Maximum size of the kept messages. Output beyond it is dropped, and the client learns how much.
+"""
 MESSAGE_MOST = 256 << 20
-"""The largest message with its number, packed or not. Both ends have this limit."""
+"""Maximum size of a message with its number, packed or not. Both ends have this limit."""
 PENDING_MOST = 1 << 20
-"""The most to buffer in one connection."""
+"""Maximum number of bytes to buffer in one connection."""
 GATHER_S = 0.003
 """Time to collect messages that arrive together."""
 QUIET_S = 0.025
-"""As GATHER_S, for messages without visible output. The output of a quick cell is then sent with
-them, without waiting a round trip for their acknowledgement."""
+"""The same time for messages without visible output. The output of a quick cell is then sent with
+them and does not wait a round trip for their acknowledgement."""
 QUIET = (b"status", b"execute_input")
 """Topic suffixes of messages without visible output."""
 
@@ -85,14 +88,14 @@ def unpack_parts(body: bytes) -> "Tuple[bytes, List[bytes]]":
 
 
 class Kept:
-    """Messages that may have to be sent again. Beyond `memory_bytes` they are in an unnamed
+    """Messages that may have to be sent again. Those beyond `memory_bytes` are in an unnamed
     file."""
 
     def __init__(self, memory_bytes: int = IN_MEMORY_BYTES, most_bytes: int = MOST_BYTES) -> None:
         self.memory_bytes = memory_bytes
         self.most_bytes = most_bytes
         self.first = 1
-        """The number of the oldest kept message, or of the next one."""
+        """The number of the oldest kept message; of the next message if none is kept."""
         self.next = 1
         self.size = 0
         self._bodies: "Dict[int, Union[bytes, Tuple[int, int]]]" = {}
@@ -149,7 +152,7 @@ class KernelLine(framing.Line):
     """The connection to the client. It never blocks."""
 
     def __init__(self, sock: "socket.socket") -> None:
-        # Deflate adds 5 bytes to each 16 KiB of noise.
+        # Deflate adds 5 bytes to each 16 KiB of random data.
         most = MESSAGE_MOST + (MESSAGE_MOST >> 10)
         super().__init__(sock.fileno(), sock.fileno(), sock, most)
         self.packer: "Any" = None
@@ -159,13 +162,14 @@ class KernelLine(framing.Line):
 
     def pack(self, other_can: "Optional[bool]") -> bool:
         """Compress messages from now on if both ends can. Return whether they can. Each piece of a
-        message costs time (framing.py); compressed, a small cell's messages fit into one."""
+        stream costs time (framing.py); the compressed messages of a small cell fit into one piece.
+        """
         can = bool(other_can) and zlib is not None
         self.packer = zlib.compressobj(1, zlib.DEFLATED, -15) if can else None
         return can
 
     def receive(self) -> "Optional[List[Tuple[bytes, bytes]]]":
-        """Return the frames, decompressed. None: the client disconnected, or sent invalid data."""
+        """Return the frames, decompressed; None if the client disconnected or sent invalid data."""
         found = super().receive()
         if found is None:
             return None

@@ -25,18 +25,19 @@ if TYPE_CHECKING:  # typing is not imported on the node
 
 DELIMITER = b"<IDS|MSG>"
 NOT_THERE_EXIT = 65
-"""The image's Python has no ipykernel; EX_DATAERR of sysexits.h."""
+"""Exit code if the image's Python has no ipykernel (EX_DATAERR of sysexits.h)."""
 NOT_THERE = "jupyter-slurm: this Python has no ipykernel"
 KILL_S = 3.0
 OUTPUT_S = 1.0
 ASK_S = 1.0
-"""Seconds between requests to a starting kernel. What it publishes before the subscription is lost
-(PUB and SUB of ZMQ)."""
+"""Seconds between requests to a starting kernel. A message published before the subscription is
+lost (PUB and SUB of ZMQ)."""
 PORTS = {frames.SHELL: 1, frames.IOPUB: 2, frames.STDIN: 3, frames.CONTROL: 4}
 HEARTBEAT = 5
 PRIVATE = "jslurm-kernel-"
 LONGEST_PARENT = 78
-"""The longest parent folder: the path of a socket has at most 107 bytes (unix(7))."""
+"""Maximum length of the parent folder, since the path of a socket has at most 107 bytes (unix(7)).
+"""
 
 
 def missing() -> "List[str]":
@@ -51,15 +52,16 @@ def parent_id(parts: "List[bytes]") -> str:
 
 
 def refused(reply: "List[bytes]") -> "List[bytes]":
-    """Return a small error in place of a reply: the client waits for one."""
+    """Return a small error in place of a reply that is too large, because the client waits for a
+    reply."""
     error: "Any" = {"status": "error", "ename": "TooLargeError", "execution_count": 0}
     error.update(evalue="The reply was too large to be sent.", traceback=[])
     return reply[: reply.index(DELIMITER) + 5] + [json.dumps(error).encode("ascii")]
 
 
 class Replies:
-    """Replies held until their output has passed: clients wait only some seconds for output after a
-    reply. Output ends with `idle`, or when no more arrives."""
+    """Replies that are held back until their output has been sent: after a reply, clients wait only
+    some seconds for output. Output ends with `idle`, or when no more arrives."""
 
     def __init__(self) -> None:
         self.held: "Any" = collections.OrderedDict()
@@ -80,7 +82,8 @@ class Replies:
         return True
 
     def of(self, status: "List[bytes]") -> "List[List[bytes]]":
-        """Return the reply whose output ends with `status`; [] if it has not arrived."""
+        """Return the reply to the request whose output ends with `status`; [] if it has not
+        arrived."""
         request = parent_id(status)
         reply = self.held.pop(request, None)
         if reply is None:
@@ -97,7 +100,7 @@ class Replies:
 
 
 class KernelProcess:
-    """The ipykernel process. Each start has sockets of its own."""
+    """The ipykernel process. Each start has its own sockets."""
 
     def __init__(self) -> None:
         import zmq  # noqa: PLC0415 - `missing` reports its absence first
@@ -109,12 +112,12 @@ class KernelProcess:
         self.count = 0
         self.child: "Optional[subprocess.Popen[bytes]]" = None
         self.info: "Optional[Dict[str, Any]]" = None
-        """The kernel's `kernel_info_reply`; None: it does not listen yet."""
+        """The kernel's `kernel_info_reply`; None if it does not listen yet."""
         self.heard = False
-        """A message has arrived on iopub, which connects later than shell."""
+        """True if a message has arrived on iopub, which connects later than shell."""
         self.asked_s = 0.0
         self.session = uuid.uuid4().hex
-        # The kernel's child processes may be other jobs.
+        # Hide this from the kernel's child processes, which may be other jobs.
         self.engine = os.environ.pop("JSLURM_ENGINE", None)
 
     def start(self) -> None:
@@ -164,8 +167,8 @@ class KernelProcess:
             if channel == frames.IOPUB:
                 sock.setsockopt(self.zmq.SUBSCRIBE, b"")
             else:
-                # Use the same identity on all channels: the kernel prompts the client of the shell
-                # request on stdin.
+                # Use the same identity on all channels: on stdin, the kernel prompts the client
+                # that sent the shell request.
                 sock.setsockopt(self.zmq.IDENTITY, self.session.encode("ascii"))
             sock.connect("ipc://{}-{}".format(path, port))
             self.sockets[channel] = sock
@@ -194,7 +197,7 @@ class KernelProcess:
         self.sockets[channel].send_multipart(parts)
 
     def receive(self, channel: bytes) -> "Optional[List[bytes]]":
-        """Return a message for the client; None if there is none, or this class handled it."""
+        """Return a message for the client; None if there is none or this class handled it."""
         try:
             parts: "List[bytes]" = self.sockets[channel].recv_multipart(self.zmq.NOBLOCK)
         except self.zmq.Again:
@@ -224,7 +227,7 @@ class KernelProcess:
                 os.killpg(self.child.pid, number)
 
     def ended(self) -> "Optional[int]":
-        """Return the kernel's return code; None: it runs."""
+        """Return the kernel's return code; None if it runs."""
         return None if self.child is None else self.child.poll()
 
     def stop(self) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
     import lab_activity
 
 MISSING_EXIT = 65
-"""EX_DATAERR of sysexits.h; the next are EX_SOFTWARE and EX_IOERR."""
+"""Exit code EX_DATAERR of sysexits.h. The next two are EX_SOFTWARE and EX_IOERR."""
 FAILED_EXIT = 70
 NO_ROOM_EXIT = 74
 PATIENCE_S = 4.0
@@ -46,8 +46,8 @@ LOOK_SHARE = 0.02
 """Time between checks of a starting server, as a fraction of the time since its start."""
 PRIVATE = "jslurm-lab-"
 LONGEST_PARENT = 35
-"""The path of a socket has at most 107 bytes (unix(7)). The longest is a kernel's, which
-jupyter_client names PARENT/jslurm-lab-XXXXXXXX/r/kernel-UUID-ipc-N."""
+"""Maximum length of the parent folder, since the path of a socket has at most 107 bytes (unix(7)).
+The longest path is a kernel's: PARENT/jslurm-lab-XXXXXXXX/r/kernel-UUID-ipc-N (jupyter_client)."""
 ANY_PARENT = 4096
 """PATH_MAX (limits.h)."""
 EXTENSION = "jupyter-slurm-lab"
@@ -94,8 +94,8 @@ server.sock_mode = "0600"
 server.base_url = {base_url!r}
 server.open_browser = False
 server.allow_root = True
-# Requests with another Host header are refused (DNS rebinding), here and at the lab's port. Each
-# opening has its own name; only its beginning is known here.
+# Refuse requests with another Host header (DNS rebinding), as the lab's port does. Each page has
+# its own host name; this file knows only its beginning.
 class Names(list):
     def __contains__(self, name):
         of_lab = name.startswith({host!r}) and name.endswith(".localhost")
@@ -114,7 +114,7 @@ shown["token"] = ""
 
 
 class ProgressFile:
-    """The file with the lab's states: lines of JSON. The last one counts."""
+    """The file with the lab's states, as lines of JSON. The last one counts."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -132,7 +132,7 @@ class ProgressFile:
 
 
 class Ended(Exception):
-    """The lab has ended, with this exit code and last state."""
+    """The lab has ended. The arguments are the exit code and the last state."""
 
     def __init__(self, exit_code: int, step: str) -> None:
         super().__init__(step)
@@ -162,8 +162,8 @@ class Lab:
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
 
     def run(self, private: str, temporary: str) -> "Ended":
-        """Run the server until it ends. `private`: a folder for sockets, with a short path;
-        `temporary`: a folder in TMPDIR."""
+        """Run the server until it ends. `private` is a folder for sockets with a short path,
+        `temporary` a folder in TMPDIR."""
         try:
             self.start(private, temporary)
             self.wait_until_ready()
@@ -199,18 +199,19 @@ class Lab:
         )
         put(config, text)
         env = dict(os.environ, JUPYTER_RUNTIME_DIR=os.path.join(private, "r"))
-        # The server's remains are removed, even after a kill.
+        # This process removes the server's temporary files, even after a kill.
         env["TMPDIR"] = temporary
         for name in ("JUPYTER_TOKEN", "JUPYTER_TOKEN_FILE", "JUPYTER_PORT", "JUPYTER_PORT_RETRIES"):
             env.pop(name, None)
-        # Start it in a session of its own: a signal to the job's group is for this process.
+        # Start the server in its own session, because a signal to the job's group is for this
+        # process.
         self.server = subprocess.Popen(
             command + ["--config=" + config],
             env=env,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        # The server starts meanwhile.
+        # Import the next module while the server starts.
         self.activity = self.make_activity()
         connect = functools.partial(socket_proxy.connect_path, self.sock)
         name = self.task["door"]
@@ -228,7 +229,7 @@ class Lab:
             self.proxy.step(self.signals, min(LOOK_S, max(SOON_S, LOOK_SHARE * waited_s)))
 
     def exit_code(self) -> "Optional[int]":
-        """Return the server's exit code; None: it runs."""
+        """Return the server's exit code; None if it runs."""
         assert self.server is not None
         return self.server.poll()
 
@@ -257,7 +258,7 @@ class Lab:
         self.tell("ready", python=python, idle_since_s=idle_since_s)
 
     def serve(self) -> None:
-        """Serve until the lab ends. Raise Ended."""
+        """Serve until the lab ends, then raise Ended."""
         self.page.renew()
         self.tell_ready(None)
         self.activity.mark_used()
@@ -277,7 +278,7 @@ class Lab:
             return
         deadline_s = time.monotonic() + PATIENCE_S
         self.send(signal.SIGTERM)
-        # First: this process may be killed while it waits.
+        # Remove the folders before waiting, because Slurm may kill this process meanwhile.
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
         while self.exit_code() is None and time.monotonic() < deadline_s:
@@ -293,9 +294,9 @@ class Lab:
 
 
 class Page:
-    """The title and the bar of the lab's page. `folder`: the job's. The extension's files are in
-    `private`; nothing in the user's own JupyterLab changes. The bar needs JupyterLab 3 or later,
-    and reads `facts.json`."""
+    """The title and the bar of the lab's page. `folder` is the job's folder. The extension's files
+    are in `private`; nothing in the user's own JupyterLab changes. The bar needs JupyterLab 3 or
+    later, and reads `facts.json`."""
 
     def __init__(self, private: str, folder: str, attempt: str, task: "Dict[str, Any]") -> None:
         self.folder = folder
@@ -316,7 +317,7 @@ class Page:
         return " · ".join([self.job["name"], self.job["node"], "JupyterLab"])
 
     def write(self) -> None:
-        """Write the extension. Raise OSError."""
+        """Write the extension. Raises OSError."""
         os.makedirs(self.static, mode=0o700)
         here = os.path.dirname(os.path.abspath(__file__))
         for name in (SCRIPT, TEXTS):
@@ -333,7 +334,7 @@ class Page:
                 self.written = facts
 
     def end_s(self) -> "Optional[float]":
-        """Return when the time limit ends the job; None: not known yet."""
+        """Return the time at which the time limit ends the job; None if it is not known yet."""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             with open(self.started, encoding="utf-8") as file:
                 started_s = json.load(file)["time_s"]
@@ -343,12 +344,12 @@ class Page:
 
 
 def token_of(key: bytes) -> str:
-    """Derive the server's token. The agent has the key and does the same."""
+    """Derive the server's token. The agent derives the same token from the same key."""
     return hmac.new(key, b"lab", hashlib.sha256).hexdigest()
 
 
 def own_command() -> "Optional[List[str]]":
-    """Return the command that starts the image's JupyterLab; None: it has none."""
+    """Return the command that starts the image's JupyterLab; None if the image has none."""
     import importlib.util  # noqa: PLC0415 - slow
 
     if importlib.util.find_spec("jupyterlab") is not None:
@@ -364,7 +365,7 @@ def put(path: str, text: str) -> None:
 
 
 def put_json(path: str, value: "Any") -> None:
-    """Write a file atomically. Raise OSError."""
+    """Write a file atomically. Raises OSError."""
     descriptor = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(value, file)

@@ -1,8 +1,8 @@
 """Idle detection for a lab.
 
 Runs on the cluster, Python 3.6 and later, standard library only. An open page sends requests all
-day, so a request is not activity. A busy kernel, output, a keystroke in a terminal and a changed
-file are.
+day, so requests do not count as activity. A busy kernel, output, a keystroke in a terminal and a
+changed file do.
 """
 
 import calendar
@@ -21,10 +21,10 @@ LONGEST_LOOK_S = 30.0
 SOON_S = 1.0
 """Seconds between a change and the next check, so that the server has handled it."""
 LOOKS = 10
-"""Number of checks within the idle time."""
+"""Number of checks during the idle time."""
 ANSWER_S = 10.0
 REPORT_SHARE = 0.5
-"""The share of the idle time after which to report that the lab is idle."""
+"""Fraction of the idle time after which to report that the lab is idle."""
 
 
 class ServerConnection(http.client.HTTPConnection):
@@ -47,7 +47,7 @@ class Server:
         self.headers = {"Authorization": "token " + token}
 
     def get(self, what: str) -> "Any":
-        """Return the answer; None: the server does not answer."""
+        """Return the answer; None if the server does not answer."""
         connection = ServerConnection(self.path)
         with contextlib.closing(connection):
             try:
@@ -64,8 +64,9 @@ class Server:
 
 
 class Activity:
-    """The time of the last activity. After half of the idle time, `report` is called with that
-    time, and with None when the lab is in use again. `after_look` is called after each check."""
+    """The time of the last activity. After half of the idle time without activity, this calls
+    `report` with that time, and with None when the lab is used again. It calls `after_look` after
+    each check."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class Activity:
         self.used.set()
 
     def is_over(self) -> bool:
-        """Return whether the idle time is over; report a change."""
+        """Report a change. Return whether the idle time is over."""
         quiet_s = time.time() - self.last_s
         idle = quiet_s >= self.idle_s * REPORT_SHARE
         if idle != self.is_reported:

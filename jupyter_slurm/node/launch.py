@@ -2,12 +2,12 @@
 
     python3 -uBS launch.py JOBDIR ATTEMPT
 
-Runs on the first node, outside any image, Python 3.6 and later, standard library only; without
+Runs on the first node, outside any image, Python 3.6 and later, standard library only. It omits
 `site`, which is slow to read from a home on NFS. srun starts launch_node.py on each node, or with
-MPI in each rank. The first task on each node connects to this program, by any of its addresses.
-When all have connected, world.N.json describes the nodes, and they start the engine's program in
-the image. The connections stay open: a lost node closes its own.
-Exit code: that of the first rank that failed; 69 if the nodes could not start.
+MPI in each rank. The first task on each node connects to any address of this program. When all have
+connected, world.N.json describes the nodes, and they start the engine's program in the image. The
+connections stay open, so this program notices a lost node.
+Exit code: the code of the first rank that failed; 69 if the nodes could not start.
 """
 
 import hmac
@@ -34,25 +34,26 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Tuple
 
 JOIN_S = 45.0
-"""Time for all nodes to connect. With the end of the step it is 60 s at most."""
+"""Timeout for all nodes to connect. Together with ending the step, that takes at most 60 s."""
 HELLO_S = 5.0
 WORD_S = 5.0
-"""Time for srun's reason after the first sign that the step cannot start."""
+"""Time to wait for srun's reason after the first sign that the step cannot start."""
 REST_S = {"torchrun": 20.0, "mpi": 3.0}
-"""Time for the other ranks to end after one has failed. MPI's calls ignore signals."""
+"""Time for the other ranks to end after one has failed. Calls of MPI ignore signals."""
 END_S, LOST_S = 10.0, 2.0
-"""Time for the step to end; after the loss of a node, for which srun waits."""
+"""Time for the step to end. The second is for a step that lost a node, for which srun waits."""
 SEEN_S, FAILED_S, HEARD_S = 60.0, 5.0, 1.0
-"""Time until files of other nodes appear (nfs(5)): if all succeeded; if a rank may have failed
-before it wrote any; if the reason is known."""
+"""Time to wait until files of other nodes appear (nfs(5)). The first is for a launch that
+succeeded, the second for a rank that may have failed before it wrote any, the third for a known
+reason."""
 
 
 class LaunchError(Exception):
-    """The nodes cannot start. The message says why, and what to do."""
+    """The nodes cannot start. The message gives the reason and a remedy."""
 
 
 class Ended(Exception):  # noqa: N818 - the reason is reported already
-    """The job ends before the user's code starts, with this exit code."""
+    """The job ends before the user's code starts. The argument is the exit code."""
 
 
 class Node:
@@ -63,14 +64,14 @@ class Node:
         self.name = str(hello["name"])
         self.step_id = str(hello["step_id"])
         self.reached = str(hello["reached"])
-        """The launcher's address on this connection."""
+        """The launcher's address for this connection."""
         self.address = str(hello["address"])
-        """The node's address on this connection."""
+        """The node's address for this connection."""
         self.cpus, self.gpus = int(hello["cpus"]), int(hello["gpus"])
         self.machine = str(hello["machine"])
         self.sock = sock
         self.code: "Optional[int]" = None
-        """The exit code of its program; None: it runs."""
+        """The exit code of the node's program; None if it runs."""
         self.tail = ""
         self.is_lost = False
 
@@ -87,9 +88,9 @@ class Launcher:
         self.is_ranked = bool(self.plan["is_ranked"])
         self.names = launch_step.expand(os.environ.get("SLURM_JOB_NODELIST", ""))
         self.mpi_types = [self.plan["mpi"]] if self.plan["mpi"] else list(self.plan["mpi_types"])
-        """The types of `srun --mpi` left to try."""
+        """The MPI types (`srun --mpi`) left to try."""
         self.counts: "List[int]" = []
-        """Ranks on each node."""
+        """Number of ranks on each node."""
         if self.plan["by_task"]:
             told = os.environ.get("SLURM_TASKS_PER_NODE", "1")
             self.counts = launch_step.tasks_of(told, len(self.names))
@@ -114,7 +115,7 @@ class Launcher:
     # --- the nodes ---
 
     def start(self) -> None:
-        """Listen for the nodes, and start the step. Raise LaunchError."""
+        """Listen for the nodes, and start the step. Raises LaunchError."""
         self.listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.listener.bind(("", 0))
         self.listener.listen(512)
@@ -129,19 +130,19 @@ class Launcher:
         self.start_step()
 
     def start_step(self) -> None:
-        """Start the step: one task for each rank of MPI, or on each node."""
+        """Start the step, with one task for each MPI rank or, without MPI, one on each node."""
         counts = self.counts if self.engine == "mpi" else [1] * len(self.names)
         options = ["--nodes=%d" % len(counts), "--ntasks=%d" % sum(counts)]
         options.append("--ntasks-per-node=%d" % max(counts))
         if self.engine == "mpi":
             options += ["--distribution=block", "--overcommit"]
             # With the defaults "mixed" and "tree", Slurm's PMIx lets some ranks return from
-            # MPI_Init while others are in it, which then die of SIGSEGV (Slurm 22.05, Open MPI 4.1:
-            # 13 of 48 sessions by tree, none of 64 by ring).
+            # MPI_Init too early, and the others die of SIGSEGV (Slurm 22.05, Open MPI 4.1: 13 of 48
+            # sessions with "tree", none of 64 with "ring").
             os.environ.setdefault("SLURM_PMIX_FENCE", "ring")
             if self.plan["in_image"]:
-                # PMIx's clients otherwise look for files in slurmd's folder, which images lack, and
-                # report an error.
+                # Otherwise PMIx looks for files in slurmd's folder, which images lack, and reports
+                # an error.
                 os.environ.setdefault("PMIX_MCA_gds", "hash")
             options.append("--mpi=%s" % self.mpi_types.pop(0))
         else:
@@ -173,7 +174,7 @@ class Launcher:
             threading.Thread(target=self._hear, args=(sock,), daemon=True).start()
 
     def _hear(self, sock: socket.socket) -> None:
-        """Authenticate one node, and read its messages until it disconnects."""
+        """Authenticate a node, and read its messages until it disconnects."""
         sock.settimeout(HELLO_S)
         file = sock.makefile("rb")
         hello = launch_network.receive(file) or {}
@@ -194,7 +195,7 @@ class Launcher:
         self.events.put(("gone", node, None))
 
     def next(self, until_s: "Optional[float]") -> "Optional[Tuple[str, Any, Any]]":
-        """Return the next event; None: none until that time."""
+        """Return the next event; None if none arrives until that time."""
         while True:
             if self.signalled:
                 number, self.signalled = self.signalled, None
@@ -207,7 +208,7 @@ class Launcher:
                     return None
 
     def join(self) -> None:
-        """Wait until all nodes have connected. Raise LaunchError, Ended."""
+        """Wait until all nodes have connected. Raises LaunchError or Ended."""
         until_s, is_late = time.monotonic() + JOIN_S, True
         while len(self.nodes) < len(self.names) or self._lost():
             late: "Tuple[str, Any, Any]" = ("late", None, None)
@@ -252,7 +253,7 @@ class Launcher:
         return LaunchError(" ".join([text] + self.step.said()))
 
     def go(self) -> None:
-        """Describe the nodes in world.N.json, and let them start the engine. Raise LaunchError."""
+        """Describe the nodes in world.N.json, and let them start the engine. Raises LaunchError."""
         nodes = [self.nodes[index] for index in sorted(self.nodes)]
         reached = sorted({node.reached for node in nodes[1:]}) or [nodes[0].reached]
         if len(reached) > 1:
@@ -282,8 +283,8 @@ class Launcher:
             "runner": self.plan["runner"],
             "mpi_types": self.plan["mpi_types"],
             "environment": launch_step.kept_from_steps(),
-            # Open MPI names shared memory after the host and the rank's index on its node, so nodes
-            # on one machine would share it.
+            # Open MPI names shared memory after the host and the rank's index on its node, so two
+            # nodes on one machine would share it.
             "is_one_machine": len({node.machine for node in nodes}) < len(nodes),
         }
         runner.put(self.path("world.%s.json" % self.attempt), json.dumps(world).encode("ascii"))
@@ -294,8 +295,8 @@ class Launcher:
     # --- the run ---
 
     def follow(self) -> int:
-        """Wait for the end. Return the exit code of the first failure, or of the code that ran on
-        the first node alone."""
+        """Wait for the end. Return the exit code of the first failure or, if only the first node
+        runs the code, of the code."""
         code, until_s = 0, None  # type: int, Optional[float]
         of_step: "Optional[int]" = None
         nodes = self.nodes.values()
@@ -338,7 +339,7 @@ class Launcher:
         return launch_result.UNAVAILABLE
 
     def end_others(self, node: "Optional[Node]") -> "Optional[float]":
-        """End the other ranks, and return their deadline. None: Slurm ends them."""
+        """End the other ranks, and return their deadline; None if Slurm is ending them."""
         if self.is_ending:
             return None
         self.first = node
@@ -365,15 +366,16 @@ class Launcher:
         return os.path.exists(self.path(name))
 
     def tell(self, told: "Dict[str, Any]") -> None:
-        """Write a line for the agent, and for code with an engine."""
+        """Write a line for the agent and, with an engine, for the user's code."""
         with open(self.path("launch.%s.jsonl" % self.attempt), "ab", 0) as file:
             file.write(runner.to_line(told))
 
     def _report_loss(self, node: Node) -> None:
-        """Report the loss to the code, which continues, and to the verdict, if the code fails."""
+        """Report the loss to the code, which continues. If the code fails, the verdict uses the
+        report."""
         self.tell({"said": launch_result.why(node)})
         if not self.is_ending:
-            # A line of its own: the verdict reads only the end of this file.
+            # Write a separate line, because the verdict reads only the end of this file.
             self.tell({"node": node.name, "was_lost": node.is_lost, "time_s": time.time()})
 
     # --- the end ---
@@ -427,7 +429,7 @@ class Launcher:
         return int(made["exit_code"])
 
     def _where(self, code: int) -> "Optional[str]":
-        """Name the nodes where nothing started, if it did on all others."""
+        """Return a sentence about the nodes where nothing started, if all others did start."""
         assert self.step is not None
         bad = {node.name for node in self.nodes.values() if node.code == code}
         bad |= set(self.step.bad) if self.engine == "mpi" else set()
@@ -437,7 +439,7 @@ class Launcher:
         return alone(sorted(bad), code)
 
     def close(self) -> None:
-        """Disconnect the nodes, which end their programs, and end the step."""
+        """Disconnect the nodes, which then end their programs, and end the step."""
         for node in self.nodes.values():
             launch_network.send(node.sock, {"over": True})
             launch_network.close(node.sock)
@@ -447,7 +449,7 @@ class Launcher:
 
 
 def alone(names: "List[str]", code: int) -> str:
-    """Return a sentence that the verdict parses."""
+    """Return a sentence about failed nodes, which the verdict parses."""
     return "On %s alone the program ended with exit code %d." % (launch_step.named(names), code)
 
 

@@ -1,14 +1,14 @@
-"""Dask on one node of a job, in the image: a worker; on the first node also the scheduler and the
-user's code.
+"""Dask on one node of a job, in the image. Each node runs a worker, and the first also the
+scheduler and the user's code.
 
     python3 -uB launch_dask.py JOBDIR ATTEMPT INDEX
     python3 -uB launch_dask.py scheduler|worker FILE OPTIONS
 
-Python 3.6 and later, standard library, dask and distributed only. The second line runs one of
-Dask's programs: Dask's own commands would end at Slurm's SIGTERM, when the user's code may still
-need the workers. OPTIONS are those of its class, as JSON. The scheduler writes its address to FILE,
-and the worker on the same node waits for it. TLS authenticates all connections: the job's processes
-have the certificate `tls.pem`, made for this job, and accept no other.
+Python 3.6 and later, standard library, dask and distributed only. The second line runs a scheduler
+or a worker. Dask's own commands would end at Slurm's SIGTERM, when the user's code may still need
+the workers. OPTIONS are the arguments of the class, as JSON. The scheduler writes its address to
+FILE, and the worker on the same node waits for that file. TLS authenticates all connections: the
+job's processes have the certificate `tls.pem`, created for this job, and accept no other.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 CERTIFICATE, KEY = "tls.pem", "tls.key"
 LOOPBACK = "127.0.0.1:0"
-"""The address of dashboards, which launch_dask_dashboard.py closes."""
+"""The address of Dask's dashboards. launch_dask_dashboard.py closes their ports."""
 
 
 class Dask(launch_engine.Engine):
@@ -49,7 +49,7 @@ class Dask(launch_engine.Engine):
         return None
 
     def environment(self) -> "Dict[str, str]":
-        """Return Dask's configuration, for the engine and for `Client()` in the code."""
+        """Return Dask's configuration for the engine and for `Client()` in the user's code."""
         certificate = os.path.join(self.node.job_dir, CERTIFICATE)
         key = os.path.join(self.node.job_dir, KEY)
         tls = "DASK_DISTRIBUTED__COMM__TLS__"

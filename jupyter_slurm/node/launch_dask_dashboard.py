@@ -1,8 +1,8 @@
-"""A patch that closes the ports of Dask's dashboards in the process that imports it.
+"""A patch that closes the ports of Dask's dashboards in the importing process.
 
-Runs on the cluster, Python 3.6 and later, standard library and distributed only; in a worker as its
-`preload`. The dashboards authenticate nobody, and any user of the node can connect to a port. The
-scheduler's dashboard gets a Unix socket instead, which dashboards.py forwards.
+Runs on the cluster, Python 3.6 and later, standard library and distributed only. A worker loads it
+as its `preload`. The dashboards have no authentication, and any user of the node can connect to a
+port. The scheduler's dashboard gets a Unix socket instead, which dashboards.py forwards.
 """
 
 from distributed.node import ServerNode
@@ -16,14 +16,14 @@ if TYPE_CHECKING:  # typing costs milliseconds
 def hide(start_http_server: "Any") -> None:
     def start_hidden(node: "Any", *args: "Any", **kwargs: "Any") -> None:
         start_http_server(node, *args, **kwargs)
-        # The port has accepted nothing yet: the event loop does that later.
+        # The port has not accepted a connection yet; the event loop does that later.
         node.http_server.stop()
 
     ServerNode.start_http_server = start_hidden  # type: ignore[method-assign,unused-ignore]
 
 
 def listen(scheduler: "Any", path: str) -> None:
-    """Serve the scheduler's dashboard at a Unix socket in a private folder."""
+    """Serve the scheduler's dashboard on a Unix socket in a private folder."""
     scheduler.http_server.add_sockets([bind_unix_socket(path, 0o600)])
 
 

@@ -1,10 +1,10 @@
-"""The common part of launch_ray.py and launch_dask.py, which start the engine on one node, and on
-the first node also the user's code.
+"""The common part of launch_ray.py and launch_dask.py. They start the engine on one node and, on
+the first node, also the user's code.
 
 Runs on the cluster, in the image, Python 3.6 and later, standard library only. The first node
 writes the engine's address to `engine.N.json`, for the other nodes and the code (runner_engine.py).
-Failures are lines of `launch.N.jsonl`: this program reports those of the first node, launch.py the
-others.
+Failures are lines of `launch.N.jsonl`. This program reports the failures of the first node,
+launch.py those of the others.
 """
 
 import contextlib
@@ -34,40 +34,40 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional
 
 MISSING = 65
-"""EX_DATAERR of sysexits.h: this Python does not have the engine."""
+"""Exit code if this Python does not have the engine (EX_DATAERR of sysexits.h)."""
 FAILED = 70
-"""EX_SOFTWARE of sysexits.h."""
+"""Exit code EX_SOFTWARE of sysexits.h."""
 START_S = 120.0
 """Timeout for the engine's start on the first node. It takes a minute on a busy file system."""
 AFTER_ENGINE_S = 10.0
 """Time for the code to continue after the engine has ended on the first node."""
 KILL_AFTER_S = 30.0
-"""Time between SIGTERM and SIGKILL for the code, as Slurm's KillWait (slurm.conf(5))."""
+"""Time between SIGTERM and SIGKILL for the code, like Slurm's KillWait (slurm.conf(5))."""
 GRACE_S = 2.0
 """Time between SIGTERM and SIGKILL for the engine's programs."""
 LEAVE_S = 20.0
-"""Time for which the engine stays on the other nodes after Slurm's SIGTERM: the code may need it to
-save data. Slurm sends SIGKILL after KillWait (30 s)."""
+"""Time for which the engine keeps running on the other nodes after Slurm's SIGTERM, because the
+code may need it to save data. Slurm sends SIGKILL after KillWait (30 s)."""
 LOOK_S = 0.05
 OVER_S = 1.0
-"""Time to learn that the job is over, after the engine has ended here."""
+"""Time to wait for the news that the job is over, after the engine has ended on this node."""
 LAST_WORDS_S = 0.3
 TAIL_LINES = 3
 PREFIX = "jse-"
 
 
 class EngineError(Exception):
-    """The engine cannot start on this node. The message says why."""
+    """The engine cannot start on this node. The message gives the reason."""
 
 
 class Program:
-    """A program of the engine. Its lines and its end are events."""
+    """A program of the engine. It puts its lines and its end into `events`."""
 
     def __init__(
         self, events: "queue.Queue[Any]", words: "List[str]", env: "Dict[str, str]"
     ) -> None:
         self.tail: "List[str]" = []
-        # Slurm sends SIGTERM to all processes, and the code may still need the engine.
+        # Block Slurm's SIGTERM, which all processes get: the code may still need the engine.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, runner.FORWARDED)
         self.process = subprocess.Popen(
             words,
@@ -120,32 +120,32 @@ class Node:
         self.cpus, self.gpus = int(own["cpus"]), int(own["gpus"])
         mib = own["memory_mib"]
         self.memory_bytes = None if mib is None else int(mib) << 20
-        """None: the job has no limit on this node."""
+        """The job's memory on this node; None if it has no limit."""
         self.events: "queue.Queue[Any]" = queue.Queue()
         self.code: "Optional[subprocess.Popen[bytes]]" = None
         self.folder = ""
         self.lock = -1
         self.until_s: "Optional[float]" = None
-        """Time at which the engine ends even if the code runs; None: no signal to end yet."""
+        """Time at which the engine ends even if the code runs; None before a signal to end."""
 
     def secret(self, purpose: str) -> str:
-        """Derive a secret of this attempt for one purpose, the same on all nodes."""
+        """Derive this attempt's secret for one purpose. It is the same on all nodes."""
         with open(os.path.join(self.job_dir, "key"), "rb") as file:
             key = file.read().strip()
         text = "%s %s" % (purpose, self.attempt)
         return hmac.new(key, text.encode("ascii"), hashlib.sha256).hexdigest()
 
     def make_folder(self) -> None:
-        """Make the engine's folder, /tmp/jse-…: short, because the path of a socket has at most 107
-        bytes, and the same on all nodes, as Ray requires. Raise EngineError if another user has it,
-        or OSError."""
+        """Make the engine's folder, /tmp/jse-…. Its path is short, because the path of a socket has
+        at most 107 bytes, and is the same on all nodes, as Ray requires. Raises OSError, or
+        EngineError if another user owns the folder."""
         for name in os.listdir("/tmp"):  # of jobs that were killed
             if name.startswith(PREFIX):
                 with contextlib.suppress(OSError):
                     private_folder.remove_unless_used(os.path.join("/tmp", name))
         self.folder = os.path.join("/tmp", PREFIX + self.secret("folder")[:12])
         while True:
-            # Nodes on one machine share it, and the last one removes it.
+            # Nodes on one machine share the folder, and the last one removes it.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self.folder, 0o700)
             with contextlib.suppress(FileNotFoundError):  # another job has just removed it
@@ -167,7 +167,7 @@ class Node:
         os.close(self.lock)
 
     def start_code(self, env: "Dict[str, str]") -> None:
-        """Start the user's code, which imports the engine meanwhile."""
+        """Start the user's code, which imports the engine while that starts."""
         program = os.path.join(self.job_dir, self.runner)
         words = [sys.executable, "-uB", program, self.job_dir, self.attempt]
         env = dict(os.environ, JSLURM_ENGINE=self._state(), **env)
@@ -200,7 +200,7 @@ class Node:
         runner.put(self._state(), json.dumps(told).encode("ascii"))
 
     def told(self) -> "Dict[str, Any]":
-        """Return what the first node has written of the engine; {}: nothing yet."""
+        """Return the first node's description of the engine; {} if it is not written yet."""
         try:
             os.listdir(self.job_dir)  # refreshes the NFS cache
             with open(self._state(), encoding="utf-8") as file:
@@ -227,11 +227,11 @@ class Node:
 
 
 class Engine:
-    """One engine on one node. `programs`: those that it cannot work without."""
+    """One engine on one node. It cannot work without any of its `programs`."""
 
     name = ""
     module = ""
-    """The Python module that it needs."""
+    """The Python module that the engine needs."""
     needs = ""
 
     def __init__(self, node: Node) -> None:
@@ -240,7 +240,7 @@ class Engine:
 
     @classmethod
     def flaw(cls) -> "Optional[str]":
-        """Return a fault of the installed engine, or None. Import nothing."""
+        """Return a fault of the installed engine, or None, without importing it."""
         raise NotImplementedError
 
     def environment(self) -> "Dict[str, str]":
@@ -259,15 +259,15 @@ class Engine:
         """Handle a line of one of the programs."""
 
     def place(self) -> "Optional[Dict[str, Any]]":
-        """Return the engine's description once it runs on the first node; None before."""
+        """Return the engine's description; None until it runs on the first node."""
         raise NotImplementedError
 
     def join(self, told: "Dict[str, Any]") -> None:
-        """Start on another node, with the first one's description."""
+        """Start on another node, with the first node's description."""
         raise NotImplementedError
 
     def starts_again(self) -> bool:
-        """Start again after a program has ended, if that may help. Return False if not."""
+        """Start again after a program has ended, if that may help; otherwise return False."""
         return False
 
     def ended(self, program: Program, code: int) -> str:
@@ -338,7 +338,8 @@ def next_event(node: Node, timeout_s: float) -> "Any":
 
 
 def complaint(kind: "type[Engine]") -> "Optional[str]":
-    """Return why this Python cannot run the engine, or None. Import nothing, which is slow."""
+    """Return why this Python cannot run the engine, or None. Do not import the engine, because that
+    is slow."""
     python = "Python %d.%d.%d" % sys.version_info[:3]
     flaw = kind.flaw()
     if importlib.util.find_spec(kind.module) is None:
@@ -379,7 +380,7 @@ def main(argv: "List[str]", kind: "type[Engine]") -> int:
 
 
 def run(argv: "List[str]", kind: "type[Engine]") -> None:
-    """Run the program, and exit without waiting for its threads."""
+    """Run the program. Exit without waiting for its threads."""
     code = main(argv, kind)
     sys.stderr.flush()
     os._exit(code)

@@ -1,5 +1,5 @@
-"""The network of a job on many nodes: addresses, free ports, and messages between launch.py and
-launch_node.py.
+"""Addresses, free ports and messages for the launch of a job on many nodes (launch.py,
+launch_node.py).
 
 Runs on the cluster, Python 3.6 and later, standard library only.
 """
@@ -20,19 +20,20 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Tuple
 
 MOST_BYTES = 1 << 20
-"""The longest message."""
+"""Maximum size of a message."""
 SIOCGIFCONF, SIOCGIFADDR = 0x8912, 0x8915
 IFREQ_BYTES = 40
 MOST_INTERFACES = 256
 LOWEST_PORT = 20000
-"""Ray's workers and well-known services use ports below it."""
+"""The lowest port to use. Ray's workers and well-known services use ports below it."""
 MOST_TRIES = 200
-"""Ports to try. Shuffling all of them takes 10 ms."""
+"""Number of ports to try. Shuffling all of them takes 10 ms."""
 
 
 def addresses(wanted: "Optional[str]") -> "List[str]":
-    """Return this machine's IPv4 addresses, loopback last, for jobs whose nodes are one machine.
-    `wanted`: an interface; None: all. Raise OSError if it does not exist."""
+    """Return this machine's IPv4 addresses, or the address of the interface `wanted`. Loopback is
+    last; it serves jobs whose nodes are one machine. Raise OSError if the interface does not exist.
+    """
     if wanted:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             name = struct.pack("256s", wanted.encode()[:15])
@@ -42,9 +43,9 @@ def addresses(wanted: "Optional[str]") -> "List[str]":
 
 
 def interfaces() -> "List[Tuple[str, str]]":
-    """Return names and IPv4 addresses of this machine's network interfaces."""
+    """Return the names and IPv4 addresses of this machine's network interfaces."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        # netdevice(7): a struct ifconf holds the size and the address of a buffer.
+        # A struct ifconf holds the size and the address of a buffer (netdevice(7)).
         memory = array.array("B", bytes(IFREQ_BYTES * MOST_INTERFACES))
         conf = struct.pack("iP", len(memory), memory.buffer_info()[0])
         filled = struct.unpack("iP", fcntl.ioctl(probe, SIOCGIFCONF, conf))[0]
@@ -57,13 +58,13 @@ def interfaces() -> "List[Tuple[str, str]]":
 
 
 def password(job_dir: str) -> str:
-    """Return the password of the job's programs."""
+    """Return the password that the job's programs share."""
     with open(os.path.join(job_dir, "key"), "rb") as file:
         return hmac.new(file.read().strip(), b"launch", hashlib.sha256).hexdigest()
 
 
 def machine() -> str:
-    """Return an ID that programs share if they use the same network namespace."""
+    """Return an ID of the network namespace that this program uses."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip() + os.readlink("/proc/self/ns/net")
 
@@ -85,7 +86,7 @@ def keep_alive(sock: socket.socket) -> None:
     """Detect a lost machine within about 20 s."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     probes = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
-    # Nothing probes a connection while it waits for the receipt of data: hence the last one.
+    # The probes stop while sent data is unacknowledged, so set TCP_USER_TIMEOUT as well.
     for name, value in probes + (("TCP_USER_TIMEOUT", 20000),):
         option = getattr(socket, name, None)
         if option is not None:
@@ -102,7 +103,8 @@ def send(sock: socket.socket, message: "Dict[str, Any]") -> bool:
 
 
 def receive(file: "Any") -> "Optional[Dict[str, Any]]":
-    """Wait for the next message. None: the connection is closed, or the message is invalid."""
+    """Wait for the next message. Return None if the connection is closed or the message is
+    invalid."""
     try:
         found = json.loads(file.readline(MOST_BYTES).decode("ascii"))
     except (OSError, ValueError):

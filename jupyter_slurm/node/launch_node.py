@@ -2,11 +2,11 @@
 
     srun … python3 -uBS launch_node.py JOBDIR ATTEMPT PORT ADDRESS,ADDRESS…
 
-Runs outside any image, but with pyxis in the container of the step; Python 3.6 and later, standard
+Runs outside any image or, with pyxis, in the container of the step; Python 3.6 and later, standard
 library only. The first task on a node connects to launch.py, waits for all nodes, and starts the
 engine's program in the image (the script `engine`). It forwards signals, and ends its processes
-when the connection closes. If the first node is lost, it ends the job. The other ranks of MPI on
-the node become the runner.
+when the connection closes. If the first node is lost, it ends the job. The other MPI ranks on
+the node execute the runner instead.
 """
 
 import contextlib
@@ -30,22 +30,22 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Tuple
 
 REACH_S = 15.0
-"""Time to connect to the launcher, which listens already."""
+"""Timeout for connecting to the launcher, which listens already."""
 TRY_S = 3.0
 SEEN_S = 60.0
-"""Time until a file of another node appears (NFS)."""
+"""Time to wait until a file of another node appears (NFS)."""
 MEASURE_AFTER_S = 1.0
-"""Delay of usage.py: the program needs the CPUs first."""
+"""Delay before usage.py starts, because the program needs the CPUs first."""
 ALONE_S = 10.0
-"""Time without any sign of the first node, after the connection to it has closed, until it is lost.
-Slurm ends all nodes of a job at about the same time."""
+"""Time after which the first node counts as lost, without any sign of it since its connection
+closed. Slurm ends all nodes of a job at about the same time."""
 OF_THE_FIRST = "log.%s launch.%s.jsonl output.%s.jsonl usage.%s.jsonl exit.%s.json"
 """Files that only the first node writes."""
 GRACE_S = 5.0
 """Time between SIGTERM and SIGKILL for the programs."""
 TAIL_BYTES, LOG_BYTES = 2000, 1 << 16
 FAILED = 70
-"""EX_SOFTWARE of sysexits.h."""
+"""Exit code EX_SOFTWARE of sysexits.h."""
 FIREWALL = (
     "Is there a firewall between the nodes? If they share another network, set `interface` in the "
     "cluster's profile to its interface."
@@ -90,7 +90,7 @@ class Program:
             time.sleep(0.05)
 
     def become(self) -> None:
-        """Exec the runner of a rank of MPI."""
+        """Replace this process by the runner of an MPI rank."""
         self.wait_for_world()
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
             signal.signal(number, signal.SIG_DFL)
@@ -98,11 +98,11 @@ class Program:
         os.execvp(words[0], words)
 
     def run(self) -> "Dict[str, Any]":
-        """Run the program, and return its end for the launcher."""
+        """Run the program. Return its exit code and last lines for the launcher."""
         self.wait_for_world()
         env = dict(os.environ)
         if self.plan["engine"] != "mpi":
-            # Part of the names of each node's files and containers.
+            # The names of this node's files and containers contain this.
             env["JSLURM_NODE"] = ".%d" % self.index if self.index else ""
         self.process = subprocess.Popen(
             self.words(),
@@ -127,7 +127,7 @@ class Program:
         self.signal(number)
 
     def signal(self, number: int) -> None:
-        """Forward a signal, if need be when the container has started."""
+        """Forward a signal, also to the program in a container that has not started yet."""
         if self.process is None or self.process.poll() is not None:
             return
         pid = self._pid_inside()
@@ -147,8 +147,8 @@ class Program:
                 os.kill(pid, number)
 
     def _pid_path(self) -> str:
-        """Return the file with the process ID of the program in the image; "": the started process
-        gets signals."""
+        """Return the file with the process ID of the program in the image; "" if signals go to the
+        started process."""
         path = str(self.plan["pid_file"] or "")
         if not path or self.plan["step"] is not None or self.plan["engine"] == "mpi":
             return ""
@@ -181,7 +181,7 @@ class Program:
         launch_processes.end_below(GRACE_S)
 
     def is_alone(self) -> bool:
-        """Return whether the first node is lost. The connection to it has closed."""
+        """Return whether the first node is lost, after its connection has closed."""
         known, until_s = self._signs(), time.monotonic() + ALONE_S
         has_ended = "exit.%s.json" % self.attempt in known
         is_there = self.index == 0 or has_ended or self._is_given_up()
@@ -203,7 +203,7 @@ class Program:
         return found
 
     def _is_given_up(self) -> bool:
-        """Return whether the launcher, which therefore runs, has reported the loss of this node."""
+        """Return whether the launcher has reported the loss of this node, and so still runs."""
         name = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
         with open(os.path.join(self.job_dir, "log.%s" % self.attempt), "rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_BYTES))
@@ -279,15 +279,15 @@ def main(argv: "List[str]") -> int:
 
 
 def end_with(file: "Any", program: Program) -> None:
-    """End the program and this process when the launcher ends or its node is lost. Return when it
-    knows that the program has ended."""
+    """End the program and this process when the launcher ends or its node is lost. Return once the
+    launcher knows that the program has ended."""
     told = launch_network.receive(file)
     if told == {"heard": True}:
         return
     if told is None and program.is_alone():
         import launch_result  # noqa: PLC0415 - compiling it takes milliseconds
 
-        # First, because Slurm's PMIx kills the step when a rank of MPI ends early.
+        # Do this first, because Slurm's PMIx kills the step when an MPI rank ends early.
         launch_result.lose_first(program.job_dir, program.attempt, program.plan)
     program.end()
     os._exit(0)
