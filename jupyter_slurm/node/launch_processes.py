@@ -1,4 +1,4 @@
-"""The descendants of a process, with orphans, which Slurm's proctrack/linuxproc does not find.
+"""The descendants of a process, including orphans that Slurm's proctrack/linuxproc does not find.
 
 Runs on the cluster, Python 3.6 and later, standard library only.
 """
@@ -16,7 +16,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent ends."""
+    """Make this process the parent of descendants whose own parent ends."""
     with contextlib.suppress(OSError, AttributeError, ImportError):
         import ctypes  # noqa: PLC0415 - an image's Python may have been built without
 
@@ -24,7 +24,7 @@ def adopt_orphans() -> None:
 
 
 def parents() -> "Dict[int, int]":
-    """Return the parents of all running processes."""
+    """Return the parent of each running process, by process ID."""
     found: "Dict[int, int]" = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -44,7 +44,7 @@ def children() -> "List[int]":
 
 
 def below(top: int) -> "List[int]":
-    """Return the descendants of `top`."""
+    """Return the descendants of the process `top`."""
     known = parents()
     found = []
     for pid in known:
@@ -57,7 +57,7 @@ def below(top: int) -> "List[int]":
 
 
 def kill(pids: "List[int]") -> None:
-    """Kill processes, but not the trackers of Python's multiprocessing, which then clean up
+    """Kill processes except the resource trackers of Python's multiprocessing. Those then clean up
     /dev/shm and end."""
     for pid in pids:
         with contextlib.suppress(OSError):

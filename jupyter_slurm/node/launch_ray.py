@@ -1,10 +1,10 @@
-"""Ray on one node of a job, in the image; on the first node also the user's code.
+"""Ray on one node of a job, in the image. The first node also runs the user's code.
 
     python3 -uB launch_ray.py JOBDIR ATTEMPT INDEX
 
-Python 3.6 and later, standard library and Ray only. It runs `ray start` as in Ray's manual for
-Slurm. Other users can connect to Ray's ports, so Ray requires a token (since 2.52) that only this
-job has. No file or port is shared with another Ray on the node.
+Python 3.6 and later, standard library and Ray only. It runs `ray start` as Ray's manual for Slurm
+describes. Other users can connect to Ray's ports, so Ray requires a token (since 2.52) that only
+this job has. It shares no file or port with another Ray on the node.
 """
 
 import importlib.util
@@ -23,20 +23,21 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional
 
 OLDEST = (2, 52)
-"""The first Ray that can ask for a token."""
+"""The first Ray release that can require a token."""
 UP = "--block"
-"""The end of Ray's last line at its start."""
+"""The end of the last line that Ray prints when it starts."""
 LATE = "timed out during startup"
-"""Ray's message after 30 s of starting. No option changes the time (its _private/node.py)."""
+"""Ray's message if it has not started after 30 s. No option changes that time (Ray's
+_private/node.py)."""
 MISSED, MISSED_CHECKS = "RAY_health_check_failure_threshold", "3"
-"""A node is lost after so many checks without an answer, each of which takes 13 s. Ray's default is
+"""Number of unanswered checks after which a node is lost. Each check takes 13 s; Ray's default is
 5."""
 NOWHERE = "-1"
-"""A port at which Ray fails to listen and continues."""
+"""A port on which Ray fails to listen, after which it continues."""
 SHARE = 0.3
-"""The object store's share of the memory. Ray's default would leave the code too little."""
+"""The object store's fraction of the memory. Ray's default would leave too little for the code."""
 SMALLEST_BYTES = 80 << 20
-"""The smallest object store that Ray accepts is 75 MiB."""
+"""Minimum size of the object store. Ray accepts 75 MiB or more."""
 OTHERS = (
     "RAY_ADDRESS RAY_API_SERVER_ADDRESS RAY_AUTH_TOKEN RAY_GCS_SERVER_PORT RAY_NODE_IP_ADDRESS "
     "RAY_NAMESPACE RAY_REDIS_ADDRESS RAY_JOB_ID"
@@ -61,7 +62,8 @@ class Ray(launch_engine.Engine):
         return None
 
     def environment(self) -> "Dict[str, str]":
-        """Return the variables of Ray and of the code. The token is in a file."""
+        """Return the environment variables of Ray and of the code. They name the file with the
+        token."""
         path = os.path.join(self.node.folder, "token.%d" % self.node.index)
         if not os.path.exists(path):
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -72,7 +74,7 @@ class Ray(launch_engine.Engine):
             "RAY_TMPDIR": self.node.folder,
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_DISABLE_IMPORT_WARNING": "1",
-            # Ray serves metrics without a token.
+            # Turn metrics off, because Ray serves them without a token.
             "RAY_enable_metrics_collection": "0",
             "AUTOSCALER_METRIC_PORT": NOWHERE,
             "DASHBOARD_METRIC_PORT": NOWHERE,
@@ -92,7 +94,8 @@ class Ray(launch_engine.Engine):
         self.is_late = self.is_late or LATE in line
 
     def starts_again(self) -> bool:
-        """Start again if a slow file system made Ray time out: the second start is faster."""
+        """Start again if Ray timed out on a slow file system, because the second start is
+        faster."""
         if not self.is_late or len(self.programs) > 1:
             return False
         self._start(self.own)
@@ -108,7 +111,7 @@ class Ray(launch_engine.Engine):
         self._start(["--address=%s" % told["address"]])
 
     def _start(self, own: "List[str]") -> None:
-        """Run `ray start` with the options of all nodes and `own`."""
+        """Run `ray start` with the options of every node and the options `own` of this node."""
         self.own = own
         node = self.node
         words = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
@@ -143,7 +146,7 @@ class Ray(launch_engine.Engine):
 
 
 def version_in(path: str) -> "Optional[tuple[int, int]]":
-    """Read the version from Ray's file. Importing Ray would take seconds."""
+    """Return the version in Ray's file, since importing Ray would take seconds."""
     try:
         with open(path, encoding="utf-8") as file:
             found = re.search(r"^version = [\"']([0-9]+)\.([0-9]+)", file.read(), re.M)

@@ -1,7 +1,8 @@
 """The result of a job, merged from those of its ranks.
 
-Runs on the first node, or on another if that is lost; Python 3.6 and later, standard library only.
-The job's key signs each `result.N.R.json`, and the merged result. Results are data here.
+Runs on the first node, or on another node if the first is lost; Python 3.6 and later, standard
+library only. The job's key signs each `result.N.R.json` and the merged result. This module treats
+results as data and runs no code from them.
 """
 
 import contextlib
@@ -21,11 +22,11 @@ if TYPE_CHECKING:  # typing costs milliseconds
     import launch  # noqa: F401
 
 UNAVAILABLE = 69
-"""EX_UNAVAILABLE of sysexits.h."""
+"""Exit code EX_UNAVAILABLE of sysexits.h."""
 
 
 def why(node: "launch.Node") -> str:
-    """Explain the failure of a node's program."""
+    """Return a sentence about the failure of a node's program."""
     if node.is_lost:
         return loss([node.name])
     lines = node.tail.strip().splitlines()
@@ -45,7 +46,8 @@ def loss(names: "Sequence[str]") -> str:
 
 def lose_first(job_dir: str, attempt: str, plan: "Dict[str, Any]") -> None:
     """Report the loss of the first node, where the job's script ran, and end the job. Without this,
-    only Slurm notices it, after its SlurmdTimeout. Each of the other nodes calls this: one acts."""
+    Slurm would notice the loss only after SlurmdTimeout. All other nodes call this, but only one of
+    them acts."""
     try:
         os.mkdir(os.path.join(job_dir, "claim.%s" % attempt, "lost"))
     except OSError:
@@ -73,7 +75,7 @@ def lose_first(job_dir: str, attempt: str, plan: "Dict[str, Any]") -> None:
 
 
 def end_engine(job_dir: str, attempt: str) -> None:
-    """Let Ray and Dask end on the other nodes: after a signal their programs wait for this."""
+    """Let Ray and Dask end on the other nodes. After a signal their programs wait for this."""
     over = json.dumps({"over": True}).encode("ascii")
     runner.put(os.path.join(job_dir, "engine.%s.json" % attempt), over)
 
@@ -87,8 +89,8 @@ def fail(
     ranks: int = 0,
     behind: "Sequence[str]" = (),
 ) -> "Dict[str, Any]":
-    """Write the output and result of code that could not run. Return the result. `behind`: lines
-    after the sentence in the traceback."""
+    """Write the output and result of code that could not run. Return the result. `behind` has the
+    lines that follow the sentence in the traceback."""
     now_s = time.time()
     lines = ["%s: %s" % (name, sentence)] + list(behind)
     record = {"type": "error", "ename": name, "evalue": sentence, "traceback": lines}
@@ -110,8 +112,9 @@ def merge(
     lost: "Optional[str]",
     code: int,
 ) -> "Dict[str, Any]":
-    """Write and return the job's result: that of rank 0 if all succeeded, else of the first rank
-    that failed. `found`: results by rank; `lost`: a failure that no rank has reported."""
+    """Write and return the job's result: the result of rank 0 if all succeeded, otherwise that of
+    the first rank that failed. `found` has the results by rank, `lost` a failure that no rank has
+    reported."""
     failed = [rank for rank in sorted(found) if found[rank]["status"] in ("error", "killed")]
     stopped = [rank for rank in sorted(found) if found[rank]["status"] == "interrupted"]
     missing = [rank for rank in range(ranks) if rank not in found]
@@ -146,8 +149,8 @@ def lose(
     sentence: str,
     code: int,
 ) -> "Dict[str, Any]":
-    """Write and return the result of a job that lost a node. `sentence` names the node. Errors of
-    ranks follow it; signals that ended ranks do not matter."""
+    """Write and return the result of a job that lost a node. `sentence` names the node. An error of
+    a rank follows it; ranks ended by signals are ignored."""
     raised = [rank for rank in sorted(found) if found[rank]["status"] == "error"]
     behind = first_failure(ranks, found, raised)["traceback"] if raised else []
     return fail(job_dir, attempt, "RankLost", sentence, code or 1, ranks, behind)
@@ -156,8 +159,8 @@ def lose(
 def first_failure(
     ranks: int, found: "Dict[int, Dict[str, Any]]", failed: "List[int]"
 ) -> "Dict[str, Any]":
-    """Return the result of the first rank that failed, with the numbers of all that failed in the
-    same way."""
+    """Return the result of the first rank that failed. Its traceback names all ranks that failed in
+    the same way."""
     first = min(failed, key=lambda rank: (found[rank]["ended_s"], rank))
     same = [rank for rank in failed if is_same(found[rank], found[first])]
     heading = "On rank%s %s of %d:" % ("" if len(same) == 1 else "s", listed(same), ranks)
@@ -172,7 +175,8 @@ def is_same(one: "Dict[str, Any]", other: "Dict[str, Any]") -> bool:
 def read_results(
     job_dir: str, attempt: str, ranks: int, patience_s: float
 ) -> "Dict[int, Dict[str, Any]]":
-    """Return the results with a valid signature, by rank. Wait for those that have not appeared."""
+    """Return the results with a valid signature, by rank. Wait for the ones that have not appeared
+    yet."""
     signer = runner.Signer(os.path.join(job_dir, "key"))
     found: "Dict[int, Dict[str, Any]]" = {}
     deadline_s = time.monotonic() + patience_s

@@ -1,7 +1,7 @@
 """The srun step of a job on many nodes, and the resources of the job.
 
-Runs on the first node, and for launch_node.py on each, Python 3.6 and later, standard library only.
-It does not import runner.py, which Python would compile in each task: 8 ms.
+Runs on the first node and, for launch_node.py, on each node; Python 3.6 and later, standard library
+only. It does not import runner.py, because Python would compile that in each task (8 ms).
 """
 
 import contextlib
@@ -18,14 +18,14 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List, Optional, Sequence
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals that a node passes to its ranks, as `runner.FORWARDED`."""
+"""Signals that a node forwards to its ranks, the same as `runner.FORWARDED`."""
 WORDS = 12
-"""Lines of srun to keep."""
+"""Number of srun's lines to keep."""
 OWN_WORDS = ("srun:", "slurmstepd")
 OURS = "jupyter-slurm: "
-"""The beginning of our programs' lines."""
+"""The beginning of the lines that our programs print."""
 BAD_EXIT = re.compile(r"(\S+): tasks? [0-9,-]+: (?:Exited with exit code (\d+)|\S)")
-"""srun's message about failed tasks, with their nodes."""
+"""srun's message about failed tasks and their nodes."""
 OF_CONTAINERS = re.compile(r" pyxis: |'--container-| execve\(\): ")
 """srun's messages about a container, which the verdict explains."""
 STEP_OPTIONS = (
@@ -36,20 +36,21 @@ STEP_OPTIONS = (
     "--wait=0",
     "--mem=0",
 )
-"""Slurm would end the other tasks with SIGKILL, so the launcher ends them itself. Overlapping steps
-wait for each other's memory unless they request none."""
+"""Options for every step. The launcher itself ends the other tasks, because Slurm would send them
+SIGKILL. Overlapping steps request no memory, since they would wait for each other's."""
 ASKED_BY_THE_JOB = (
     "NTASKS NPROCS NTASKS_PER_NODE TASKS_PER_NODE DISTRIBUTION CPUS_PER_TASK GPUS GPUS_PER_TASK "
     "TRES_PER_TASK MEM_PER_NODE MEM_PER_CPU MEM_PER_GPU"
 )
-"""SLURM_… variables that srun reads as options: requests for each task would divide the step. A
-step without requests gets all of the job's resources."""
+"""SLURM_… variables that srun would read as options. Requests for each task would divide the step;
+a step without requests gets all of the job's resources."""
 OF_THE_CODE = ("SLURM_CPUS_PER_TASK",)
-"""Those that the user's code has in any job, and that srun does not set again."""
+"""The variables among them that the user's code has in any other job, and that srun does not set
+again."""
 
 
 class Step:
-    """A step of this job. Its end and its failed tasks are events."""
+    """A step of this job. It puts its end and its failed tasks into `events`."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class Step:
         events: "queue.Queue[Any]",
         before: "Sequence[str]" = (),
     ) -> None:
-        """`before`: words before `srun`."""
+        """`before` has the words before `srun`."""
         env = dict(os.environ)
         for name in ASKED_BY_THE_JOB.split():
             env.pop("SLURM_" + name, None)
@@ -67,8 +68,8 @@ class Step:
         """Nodes on which a task failed."""
         self.of_containers: "List[str]" = []
         self.ours: "List[str]" = []
-        """Sentences of our programs on the nodes, each once."""
-        # A signal to its process group makes srun end the step.
+        """The sentences that our programs on the nodes printed, without repetitions."""
+        # Start srun in its own session, because a signal to its process group would end the step.
         self.process = subprocess.Popen(
             list(before) + ["srun"] + list(STEP_OPTIONS) + options + program,
             env=env,
@@ -86,7 +87,7 @@ class Step:
         events.put(("step", None, self.process.wait()))
 
     def _hear(self, text: str, events: "queue.Queue[Any]") -> None:
-        """Handle a line of srun or of a task. Print all but srun's own messages."""
+        """Handle a line of srun or of a task. Print it unless it is srun's own message."""
         if text.startswith(OWN_WORDS) and OF_CONTAINERS.search(text):
             self.of_containers.append(text.strip())
         elif text.startswith(OWN_WORDS):
@@ -105,8 +106,8 @@ class Step:
         sys.stderr.flush()
 
     def said(self) -> "List[str]":
-        """Return a sentence with the first error about a container, or srun's last other error that
-        is not about a failed task; [] if there is none."""
+        """Return a sentence with the first error about a container. Without one, return srun's last
+        error that is not about a failed task; [] if there is none."""
         errors = [one for one in self.words if one.startswith("srun: error:")]
         errors = [one for one in errors if not BAD_EXIT.search(one)]
         return ["Slurm said: %s" % one for one in self.of_containers[:1] or errors[-1:]]
@@ -128,7 +129,7 @@ def complain(sentence: str) -> None:
 
 
 def gone(name: str) -> str:
-    """Return the sentence of the log about a lost node, which the verdict parses."""
+    """Return the log's sentence about a lost node, which the verdict parses."""
     return "%s is gone: Slurm or the network lost it." % name
 
 
@@ -138,7 +139,7 @@ def kept_from_steps() -> "Dict[str, str]":
 
 
 def memory_mib(cpus: int, gpus: int) -> "Optional[int]":
-    """Return the job's memory in MiB on a node where it has so many CPUs and GPUs; None: there is
+    """Return the job's memory in MiB on a node where it has this many CPUs and GPUs; None if it has
     no limit."""
     for name, count in (("NODE", 1), ("CPU", cpus), ("GPU", gpus)):
         asked = os.environ.get("SLURM_MEM_PER_" + name, "")
@@ -154,15 +155,15 @@ def gpus() -> int:
 
 
 def gpus_of_node() -> "List[str]":
-    """Return the option that gives a step GPUs which the job has without a request: by
-    `--exclusive`, or in a partition of whole nodes. Without the option a step gets what the job
-    requested (seen with 22.05)."""
+    """Return the option that gives a step the GPUs that the job did not request: it has them by
+    `--exclusive`, or in a partition of whole nodes. Without the option a step gets only the
+    requested GPUs (seen with 22.05)."""
     count = os.environ.get("SLURM_GPUS_ON_NODE", "")
     return ["--gres=gpu:%s" % count] if count.isdigit() and int(count) else []
 
 
 def tasks_of(text: str, nodes: int) -> "List[int]":
-    """Parse Slurm's tasks for each node, `2(x3),1`."""
+    """Parse Slurm's numbers of tasks on each node, such as `2(x3),1`."""
     counts: "List[int]" = []
     for part in text.split(","):
         count, _, times = part.rstrip(")").partition("(x")
@@ -171,7 +172,7 @@ def tasks_of(text: str, nodes: int) -> "List[int]":
 
 
 def expand(nodelist: str) -> "List[str]":
-    """Expand Slurm's list of nodes, `n[1-3,07],login`, without `scontrol`."""
+    """Expand Slurm's list of nodes, such as `n[1-3,07],login`, without `scontrol`."""
     names: "List[str]" = []
     for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", nodelist):
         made = [""]
@@ -190,6 +191,6 @@ def _run(run: str) -> "List[str]":
 
 
 def named(names: "Sequence[str]") -> str:
-    """Return the names as a phrase, at most eight."""
+    """Return a phrase with at most eight of the names."""
     shown = ", ".join(names[:8]) + (" and %d more" % (len(names) - 8) if len(names) > 8 else "")
     return shown or "a node"

@@ -3,8 +3,8 @@
     python3 -uB launch_torchrun.py JOBDIR ATTEMPT INDEX
 
 Python 3.6 and later, standard library and PyTorch only. It runs torchrun with the options of its
-manual. Ranks that are not restarted use a static rendezvous at the first node's address: c10d would
-look up that address by name (pytorch#73656), and unpickle data that other users can write.
+manual. Without restarts, ranks use a static rendezvous at the first node's address: c10d would look
+up that address by name (pytorch#73656) and unpickle data that other users can write.
 """
 
 import contextlib
@@ -25,14 +25,14 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, List
 
 MISSING = 65
-"""EX_DATAERR of sysexits.h."""
+"""Exit code EX_DATAERR of sysexits.h."""
 STORE_S = 900
 
 
 def words_of(
     run: "Any", world: "Dict[str, Any]", plan: "Dict[str, Any]", folder: str, index: int
 ) -> "List[str]":
-    """Return torchrun's arguments. `run`: its module."""
+    """Return torchrun's arguments. `run` is torchrun's module."""
     own, head = world["nodes"][index]["address"], world["nodes"][0]["address"]
     words = [
         "--log_dir=%s" % folder,  # else a folder in /tmp, which remains
@@ -54,7 +54,7 @@ def words_of(
 
 
 def hand_on(number: int, _frame: "Any") -> None:
-    """Forward a signal to the ranks. torchrun does not."""
+    """Forward a signal to the ranks, which torchrun does not do."""
     for pid in launch_processes.children():
         with contextlib.suppress(OSError):
             os.kill(pid, number)
@@ -80,7 +80,7 @@ def main(argv: "List[str]") -> int:
     for name, address in launch_network.interfaces():
         if address == node["address"]:  # else Gloo looks up the node's name
             os.environ.setdefault("GLOO_SOCKET_IFNAME", name.partition(":")[0])
-    # One thread for each CPU of a process. torchrun would warn and use 1.
+    # Use one thread for each CPU of a process. By default torchrun warns and uses one.
     threads = max(1, node["cpus"] // world["processes"][index])
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     os.environ.setdefault("PYTHONUNBUFFERED", "1")

@@ -1,4 +1,4 @@
-"""Private folders on the node, which lock while they are in use.
+"""Private folders on the node, locked while they are in use.
 
 Runs on the cluster, Python 3.6 and later, standard library only. A process that is killed leaves
 its folder behind. The user's next process on the node removes it.
@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 def make(prefix: str, longest_parent: int) -> "Tuple[str, int]":
     """Make a folder, and return it with the lock that marks it as used. Remove unused folders with
-    the same prefix. Use /tmp if the path of TMPDIR is longer than `longest_parent`: the path of a
-    socket has at most 107 bytes (unix(7)). Raise OSError."""
+    the same prefix. Use /tmp if the path of TMPDIR is longer than `longest_parent`, because the
+    path of a socket has at most 107 bytes (unix(7)). Raises OSError."""
     parent = tempfile.gettempdir()
     if len(parent) > longest_parent:
         parent = "/tmp"
@@ -28,7 +28,7 @@ def make(prefix: str, longest_parent: int) -> "Tuple[str, int]":
                 remove_unless_used(os.path.join(parent, name))
     while True:
         path = tempfile.mkdtemp(prefix=prefix, dir=parent)  # 0700
-        # Before the lock, another process may take the folder for an unused one.
+        # Until the folder is locked, another process may remove it as unused.
         try:
             lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:

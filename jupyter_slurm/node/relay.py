@@ -1,13 +1,13 @@
-"""The remote end of the relay: connections from inside a job, over one stream.
+"""The remote end of the relay, which connects from inside a job, over one stream.
 
 Runs on the node, Python 3.6 and later, standard library only. The local end (transport/relay.py)
-sends it over standard input; no file is written. It connects only where the local end asks, and
-ends with it, or after SILENCE_S without a frame.
+sends this program over standard input, without a file. It connects only where the local end asks,
+and ends with it, or after SILENCE_S without a frame.
 
-The body of each frame but ALIVE begins with the number of a connection, which the local end
-chooses. A side may send WINDOW bytes of a connection, plus what CREDIT frames have allowed since,
-so a slow reader holds up only its own connection. WINDOW covers the 40 ms that a CREDIT may take
-(framing.py).
+The body of each frame except ALIVE begins with the number of a connection, which the local end
+chooses. An end may send WINDOW bytes of a connection, plus the bytes that CREDIT frames have
+allowed, so a slow reader delays only its own connection. WINDOW covers the 40 ms that a CREDIT may
+take (framing.py).
 """
 
 import collections
@@ -29,26 +29,27 @@ if TYPE_CHECKING:  # typing is not imported on the node
 
 NUMBER = struct.Struct(">I")
 OPEN = b"O"
-"""From the local end: "PORT HOST", "0 @ABSTRACT-SOCKET" or "0 /PATH-OF-SOCKET", in UTF-8."""
+"""A request of the local end to connect: "PORT HOST", "0 @ABSTRACT-SOCKET" or "0 /PATH-OF-SOCKET",
+in UTF-8."""
 OPENED = b"K"
 REFUSED = b"R"
-"""With the reason, in UTF-8."""
+"""A failure to connect, with the reason in UTF-8."""
 DATA = b"D"
 CREDIT = b"C"
-"""With a NUMBER of bytes."""
+"""A permission to send more, with a NUMBER of bytes."""
 EOF = b"E"
-"""This direction has ended."""
+"""The end of this direction."""
 ABORT = b"X"
-"""Both directions have ended by an error."""
+"""The end of both directions, after an error."""
 
 WINDOW = 2 * 1024 * 1024
 CHUNK = 32 * 1024
 OUTBOX_MOST = 256 * 1024
-"""Bytes in the outbox from which connections are not read."""
+"""Number of bytes in the outbox above which the relay does not read from connections."""
 CONNECT_S = 15.0
 SILENCE_S = 300.0
 ABSTRACT = "@"
-"""Marks the name of an abstract socket in place of a host."""
+"""The mark of the name of an abstract socket, in place of a host."""
 
 
 class Stream:
@@ -60,7 +61,7 @@ class Stream:
         self.credit = WINDOW
         self.pending = bytearray()
         self.written = 0
-        """Bytes since the last CREDIT."""
+        """Number of bytes written since the last CREDIT."""
         self.sent_eof = False
         self.got_eof = False
         self.shut = False
@@ -68,7 +69,8 @@ class Stream:
 
 
 class Relay:
-    """All connections, in one thread. Connecting may ask a name server and has its own threads."""
+    """All connections, in one thread. Connecting has its own threads, because it may ask a name
+    server."""
 
     def __init__(self, source: int, sink: int) -> None:
         self.line = framing.Line(source, sink)
@@ -261,7 +263,8 @@ class Relay:
 
 
 def connect_abstract(name: str) -> socket.socket:
-    """Connect to an abstract socket of this user. Any user can bind its name first."""
+    """Connect to an abstract socket of this user. Raise OSError if another user has bound its
+    name."""
     sock = connect_unix("\0" + name)
     if not framing.is_ours(sock):
         sock.close()
@@ -280,7 +283,8 @@ def main() -> None:
     if os.isatty(1):  # `srun --unbuffered` gives a terminal, which would change the bytes
         tty.setraw(1)
     os.write(1, sys.argv[1].encode())
-    # The local end may disconnect at any time. A failed step would show in the job's accounting.
+    # Exit successfully even if the local end disconnects, because a failed step would show in the
+    # job's accounting.
     with contextlib.suppress(OSError):
         Relay(0, 1).run()
 

@@ -1,7 +1,8 @@
 """A Python file or a notebook, run inside the one cell of a job.
 
 Runs on the cluster, Python 3.6 and later, standard library only, as part of the cell's code. It
-displays a marker before each cell of a notebook, by which `notebooks.py` assigns outputs to cells.
+displays a marker before each cell of a notebook. By these markers `notebooks.py` assigns outputs to
+cells.
 """
 
 import ast
@@ -22,7 +23,7 @@ MIME = "application/vnd.jupyter-slurm.notebook+json"
 CELL_NAME = "<notebook cell %d>"
 CO_COROUTINE = 0x80  # inspect.CO_COROUTINE; inspect itself takes milliseconds to import
 CALL = "run()"
-"""The last line of the job's own cell, the only one that tracebacks show."""
+"""The last line of the job's own cell, and the only one that tracebacks show."""
 
 
 def file_runner(
@@ -47,7 +48,7 @@ def notebook_runner(
     text: str, display: "Callable[..., Any]", space: "Space"
 ) -> "Callable[[], None]":
     """Return a function that runs the notebook `text` (JSON) in `space` until the first exception.
-    Exceptions of cells with the tag `raises-exception` are shown."""
+    It shows exceptions of cells with the tag `raises-exception`, and continues."""
     _show_only_call()
 
     def mark(content: "Dict[str, Any]") -> None:
@@ -123,7 +124,7 @@ def _run_cell(
 
 
 def _without_ipython(source: str) -> str:
-    """Return the cell as Python. Raise SyntaxError if it needs IPython."""
+    """Return the cell as plain Python. Raise SyntaxError if it needs IPython."""
     source = re.sub(r"(?m)^%matplotlib\b.*$", "", source)
     found = re.search(r"(?m)^(?:%|!)\S*", source)
     try:

@@ -1,4 +1,4 @@
-"""The supervisor of a cell: runs it in a process of its own, and records its output and result.
+"""The supervisor of a cell, which runs it in its own process and records its output and result.
 
     python3 -u runner.py JOBDIR ATTEMPT [torchrun|mpi|task I]
 
@@ -37,31 +37,32 @@ FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 READ_BYTES = 65536 - 8
 EVENT_READ_BYTES = 1 << 20
 QUIET_MS = 5
-"""Time to wait for the rest of a line."""
+"""Milliseconds to wait for the rest of a line."""
 DRAIN_S = 0.5
-"""Time to read after the cell's end, if a process that it left behind writes on."""
+"""Seconds to keep reading after the cell's end, if a process that it started still writes."""
 PIPE_BYTES = 1 << 20
 F_SETPIPE_SZ = 1031
 SPARE_BYTES = 16384
-"""Bytes to keep free on a full disk, for the result."""
+"""Number of bytes to keep free on a full disk, for the result."""
 NO_ROOM_EXIT = 74
-"""EX_IOERR of sysexits.h."""
+"""Exit code EX_IOERR of sysexits.h."""
 BLOCK_BYTES = 64
 """The block size of SHA-256, to which the key of an HMAC is padded."""
 END = b'{"type": "end"'
 PENDING = b'{"type": "pending"'
-"""The outcome to record if the cell's process ends from now on (`runner_ranks.py`)."""
+"""A record with the outcome that counts if the cell's process ends from now on
+(`runner_ranks.py`)."""
 RANK_OF = {"torchrun": "RANK", "mpi": "SLURM_PROCID"}
-"""The variables with a process's rank."""
+"""The environment variable with the rank of a process."""
 OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
 OUR_FRAME = '  File "%s/' % OUR_FOLDER.encode("ascii", "backslashreplace").decode()
-"""A frame as faulthandler writes it."""
+"""The beginning of one of our frames, as faulthandler writes it."""
 OUR_FRAMES = tuple(OUR_FRAME + name for name in ("runner", "session"))
 
 
 class Output:
-    """The file of records, made by `open` or the first record. On a full disk a record is lost, and
-    the loss is reported. The beginning of the first text that does not fit is kept."""
+    """The file of records. `open` or the first record creates it. On a full disk it loses records
+    and reports the loss; it keeps the beginning of the first text that does not fit."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -73,7 +74,7 @@ class Output:
         self.all_lost_bytes = 0
 
     def open(self) -> None:
-        """Make or open the file. Raise OSError."""
+        """Create or open the file. Raises OSError."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self.descriptor = os.open(self.path, flags | os.O_CLOEXEC, 0o600)
         self.size_bytes = os.fstat(self.descriptor).st_size
@@ -95,7 +96,8 @@ class Output:
             self._lose(len(line), error)
 
     def write_text(self, name: str, text: str, at_s: "Optional[float]" = None) -> None:
-        """Append text of stdout or stderr. `at_s`: when it was written; None: now."""
+        """Append text of stdout or stderr. `at_s` is the time at which it was written; None for
+        now."""
         at_s = time.time() if at_s is None else at_s
         line = text_line(name, text, at_s)
         if self.lost_bytes:
@@ -110,7 +112,7 @@ class Output:
         self._lose(len(text_line(name, text[kept:], at_s)), error)
 
     def _append(self, line: bytes, spare_bytes: int = 0) -> "Optional[OSError]":
-        """Append a line. Return the error if it failed; the file is then unchanged."""
+        """Append a line. Return the error if that failed; the file is then unchanged."""
         data = line + b" " * spare_bytes
         failed = None
         try:
@@ -139,7 +141,7 @@ class Output:
 
 
 class Stream:
-    """stdout or stderr, from bytes to records. `\\r` and invalid UTF-8 are kept."""
+    """A converter of stdout or stderr, from bytes to records. `\\r` and invalid UTF-8 are kept."""
 
     def __init__(self, name: str, output: Output) -> None:
         self.name = name
@@ -152,7 +154,8 @@ class Stream:
         """The beginning of a line that may be one of our frames."""
 
     def feed(self, data: bytes) -> None:
-        """Handle bytes. Write whole lines at once, and hold part of a line for its rest."""
+        """Handle bytes. Write whole lines at once, and hold part of a line until its rest
+        arrives."""
         data = self.tail + data
         self.tail = b""
         if data[-2:-1] == b"\xed":  # half a surrogate: the decoder would not wait
@@ -193,7 +196,7 @@ def without_our_frames(text: str) -> str:
 
 
 class Supervisor:
-    """A reader of the output of the cell's process, which forwards signals to it."""
+    """A reader of the output of the cell's process. It also forwards signals to that process."""
 
     def __init__(self, child: int, pipes: "List[int]", wakeup: int, output: Output) -> None:
         self.child = child
@@ -226,8 +229,8 @@ class Supervisor:
             complain("the cell's last record is incomplete")
 
     def result(self) -> "Dict[str, Any]":
-        """Return the result of a cell that has ended. The outcome that its process announced counts
-        most."""
+        """Return the result of a cell that has ended. An outcome that its process announced takes
+        precedence."""
         result = outcome(self.end, self.status)
         if result["status"] == "killed":
             self.pending.pop("type", None)
@@ -254,7 +257,7 @@ class Supervisor:
         return active
 
     def _read(self, descriptor: int) -> bytes:
-        """Return bytes from the pipe; b"": there are none."""
+        """Return bytes from the pipe; b"" if there are none."""
         try:
             size_bytes = EVENT_READ_BYTES if descriptor == self.events else READ_BYTES
             data = os.read(descriptor, size_bytes)
@@ -309,7 +312,8 @@ def complain(sentence: str) -> None:
 
 
 def outcome(end: "Optional[Dict[str, Any]]", status: int) -> "Dict[str, Any]":
-    """Return the result of a cell: from its own record, or from the process's status."""
+    """Return the result of a cell from its own record or, without one, from the process's
+    status."""
     if end is not None:
         del end["type"]
         end["signal"] = None
@@ -343,7 +347,7 @@ def outcome(end: "Optional[Dict[str, Any]]", status: int) -> "Dict[str, Any]":
 
 
 class Signer:
-    """A signer with the job's key, which is read before the cell runs."""
+    """A signer with the job's key. It reads the key before the cell runs."""
 
     def __init__(self, path: str) -> None:
         with open(path, "rb") as file:
@@ -364,7 +368,7 @@ class Signer:
 
 
 def find_sha256() -> "Any":
-    """Return Python's own SHA-256: `hashlib` and `hmac` load OpenSSL, which takes 5 ms."""
+    """Return Python's own SHA-256, because `hashlib` and `hmac` load OpenSSL, which takes 5 ms."""
     for module in ("_sha2", "_sha256"):  # Python 3.12; before it
         with contextlib.suppress(ImportError, AttributeError):
             return __import__(module).sha256
@@ -374,7 +378,7 @@ def find_sha256() -> "Any":
 
 
 def put(path: str, data: bytes) -> None:
-    """Write a file atomically. Raise OSError."""
+    """Write a file atomically. Raises OSError."""
     descriptor = os.open(path + ".partial", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
@@ -400,8 +404,8 @@ def supervise(
     rank: "Optional[int]" = None,
     own_dir: str = "",
 ) -> int:
-    """Supervise the cell's process, and return the job's exit code. `child`: pid, pipes. `own_dir`:
-    a task's folder."""
+    """Supervise the cell's process, and return the job's exit code. `child` has the process ID and
+    the pipes; `own_dir` is a task's folder."""
     started_s = time.time()
     wakeup = hear_signals()
     signer = Signer(os.path.join(job_dir, "key"))
@@ -433,8 +437,8 @@ def supervise(
 
 
 def add_peak(result: "Dict[str, Any]", job_dir: str, attempt: str) -> None:
-    """Raise the result's peak memory to the most that usage.py has measured on one node: engines
-    and other ranks are not children of this process."""
+    """Raise the result's peak memory to the maximum that usage.py has measured on one node, because
+    engines and other ranks are not children of this process."""
     import glob  # noqa: PLC0415 - few jobs need it
 
     for path in glob.glob(os.path.join(glob.escape(job_dir), "usage.%s.*jsonl" % attempt)):
@@ -446,7 +450,7 @@ def add_peak(result: "Dict[str, Any]", job_dir: str, attempt: str) -> None:
 
 
 def of_rank(attempt: str, rank: "Optional[int]") -> str:
-    """Return the middle of a file name: the attempt, and the rank if there are many."""
+    """Return the middle of a file name: the attempt and, if there are ranks, the rank."""
     return attempt if rank is None else "%s.%d" % (attempt, rank)
 
 
@@ -464,7 +468,7 @@ def _surrogatepass_or_replace(error: UnicodeError) -> "Any":
 
 def start(live: "Callable[[List[int]], int]") -> "List[int]":
     """Fork a process that calls `live` with the writing ends of stdout, stderr and events, and
-    exits with its result. Return the pid and the reading ends. Signals are blocked in both
+    exits with its result. Return the process ID and the reading ends. Signals are blocked in both
     processes."""
     signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED + (signal.SIGCHLD,))
     pipes = [os.pipe() for _ in range(3)]
@@ -488,8 +492,8 @@ def live_for_a_cell(
     rank: "Optional[int]" = None,
     task: "Optional[str]" = None,
 ) -> int:
-    """Run the cell in the forked process, and return the exit code. `task`: the index of a sweep's
-    task."""
+    """Run the cell in the forked process, and return the exit code. `task` is the index of a
+    sweep's task."""
     import runner_cell  # noqa: PLC0415 - only the child needs it
 
     return runner_cell.run(job_dir, attempt, pipes, rank, task)

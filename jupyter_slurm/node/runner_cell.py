@@ -1,4 +1,4 @@
-"""The process of a cell, which the supervisor (`runner.py`) has forked.
+"""The process of a cell. The supervisor (`runner.py`) has forked it.
 
 Runs on the cluster, Python 3.6 and later, standard library only. A plain Python cell needs no
 IPython, whose import takes 0.3 s. `runner_ipython.py` loads it if the cell uses its syntax, if code
@@ -25,12 +25,12 @@ if TYPE_CHECKING:  # typing costs milliseconds of every job
     from typing import Any, Callable, Dict, List, Optional, Tuple
 
 AWAIT = getattr(_ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
-"""Top-level await, from Python 3.8 on."""
+"""The compiler's flag for top-level await (Python 3.8 and later)."""
 CO_COROUTINE = 0x80
 OURS = tuple(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), name) for name in ("runner", "session")
 )
-"""The beginnings of our own files' names in tracebacks."""
+"""The beginnings of the names of our own files in tracebacks."""
 RUN_FILE = "jupyter-slurm run_file.py"
 """The name that `headless.py` gives to `run_file.py`."""
 FUTURE_FLAGS = 0x1FF0000
@@ -46,7 +46,7 @@ class VariableError(Exception):
 
 
 class Finder:
-    """A finder of our own modules, with hooks on the first import of others."""
+    """A finder of our own modules, with hooks for the first import of other modules."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -92,16 +92,16 @@ class Cell:
         self.namespace = self.module.__dict__
         self.namespace["__builtins__"] = builtins
         self.rank: "Optional[int]" = None
-        """The rank of this process, if there are many."""
+        """The rank of this process; None if there are no ranks."""
         self.task: "Optional[str]" = None
-        """The index of the task of a sweep."""
+        """The index of a sweep's task; None for other cells."""
         self.check_world: "Optional[Callable[[], None]]" = None
-        """Checks once whether the ranks have found each other."""
+        """The function that checks once whether the ranks have found each other."""
         self.run_async: "Optional[Callable[[Any], Any]]" = None
-        """Runs a coroutine in an event loop that outlives the cell."""
+        """The function that runs a coroutine in an event loop that outlives the cell."""
 
     def take_rank(self, job_dir: str, attempt: str, rank: "Optional[int]") -> None:
-        """Make this process a rank; None: there are no ranks."""
+        """Make this process a rank, unless `rank` is None."""
         if rank is None:
             return
         import runner_ranks  # noqa: PLC0415 - few jobs have any
@@ -143,7 +143,7 @@ class Cell:
         return self._tree()
 
     def _tree(self) -> "Any":
-        """Parse the source as `ast.parse` does, which takes 2 ms to import."""
+        """Parse the source as `ast.parse` does, without importing `ast`, which takes 2 ms."""
         return compile(self.source, self.name, "exec", _ast.PyCF_ONLY_AST, dont_inherit=True)
 
     def _refuse(self) -> None:
@@ -156,7 +156,7 @@ class Cell:
                 )
 
     def _evaluate(self, codes: "List[types.CodeType]") -> "Any":
-        """Run the code objects in order, in one event loop if one of them awaits. Return the last
+        """Run the code objects in order, in one event loop if any of them awaits. Return the last
         value."""
         if any(code.co_flags & CO_COROUTINE for code in codes):
             import asyncio  # noqa: PLC0415 - 40 ms, for cells that await
@@ -187,16 +187,16 @@ class Cell:
         return [token.string for token in tokens if token.type not in skipped][-1] == ";"
 
     def cache_lines(self) -> None:
-        """Make the source known to tracebacks and `inspect.getsource`."""
+        """Make the source available to tracebacks and `inspect.getsource`."""
         linecache = sys.modules.get("linecache")
         if linecache is not None:
-            # Python's line ends: splitlines() would also split at form feeds.
+            # Split at Python's line ends only; splitlines() would also split at form feeds.
             lines = io.StringIO(self.source, None).readlines()
             linecache.cache[self.name] = (len(self.source), None, lines, self.name)
 
     def render(self, error: BaseException) -> "List[str]":
-        """Return the lines of the traceback from the cell's first frame on, by IPython if there is
-        one."""
+        """Return the lines of the traceback from the cell's first frame on, formatted by IPython if
+        it is installed."""
         trace = self.trace(error)
         if import_ipython() and self.publisher.shell is not None:
             lines = self.publisher.shell.render(type(error), error, trace)
@@ -218,7 +218,7 @@ class Cell:
         return trace
 
     def finish(self) -> None:
-        """Show the figures that are still open after the last line."""
+        """Show the figures that are still open after the cell's last line."""
         shell = self.publisher.shell
         if shell is not None:
             shell.events.trigger("post_execute")
@@ -227,8 +227,8 @@ class Cell:
 
 
 def hide_ours(error: BaseException) -> bool:
-    """Remove our frames from the tracebacks of `error` and of its causes; if `run_file.py` ran the
-    code, also all frames before it. Return whether it did."""
+    """Remove our frames from the tracebacks of `error` and of its causes. If `run_file.py` ran the
+    code, also remove all frames before it. Return whether it ran the code."""
     driven = False
     known: "List[Any]" = []
     left: "List[Any]" = [error]
@@ -258,7 +258,8 @@ def file_of(trace: "Any") -> str:
 
 
 def import_ipython() -> bool:
-    """Import IPython; the finder then sets up a shell. Return False if it is not installed."""
+    """Import IPython, so that the finder sets up a shell. Return False if IPython is not
+    installed."""
     try:
         import IPython  # noqa: F401, PLC0415
     except ImportError:
@@ -281,7 +282,7 @@ def watch_imports(finder: Finder, cell: Cell) -> None:
         parameters = sys.modules["matplotlib"].rcParams
         chosen = dict.get(parameters, "backend")
         inherited = os.environ.get("MPLBACKEND", "").lower()
-        # Images set Agg because they have no screen, not to hide figures.
+        # Ignore Agg: images set it because they have no screen, not to hide figures.
         if not isinstance(chosen, str) or chosen.lower() == inherited:
             parameters["backend"] = "module://runner_figures"
 
@@ -301,7 +302,7 @@ def load_inputs(job_dir: str, cell: Cell) -> None:
 
 
 def _read(path: str, names: "Optional[List[str]]") -> "Dict[str, Any]":
-    """Return these variables of the file, if it exists."""
+    """Return the variables `names` of the file (None for all); {} if there is no file."""
     if not os.path.exists(path):
         return {}
     import runner_values  # noqa: PLC0415 - 5 ms
@@ -331,7 +332,8 @@ def run_cell(
             if cell.check_world is not None:
                 check, cell.check_world = cell.check_world, None
                 check()
-            # A session connects with its first cell. Its child processes may be other jobs.
+            # Connect a session with its first cell only. Hide this from child processes, which may
+            # be other jobs.
             engine = os.environ.pop("JSLURM_ENGINE", None)
             if engine is not None:
                 import runner_engine  # noqa: PLC0415 - few jobs have one
@@ -366,7 +368,7 @@ def run_cell(
 
 
 def run_in_parent(cell: Cell) -> None:
-    """Run the cell. End a process that the cell forked as a Python program ends."""
+    """Run the cell. End a process that the cell forked in the way a Python program ends."""
     pid, forked = os.getpid(), None  # type: int, Optional[BaseException]
     try:
         cell.run()
@@ -448,7 +450,7 @@ def _store(
 
 
 def open_process(pipes: "List[int]", interrupts: "Any") -> runner_display.Publisher:
-    """Make the pipes this process's stdout, stderr and events, and send the `hello` record."""
+    """Use the pipes as this process's stdout, stderr and events, and send the `hello` record."""
     turns = runner_process.open_streams(pipes)
     publisher = runner_display.Publisher(pipes[2], turns.wait, interrupts)
     publisher.send(
@@ -470,7 +472,7 @@ def read_cell(job_dir: str) -> "Tuple[Dict[str, Any], str]":
 
 
 def make_main(cell: Cell) -> None:
-    """Make the process look like an interpreter of the cell's own."""
+    """Make the process look like an interpreter that runs only the cell."""
     builtins.display = runner_display.make_display(cell.publisher)  # type: ignore[attr-defined]
     folder = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [""] + [part for part in sys.path if part != folder]
@@ -486,7 +488,7 @@ def run(
     rank: "Optional[int]" = None,
     of_sweep: "Optional[str]" = None,
 ) -> int:
-    """Run the cell, and return the exit code. `of_sweep`: the index of a sweep's task."""
+    """Run the cell, and return the exit code. `of_sweep` is the index of a sweep's task."""
     interrupts = runner_process.Interrupts()
     publisher = open_process(pipes, interrupts)
     task, source = read_cell(job_dir)

@@ -1,7 +1,7 @@
 """The start of the job's dashboards (dashboards.py), in the process that runs the user's code.
 
-Runs on the cluster, Python 3.6 and later, standard library only. It is a module of its own so that
-the user's code can import a module named `dashboards`.
+Runs on the cluster, Python 3.6 and later, standard library only. It is a separate module so that
+the user's code can import its own `dashboards`.
 """
 
 import importlib.util
@@ -20,9 +20,9 @@ END_S = 2.0
 def start(
     job_dir: str, attempt: str, engine: "List[str]", tell: "Callable[[str], None]"
 ) -> "Callable[[], None]":
-    """Start dashboards.py if this process is the only one, or the first rank on the first node.
-    Return a function that ends it. `engine`: the arguments that name the launcher; `tell`: a
-    function that shows the user a line."""
+    """Start dashboards.py if this process is the only one or the first rank on the first node.
+    Return a function that ends it. `engine` has the arguments that name the launcher; `tell` shows
+    the user a line."""
     if not is_first(engine):
         return lambda: None
     with open(os.path.join(job_dir, "dashboards.json"), encoding="utf-8") as file:

@@ -1,8 +1,9 @@
-"""Variables in a file as data, without a pickle; also used on this machine.
+"""Variables in a file as data, without a pickle; also used on the local machine.
 
 Python 3.6 and later, standard library only; NumPy, pandas, Polars and pyarrow for their own values.
 The file is an uncompressed zip. `values.json` has each variable by name. null, booleans, numbers
-(also NaN and Infinity), strings and lists stand for themselves. An object has one key, its type:
+(including NaN and Infinity), strings and lists represent themselves. An object has one key, its
+type:
 
     {"dict": [[KEY, VALUE], …]}   {"tuple": [VALUE, …]}, and "set" and "frozenset"
     {"bytes": BASE64}, "bytearray"   {"complex": [REAL, IMAGINARY]}   {"scalar": [DTYPE, BASE64]}
@@ -22,21 +23,21 @@ if TYPE_CHECKING:  # typing costs milliseconds of every job
 
 VALUES = "values.json"
 MOST_TEXT_BYTES = 256 << 20
-"""The largest `values.json`."""
+"""Maximum size of `values.json`."""
 SAFE_ARROW = 15
-"""The first release of pyarrow that reads no pickle from a file."""
+"""The first pyarrow release that never unpickles data from a file."""
 REMEDY = "Return numbers, texts, lists, dicts, NumPy arrays or frames"
 
 
 class NotData(Exception):  # noqa: N818 - it is raised and caught here
-    """A value is not data. The message names it."""
+    """A value is not data. The message names the value."""
 
 
 # --- writing ----------------------------------------------------------------------------------
 
 
 def write(path: str, names: "Iterable[str]", namespace: "Dict[str, Any]") -> "Dict[str, str]":
-    """Write the variables that are data. Return the reasons of the others, by name. Raise
+    """Write the variables that are data. Return the reasons why the others are not, by name. Raises
     OSError."""
     failed, texts = {}, []
     left_bytes = MOST_TEXT_BYTES
@@ -71,7 +72,7 @@ def _explain(error: Exception) -> str:
 
 
 class Packer:
-    """The tree of one variable. `members`: its other files, each with the function that writes
+    """The tree of one variable. `members` has its other files, each with the function that writes
     it."""
 
     def __init__(self, name: str) -> None:
@@ -160,8 +161,8 @@ def _pyarrow() -> "Any":
 
 
 def read(path: str, names: "Iterable[str]") -> "Tuple[Dict[str, Any], Dict[str, str]]":
-    """Return the variables of a file in `names`, and the reasons of those that cannot be read, by
-    name. Raise ValueError, KeyError or zipfile.BadZipFile if the file is incomplete."""
+    """Return the variables of a file in `names`, and by name the reasons why others cannot be read.
+    Raise ValueError, KeyError or zipfile.BadZipFile if the file is incomplete."""
     values, failed = {}, {}
     with zipfile.ZipFile(path) as archive:
         infos = archive.infolist()

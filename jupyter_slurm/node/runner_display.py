@@ -1,7 +1,7 @@
-"""A cell's displays: records on the event pipe, MIME bundles of values, `display()`.
+"""A cell's displays: records on the event pipe, MIME bundles of values, and `display()`.
 
-Runs on the cluster, Python 3.6 and later, standard library only. Values are formatted by IPython
-once it is imported (`Publisher.shell`), and before that by `_repr_*_` methods and `pprint`.
+Runs on the cluster, Python 3.6 and later, standard library only. IPython formats values once it is
+imported (`Publisher.shell`). Before that, `_repr_*_` methods and `pprint` do.
 """
 
 import binascii
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # typing costs milliseconds of every job
     Bundle = Tuple[Dict[str, Any], Dict[str, Any]]
 
 MAX_ITEMS = 1000
-"""The most items of a container in its text form, as in IPython."""
+"""Maximum number of items in the text form of a container, as in IPython."""
 MIME_METHODS = (
     ("text/html", "_repr_html_"),
     ("text/markdown", "_repr_markdown_"),
@@ -49,7 +49,7 @@ class Publisher:
     def send(self, record: "Dict[str, Any]") -> None:
         """Write a record. In a process that the cell forked, print its text instead."""
         if os.getpid() != self.pid:
-            # Lines of several processes could mix.
+            # Lines of several processes could be mixed on the pipe.
             text = record.get("data", {}).get("text/plain")
             if text is not None:
                 print(text)
@@ -82,7 +82,8 @@ class Publisher:
         self.send({"type": "error", "ename": ename, "evalue": evalue, "traceback": lines})
 
     def bundle(self, value: "Any") -> "Bundle":
-        """Return the representations of a value; none if the value has displayed itself."""
+        """Return the representations of a value; an empty bundle if the value has displayed
+        itself."""
         if self.shell is not None:
             data, metadata = self.shell.display_formatter.format(value)
             return data, metadata
@@ -103,7 +104,7 @@ def to_json(record: "Dict[str, Any]") -> bytes:
 
 
 def _plain(value: "Any") -> "Any":
-    """Convert bytes to base64, NumPy's values to Python's, and anything else to text."""
+    """Convert bytes to base64, NumPy values to Python values, and anything else to text."""
     if isinstance(value, bytes):
         return binascii.b2a_base64(value, newline=False).decode("ascii")
     tolist = getattr(value, "tolist", None)
@@ -133,8 +134,8 @@ def _sendable(data: "Dict[str, Any]") -> "Dict[str, Any]":
 
 
 def _method(value: "Any", name: str) -> "Any":
-    """Return a value's representation method, or None. Classes have none. Mocks and proxies, which
-    have every attribute, are detected by a name that no class defines."""
+    """Return a value's representation method, or None; always None for classes. Detect mocks and
+    proxies, which have every attribute, by a name that no class defines."""
     if isinstance(value, type):
         return None
     try:
@@ -226,7 +227,7 @@ def _safe_repr(value: "Any") -> str:
 
 
 class DisplayHandle:
-    """The result of `display(…, display_id=…)`, which replaces what was shown."""
+    """The result of `display(…, display_id=…)`. It can replace the displayed value."""
 
     def __init__(self, publisher: Publisher, display_id: str) -> None:
         self.display_id = display_id

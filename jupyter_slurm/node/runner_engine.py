@@ -1,4 +1,4 @@
-"""The connection of the user's code to Ray or Dask: `ray`, or `client` and `distributed`.
+"""The connection of the user's code to Ray or Dask: the names `ray`, or `client` and `distributed`.
 
 Runs on the cluster, in the code's process, Python 3.6 and later, standard library and the image's
 engine only. launch_engine.py starts the engine beside this process.
@@ -27,7 +27,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 
 
 class EngineError(Exception):
-    """The engine does not run, or not on all nodes."""
+    """The engine does not run, or does not run on all nodes."""
 
 
 class State:
@@ -39,13 +39,13 @@ class State:
         self.news = self.beside("launch.%s.jsonl")
         self.read_bytes = 0
         self.was_whole = False
-        """All nodes have joined once. Later connections use those that are left."""
+        """True once all nodes have joined. Later connections use the nodes that are left."""
 
     def beside(self, name: str) -> str:
         return os.path.join(os.path.dirname(self.path), name % self.attempt)
 
     def look(self) -> "List[str]":
-        """Return the new sentences."""
+        """Return the new sentences about failures."""
         try:
             with open(self.news, "rb") as file:
                 file.seek(self.read_bytes)
@@ -65,7 +65,8 @@ class State:
             raise EngineError(" ".join(said))
 
     def wait(self) -> "Dict[str, Any]":
-        """Wait for the engine, and return its description. launch_engine.py has the timeout."""
+        """Wait for the engine, and return its description. launch_engine.py enforces the
+        timeout."""
         while True:
             self.check()
             if os.path.exists(self.path):
@@ -80,8 +81,8 @@ class State:
 
 
 def enter(path: str, namespace: "Dict[str, Any]") -> None:
-    """Wait for all nodes, and put the engine into the code's namespace. `path`: of `engine.N.json`.
-    Raise EngineError."""
+    """Wait for all nodes, and put the engine into the code's namespace. `path` is the path of
+    `engine.N.json`. Raises EngineError."""
     state = State(path)
     with open(state.beside("world.%s.json"), encoding="utf-8") as file:
         world = json.load(file)
@@ -97,8 +98,8 @@ def enter(path: str, namespace: "Dict[str, Any]") -> None:
 
 @contextlib.contextmanager
 def own_signals() -> "Iterator[None]":
-    """Keep our signal handlers: that of `ray.init` would exit at SIGTERM instead of
-    interrupting."""
+    """Keep our signal handlers. At SIGTERM, the handler of `ray.init` would exit instead of
+    interrupting the code."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -114,7 +115,7 @@ def own_signals() -> "Iterator[None]":
 
 
 def all_joined(state: State, world: "Dict[str, Any]", name: str, joined: "Any") -> None:
-    """Wait until `joined()` has the names of all nodes. Raise EngineError."""
+    """Wait until `joined()` has the names of all nodes. Raises EngineError."""
     wanted = [node["name"] for node in world["nodes"]]
     deadline_s = time.monotonic() + JOIN_S
     while True:
@@ -147,7 +148,7 @@ def connect_ray(state: State, world: "Dict[str, Any]") -> "Any":
     told = state.wait()
     os.environ["RAY_ADDRESS"] = told["address"]
     init = ray.init
-    # Ray could guess an address of another network.
+    # Set the address, because Ray could guess one of another network.
     known = {"_node_ip_address": told["address"].rpartition(":")[0].strip("[]")}
     known["logging_level"] = logging.WARNING
     with warnings.catch_warnings():

@@ -1,7 +1,7 @@
 """A matplotlib backend that shows figures in the cell's output.
 
-Runs on the cluster; imported after matplotlib. Figures are shown and closed at `plt.show()` and at
-the end of the cell.
+Runs on the cluster; imported after matplotlib. `plt.show()` and the end of the cell show and close
+the figures.
 """
 
 import builtins

@@ -47,10 +47,10 @@ class Publisher(DisplayPublisher):
 
 
 class ResultHook(DisplayHook):
-    """The display hook for code that a magic runs (`%%time`)."""
+    """The display hook for code that a magic such as `%%time` runs."""
 
     def write_output_prompt(self) -> None:
-        """Do nothing: there are no prompts."""
+        """Do nothing, because there are no prompts."""
 
     def write_format_data(
         self, format_dict: "Dict[str, Any]", md_dict: "Optional[Dict[str, Any]]" = None
@@ -59,20 +59,20 @@ class ResultHook(DisplayHook):
         shell.publisher.result((format_dict, md_dict or {}))
 
     def finish_displayhook(self) -> None:
-        """Do nothing: nothing is printed after a value."""
+        """Do nothing, because nothing follows a value."""
 
 
 class Shell(InteractiveShell):
-    """The shell; `publisher` is set by `start`."""
+    """The shell. `start` sets `publisher`."""
 
     display_pub_class = Type(Publisher)
     displayhook_class = Type(ResultHook)
 
     def init_virtualenv(self) -> None:
-        """Do nothing: the shell must not change sys.path."""
+        """Do nothing, because the shell must not change sys.path."""
 
     def enable_gui(self, gui: "Any" = None) -> None:
-        """Do nothing: there is no screen."""
+        """Do nothing, because there is no screen."""
 
     def ask_exit(self) -> None:
         raise SystemExit(0)
@@ -88,7 +88,7 @@ class Shell(InteractiveShell):
         self._showtraceback(type(exc), exc, ["UsageError: %s" % exc])
 
     def render(self, etype: "Any", evalue: "Any", trace: "Any") -> "List[str]":
-        """Return the lines of a colored traceback; []: IPython has shown the error."""
+        """Return the lines of a colored traceback; [] if IPython has shown the error."""
         self.rendering = []
         try:
             self.showtraceback((etype, evalue, trace), tb_offset=0)
@@ -104,7 +104,7 @@ def start(
     publisher: "runner_display.Publisher", module: "types.ModuleType", cell_name: str
 ) -> "Any":
     """Create the shell of this process with the cell's namespace."""
-    # Plotly sends shells other than ipykernel's 4 MB of HTML with each figure.
+    # Without this, Plotly sends 4 MB of HTML with each figure, except to ipykernel's shell.
     os.environ.setdefault("PLOTLY_RENDERER", "plotly_mimetype")
     folder = tempfile.mkdtemp(prefix="ipython-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -1,4 +1,5 @@
-"""The process of a cell: output in order, signals as an interrupt, and the end of forked processes.
+"""The process of a cell: the order of its output, its interrupt by signals, and the end of forked
+processes.
 
 Runs on the cluster, Python 3.6 and later, standard library only.
 """
@@ -21,15 +22,15 @@ if TYPE_CHECKING:  # typing costs milliseconds of every job
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 TURN_S = 1.0
-"""Seconds to wait for the supervisor to read the other pipes. The order is not worth a longer
-wait."""
+"""Seconds to wait for the supervisor to read the other pipes. The order of output does not justify
+a longer wait."""
 
 
 class Interrupts:
     """A handler that turns Slurm's first signal into a KeyboardInterrupt in the main thread.
-    `first` is its number. Later signals are ignored: they would break an `except
+    `first` is the number of that signal. It ignores later signals, which would break an `except
     KeyboardInterrupt:` in which the cell saves data. As a context manager it delays signals until
-    its end."""
+    the end of the block."""
 
     def __init__(self) -> None:
         self.first: "Optional[int]" = None
@@ -42,8 +43,8 @@ class Interrupts:
             signal.signal(number, self._handle)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD,))
         self._unblock()
-        # multiprocessing relies on SIGTERM to end a forked process, even right after the fork.
-        # Python 3.6 has no hook for it.
+        # Restore the default handlers in forked processes: multiprocessing relies on SIGTERM to end
+        # them, even right after the fork. Python 3.6 has no hook for this.
         register = getattr(os, "register_at_fork", None)
         if register is not None:
             register(
@@ -53,7 +54,7 @@ class Interrupts:
             )
 
     def arm(self) -> None:
-        """Prepare for another cell: the next signal interrupts it."""
+        """Prepare for another cell, which the next signal interrupts."""
         self.first, self.pending, self.armed = None, False, True
 
     def hold(self) -> None:
@@ -61,7 +62,7 @@ class Interrupts:
         self.shields += 1
 
     def release(self) -> None:
-        """Raise a signal that has arrived since `hold`."""
+        """Stop delaying signals. Raise KeyboardInterrupt if one has arrived since `hold`."""
         if self.shields:
             self.__exit__()
 
@@ -109,7 +110,7 @@ class Interrupts:
 def end_forked(
     error: "Optional[BaseException]", trace_of: "Callable[[BaseException], Any]"
 ) -> None:
-    """End a process that the cell forked, with Python's exit code. Exit handlers do not run: they
+    """End a process that the cell forked, with Python's exit code. Do not run exit handlers, which
     would remove the parent's temporary folders and end its workers."""
     code = 0
     try:
@@ -133,7 +134,7 @@ def end_forked(
 
 
 def exit_code(error: BaseException) -> int:
-    """Return Python's exit code after this error; never 0."""
+    """Return Python's exit code after this error. It is never 0."""
     code = error.code if isinstance(error, SystemExit) else 1
     return code & 0xFF or 1 if isinstance(code, int) else 1
 
@@ -142,14 +143,14 @@ def exit_code(error: BaseException) -> int:
 
 
 class Turns:
-    """A guard of the order of stdout, stderr and events, which are three pipes: before writing to
-    one, wait until the supervisor has emptied the others."""
+    """A guard for the order of stdout, stderr and events, which are three pipes. Before a write to
+    one pipe, it waits until the supervisor has emptied the others."""
 
     def __init__(self, pipes: "List[int]") -> None:
         self.pipes = pipes
 
     def wait(self, descriptor: int = -1) -> None:
-        """Wait for the other pipes (1 and 2 are stdout and stderr)."""
+        """Wait for the other pipes. `descriptor` is a pipe, 1 for stdout or 2 for stderr."""
         deadline_s: "Optional[float]" = None
         for at, pipe in enumerate(self.pipes):
             while descriptor not in (at + 1, pipe) and self._filled(pipe):
@@ -196,7 +197,7 @@ class Pipe(io.RawIOBase):
 
 
 def open_streams(pipes: "List[int]") -> Turns:
-    """Make the pipes stdout and stderr of Python, C code and subprocesses."""
+    """Use the pipes as stdout and stderr of Python, C code and subprocesses."""
     turns = Turns(pipes)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for source, descriptor in ((nothing, 0), (pipes[0], 1), (pipes[1], 2)):

@@ -1,7 +1,7 @@
-"""The check that all ranks are in one world, before the user's code runs.
+"""The check that all ranks have found each other, before the user's code runs.
 
-Runs on the cluster, Python 3.6 and later, standard library only. Ranks that have not found each
-other would each do all of the work unnoticed.
+Runs on the cluster, Python 3.6 and later, standard library only. Without the check, ranks that have
+not found each other would each do all of the work unnoticed.
 """
 
 import json
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
 INIT_S = 50
 """Seconds for MPI to start in all ranks."""
 TOGETHER_S = 1.0
-"""Seconds for other ranks to fail for the same reason, before they are ended."""
+"""Seconds for other ranks to fail for the same reason, before the launcher ends them."""
 SIZE_OF = {"torchrun": "WORLD_SIZE", "mpi": "SLURM_NTASKS"}
 
 
@@ -28,7 +28,8 @@ class WrongWorld(Exception):  # noqa: N818 - users see this name
 
 
 def check(job_dir: str, attempt: str, publisher: "runner_display.Publisher") -> None:
-    """Raise WrongWorld if the size is wrong. With MPI, check again when mpi4py starts it."""
+    """Raise WrongWorld if the number of ranks is wrong. With MPI, check again when mpi4py starts
+    it."""
     world = read_world(job_dir, attempt)
     check_size(world)
     if world["engine"] == "mpi":
@@ -36,7 +37,7 @@ def check(job_dir: str, attempt: str, publisher: "runner_display.Publisher") -> 
 
 
 def check_size(world: "Dict[str, Any]") -> None:
-    """Raise WrongWorld if this rank's environment has another number of ranks."""
+    """Raise WrongWorld if this rank's environment has a different number of ranks."""
     engine, ranks = world["engine"], world["ranks"]
     told = os.environ.get(SIZE_OF[engine])
     if told != str(ranks):
@@ -55,7 +56,7 @@ def read_world(job_dir: str, attempt: str) -> "Dict[str, Any]":
 
 def end_torchrun() -> None:
     """Make torchrun end the other ranks of this node after one has failed, unless it restarts
-    ranks. It would wait five minutes for those of other nodes."""
+    ranks. Otherwise it would wait five minutes for the ranks of other nodes."""
     if os.environ["TORCHELASTIC_RESTART_COUNT"] == os.environ["TORCHELASTIC_MAX_RESTARTS"]:
         time.sleep(TOGETHER_S)
         os.kill(os.getppid(), signal.SIGTERM)
@@ -74,7 +75,7 @@ def watch_mpi(world: "Dict[str, Any]", publisher: "runner_display.Publisher") ->
         told = "MPI did not start: its ranks did not find each other by --mpi=%s. %s"
         told = told % (os.environ.get("SLURM_MPI_TYPE", "none"), others)
         publisher.send({"type": "pending", "ename": "WrongWorld", "evalue": told})
-        # MPI starts with the GIL held: no thread or Python handler could end the wait.
+        # MPI starts with the GIL held, so no thread or Python handler could end the wait.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(INIT_S)
 

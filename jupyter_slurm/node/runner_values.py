@@ -1,4 +1,4 @@
-"""Variables in a file, each pickled on its own; also used on this machine.
+"""Variables in a file, each pickled on its own; also used on the local machine.
 
 Python 3.6 and later, standard library and cloudpickle only. The file has the pickle of each
 variable, followed by its large buffers at multiples of 64 bytes. The last line is the index, JSON:
@@ -6,9 +6,9 @@ variable, followed by its large buffers at multiples of 64 bytes. The last line 
     {"python": "3.11.2", "protocol": 5, "versions": {"numpy": "2.1.0"},
      "variables": {"x": {"pickle": [0, 150], "buffers": [[192, 80000000]], "code": false}}}
 
-A place is [offset, bytes]. `code`: the pickle has functions or classes by value, which only the
-same Python (3.11) can read. An array is written from its memory, and read as a view of a private
-mapping of the file.
+A place is [offset, bytes]. `code` is true if the pickle has functions or classes by value, which
+only the same Python (3.11) can read. Arrays are written from their memory, and read as views of a
+private mapping of the file.
 """
 
 import collections
@@ -26,22 +26,22 @@ if TYPE_CHECKING:  # typing costs milliseconds of every job
 
 ALIGN_BYTES = 64
 LARGE_BYTES = 1 << 16
-"""The size from which a buffer is outside the pickle."""
+"""Minimum size of a buffer that is stored outside the pickle."""
 PIECE_BYTES = 1 << 20
 MOST_WRITTEN_BYTES = 1 << 30
-"""write() takes at most 2 GiB."""
+"""Maximum size of one write, since write() takes at most 2 GiB."""
 PROTOCOL = min(5, pickle.HIGHEST_PROTOCOL)
 
 
 class Unreadable(Exception):  # noqa: N818 - it is raised and caught here
-    """The pickle cannot be read with this Python. The message says why."""
+    """The pickle cannot be read with this Python. The message gives the reason."""
 
 
 # --- writing ----------------------------------------------------------------------------------
 
 
 def write(path: str, names: "Iterable[str]", namespace: "Dict[str, Any]") -> "Dict[str, str]":
-    """Write the variables. Return the reasons of those that cannot be pickled, by name. Raise
+    """Write the variables. Return, by name, the reasons why some cannot be pickled. Raises
     OSError."""
     failed, written = {}, {}
     by_value = _ByValue()
@@ -112,7 +112,7 @@ def _dump(value: "Any", file: File, by_value: "_ByValue") -> "Dict[str, Any]":
 
 
 def _pickle(pickler: "Any", value: "Any", file: File) -> "List[memoryview]":
-    """Write the pickle. Return the buffers outside of it."""
+    """Write the pickle. Return the buffers to store outside of it."""
     buffers: "List[memoryview]" = []
 
     def keep(buffer: "Any") -> bool:
@@ -127,8 +127,8 @@ def _pickle(pickler: "Any", value: "Any", file: File) -> "List[memoryview]":
 
 
 class _Portable(pickle.Pickler):
-    """A pickler that rejects what the cell or notebook defines: `__main__` differs in another
-    process."""
+    """A pickler that rejects objects defined in the cell or notebook, because `__main__` differs in
+    another process."""
 
     def reducer_override(self, value: "Any") -> "Any":
         if getattr(value, "__module__", None) == "__main__":
@@ -137,8 +137,8 @@ class _Portable(pickle.Pickler):
 
 
 class _ByValue:
-    """cloudpickle's pickler, imported on first use; Python's if there is none (Python 3.6, 3.7).
-    `seen` has the code objects that it has written."""
+    """cloudpickle's pickler, imported on first use; Python's pickler if there is no cloudpickle
+    (Python 3.6, 3.7). `seen` has the code objects that it has written."""
 
     def __init__(self) -> None:
         self.seen: "List[Any]" = []
@@ -162,7 +162,7 @@ class _ByValue:
 
 
 def find_cloudpickle() -> "Optional[Any]":
-    """Return the imported cloudpickle, the one sent with the job, the image's, or None."""
+    """Return the imported cloudpickle, or the one sent with the job, or the image's, or None."""
     if "cloudpickle" not in sys.modules:
         archive = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cloudpickle.zip")
         sent = sys.version_info >= (3, 8) and os.path.exists(archive)
@@ -185,7 +185,8 @@ def versions() -> "Dict[str, str]":
 
 @functools.lru_cache(maxsize=1)
 def _versions(_modules: int) -> "Dict[str, str]":
-    """Return the versions as long as there are so many modules: a notebook has thousands."""
+    """Return the versions, cached while the number of modules is the same: a notebook has
+    thousands."""
     found = {}
     for name, module in list(sys.modules.items()):
         if "." not in name:
@@ -200,13 +201,14 @@ def reason(error: Exception) -> str:
 
 
 def sign(path: str, key: bytes) -> str:
-    """Return the HMAC-SHA256 of a file, in hexadecimal. Raise OSError."""
+    """Return the HMAC-SHA256 of a file, in hexadecimal. Raises OSError."""
     import hashlib  # noqa: PLC0415 - 5 ms, which a cell with inputs alone does not need
     import hmac  # noqa: PLC0415
 
     signature = hmac.new(key, digestmod=hashlib.sha256)
     with open(path, "rb", 0) as file:
-        # Not more than the file: clearing a large buffer takes longer than signing a small value.
+        # Use a buffer no larger than the file: clearing a large buffer takes longer than signing a
+        # small value.
         size_bytes = os.fstat(file.fileno()).st_size
         piece = memoryview(bytearray(min(PIECE_BYTES, size_bytes + 1)))
         while True:
@@ -222,8 +224,8 @@ def sign(path: str, key: bytes) -> str:
 def read(
     path: str, names: "Optional[Sequence[str]]" = None
 ) -> "Tuple[Dict[str, Any], Dict[str, str]]":
-    """Return the variables of a file, and the reasons of those that cannot be read, by name.
-    `names`: those to read; None: all. Raise ValueError if the file is incomplete."""
+    """Return the variables of a file and, by name, the reasons why some cannot be read. Read only
+    the variables `names`; None for all. Raise ValueError if the file is incomplete."""
     values, failed = {}, {}
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
@@ -242,7 +244,7 @@ def read(
 
 
 def read_index(mapped: "mmap.mmap") -> "Dict[str, Any]":
-    """Return the index of a mapped file. Raise ValueError."""
+    """Return the index of a mapped file. Raises ValueError."""
     start = mapped.rfind(b"\n", 0, len(mapped) - 1) + 1
     index = json.loads(mapped[start:].decode("ascii"))
     if not isinstance(index, dict) or "variables" not in index:
@@ -278,11 +280,11 @@ def _load(
 
 class _Unpickler(pickle.Unpickler):
     modules: "Set[str]" = set()
-    """The packages that the pickle has named."""
+    """The packages that the pickle names."""
 
     def find_class(self, module: str, name: str) -> "Any":
-        """Find a class, also in NumPy's renamed modules and in the cloudpickle of the job.
-        `__main__` is another program here."""
+        """Find a class, also in NumPy's renamed modules and in the job's cloudpickle. Reject
+        classes of `__main__`, which is another program in this process."""
         self.modules.add(module.partition(".")[0])
         if module == "__main__":
             raise Unreadable(
@@ -305,7 +307,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _explain(error: Exception, theirs: "Dict[str, str]", modules: "Iterable[str]") -> str:
-    """Explain why a variable cannot be read: a missing module, or different versions."""
+    """Return why a variable cannot be read: a missing module, or different versions."""
     if isinstance(error, Unreadable):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and error.name:

@@ -1,8 +1,8 @@
 """A proxy from an abstract socket to the server of a lab or a dashboard, for this user alone.
 
 Runs on the cluster, Python 3.6 and later, standard library only. The relay runs outside the
-container and the server in it. Which folders the two share differs by container tool and site, but
-all tools share the network, so an abstract socket reaches both. The kernel names the user who
+container, and the server inside. The folders that both see differ by container tool and site, but
+all tools share the network, so both can use an abstract socket. Linux reports the user who
 connects.
 """
 
@@ -16,14 +16,15 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Callable, Optional
 
 CHUNK = 1 << 16
-"""Bytes to read at once. Four times as many take a third more CPU time, because they leave the
-cache before they are written. splice(2) takes little less (measured with 2 GB from a Unix socket to
-TCP)."""
+"""Number of bytes to read at once. Four times as many take a third more CPU time, because they
+leave the cache before they are written. splice(2) takes only a little less (measured with 2 GB from
+a Unix socket to TCP)."""
 MOST_CHUNKS = 16
-"""Chunks to read from one connection before serving others."""
+"""Number of chunks to read from one connection before serving the others."""
 CONNECT_S = 5.0
 CHANGES = (b"PUT ", b"POST ", b"PATCH ", b"DELETE ")
-"""The beginnings of requests that change something. A page sends the others by itself, too."""
+"""The beginnings of requests that change something. A page sends other requests even without the
+user."""
 LONGEST_CHANGE = 7
 
 
@@ -42,7 +43,7 @@ class End:
 
 
 def connect_path(path: str) -> socket.socket:
-    """Connect to the Unix socket `path`. Raise OSError."""
+    """Connect to the Unix socket `path`. Raises OSError."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.settimeout(CONNECT_S)
@@ -54,9 +55,9 @@ def connect_path(path: str) -> socket.socket:
 
 
 class SocketProxy:
-    """A proxy that listens at the abstract socket `name`. `connect` connects to the server, or
+    """A proxy that listens on the abstract socket `name`. `connect` connects to the server, or
     raises OSError. The proxy calls `on_change` when a request changes something. The constructor
-    raises OSError when another program has the name."""
+    raises OSError if another program has the name."""
 
     def __init__(
         self, name: str, connect: "Callable[[], socket.socket]", on_change: "Callable[[], None]"
@@ -73,7 +74,7 @@ class SocketProxy:
         self.signals: "Optional[int]" = None
 
     def step(self, signals: int, timeout_s: float) -> None:
-        """Serve connections once. Return after an event, at a signal, or when time is up."""
+        """Serve connections once. Return after an event, a signal or the timeout."""
         if self.signals is None:
             self.signals = signals
             self.selector.register(signals, selectors.EVENT_READ)
@@ -112,7 +113,7 @@ class SocketProxy:
         self.settle(end)
 
     def read(self, end: End) -> None:
-        """Read from one end. Nothing is left to write at the other."""
+        """Read from one end, when the other has nothing left to write."""
         for _ in range(MOST_CHUNKS):
             size = end.sock.recv_into(self.buffer)
             if end.is_client and bytes(self.buffer[:LONGEST_CHANGE]).startswith(CHANGES):

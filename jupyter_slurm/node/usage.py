@@ -1,10 +1,10 @@
-"""Samples of what a job uses on one of its nodes, taken beside the program.
+"""Samples of a job's CPU, memory and GPU usage on one of its nodes, taken beside the program.
 
     usage.py FILE PID
 
 Runs on the cluster, Python 3.6 and later, standard library only. FILE is usage.N.jsonl on the first
-node, and usage.N.K.jsonl on node K. PID is the process that runs the job there. This program ends
-when that process does, which closes its standard input.
+node, and usage.N.K.jsonl on node K. PID is the process that runs the job there. When that process
+ends, it closes this program's standard input, and this program ends.
 """
 
 import json
@@ -24,7 +24,8 @@ EVERY_S = ((60.0, 2.0), (3600.0, 10.0))
 """Ages of the job in seconds, each with the seconds between samples up to that age."""
 LATER_S = 60.0
 LATER_PART = 1 / 300.0
-"""Later, the seconds between samples, or this part of the job's age: a month makes 2,000 lines."""
+"""The fraction of the job's age between later samples, at least LATER_S. A month makes 2,000
+lines."""
 GPUS_WAIT_S = 10.0
 GPUS_TRIES = 3
 
@@ -68,7 +69,7 @@ def pause_s(age_s: float) -> float:
 
 
 def ended_within(rest_s: float) -> bool:
-    """Return whether the job's process ends within `rest_s`: standard input ends with it."""
+    """Return whether the job's process ends within `rest_s`. Standard input ends with it."""
     ready, _, _ = select.select([0], [], [], rest_s)
     return bool(ready)
 
@@ -90,7 +91,7 @@ def append(path: str, line: str) -> None:
 
 
 class Meter:
-    """The cores busy since the last sample, and the memory in use."""
+    """A meter of the cores busy since the last sample, and of the memory in use."""
 
     def __init__(self, processes: "Processes", cgroup: "Cgroup") -> None:
         self._processes = processes
@@ -99,14 +100,14 @@ class Meter:
         self._cpu_s = 0.0
 
     def look(self) -> "Tuple[float, float]":
-        """Return (cores, MiB): of the job's cgroup, plus processes outside of it (containers of a
-        container engine)."""
+        """Return the cores and MiB in use by the job's cgroup and by its processes outside of it
+        (containers of a container engine)."""
         inside, outside = self._processes.look()
         cpu_s, memory_mib = self._cgroup.cpu_s(), self._cgroup.memory_mib()
         cpu_s = outside.cpu_s + (inside.cpu_s if cpu_s is None else cpu_s)
         memory_mib = outside.memory_mib + (inside.memory_mib if memory_mib is None else memory_mib)
         now_s = time.monotonic()
-        # The sum can fall: it misses ended processes whose parent was not in the job.
+        # The sum can decrease, because it misses ended processes whose parent was not in the job.
         used_s = max(0.0, cpu_s - self._cpu_s)
         cores = used_s / max(now_s - self._time_s, 0.001)
         self._time_s, self._cpu_s = now_s, cpu_s
@@ -114,7 +115,7 @@ class Meter:
 
 
 class Sum:
-    """The sum over some processes."""
+    """The CPU time and memory of some processes in total."""
 
     def __init__(self) -> None:
         self.cpu_s = 0.0
@@ -132,7 +133,7 @@ class Stat:
         words = line[line.rindex(b")") + 2 :].split()
         self.parent = int(words[1])
         self.group = int(words[2])
-        # Include the children that it has waited for.
+        # Include the children for which the process has waited.
         self.cpu_s = sum(int(word) for word in words[11:15]) / float(TICKS)
         self.start = int(words[19])
         self.memory_mib = int(words[21]) * PAGE_MIB
@@ -145,8 +146,8 @@ class Processes:
     def __init__(
         self, script: int, job_id: str, name: "Optional[str]", node: "Optional[str]" = None
     ) -> None:
-        """`name`: the job's name in Slurm, because a node may have jobs of two clusters with the
-        same ID; `node`: this node's name in Slurm, because a machine may be several nodes."""
+        """`name` is the job's name in Slurm, because a node may have jobs of two clusters with the
+        same ID. `node` is this node's name in Slurm, because one machine may be several nodes."""
         self._script = script
         self._marks = [b"\0SLURM_JOB_ID=" + job_id.encode() + b"\0"]
         if name:
@@ -154,7 +155,7 @@ class Processes:
         self._node = None if node is None else os.fsencode(node)
         self._in_job = re.compile(b"/job_" + job_id.encode() + b"(/|$)", re.MULTILINE)
         self._ours: "Dict[int, Tuple[int, bool]]" = {}
-        """Start, and whether it is outside the job's cgroup, by process ID."""
+        """By process ID: the start time, and whether the process is outside the job's cgroup."""
 
     def look(self) -> "Tuple[Sum, Sum]":
         """Return the sums of processes inside and outside the job's cgroup."""
@@ -233,7 +234,8 @@ class Cgroup:
     """The job's cgroup on this machine, if Slurm has made one."""
 
     def __init__(self, folders: "Dict[str, str]") -> None:
-        """`folders`: by controller; "" is the folder of version 2, which has all controllers."""
+        """`folders` has the folder of each controller; "" stands for version 2, which has all
+        controllers."""
         self._folders = folders
 
     @classmethod
@@ -257,14 +259,14 @@ class Cgroup:
         return cls(folders)
 
     def cpu_s(self) -> "Optional[float]":
-        """Return the CPU time used; None: the cgroup does not count it."""
+        """Return the CPU time used; None if the cgroup does not count it."""
         if "cpuacct" in self._folders:
             return self._number("cpuacct", "cpuacct.usage", 1e9)
         stat = self._stat("", "cpu.stat")
         return stat["usage_usec"] / 1e6 if "usage_usec" in stat else None
 
     def memory_mib(self) -> "Optional[float]":
-        """Return the memory in use without the page cache; None: the cgroup does not count it."""
+        """Return the memory in use without the page cache; None if the cgroup does not count it."""
         if "memory" in self._folders:
             stat = self._stat("memory", "memory.stat")
             names = ("total_rss", "total_shmem")
@@ -290,7 +292,8 @@ class Cgroup:
 
 
 class Gpus:
-    """The job's GPUs as nvidia-smi reports them. After some failures it is not called again."""
+    """The job's GPUs, as nvidia-smi reports them. After some failures this does not call it
+    again."""
 
     def __init__(self, devices: str) -> None:
         self._devices = devices
@@ -332,9 +335,9 @@ class Gpus:
 
 
 def parse_gpu(line: str) -> "Optional[Dict[str, Any]]":
-    """Return a GPU's figures; None: the line is not about a GPU. A figure is None where nvidia-smi
-    prints "[N/A]": the utilisation of a MIG part, or memory on a GPU without its own (GB10:
-    NordicHPC/sonar issue 460)."""
+    """Return a GPU's figures; None if the line is not about a GPU. A figure is None where
+    nvidia-smi prints "[N/A]": the utilisation of a MIG instance, or memory on a GPU without its own
+    (GB10: NordicHPC/sonar issue 460)."""
     words = [word.strip() for word in line.rsplit(",", 3)]
     try:
         busy, used_mib, total_mib = (number(word) for word in words[1:])
