@@ -1,7 +1,7 @@
 """`python -m jupyter_slurm.kernel [OPTIONS of a job] -f CONNECTION_FILE`: a kernel in a job.
 
-A kernelspec starts it (`jupyter slurm kernel add`). The options are those of `%%slurm`, and `--idle
-TIME`.
+A kernelspec starts this program (`jupyter slurm kernel add`). The options are those of `%%slurm`,
+and `--idle TIME`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from jupyter_slurm.wire import Job, JobSpec, KernelSpec, new_id
 
 
 def main(words: Sequence[str]) -> int:
-    """Return 0 when a client ended the kernel; 1, after an error message, if it could not start."""
+    """Return 0 after a client ended the kernel; print an error and return 1 if it could not
+    start."""
     # Ignore Ctrl-C in Jupyter's terminal; kernels are interrupted by messages.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -44,7 +45,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def run(words: tuple[str, ...], connection_file: Path) -> None:
-    """Run the kernel to its end. ConfigError, RequestError: it could not start."""
+    """Run the kernel to its end. Raise ConfigError or RequestError if it cannot start."""
     began_s = time.time()
     asked = spec.stored(words)
     cluster = spec.parse(asked.words).cluster
@@ -72,8 +73,8 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
     kernel_job = KernelJob(connect, record, make_spec, new_kernel, wakeup)
     proxy = Proxy(channels, kernel_job, record, open_stream, wakeup, session, cluster)
     if notebook is None:
-        # VS Code ends kernels by a signal and names no notebook, so it cannot find the kernel
-        # again. Jupyter sends a request first, and finds a lost kernel by its notebook.
+        # VS Code ends kernels by a signal and names no notebook, so it cannot find this kernel
+        # again. Jupyter sends a request before the signal, and finds a lost kernel by its notebook.
         signal.signal(signal.SIGTERM, lambda *_: proxy.terminate())
     proxy.run()
 

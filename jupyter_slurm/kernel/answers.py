@@ -1,6 +1,6 @@
 """Messages that the proxy sends in the kernel's place: replies, states, errors and displays.
 
-Each is a child of the request it answers, as a kernel's own would be.
+As with a kernel's own messages, the parent of each is the request that it answers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from jupyter_slurm.kernel.messages import PROTOCOL, Message, made
 
 Send = Callable[[str, Message], None]
-"""Channel and message."""
+"""A function that sends a message on a channel."""
 
 LANGUAGE = {
     "name": "python",
@@ -43,7 +43,7 @@ class Answers:
         self._send(channel, message)
 
     def publish(self, kind: str, content: Mapping[str, Any], request: Message | None) -> None:
-        """Publish a message on iopub; `request` None: it belongs to no request."""
+        """Publish a message on iopub. `request` is None if the message belongs to no request."""
         topic = f"kernel.{self._session}.{kind}".encode()
         parent = b"{}" if request is None else request.header_bytes
         self._send(
@@ -56,7 +56,7 @@ class Answers:
         self.publish("status", {"execution_state": state}, request)
 
     def around(self, channel: str, request: Message, content: Mapping[str, Any]) -> None:
-        """Send a reply between busy and idle, as every request gets one."""
+        """Send a reply between busy and idle, as for every request."""
         self.state("busy", request)
         self.reply(channel, request, content)
         self.state("idle", request)
@@ -64,7 +64,7 @@ class Answers:
     def failed(
         self, channel: str, request: Message, ename: str, evalue: str, advice: str | None = None
     ) -> None:
-        """Answer a request with an error; a request that runs code shows it."""
+        """Answer a request with an error. A request that runs code also shows the error."""
         lines = [f"\x1b[0;31m{ename}\x1b[0m: {evalue}", *([advice] if advice else [])]
         error: dict[str, Any] = {"ename": ename, "evalue": evalue, "traceback": lines}
         if request.kind == "execute_request":
@@ -74,7 +74,7 @@ class Answers:
         self.state("idle", request)
 
     def aborted(self, channel: str, request: Message) -> None:
-        """Answer that a request was aborted because one before it has failed."""
+        """Answer that a request was aborted because an earlier request failed."""
         content: dict[str, Any] = {"status": "aborted"}
         if request.kind == "execute_request":
             content |= {"execution_count": 0, "user_expressions": {}, "payload": []}
@@ -89,7 +89,7 @@ class Answers:
 
 
 def own_info() -> dict[str, Any]:
-    """Return the kernel_info of a kernel that is not known yet."""
+    """Return a kernel_info for a kernel that is still unknown."""
     return {
         "status": "ok",
         "protocol_version": PROTOCOL,
@@ -104,8 +104,8 @@ def own_info() -> dict[str, Any]:
 
 
 def quick(request: Message, info: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the answer that can be given at once without a kernel; None: the request has to wait
-    for the kernel."""
+    """Return the answer to a request that needs no kernel; None if the request has to wait for the
+    kernel."""
     content = request.content
     match request.kind:
         case "kernel_info_request":
@@ -127,7 +127,8 @@ def quick(request: Message, info: Mapping[str, Any]) -> dict[str, Any] | None:
             return {"status": "ok", "history": []}
         case "comm_info_request":
             return {"status": "ok", "comms": {}}
-        # Other debug requests wait: a debugger that only claims to run never stops anywhere.
+        # Let other debug requests wait: after a false reply, the debugger would never stop
+        # anywhere.
         case "debug_request" if content.get("command") == "debugInfo":
             return _debugger_off(content)
         case _:
@@ -155,5 +156,5 @@ def _debugger_off(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def runs_code(requests: Sequence[tuple[str, Message]]) -> list[tuple[str, Message]]:
-    """Return the requests that a cell waits for."""
+    """Return the requests that run code."""
     return [one for one in requests if one[1].kind == "execute_request"]

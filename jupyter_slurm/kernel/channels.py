@@ -1,6 +1,6 @@
 """A kernel's sockets, as its connection file names them.
 
-Answers the heartbeat and keeps iopub messages until a client subscribes. No threads.
+They answer the heartbeat and keep iopub messages until a client subscribes. No threads.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from jupyter_slurm.kernel.messages import Message, Signer, made
 _KINDS = {"shell": zmq.ROUTER, "control": zmq.ROUTER, "stdin": zmq.ROUTER, "iopub": zmq.XPUB}
 _BATCH = 64
 _IOPUB_MOST = 100_000
-"""Messages to keep for a slow client. A local kernel keeps a thousand, but never has a backlog to
-deliver at once."""
+"""Number of messages to keep for a slow client. A local kernel keeps a thousand, but it never has
+to deliver a backlog at once."""
 HEARD = ("control", "shell", "stdin")
-"""The channels on which clients send, the most urgent first."""
+"""The channels on which clients send messages, the most urgent first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ConnectionFile:
     transport: str
     ip: str
     ports: Mapping[str, int]
-    """By channel, and for `hb`."""
+    """The port of each channel, and of the heartbeat (`hb`)."""
     key: bytes
     scheme: str
 
@@ -42,7 +42,7 @@ class ConnectionFile:
 
 
 def read_connection_file(path: Path) -> ConnectionFile:
-    """Read a connection file. ConfigError: the file is not one."""
+    """Read a connection file. Raise ConfigError if the file is not a connection file."""
     try:
         told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return ConnectionFile(
@@ -63,8 +63,8 @@ class Channels:
     """The sockets at the addresses of a kernel's connection file."""
 
     def __init__(self, connection: ConnectionFile, session: str) -> None:
-        """Listen on the ports. ConfigError: a port is taken, or this machine cannot listen at the
-        address."""
+        """Listen on the ports. Raise ConfigError if a port is taken or this machine cannot listen
+        on the address."""
         self._session = session
         self._signer = Signer(connection.scheme, connection.key)
         self._context = zmq.Context()
@@ -90,11 +90,12 @@ class Channels:
             self._poller.register(sock, zmq.POLLIN)
 
     def register(self, descriptor: int) -> None:
-        """Let another descriptor wake `wait`."""
+        """Let another descriptor end `wait`."""
         self._poller.register(descriptor, zmq.POLLIN)
 
     def wait(self, timeout_s: float | None) -> list[tuple[str, Message]]:
-        """Return the received messages with their channels; [] if another descriptor woke first."""
+        """Wait. Return the received messages with their channels; [] if another descriptor ended
+        the wait."""
         ready = dict(self._poller.poll(None if timeout_s is None else int(timeout_s * 1000)))
         if self._sockets["hb"] in ready:
             self._echo()
@@ -107,8 +108,8 @@ class Channels:
         return heard
 
     def send(self, channel: str, message: Message) -> None:
-        """Send to the client that the message names; on iopub, to all subscribers, once there is
-        one."""
+        """Send a message to the client that it names. On iopub, send it to all subscribers once
+        there is one."""
         if channel == "iopub" and not self._listened:
             self._unheard.append(message)
             return

@@ -1,4 +1,4 @@
-"""Frames of one connection to node/kernel.py, which has the same in node/kernel_frames.py.
+"""Frames of one connection to node/kernel.py. The node's half is node/kernel_frames.py.
 
 Nothing from the node is trusted: frames, their unpacked size and the number of parts are limited.
 """
@@ -21,24 +21,26 @@ NUMBER = struct.Struct(">Q")
 _PART = struct.Struct(">I")
 _READ_BYTES, _WRITE_BYTES = 1 << 18, 1 << 16
 MESSAGE_MOST = 256 << 20
-"""Bytes of a message with its number. node/kernel_frames.py has the same limit and drops larger
-messages; `KernelStream.send` refuses them."""
+"""Maximum size of a message with its number. node/kernel_frames.py has the same limit and drops
+larger messages; `KernelStream.send` rejects them."""
 _WORD_MOST = 1 << 20
-"""Bytes of any other frame."""
+"""Maximum size of any other frame."""
 _PARTS_MOST = 1 << 16
-"""Parts of a message: each costs more memory than the four bytes that can declare it."""
+"""Maximum number of parts of a message. Each part costs more memory than the four bytes that
+declare it."""
 CHANNELS = {"shell": b"s", "control": b"c", "stdin": b"i", "iopub": b"o", "ours": b"x"}
 _NAMES = {letter: name for name, letter in CHANNELS.items()}
 
 
 class NodeConnection:
-    """One connection as frames; never blocks. Its input is limited."""
+    """A connection that sends and receives frames and never blocks. The size of its input is
+    limited."""
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self.sock = sock
         self.outbox = bytearray()
-        # Deflate adds 5 bytes to each 16 KiB of noise.
+        # Deflate adds 5 bytes to each 16 KiB of random data.
         packed_most = MESSAGE_MOST + (MESSAGE_MOST >> 10)
         self._inbox = Inbox(_WORD_MOST, {b"M": MESSAGE_MOST, b"Z": packed_most})
         self.sent_s = self.received_s = time.monotonic()
@@ -59,7 +61,7 @@ class NodeConnection:
             self.say(b"Z", self._packer.compress(body), self._packer.flush(zlib.Z_SYNC_FLUSH))
 
     def pack(self) -> None:
-        """Compress what is sent from now on; the node does so after its welcome."""
+        """Compress messages from now on. The node does so after its welcome."""
         self._packer = zlib.compressobj(1, zlib.DEFLATED, -15)
 
     def flush(self) -> bool:
@@ -74,8 +76,8 @@ class NodeConnection:
         return True
 
     def receive(self) -> list[tuple[bytes, bytes]] | None:
-        """Return the complete frames; None: the node has disconnected. node/framing.py explains why
-        a partial frame is answered. ValueError, zlib.error: invalid data."""
+        """Return the complete frames; None if the node has disconnected. Answer a partial frame
+        (node/framing.py explains why). Raise ValueError or zlib.error for invalid data."""
         try:
             data = self.sock.recv(_READ_BYTES)
         except BlockingIOError:
@@ -94,7 +96,7 @@ class NodeConnection:
         return found if found or not self._inbox.ended else None
 
     def _unpacked(self, body: bytes) -> bytes:
-        """Decompress the body up to a limit: a few bytes can expand a thousandfold."""
+        """Decompress the body up to a limit, since a few bytes can expand a thousandfold."""
         found = self._unpacker.decompress(body, MESSAGE_MOST + 1)
         if len(found) > MESSAGE_MOST:
             raise ValueError(f"a message of more than {MESSAGE_MOST} bytes")
@@ -106,7 +108,7 @@ class TooLargeError(ValueError):
 
 
 def message_body(channel: str, parts: Sequence[bytes]) -> bytes:
-    """Return a message without its number. TooLargeError."""
+    """Return a message without its number. Raises TooLargeError."""
     size = NUMBER.size + 1 + sum(_PART.size + len(part) for part in parts)
     if size > MESSAGE_MOST:
         raise TooLargeError(f"a message of {size} bytes")
@@ -114,8 +116,8 @@ def message_body(channel: str, parts: Sequence[bytes]) -> bytes:
 
 
 def parts_of(body: bytes) -> tuple[str, list[bytes]]:
-    """Parse a numbered message; return its channel and parts. ValueError, KeyError,
-    struct.error."""
+    """Parse a numbered message; return its channel and parts. Raise ValueError, KeyError or
+    struct.error for invalid data."""
     at = NUMBER.size
     channel = _NAMES[body[at : at + 1]]
     at += 1
@@ -134,13 +136,13 @@ class Welcome(msgspec.Struct, frozen=True):
     """The node's first message on a connection."""
 
     boot: str
-    """Identifies the process of node/kernel.py; another process has no earlier messages."""
+    """The ID of the process of node/kernel.py. Another process has no earlier messages."""
     got: int
     """The number of the last message that the node received."""
     next: int
-    """The number of the next message that it will send."""
+    """The number of the next message that the node will send."""
     info: dict[str, Any] | None
-    """The answer to kernel_info_request; None: the kernel does not listen yet."""
+    """The answer to kernel_info_request; None if the kernel does not listen yet."""
     count: int
     """The number of ipykernel starts in this job."""
     busy: bool
@@ -161,9 +163,9 @@ class Restarting(_Event, frozen=True, tag="restarting"):
 
 class Died(_Event, frozen=True, tag="died"):
     status: int
-    """The exit code, or minus the signal, as in subprocess."""
+    """The exit code or the negative number of the signal, as in `subprocess`."""
     again: bool
-    """Another ipykernel is started."""
+    """True if the node starts another ipykernel."""
 
 
 class LeftOut(_Event, frozen=True, tag="left out"):

@@ -1,7 +1,7 @@
-"""The job of a remote kernel: found or submitted, followed to its end, cancelled.
+"""The job of a remote kernel: finding or submitting it, following it to its end, and cancelling it.
 
-A thread of its own asks the agent and queues events. Each kernel submits one job; a second only
-when the user has asked for it (`registry.Kernel.released`).
+A separate thread asks the agent and queues events. Each kernel submits one job. It submits another
+only if the user has asked for it (`registry.Kernel.released`).
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class JobChanged:
 
 @dataclass(frozen=True, slots=True)
 class Retrying:
-    """An error that blocks the kernel for now; it retries automatically."""
+    """An error that blocks the kernel for now. The kernel retries automatically."""
 
     error: JupyterSlurmError
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The job has ended or never started: the reason and advice."""
+    """The reason and advice after a job has ended or failed to start."""
 
     why: str
     advice: str
@@ -58,7 +58,8 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Reachability:
-    """Reachability of the cluster. `error`: the reason why it cannot be reached; None: it can."""
+    """Reachability of the cluster. `error` is the reason why it cannot be reached; None if it
+    can."""
 
     error: JupyterSlurmError | None
 
@@ -67,8 +68,8 @@ Event = JobChanged | Retrying | Gone | Reachability
 
 
 class KernelJob:
-    """The job of one kernel. `make_spec` describes the job with a given ID; `KernelJob` calls
-    `wake`, from its thread, when there are events."""
+    """The job of one kernel. `make_spec` returns the spec of a job with a given ID. `KernelJob`
+    calls `wake` from its thread when there are events."""
 
     def __init__(
         self,
@@ -103,8 +104,9 @@ class KernelJob:
         return found
 
     def cancel(self) -> None:
-        """Cancel the job, even if its submission is not confirmed yet. Do not wait: Jupyter soon
-        kills a kernel that does not exit. JupyterSlurmError: the agent could not be asked."""
+        """Cancel the job, even if its submission is not confirmed yet. Do not wait, because Jupyter
+        soon kills a kernel that does not exit. Raise JupyterSlurmError if the request to the agent
+        fails."""
         self._ends.set()  # before the job's id is read: no other is submitted from now on
         kernel = self._record.kernel
         if kernel is None or not (kernel.submitted or self._api):
@@ -204,7 +206,7 @@ class KernelJob:
 
 
 def _hindrance(connection: Connection) -> JupyterSlurmError | None:
-    """Return the reason why a cluster cannot be reached, or None."""
+    """Return the reason why the connection's cluster cannot be reached, or None."""
     told = connection.problem.message if connection.problem else None
     where = connection.cluster
     match connection.state:

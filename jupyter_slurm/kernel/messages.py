@@ -1,6 +1,6 @@
-"""Messages of Jupyter's protocol: parsed, signed, created.
+"""Messages of Jupyter's protocol: parsing, signing and creating them. No I/O.
 
-PURE but for the clock and random IDs. Content is parsed only on access, and forwarded unchanged.
+Content is parsed only on access, and forwarded unchanged.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ PROTOCOL = "5.3"
 
 @dataclass(frozen=True)
 class Message:
-    """One message: addresses, four parts that are bytes of JSON, and buffers."""
+    """A message: its addressees, four parts with JSON as bytes, and buffers."""
 
     identities: tuple[bytes, ...]
-    """The addressees; on iopub the topic."""
+    """The addressees or, on iopub, the topic."""
     header_bytes: bytes
     parent_bytes: bytes
     metadata: bytes
@@ -65,10 +65,11 @@ class Message:
 
 
 class Signer:
-    """Signs messages and checks signatures; with `key` b"" it does neither, as in Jupyter."""
+    """A signer of messages that also checks signatures. If `key` is empty, it does neither, as in
+    Jupyter."""
 
     def __init__(self, scheme: str, key: bytes) -> None:
-        """Choose the hash of the scheme. ValueError: the scheme is unknown."""
+        """Choose the hash of the scheme. Raise ValueError if the scheme is unknown."""
         name = scheme.removeprefix("hmac-")
         if name == scheme or name not in hashlib.algorithms_available:
             raise ValueError(f"{scheme!r} is not a known signature scheme")
@@ -76,12 +77,12 @@ class Signer:
         self._key = key
 
     def parts(self, message: Message) -> list[bytes]:
-        """Return the parts that go through a socket."""
+        """Return the parts to send through a socket."""
         return message.parts(self._signature(message))
 
     def message(self, parts: Sequence[bytes]) -> Message | None:
-        """Return the message received through a socket; None: not a message, or an invalid
-        signature."""
+        """Return the message received through a socket; None if it is not a message or its
+        signature is invalid."""
         try:
             at = list(parts).index(DELIMITER)
             signature, header, parent, metadata, content, *buffers = parts[at + 1 :]
@@ -105,7 +106,8 @@ class Signer:
 
 
 UNSIGNED = Signer("hmac-sha256", b"")
-"""Return the message for the kernel in the job, unsigned: only this user can reach that stream."""
+"""Return the message for the kernel in the job. It is not signed, because only this user can reach
+that stream."""
 
 
 def made(
@@ -116,7 +118,7 @@ def made(
     session: str,
     identities: Sequence[bytes] = (),
 ) -> Message:
-    """Return a message that this side makes itself."""
+    """Return a new message from this side."""
     header = {
         "msg_id": uuid.uuid4().hex,
         "session": session,

@@ -1,9 +1,9 @@
-"""The kernel for clients: available at once, whatever the state of its job.
+"""The kernel that clients see, available at once in any state of its job.
 
-One loop, woken by clients, by events of the job and by messages of the remote kernel. While there
-is no remote kernel, requests wait (`waiting`); later, messages are forwarded unchanged in both
-directions. When the job has ended, the proxy stays and shows the reason: Jupyter would restart a
-kernel that exits, and so submit a job that the user did not request.
+Clients, events of the job and messages of the remote kernel wake its one loop. While there is no
+remote kernel, requests wait (`waiting`). Later, the loop forwards messages unchanged in both
+directions. When the job has ended, the proxy stays and shows the reason. If it exited, Jupyter
+would restart it and so submit a job that the user did not request.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from jupyter_slurm.wire import Job, JobState
 
 _TICK_S = 2.0
 _HEIR_S = 10.0
-"""Seconds that a client may take to start the next kernel after it has ended this process. It takes
-some seconds on a busy machine, and the job would be lost, perhaps after hours in the queue."""
+"""Seconds that a client may take to start the next kernel after it has ended this process. On a
+busy machine that takes some seconds. If this is too short, the job is lost, perhaps after hours in
+the queue."""
 _LAST_WORDS_S = 5.0
 """Seconds to wait for the job's last output once its end is known."""
 JOB_ENDED = "JobEnded"
@@ -43,7 +44,7 @@ _QUEUED = frozenset(
         JobState.SPECIAL_EXIT,
     )
 )
-"""A job that has run and is in one of these states again was requeued."""
+"""States of a waiting job. A job that has run and is in one of these states was requeued."""
 
 
 class Wakeup:
@@ -68,7 +69,7 @@ class Wakeup:
 
 
 class Proxy:
-    """The kernel that clients see. `open_stream` connects to the kernel of a running job; `cluster`
+    """The kernel that clients see. `open_stream` connects to the kernel of a running job. `cluster`
     is the name of its cluster, if known before there is a job."""
 
     def __init__(
@@ -95,12 +96,13 @@ class Proxy:
         self._job: Job | None = None
         self._up = False
         self._over: tuple[str, str] | None = None
-        """The reason and advice once there will be no kernel again."""
+        """The reason and advice once the kernel has ended for good."""
         self._ended_s: float | None = None
         """Time at which the job's end became known, while its last output may arrive."""
         self._stream_open = False
         self._restarting = False
-        """A new ipykernel was requested. Messages of the old one may still arrive."""
+        """True after a request for a new ipykernel, while messages of the old one may still
+        arrive."""
         self._notice = ConnectionNotice(self._answers)
         self._done = False
         self._terminated = False
@@ -108,7 +110,7 @@ class Proxy:
         channels.register(wakeup.fileno())
 
     def run(self) -> None:
-        """Run until a client ends the kernel or the parent process has exited."""
+        """Run until a client ends the kernel or the parent process exits."""
         self._answers.state("starting")
         self._waiting.tell(texts.begun())
         self._kernel_job.start()
@@ -128,8 +130,7 @@ class Proxy:
             self._end_job_unless_inherited()
 
     def terminate(self) -> None:
-        """End the kernel, from a signal's handler: a client that sends no `shutdown_request` has
-        ended it."""
+        """End the kernel after a signal, for a client that sends no `shutdown_request`."""
         self._terminated = True
         self._wakeup()
 
@@ -214,8 +215,8 @@ class Proxy:
         self._done = True
 
     def _end_job_unless_inherited(self) -> None:
-        """End the job unless the next process takes it over: such a client restarts a kernel by
-        starting another process, which continues in the same job."""
+        """End the job unless the next process takes it over. A client that ends kernels by a signal
+        restarts a kernel by starting another process, which continues in the same job."""
         if self._record.kernel is None:
             return
         if self._up and self._ended_s is None:
@@ -263,7 +264,7 @@ class Proxy:
             self._stream.start()
 
     def _end(self, why: str, advice: str) -> None:
-        """End for good: answer all waiting and unanswered requests with the reason."""
+        """End the kernel for good. Answer all waiting and unanswered requests with the reason."""
         if self._over is not None:
             return
         self._over, self._up, self._ended_s = (why, advice), False, None
@@ -278,7 +279,7 @@ class Proxy:
         self._stream_open = self._restarting = False
 
     def _give_up(self, ename: str, evalue: str, advice: str | None = None) -> None:
-        """Answer requests that the remote kernel will not answer; the first cell shows the
+        """Answer the requests that the remote kernel will not answer. The first cell shows the
         reason."""
         lost, self._outstanding = self._outstanding, {}
         said = False
@@ -361,14 +362,14 @@ class Proxy:
                 self._say(texts.warned(name))
 
     def _kernel_lost(self, why: str) -> None:
-        """Report to clients that the kernel died and restarts in the same job."""
+        """Report to clients that the kernel died and is restarting in the same job."""
         self._up = False
         self._give_up("KernelDied", why)
         self._answers.state("restarting")
         self._answers.state("idle")
 
     def _say(self, text: str) -> None:
-        """Write the text to the running cell, if any."""
+        """Write the text to the running cell, if there is one."""
         running = self._running()
         if running is not None:
             self._answers.publish("stream", {"name": "stderr", "text": text}, running)

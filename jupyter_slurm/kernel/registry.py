@@ -1,8 +1,9 @@
-"""Records of kernels and their jobs on disk, so that a kernel is found again.
+"""Records of kernels and their jobs on disk, for finding a kernel again.
 
-A kernel is identified by its connection file, which survives restarts of the kernel; after a
-restart of Jupyter, by its notebook and its kernelspec's options. The process that runs a kernel
-holds its lock, so no two use one job. Files are 0600, in a folder 0700.
+The connection file identifies a kernel, since it survives restarts of the kernel. After a restart
+of Jupyter, the notebook and the kernelspec's options identify it. The process that runs a kernel
+holds its lock, so two processes never use the same job. Files have mode 0600, in a folder with mode
+0700.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from jupyter_slurm.errors import ConfigError
 
 _FOLDER = "kernels"
 _EXPECTED = "expected"
-"""Subfolder: the kernel_info of the latest kernel, by kernelspec."""
+"""The subfolder with the kernel_info of the latest kernel of each kernelspec."""
 _KEPT_S = 30 * 86_400.0
 """Seconds to keep the record of an unused kernel."""
 _LOCK_S = 10.0
@@ -32,21 +33,22 @@ _LOCK_S = 10.0
 
 
 class Kernel(msgspec.Struct, kw_only=True):
-    """A kernel as recorded on disk."""
+    """The record of a kernel on disk."""
 
     job_id: str
     words: tuple[str, ...]
-    """The options of its kernelspec."""
+    """The options of the kernelspec."""
     notebook: str | None = None
     submitted: bool = False
-    """The agent has accepted the job; before that its ID was only chosen."""
+    """True once the agent has accepted the job. Before that, the job has only an ID."""
     restart: bool = False
-    """A new ipykernel is requested, in the same job."""
+    """True if a new ipykernel is requested in the same job."""
     released: bool = False
-    """The user has ended the kernel or wants a new one: if its job has ended, another may be
-    submitted."""
+    """True if the user has ended the kernel or wants a new one. If its job has ended, the kernel
+    may then submit another."""
     left: bool = False
-    """A client ended its process and may start the next one now (`KernelRecord.leave`)."""
+    """True if a client ended the kernel's process and may now start the next one
+    (`KernelRecord.leave`)."""
     info: dict[str, Any] | None = None
     """The remote kernel's kernel_info."""
 
@@ -54,8 +56,8 @@ class Kernel(msgspec.Struct, kw_only=True):
 class KernelRecord:
     """The record of one kernel, locked until `close` or the process's end.
 
-    `expected`: the kernel_info of the latest kernel with the same options; None: there was none.
-    Clients ask for it once, before the job runs.
+    `expected` is the kernel_info of the latest kernel with the same options; None if there was
+    none. Clients ask for it once, before the job runs.
     """
 
     def __init__(self, name: str, folder: Path, lock: int, words: tuple[str, ...]) -> None:
@@ -63,20 +65,21 @@ class KernelRecord:
         self._lock_path = folder / f"{name}.lock"
         self._lock = lock
         self._changing = threading.RLock()
-        """The kernel's loop and the thread of its job both change the record."""
+        """The lock for changes, because the kernel's loop and the thread of its job both change the
+        record."""
         self._expected_path = folder / _EXPECTED / f"{_digest(words)}.json"
         self.kernel = _read(self._path)
         self.expected = _read_info(self._expected_path)
 
     def keep(self, kernel: Kernel) -> None:
-        """Keep the record beyond this process. Do not use fsync(2): the loop that answers clients
+        """Write the record to disk. Do not use fsync(2), because the loop that answers clients
         would wait for a busy disk."""
         with self._changing:
             self.kernel = kernel
             places.write_private(self._path, msgspec.json.encode(kernel).decode())
 
     def change(self, **changes: Any) -> None:
-        """Change the record if it holds a kernel."""
+        """Change the record if it has a kernel."""
         with self._changing:
             if self.kernel is None:
                 return
@@ -98,7 +101,7 @@ class KernelRecord:
 
     def leave(self) -> None:
         """Leave the kernel to the next process with the same options. Clients that name no notebook
-        restart a kernel by ending its process and starting another, with another connection
+        restart a kernel by ending its process and starting another process with another connection
         file."""
         self.change(left=True, released=True)
         self.close()
@@ -109,7 +112,7 @@ class KernelRecord:
         return self._path.exists()
 
     def take_back(self) -> bool:
-        """Take the kernel back; return False if another process has it."""
+        """Take the kernel back. Return False if another process has it."""
         lock = _locked(self._lock_path, 0.0)
         if lock is None:
             return False
@@ -133,8 +136,9 @@ def opened(
     notebook_of: Callable[[Kernel], str | None] = _as_recorded,
 ) -> KernelRecord:
     """Return the record of the kernel with that connection file. If it is empty, take over the
-    record of the same notebook from an earlier Jupyter, or one that was just left. `notebook_of`
-    returns the current path of a kernel's notebook. ConfigError: another process has the kernel."""
+    record of the same notebook from an earlier Jupyter, or a record that was just left.
+    `notebook_of` returns the current path of a kernel's notebook. Raise ConfigError if another
+    process has the kernel."""
     folder = places.private_dir(places.data_dir() / _FOLDER)
     _remove_old(folder)
     name = connection_file.stem
@@ -158,8 +162,8 @@ def _left_behind(
     notebook: str | None,
     notebook_of: Callable[[Kernel], str | None],
 ) -> Iterator[KernelRecord]:
-    """Yield the kernels of this notebook that neither run nor were ended, the newest first; without
-    a notebook, those that were left."""
+    """Yield the kernels of this notebook that neither run nor were ended, the newest first. Without
+    a notebook, yield the kernels that were left."""
     found = sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime)
     for path in found:
         kernel = _read(path)
@@ -184,8 +188,8 @@ def _locked(path: Path, patience_s: float) -> int | None:
                 return None
             time.sleep(0.05)
             continue
-        # An earlier holder may have removed the file, and a lock on a removed file excludes no
-        # process.
+        # An earlier holder may have removed the file, and a lock on a removed file does not exclude
+        # other processes.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock), path.stat()):
                 return lock

@@ -1,7 +1,8 @@
 """Kernelspecs of kernels in jobs, in the user's Jupyter data folder.
 
-Every client shows them in its picker. Values of `--env` are in a separate file (0600) that the
-kernelspec names, because Jupyter serves the kernelspec's folder and command lines are public.
+Every client lists them. The values of `--env` are in a separate file (0600) that the
+kernelspec names, because Jupyter serves the kernelspec's folder and because command lines are
+public.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from jupyter_slurm.wire import Cluster, RemoteKernel
 MODULE = "jupyter_slurm.kernel"
 _SPEC = "kernel.json"
 _LOGO = "logo-svg.svg"
-"""Jupyter's name for the icon of a kernel."""
+"""Jupyter's file name for the icon of a kernel."""
 _VALUES = "--env-file"
-"""The option that names the file with the values, for internal use."""
+"""The internal option that names the file with the values of `--env`."""
 _ENV = "--env"
 _STORED = replace(
     KERNEL_ADD,
@@ -45,7 +46,7 @@ _STORED = replace(
         {**KERNEL_ADD.options, "env-file": OurOption("FILE", "the file with the values of --env")}
     ),
 )
-"""The command whose options the words of a kernelspec are."""
+"""The command that parses the words of a kernelspec."""
 _HIDDEN = "…"
 
 
@@ -54,13 +55,14 @@ class Stored:
     """The words of a kernelspec."""
 
     words: tuple[str, ...]
-    """With the values of `--env`."""
+    """The words with the values of `--env`."""
     identity: tuple[str, ...]
-    """The identity of its kernels: other values make another kernel."""
+    """The identity of the kernelspec's kernels. Different values of `--env` mean a different
+    kernel."""
 
 
 def stored(words: Sequence[str]) -> Stored:
-    """Parse a kernelspec's words. RequestError: the file with its values is missing or
+    """Parse a kernelspec's words. Raise RequestError if the file with its values is missing or
     unreadable."""
     rest, files = take(_STORED, words, "env-file")
     if not files:
@@ -76,7 +78,8 @@ def stored(words: Sequence[str]) -> Stored:
 def meant(args: Arguments, clusters: Iterable[Cluster]) -> RemoteKernel:
     """Return the kernel that `kernel add` would write.
 
-    RequestError: a word is not valid, or the name is taken. NotFoundError: no such cluster.
+    Raise RequestError if a word is not valid or the name is taken, and NotFoundError if the cluster
+    is unknown.
     """
     request = of_job(KERNEL_ADD, args.words)
     words = [*args.words, *(["--idle", args.typed["idle"]] if args.idle else [])]
@@ -101,12 +104,12 @@ def meant(args: Arguments, clusters: Iterable[Cluster]) -> RemoteKernel:
 
 
 def parse(words: Sequence[str]) -> line.Request:
-    """Parse the job options of a kernelspec. RequestError names an invalid one."""
+    """Parse the job options of a kernelspec. Raise a RequestError that names an invalid option."""
     return of_job(KERNEL_ADD, read_arguments(KERNEL_ADD, words).words)
 
 
 def display_name(request: line.Request, cluster: str) -> str:
-    """Return the title, like `Python 3 (arandu · pytorch:22.11 · 1 GPU)`."""
+    """Return the title, such as `Python 3 (arandu · pytorch:22.11 · 1 GPU)`."""
     parts = [cluster, *filter(None, [request.container_name or request.image])]
     for option, one, many in (("gpus", "GPU", "GPUs"), ("gres", "", ""), ("partition", "", "")):
         value = request.options.get(option)
@@ -118,7 +121,7 @@ def display_name(request: line.Request, cluster: str) -> str:
 def add(kernel: RemoteKernel) -> RemoteKernel:
     """Write the kernelspec, replacing one of ours with that name; return it as `listed` does.
 
-    RequestError: another kind of kernel has that name.
+    Raise RequestError if another kind of kernel has that name.
     """
     folder = places.private_dir(_folder_for(kernel.name))
     _remove_values()
@@ -156,7 +159,8 @@ def listed() -> list[RemoteKernel]:
 
 
 def remove(name: str) -> None:
-    """Remove a kernelspec; running kernels continue. NotFoundError: none of ours has that name."""
+    """Remove a kernelspec; running kernels continue. Raise NotFoundError if none of ours has that
+    name."""
     if name not in [one.name for one in listed()]:
         raise NotFoundError(
             f"Found no kernel `{name}` that runs in a job.", hint="`jupyter slurm kernel list`"
@@ -166,9 +170,9 @@ def remove(name: str) -> None:
 
 
 def _interpreter_options() -> list[str]:
-    """Return the options that keep foreign modules out: -P those in a notebook's folder, where
-    kernels start, and -E those of another Python's variables, with which VS Code may start it. Omit
-    -E if this process needs such variables."""
+    """Return the options that exclude foreign modules. -P excludes modules in the notebook's
+    folder, where kernels start. -E ignores another Python's variables, which VS Code may set; it is
+    omitted if this process needs such variables."""
     needed = {"PYTHONHOME", "PYTHONPATH"} & os.environ.keys() and not sys.flags.ignore_environment
     return ["-P"] if needed else ["-P", "-E"]
 
@@ -185,8 +189,8 @@ def _name_of(shown: str) -> str:
 
 
 def _folder_for(name: str) -> Path:
-    """Return the folder of a kernel of that name, existing or not. RequestError: invalid or
-    taken."""
+    """Return the folder of a kernel of that name, existing or not. Raise RequestError if the name
+    is invalid or taken."""
     if not re.fullmatch(r"[a-z0-9._-]{1,64}", name) or name.strip(".") == "":
         raise RequestError(
             f"`{name}` is not a valid kernel name.",
@@ -235,7 +239,7 @@ def _shown(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _read(folder: Path) -> RemoteKernel | None:
-    """Read a kernelspec's folder; None: not a kernel in a job."""
+    """Read a kernelspec's folder. Return None if it is not a kernel in a job."""
     kernelspec = _kernelspec(folder)
     if kernelspec is None:
         return None
@@ -249,7 +253,7 @@ def _read(folder: Path) -> RemoteKernel | None:
 
 
 def _kernelspec(folder: Path) -> dict[str, Any] | None:
-    """Read a kernelspec; None: missing or not ours."""
+    """Read a kernelspec. Return None if it is missing or not ours."""
     try:
         kernelspec: dict[str, Any] = json.loads((folder / _SPEC).read_text(encoding="utf-8"))
         argv = kernelspec["argv"]

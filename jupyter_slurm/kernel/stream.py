@@ -1,8 +1,8 @@
 """The message stream of a kernel in a job: each message arrives once, over any number of
 connections.
 
-Messages are numbered and kept until acknowledged. A lost connection is reopened and continues where
-the last one ended; frames.py has its frames. One thread, which never waits for the reader.
+Messages are numbered and kept until acknowledged. After a lost connection, the next one continues
+where that ended. frames.py has the frames. One thread does this and never waits for the reader.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PENDING_MOST = 1 << 20
 _UNACKNOWLEDGED_MOST = 1 << 20
 _ACKNOWLEDGE_S = 2.0
 _UNREAD_MOST = 64 << 20
-"""Bytes of messages that the proxy has not read; beyond that the node keeps them."""
+"""Maximum number of bytes that the proxy has not read. The node keeps further messages."""
 _NOTHING = message_body("ours", [b'{"command": ""}'])
 
 
@@ -49,7 +49,7 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """Something that happened to the kernel itself; numbered among its messages."""
+    """An event of the kernel itself. It has a number like the messages."""
 
     event: frames.Event
     number: int
@@ -58,14 +58,15 @@ class Happened:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The stream is open. `info` None: the kernel does not listen yet."""
+    """The stream is open. `info` is None if the kernel does not listen yet."""
 
     info: dict[str, Any] | None
     count: int
     """The number of ipykernel starts in this job."""
     busy: bool
     is_another: bool
-    """Another node/kernel.py runs: earlier messages and the kernel's state are lost."""
+    """True if another node/kernel.py runs, so that earlier messages and the kernel's state are
+    lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,8 @@ News = Arrived | Happened | Opened | Cut | Taken | Said
 
 
 class KernelStream:
-    """The kernel on the node. `open_stream` returns a socket to the kernel, or raises. `wake` is
-    called from the stream's thread when there is news."""
+    """The kernel on the node. `open_stream` returns a socket to the kernel, or raises an error. The
+    stream's thread calls `wake` when there is news."""
 
     def __init__(self, open_stream: Callable[[], socket.socket], wake: Callable[[], None]) -> None:
         self._open_stream = open_stream
@@ -129,7 +130,7 @@ class KernelStream:
 
     def send(self, channel: str, parts: Sequence[bytes]) -> None:
         """Send a message. It arrives once, over any number of connections, while both ends live.
-        TooLargeError."""
+        Raises TooLargeError."""
         body = message_body(channel, parts)
         with self._lock:
             self._kept.append(body)
@@ -186,7 +187,7 @@ class KernelStream:
             self._ends.wait(pause_s)
 
     def _exchange(self, line: NodeConnection) -> bool:
-        """Exchange frames until the connection ends, and return whether the kernel answered."""
+        """Exchange frames until the connection ends. Return whether the kernel answered."""
         where = {
             "client": self._client,
             "boot": self._boot,
@@ -219,7 +220,7 @@ class KernelStream:
         return line.welcomed
 
     def _acknowledge_last(self, line: NodeConnection) -> None:
-        """Acknowledge the messages that were passed on: otherwise the node would send them again,
+        """Acknowledge the messages that were passed on. Otherwise the node would send them again,
         and clients would get them twice."""
         if line.welcomed and self._passed_on > line.acknowledged:
             line.say(b"K", NUMBER.pack(self._passed_on))
@@ -270,7 +271,8 @@ class KernelStream:
                     break
                 line.sent += 1
                 line.say_message(NUMBER.pack(line.sent) + self._kept[line.sent - self._first])
-            # Do not send it alone at once: it would delay the next request (node/framing.py).
+            # Do not send an acknowledgement alone at once: it would delay the next request
+            # (node/framing.py).
             due = (
                 self._unacknowledged_bytes > _UNACKNOWLEDGED_MOST
                 or time.monotonic() - line.sent_s > _ACKNOWLEDGE_S
@@ -286,8 +288,9 @@ class KernelStream:
                 self._first += 1
 
     def _withdraw(self) -> None:
-        """Replace the kept messages: they were for the earlier kernel, which may have received
-        them, and their senders get an error. Their numbers stay, since the node accepts no gap."""
+        """Replace the kept messages by empty ones. They were for the earlier kernel, which may have
+        received them, and their senders get an error. Their numbers stay, because the node does not
+        accept gaps."""
         with self._lock:
             self._kept = deque(_NOTHING for _ in self._kept)
 

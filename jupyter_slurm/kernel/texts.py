@@ -1,4 +1,5 @@
-"""PURE: texts that a remote kernel shows in cells: the waiting job, its end, the connection."""
+"""Texts that a remote kernel shows in cells about the waiting job, its end and the connection. No
+I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from jupyter_slurm.wire import Job, JobState
 
 AGAIN = "Restart the kernel to submit another job."
 LOGIN_MIME = "application/vnd.jupyter-slurm.login+json"
-"""In JupyterLab our extension shows a button that logs in to the named cluster."""
+"""The MIME type for which our extension of JupyterLab shows a button that logs in to the named
+cluster."""
 STARTING = "The job runs; its kernel is starting."
 TAKEN = (
     "Another client took over this job's kernel: the same notebook was opened elsewhere. "
@@ -33,13 +35,13 @@ def noted(text: str) -> dict[str, Any]:
 
 
 def waiting(job: Job, now_s: float, first: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the display of a cell whose job waits; `first`: a bundle to show before it."""
+    """Return the display of a cell whose job waits. `first` is a bundle to show before it."""
     data = card.bundle(job, now_s)
     if first is None and job.state is JobState.RUNNING:
         first = noted(STARTING)
     if first is None:
         return data
-    # The live card would hide the preceding sentence.
+    # Remove the live card, because it would hide the preceding sentence.
     del data[card.MIME]
     for form, separator in (("text/html", ""), ("text/plain", "\n")):
         data[form] = f"{first[form]}{separator}{data[form]}"
@@ -71,7 +73,7 @@ def over(job: Job) -> tuple[str, str]:
 
 
 def refused(error: JupyterSlurmError) -> tuple[str, str]:
-    """Return the reason and advice without a job."""
+    """Return the reason and advice if there is no job."""
     return str(error), _advice(None)
 
 

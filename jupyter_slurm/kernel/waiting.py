@@ -1,7 +1,7 @@
 """Requests while there is no kernel, and the notice of a lost connection.
 
-Some requests are answered at once, the others wait. The first waiting cell shows the state of the
-job in one display, which is updated, and removed when the cell begins to run.
+Some requests are answered at once; the others wait. The first waiting cell shows the state of the
+job in a display. The display is updated, and removed when the cell starts to run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Waiting:
         self._show_first()
 
     def tell(self, data: Mapping[str, Any]) -> None:
-        """Set the display of the first waiting cell: a MIME bundle."""
+        """Set the display of the first waiting cell to a MIME bundle."""
         if data == self._data:
             return
         self._data = data
@@ -50,7 +50,7 @@ class Waiting:
         self._queue = beside
 
     def fail(self, ename: str, evalue: str, advice: str | None = None) -> None:
-        """Answer all waiting requests with an error; the first cell shows it."""
+        """Answer all waiting requests with an error. The first cell shows it."""
         queue, self._queue, self._shown = self._queue, [], None
         cells = runs_code(queue)
         for channel, message in queue:
@@ -81,20 +81,20 @@ class Waiting:
 
 
 _SHOWN_S = 10.0
-"""Seconds of a lost connection before a cell shows it."""
+"""Seconds after which a cell shows that the connection is lost."""
 
 
 class ConnectionNotice:
-    """The notice in a cell that the cluster does not answer. Times are in seconds of
-    time.monotonic."""
+    """The notice in a cell that the cluster does not answer. Times are values of
+    time.monotonic()."""
 
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
         self._stream: JupyterSlurmError | None = None
-        """The reason for no connection to the kernel."""
+        """The reason why there is no connection to the kernel."""
         self._cluster: JupyterSlurmError | None = None
-        """The reason why the cluster cannot be reached; an open stream then delivers nothing
-        either."""
+        """The reason why the cluster cannot be reached. Even an open stream then delivers
+        nothing."""
         self._since_s = 0.0
         self._shown: tuple[Message, str] | None = None
         self._data: dict[str, Any] | None = None
@@ -113,7 +113,7 @@ class ConnectionNotice:
         self._end(now_s)
 
     def cluster_reachable(self, error: JupyterSlurmError | None, now_s: float) -> None:
-        """Note the reason why the cluster cannot be reached; None: it can."""
+        """Note the reason why the cluster cannot be reached; None if it can."""
         if error is not None:
             self._begin(now_s)
         self._cluster = error
