@@ -1,6 +1,7 @@
 """jupyter-slurm: run notebook cells as Slurm jobs in containers, as if they ran locally.
 
-Public names and the hooks of IPython and Jupyter. No logic; imports are lazy.
+The module has the public names and the hooks of IPython and Jupyter, but no logic. Imports are
+lazy.
 
     import jupyter_slurm as js
     job = js.connect("arandu").submit(js.CellSpec(name="hello", code="print(1)"))
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
         new_id,
     )
 
-# Without `map`: `import *` must not replace the built-in one.
+# Omit `map`, because `import *` must not replace the built-in function.
 __all__ = [
     "After",
     "CellFailed",
@@ -86,7 +87,8 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Return the names for completion: public names, loaded or not, and module attributes."""
+    """Return the names for completion: the public names, loaded or not, and the module's
+    attributes."""
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
 
 

@@ -1,4 +1,4 @@
-"""`python -m jupyter_slurm`: the command line, where its script is not on PATH."""
+"""The command line as `python -m jupyter_slurm`, for users whose PATH lacks its script."""
 
 import sys
 

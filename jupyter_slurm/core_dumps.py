@@ -8,8 +8,8 @@ import resource
 def refuse() -> None:
     """Disable core dumps. Child processes inherit this, and may raise the limit again.
 
-    The limit is one byte, below the size of any core dump. With a limit of 0 Linux writes no file,
-    but still pipes a dump to the program in `core_pattern`; with 1 it does neither (core(5), and
+    The limit is one byte, which is less than any core dump. With a limit of 0, Linux writes no file
+    but still pipes a dump to the program in `core_pattern`. With 1, it does neither (core(5), and
     do_coredump in fs/coredump.c).
     """
     _, most = resource.getrlimit(resource.RLIMIT_CORE)

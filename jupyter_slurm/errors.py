@@ -9,27 +9,28 @@ JupyterSlurmError
 ├── TransportError         the connection to the cluster's machine failed
 │   ├── ConnectionLostError  the connection dropped; the request may have had its effect
 │   │   └── TooMuchError   the connection was closed because of too much data
-│   ├── FileAccessError    cannot read or write files on the cluster; nothing was run
+│   ├── FileAccessError    files on the cluster cannot be read or written; nothing was run
 │   │   └── NotAFileError  a pipe, a device or a folder in place of a file
 │   ├── LoginNeededError   the user has to log in first; nothing was done
-│   ├── LoginError         login refused (wrong code, locked account), or no answer
+│   ├── LoginError         the login failed (wrong code, locked account) or was not answered
 │   ├── HostKeyError       the host key has changed or is unknown
 │   └── ForwardError       a remote port cannot be reached
 ├── CommandError           a program on the cluster failed; has argv, exit code and output
 │   └── ControllerError    slurmctld did not answer; retrying may help
 ├── SubmitError            sbatch refused the job
-├── NotMeasuredError       no measurements of the job's usage, or not yet
+├── NotMeasuredError       the job's usage was not measured, or not yet
 ├── JobLostError           the job's outcome is unknown
 ├── SignatureError         the result is not signed by the job
 ├── MalformedError         malformed data from the cluster
-├── LocalClusterError      the private Slurm of `jupyter slurm up`
-├── AgentError             cannot reach or start the agent, or it has another version
+├── LocalClusterError      the private Slurm of `jupyter slurm up` failed
+├── AgentError             the agent cannot be reached or started, or has another version
 └── CellFailed             the job failed (with the remote traceback, or Slurm's reason)
     └── SweepError         tasks of a sweep failed; the others have results
 
 Every class has a stable `code` (for programs), an HTTP `status` (for the agent and the server), and
-`transient`: the same call may succeed later. An instance has a sentence (`message`), a hint
-(`hint`), the tool's own words (`detail`), and the user's option concerned, if any (`option`).
+`transient`, which is true if the same call may succeed later. An instance has a sentence
+(`message`), a hint (`hint`), the tool's own words (`detail`), and the name of the affected option,
+if any (`option`).
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ from jupyter_slurm.wire import Problem
 
 
 class JupyterSlurmError(Exception):
-    """The base of all exceptions. `str()` is the sentence, the detail and the hint, each on a line
-    of its own, without control characters: names and tools' words come from elsewhere."""
+    """The base of all exceptions. `str()` is the sentence, the detail and the hint, each on its own
+    line. It omits control characters, since names and tools' words are not trusted."""
 
     code: ClassVar[str] = "error"
     status: ClassVar[int] = 500
@@ -78,7 +79,7 @@ class JupyterSlurmError(Exception):
         )
 
     def _render_traceback_(self) -> list[str]:
-        """Return the lines for IPython: the message without our traceback."""
+        """Return the lines for IPython, with the message but without our traceback."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -97,7 +98,7 @@ class VariableError(RequestError):
 
 
 class CodeError(RequestError):
-    """A syntax error. `traceback` has the lines for IPython, or is empty."""
+    """A syntax error. `traceback` has the lines for IPython, if any."""
 
     code = "syntax"
 
@@ -213,7 +214,7 @@ class AgentError(JupyterSlurmError):
 
 
 class CellFailed(JupyterSlurmError):
-    """A cell's job failed. `traceback` has the lines of the remote traceback, or is empty."""
+    """A cell's job failed. `traceback` has the lines of the remote traceback, if any."""
 
     code = "cell-failed"
     status = 422
@@ -232,7 +233,7 @@ class CellFailed(JupyterSlurmError):
         self.traceback = traceback
         self.job_id = job_id
         self.left_to_say: str | None = None
-        """The text below the traceback when a card shows the rest; None without a card."""
+        """The text below the traceback if a card shows the rest; None without a card."""
 
     def _render_traceback_(self) -> list[str]:
         traceback = [*map(coloured, self.traceback)]
@@ -251,7 +252,7 @@ class SweepError(CellFailed):
 
 
 def from_problem(problem: Problem) -> JupyterSlurmError:
-    """Return the exception for a `Problem`; the base class for an unknown code."""
+    """Return the exception for a `Problem`. For an unknown code, its class is the base class."""
     classes = {cls.code: cls for cls in _tree(JupyterSlurmError)}
     cls = classes.get(problem.code, JupyterSlurmError)
     return cls(problem.message, hint=problem.hint, detail=problem.detail, option=problem.option)

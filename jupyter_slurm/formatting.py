@@ -1,4 +1,4 @@
-"""PURE: durations, times, sizes and lines for users. No values of ours, no clock."""
+"""Formatting of durations, times, sizes and lines for users. No I/O."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def visible_lines(text: str) -> str:
 
 
 _STEERING = re.compile(
-    # Colours; cursor movement and erasing (progress bars); hiding the cursor.
+    # Allow colours, cursor movement and erasing (progress bars), and hiding the cursor.
     r"\x1b\[(?:[0-9;:]{0,40}m|[0-9]{0,4}[ACDGK]|\?25[hl])"
     r"|[\n\r\t\x08]"
 )
@@ -49,7 +49,7 @@ def coloured(text: str) -> str:
 
 
 class Coloured:
-    """`coloured` for text in pieces, which may split an escape sequence."""
+    """`coloured` for text in pieces, whose ends may split an escape sequence."""
 
     def __init__(self) -> None:
         self._held = ""

@@ -1,6 +1,6 @@
 """Job handles for Python, returned by `js.connect().submit(spec)` and detached cells.
 
-They use `Api` and work in any Python; only `attach` and cards need IPython.
+They use `Api` and work in any Python. Only `attach` and cards need IPython.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _COLOURS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 class JobHandle:
     """A job: its state, output and variables.
 
-    `await handle` is `handle.result()` without blocking the event loop.
+    `await handle` returns `handle.result()` without blocking the event loop.
     """
 
     def __init__(self, api: Api, job: Job) -> None:
@@ -64,7 +64,7 @@ class JobHandle:
 
     @property
     def slurm_id(self) -> str | None:
-        """Return Slurm's ID; None before sbatch has answered."""
+        """Return Slurm's ID; None until sbatch has answered."""
         return self.job.slurm_id
 
     @property
@@ -80,11 +80,11 @@ class JobHandle:
 
     @property
     def output(self) -> str:
-        """Return the output so far: stdout, stderr and errors in order."""
+        """Return the output so far, with stdout, stderr and errors in order."""
         return "".join(read_whole_log(self._api, self.id))
 
     def task_output(self, task: int) -> str:
-        """Return the output of an array task; `job.tasks` has the indices. RequestError."""
+        """Return the output of an array task. `job.tasks` has the indices. Raises RequestError."""
         return "".join(read_whole_log(self._api, self.id, task))
 
     def done(self) -> bool:
@@ -92,8 +92,8 @@ class JobHandle:
         return self.job.state.final
 
     def wait(self, timeout: float | None = None) -> Job:
-        """Wait for the end of the job and return it. TimeoutError: after `timeout` seconds (None:
-        no limit)."""
+        """Wait for the end of the job and return the job. Raise TimeoutError after `timeout`
+        seconds (None for no limit)."""
         until_s = float("inf") if timeout is None else time.monotonic() + timeout
         job = self.job
         cursor = ""
@@ -108,9 +108,9 @@ class JobHandle:
         return job
 
     def result(self, timeout: float | None = None) -> dict[str, object]:
-        """Wait for the end of the job and of `--fetch`, and return the variables. CellFailed: the
-        job failed; VariableError: a variable is missing; JobLostError, SignatureError; TimeoutError
-        as in `wait`; the errors of `--fetch`."""
+        """Wait for the end of the job and of `--fetch`, and return the variables. Raise CellFailed
+        if the job failed, and VariableError if a variable is missing. Also raises JobLostError,
+        SignatureError, TimeoutError as `wait` does, and the errors of `--fetch`."""
         variables, failed = self._outcome(timeout)
         if failed:
             raise failed
@@ -118,7 +118,7 @@ class JobHandle:
 
     def exception(self, timeout: float | None = None) -> JupyterSlurmError | None:
         """Wait for the end of the job and return the error that `result` raises for it, or None.
-        Raise other errors; TimeoutError as in `wait`."""
+        Raise other errors, and TimeoutError as `wait` does."""
         return self._outcome(timeout)[1]
 
     def _outcome(self, timeout: float | None) -> tuple[dict[str, object], JupyterSlurmError | None]:
@@ -174,14 +174,14 @@ class Connection:
         self.cluster = cluster
 
     def submit(self, spec: JobSpec) -> JobHandle:
-        """Submit a job; the same spec is submitted once. SubmitError: sbatch refused; RequestError:
-        the spec is invalid."""
+        """Submit a job. Repeating the call with the same spec is safe. Raise SubmitError if sbatch
+        refuses the job, and RequestError if the spec is invalid."""
         if spec.cluster is None:
             spec = msgspec.structs.replace(spec, cluster=self.cluster)
         return JobHandle(self.api, self.api.submit(spec))
 
     def job(self, job_id: str) -> JobHandle:
-        """Return the job with our ID or Slurm's. NotFoundError."""
+        """Return the job with our ID or Slurm's. Raises NotFoundError."""
         return JobHandle(self.api, self.api.job(job_id))
 
     def jobs(self) -> list[JobHandle]:
@@ -190,8 +190,8 @@ class Connection:
 
 
 def connect(cluster: str | None = None) -> Connection:
-    """Connect to the agent, and start it if needed. Jobs without a cluster go to `cluster` (None:
-    the default). A call that needs a login asks the user. AgentError."""
+    """Connect to the agent, and start it if needed. Jobs without a cluster go to `cluster` (None
+    for the default). A call that needs a login asks the user. Raises AgentError."""
     from jupyter_slurm import client  # noqa: PLC0415
 
     return Connection(client.interactive(client.connect(), _prompter()), cluster)
@@ -214,8 +214,8 @@ def until_ready(
     wait_s: Callable[[Job], float] = lambda _: _WAIT_S,
     ask: Callable[[Callable[[], LogChunk]], LogChunk] = lambda call: call(),
 ) -> Iterator[LogChunk]:
-    """Yield chunks of the job's log until the job is `ready` or has ended. `ask` makes the calls,
-    each of which waits for `wait_s`."""
+    """Yield chunks of the job's log until the job is ready or has ended. `ask` makes the calls;
+    each waits for `wait_s`."""
     cursor = ""
     while not (job.state.final or is_ready(job)):
         chunk = ask(partial(api.logs, job.id, cursor, wait_s=wait_s(job)))
@@ -226,7 +226,7 @@ def until_ready(
 def log_pages(
     api: Api, job_id: str, task: int | None = None, cursor: str = ""
 ) -> Iterator[LogChunk]:
-    """Yield the log so far of a job or array task, in pages."""
+    """Yield the log of a job or array task so far, in pages."""
     while True:
         chunk = api.logs(job_id, cursor, budget_bytes=None, task=task)
         yield chunk
@@ -236,7 +236,7 @@ def log_pages(
 
 
 def read_whole_log(api: Api, job_id: str, task: int | None = None) -> Iterator[str]:
-    """Yield the text of the log: stdout, stderr and errors in order."""
+    """Yield the text of the log, with stdout, stderr and errors in order."""
     for chunk in log_pages(api, job_id, task):
         yield text_of(chunk.outputs)
 
@@ -258,22 +258,22 @@ def _text_of(output: Output) -> str:
 
 
 def error_text(error: ErrorOutput) -> str:
-    """Return the error for a terminal, with colours."""
+    """Return the text of an error for a terminal, with colours."""
     if error.ename == "SystemExit":
-        # As in Python, `sys.exit(3)` prints nothing and `sys.exit("why")` the text.
+        # As in Python, `sys.exit(3)` prints nothing and `sys.exit("why")` prints the text.
         return "" if error.evalue.removeprefix("-").isdecimal() else f"{error.evalue}\n"
     return ("\n".join(error.traceback) or f"{error.ename}: {error.evalue}") + "\n"
 
 
 def wait_for_transfer(api: Api, transfer: Transfer) -> Transfer:
-    """Wait for the end of a transfer and return it. Raise its error."""
+    """Wait for the end of a transfer and return it. Raise its error if it failed."""
     while transfer.state is TransferState.RUNNING:
         transfer = api.transfer(transfer.id, wait_s=_WAIT_S)
     return check_transfer(transfer)
 
 
 def check_transfer(transfer: Transfer) -> Transfer:
-    """Return the transfer; raise its error."""
+    """Return the transfer. Raise its error if it failed."""
     if transfer.state is TransferState.FAILED:
         if transfer.problem is None:
             raise JupyterSlurmError("The transfer failed for an unknown reason.")
@@ -282,7 +282,7 @@ def check_transfer(transfer: Transfer) -> Transfer:
 
 
 def check_shown_transfer(transfer: Transfer) -> Transfer:
-    """Return the transfer; raise its error, without the files that its card lists."""
+    """Return the transfer. If it failed, raise its error without the files that its card lists."""
     if transfer.failed is not None and transfer.problem is not None:
         error = from_problem(transfer.problem)
         error.detail = None
@@ -292,7 +292,7 @@ def check_shown_transfer(transfer: Transfer) -> Transfer:
 
 def with_inputs(spec: InputSpecT, namespace: Mapping[str, object]) -> InputSpecT:
     """Write the input variables to the agent's spool folder, and return the spec with their file.
-    VariableError."""
+    Raises VariableError."""
     path, digest, python = _spooled(spec, f"{spec.id}.vars", spec.names_in, namespace)
     return msgspec.structs.replace(
         spec, inputs=path, inputs_digest=digest, inputs_python=python or spec.inputs_python
@@ -301,7 +301,7 @@ def with_inputs(spec: InputSpecT, namespace: Mapping[str, object]) -> InputSpecT
 
 def with_params(spec: SweepSpec, parameters: Sequence[Mapping[str, object]]) -> SweepSpec:
     """Write the parameters of all tasks to the agent's spool folder, and return the spec with their
-    file. VariableError."""
+    file. Raises VariableError."""
     from jupyter_slurm import sweep  # noqa: PLC0415 - only sweeps need it
 
     by_task = {str(task): dict(one) for task, one in enumerate(parameters)}
@@ -323,7 +323,7 @@ def _spooled(
     spec: CellSpec | SweepSpec, name: str, names: Sequence[str], namespace: Mapping[str, object]
 ) -> tuple[str, str | None, tuple[int, int] | None]:
     """Write variables to the agent's spool folder. Return the path, the digest, and the version of
-    this Python if the file needs it. VariableError."""
+    this Python if the file needs it. Raises VariableError."""
     from jupyter_slurm import places  # noqa: PLC0415
     from jupyter_slurm.variables import (  # noqa: PLC0415
         digest_inputs,
@@ -357,7 +357,7 @@ def read_outcome(
     api: Api, result: Result, failed: dict[str, str], known: Container[str] = ()
 ) -> tuple[dict[str, object], CellFailed | None]:
     """Return the variables (for a sweep, its table) and the error of a failed job. Add the errors
-    of variables to `failed`. `known`: see `failure`."""
+    of variables to `failed`. `failure` explains `known`."""
     job = result.job
     if not isinstance(job, SweepJob) or result.variables is None:
         return read_result_variables(result, failed), failure(result, known)
@@ -371,7 +371,7 @@ def read_outcome(
 def read_result_variables(
     result: Result, failed: dict[str, str] | None = None
 ) -> dict[str, object]:
-    """Return the requested variables; add to `failed` the errors of the others, by name."""
+    """Return the requested variables. Add the errors of unreadable ones to `failed`, by name."""
     job, values = result.job, dict[str, object]()
     failed = {} if failed is None else failed
     if not isinstance(job, CellJob):
@@ -394,7 +394,7 @@ def read_result_variables(
 def _read(
     job: CellJob, path: str, names: Sequence[str], asked: Sequence[str], failed: dict[str, str]
 ) -> dict[str, object]:
-    """Read the requested variables from a file; add to `failed` the errors of the others."""
+    """Read the requested variables from a file. Add the errors of unreadable ones to `failed`."""
     from jupyter_slurm.variables import read_variables  # noqa: PLC0415
 
     wanted = [name for name in names if name in asked]

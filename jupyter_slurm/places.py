@@ -1,7 +1,7 @@
 """Our folders on this machine, and their permissions.
 
-Names of data and runtime folders include the host, since hosts often share homes and each has its
-own agent. Folders are created 0700, and rejected if another user owns them.
+Names of data and runtime folders include the host, because hosts often share homes and each has its
+own agent. Folders are created with mode 0700, and rejected if another user owns them.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from jupyter_slurm.errors import ConfigError
 
 _RUNTIME_PREFIX = "jupyter-slurm-"
 _SOCKET_PATH_BYTES = 100
-"""sun_path holds 108 bytes on Linux, 104 on macOS, the closing NUL included (unix(7))."""
+"""Maximum length of the path of a socket. sun_path holds 108 bytes on Linux and 104 on macOS,
+including the closing NUL (unix(7))."""
 
 
 def make_private(path: Path) -> None:
-    """Create `path` and its missing parents, all 0700. `parents=True` would create the parents with
-    the umask's mode, and a user who may write there could replace our folder."""
+    """Create `path` and its missing parents, all with mode 0700. `parents=True` would create the
+    parents with the umask's mode, and a user who may write to them could replace our folder."""
     if not path.parent.exists():
         make_private(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)
 
 
 def private_dir(path: Path) -> Path:
-    """Create `path` (0700) if needed and return it. ConfigError: cannot create it, or another user
-    owns it."""
+    """Create `path` (0700) if needed and return it. Raise ConfigError if it cannot be created or
+    another user owns it."""
     try:
         make_private(path)
         info = path.stat()
@@ -66,7 +67,7 @@ def host() -> str:
 
 
 def data_dir() -> Path:
-    """Return the folder for files that outlive the agent: job records, keys, the log."""
+    """Return the folder for files that outlive the agent: job records, keys and the log."""
     return private_dir(_data_of_all_hosts() / host())
 
 
@@ -88,8 +89,8 @@ def spool_dir() -> Path:
 def runtime_dir() -> Path:
     """Return the folder for the agent's socket and lock. The path is short enough for `sun_path`.
 
-    Not in XDG_RUNTIME_DIR, which only some sessions of a user have: two agents could then use one
-    store.
+    It is not in XDG_RUNTIME_DIR, because only some sessions of a user have that, and two agents
+    could then use the same store.
     """
     return private_dir(_runtime_path())
 
@@ -108,7 +109,7 @@ def lab_page(job_id: str) -> Path:
 
 
 def lab_pages() -> list[Path]:
-    """Return the existing pages; create no folder."""
+    """Return the existing pages. Do not create the folder."""
     return list((_runtime_path() / "labs").glob("*.html"))
 
 
@@ -119,10 +120,11 @@ def is_of_this_host(folder: Path) -> bool:
 
 
 def config_dirs() -> list[Path]:
-    """Return the folders for `clusters.toml` and `clusters.d/*.toml`, the system's first and the
-    user's last (a later file wins)."""
+    """Return the folders for `clusters.toml` and `clusters.d/*.toml`, from the system's to the
+    user's. A later file wins."""
     user = paths.jupyter_config_dir()
-    # In a virtual environment Jupyter puts the environment's folder before the user's.
+    # Move the user's folder to the end: in a virtual environment Jupyter puts the environment's
+    # folder first.
     others = [folder for folder in reversed(paths.jupyter_config_path()) if folder != user]
     return [Path(folder) / "jupyter-slurm" for folder in (*others, user)]
 

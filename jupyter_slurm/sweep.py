@@ -15,14 +15,14 @@ from jupyter_slurm.wire import Result, SweepFailure, SweepJob, SweepTasks
 _SHOWN_TASKS = 5
 """Number of tasks to show with their parameters for each failure."""
 _LONGEST_VALUE = 60
-"""Maximum characters of a parameter in a message."""
+"""Maximum number of characters of a parameter in a message."""
 
 Row = dict[str, Any]
 
 
 def table(result: Result, tasks: SweepTasks, failed: dict[str, str]) -> list[Row]:
-    """Return a row for each task: parameters, outputs, state and usage. Add the outputs that cannot
-    be read to `failed`, with the reason."""
+    """Return a row for each task, with parameters, outputs, state and usage. Add the outputs that
+    cannot be read to `failed`, with the reason."""
     job = tasks.job
     order = sorted(task for text in tasks.states.values() for task in indices(text))
     folder = None if result.variables is None else Path(result.variables)
@@ -50,7 +50,7 @@ def table(result: Result, tasks: SweepTasks, failed: dict[str, str]) -> list[Row
 def outcome(
     result: Result, tasks: SweepTasks, failed: dict[str, str]
 ) -> tuple[list[Row], SweepError | None]:
-    """Return `table` and `error`."""
+    """Return the rows of `table` and the exception of `error`."""
     rows = table(result, tasks, failed)
     return rows, error(tasks, rows)
 
@@ -66,7 +66,8 @@ def as_frame(rows: list[Row], job_id: str) -> object:
 
 
 def error(tasks: SweepTasks, rows: list[Row]) -> SweepError | None:
-    """Return the error of a sweep with failed tasks, with its table; None: all succeeded."""
+    """Return the error of a sweep with failed tasks, with its table; None if all tasks
+    succeeded."""
     failed = [row for row in rows if row["state"] != "COMPLETED"]
     if not failed:
         return None

@@ -1,4 +1,4 @@
-"""PURE: JSON from a cluster, read with limits on size, depth and number of values.
+"""JSON from a cluster, read with limits on size, depth and number of values. No I/O.
 
 The callers interpret the values.
 """
@@ -16,9 +16,10 @@ from jupyter_slurm.formatting import brief, visible
 
 MOST_BYTES: Final = 16 * 2**20
 MOST_DEPTH: Final = 64
-"""Far below Python's stack limit, so that any reader can write the value again."""
+"""Maximum depth. It is far below Python's stack limit, so that any reader can write the value
+again."""
 MOST_VALUES: Final = 1_000_000
-"""An empty list takes three bytes of JSON and seventy of memory."""
+"""Maximum number of values. An empty list takes three bytes of JSON and seventy bytes of memory."""
 
 _MOST_DETAIL: Final = 200
 
@@ -35,7 +36,8 @@ _T = TypeVar("_T")
 
 
 def read_json(data: bytes | str | memoryview, kind: type[_T], most_bytes: int = MOST_BYTES) -> _T:
-    """Return the value of `kind` in `data`. MalformedError: not such a value, or over a limit."""
+    """Return the value of `kind` in `data`. Raise MalformedError if it is not such a value or
+    exceeds a limit."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
     check_json(raw, most_bytes)
     try:
@@ -48,7 +50,7 @@ def read_json(data: bytes | str | memoryview, kind: type[_T], most_bytes: int = 
 
 
 def unreadable(error: Exception) -> MalformedError:
-    """Return the problem of a job with unreadable rows or files."""
+    """Return the error of a job with unreadable rows or files."""
     return MalformedError(
         "Cannot read the cluster's data about this job.",
         hint="The agent tries again.",

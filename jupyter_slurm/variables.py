@@ -1,7 +1,7 @@
 """Variables of cells on this machine: their names, files and digests.
 
 `node/runner_values.py` (pickles) and `node/runner_data.py` (data only) write and read the files
-here and on the node. Failures become errors with codes.
+here and on the node. This module turns failures into errors with codes.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ else:
     from jupyter_slurm.node import runner_data, runner_values
 
 MAYBE = "?"
-"""Prefix of a digest that may differ for equal values."""
+"""The prefix of a digest that may differ for equal values."""
 _WITHOUT_ORDER = (b"\x8f", b"\x91", b"cloudpickle")
-"""Opcodes of sets, whose order differs between processes, and of code, which names its file. A
-false match only costs time."""
+"""Opcodes of sets, whose order differs between processes, and of code, which contains the name of
+its file. A false match only costs time."""
 _OF_CODE = (
     "co_name co_qualname co_code co_consts co_names co_varnames co_freevars co_cellvars co_flags "
     "co_argcount co_posonlyargcount co_kwonlyargcount co_exceptiontable"
 ).split()
 _PIECE_BYTES = 1 << 20
 _OBJECT = b"\x93"
-"""STACK_GLOBAL: anything but plain values."""
+"""The opcode STACK_GLOBAL. Only plain values are pickled without it."""
 
 
 def check_names(names: Iterable[str], namespace: Mapping[str, object]) -> None:
-    """Raise VariableError for a name that is not a variable of the notebook."""
+    """Raise VariableError if a name is not a variable of the notebook."""
     for name in names:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise VariableError(
@@ -63,8 +63,8 @@ def check_names(names: Iterable[str], namespace: Mapping[str, object]) -> None:
 
 
 def check_python(ours: tuple[int, int], theirs: tuple[int, int]) -> None:
-    """Raise VariableError if code in the variables, pickled by Python `ours`, cannot be read by
-    Python `theirs`."""
+    """Raise VariableError if Python `theirs` cannot read code in the variables, which Python `ours`
+    pickled."""
     if ours != theirs:
         raise VariableError(
             "The variables contain functions or classes of this notebook, pickled by Python "
@@ -76,8 +76,8 @@ def check_python(ours: tuple[int, int], theirs: tuple[int, int]) -> None:
 
 
 def write_variables(path: Path, names: Sequence[str], namespace: Mapping[str, object]) -> None:
-    """Write the variables `names`, all or none, to a file (0600). VariableError lists those that
-    cannot be pickled, with reasons."""
+    """Write the variables `names`, all or none, to a file (0600). Raise a VariableError that lists
+    those that cannot be pickled, with reasons."""
     try:
         failed = runner_values.write(str(path), names, dict(namespace))
     except OSError:
@@ -104,12 +104,12 @@ def check_signature(path: Path, key: bytes, signature: str | None) -> None:
 def read_variables(
     path: Path, names: Sequence[str] | None = None, out_format: OutFormat = "auto"
 ) -> tuple[dict[str, object], dict[str, str]]:
-    """Return the variables of a file with a checked signature, and reasons for those that cannot be
+    """Return the variables of a file with a checked signature, and the reasons why some cannot be
     read.
 
-    `names`: the requested variables, others stay unread; None: all. With `out_format` "data"
-    nothing is unpickled. VariableError: incomplete file. Unpickled arrays are views of a private
-    mapping of the file, which may be deleted.
+    `names` are the requested variables; None for all. Others stay unread. With `out_format` "data",
+    nothing is unpickled. Raise VariableError if the file is incomplete. Unpickled arrays are views
+    of a private mapping of the file; the file may be deleted.
     """
     try:
         if out_format == "data":
@@ -129,8 +129,8 @@ def holds_code(path: Path) -> bool:
 
 
 def digest_inputs(path: Path, names: Sequence[str], namespace: Mapping[str, object]) -> str:
-    """Digest the values written to `path`. Equal plain values have equal digests in any process;
-    sets and code as far as possible."""
+    """Return a digest of the values written to `path`. Equal plain values have equal digests in any
+    process. So do sets and code, as far as possible."""
     with path.open("rb") as file:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
             entries = runner_values.read_index(whole)["variables"].values()
@@ -161,11 +161,11 @@ def _digest_in_order(value: object) -> bytes:
 
 
 class _InOrder(cloudpickle.Pickler):  # type: ignore[misc]
-    """A pickler for digests: sets sorted, code without its position."""
+    """A pickler for digests. It sorts sets, and omits the position of code."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # cloudpickle's random names of this process's classes.
+        # cloudpickle gives the classes of this process random names.
         known = getattr(cloudpickle.cloudpickle, "_DYNAMIC_CLASS_TRACKER_BY_CLASS", {})
         self._class_names = frozenset(known.values())
 

@@ -57,7 +57,7 @@ from jupyter_slurm.wire import (
 
 _CANCEL_WAIT_S = 5.0
 _RANK_BYTES = 20_000
-"""The most output to show of each other rank."""
+"""Maximum output of each other rank to show, in bytes."""
 _OTHER: Mapping[InputPart, str] = MappingProxyType(
     {
         "options": "other options",
@@ -77,8 +77,9 @@ _OTHER_OF_SWEEPS: Mapping[InputPart, str] = MappingProxyType(
 def run(
     state: MagicsState, line: str, code: str, made: type[ScriptSpec] | None = None
 ) -> JobHandle | Preview | None:
-    """Run a cell's text as a job. Return the handle if the cell does not wait for it, or with
-    `--dry-run` the preview. CellFailed, SubmitError, VariableError; RequestError: invalid line."""
+    """Run a cell's text as a job. Return the handle if the cell does not wait for the job or, with
+    `--dry-run`, the preview. Raises CellFailed, SubmitError or VariableError, or RequestError if
+    the line is invalid."""
     is_script = made is not None
     request = state.script_request(line, code) if is_script else state.request(line)
     if request.session is not None:
@@ -119,7 +120,7 @@ def run(
 
 
 def wait_or_detach(state: MagicsState, request: Request, job: Job) -> JobHandle | None:
-    """Wait for the job and show its outcome; return its handle if it is detached."""
+    """Wait for the job and show its outcome. If it is detached, return its handle instead."""
     detach = state.settings.detach if request.detach is None else request.detach
     if detach:
         return JobHandle(state.api, job)
@@ -134,8 +135,8 @@ def wait_or_detach(state: MagicsState, request: Request, job: Job) -> JobHandle 
 
 
 def _preview(state: MagicsState, request: Request, spec: JobSpec) -> Preview:
-    """Return the preview, including the size of input variables. VariableError: one is missing, and
-    the cell has no earlier job."""
+    """Return the preview, including the size of input variables. Raise VariableError if one is
+    missing and the cell has no earlier job."""
     if not _absent(state, request, spec) or _earlier_without(state, request, spec) is None:
         spec = _with_inputs(state, request, spec)
     try:
@@ -145,7 +146,7 @@ def _preview(state: MagicsState, request: Request, spec: JobSpec) -> Preview:
 
 
 def _check_syntax(state: MagicsState, spec: JobSpec) -> None:
-    """Raise CodeError, shown as IPython does, or show a warning."""
+    """Raise CodeError, formatted like IPython's syntax errors, or show a warning."""
     shell = state.shell
     manager = shell.prefilter_manager
 
@@ -164,8 +165,8 @@ def _check_syntax(state: MagicsState, spec: JobSpec) -> None:
 
 
 def attach(state: MagicsState, job_id: str | None) -> None:
-    """Show output and outcome of a job in this cell. None: the newest job with an undelivered
-    outcome, of this notebook if possible. NotFoundError."""
+    """Show the output and outcome of a job in this cell. None stands for the newest job with an
+    undelivered outcome, of this notebook if possible. Raises NotFoundError."""
     job = state.api.job(job_id) if job_id else _newest(state)
     if job_id:
         warn_ended_earlier(state, job, job_id)
@@ -233,7 +234,7 @@ def _attachable(state: MagicsState, spec: JobSpec) -> Earlier | None:
 def _find_without(
     state: MagicsState, request: Request, spec: JobSpec, absent: Sequence[str]
 ) -> Job | None:
-    """Return and report the earlier job if input variables are missing."""
+    """Return the earlier job of a cell whose input variables are missing, and report it."""
     job = _earlier_without(state, request, spec)
     if job is not None:
         names = _listed([f"`{name}`" for name in absent])
@@ -243,15 +244,15 @@ def _find_without(
 
 
 def _earlier_without(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
-    """Return this cell's earlier job with any inputs: without its variables, as after a restart of
-    the kernel, the cell cannot submit a new one."""
+    """Return this cell's earlier job with any inputs. Without its variables, for example after a
+    restart of the kernel, the cell cannot submit a new job."""
     earlier = None if request.reuse is Reuse.FRESH else _attachable(state, spec)
     return earlier.job if earlier and {*earlier.differs} <= {"in", "in?"} else None
 
 
 def _say_attached(request: Request, job: Job, other: str) -> None:
-    """Report that the cell is attached to its job. `other`: the job's inputs that differ from the
-    cell's."""
+    """Report that the cell is attached to its job. `other` names the job's inputs that differ from
+    the cell's."""
     state = "has ended meanwhile" if job.state.final else f"is {job.state.word}"
     how = f", with {other}" if other else ""
     if request.reuse is not Reuse.ATTACH:
@@ -284,7 +285,7 @@ def _absent(state: MagicsState, request: Request, spec: JobSpec) -> list[str]:
 
 
 def _with_inputs(state: MagicsState, request: Request, spec: JobSpec) -> JobSpec:
-    """Write the input variables and a sweep's parameters to the agent's spool folder.
+    """Write the input variables and a sweep's parameters to the agent's spool folder. Raises
     VariableError."""
     if not isinstance(spec, CellSpec | SweepSpec):
         return spec
@@ -328,7 +329,7 @@ def show_to_end(
 
 
 def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterSlurmError | None:
-    """Load the variables into the notebook, then note the delivery; return the error to raise."""
+    """Load the variables into the notebook, and note the delivery. Return the error to raise."""
     api, job_id = state.api, card.job.id
     result = Result(job=card.job, status="ok")
     if not _says_all(card.job):
@@ -353,20 +354,20 @@ def _deliver(state: MagicsState, worker: CallThread, card: LiveCard) -> JupyterS
 
 
 def _says_all(job: Job) -> bool:
-    """Return whether the job succeeded without variables or a table, so that its result adds
+    """Return whether the job succeeded without variables or a table. Its result then adds
     nothing."""
     brings = job.names_out or job.names_gather or isinstance(job, SweepJob)
     return job.state is JobState.COMPLETED and job.warning is None and not brings
 
 
 def _note_sent(state: MagicsState, card: LiveCard) -> None:
-    """Let the page acknowledge the outcome; if the client cannot, count it as delivered. Do not
-    wait for either."""
+    """Let the page acknowledge the outcome. If the client cannot, count the outcome as delivered.
+    Do not wait for either."""
     job_id, asked = card.job.id, page()
     state.sent[job_id] = asked
     card.complete()
     if asked is None:
-        # The kernel waits for it before it exits.
+        # The kernel waits for this thread before it exits.
         name = f"delivered {job_id}"
         threading.Thread(target=_count_delivered, args=[state.agent, job_id], name=name).start()
 
@@ -377,7 +378,7 @@ def _count_delivered(agent: Api, job_id: str) -> None:
 
 
 def _show_other_ranks(state: MagicsState, worker: CallThread, job: Job) -> None:
-    """Show the output of other ranks, folded."""
+    """Show the output of the other ranks, folded."""
     if not isinstance(job, CellJob) or job.ranks < 2:
         return
     ranks = range(1, min(job.ranks, other_ranks.MOST + 1))
@@ -433,8 +434,8 @@ def _cancelled(state: MagicsState, card: LiveCard, following: Following) -> Deta
 
 
 def _give_up(state: MagicsState, card: LiveCard, exc: JupyterSlurmError) -> None:
-    """Leave a job whose connection is lost. Count an outcome that cannot be fetched as sent, so
-    that the cell submits a new job next time."""
+    """Stop following a job after an error. Count an outcome that cannot be fetched as sent, so that
+    the cell submits a new job next time."""
     on_the_way = (AgentError, LoginError, HostKeyError)
     if isinstance(exc, on_the_way) or exc.transient or not card.job.state.final:
         state.live.add(card)

@@ -1,4 +1,4 @@
-"""Run the magics: `%slurm WORD …`, `%%slurm` and the like, Slurm's own commands.
+"""Run the magics: `%slurm WORD …`, `%%slurm` and similar, and Slurm's own commands.
 
 `commands/functions.py` has the commands shared with the terminal, this module the others. `cell.py`
 runs cells.
@@ -39,7 +39,7 @@ _R = TypeVar("_R")
 
 
 def run(state: MagicsState, words: Sequence[str]) -> object:
-    """Return the value of a `%slurm` line; without words, the queue."""
+    """Return the value of a `%slurm` line. A line without words stands for the queue."""
     if not words:
         return show_queue(state)
     command, behind = find(list(words), "notebook")
@@ -48,7 +48,7 @@ def run(state: MagicsState, words: Sequence[str]) -> object:
 
 
 def show_queue(state: MagicsState) -> object:
-    """Return the live queue if the front end is a notebook that supports it, else a table of
+    """Return the live queue if the front end is a notebook that supports it, otherwise a table of
     jobs."""
     if not in_place():
         return functions.list_jobs(state, Arguments(cluster=None))
@@ -58,8 +58,8 @@ def show_queue(state: MagicsState) -> object:
 
 
 def build_image(state: MagicsState, line: str, recipe: str) -> object:
-    """Build an image from a cell. Its files are in the notebook's folder, if known, else in the
-    kernel's."""
+    """Build an image from a cell. Its files are in the notebook's folder or, if that is unknown, in
+    the kernel's."""
     args = read_arguments(IMAGE_CELL, state.words(line), "notebook")
     beside = Path(state.notebook or "").parent
     folder = beside if beside.is_absolute() and beside.is_dir() else Path.cwd()
@@ -67,14 +67,14 @@ def build_image(state: MagicsState, line: str, recipe: str) -> object:
 
 
 def _shell(state: MagicsState, args: Arguments) -> str | None:
-    """Open a shell in IPython's own terminal. A notebook has none: return the command for a
+    """Open a shell in IPython's own terminal. In a notebook, return the command for a
     terminal."""
     before = state.with_defaults(())
     wanted = parse_shell(args, before)
     if in_place():
         words = command_line(args, before)
         return f"A notebook has no terminal. Open one and type `{words}`."
-    # Front ends otherwise share only the Api; a shell is the same in both.
+    # Front ends otherwise share only the Api, but a shell is the same in both.
     from jupyter_slurm.cli.shell import prepared  # noqa: PLC0415
 
     argv = prepared(state.api, wanted, wanted.request.cluster)
@@ -121,7 +121,7 @@ def _logs(state: MagicsState, args: Arguments) -> str:
 
 
 def _last(state: MagicsState, job_id: str, lines: int | None, task: int | None) -> str:
-    """Return the last `lines` lines, or as many as a cell can show (None)."""
+    """Return the last `lines` lines; None for as many as a cell can show."""
     limit = state.output_limit_bytes
     kept: deque[str] = deque()
     size = left_out = 0
@@ -156,7 +156,7 @@ COMMANDS: Mapping[str, Callable[[MagicsState, Any], object]] = MappingProxyType(
         "help": lambda _state, _args: manual.line_help(),
     }
 )
-"""Functions of the commands, by their words."""
+"""The functions of the commands, by their words."""
 
 
 class Bodies:
@@ -200,7 +200,7 @@ class Bodies:
                 return manual.command_help(name)
 
     def _run_command(self, command: str, line: str) -> SlurmText | None:
-        """Run `%squeue` or another command of Slurm, its arguments as written."""
+        """Run `%squeue` or another command of Slurm with its arguments as written."""
         argv = [command, *_usage(lambda: self._state.words(line))]
         output = self._state.api.command(argv, self._state.cluster)
         if output.returncode != 0:
@@ -214,7 +214,7 @@ class Bodies:
 
 
 def _usage(call: Callable[[], _R]) -> _R:
-    """Run `call`; show an invalid line as a one-line error, as IPython's own magics do."""
+    """Run `call`. Show an invalid line as an error of one line, as IPython's own magics do."""
     try:
         return call()
     except (CodeError, VariableError):

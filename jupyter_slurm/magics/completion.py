@@ -1,7 +1,7 @@
 """Completion of `%%slurm`, `%%sbatch` and `%slurm` by argcomplete.
 
-Names from the agent or cluster are requested in a thread, awaited briefly, and cached for the next
-Tab.
+A thread requests names from the agent or cluster. Completion waits for them briefly, and caches
+them for the next Tab.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Completions:
         self._infos: dict[str | None, _Recent[ClusterInfo]] = {}
 
     def matcher(self, context: CompletionContext) -> SimpleMatcherResult:
-        """Return completions for IPython's matcher API (v2); [] if the cursor is not in one of our
-        lines."""
+        """Return completions for IPython's matcher API (v2). There are none if the cursor is
+        not in one of our lines."""
         line = context.text_until_cursor
         words = _ours(line, first_line=context.cursor_line == 0)
         if words is None:
@@ -60,7 +60,7 @@ class Completions:
         magic, *before = words or ("",)
         if not magic:
             return {"completions": []}
-        # IPython splits words at `=` and `,`: do not repeat the part before.
+        # IPython splits words at `=` and `,`, so omit the part before the last one.
         cut = max(last.rfind("="), last.rfind(",")) + 1
         completions = [
             SimpleCompletion(text[cut:], type="option" if text.startswith("-") else "value")
@@ -73,7 +73,7 @@ class Completions:
         }
 
     def _found(self, magic: str, before: Sequence[str], last: str) -> list[str]:
-        """Return the completions of `last`."""
+        """Return the completions of the word `last`."""
         option, equals, value = last.partition("=") if last.startswith("--") else ("", "", last)
         typed = " ".join([*before, option, value] if equals else [*before, last])
         finder = self._finders[magic] = self._finders.get(magic) or self._finder(magic)
@@ -148,8 +148,8 @@ class Completions:
 
 
 class _Recent(Generic[_T]):
-    """An answer, refreshed after half a minute; if a request is slow, the previous answer or
-    None."""
+    """An answer that is refreshed after half a minute. While a request is slow, this is the
+    previous answer or None."""
 
     def __init__(self, ask: Callable[[], _T]) -> None:
         self._ask = ask
@@ -185,7 +185,7 @@ class _Recent(Generic[_T]):
 
 
 def _paths(start: str, *, folders_only: bool) -> Iterable[str]:
-    """Yield local paths, except names with blanks, which would need quotes."""
+    """Yield local paths. Omit names with blanks, which would need quotes."""
     parent, slash, name = start.rpartition("/")
     try:
         found = sorted(Path(parent + slash or ".").expanduser().iterdir())
@@ -202,7 +202,7 @@ def _paths(start: str, *, folders_only: bool) -> Iterable[str]:
 
 
 def _ours(line: str, *, first_line: bool) -> list[str] | None:
-    """Return the words of one of our lines, the magic first; None: another line."""
+    """Return the words of one of our lines, the magic first; None for other lines."""
     words = line.split()
     if not words or (line[:1].isspace() and words[0].startswith("%%")):
         return None

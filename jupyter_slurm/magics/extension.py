@@ -1,7 +1,7 @@
 """Names and settings of the magics for IPython.
 
-`jupyter_slurm.load_ipython_extension` calls `load` in every kernel that has it configured, so the
-implementation (`commands.py`) is imported with the first magic.
+`jupyter_slurm.load_ipython_extension` calls `load` in every kernel that has it configured, so it
+imports the implementation (`commands.py`) only with the first magic.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SlurmMagics(Magics):
     """Run cells as Slurm jobs. `%config SlurmMagics` shows these settings."""
 
     default_cluster = Unicode(
-        "", config=True, help="The default cluster; empty: the profiles' default."
+        "", config=True, help="The default cluster; empty for the profiles' default."
     )
     default_options = Unicode("", config=True, help="Default options of every cell.")
     detach = Bool(False, config=True, help="Cells return a job handle at once and do not wait.")
@@ -53,7 +53,7 @@ class SlurmMagics(Magics):
         ("", "auto", "data"),
         "",
         config=True,
-        help="The default of --out-format; empty: the profile's.",
+        help="The default of --out-format; empty for the profile's default.",
     )
     show = CaselessStrEnum(
         ("full", "sandboxed", "text"),
@@ -69,7 +69,10 @@ class SlurmMagics(Magics):
         help="The effect of an interrupt of a cell on its job.",
     )
     output_limit_bytes = Int(
-        1_000_000, min=1_000, config=True, help="Show only the last lines of longer text."
+        1_000_000,
+        min=1_000,
+        config=True,
+        help="Bytes of text above which a cell shows only the last lines.",
     )
 
     def __init__(self, shell: InteractiveShell) -> None:
@@ -92,7 +95,7 @@ class SlurmMagics(Magics):
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics once; loading again keeps the existing ones."""
+    """Register the magics. Loading again keeps the existing ones."""
     if "SlurmMagics" in shell.magics_manager.registry:
         return
     magics = SlurmMagics(shell)
@@ -103,7 +106,7 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Remove the magics; jobs and their cards continue."""
+    """Remove the magics. Jobs and their cards continue."""
     magics = shell.magics_manager.registry.pop("SlurmMagics", None)
     if not isinstance(magics, SlurmMagics):
         return
@@ -120,7 +123,7 @@ def _functions(
     for kind, name in _MAGICS:
         function: Any = _line_magic(magics, name) if kind == "line" else _cell_magic(magics, name)
         function.__name__ = name
-        # IPython prefers this to __doc__ if it exists.
+        # If this exists, IPython prefers it to __doc__.
         function.getdoc = _documentation(magics, kind, name)
         yield kind, name, function
 

@@ -1,11 +1,12 @@
-"""Follow jobs: show card and output of a job in the waiting cell, then update its card.
+"""Follow jobs: show the card and output of a job in the waiting cell, then update its card.
 
 `views/card.py` creates the cards' content. One background thread per kernel updates all cards
 without a waiting cell, by one long poll of the agent. If the page updates cards itself
-(`renders_jobs`), only new states and the end are published, for the saved notebook.
+(`renders_jobs`), the thread publishes only new states and the end, for the saved notebook.
 
 The Jupyter server drops output above 1000 messages/s or 1 MB/s, averaged over 3 s (ServerApp's
-iopub limits), and a notebook file stores all output. So the output is shown within limits.
+iopub limits), and a notebook file stores all output. So this module limits the output that it
+shows.
 """
 
 from __future__ import annotations
@@ -45,16 +46,16 @@ from jupyter_slurm.wire import (
 )
 
 _Calls = Callable[[Callable[[], LogChunk], Callable[[], None]], LogChunk]
-"""Returns the value of a call, and calls the second function if the value comes late
+"""A function that returns the value of a call, and calls its second argument if the value is late
 (`CallThread`)."""
 _WAIT_S = 20.0
 _BETWEEN_CHANGES_S = 1.0
 _BETWEEN_CLOCKS_S = 15.0
 _SETTLED_AFTER_S = 20.0
-"""Seconds after the end in which a job's usage may still arrive: slurmdbd gets it late."""
+"""Seconds after the end in which a job's usage may still arrive, because slurmdbd gets it late."""
 _LONGEST_WAIT_S = 20.0
 _PACE_S = 0.1
-"""The pause between answers: a session changes several times with each of its cells."""
+"""Seconds between requests, because a session changes several times with each of its cells."""
 _RETRY_S = 10.0
 _MESSAGES_PER_S = 10.0
 _BURST_MESSAGES = 20.0
@@ -75,21 +76,21 @@ class LiveCard:
         self._shown: tuple[JobState, int] | None = None
         self._shown_s = 0.0
         # ipykernel sends a plain thread's output to the current cell (its parent header is a
-        # ContextVar). A copy of this cell's context keeps the output here.
+        # ContextVar). A copy of this cell's context keeps the output in this cell.
         self._context = contextvars.copy_context()
 
     def show(self) -> None:
-        """Show the card first, or again after the cell was cleared."""
+        """Show the card for the first time, or again after the cell was cleared."""
         self._publish(update=False)
 
     def appear(self) -> None:
-        """Show the card if it is not shown yet, because output follows or the cell takes longer."""
+        """Show the card, if it is not shown yet, before output or when the cell takes longer."""
         if self._shown is None:
             self.show()
 
     def update(self, job: Job) -> None:
-        """Show a new state at once, other changes within a second, and the clock less often. Send a
-        page that updates cards itself only states and changes after the end."""
+        """Show a new state at once, other changes within a second, and the elapsed time less often.
+        If the page updates cards itself, send it only new states and changes after the end."""
         if job.revision < self.job.revision:
             return
         self.job = job
@@ -97,7 +98,8 @@ class LiveCard:
             self._publish(update=True)
 
     def complete(self) -> None:
-        """Mark the card: the cell has all output of the job, and the page can acknowledge it."""
+        """Mark the card as complete: the cell has all output of the job, and the page can
+        acknowledge it."""
         self._is_complete = True
         self._publish(update=True)
 
@@ -106,7 +108,7 @@ class LiveCard:
         self._context.run(self.update, job)
 
     def no_news(self, problem: Problem) -> None:
-        """Report once that there is no news; `update` removes the note."""
+        """Report once that there is no news. `update` removes the note."""
         if self.job.problem is None and not renders_jobs():
             self.job = msgspec.structs.replace(
                 self.job, problem=problem, problem_since_s=time.time()
@@ -131,7 +133,7 @@ class LiveCard:
 
     @property
     def settled(self) -> bool:
-        """Return whether the job can have no more news."""
+        """Return whether the job can no longer change."""
         job = self.job
         ended_s = job.ended_s or job.state_since_s
         old = time.time() - ended_s > _SETTLED_AFTER_S
@@ -156,8 +158,8 @@ def wait_until_ready(
     stop: str,
     show: Callable[[LogChunk], None] = lambda _: None,
 ) -> None:
-    """Wait until the card's job is ready or has ended. An interrupt raises KeyboardInterrupt, which
-    reports that the job continues, and the command to `stop` it."""
+    """Wait until the card's job is ready or has ended. An interrupt raises a KeyboardInterrupt that
+    reports that the job continues, and names the command `stop`."""
     try:
         for chunk in until_ready(
             api, card.job, is_ready, lambda _: min(_WAIT_S, card.due_s()), worker
@@ -170,8 +172,7 @@ def wait_until_ready(
 
 
 class Following:
-    """The output of a job in this cell. The cell can leave it and resume: nothing is shown
-    twice."""
+    """The output of a job in this cell. The cell can stop and resume, and shows nothing twice."""
 
     def __init__(self, api: Api, card: LiveCard, replay: Replay) -> None:
         self._api = api
@@ -180,8 +181,8 @@ class Following:
         self._cursor = ""
 
     def run(self, worker: _Calls, *, until_s: float = float("inf")) -> Job:
-        """Return the job once it is final and all its output is shown, or its state at `until_s`
-        (of `time.monotonic`)."""
+        """Return the job once it is final and all its output is shown, or at the latest at
+        `until_s` (of `time.monotonic`)."""
         while True:
             wait_s = max(0.0, min(_WAIT_S, self._card.due_s(), until_s - time.monotonic()))
             chunk = worker(
@@ -218,7 +219,7 @@ def ways(job_id: str) -> str:
 
 
 class Pace:
-    """The rate limit for publishing: two buckets, of messages and of bytes."""
+    """The rate limit for publishing, with a bucket of messages and one of bytes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -243,12 +244,12 @@ class Pace:
 
 
 class Replay:
-    """The output of a job, shown chunk by chunk; above `limit_bytes` of text only the last lines,
-    updated in place.
+    """The output of a job, shown chunk by chunk. Above `limit_bytes` of text, this shows only the
+    last lines, updated in place.
 
     The stricter of `show_as` and the cluster's profile applies. `on_clear` is called after the job
-    cleared the cell, to show again what is not the job's. `error` is the cell's exception, which
-    the caller raises instead of printing it.
+    cleared the cell, to show its card again. `error` is the cell's exception, which the caller
+    raises instead of printing it.
     """
 
     def __init__(
@@ -265,17 +266,17 @@ class Replay:
         self._tail: _Tail | None = None
         self._stream_name: str | None = None
         self._has_written = False
-        """Text has been printed since the last flush. A flush takes a kernel a millisecond even
-        without text."""
+        """True if text has been printed since the last flush. Even without text, a flush takes a
+        kernel a millisecond."""
         self._coloured = Coloured()
 
     @property
     def budget_bytes(self) -> int:
-        """Return the bytes of stream text to request next."""
+        """Return the number of bytes of stream text to request next."""
         return _TAIL_BYTES if self._tail else max(1, min(self._left_bytes, _MOST_BYTES))
 
     def pause_s(self) -> float:
-        """Return the seconds to wait before the next chunk; the agent buffers output meanwhile."""
+        """Return the seconds to wait before the next chunk. The agent buffers output meanwhile."""
         return 1.0 if self._tail else self._pace.pause_s()
 
     def show(self, chunk: LogChunk) -> None:
@@ -354,8 +355,8 @@ class Replay:
                 show(output.data, output.metadata)
 
     def _id(self, display_id: str) -> str:
-        """Return a display ID for this job only: another job or this kernel may use the same
-        one."""
+        """Return a display ID for this job only, since another job or this kernel may use the same
+        ID."""
         return f"slurm-{self.job_id}-{display_id}"
 
 
@@ -399,7 +400,7 @@ def _last_of_overwritten(line: str) -> str:
 
 def condense(outputs: Iterable[Output]) -> list[Output]:
     """Return equivalent outputs in fewer messages: drop output that is cleared at once, join text
-    of the same stream, keep the last of several updates of one display."""
+    of the same stream, and keep the last of several updates of one display."""
     kept: list[Output] = []
     updates: dict[str, int] = {}
     for output in _joined(outputs):
@@ -435,7 +436,7 @@ class LiveCards:
         self._api = api
         self._cards: dict[str, LiveCard] = {}
         self._has_new = False
-        """Set for a new card: its job may have changed since the cursor."""
+        """True if there is a new card, whose job may have changed since the cursor."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -451,7 +452,7 @@ class LiveCards:
                 self._thread.start()
 
     def drop(self, job_id: str) -> None:
-        """Drop the card of this job: a waiting cell now updates it."""
+        """Drop the card of this job, because a waiting cell now updates it."""
         with self._lock:
             self._cards.pop(job_id, None)
 

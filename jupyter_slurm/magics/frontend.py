@@ -1,4 +1,4 @@
-"""The front end of this shell: its capabilities, its notebook, and publishing to it."""
+"""The front end of this shell: its capabilities, its notebook, and its displays."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ _VS_CODE = "__vsc_ipynb_file__"
 
 
 def in_place() -> bool:
-    """Return whether a display can be updated in place (Jupyter); a terminal prints it again."""
+    """Return whether a display can be updated in place, as in Jupyter. A terminal would print it
+    again."""
     return hasattr(get_ipython(), "kernel")
 
 
 def renders_jobs() -> bool:
-    """Return whether the page updates job cards itself: JupyterLab or Notebook with our extension.
+    """Return whether the page updates job cards itself, as JupyterLab and Notebook with our
+    extension do.
 
-    Not for a notebook in VS Code, even on a Jupyter server; nor, without JPY_SESSION_NAME, for a
-    kernel started in a terminal of such a server.
+    A notebook in VS Code does not, even on a Jupyter server. Nor does a kernel started in a
+    terminal of such a server, which has no JPY_SESSION_NAME.
     """
     told = os.environ.get(CARDS_VARIABLE) == "live" and "JPY_SESSION_NAME" in os.environ
     return told and _VS_CODE not in getattr(get_ipython(), "user_ns", {})
 
 
 def page() -> str | None:
-    """Return the page that runs this cell, if it acknowledges output; None: the client does not, so
+    """Return the page that runs this cell; None if the client does not acknowledge output, so that
     sent output counts as shown.
 
     JupyterLab and Notebook name the cell in the request; a console or nbclient on the same kernel
@@ -53,14 +55,15 @@ def page() -> str | None:
 def notebook(namespace: Mapping[str, object]) -> str | None:
     """Return the notebook's path from its front end; None if unknown.
 
-    JPY_SESSION_NAME: jupyter_server >= 2; `__vsc_ipynb_file__`: VS Code, in the user's namespace.
+    jupyter_server 2 and later set JPY_SESSION_NAME; VS Code sets `__vsc_ipynb_file__` in the user's
+    namespace.
     """
     path = os.environ.get("JPY_SESSION_NAME") or namespace.get(_VS_CODE)
     return path if isinstance(path, str) and path else None
 
 
 def connection_file() -> str | None:
-    """Return the path of this kernel's connection file; None: this process is not a kernel."""
+    """Return the path of this kernel's connection file; None if this process is not a kernel."""
     config = getattr(getattr(get_ipython(), "kernel", None), "config", {})
     path = config.get("IPKernelApp", {}).get("connection_file")
     return path if isinstance(path, str) else None
@@ -74,12 +77,12 @@ def prompter() -> Prompter:
 class NotebookPrompter:
     """Prompts under the running cell of a notebook.
 
-    A front end saves unmasked answers in the cell's output. So every answer except yes or no is
-    masked, even if the host would show it.
+    A front end saves unmasked answers in the cell's output. So this masks every answer except yes
+    or no, even if the host would show it.
     """
 
     def there(self) -> bool:
-        """Return whether a user can answer. nbconvert allows no stdin (kernel messaging,
+        """Return whether a user can answer. nbconvert does not allow stdin (`allow_stdin` of
         execute_request)."""
         kernel = getattr(get_ipython(), "kernel", None)
         return bool(getattr(kernel, "_allow_stdin", True))
@@ -120,7 +123,7 @@ def warn(text: str) -> None:
 def show(
     data: Mapping[str, Any], metadata: Mapping[str, Any], *, display_id: str | None = None
 ) -> None:
-    """Publish a display; with an ID, `change` can update it."""
+    """Publish a display. If it has an ID, `change` can update it."""
     transient = {"display_id": display_id} if display_id else {}
     publish_display_data(_harmless(data), dict(metadata), transient=transient)
 
@@ -133,7 +136,7 @@ def change(data: Mapping[str, Any], metadata: Mapping[str, Any], *, display_id: 
 
 def _harmless(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data with plain text that is safe for a terminal. Leave a notebook's data
-    unchanged: its page handles escape sequences."""
+    unchanged, because its page handles escape sequences."""
     plain = data.get("text/plain")
     if in_place() or not isinstance(plain, str):
         return dict(data)
@@ -141,11 +144,11 @@ def _harmless(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flush() -> None:
-    """Flush both streams, so that earlier text appears before a display."""
+    """Flush stdout and stderr, so that earlier text appears before a display."""
     sys.stdout.flush()
     sys.stderr.flush()
 
 
 def clear(*, wait: bool) -> None:
-    """Clear the cell's output; `wait`: only when new output arrives."""
+    """Clear the cell's output. With `wait`, clear it only when new output arrives."""
     clear_output(wait=wait)

@@ -1,4 +1,4 @@
-"""Help texts of the magics, generated from the tables of the parser."""
+"""Help texts of the magics, generated from the parser's tables."""
 
 from __future__ import annotations
 

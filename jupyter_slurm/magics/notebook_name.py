@@ -1,7 +1,7 @@
 """Find this kernel's notebook if the front end does not report it.
 
-Checks the command line of the kernel's parent process, and the sessions of this user's Jupyter
-servers. Slow, so it runs once per kernel.
+Look at the command line of the kernel's parent process and at the sessions of this user's Jupyter
+servers. That is slow, so it happens once per kernel.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ def of_program() -> str | None:
 
 
 def told_to_run(words: Sequence[str], folder: Path) -> str | None:
-    """Return the notebook that a command line runs; None: none or several.
-
-    For papermill return the output notebook, which differs for each run.
+    """Return the notebook that a command line runs; None if it runs none or several. For papermill,
+    return the output notebook, which differs for each run.
     """
     at = next((i for i, word in enumerate(words) if _program(word)), None)
     if at is None:
@@ -52,7 +51,7 @@ def told_to_run(words: Sequence[str], folder: Path) -> str | None:
 
 
 def _program(word: str) -> str | None:
-    """Return the program's name, also for `python -m NAME` and scripts; None: another program."""
+    """Return the program's name, also for `python -m NAME` and scripts; None for other programs."""
     name = PurePath(word).name
     name = f"jupyter-{name}" if f"jupyter-{name}" in _RUN_ONE else name
     return name if name in _RUN_ONE or name == _PAPERMILL else None

@@ -16,11 +16,11 @@ _WAIT_S = 15.0
 _BETWEEN_CHANGES_S = 0.5
 _RETRY_S = 10.0
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-"""Colours of a terminal (ECMA-48, control sequences)."""
+"""Control sequences of a terminal (ECMA-48), such as colours."""
 
 
 class OpenLog:
-    """A job's log on the page. It calls `show` for new text, first in the opening thread and then
+    """A job's log on the page. It calls `show` for new text, first in the opening thread and later
     in its own. `watched` returns whether the log is visible."""
 
     def __init__(
@@ -31,7 +31,7 @@ class OpenLog:
         watched: Callable[[], bool],
     ) -> None:
         self.thread: threading.Thread | None = None
-        """Set while the log is followed."""
+        """The thread that follows the log; None if the log is not followed."""
         self._api = api
         self._job_id = job_id
         self._show = show
@@ -63,11 +63,12 @@ class OpenLog:
         return self._closed.is_set()
 
     def close(self) -> None:
-        """Stop updating; the thread ends after its current call."""
+        """Stop updating. The thread ends after its current call."""
         self._closed.set()
 
     def follow(self) -> None:
-        """Follow in a thread until the job ends, or the log is closed or not visible."""
+        """Follow the log in a thread until the job ends, or until the log is closed or not
+        visible."""
         with self._lock:
             if self.thread is None and not self._ended and not self.closed:
                 self.thread = threading.Thread(

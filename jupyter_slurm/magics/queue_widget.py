@@ -1,7 +1,8 @@
-"""The queue widget of `%slurm`: the Python half. The browser half is `queue_widget.js` and `.css`.
+"""The Python half of `%slurm`'s queue widget. The browser half is `queue_widget.js` and `.css`.
 
 It uses only `Api`. A thread updates it while a browser reports that it is visible. Callbacks may
-run in any thread (subshells of ipykernel 7) and print nothing: messages go into the widget.
+run in any thread (subshells of ipykernel 7). They do not print, because messages go into the
+widget.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from jupyter_slurm.wire import Job, JobState, Row
 
 _EVERYONE_EVERY_S = 10.0
 _MINE_EVERY_S = 15.0
-"""Changes are shown at once; without any, times in the rows are refreshed after this long."""
+"""Seconds after which the times in the rows are refreshed without a change. Changes are shown at
+once."""
 _SHOWN_FOR_S = 75.0
-"""A browser reports every 30 s that the widget is visible."""
+"""Seconds for which the widget counts as visible after a browser's report, which arrives every
+30 s."""
 _MOST_ROWS = 500
 _RETRY_S = 10.0
 
@@ -36,7 +39,8 @@ Line = dict[str, str | bool]
 
 
 class QueueWidget(anywidget.AnyWidget):
-    """My jobs, or everyone's, with buttons: cancel, hold, release, logs."""
+    """The user's jobs, or everyone's, with buttons to cancel, hold and release them and to show
+    logs."""
 
     _esm = Path(__file__).with_name("queue_widget.js")
     _css = Path(__file__).with_name("queue_widget.css")
@@ -48,7 +52,7 @@ class QueueWidget(anywidget.AnyWidget):
     as_of = Unicode("").tag(sync=True)
     """The age of the rows, or the reason for no news."""
     message = Unicode("").tag(sync=True)
-    """The outcome of the last click. Screen readers read it out, so nothing else goes here."""
+    """The outcome of the last click and nothing else, because screen readers read it out."""
     log = Unicode("").tag(sync=True)
     log_of = Unicode("").tag(sync=True)
 
@@ -62,15 +66,17 @@ class QueueWidget(anywidget.AnyWidget):
         self._rows_lock = threading.RLock()
         self._reads = count(1)
         self._shown_read = 0
-        """The reading that the rows are from; an earlier one that finishes later is dropped."""
+        """The number of the request that the rows are from. An earlier request that finishes later
+        is dropped."""
         self._thread: threading.Thread | None = None
         self._log: OpenLog | None = None
         self._log_lock = threading.RLock()
         self.on_msg(self._on_message)
         self.observe(self._on_switch, names="everyone")
         self.observe(self._on_log_of, names="log_of")
-        # ipykernel 7.4 sends replies to the shell that sent last, so a click would wait for a busy
-        # cell. In its default subshell it is answered at once (ipykernel/comm/comm.py).
+        # ipykernel 7.4 handles a click in the shell that last sent a message, so the click would
+        # wait for a busy cell. In its default subshell the click is answered at once
+        # (ipykernel/comm/comm.py).
         if hasattr(self.comm, "_reply_subshell_for"):
             self.comm._reply_subshell_for = lambda _data, default: default
         self._refresh()
@@ -167,7 +173,7 @@ class QueueWidget(anywidget.AnyWidget):
         self.message = f"Job {job.name} ({job.id}) is {job.state.word}{asked}."
 
     def _open_log(self, job_id: str) -> None:
-        """Open the end of the job's log; `%slurm attach` shows the whole log in a cell."""
+        """Open the end of the job's log. `%slurm attach` shows the whole log in a cell."""
         self._close_log()
         self._log = OpenLog(self._api, job_id, self._show_log, self._is_watched)
         self.message = ""
@@ -182,7 +188,7 @@ class QueueWidget(anywidget.AnyWidget):
                 self.log, self.log_of = log.text, log.title
 
     def _on_log_of(self, _change: object) -> None:
-        """Close the log after the browser has closed its panel, which empties the title."""
+        """Close the log after the browser has closed its panel and so emptied the title."""
         if not self.log_of:
             self._close_log()
 
@@ -192,7 +198,7 @@ class QueueWidget(anywidget.AnyWidget):
                 self._log.close()
 
     def _try(self, call: Callable[[], None], told: str) -> bool:
-        """Make the call; return False, with the error in the trait `told`, if it failed."""
+        """Make the call. If it fails, put the error into the trait `told` and return False."""
         try:
             call()
         except LoginNeededError as exc:  # without a running cell there is no prompt
@@ -203,20 +209,20 @@ class QueueWidget(anywidget.AnyWidget):
             self.set_trait(told, str(exc))
             return False
         except Exception as exc:  # noqa: BLE001 - otherwise lost in the thread
-            self.set_trait(told, f"Unexpected: {exc!r}")
+            self.set_trait(told, f"Internal error: {exc!r}")
             return False
         return True
 
 
 def _words() -> dict[str, str | list[str]]:
-    """Return the words by their place; for a button its label and name."""
+    """Return the words by their place. A button has a label and an accessible name."""
     return {
         "everyone": "Everyone's jobs",
         "jobs": "Jobs",
         "head": ["Job", "State", "Where", "Actions"],
         "log": ["Log", "Log of job {name} ({id})"],
-        "hold": ["Hold", "Hold job {name} ({id}): keep it from starting"],
-        "release": ["Release", "Release job {name} ({id}): let it start"],
+        "hold": ["Hold", "Hold job {name} ({id})"],
+        "release": ["Release", "Release job {name} ({id})"],
         "cancel": ["Cancel", "Cancel job {name} ({id})"],
         "confirm": ["Cancel it", "Cancel it: end job {name} ({id})"],
         "keep": ["Keep", "Keep job {name} ({id})"],

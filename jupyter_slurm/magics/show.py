@@ -44,7 +44,7 @@ from jupyter_slurm.wire import (
 
 
 def show(state: MagicsState, value: object) -> object:
-    """Show a command's value; return what IPython shows itself."""
+    """Show a command's value, or return it if IPython shows it itself."""
     if value is None or isinstance(value, Table | JobHandle):
         return value
     if isinstance(value, Iterator):
@@ -72,7 +72,7 @@ def _checks(_state: MagicsState, value: Checks) -> None:
 
 
 def _outcomes(_state: MagicsState, value: Outcomes) -> None:
-    """Print the outcome for each job, then raise an error if one failed."""
+    """Print the outcome for each job. Then raise an error if any failed."""
     outcomes = list(value.outcomes)
     failed = [one for _, one in outcomes if isinstance(one, JupyterSlurmError)]
     for word, one in outcomes:
@@ -163,7 +163,7 @@ def _dashboard(state: MagicsState, value: Dashboard) -> None:
 
 
 def _open(page: Path) -> None:
-    """Open a page. Its path is not shown in the notebook, which others may read."""
+    """Open a page in a browser. Do not show its path in the notebook, which others may read."""
     if lab_page.show(page):
         say("Opened in the browser.")
     else:

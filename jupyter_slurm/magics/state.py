@@ -1,5 +1,5 @@
-"""The state of a kernel's magics between cells (the agent, the cluster, live cards), and how cells
-call the agent."""
+"""The state of a kernel's magics between cells (the agent, the cluster, live cards), and the calls
+of cells to the agent."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from jupyter_slurm.wire import Connection, Job, JobSpec, Show
 _R = TypeVar("_R")
 _LATE_S = 0.05
 _TERMINAL_LIMIT_BYTES = 1 << 30
-"""A terminal has its own limit, and nothing is saved."""
+"""Output limit in a terminal, which has its own limit and saves nothing."""
 
 
 class CallThread:
     """A thread that makes blocking calls, one by one, for the waiting cell. So an interrupt arrives
-    at once and does not disturb the client. `cell.py` decides what it does.
+    at once and does not disturb the client. `cell.py` handles the interrupt.
 
     It returns a call's value or raises its error. If a call needs a login on `cluster`, `person`
     logs in from the cell's own thread, and the call is repeated. KeyboardInterrupt in the waiting
@@ -68,7 +68,7 @@ class CallThread:
         self._calls.put(None)
 
     def __call__(self, call: Callable[[], _R], late: Callable[[], None] | None = None) -> _R:
-        """`late` is called if the value does not come soon."""
+        """Make the call and return its value. Call `late` if the value does not arrive soon."""
         return self._person.repeating(lambda: self._value(call, late), lambda: self._cluster)
 
     def _value(self, call: Callable[[], _R], late: Callable[[], None] | None) -> _R:
@@ -122,18 +122,18 @@ class MagicsState:
         self.started_sessions: set[str] = set()
         """The IDs of sessions started by this kernel."""
         self.unnamed = f"kernel {secrets.token_hex(8)}"
-        """Identifies an unknown notebook: two that run the same cell, as in a parameter sweep, must
-        not share a job."""
+        """The ID of an unknown notebook. Two notebooks that run the same cell, as in a parameter
+        sweep, must not share a job."""
         self.sent: dict[str, str | None] = {}
-        """Jobs whose outcome this kernel has sent, and the page that acknowledges it; None: a
-        client that does not."""
+        """The jobs whose outcome this kernel has sent, each with the page that acknowledges it;
+        None for a client that does not."""
         self.told_unnamed = False
-        """Whether the hint for unsaved notebooks was shown."""
+        """True once the hint for unsaved notebooks was shown."""
         self.live = LiveCards(lambda: self.agent)
 
     @cached_property
     def agent(self) -> Api:
-        """Return the agent for background work. LoginNeededError."""
+        """Return the agent for background work, whose calls may raise LoginNeededError."""
         from jupyter_slurm.client import connect  # noqa: PLC0415
 
         return connect()
@@ -150,7 +150,7 @@ class MagicsState:
 
     @property
     def cluster(self) -> str | None:
-        """Return the default cluster; None: the profiles' default."""
+        """Return the default cluster; None for the default of the profiles."""
         named = os.environ.get("JUPYTER_SLURM_CLUSTER")  # the agent's may differ
         return self.used_cluster or self.settings.default_cluster or named or None
 
@@ -162,7 +162,8 @@ class MagicsState:
     @property
     def notebook(self) -> str | None:
         """Return the notebook's current path; None if unknown."""
-        # nbconvert inherits the environment of a notebook that runs it.
+        # Ask for a program first, because nbconvert inherits the environment of the notebook that
+        # runs it.
         path = self._run_by_program or notebook(self.namespace) or self._on_a_server
         return path and self.agent.notebook_path(path, self._started_s)
 
@@ -173,7 +174,8 @@ class MagicsState:
 
     @cached_property
     def _started_s(self) -> float:
-        """Return the start of this process, which knows the notebook's path at that time."""
+        """Return the start time of this process, whose environment has the notebook's path at that
+        time."""
         import psutil  # noqa: PLC0415 - loaded for notebooks only
 
         return psutil.Process().create_time()
@@ -192,7 +194,8 @@ class MagicsState:
 
     @property
     def owner(self) -> Owner:
-        """Return the owner of this notebook's sessions. An unknown notebook shares none."""
+        """Return the owner of this notebook's sessions. An unknown notebook does not share
+        sessions."""
         return Owner(self.notebook or self.unnamed, frozenset(self.started_sessions))
 
     @property
@@ -207,11 +210,12 @@ class MagicsState:
         """Return the line's request, with the defaults of `%slurm use` and the settings."""
         words = self._with_out_format(self.words(line))
         in_session = any(name == "session" for name, _ in job_options(before_dashes(words)[0]))
-        # A session's cell uses the session's options.
+        # A session's cell uses the session's options, not the defaults.
         return parse_with_arguments(words if in_session else self.with_defaults(words))
 
     def _with_out_format(self, words: list[str]) -> list[str]:
-        """Return the words after the settings' `--out-format`, which also applies in a session."""
+        """Return the words, preceded by the settings' `--out-format`, which also applies in a
+        session."""
         chosen = self.settings.out_format
         return ["--out-format", chosen, *words] if chosen else words
 
@@ -253,7 +257,7 @@ class MagicsState:
             return worker(call)
 
     def submit(self, spec: JobSpec, request: Request) -> Job:
-        """Submit a job; warn if it may have been submitted although the call failed."""
+        """Submit a job. Warn if it may have been submitted although the call failed."""
         with CallThread(self.person, spec.cluster) as worker:
             try:
                 return worker(lambda: self.api.submit(spec))
@@ -297,7 +301,7 @@ class MagicsState:
 
     def show_card(self, job: Job) -> LiveCard:
         """Show a live card and return it."""
-        # It also updates the job's earlier cards.
+        # This also updates the job's earlier cards.
         card = LiveCard(job, is_complete=job.state.final and self.is_shown(job))
         card.show()
         if not card.settled:
@@ -306,7 +310,8 @@ class MagicsState:
 
 
 def current() -> MagicsState:
-    """Return the state of the running shell. RequestError: not IPython, or extension not loaded."""
+    """Return the state of the running shell. Raise RequestError if this is not IPython or the
+    extension is not loaded."""
     shell = get_ipython()
     magics = shell.magics_manager.registry.get("SlurmMagics") if shell is not None else None
     state = getattr(magics, "state", None)

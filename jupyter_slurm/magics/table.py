@@ -1,4 +1,4 @@
-"""PURE: the output of Slurm's own commands, parsed as a table if that is unambiguous."""
+"""The output of Slurm's own commands, parsed as a table if that is unambiguous. No I/O."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_HEADER = re.compile(r"-[A-Za-z]*h.*|--no-?header")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SlurmText:
-    """The output of a Slurm command: `text` as printed, and `table` if unambiguous."""
+    """The output of a Slurm command: `text` as printed, and `table` if it is unambiguous."""
 
     text: str
     table: Table | None
@@ -27,7 +27,7 @@ class SlurmText:
         return self.table.rows if self.table else []
 
     def to_pandas(self) -> Any:
-        """Return a DataFrame of text. ValueError: the text is not a table."""
+        """Return a DataFrame of strings. Raise ValueError if the text is not a table."""
         if self.table is None:
             raise ValueError(
                 "This output may not be a table. Use a separator, e.g. `%sacct -P` "
@@ -56,7 +56,8 @@ def read(argv: Sequence[str], text: str) -> SlurmText:
 
 
 def _by_separator(lines: list[str]) -> list[list[str]] | None:
-    """Split `-P`, `--parsable2`, `-o '%i|%j'`: every line has as many `|` as the header."""
+    """Split the output of `-P`, `--parsable2` or `-o '%i|%j'`, where every line has as many `|` as
+    the header."""
     rows = [line.split("|") for line in lines]
     if len(rows[0]) < 2 or any(len(row) != len(rows[0]) for row in rows):
         return None
@@ -66,7 +67,8 @@ def _by_separator(lines: list[str]) -> list[list[str]] | None:
 
 
 def _by_rule(lines: list[str]) -> list[list[str]] | None:
-    """Split sacct, sacctmgr, sshare: the second line underlines each column with dashes."""
+    """Split the output of sacct, sacctmgr or sshare, where the second line underlines each column
+    with dashes."""
     if len(lines) < 2 or not re.fullmatch(r"-+( +-+)+ *", lines[1]):
         return None
     spans = [match.span() for match in re.finditer(r"-+", lines[1])]
@@ -74,10 +76,10 @@ def _by_rule(lines: list[str]) -> list[list[str]] | None:
 
 
 def _by_blanks(lines: list[str]) -> list[list[str]] | None:
-    """Split squeue, sinfo, sprio: columns of fixed width with a blank between them.
+    """Split the output of squeue, sinfo or sprio, with a blank between columns of fixed width.
 
     Columns are ranges between positions that are blank in every line. Blanks in values can only add
-    ranges beyond the header's words, and then this is not a table.
+    ranges beyond the header's words. The output is then not a table.
     """
     names = lines[0].split()
     if len(names) < 2 or lines[0] != lines[0].upper():
@@ -91,7 +93,7 @@ def _by_blanks(lines: list[str]) -> list[list[str]] | None:
 
 
 def _cut(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
-    """Cut a line into cells; the last column extends to the end of the line, since values may be
+    """Cut a line into cells. The last column extends to the end of the line, because values may be
     longer than the dashes."""
     *most, (last, _) = spans
     return [*(line[start:end].strip() for start, end in most), line[last:].strip()]

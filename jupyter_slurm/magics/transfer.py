@@ -1,4 +1,4 @@
-"""Follow a file transfer in the running cell; an interrupt stops it."""
+"""Follow a file transfer in the running cell. An interrupt stops the transfer."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Stopped(KeyboardInterrupt):
 
 
 def follow_transfer(api: Api, worker: CallThread, transfer: Transfer) -> Transfer:
-    """Show the transfer until it has ended. Raise its error, or Stopped for an interrupt, which
-    stops it."""
+    """Show the transfer until it has ended. Raise its error if it fails. An interrupt stops it and
+    raises Stopped."""
     view = _View(transfer)
     look = partial(api.transfer, transfer.id, wait_s=_WAIT_S)
     try:
@@ -42,7 +42,7 @@ def follow_transfer(api: Api, worker: CallThread, transfer: Transfer) -> Transfe
 
 
 class _View:
-    """The transfer's display under the cell; a terminal prints only the end."""
+    """The transfer's display under the cell. A terminal prints only the end."""
 
     def __init__(self, transfer: Transfer) -> None:
         self._display_id = f"slurm-transfer-{transfer.id}"
