@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class KernelStreams(Protocol):
-    """The request that returns a socket instead of a value."""
+    """The call that returns a socket instead of a value."""
 
     def kernel(self, job_id: str) -> socket.socket:
         """Return the stream to the kernel of a running job, in the frames of node/kernel_frames.py.
@@ -191,9 +191,9 @@ class Api(Protocol):
         """
 
     def submit_call(self, spec: CellSpec) -> Result:
-        """Submit a cell to a session as `submit` does, and return its result if it ends within
-        milliseconds on this machine. The caller need not call `delivered`. Otherwise the status is
-        "none", as for a job without a result."""
+        """Submit a cell to a session as `submit` does. If it ends within milliseconds on this
+        machine, return its result; the caller then need not call `delivered`. Otherwise return a
+        result with the status "none", as for a job without a result."""
 
     def preview(self, spec: JobSpec) -> Preview:
         """Return the job that `submit` would send, its cost, and Slurm's estimate of its start

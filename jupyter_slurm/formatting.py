@@ -19,7 +19,7 @@ def visible(line: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """Make each of several lines `visible`; keep a final newline.
+    """Make each line of a text `visible`. Keep a final newline.
 
     >>> visible_lines("a\\x1b]0;b\\x07\\nc\\rd\\n")
     'a�]0;b�\\nc d\\n'
@@ -101,7 +101,7 @@ def date_and_time(at_s: float) -> str:
 
 
 def width(line: str) -> int:
-    """Return the number of terminal columns of a line; a wide character takes two.
+    """Return the number of terminal columns of a line. A wide character takes two.
 
     >>> width("state"), width("状態")
     (5, 4)
@@ -175,7 +175,7 @@ def joined(*texts: str | None, between: str = " ") -> str:
 
 
 def reasons_told(reasons: Mapping[str, str], count: int) -> list[str]:
-    """Return a line per reason, and a line for the rest of `count`.
+    """Return a line for each reason, and a line for the rest of `count`.
 
     >>> reasons_told({"a.pt": "It cannot be read."}, 3)
     ['a.pt: It cannot be read.', 'and 2 more']

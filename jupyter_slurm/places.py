@@ -40,7 +40,7 @@ def private_dir(path: Path) -> Path:
     except OSError as exc:
         raise ConfigError(
             f"Cannot create the folder {path}: {exc.strerror}.",
-            hint="Remove what is in its place, free disk space, or set JUPYTER_DATA_DIR and "
+            hint="Remove a file in its place, free disk space, or set JUPYTER_DATA_DIR and "
             "JUPYTER_RUNTIME_DIR to other folders.",
         ) from exc
     if info.st_uid != os.getuid():
@@ -72,8 +72,8 @@ def data_dir() -> Path:
 
 
 def kernel_values_dir() -> Path:
-    """Return the folder for the values of remote kernels' `--env`. Like the kernelspecs, it is
-    shared by all hosts that share a home."""
+    """Return the folder for the values of remote kernels' `--env`. As with kernelspecs, all hosts
+    that share a home use the same folder."""
     return private_dir(_data_of_all_hosts() / "kernel-env")
 
 

@@ -116,7 +116,7 @@ class Channels:
         self._sockets[channel].send_multipart(self._signer.parts(message))
 
     def close(self) -> None:
-        """Close the sockets; the last messages still reach connected clients."""
+        """Close the sockets. The last messages still reach connected clients."""
         for sock in self._sockets.values():
             sock.close()
         self._context.term()

@@ -65,7 +65,7 @@ class NodeConnection:
         self._packer = zlib.compressobj(1, zlib.DEFLATED, -15)
 
     def flush(self) -> bool:
-        """Send what the socket accepts; return whether the node is still connected."""
+        """Send what the socket accepts. Return whether the node is still connected."""
         try:
             while self.outbox:
                 del self.outbox[: self.sock.send(self.outbox[:_WRITE_BYTES])]

@@ -107,7 +107,7 @@ class KernelJob:
         """Cancel the job, even if its submission is not confirmed yet. Do not wait, because Jupyter
         soon kills a kernel that does not exit. Raise JupyterSlurmError if the request to the agent
         fails."""
-        self._ends.set()  # before the job's id is read: no other is submitted from now on
+        self._ends.set()  # before reading the job's ID, so that no other job follows
         kernel = self._record.kernel
         if kernel is None or not (kernel.submitted or self._api):
             return

@@ -61,7 +61,7 @@ def hindered(error: JupyterSlurmError, cluster: str | None) -> str:
 
 
 def hindrance(error: JupyterSlurmError, cluster: str | None) -> dict[str, Any]:
-    """Return `hindered` as a bundle."""
+    """Return the advice of `hindered` as a bundle."""
     return noted(hindered(error, cluster)) | _login(error, cluster)
 
 
@@ -87,7 +87,7 @@ def forgotten(job_id: str) -> tuple[str, str]:
 
 
 def died(status: int, *, again: bool) -> str:
-    """Return a sentence about an ended process; `status` is its return code in `subprocess`."""
+    """Return a sentence about an ended process. `status` is its return code as in `subprocess`."""
     if status >= 0:
         how = f"exited with code {status}"
     elif status == -9:

@@ -42,8 +42,8 @@ class Waiting:
             self._show_first()
 
     def interrupt(self) -> None:
-        """Interrupt the first cell and abort those behind it. Requests on the control channel (a
-        debugger, subshells) keep waiting."""
+        """Interrupt the first cell and abort the cells behind it. Requests on the control channel
+        (a debugger, subshells) keep waiting."""
         beside = [one for one in self._queue if one[0] == "control"]
         self._queue = [one for one in self._queue if one[0] != "control"]
         self.fail("KeyboardInterrupt", texts.interrupted())
@@ -120,7 +120,7 @@ class ConnectionNotice:
         self._end(now_s)
 
     def look(self, running: Message | None, cluster: str | None, now_s: float) -> None:
-        """Show the notice in the running cell, when due."""
+        """Show the notice in the running cell when it is due."""
         error = self._error
         if error is None or running is None:
             return

@@ -1,6 +1,6 @@
 """`%%slurm` and `%slurm attach`: submit or find the job, follow it, load its variables.
 
-`line.py` parses the line, `follow.py` shows the output.
+`line.py` parses the line, and `follow.py` shows the output.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def _find_or_submit(state: MagicsState, request: Request, spec: JobSpec) -> Job:
 
 
 def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
-    """Return this cell's earlier job, if it can be attached to."""
+    """Return this cell's earlier job if the cell can attach to it, otherwise None."""
     if request.reuse is Reuse.FRESH:
         return None
     earlier = _attachable(state, spec)

@@ -394,7 +394,7 @@ class _Tail:
 
 
 def _last_of_overwritten(line: str) -> str:
-    """Return the visible part of a line with carriage returns."""
+    """Return the part of a line that is visible after its carriage returns."""
     return line.rstrip("\r").rpartition("\r")[2][:_TAIL_COLUMNS]
 
 
@@ -486,7 +486,7 @@ class LiveCards:
             return bool(self._cards)
 
     def _from(self, cursor: str) -> str:
-        """Return the cursor, or the beginning if there is a new card."""
+        """Return the cursor; "" if there is a new card."""
         with self._lock:
             has_new, self._has_new = self._has_new, False
         return "" if has_new else cursor

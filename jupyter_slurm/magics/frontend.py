@@ -116,7 +116,7 @@ def say(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Write a line to the cell's error output."""
+    """Write a line to the cell's stderr."""
     sys.stderr.write(visible_lines(text) + "\n")
 
 

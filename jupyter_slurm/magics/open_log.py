@@ -1,4 +1,4 @@
-"""The live end of a job's log, for the queue widget's log panel."""
+"""The live end of a job's log, for the log panel of the queue widget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Show values of commands in a notebook by type."""
+"""Show the values of commands in a notebook, according to their types."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class CallThread:
 
 
 class Settings(Protocol):
-    """The settings of `%config SlurmMagics`; see `extension.py`."""
+    """The settings of `%config SlurmMagics`, which `extension.py` defines."""
 
     default_cluster: str
     default_options: str
@@ -243,7 +243,7 @@ class MagicsState:
 
     def is_shown(self, job: Job) -> bool:
         """Return whether the outcome is in the notebook. A page that runs another cell still
-        exists, so it received all earlier output, acknowledged or not."""
+        exists. So it received all earlier output, even without an acknowledgement."""
         return job.delivered or (job.id in self.sent and self.sent[job.id] in (None, page()))
 
     # --- the caller of commands ---

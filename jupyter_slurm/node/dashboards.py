@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 LOOK_S = 0.1
 ANSWER_S = 60.0
-"""Seconds for the dashboard of a running engine to answer."""
+"""Timeout in seconds for an answer of the dashboard, once the engine runs."""
 QUIET_S = 60.0
 PR_SET_PDEATHSIG = 1
 TITLES = {"ray": "Ray", "dask": "Dask", "tensorboard": "TensorBoard"}
@@ -47,7 +47,7 @@ class NoDashboard(Exception):  # noqa: N818 - the job continues
 
 
 class StatusFile:
-    """The file `dashboards.N.json`."""
+    """The dashboards of the file `dashboards.N.json`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -127,7 +127,7 @@ def needs_of_ray() -> "List[str]":
 
 
 def connect_to(at: "Union[int, str]") -> socket.socket:
-    """Connect to a port of this node, or to the path of a Unix socket."""
+    """Connect to a port of this node or to a Unix socket."""
     if isinstance(at, int):
         return socket.create_connection(("127.0.0.1", at), socket_proxy.CONNECT_S)
     return socket_proxy.connect_path(at)
@@ -158,7 +158,7 @@ def tensorboard(logdir: str) -> "Callable[[], socket.socket]":
                 pass
 
         class Server(program.TensorBoardServer):  # type: ignore[misc,unused-ignore]
-            """A server without a port."""
+            """A server that does not listen on a port."""
 
             def __init__(self, wsgi_app: "Any", flags: "Any") -> None:
                 made = serving.ThreadedWSGIServer("127.0.0.1", 0, wsgi_app, Handler)

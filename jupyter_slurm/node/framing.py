@@ -94,7 +94,7 @@ class Line:
 
 def is_ours(sock: socket.socket) -> bool:
     """Return whether the peer of a Unix socket is a program of this user. The name of an abstract
-    socket is not secret: any user can bind it first, or connect to it."""
+    socket is not secret, so any user can bind it first or connect to it."""
     told = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     return bool(CREDENTIALS.unpack(told)[1] == os.getuid())
 

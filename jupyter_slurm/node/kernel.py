@@ -52,7 +52,7 @@ class KernelServer:
         self.client = ""
         self.boot = uuid.uuid4().hex
         self.got = 0
-        """The number of the client's last message."""
+        """The number of the last message from the client."""
         self.told_got = 0
         self.kept = frames.Kept()
         self.dropped = [0, 0]
@@ -119,7 +119,7 @@ class KernelServer:
                 self.disconnect()
 
     def fill(self, line: frames.KernelLine) -> None:
-        """Send messages that arrive together in one piece. If more follow, ask the client for an
+        """Send messages that arrive together as one piece. If more follow, ask the client for an
         answer (framing.py)."""
         now_s = time.monotonic()
         waits = line.sent + 1 < self.kept.next

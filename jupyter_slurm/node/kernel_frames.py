@@ -26,7 +26,7 @@ BEGIN = b"B"
 """The client's first frame: JSON with `client`, `got`, `from` (the first message that it has kept)
 and `packs` (true if it reads PACKED)."""
 WELCOME = b"W"
-"""The node's answer: JSON with `boot`, `got`, `next`, `info`, `busy`, `count` and `packs`."""
+"""The node's first frame: JSON with `boot`, `got`, `next`, `info`, `busy`, `count` and `packs`."""
 MESSAGE = b"M"
 """A message in either direction: NUMBER, a channel (a letter), then the size and bytes of each
 part."""
@@ -57,7 +57,7 @@ MESSAGE_MOST = 256 << 20
 PENDING_MOST = 1 << 20
 """Maximum number of bytes to buffer in one connection."""
 GATHER_S = 0.003
-"""Time to collect messages that arrive together."""
+"""Seconds for collecting messages that arrive together."""
 QUIET_S = 0.025
 """The same time for messages without visible output. The output of a quick cell is then sent with
 them and does not wait a round trip for their acknowledgement."""
@@ -126,7 +126,7 @@ class Kept:
         return os.pread(self._file.fileno(), entry[1], entry[0])
 
     def forget(self, number: int) -> None:
-        """Drop the messages up to `number`, which have arrived."""
+        """Drop the messages up to `number`, because they have arrived."""
         while self.first <= min(number, self.next - 1):
             entry = self._bodies.pop(self.first)
             self.first += 1

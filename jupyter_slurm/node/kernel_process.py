@@ -46,7 +46,7 @@ def missing() -> "List[str]":
 
 
 def parent_id(parts: "List[bytes]") -> str:
-    """Return the ID of the request to which a message belongs, or ""."""
+    """Return the ID of the request to which a message belongs; "" if there is none."""
     parent = json.loads(parts[parts.index(DELIMITER) + 3].decode("utf-8", "replace"))
     return str(parent.get("msg_id", ""))
 
@@ -65,9 +65,9 @@ class Replies:
 
     def __init__(self) -> None:
         self.held: "Any" = collections.OrderedDict()
-        """Replies by request ID."""
+        """The held replies, by request ID."""
         self.output_s = 0.0
-        """Time of the last output."""
+        """The time of the last output."""
         self.ended: "Any" = collections.deque(maxlen=16)
         """Requests whose output ended before the reply arrived."""
 

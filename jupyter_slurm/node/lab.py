@@ -2,12 +2,12 @@
 
     python3 -uB lab.py JOBDIR ATTEMPT
 
-Runs on the cluster, Python 3.6 and later, standard library only. The server has no port, so no
-other program can take it. Its token is derived from the job's key, and is passed in a private
-file, not in argv or the environment. Only this user's programs can connect to the proxy
-(socket_proxy.py). The last line of `lab.N.jsonl` gives the lab's state.
-Exit code: 0 it was idle or was shut down in the page, 65 JupyterLab is missing, 70 it failed at the
-start, 128 + n signal n ended it.
+Runs on the cluster, Python 3.6 and later, standard library only. The server listens on no port, so
+no other program can take its port. Its token is derived from the job's key, and is passed in a
+private file, not in argv or the environment. Only this user's programs can connect to the proxy
+(socket_proxy.py). The last line of `lab.N.jsonl` gives the lab's state. Exit code: 0 it was idle or
+was shut down in the page, 65 JupyterLab is missing, 70 it failed at the start, 128 + n signal n
+ended it.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ LONGEST_PARENT = 35
 """Maximum length of the parent folder, since the path of a socket has at most 107 bytes (unix(7)).
 The longest path is a kernel's: PARENT/jslurm-lab-XXXXXXXX/r/kernel-UUID-ipc-N (jupyter_client)."""
 ANY_PARENT = 4096
-"""PATH_MAX (limits.h)."""
+"""A limit for folders without sockets: PATH_MAX (limits.h)."""
 EXTENSION = "jupyter-slurm-lab"
 SCRIPT = "lab_page.js"
 TEXTS = "lab_page.json"
@@ -141,7 +141,7 @@ class Ended(Exception):
 
 
 class Lab:
-    """The server, from start to end."""
+    """The JupyterLab server, from its start to its end."""
 
     def __init__(self, folder: str, attempt: str) -> None:
         with open(os.path.join(folder, "task.json"), encoding="utf-8") as file:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 LONGEST_LOOK_S = 30.0
 SOON_S = 1.0
-"""Seconds between a change and the next check, so that the server has handled it."""
+"""Seconds between a change and the next check, in which the server handles the change."""
 LOOKS = 10
 """Number of checks during the idle time."""
 ANSWER_S = 10.0

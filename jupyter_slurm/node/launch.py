@@ -77,7 +77,7 @@ class Node:
 
 
 class Launcher:
-    """The state of one launch. Threads put events into `events`."""
+    """The state of a launch. Threads put events into `events`."""
 
     def __init__(self, job_dir: str, attempt: str) -> None:
         self.job_dir = job_dir
@@ -233,7 +233,8 @@ class Launcher:
         return [node.name for node in self.nodes.values() if node.is_lost]
 
     def _can_start_again(self) -> bool:
-        """Return whether srun lacks the library of this MPI type, and another type is left."""
+        """Return whether srun lacks the library of this MPI type and another type is left to
+        try."""
         assert self.step is not None
         return bool(self.mpi_types) and any("MPI type" in words for words in self.step.words)
 
@@ -325,8 +326,7 @@ class Launcher:
         return code or of_step or 0
 
     def _ended(self, what: str, node: "Any", more: "Any") -> int:
-        """Record that a node's program ended, or that the node is lost. Return an exit code or
-        0."""
+        """Record that a node's program ended or that the node is lost. Return an exit code or 0."""
         if what == "said" and "ended" in more:
             node.code, node.tail = int(more["ended"]), str(more["tail"])
             return int(node.code)

@@ -114,7 +114,7 @@ class Node:
         self.runner = str(world["runner"])
         """The program that runs the user's code."""
         self.head, self.port = str(world["nodes"][0]["address"]), int(world["port"])
-        """The first node's address, and the port for the engine there."""
+        """The first node's address, and the engine's port on that node."""
         own = world["nodes"][index]
         self.name, self.address = str(own["name"]), str(own["address"])
         self.cpus, self.gpus = int(own["cpus"]), int(own["gpus"])
@@ -209,7 +209,7 @@ class Node:
             return {}
 
     def is_over(self) -> bool:
-        """Return whether the code has ended, or the time for it is up."""
+        """Return whether the code has ended or its time is up."""
         is_late = self.until_s is not None and time.monotonic() > self.until_s
         return is_late or "over" in self.told()
 
@@ -244,7 +244,7 @@ class Engine:
         raise NotImplementedError
 
     def environment(self) -> "Dict[str, str]":
-        """Return the variables that tell the code where the engine is."""
+        """Return the environment variables with which the code finds the engine."""
         return {}
 
     def environment_of_programs(self) -> "Dict[str, str]":
@@ -253,7 +253,7 @@ class Engine:
         return dict(os.environ, TMPDIR=self.node.folder, **self.environment())
 
     def lead(self) -> None:
-        """Start on the first node."""
+        """Start the engine on the first node."""
 
     def hear(self, line: str) -> None:
         """Handle a line of one of the programs."""
@@ -263,15 +263,16 @@ class Engine:
         raise NotImplementedError
 
     def join(self, told: "Dict[str, Any]") -> None:
-        """Start on another node, with the first node's description."""
+        """Start the engine on another node, with the first node's description."""
         raise NotImplementedError
 
     def starts_again(self) -> bool:
-        """Start again after a program has ended, if that may help; otherwise return False."""
+        """Start the engine again after a program has ended, if that may help. Otherwise return
+        False."""
         return False
 
     def ended(self, program: Program, code: int) -> str:
-        """Explain that a program has ended."""
+        """Return a sentence about a program that has ended."""
         how = "signal %d" % -code if code < 0 else "exit code %d" % code
         text = "%s ended on %s (%s)" % (self.name, self.node.name, how)
         return ": ".join([text] + ([" ".join(program.tail)] if program.tail else [])) + "."

@@ -83,7 +83,7 @@ def free_port() -> int:
 
 
 def keep_alive(sock: socket.socket) -> None:
-    """Detect a lost machine within about 20 s."""
+    """Make the connection detect a lost machine within about 20 s."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     probes = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
     # The probes stop while sent data is unacknowledged, so set TCP_USER_TIMEOUT as well.

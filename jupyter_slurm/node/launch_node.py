@@ -63,13 +63,13 @@ class Program:
             self.plan = json.load(file)
         self.process: "Optional[subprocess.Popen[bytes]]" = None
         self.is_ending = False
-        """A signal has asked the job to end."""
+        """True after a signal that ends the job."""
         self.usage: "Optional[subprocess.Popen[bytes]]" = None
         self.measures = threading.Timer(MEASURE_AFTER_S, self._measure)
         self.measures.daemon = True
 
     def words(self) -> "List[str]":
-        """Return the command line."""
+        """Return the program's command line."""
         inside = self.plan["inside"]
         if self.plan["engine"] == "mpi":
             words = ["%s/%s" % (inside, self.plan["runner"]), inside, self.attempt, "mpi"]
@@ -122,7 +122,7 @@ class Program:
         return dict(told, tail=tail.decode("utf-8", "replace"))
 
     def on_signal(self, number: int, _frame: "Any") -> None:
-        """Handle a signal."""
+        """Handle a signal from Slurm."""
         self.is_ending |= number in (signal.SIGTERM, signal.SIGINT)
         self.signal(number)
 

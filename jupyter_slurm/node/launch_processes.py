@@ -82,7 +82,7 @@ def end_below(patience_s: float) -> None:
 
 
 def wait_for_end(patience_s: float) -> bool:
-    """Return whether all descendants end within that time."""
+    """Wait up to `patience_s`. Return whether all descendants have ended."""
     until_s = time.monotonic() + patience_s
     while below(os.getpid()):
         if time.monotonic() > until_s:

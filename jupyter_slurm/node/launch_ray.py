@@ -42,7 +42,7 @@ OTHERS = (
     "RAY_ADDRESS RAY_API_SERVER_ADDRESS RAY_AUTH_TOKEN RAY_GCS_SERVER_PORT RAY_NODE_IP_ADDRESS "
     "RAY_NAMESPACE RAY_REDIS_ADDRESS RAY_JOB_ID"
 )
-"""Variables of the user's shell that may name another Ray or token."""
+"""Variables of the user's shell that may name another Ray cluster or token."""
 
 
 class Ray(launch_engine.Engine):

@@ -206,7 +206,7 @@ def read_signed(path: str, signer: runner.Signer) -> "Optional[Dict[str, Any]]":
 
 
 def listed(numbers: "List[int]") -> str:
-    """Format sorted numbers as `0-3,7`."""
+    """Format sorted numbers, for example as `0-3,7`."""
     runs: "List[List[int]]" = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

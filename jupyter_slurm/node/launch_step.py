@@ -65,7 +65,7 @@ class Step:
             env.pop("SLURM_" + name, None)
         self.words: "List[str]" = []
         self.bad: "List[str]" = []
-        """Nodes on which a task failed."""
+        """The nodes on which a task failed."""
         self.of_containers: "List[str]" = []
         self.ours: "List[str]" = []
         """The sentences that our programs on the nodes printed, without repetitions."""
@@ -113,7 +113,7 @@ class Step:
         return ["Slurm said: %s" % one for one in self.of_containers[:1] or errors[-1:]]
 
     def end(self, patience_s: float) -> None:
-        """Wait for the end of the step, then make srun kill it."""
+        """Wait up to `patience_s` for the end of the step, then make srun kill it."""
         for order in (self.process.terminate, self.process.kill):
             try:
                 self.process.wait(patience_s)
@@ -123,7 +123,7 @@ class Step:
 
 
 def complain(sentence: str) -> None:
-    """Write the sentence to the job's log."""
+    """Write a sentence to the job's log."""
     with contextlib.suppress(OSError):
         os.write(2, (OURS + sentence + "\n").encode("utf-8", "replace"))
 

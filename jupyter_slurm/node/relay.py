@@ -49,7 +49,7 @@ OUTBOX_MOST = 256 * 1024
 CONNECT_S = 15.0
 SILENCE_S = 300.0
 ABSTRACT = "@"
-"""The mark of the name of an abstract socket, in place of a host."""
+"""The prefix that marks a host as the name of an abstract socket."""
 
 
 class Stream:
@@ -244,7 +244,7 @@ class Relay:
         self.line.say(kind, NUMBER.pack(number), body)
 
     def flush(self) -> bool:
-        """Write what the local end accepts. Return False when it has disconnected."""
+        """Write what the local end accepts. Return False if it has disconnected."""
         line = self.line
         was_full = len(line.outbox) >= OUTBOX_MOST
         if not line.flush():

@@ -153,7 +153,7 @@ def _execute(tree: "Any", name: str, mode: str, space: "Space") -> "Any":
 
 
 def _inside(error: Exception) -> "Any":
-    """Return the error's traceback from the notebook's cell on."""
+    """Return the error's traceback, starting at the notebook's cell."""
     trace = error.__traceback__
     start = CELL_NAME.partition("%")[0]
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith(start):

@@ -69,7 +69,7 @@ class Output:
         self.descriptor = -1
         self.size_bytes = 0
         self.lost_bytes = 0
-        """Bytes lost since the last record."""
+        """Number of bytes lost since the last record."""
         self.lost_why = ""
         self.all_lost_bytes = 0
 
@@ -85,7 +85,7 @@ class Output:
             self.descriptor = -1
 
     def write(self, line: bytes, spare_bytes: int = 0) -> None:
-        """Append a line if `spare_bytes` remain free."""
+        """Append a line if `spare_bytes` remain free on the disk."""
         if self.lost_bytes:
             text = "[%d bytes of output were lost: %s]\n" % (self.lost_bytes, self.lost_why)
             line = text_line("stderr", text, time.time()) + line
@@ -306,7 +306,7 @@ def text_line(name: str, text: str, at_s: float) -> bytes:
 
 
 def complain(sentence: str) -> None:
-    """Write the sentence to the job's log."""
+    """Write a sentence to the job's log."""
     with contextlib.suppress(OSError):
         os.write(2, ("jupyter-slurm: %s\n" % sentence).encode("utf-8", "replace"))
 
@@ -355,7 +355,7 @@ class Signer:
         self.sha256 = find_sha256()
 
     def write(self, path: str, result: "Dict[str, Any]") -> None:
-        """Write the signed result: a line with the signature, and JSON."""
+        """Write the signed result: a line with the signature, then JSON."""
         body = to_line(result)
         put(path, self.sign(body).encode("ascii") + b"\n" + body)
 
@@ -455,7 +455,7 @@ def of_rank(attempt: str, rank: "Optional[int]") -> str:
 
 
 def register_errors() -> None:
-    """Register the error handler that a `Stream` decodes with."""
+    """Register the error handler with which a `Stream` decodes."""
     codecs.register_error("surrogatepass_or_replace", _surrogatepass_or_replace)
 
 

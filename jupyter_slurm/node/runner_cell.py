@@ -32,7 +32,7 @@ OURS = tuple(
 )
 """The beginnings of the names of our own files in tracebacks."""
 RUN_FILE = "jupyter-slurm run_file.py"
-"""The name that `headless.py` gives to `run_file.py`."""
+"""The file name that `headless.py` gives to `run_file.py`."""
 FUTURE_FLAGS = 0x1FF0000
 IPYTHON_LINE = re.compile(r"^\s*(?:[!%]|\w[\w., ]*=\s*[!%]|\?)|\?\s*$")
 
@@ -195,8 +195,8 @@ class Cell:
             linecache.cache[self.name] = (len(self.source), None, lines, self.name)
 
     def render(self, error: BaseException) -> "List[str]":
-        """Return the lines of the traceback from the cell's first frame on, formatted by IPython if
-        it is installed."""
+        """Return the lines of the traceback, starting at the cell's first frame. IPython formats
+        them if it is installed."""
         trace = self.trace(error)
         if import_ipython() and self.publisher.shell is not None:
             lines = self.publisher.shell.render(type(error), error, trace)
@@ -208,7 +208,7 @@ class Cell:
         return text.rstrip("\n").split("\n")
 
     def trace(self, error: BaseException) -> "Any":
-        """Return the error's traceback from the cell's first frame on."""
+        """Return the error's traceback, starting at the cell's first frame."""
         import linecache  # noqa: F401, PLC0415 - fills the cache, by way of the finder
 
         driven = hide_ours(error)

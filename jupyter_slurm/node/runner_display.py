@@ -33,8 +33,8 @@ WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 class Publisher:
-    """A writer of records to the event pipe, one line of JSON each. `wait_turn` waits until the
-    other pipes are empty. `shield` delays signals while a line is written."""
+    """A writer of records to the event pipe, as lines of JSON. `wait_turn` waits until the other
+    pipes are empty. `shield` delays signals while a line is written."""
 
     def __init__(
         self, descriptor: int, wait_turn: "Callable[[int], None]", shield: "ContextManager[None]"
@@ -95,7 +95,7 @@ class Publisher:
 
 
 def to_json(record: "Dict[str, Any]") -> bytes:
-    """Return one line of ASCII. Values that JSON cannot express become text."""
+    """Return the record as one line of ASCII. Values that JSON cannot express become text."""
     try:
         text = json.dumps(record, allow_nan=False, default=_plain)
     except (ValueError, TypeError):  # NaN, a cycle, keys that are not text
@@ -126,7 +126,8 @@ def _tamed(value: "Any", depth: int) -> "Any":
 
 
 def _sendable(data: "Dict[str, Any]") -> "Dict[str, Any]":
-    """Return the bundle without the view of a widget, whose model the front end does not have."""
+    """Return the bundle without the view of a widget, because the front end does not have the
+    widget's model."""
     return {mime: value for mime, value in data.items() if mime != WIDGET_VIEW}
 
 
@@ -194,7 +195,7 @@ def _figure_png(value: "Any") -> "Optional[bytes]":
 
 
 def as_text(value: "Any") -> str:
-    """Return the text form: `repr`, with containers formatted by `pprint` and cut after 1,000
+    """Return the text form of a value. `pprint` formats containers, and cuts them after 1,000
     items."""
     if type(value) not in (list, tuple, dict, set, frozenset):
         return _safe_repr(value)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Dict, Iterator, List, Set
 
 JOIN_S = 120.0
-"""Seconds for all nodes to join after the engine has started on the first one."""
+"""Timeout in seconds for all nodes to join after the engine has started on the first."""
 LOOK_S = 0.05
 WATCH_S = 0.5
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
@@ -159,7 +159,7 @@ def connect_ray(state: State, world: "Dict[str, Any]") -> "Any":
     @functools.wraps(init)
     def init_again(*args: "Any", **kwargs: "Any") -> "Any":
         """Accept the code's own `ray.init(…)` instead of raising an error. In a session, later
-        calls keep the connection of the first."""
+        calls keep the connection of the first call."""
         with own_signals():
             if ours:
                 ours.clear()

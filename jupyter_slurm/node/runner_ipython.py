@@ -1,7 +1,7 @@
-"""An IPython shell without a kernel; imported after IPython.
+"""An IPython shell without a kernel.
 
-Runs on the cluster, with IPython 7 and later. It translates magics, formats values and tracebacks,
-and receives displays. `runner_cell.py` runs the cell.
+Runs on the cluster, with IPython 7 and later; imported after IPython. It translates magics, formats
+values and tracebacks, and receives displays. `runner_cell.py` runs the cell.
 """
 
 import atexit

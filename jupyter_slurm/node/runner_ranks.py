@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
     import runner_display  # noqa: F401
 
 INIT_S = 50
-"""Seconds for MPI to start in all ranks."""
+"""Timeout in seconds for MPI to start in all ranks."""
 TOGETHER_S = 1.0
 """Seconds for other ranks to fail for the same reason, before the launcher ends them."""
 SIZE_OF = {"torchrun": "WORLD_SIZE", "mpi": "SLURM_NTASKS"}

@@ -75,7 +75,7 @@ def ended_within(rest_s: float) -> bool:
 
 
 def append(path: str, line: str) -> None:
-    """Append a line to a file. A full disk loses a sample, but not the next one."""
+    """Append a line to a file. On a full disk this sample is lost, but the next one is not."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     except OSError:
@@ -158,7 +158,7 @@ class Processes:
         """By process ID: the start time, and whether the process is outside the job's cgroup."""
 
     def look(self) -> "Tuple[Sum, Sum]":
-        """Return the sums of processes inside and outside the job's cgroup."""
+        """Return the sums of the processes inside and outside the job's cgroup."""
         stats = self._stats()
         ours = self._members(stats)
         inside, outside = Sum(), Sum()
