@@ -144,8 +144,8 @@ class Api(Protocol):
         cluster: str | None = None,
         exclude: tuple[str, ...] = (),
     ) -> Transfer:
-        """Start copying from the cluster. Its .gitignore does not apply, because that lists
-        results."""
+        """Start copying from the cluster. The folder's .gitignore does not apply, because it
+        usually lists results."""
 
     def fetch(self, job_id: str) -> Transfer:
         """Start copying the files that the job returns (`JobSpec.fetch`)."""

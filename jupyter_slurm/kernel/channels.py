@@ -94,8 +94,8 @@ class Channels:
         self._poller.register(descriptor, zmq.POLLIN)
 
     def wait(self, timeout_s: float | None) -> list[tuple[str, Message]]:
-        """Wait. Return the received messages with their channels; [] if another descriptor ended
-        the wait."""
+        """Wait for messages. Return them with their channels; [] if another descriptor ended the
+        wait."""
         ready = dict(self._poller.poll(None if timeout_s is None else int(timeout_s * 1000)))
         if self._sockets["hb"] in ready:
             self._echo()

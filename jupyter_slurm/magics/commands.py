@@ -74,7 +74,7 @@ def _shell(state: MagicsState, args: Arguments) -> str | None:
     if in_place():
         words = command_line(args, before)
         return f"A notebook has no terminal. Open one and type `{words}`."
-    # Front ends otherwise share only the Api, but a shell is the same in both.
+    # Otherwise front ends share only `Api`, but both open a shell in the same way.
     from jupyter_slurm.cli.shell import prepared  # noqa: PLC0415
 
     argv = prepared(state.api, wanted, wanted.request.cluster)

@@ -57,7 +57,7 @@ class StatusFile:
     def __call__(self, name: str, **more: "Any") -> None:
         with self.lock:
             self.dashboards[name] = more
-            with contextlib.suppress(OSError):  # disk full: the runner reports it
+            with contextlib.suppress(OSError):  # the runner reports a full disk
                 runner.put(self.path, json.dumps(self.dashboards).encode("ascii"))
 
 

@@ -14,7 +14,7 @@ import framing
 
 try:
     import zlib
-except ImportError:  # a Python that was built without it
+except ImportError:  # a Python may be built without it
     zlib = None  # type: ignore[assignment]
 
 TYPE_CHECKING = False
@@ -59,8 +59,8 @@ PENDING_MOST = 1 << 20
 GATHER_S = 0.003
 """Seconds for collecting messages that arrive together."""
 QUIET_S = 0.025
-"""The same time for messages without visible output. The output of a quick cell is then sent with
-them and does not wait a round trip for their acknowledgement."""
+"""Seconds for collecting messages without visible output. The output of a quick cell is then sent
+with them, instead of a round trip later."""
 QUIET = (b"status", b"execute_input")
 """Topic suffixes of messages without visible output."""
 

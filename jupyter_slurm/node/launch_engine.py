@@ -139,7 +139,7 @@ class Node:
         """Make the engine's folder, /tmp/jse-…. Its path is short, because the path of a socket has
         at most 107 bytes, and is the same on all nodes, as Ray requires. Raises OSError, or
         EngineError if another user owns the folder."""
-        for name in os.listdir("/tmp"):  # of jobs that were killed
+        for name in os.listdir("/tmp"):  # folders of killed jobs
             if name.startswith(PREFIX):
                 with contextlib.suppress(OSError):
                     private_folder.remove_unless_used(os.path.join("/tmp", name))

@@ -109,7 +109,7 @@ class Program:
             env=env,
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            close_fds=False,  # PMI-2 needs one
+            close_fds=False,  # PMI-2 needs an inherited file descriptor
         )
         tail = b""
         assert self.process.stderr is not None

@@ -76,7 +76,7 @@ def notebook_runner(
             finally:
                 if os.getpid() == pid:
                     _show_figures()
-            if os.getpid() != pid:  # a forked process: the parent runs the other cells
+            if os.getpid() != pid:  # the parent of a forked process runs the rest
                 return
 
     return run

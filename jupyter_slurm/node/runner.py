@@ -158,7 +158,7 @@ class Stream:
         arrives."""
         data = self.tail + data
         self.tail = b""
-        if data[-2:-1] == b"\xed":  # half a surrogate: the decoder would not wait
+        if data[-2:-1] == b"\xed":  # half a surrogate, which the decoder would replace
             data, self.tail = data[:-2], data[-2:]
         text = self.decoder.decode(data)
         if len(self.held) + len(text) > READ_BYTES:

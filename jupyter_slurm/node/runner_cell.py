@@ -368,7 +368,7 @@ def run_cell(
 
 
 def run_in_parent(cell: Cell) -> None:
-    """Run the cell. End a process that the cell forked in the way a Python program ends."""
+    """Run the cell. If this process is one that the cell forked, end it as Python would."""
     pid, forked = os.getpid(), None  # type: int, Optional[BaseException]
     try:
         cell.run()
@@ -382,9 +382,9 @@ def run_in_parent(cell: Cell) -> None:
 
 def _report(cell: Cell, error: BaseException) -> "List[str]":
     """Show an error in the output. Return the lines of its traceback."""
-    if type(error).__module__.startswith("runner_"):  # ours: the message is enough
+    if type(error).__module__.startswith("runner_"):  # our own error needs no traceback
         lines = ["%s: %s" % (type(error).__name__, error)]
-    elif isinstance(error, SystemExit):  # intended: no traceback
+    elif isinstance(error, SystemExit):  # an intended exit needs no traceback
         lines = ["SystemExit: %s" % text_of(error)]
     else:
         lines = cell.render(error)

@@ -92,7 +92,7 @@ def enter(path: str, namespace: "Dict[str, Any]") -> None:
         else:
             namespace["client"] = connect_dask(state, world)
             namespace["distributed"] = sys.modules["distributed"]
-    if world["runner"] != "runner.py":  # a cell of its own shows its log, which has them
+    if world["runner"] != "runner.py":  # another job's log has them and is shown
         threading.Thread(target=watch, args=(state,), daemon=True).start()
 
 

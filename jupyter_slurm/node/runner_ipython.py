@@ -59,7 +59,7 @@ class ResultHook(DisplayHook):
         shell.publisher.result((format_dict, md_dict or {}))
 
     def finish_displayhook(self) -> None:
-        """Do nothing, because nothing follows a value."""
+        """Do nothing, because no text follows a value."""
 
 
 class Shell(InteractiveShell):

@@ -362,4 +362,4 @@ def read(path: str) -> bytes:
 
 if __name__ == "__main__":
     main()
-    os._exit(0)  # at once: Slurm waits for the last process of a job
+    os._exit(0)  # exit at once, because Slurm waits for a job's last process
