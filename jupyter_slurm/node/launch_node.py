@@ -37,8 +37,8 @@ SEEN_S = 60.0
 MEASURE_AFTER_S = 1.0
 """Delay before usage.py starts, because the program needs the CPUs first."""
 ALONE_S = 10.0
-"""Time after which the first node counts as lost, without any sign of it since its connection
-closed. Slurm ends all nodes of a job at about the same time."""
+"""Seconds without a sign of the first node, after its connection closed, until it counts as lost.
+Slurm ends all nodes of a job at about the same time."""
 OF_THE_FIRST = "log.%s launch.%s.jsonl output.%s.jsonl usage.%s.jsonl exit.%s.json"
 """Files that only the first node writes."""
 GRACE_S = 5.0
@@ -102,7 +102,7 @@ class Program:
         self.wait_for_world()
         env = dict(os.environ)
         if self.plan["engine"] != "mpi":
-            # The names of this node's files and containers contain this.
+            # This is part of the names of the node's files and containers.
             env["JSLURM_NODE"] = ".%d" % self.index if self.index else ""
         self.process = subprocess.Popen(
             self.words(),

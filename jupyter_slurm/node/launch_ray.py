@@ -94,7 +94,7 @@ class Ray(launch_engine.Engine):
         self.is_late = self.is_late or LATE in line
 
     def starts_again(self) -> bool:
-        """Start again if Ray timed out on a slow file system, because the second start is
+        """Start Ray again if it timed out on a slow file system, because the second start is
         faster."""
         if not self.is_late or len(self.programs) > 1:
             return False
