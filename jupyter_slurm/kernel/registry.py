@@ -65,8 +65,7 @@ class KernelRecord:
         self._lock_path = folder / f"{name}.lock"
         self._lock = lock
         self._changing = threading.RLock()
-        """The lock for changes, because the kernel's loop and the thread of its job both change the
-        record."""
+        """The lock for changes. The kernel's loop and its job's thread both change the record."""
         self._expected_path = folder / _EXPECTED / f"{_digest(words)}.json"
         self.kernel = _read(self._path)
         self.expected = _read_info(self._expected_path)
