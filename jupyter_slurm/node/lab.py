@@ -2,12 +2,12 @@
 
     python3 -uB lab.py JOBDIR ATTEMPT
 
-Runs on the cluster, Python 3.6 and later, standard library only. The server listens on no port, so
-no other program can take its port. Its token is derived from the job's key, and is passed in a
-private file, not in argv or the environment. Only this user's programs can connect to the proxy
-(socket_proxy.py). The last line of `lab.N.jsonl` gives the lab's state. Exit code: 0 it was idle or
-was shut down in the page, 65 JupyterLab is missing, 70 it failed at the start, 128 + n signal n
-ended it.
+Runs on the cluster, Python 3.6 and later, standard library only. The server does not listen on a
+port, which another program could take first. Its token is derived from the job's key, and is passed
+in a private file, not in argv or the environment. Only this user's programs can connect to the
+proxy (socket_proxy.py). The last line of `lab.N.jsonl` gives the lab's state.
+Exit code: 0 it was idle or was shut down in the page, 65 JupyterLab is missing, 70 it failed at the
+start, 128 + n signal n ended it.
 """
 
 import contextlib
