@@ -24,19 +24,18 @@ pytest_plugins = (
     "tests.cluster.machines",
 )
 
-# Children of a background shell ignore Ctrl-C, and every program that a test starts would inherit
-# that.
+# Children of a background shell ignore Ctrl-C. Every program that a test starts would inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# The same for hangups below nohup(1); bash cannot trap signals that it inherits as ignored.
+# The same holds for hangups below nohup(1). bash cannot trap signals that it inherits as ignored.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# JupyterLab reads settings of yarn and npm at each start if it finds Node.js, which few users have.
-# This takes as long as the start itself.
+# JupyterLab reads settings of yarn and npm at each start if it finds Node.js. Few users have
+# Node.js, and this takes as long as the start itself.
 os.environ["PATH"] = os.pathsep.join(
     [str(Path(__file__).parent / "without_nodejs"), os.environ.get("PATH", os.defpath)]
 )
 
-# The time of an example, and of generating it, depends on the load of this machine.
+# The time to generate and run an example depends on the load of this machine.
 _BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 for _size in SIZES:
     settings.register_profile(_size, _BUSY, max_examples=100 if _size == "all" else 20)
@@ -64,13 +63,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Freeze the loaded objects, which stay to the end: IPython collects garbage whenever a shell
-    ends."""
+    """Freeze the loaded objects, which stay until the end. IPython collects garbage whenever a
+    shell ends."""
     gc.collect()
     gc.freeze()
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest-timeout begins to count
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest-timeout starts to count
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Run tests with Ray or Dask one at a time: each starts a dozen processes, and Ray fails if
     some take more than 15 s to start (ray-project/ray#65983)."""
@@ -85,8 +84,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def _long_ones_early(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Spread long tests over the list, since each worker starts with a part of it, and move them
-    to the front of their part."""
+    """Spread long tests over the list, since each worker starts with a part of it. Move them to the
+    front of their part."""
     long = [one for one in items if one.get_closest_marker("long")]
     ordered = [one for one in items if not one.get_closest_marker("long")]
     for at, one in reversed([*enumerate(long)]):

@@ -29,7 +29,7 @@ HOST = "alice@gateway.example.org"
 
 @dataclass
 class Asked:
-    """One question of a login; asked again, up to three times, until `right` is given."""
+    """A question of a login. It is repeated, up to three times, until the answer is `right`."""
 
     kind: QuestionKind
     prompt: str
@@ -39,21 +39,21 @@ class Asked:
 
 
 class FarSide:
-    """`needed`: calls of the cluster raise LoginNeededError until a login."""
+    """The connection. If `needed`, calls of the cluster raise LoginNeededError until a login."""
 
     def __init__(self) -> None:
         self.script: list[Asked] = []
         self.needed = False
         self.given: list[str | None] = []
-        """Every answer, in order."""
+        """All answers, in order."""
         self.callers: list[str] = []
         """The callers of `connect`, in order."""
         self.steps: list[dict[str, Any]] = []
         """The changes of a transfer at each request for its state."""
         self.targets: list[tuple[object, ...]] = []
-        """The arguments of each `forward`, `push`, `pull` and `fetch`."""
+        """The arguments of each call of `forward`, `push`, `pull` and `fetch`."""
         self.answered_elsewhere: Callable[[], None] | None = None
-        """Called while a caller waits for another window's answer."""
+        """Called while a caller waits for an answer in another window."""
         self._owner: str | None = None
         self._at = self._tries = 0
         self._refused = False
@@ -190,7 +190,7 @@ class FarSide:
             self._transfers[transfer_id] = stopped
             return stopped
 
-    # --- inside ---
+    # --- internal ---
 
     def _began(self, direction: Any, local: str, remote: str, cluster: str | None) -> Transfer:
         transfer = Transfer(

@@ -1,4 +1,4 @@
-"""The file calls of an Api in memory, without any files: a fake for front ends."""
+"""The file calls of an Api in memory, without real files: a fake for front ends."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ class ImageSide:
     def __init__(self) -> None:
         self.image_specs: list[ImageSpec] = []
         self.made: dict[str, Image] = {}
-        """Images by name; a repeated request finds the first."""
+        """Images by name. A repeated request returns the first image."""
         self.making = "print('making it')"
-        """The job of a build."""
+        """The job that builds each image."""
         self.installed: list[InstalledEnvironment] = []
         self.removals: list[tuple[list[str], float | None]] = []
 

@@ -1,4 +1,4 @@
-"""A client of a lab in place of a browser: it logs in as the page does, and runs code."""
+"""A client of a lab that replaces a browser. It logs in like the page, and runs code."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _ANSWER_S = 60.0
 
 
 class LabVisitor:
-    """Connects to the lab's port with its host name, without name resolution."""
+    """Connection to the lab's port that uses its host name without name resolution."""
 
     def __init__(self, host: str, port: int) -> None:
-        """`host`: the host of the browser's address; `port`: a port of this machine."""
+        """`host` is the host in the browser's address. `port` is a port of this machine."""
         self.host = host
         self.port = port
         self._session = requests.Session()
@@ -31,7 +31,7 @@ class LabVisitor:
         return cls(job.lab.url.removeprefix("http://").rstrip("/"), job.lab.port)
 
     def take_cookies(self, other: LabVisitor) -> None:
-        """Take the other's cookies, as a browser would for one host name."""
+        """Take over the other visitor's cookies, as a browser would for one host name."""
         self._session.cookies.update(other._session.cookies)
 
     def log_in(self, entry: LabEntry) -> requests.Response:
@@ -77,7 +77,7 @@ class LabVisitor:
         return answer.json() if answer.content else None
 
     def start_kernel(self) -> str:
-        self.get("/lab")  # sets the cookie that changing requests need
+        self.get("/lab")  # this sets the cookie that requests with changes need
         kernel_id: str = self.post("/api/kernels", {})["id"]
         return kernel_id
 

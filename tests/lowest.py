@@ -1,6 +1,6 @@
 """Print the lower bounds of pyproject.toml as constraints for pip, for `scripts/dependencies`.
 
-Of dependencies, extras and the front ends; not of the tools of the tests.
+It covers dependencies, extras and front ends, but not the tools of the tests.
 """
 
 from __future__ import annotations

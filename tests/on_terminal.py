@@ -1,4 +1,4 @@
-"""A shell on a terminal, with typed lines and their output."""
+"""A shell on a terminal: typed lines and their output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pexpect  # type: ignore[import-untyped]
 
 PATIENCE_S = 60
 SLEEPS = "sh -c \"echo sle''eps; exec sleep 1000\""
-"""A program that reports when it has the terminal."""
+"""A program that reports when it controls the terminal."""
 
 
 def spawned(
@@ -30,8 +30,8 @@ def spawned(
 
 def prompted(terminal: pexpect.spawn) -> None:
     """Wait for the shell's prompt, and turn off its echo."""
-    terminal.expect("[#$>] ")  # Apptainer's own ends with >
-    # A shell warns about a locale that its image lacks, and again after each change of size.
+    terminal.expect("[#$>] ")  # Apptainer's own prompt ends with >
+    # A shell warns about a locale that its image lacks, and repeats this after each change of size.
     terminal.sendline("export LC_ALL=C.UTF-8; PS1='ready''> '; stty -echo; echo be''gun")
     terminal.expect("begun\r\n")
     terminal.expect("ready> ")
@@ -51,7 +51,7 @@ def answer(terminal: pexpect.spawn, line: str) -> str:
 
 
 def end(terminal: pexpect.spawn) -> int:
-    """Wait for the end, and return the exit status."""
+    """Wait for the shell's end, and return the exit status."""
     terminal.expect(pexpect.EOF)
     terminal.wait()
     assert terminal.exitstatus is not None
@@ -59,6 +59,6 @@ def end(terminal: pexpect.spawn) -> int:
 
 
 def close(terminal: pexpect.spawn) -> None:
-    """Close the terminal like a closed window, and wait for the program's end."""
+    """Close the terminal as if its window were closed, and wait for the program's end."""
     terminal.ptyproc.fileobj.close()
     terminal.ptyproc.wait()

@@ -17,7 +17,7 @@ from jupyter_slurm.wire import (
 
 
 def revision_of(cursor: str) -> int:
-    """Return the revision in a cursor; -1: the beginning."""
+    """Return the revision in a cursor; -1 for the beginning."""
     return int(cursor) if cursor.isdecimal() else -1
 
 

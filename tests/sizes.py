@@ -1,8 +1,8 @@
 """The three sizes of the test suite: `fast`, `main` and `all`.
 
 `fast` runs the tests without real software. `main` adds what most users have: Slurm, sshd,
-Charliecloud, a browser. `all` runs everything. A test gets its size from its file, its fixtures
-and its parameters: a new test needs no mark unless it starts a real part by itself.
+Charliecloud, a browser. `all` runs everything. A test gets its size from its file, fixtures and
+parameters. A new test needs no mark unless it starts real software by itself.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ _REAL = ("tests.cluster.", "tests.ssh.", "tests.agent.")
 _OTHER_PARTS = tuple(
     f"tests.cluster.{name}" for name in ("apptainer", "docker", "machines", "pyxis", "registry")
 )
-"""Modules whose fixtures start software for `all`: other container tools, nodes with their own
-network."""
+"""Modules whose fixtures start software that only `all` runs: other container tools, nodes with
+their own network."""
 _OTHER_FIXTURES = {"engines_python", "tensorflow_python", "odd_sshd"}
 _OTHER_TOOLS = {"apptainer", "docker", "enroot", "podman", "pyxis", "singularity"}
-"""Words of a parameter's id: `test_figure_is_returned[docker]`."""
+"""Words in the ID of a parameter, as in `test_figure_is_returned[docker]`."""
 
 
 def leaves_out(size: str, path: Path) -> bool:
@@ -139,6 +139,7 @@ def size_of(item: pytest.Item) -> str:
 
 
 def _is_real(fixture: pytest.FixtureDef[object]) -> bool:
-    """Return whether the fixture starts real software, as all of module scope and above do."""
+    """Return whether the fixture starts real software. All fixtures of module scope and above
+    do."""
     module = fixture.func.__module__
     return module.startswith(_REAL) or (module.startswith("tests.") and fixture.scope != "function")

@@ -11,7 +11,7 @@ from jupyter_slurm.wire import Job, JobKind, JobSpec, JobState
 
 
 def job_spec(code: str = "", *, kind: JobKind = JobKind.CELL, **fields: Any) -> JobSpec:
-    """Return a spec of that kind; `code` is left out for kinds without code."""
+    """Return a spec of that kind. Omit `code` for kinds without code."""
     make = KINDS[kind].spec
     if "code" in make.__struct_fields__:
         fields["code"] = code

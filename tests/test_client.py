@@ -40,10 +40,10 @@ def api(agent_home: AgentHome) -> AgentClient:
     return agent_home.client()
 
 
-# --- the Api, all of it ---
+# --- the whole Api ---
 
 
-def test_importing_the_client_loads_nothing_heavy() -> None:
+def test_importing_the_client_loads_no_heavy_modules() -> None:
     heavy = [
         "tornado",
         "asyncio",
@@ -140,11 +140,11 @@ def test_folder_open_to_others_is_rejected(agent_home: AgentHome) -> None:
         agent_home.client().check()
 
 
-# --- the agent goes away ---
+# --- the agent ends ---
 def test_next_call_replaces_a_killed_agent(agent_home: AgentHome, api: AgentClient) -> None:
     assert len(api.clusters()) == 2
     dead = agent_home.kill()
-    assert agent_home.socket.exists(), "a killed agent removes nothing"
+    assert agent_home.socket.exists(), "a killed agent removes no files"
     assert api.status().pid not in {dead, None}
 
 
@@ -162,7 +162,7 @@ def test_unsafe_call_is_not_repeated(agent_home: AgentHome, api: AgentClient) ->
     with pytest.raises(AgentError, match="may have succeeded"):
         api.cancel("dies")
     assert agent_home.log.read_text().count(" serves ") == 1
-    with pytest.raises(NotFoundError):  # by another agent, over a new connection
+    with pytest.raises(NotFoundError):  # another agent answers over a new connection
         api.cancel("none")
     agent_home.kill()
     with pytest.raises(NotFoundError):
@@ -200,7 +200,7 @@ def test_newer_client_replaces_the_agent_after_running_calls(
         takeover = pool.submit(newer.status)
         wait_until(lambda: not agent_home.socket.exists())
         assert poll.result().jobs == ()  # a long poll is answered at once
-        assert not old_ends(0), "the old agent left a call behind"
+        assert not old_ends(0), "the old agent did not answer a call"
         gate.with_suffix(".open").touch()
         assert submission.result().slurm_id == "1"
         assert takeover.result().pid != old
@@ -246,7 +246,7 @@ def test_both_processes_after_a_fork_can_call(agent_home: AgentHome) -> None:
     assert program.returncode == 0
 
 
-# --- what cannot be ---
+# --- errors ---
 def test_error_of_the_service_arrives_unchanged(api: AgentClient) -> None:
     with pytest.raises(SubmitError) as caught:
         api.submit(spec(options={"time": "never"}))
@@ -281,7 +281,7 @@ def test_unsendable_cell_is_rejected_before_the_call(
 
 
 def _poll(api: AgentClient, pool: ThreadPoolExecutor) -> Future[Changes]:
-    """Start a long poll, and wait until the agent has it."""
+    """Start a long poll, and wait until the agent has received it."""
     poll = pool.submit(api.changes, api.changes().cursor, 60.0)
     wait_until(lambda: api.status().clients == 2)
     return poll

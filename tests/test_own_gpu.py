@@ -1,6 +1,7 @@
 """`jupyter slurm up` on a machine with an NVIDIA GPU, observed by CUDA's own driver.
 
-Skipped on every other machine, CI's too: `local_cluster/test_gpus.py` has what needs no GPU.
+The tests are skipped on every other machine, including CI's. `local_cluster/test_gpus.py` has the
+tests that need no GPU.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from tests.cluster.plugin import ROOT, jupyter_homes, kept
 
 
 def nvidia_smi(*query: str) -> list[str]:
-    """Return the lines of nvidia-smi; none if it is missing or fails."""
+    """Return the lines of nvidia-smi, or none if it is missing or fails."""
     if shutil.which("nvidia-smi") is None:
         return []
     argv = ["nvidia-smi", *query, "--format=csv,noheader,nounits"]
@@ -76,7 +77,8 @@ time.sleep(600)
 @pytest.fixture(scope="module")
 def shell() -> Iterator[Shell]:
     """Yield a shell after `jupyter slurm up`."""
-    home = Path(tempfile.mkdtemp(prefix="gpu-"))  # not pytest's: a socket's path must be short
+    # not in pytest's folder, since a socket's path must be short
+    home = Path(tempfile.mkdtemp(prefix="gpu-"))
     env = {**os.environ, **jupyter_homes(home), "PYTHONPATH": str(ROOT)}
     for name in ("SLURM_CONF", "JUPYTER_SLURM_AGENT", "JUPYTER_SLURM_CLUSTER"):
         env.pop(name, None)

@@ -17,9 +17,9 @@ PACKAGE = ROOT / "jupyter_slurm"
 
 
 def named_in_map(document: str) -> set[str]:
-    """Return the paths in backticks of a document: `api.py`, `jobs/service.py`, folders `slurm/`.
+    """Return a document's paths in backticks: `api.py`, `jobs/service.py`, folders `slurm/`.
 
-    In one line, `jobs/records/registry.py` `changes.py` are of one folder.
+    If a line has `jobs/records/registry.py` `changes.py`, both are in the same folder.
     """
     text = (ROOT / document).read_text(encoding="utf-8")
     names: set[str] = set()
@@ -96,7 +96,7 @@ def test_links_in_documents_exist() -> None:
             assert target.startswith("https://") or (ROOT / target).exists(), (document, target)
 
 
-def test_importing_the_package_loads_nothing_heavy() -> None:
+def test_importing_the_package_loads_no_heavy_modules() -> None:
     code = "import sys, jupyter_slurm; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
@@ -172,7 +172,8 @@ def _named(cell: str) -> list[str]:
 
 
 def _is_there(place: str) -> bool:
-    """Return whether it is a file or folder of the package, or a name in one of its modules."""
+    """Return whether the text is a file or folder of the package, or a name in one of its
+    modules."""
     module, _, name = place.partition(".")
     file = ROOT / "jupyter_slurm" / f"{module}.py"
     named = file.is_file() and name in file.read_text()

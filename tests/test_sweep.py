@@ -20,7 +20,7 @@ PARAMS = [{"lr": numpy.float32(0.1), "text": "it's $HOME\n"}, {"lr": 2, "text": 
 
 
 def result(folder: Path, **fields: Any) -> tuple[Result, SweepTasks]:
-    """A sweep of three tasks, of which the last failed."""
+    """A sweep of three tasks. The last task failed."""
     by_task = {str(task): one for task, one in enumerate(PARAMS)}
     write_variables(folder / "params.vars", tuple(by_task), by_task)
     for task in (0, 1):

@@ -1,4 +1,4 @@
-"""Variables of cells on this machine; tests/node/test_runner_values.py has both ends."""
+"""Variables of cells on this machine. tests/node/test_runner_values.py tests both ends."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_each_unpicklable_variable_is_named_with_its_reason(tmp_path: Path) -> N
 
 
 class Trap:
-    """Unpickled, it creates a file."""
+    """Object that creates a file when unpickled."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""The package as users install it: built from git's files, in a new environment."""
+"""The package as users install it: built from the files in git, in a new environment."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ BY_DEVELOPERS = (
 _OURS = "/extensions/jupyter-slurm/"
 """Part of the URL of each file of the JupyterLab extension."""
 _MOST_AT_START = 110_000
-"""Maximum of bytes that a page loads while none of our views is visible."""
+"""Maximum bytes that a page loads while none of our views is visible."""
 _MOST_WITH_THE_SIDEBAR = 165_000
 
 
@@ -54,8 +54,8 @@ _MOST_WITH_THE_SIDEBAR = 165_000
 @pytest.mark.long
 @pytest.mark.real
 def test_wheel_is_complete_reproducible_and_uninstalls_cleanly(tmp_path: Path) -> None:
-    """One test, since building the JupyterLab extension takes a minute: only the sdist builds it.
-    Both wheels use that build."""
+    """One test, since building the JupyterLab extension takes a minute. Only the sdist builds it,
+    and both wheels use that build."""
     source = checkout(tmp_path / "source")
     env = environment_to_build_in(tmp_path / "build")
     sdist = built("--sdist", source, tmp_path / "sdist", env)
@@ -69,7 +69,7 @@ def test_wheel_is_complete_reproducible_and_uninstalls_cleanly(tmp_path: Path) -
 
 
 def checkout(source: Path) -> Path:
-    """Copy git's files in their current state, with a developer's build of the JupyterLab
+    """Copy the files in git in their current state. Add a developer's build of the JupyterLab
     extension, and the packages that `scripts/labextension` installed from the same lockfile."""
     known = run(["git", "-C", ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
     for name in known.split("\0"):
@@ -87,9 +87,9 @@ def checkout(source: Path) -> Path:
 
 
 def environment_to_build_in(folder: Path) -> dict[str, str]:
-    """Install `build`, and what pyproject.toml asks for to build: once for the three builds.
+    """Install `build` and the build requirements of pyproject.toml, once for all three builds.
 
-    Return the environment to run `build` in, which fails where something that it needs is missing.
+    Return the environment to run `build` in. `build` fails there if a requirement is missing.
     """
     told = tomllib.loads((ROOT / "pyproject.toml").read_text())
     hook = told["tool"]["hatch"]["build"]["hooks"]["jupyter-builder"]
@@ -100,13 +100,14 @@ def environment_to_build_in(folder: Path) -> dict[str, str]:
 
 
 def pip(environment: Path, what: str, *words: str | Path) -> None:
-    """Use the pip of the tests: installing pip in each environment takes as long as a build."""
+    """Use the pip of the tests, since installing pip in each environment takes as long as a
+    build."""
     there = environment / "bin" / "python"
     run([sys.executable, "-m", "pip", "--python", there, what, "-q", *words])
 
 
 def built(kind: str, source: Path, folder: Path, env: dict[str, str]) -> Path:
-    """Build the sdist or the wheel of a folder; return its path."""
+    """Build the sdist or the wheel of a folder, and return its path."""
     run(["python", "-m", "build", "-q", "--no-isolation", kind, "--outdir", folder, source], **env)
     (made,) = folder.iterdir()
     return made
@@ -152,7 +153,7 @@ def says_whose_work_it_holds_and_nothing_of_where_it_was_built(wheel: Path, sour
 
 
 def sidebar_and_server_extension_are_there_with_no_further_step(environment: Path) -> None:
-    """The browser loads at most `_MOST_AT_START` bytes until a view is shown."""
+    """Assert that the browser loads at most `_MOST_AT_START` bytes until a view is shown."""
     with short_home() as home:
         path = f"{environment / 'bin'}:/usr/bin:/bin"
         env = {"PATH": path, "HOME": str(home), "LANG": "C.UTF-8", **jupyter_homes(home)}

@@ -37,7 +37,7 @@ class AgentHome:
         return AgentClient(self.socket, self.command)
 
     def agent_pid(self) -> int | None:
-        """Return the process ID of the agent that holds the lock; None: no agent."""
+        """Return the process ID of the agent that holds the lock; None if no agent runs."""
         while True:
             try:
                 with self.lock.open("r+") as lock:
@@ -63,7 +63,7 @@ class AgentHome:
         pid = self.pid()
         with ended(pid) as wait:
             os.kill(pid, number)
-            assert wait(PATIENCE_S), f"agent {pid} goes on after {number.name}"
+            assert wait(PATIENCE_S), f"agent {pid} still runs after {number.name}"
         return pid
 
     def python(self, code: str) -> subprocess.Popen[str]:
@@ -86,7 +86,7 @@ class ended:
     def __init__(self, pid: int) -> None:
         try:
             self._fd = os.pidfd_open(pid)
-        except ProcessLookupError:  # already
+        except ProcessLookupError:  # it has already ended
             self._fd = -1
 
     def __enter__(self) -> Callable[[float], bool]:

@@ -1,7 +1,7 @@
 """An agent that tests can break: the real process around an Api in memory.
 
-Run as a program it is `python -m jupyter_slurm.agent` with that service. Some job ids and
-options make calls misbehave: see `MemoryService.job` and `submit`.
+As a program it runs `python -m jupyter_slurm.agent` with that service. Some job ids and options
+make calls misbehave: see `MemoryService.job` and `submit`.
 """
 
 from __future__ import annotations
@@ -66,16 +66,17 @@ from tests.queue_side import QueueSide
 SCRIPT = Path(__file__)
 LIVE_VARIABLE = "JUPYTER_SLURM_TEST_LIVE"
 LABS_VARIABLE = "JUPYTER_SLURM_TEST_LABS"
-"""A JSON file with the results of `lab_entry` by job ID, and of `dashboard_entry` by ID/NAME."""
+"""A JSON file with the results of `lab_entry` by job ID, and those of `dashboard_entry` by
+ID/NAME."""
 BROKEN_VARIABLE = "JUPYTER_SLURM_TEST_BROKEN"
 
 
 class MemoryService(FileSide, JobSide, QueueSide):
-    """Jobs in this process, which run once submitted and print their code."""
+    """Jobs in this process. They run when submitted, and print their code."""
 
     def __init__(self) -> None:
         if os.environ.get(BROKEN_VARIABLE):
-            raise ConfigError("clusters.toml, line 3: no.", hint="Mend it.")
+            raise ConfigError("clusters.toml, line 3: no.", hint="Fix it.")
         JobSide.__init__(self)
         QueueSide.__init__(self)
         self._live = int(os.environ.get(LIVE_VARIABLE, "0"))

@@ -26,7 +26,7 @@ def agent_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentHome]:
 @contextmanager
 def new_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentHome]:
     """Yield a home for any scope."""
-    # Not tmp_path: a socket's path must be short.
+    # Not tmp_path, since a socket's path must be short.
     folder = Path(tempfile.mkdtemp(prefix="agent-"))
     for name in ("DATA", "RUNTIME", "CONFIG"):
         monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(folder / name.lower()))

@@ -1,4 +1,4 @@
-"""Lock and socket of the single agent, also if they are removed."""
+"""The lock and socket of the single agent, including their removal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jupyter_slurm.errors import AgentError
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    return Path("agent.sock")  # a socket's path must be short, unlike a test's folder
+    return Path("agent.sock")  # a socket's path must be shorter than a test's folder
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_agent_loses_the_lock_when_socket_or_lock_file_is_removed(
     assert not lock.still_ours()
 
 
-def test_leaving_removes_the_agents_socket(lock: InstanceLock, path: Path) -> None:
+def test_agent_that_leaves_removes_its_socket(lock: InstanceLock, path: Path) -> None:
     lock.leave()
     assert not path.exists()
     assert not lock.still_ours()

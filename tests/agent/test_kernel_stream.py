@@ -20,7 +20,7 @@ def exactly(sock: socket.socket, size: int) -> bytes:
     return data
 
 
-def test_each_kernel_stream_carries_its_own_bytes_beside_calls(agent_home: AgentHome) -> None:
+def test_bytes_of_kernel_streams_and_calls_do_not_mix(agent_home: AgentHome) -> None:
     client = agent_home.client()
     with client.kernel(JOB_ID) as one, client.kernel(JOB_ID) as other:
         one.sendall(b"first")

@@ -38,7 +38,7 @@ def test_agent_with_a_live_job_keeps_running(
 def test_agent_ends_when_its_socket_folder_is_removed(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(IDLE_VARIABLE, "0.2")  # also the interval of checks of the lock
+    monkeypatch.setenv(IDLE_VARIABLE, "0.2")  # this is also the interval between checks of the lock
     monkeypatch.setenv(LIVE_VARIABLE, "1")
     with ended(agent_home.client().status().pid) as wait:
         shutil.rmtree(agent_home.socket.parent)

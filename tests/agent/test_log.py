@@ -1,4 +1,4 @@
-"""The agent's log: small, private, and without texts of errors."""
+"""The agent's log: small, private, and without the texts of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peer checks against other users, even if a folder's permissions allow access."""
+"""Checks that reject other users as peers, even if a folder's permissions allow access."""
 
 from __future__ import annotations
 

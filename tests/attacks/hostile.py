@@ -1,4 +1,4 @@
-"""Hostile bytes: valid samples, corrupted by a generator with a seed."""
+"""Hostile bytes: valid samples, corrupted by a generator with a fixed seed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PIECES: tuple[bytes, ...] = (
 
 
 def spoilt(seed: str, samples: Sequence[bytes], count: int) -> Iterator[bytes]:
-    """Yield `count` texts, each of a sample with a few of its bytes changed."""
+    """Yield `count` texts, each a sample with a few changed bytes."""
     generator = random.Random(seed)
     for _ in range(count):
         text = generator.choice(samples)

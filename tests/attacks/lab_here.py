@@ -1,4 +1,4 @@
-"""A lab's local port as the agent opens it, in front of a local server; and real other users of
+"""A lab's local port as the agent opens it, in front of a local server; and other real users of
 this machine."""
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ COOKIE = re.compile(rb"^cookie: *([^\r\n]*)", re.IGNORECASE | re.MULTILINE)
 
 
 class FarServer:
-    """Stands for the lab's server, and records requests. `answers` is its behaviour."""
+    """Stand-in for the lab's server that records requests. `answers` defines its responses."""
 
     def __init__(self) -> None:
         self.got: list[bytes] = []
-        """The requests, head and body."""
+        """The requests, each with its head and body."""
         self.answers: Callable[[bytes], bytes] = lambda request: page("the lab")
 
     @property
@@ -48,7 +48,7 @@ class FarServer:
 
 
 def one_request(file: BinaryIO) -> bytes:
-    """Return the next request; b"": none."""
+    """Return the next request; b"" if there is none."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         line = file.readline()
@@ -65,7 +65,7 @@ def page(text: str, *headers: str, status: str = "200 OK") -> bytes:
 
 
 class LabHere:
-    """The agent's `Labs` with one running lab. Closing and opening is a restart."""
+    """The agent's `Labs` with one running lab. Closing and opening it again restarts it."""
 
     def __init__(self, folder: Path, far_port: int) -> None:
         self.registry = JobRegistry(Store(folder))
@@ -91,7 +91,7 @@ class LabHere:
 
     @property
     def host(self) -> str:
-        """Return the Host header of a browser."""
+        """Return the Host header that a browser sends."""
         lab = self.registry.job(JOB_ID).lab
         assert lab is not None
         return lab.url.removeprefix("http://").rstrip("/")
@@ -118,9 +118,9 @@ def lab_here(folder: Path, far: FarServer) -> Iterator[LabHere]:
 
 
 def answer_to(port: int, request: bytes, address: str = "127.0.0.1") -> bytes:
-    """Return the listener's answer; b"": it disconnects at once."""
+    """Return the listener's answer; b"" if it disconnects at once."""
     got = b""
-    # The listener can disconnect before the end of the request.
+    # The listener may disconnect before the end of the request.
     with socket.create_connection((address, port), 30) as sock, suppress(OSError):
         sock.sendall(request)
         sock.shutdown(socket.SHUT_WR)
@@ -189,7 +189,7 @@ class Other:
         said = process.stdout.readline().strip()
         self.port = None if said == b"taken" else int(said)
         self.heard = b""
-        """The received bytes, once it has ended."""
+        """The received bytes, once the process has ended."""
 
     def end(self) -> None:
         self.heard += self._process.communicate(b"")[0]
@@ -197,7 +197,8 @@ class Other:
 
 @contextmanager
 def other_user(port: int, *places: str, answer: str = "") -> Iterator[Other]:
-    """Let nobody(5) listen on the port, if possible (0: any), and answer HTTP requests."""
+    """Let nobody(5) listen on the port (0 for any port) and answer HTTP requests. The port may be
+    taken."""
     argv = [OTHER_PYTHON, "-c", _LISTEN, str(port), answer.encode().hex(), *places]
     pipe = subprocess.PIPE
     with subprocess.Popen(

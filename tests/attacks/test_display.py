@@ -1,4 +1,4 @@
-"""Restricted output of a cluster's jobs, by setting or profile."""
+"""Limits on the output of a cluster's jobs, set by the user or the profile."""
 
 # ruff: noqa: F811 - fixtures are imported, and then named as arguments
 
@@ -53,7 +53,7 @@ class Tags(HTMLParser):
 
 
 def check(data: dict[str, Any], show: str) -> None:
-    """Assert that nothing in it runs in the page or accesses it."""
+    """Assert that nothing in the output runs in the page or accesses it."""
     allowed = PASSIVE | ({"text/html"} if show == "sandboxed" else set())
     assert set(data) <= allowed
     assert isinstance(data["text/plain"], str)

@@ -36,8 +36,8 @@ from jupyter_slurm.wire import (
 )
 
 SAYS = "a\x1b]0;title\x07\x1b]52;c;cm0gLXJm\x07b\x9b2Jc\u202ed\r\x1b[5nz"
-"""Sequences that set the title or the clipboard, clear the screen by one C1 byte, reverse text, or
-make the terminal type an answer."""
+"""Escape sequences that set the title or the clipboard, clear the screen with one C1 byte, reverse
+text, or make the terminal type an answer."""
 STEERING = re.compile(r"[^\x20-\x7e\n\u00a0-\U0010ffff]|[\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -71,7 +71,8 @@ def made(kind: Any, state: JobState) -> Any:
 
 
 class HostileApi:
-    """Answers every call of Api with `made`, and those in `refused` with a hostile error."""
+    """Stand-in for Api that answers every call with `made`, and calls in `refused` with a hostile
+    error."""
 
     def __init__(self, state: JobState, *refused: str) -> None:
         self._state = state
@@ -142,7 +143,7 @@ COLOURED = f"\x1b[1;31mred\x1b[0m\r 50%|█ \x1b[A\x1b[K{SAYS}"
 def test_job_output_on_a_terminal_allows_only_colours_and_progress_bars() -> None:
     out, err = Screen(), Screen()
     terminal = Terminal(out, err)
-    for at in range(len(COLOURED)):  # cut everywhere
+    for at in range(len(COLOURED)):  # cut at every position
         terminal.output(Stream(name="stdout", text=COLOURED[at]))
     terminal.output(ErrorOutput(ename="E", evalue=SAYS, traceback=(f"\x1b[31mE\x1b[0m: {SAYS}",)))
     terminal.note(SAYS)

@@ -1,4 +1,4 @@
-"""Too large frames and listings, which must be rejected within little memory."""
+"""Frames and listings that are too large. They must be rejected without much memory."""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ COUNT = 2_000
 MOST_BYTES = 48 * 2**20
 """Memory limit for one input; the longest have a few hundred thousand bytes."""
 QUICK_S = 0.001
-"""Processor time in which no machine can fill that much memory. Tracing allocations triples the
-time, so only slower inputs are parsed again with it."""
+"""CPU time too short to fill that much memory on any machine. Tracing allocations triples the time,
+so only inputs that take longer are parsed again with tracing."""
 KEY = b"the job's key"
 
 Parser = Callable[[bytes], object]
@@ -166,7 +166,7 @@ PARSERS: Mapping[str, tuple[Parser, list[bytes]]] = {
     "a host's words": (server_text.shown, [b"Password for a@b:\n", b"Verification code: "]),
 }  # fmt: skip
 THEIR_ERRORS: Mapping[str, type[Exception]] = {"node lists": ValueError}
-"""Errors by contract: users type node lists, too."""
+"""Parsers that may raise our errors: users type node lists, too."""
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -188,7 +188,7 @@ def test_hostile_input_raises_only_our_errors_and_needs_little_memory(name: str)
 
 
 def peak_bytes(parser: Parser, data: bytes, ours: tuple[type[Exception], ...]) -> int:
-    """Return the peak memory of a parse."""
+    """Return the peak memory of one parse."""
     tracemalloc.start()
     try:
         with suppress(*ours):
@@ -261,13 +261,13 @@ class Seat:
         jobs = [one.job for one in self.registry.live("c")]
         Comparison(self.registry, self.cluster, self.watch).compare(jobs, squeue.parse(rows), 2.0)
 
-    # The part of a transport that `Watch` uses.
+    # The methods of a transport that `Watch` uses.
 
     def user(self) -> str:
         return "me"
 
     def grown(self, sizes: Mapping[PurePosixPath, int], **_: object) -> dict[PurePosixPath, int]:
-        """Return all files at once and an unrequested one, then none."""
+        """Return all files and an unrequested one on the first call, and none later."""
         if all(sizes.get(path) for path in self.files):
             self.watch._stop.set()
             return {}

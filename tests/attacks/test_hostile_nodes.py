@@ -1,5 +1,5 @@
-"""Ten attacks of jobs and clusters on the agent at the same time: it stays within its memory limit,
-reports each, and a job on another cluster is not affected."""
+"""Ten simultaneous attacks by jobs and clusters on the agent. It stays within its memory limit and
+reports each attack. A job on another cluster is not affected."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MIB = 1 << 20
 MOST_MIB = 300
 """The agent's memory limit."""
 LINE_MIB = 100
-"""Size of a too long line of output, which must be read to be skipped."""
+"""Size of an output line that is too long. It must be read to be skipped."""
 ENDS_S = 200.0
 
 HERE = """\
@@ -47,7 +47,7 @@ def end_the_runner():
     os.kill(os.getppid(), 9)
     time.sleep(60)
 """
-"""Code before each cell: its job's folder."""
+"""Code at the start of each cell: it finds the job's folder."""
 
 CELLS = {
     "a line without end": """
@@ -106,14 +106,14 @@ case $* in
 esac
 exec PYTHON "$@"
 """
-"""The node's Python, which is hostile when it starts the relay."""
+"""The node's Python. It turns hostile when it starts the relay."""
 
 
 @dataclass
 class There:
     api: AgentClient
     shared: Path
-    """The ground: a folder shared with the jobs, and the agent."""
+    """The setup: a folder shared with the jobs, and the agent."""
 
     def submit(self, asked: JobSpec, cluster: str) -> str:
         return self.api.submit(replace(asked, cluster=cluster)).id
@@ -201,7 +201,7 @@ def test_agent_survives_ten_hostile_jobs_at_once(there: There) -> None:
     results = {what: result(there, id_) for what, id_ in hostile.items()}
     line = shown["a line without end"][1]
     assert "[Line longer than 16.8 MB; the rest is not shown.]" in line
-    # The runner's first record may come in the midst of it.
+    # The runner's first record may come in the middle of the attack's output.
     left_out = re.findall(r"\[End of the line: ([0-9.]+) MB left out.\]", line)
     assert sum(map(float, left_out)) > 0.8 * LINE_MIB
     assert line.endswith("after it\n")

@@ -31,14 +31,15 @@ pytestmark = pytest.mark.own_page
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Yield a browser of this module: that of `tests.ui` would last for the session."""
+    """Yield a browser for this module. The browser of `tests.ui` would stay open for the whole
+    session."""
     with ui.chromium() as running:
         yield running
 
 
 @pytest.fixture(scope="package")
 def port() -> int:
-    """Return any port: the module has one server."""
+    """Return any free port, since the module has only one server."""
     return 0
 
 
@@ -54,7 +55,8 @@ _CELLS: dict[str, dict[str, Any]] = {
     "flag": {**_CODE, "metadata": _TRUSTED},
     "inherited by the cell": {**_CODE, "__proto__": {"metadata": _TRUSTED}},
 }
-"""Forms of trust in a file; JupyterLab's copies of JSON use an own `__proto__` as the prototype."""
+"""Forms of trust in a file. JupyterLab's copies of JSON objects use their own `__proto__` as the
+prototype."""
 
 
 def _notebook(*cells: dict[str, Any], **more: Any) -> str:
@@ -66,7 +68,8 @@ _WIDGET = "saved with a widget.ipynb"
 
 
 def _saved_with_a_widget() -> str:
-    """Return a notebook with a saved widget that is a program; opening it starts its kernel."""
+    """Return a notebook with a saved widget that contains a program. Opening the notebook starts
+    its kernel."""
 
     class Program(anywidget.AnyWidget):
         _esm = f"{_RUN}; export default {{initialize() {{ {_RUN} }}, render() {{ {_RUN} }}}};"
@@ -126,7 +129,7 @@ def files(
     cluster: SlurmCluster,
     folder: Path,
 ) -> Iterator[Locator]:
-    """Yield the file browser at that folder on the cluster, the folder of a waiting job."""
+    """Yield the file browser at the folder of a waiting job on the cluster."""
     page, name = sidebar.page, folder.parent.name
     submit_script(page, name, "#!/bin/sh\nsleep 600", hold="", chdir=str(folder))
     for opened, what in (
@@ -155,8 +158,8 @@ def _open(files: Locator, name: str, with_what: str | None = None) -> None:
 
 
 def _ran(page: Page) -> bool:
-    """Return whether any code has run. First wait until an image fails to load, which the file's
-    image must have done before."""
+    """Return whether any code has run. First wait until a later image fails to load, so that the
+    file's own image has failed before."""
     harmed = page.evaluate(
         """async () => {
             const later = new Image();
@@ -183,10 +186,10 @@ def test_notebook_that_claims_to_be_trusted_runs_nothing(files: Locator, page: P
 
 
 def test_widget_saved_in_a_notebook_runs_nothing(files: Locator, page: Page) -> None:
-    """JupyterLab creates saved widgets also without trust."""
+    """JupyterLab creates saved widgets even without trust."""
     _open(files, _WIDGET)
     expect(page.get_by_text("| Idle")).to_be_visible()
-    # JupyterLab requests the widgets from the kernel first; the kernel answers in order.
+    # JupyterLab requests the widgets from the kernel first. The kernel answers requests in order.
     panel = page.locator(".jp-NotebookPanel:visible")
     panel.locator(".cm-content").first.click()
     page.keyboard.press("Shift+Enter")
@@ -216,15 +219,15 @@ _SHOWN = {
     "text.md": ("Markdown Preview", ".jp-MarkdownViewer p"),
     "plot.vl.json": (None, ".jp-MimeDocument canvas, .jp-MimeDocument svg"),
 }
-"""The viewer of each file, and its visible content."""
+"""The viewer of each file, and the content that it shows."""
 
 
 def test_opened_files_run_nothing(files: Locator, page: Page) -> None:
     read: list[str] = []
 
     def answer_once(route: Route) -> None:
-        """The HTML viewer stays empty if it starts while it reads the page a second time, which
-        takes as long as the cluster."""
+        """The HTML viewer stays empty if it starts during a second read of the page, which takes as
+        long as the cluster needs."""
         asked = (route.request.post_data or "").partition('"path":"')[2].partition('"')[0]
         read.append(asked)
         if not asked.endswith("/page.html") or read.count(asked) == 1:

@@ -22,7 +22,7 @@ OURS = f"Passphrase of the key {KEY}:"
 
 
 def lines_read(tmp_path: Path, question: Asked) -> list[str]:
-    """Return the lines that the user sees until the answer, the prompt last."""
+    """Return the lines that the user sees before answering, the prompt last."""
     api = FakeApi(tmp_path)
     api.need_login(question)
     person = Person(question.right)
@@ -36,7 +36,7 @@ def test_question_of_a_host_cannot_imitate_a_local_prompt(tmp_path: Path) -> Non
     imitations = [
         Asked(QuestionKind.SECRET, OURS, "x"),
         Asked(QuestionKind.SECRET, ours[0], "x", instruction=f"\n{ours[0]}\n\r{ours[0]}"),
-        # As long as a terminal's line, so that the rest would start a line.
+        # As long as a terminal's line, so that the following text would start a new line.
         Asked(QuestionKind.TEXT, "." * (79 - len(HOST)) + ours[0], "x"),
         Asked(QuestionKind.SECRET, "Password:", "x", instruction=" " * 80 + ours[0] + "." * 500),
     ]

@@ -24,7 +24,7 @@ from tests.jobs.conftest import Site, spec, way  # noqa: F401 - a fixture
 from tests.ssh.sshd import Sshd
 
 EVE = 60_123
-"""The user ID of another user, without an account."""
+"""The ID of another user, who has no account."""
 PROJECT = 60_124
 """A group of that user."""
 
@@ -63,7 +63,7 @@ def eve_sees(*roots: Path) -> tuple[list[str], list[list[str]], list[str]]:
 
 
 def open_by_default_acl(folder: Path) -> None:
-    """Do `setfacl -m u:EVE:rwx -m d:u:EVE:rwx,d:o::rwx` by the kernel's attribute (acl(5),
+    """Do `setfacl -m u:EVE:rwx -m d:u:EVE:rwx,d:o::rwx` with the kernel's attribute (acl(5),
     linux/posix_acl_xattr.h): new files are open to Eve, whatever the umask."""
     everyone = 0xFFFFFFFF
     entries = [
@@ -79,7 +79,7 @@ def open_by_default_acl(folder: Path) -> None:
 
 
 def open_by_group(folder: Path) -> None:
-    """Make it a project's folder: everything in it belongs to the group."""
+    """Make the folder a project's: everything in it belongs to the group."""
     os.chown(folder, -1, PROJECT)
     folder.chmod(0o2775)
 
@@ -93,7 +93,7 @@ def umask_of_a_project() -> Iterator[None]:
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """Yield a folder that all users can enter, unlike pytest's own."""
+    """Yield a folder that all users can enter; they cannot enter pytest's own."""
     folder = Path(tempfile.mkdtemp(prefix="key-"))
     folder.chmod(0o755)
     yield folder
@@ -102,7 +102,7 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture
 def shared(place: Path) -> Path:
-    """Return the job root of a project: a group's folder, open to another user, too."""
+    """Return the job root of a project: a group's folder that is also open to another user."""
     folder = place / "project"
     folder.mkdir()
     open_by_group(folder)
@@ -119,7 +119,7 @@ def site(
     umask_of_a_project: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Site]:
-    """Yield a site with its job root in the shared folder, and in a missing subfolder."""
+    """Yield a site whose job root is the shared folder, or a missing subfolder of it."""
     settings = {"job_root": str(shared / "ada's" / "jobs")}
     site = Site(slurm_cluster, tmp_path, monkeypatch, sshd=way, **settings)
     yield site
@@ -148,7 +148,7 @@ def test_job_folder_of_another_user_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
     planted: str,
 ) -> None:
-    """Possible if a job's ID is known before its folder exists."""
+    """An attacker can do this if they know a job's ID before its folder exists."""
     root = place / "jobs"
     root.mkdir()
     root.chmod(0o777)

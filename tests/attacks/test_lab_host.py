@@ -1,5 +1,5 @@
-"""Requests to a lab's port by another host name, with cookies of other servers, caused by a hostile
-lab or page; and attempts to block the owner.
+"""Requests to a lab's port under another host name or with other servers' cookies, caused by a
+hostile lab or page; and attempts to lock out the owner.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def port_of(here: LabHere) -> int:
 def test_redirecting_lab_gets_no_cookie_of_the_users_jupyter(
     here: LabHere, far: FarServer, browser: Browser
 ) -> None:
-    """Cookies ignore ports: those of `localhost:8888` are sent to every port of localhost."""
+    """Cookies ignore ports: a browser sends those of `localhost:8888` to every port of
+    localhost."""
     name = "localhost"
 
     def own_jupyter(sock: socket.socket) -> None:
@@ -74,7 +75,7 @@ def test_redirecting_lab_gets_no_cookie_of_the_users_jupyter(
 
     port = port_of(here)
     away = f"Location: http://{name}:{port}/stolen"
-    # By navigation, and by subresources.
+    # Once by navigation, and once by subresources.
     far.answers = lambda request: (
         page("", away, status="302 Found")
         if request.startswith(b"GET /go")
@@ -96,7 +97,7 @@ def test_redirecting_lab_gets_no_cookie_of_the_users_jupyter(
 def test_dns_rebinding_does_not_reach_the_lab(
     here: LabHere, far: FarServer, browser: Browser
 ) -> None:
-    """DNS rebinding: the page has its own origin there, and can read answers."""
+    """With DNS rebinding, the page shares the lab's origin and can read its answers."""
     with new_page(browser) as tab, pytest.raises(Error):
         tab.goto(f"http://evil.example:{port_of(here)}/api/contents")
     assert far.got == []

@@ -1,5 +1,6 @@
-"""Another user of this machine attacks a lab: by the same port on the other loopback, and by a
-service worker from the time when no agent runs and they have the port."""
+"""Attacks on a lab by another user of this machine: through the same port on the other loopback
+address, and through a service worker installed while no agent ran and the attacker held the
+port."""
 
 from __future__ import annotations
 
@@ -75,7 +76,7 @@ def entry_page(here: LabHere, folder: Path) -> str:
 def test_listener_on_the_other_loopback_gets_no_token(
     here: LabHere, far: FarServer, browser: Browser, tmp_path: Path
 ) -> None:
-    """A browser tries that address first, and any user can read port numbers."""
+    """A browser tries the other loopback first, and any user can list open ports."""
     lab = here.open()
     with other_user(lab.port, "::1", answer="the impostor") as other, new_page(browser) as tab:
         tab.goto(entry_page(here, tmp_path))
@@ -89,7 +90,8 @@ def test_listener_on_the_other_loopback_gets_no_token(
 def test_service_worker_at_an_old_port_does_not_see_the_lab(
     here: LabHere, browser: Browser, tmp_path: Path
 ) -> None:
-    """With the same address, it could read the posted token and act as the lab's owner."""
+    """With the same address, the service worker could read the posted token and act as the lab's
+    owner."""
     old = here.open()
     here.close()
     install = (

@@ -1,8 +1,8 @@
 """The agent starts with any record and any failure of a cluster.
 
-Nine states of a record and four kinds of job with their own resumption, all in one agent, for each
-of four failures of their cluster. The calls of the starting thread, not its time, prove that the
-agent starts without the network.
+One agent has records in nine states, and of the four kinds of job that resume differently. Each of
+four failures of their cluster is tested. The starting thread's calls, not its duration, prove that
+the agent starts without the network.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def record(of: str, job_id: str = JOB, cluster: str = "far") -> Record:
 
 
 class Far:
-    """A cluster `far` over SSH, and `local` on this machine, in a test's own home."""
+    """A cluster `far` over SSH, and `local` on this machine, in the test's own home."""
 
     def __init__(self, home: Path, slurm: SlurmCluster, sshd: Sshd) -> None:
         self.home = home
@@ -153,7 +153,7 @@ class Far:
         self._configure()
 
     def _configure(self, *lines: str) -> None:
-        """Write ssh_config; `lines` take precedence."""
+        """Write ssh_config. `lines` come first and so take precedence."""
         self.ssh_config.write_text(self.sshd.stanza("far", *lines, "ConnectTimeout 1"))
 
     def login_needed(self) -> None:
@@ -192,7 +192,7 @@ WORDS = {
     "silent": "did not answer",
     "profile broken": "far.toml",
 }
-"""The job's message about each failure."""
+"""The message of a job about each failure."""
 
 
 @pytest.fixture(scope="module")
@@ -219,7 +219,7 @@ def far(
 _NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
 _PROGRAMS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.system")
 _watched: dict[int, list[str]] = {}
-"""Network and process calls by thread."""
+"""The network and process calls of each thread."""
 
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
@@ -245,7 +245,7 @@ def offline() -> Iterator[None]:
 
 @contextmanager
 def agent() -> Iterator[Service]:
-    """Run a Service that is started without the network."""
+    """Run a Service that starts without the network."""
     with offline():
         service = Service()
     try:
@@ -344,7 +344,7 @@ ENDS: dict[str, Callable[[Far, Service], None]] = {
 
 @pytest.mark.parametrize("trouble", ENDS)
 def test_job_continues_and_a_cancelled_one_ends_after_an_outage(far: Far, trouble: str) -> None:
-    """The second may have been submitted, so its end is unknown before."""
+    """The second job may have been submitted, so its end is unknown during the outage."""
     waits, cancelled = (stored(far, of) for of in ("submitting", "submitting, sbatch called"))
     TROUBLES[trouble](far)
     with agent() as service:
@@ -353,7 +353,7 @@ def test_job_continues_and_a_cancelled_one_ends_after_an_outage(far: Far, troubl
         job = service.cancel(cancelled)
         assert job.state is JobState.SUBMITTING
         assert job.cancel_requested_s is not None
-        assert job.problem is not None  # the reason why it is not cancelled yet
+        assert job.problem is not None  # this is the reason why it is not cancelled yet
         ENDS[trouble](far, service)
         job = until(service, waits, lambda job: job.state.final)
         assert (job.state, job.problem) == (JobState.COMPLETED, None), job.why
@@ -362,7 +362,8 @@ def test_job_continues_and_a_cancelled_one_ends_after_an_outage(far: Far, troubl
 
 
 def stored(far: Far, of: str) -> str:
-    """Return the ID of a job with a new ID, since Slurm remembers those of other tests."""
+    """Save a record in this state, and return its ID. The ID is new, since Slurm remembers those of
+    other tests."""
     one = record(of, spec(PROGRAM).id)
     one.job = msgspec.structs.replace(one.job, job_dir=str(far.job_root / one.job.id))
     far.records.save(one)
@@ -384,12 +385,12 @@ GARBAGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", GARBAGE)
-def test_unreadable_record_is_named_and_the_others_are_read(far: Far, kind: str) -> None:
+def test_unreadable_record_is_named_and_other_records_are_read(far: Far, kind: str) -> None:
     far.records.save(record("running"))
     (path,) = far.record_files()
     GARBAGE[kind](path)
     far.records.save(record("completed", "thegood1"))
-    for _ in range(2):  # the next agent, too
+    for _ in range(2):  # the next agent reports it, too
         with agent() as service:
             assert [job.id for job in service.jobs()] == ["thegood1"]
             assert unreadable_records(service) == [path]
@@ -422,12 +423,12 @@ def test_broken_clusters_toml_keeps_other_clusters(far: Far, kind: str) -> None:
         with pytest.raises(ConfigError, match=re.escape(str(main))):
             service.queue("far")
         with pytest.raises(ConfigError, match=re.escape(str(main))):
-            service.queue()  # no other cluster replaces the requested one
+            service.queue()  # no other cluster replaces the default one
         job = until(service, JOB, lambda job: job.problem is not None)
         assert job.problem is not None
         assert str(main) in str(job.problem.message)
         with pytest.raises(ConfigError):
-            service.forget(JOB)  # the cluster is not gone
+            service.forget(JOB)  # the cluster still exists
         done = service.submit(spec(PROGRAM, kind=JobKind.PROGRAM, cluster="local"))
         assert until(service, done.id, lambda job: job.state.final).state is JobState.COMPLETED
 

@@ -1,4 +1,4 @@
-"""Users with a part of this extension's permissions, who try to get all of them."""
+"""Users who have some of this extension's permissions and try to get all of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ByHeader(Authorizer):
 
 c.ServerApp.authorizer_class = ByHeader
 """
-"""The header with a client's permissions, so that one server serves all tests."""
+"""The header that carries a client's permissions, so that one server serves all tests."""
 LAB = "jupyter-slurm/lab/a2b4c6d7"
 DASHBOARD = "jupyter-slurm/dashboard/a2b4c6d7/ray"
 
@@ -40,8 +40,8 @@ POWERS = (
     "cluster_ways cluster_begin cluster_found cluster_keep cluster_drop "
     "notebook_moved notebook_path"
 ).split()
-"""Calls that run programs as the user, access or list the user's files, or change or show paths of
-notebooks."""
+"""Calls that run programs as the user, read or list the user's files, or change or show the paths
+of notebooks."""
 _EVERYTHING = frozenset(right for rule in (*RULES.values(), *OWN.values()) for right in rule.rights)
 _OURS = frozenset(Right(action) for action in ("read", "write", "execute"))
 OWN_WAYS = {
@@ -78,7 +78,8 @@ def served() -> Iterator[Served]:
 
 
 def grants() -> list[frozenset[Right]]:
-    """Return no right, each single right on our resource, all rights but one, and all."""
+    """Return these sets of permissions: none, each single one on our resource, all but one, and
+    all."""
     alone = [frozenset({one}) for one in _OURS]
     return [frozenset(), *alone, *(_EVERYTHING - {one} for one in _EVERYTHING), _EVERYTHING]
 

@@ -1,6 +1,6 @@
-"""A job of another user whose name and comment look like rows of the queue, on a real Slurm.
+"""A job of another user, with a name and comment that look like rows of the queue, on a real Slurm.
 
-Nothing prevents its submission; its text must remain that job's own.
+Nothing prevents its submission. Its text must stay part of that job.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def hostile_job(site: Site, *options: str) -> Iterator[str]:
 
 
 def forged(**fields: str) -> str:
-    """Return a row of our squeue, for use in a free text."""
+    """Return a row of our squeue format, to put into a free text field."""
     whole = dict.fromkeys(squeue._FIELDS, "") | fields
     return RECORD_END + "\n" + FIELD_END.join(whole.values()) + RECORD_END + "\n"
 
@@ -74,7 +74,7 @@ def forged_running(job: Job) -> str:
 
 
 def listed_thrice(site: Site, *, everyone: bool) -> dict[str, Row]:
-    """Return the queue by Slurm ID after two complete listings."""
+    """Return the queue by Slurm ID, after two complete listings."""
     name = f"{site.cluster.name} squeue"
 
     def count() -> int:
@@ -105,7 +105,7 @@ def test_text_of_another_users_job_cannot_forge_a_row(site: Site) -> None:
         now = site.service.job(job.id)
         assert (now.state, now.name, now.nodes) == (JobState.PENDING, "mine", ())
         assert now.partition != "owned"
-        assert rows[theirs].user == ATTACKER, "the hostile job was listed"
+        assert rows[theirs].user == ATTACKER, "the hostile job is not listed"
         mine = rows[job.slurm_id or ""]
         assert (mine.id, mine.state, mine.nodes) == (job.id, "PENDING", ())
         assert EVIL_NODE not in {node for row in rows.values() for node in row.nodes}

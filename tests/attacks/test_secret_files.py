@@ -1,4 +1,5 @@
-"""Another user of this machine in the user's group, who searches for secrets; umask 002."""
+"""Another user of this machine searches for secrets. They are in the user's group, and the umask is
+002."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ for folder, folders, files in os.walk(top):
         except OSError:
             pass
 """
-"""Program of nobody in the user's group: list writable paths, and files with the secret."""
+"""Program that `nobody` runs in the user's group. It lists writable paths, and files that contain
+the secret."""
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +70,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def found(top: Path) -> list[str]:
-    """Return what another user of the group can access; without root, judge by the modes."""
+    """Return the files that another user of the group can access. Without root, judge by the file
+    modes."""
     if os.getuid() == 0:
         looks = [sys.executable, "-c", LOOKS, str(os.getgid()), str(top), SECRET]
         done = subprocess.run(looks, capture_output=True, text=True, check=True, cwd="/")
@@ -121,7 +124,7 @@ def test_environment_value_can_be_passed_without_a_command_line(
 
 
 def test_form_cannot_name_an_env_file(home: Path) -> None:
-    """A form must not reveal which files exist."""
+    """Otherwise a form would reveal which files exist."""
     with pytest.raises(RequestError, match="env-file"):
         spec.meant(read_arguments(KERNEL_ADD, ["--env-file", str(home)]), CLUSTERS)
 
@@ -149,7 +152,8 @@ def test_agent_writes_no_core_dump(agent_home: AgentHome) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, usual)
     limits = Path(f"/proc/{agent_home.pid()}/limits").read_text()
-    # With 0 Linux still pipes a core dump to the program of `core_pattern`, with 1 it does not.
+    # With a limit of 0, Linux still pipes a core dump to the program in `core_pattern`. With 1 it
+    # does not.
     most_bytes = 0 if usual[1] == 0 else 1
     assert re.search(rf"^Max core file size +{most_bytes} ", limits, re.MULTILINE)
 
@@ -160,7 +164,7 @@ def test_environment_of_a_job_is_hidden_from_other_users(
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])
     api = AgentClient(agent_home.socket, COMMAND)
     code = "#!/bin/sh\nexec sleep 600"
-    # Different for each test process, since they see each other's processes.
+    # This differs between test processes, since they see each other's processes.
     secret = f"{SECRET}-{os.getpid()}"
     spec = job_spec(code, kind=JobKind.PROGRAM, name="t", env={"TOKEN": secret})
     api.submit(spec)
@@ -191,7 +195,7 @@ def holds(folder: Path, secret: str) -> list[Path]:
 
 
 def content(path: Path) -> bytes:
-    """Return the content; b"": the file or its process no longer exists."""
+    """Return the content, or b"" if the file or its process no longer exists."""
     try:
         return path.read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""A forged result, signed with the job's key: only requested variables are unpickled."""
+"""A forged result that is signed with the job's key. Only requested variables are unpickled."""
 
 # ruff: noqa: F811 - fixtures are imported, and then named as arguments
 
@@ -22,7 +22,7 @@ from tests.jobs.conftest import Site, site, way  # noqa: F401 - fixtures
 
 
 class Bomb:
-    """Creates the file `mark` when unpickled."""
+    """Object that creates the file `mark` when unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -32,7 +32,8 @@ class Bomb:
 
 
 def plant(folder: Path, values: dict[str, object]) -> None:
-    """Replace the result with a correctly signed one, as anyone with access to the folder can."""
+    """Replace the result with a correctly signed one. Any user with access to the folder can do
+    this."""
     key = (folder / layout.KEY).read_bytes()
     write_variables(folder / "vars.0", list(values), values)
     result = json.loads((folder / "result.0.json").read_bytes().partition(b"\n")[2])

@@ -1,10 +1,10 @@
-"""Thousands of jobs cancelled in one call, and by `scancel -u`.
+"""The time to cancel thousands of jobs in one call, and by `scancel -u`.
 
     scripts/bench cancel [--jobs 2000] [--rounds 3]
 
-A real Slurm with held jobs, each a separate submission. Ours are recorded as jobs of this package
-and cancelled by `Api.control_jobs`, which returns once Slurm has answered for all. The time until
-all records show the end is reported as well.
+It uses a real Slurm with held jobs, each submitted separately. Ours are recorded as jobs of this
+package and cancelled by `Api.control_jobs`, which returns once Slurm has answered for all. The time
+until all records show the end is reported as well.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.specs import known
 
 _AT_MOST = 1.2
 _CONF = ("MaxJobCount=100000", "MinJobAge=30")
-"""Rounds leave many ended jobs behind."""
+"""Settings of Slurm for the many ended jobs that each round leaves behind."""
 _SUBMITTERS = 4
 
 

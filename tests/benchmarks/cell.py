@@ -1,8 +1,8 @@
-"""A cell against bare sbatch and submitit; variables; loading; the load on the controller.
+"""A cell compared with bare sbatch and submitit; variables; loading; the load on the controller.
 
     scripts/bench cell [--rounds 21] [--gigabytes 1] [--window 60]
 
-On a private cluster, through the real magics in an IPython shell and the real agent.
+It uses a private cluster, the real magics in an IPython shell, and the real agent.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> int:
 @contextmanager
 def ground(folder: Path) -> Iterator[SlurmCluster]:
     """Run a cluster whose node uses this Python; set this process's environment for it."""
-    # With accounting, as at sites, and as needed by submitit.
+    # With accounting, which sites have and submitit needs.
     spec = {"nodes": 1, "gpus": 2, "cpus": 64, "accounting": True}
     with running_cluster(folder / "home", **spec) as cluster:
         os.environ.update(cluster.env)
@@ -109,8 +109,8 @@ def against_others(
 def wait_for_phase(fraction: float) -> None:
     """Wait until the clock is at this fraction of a second.
 
-    slurmctld starts batch jobs once a second. That wait does not distort the comparison if each
-    candidate starts once at every phase.
+    slurmctld starts batch jobs once a second. Each candidate starts once at every phase, so that
+    this wait does not distort the comparison.
     """
     time.sleep((fraction - time.time()) % 1.0)
 
@@ -142,7 +142,7 @@ def with_submitit(folder: Path) -> float:
 
 
 def variables(shell: InteractiveShell, folder: Path, gigabytes: float, trivial_s: float) -> Row:
-    """Measure the time that an array adds to a cell with it as input and output."""
+    """Measure the time that a cell takes longer with an array as its input and output."""
     array = np.random.default_rng(1).random(int(gigabytes * 1e9 / 8))
     shell.user_ns["array"] = array
     cell = "%%slurm --fresh --runtime none --in array --out back --mem 8G\nback = array"
@@ -172,7 +172,8 @@ def saved_and_loaded(file: Path, array: NDArray[np.float64]) -> float:
 
 
 def loading(rounds: int) -> Row:
-    """Measure the extension's loading in new processes; target: 100 ms above IPython's start."""
+    """Measure the loading of the extension in new processes. The target is 100 ms above IPython's
+    start."""
     start = "from IPython.core.interactiveshell import InteractiveShell as S; s = S.instance()"
     with_us = f"{start}; s.run_line_magic('load_ext', 'jupyter_slurm')"
     bare: list[float] = []
@@ -228,7 +229,7 @@ def waiting(api: AgentClient, folder: Path, kernels: int, cells: int, window_s: 
             api.cancel(job.id)
     until_s = time.monotonic() + 60
     while api.status().live_jobs:
-        assert time.monotonic() < until_s, "jobs do not end"
+        assert time.monotonic() < until_s, "the jobs do not end"
         time.sleep(0.5)
     return rate(before, after, window_s)
 

@@ -1,9 +1,10 @@
-"""A cell in each container tool against the equivalent bare command line of the tool.
+"""A cell in each container tool, compared with the tool's equivalent bare command line.
 
     scripts/bench containers [--rounds 21] [--only none docker]
 
-Both alternate in one job of a private cluster: a cell's script as submitted, with its runner and
-results, and a command line as in a user guide. Neither includes Slurm's time to start a job.
+Both alternate in one job of a private cluster. One is a cell's script as submitted, with its runner
+and results. The other is a command line as in a user guide. Neither includes the time that Slurm
+takes to start a job.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _MAY_ADD_MS = 150.0
 _PATIENCE_S = 300.0
 _CODE = "print(6 * 7)"
 
-# $1: a folder of job folders, $2: a file for the times, the rest: the bare command.
+# $1: the folder of job folders; $2: a file for the times; the rest: the bare command.
 _DRIVER = r"""#!/bin/bash
 jobs=$1 times=$2; shift 2
 : >"$times.partial"
@@ -54,7 +55,7 @@ done
 
 @dataclass(frozen=True)
 class Tool:
-    """A runtime, and the command line for users without jupyter-slurm."""
+    """A runtime, and the command line that users without jupyter-slurm would type."""
 
     runtime: str
     image: str | None
@@ -91,7 +92,7 @@ def main() -> int:
 
 @contextmanager
 def tools(wanted: Sequence[str]) -> Iterator[list[Tool]]:
-    """Return the requested tools that this machine can run; docker needs root."""
+    """Return those of the requested tools that this machine can run. Docker needs root."""
     image = made_image()
     python = ("python3", "-c", _CODE)
     found = [
@@ -118,7 +119,7 @@ def measured(
 ) -> tuple[list[float], list[float]]:
     """Return the seconds of our cell and of the bare command, measured alternately."""
     jobs = folder / "jobs"
-    # Names in order, and one warm-up round.
+    # The names in order. One warm-up round comes first.
     for number in range(rounds + 1):
         write_job(tool, jobs / f"{number:04}")
     driver, times = folder / "driver.sh", folder / "times"

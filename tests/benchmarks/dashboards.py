@@ -1,9 +1,9 @@
-"""The time from a click in a job's panel until the dashboard appears.
+"""The time from a click in a job's panel until its dashboard appears.
 
     scripts/bench dashboards [--rounds 3] [--only NAME …]
 
-A real Chromium on a real JupyterLab; each round uses a new job on two nodes, whose dashboard was
-never opened before.
+Chromium and JupyterLab are real. Each round uses a new job on two nodes, whose dashboard was never
+opened before.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BOARDS: Final = {
     "dask": (f"--launch dask {_NODES}", "Open Dask's dashboard", "Data Transfer"),
     "tensorboard": ("--tensorboard logs", "Open TensorBoard", "No dashboards are active"),
 }
-"""Options of the job, label of its button, and a text that the page shows when it is ready."""
+"""The job's options, its button's label, and a text that the page shows when ready."""
 _SENDS: Final = """
 import sys
 from IPython.core.interactiveshell import InteractiveShell

@@ -1,11 +1,11 @@
-"""A cell on two nodes with each engine against a manual script that starts that engine.
+"""A cell on two nodes with each engine, compared with a manual script that starts that engine.
 
     scripts/bench engines [--rounds 5] [--only ENGINE …]
 
-On a private cluster whose nodes are this machine: from the start of the job's script to the first
-line of user code that can use all nodes. The manual script waits only as long as necessary, looks
-nothing up, and uses no token: no guide's script is faster. Then, for a session with Ray or Dask,
-the overhead of the second cell over its call.
+It measures from the start of the job's script to the first line of user code that can use all
+nodes. The nodes of the private cluster are this machine. The manual script waits only as long as
+necessary, looks nothing up, and uses no token: no guide's script is faster. It then measures how
+much longer the second cell of a session with Ray or Dask takes than the call in it.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def ours(api: AgentClient, root: Path, engine: str) -> float:
 
 
 def by_hand(cluster: SlurmCluster, folder: Path, engine: str, python: str) -> float:
-    """Return the same for a script that starts the engine by hand."""
+    """Return the same for a script that starts the engine without jupyter-slurm."""
     here = Path(tempfile.mkdtemp(prefix="b", dir="/tmp"))
     ready = here / "ready"
     code = textwrap.dedent(CONNECT.get(engine, "")) + READY[engine]
@@ -199,7 +199,7 @@ def last(ready: Path) -> float:
 
 
 def second_cell(kernel: Kernel, engine: str, rounds: int) -> list[float]:
-    """Return a cell's overhead over its call in milliseconds, for each round."""
+    """Return how many milliseconds longer a cell takes than the call in it, for each round."""
     run(kernel, LOAD)
     words = " ".join(f"--{name} {value}" for name, value in OPTIONS.items())
     run(kernel, f"%slurm session start --runtime none --launch {engine} {words}")

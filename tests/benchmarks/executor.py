@@ -1,9 +1,9 @@
-"""A call of a warm `js.Executor` against a task of dask-jobqueue.
+"""A call of a warm `js.Executor`, compared with a task of dask-jobqueue.
 
     scripts/bench executor [--rounds 101]
 
-On a private cluster, through the real agent: each has one job of one CPU on the same node. From
-`submit` to the result, alternating.
+Each has one job of one CPU on the same node of a private cluster. The calls alternate, and are
+measured from `submit` to the result.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ def measured(folder: Path, rounds: int) -> tuple[list[float], list[float]]:
 
 @contextmanager
 def dask(folder: Path) -> Iterator[Callable[[], float]]:
-    """Their cluster with one worker; yields what runs a task and returns its seconds."""
+    """Run a dask-jobqueue cluster with one worker. Yield a function that runs a task and returns
+    its seconds."""
     python = made_engines_python("jobqueue")
     pipe = subprocess.PIPE
     with subprocess.Popen(

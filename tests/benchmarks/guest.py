@@ -3,10 +3,10 @@
     scripts/bench guest [--users 1 10 25] [--computed 100] [--seconds 60]
 
 Each user has an agent with its own folders, a running job that prints a line every five seconds,
-and a client that shows the queue and follows that job. First they use the cluster over SSH, then
-their Jupyter runs on the login node. Agents, OpenSSH, sshd, Slurm and jobs are real. All users are
-one account of this machine, which 100 would overload: their figures are computed from the others.
-Needs root. Writes docs/administrators-figures.md.
+and a client that shows the queue and follows that job. They first use the cluster over SSH. Then
+their Jupyter runs on the login node. Agents, OpenSSH, sshd, Slurm and jobs are real. All users
+share one account of this machine. A hundred users would overload it, so their figures are computed
+from the measured ones. Needs root. Writes docs/administrators-figures.md.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ _PATIENCE_S = 600.0
 _AT_ONCE = 4
 _SOCKETS = ("ss", "--no-header", "--tcp", "--all", "--numeric", "--processes")
 _OF_DAEMONS = ("MESSAGE_", "REQUEST_STATS_INFO", "REQUEST_COMPLETE_", "REQUEST_STEP_COMPLETE")
-"""Requests of Slurm's own daemons, and of this benchmark."""
+"""Requests that Slurm's own daemons and this benchmark make."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The average load of some users."""
+    """The average load of a number of users."""
 
     count: int
     users: str
@@ -117,7 +117,8 @@ def main() -> int:
 
 
 def loads(crowd: Crowd, args: argparse.Namespace) -> list[Load]:
-    """Measure each number of users, and the last without jobs and clients; compute one more."""
+    """Measure each number of users, and repeat the last without jobs and clients. Compute the load
+    of one more number."""
     measured: list[Load] = []
     try:
         for count in sorted(args.users):
@@ -131,7 +132,7 @@ def loads(crowd: Crowd, args: argparse.Namespace) -> list[Load]:
 
 
 def computed(few: Load, many: Load, count: int) -> Load:
-    """Return the load of more users, if each adds what those between the two have added."""
+    """Return the load of more users, extrapolated from the two measured loads."""
 
     def at(name: str) -> float:
         low, high = float(getattr(few, name)), float(getattr(many, name))
@@ -154,7 +155,7 @@ def computed(few: Load, many: Load, count: int) -> Load:
 
 
 class Place(Protocol):
-    """The cluster of a crowd, and its way to it."""
+    """The cluster of the users, and how they reach it."""
 
     def user(self, number: int) -> tuple[dict[str, str], list[str]]:
         """Make a home with a profile; return its environment and the agent's command line."""
@@ -170,13 +171,13 @@ class Place(Protocol):
 
 @dataclass(frozen=True)
 class OverSsh:
-    """Agents elsewhere, each with a login of its own on the login node."""
+    """Agents on other machines, each with its own login on the login node."""
 
     site: Site
 
     def user(self, number: int) -> tuple[dict[str, str], list[str]]:
         home = self.site.home()
-        # From the gateway, which reaches the login node without a code.
+        # The connection starts at the gateway, which reaches the login node without a code.
         config = home.client.config
         config.write_text("Host login\n  ProxyJump none\n" + config.read_text())
         home.write_profile(poll_s=None)
@@ -206,7 +207,7 @@ class OnLoginNode:
     def user(self, number: int) -> tuple[dict[str, str], list[str]]:
         home = self.folder / f"u{number}"
         settings = tomllib.loads(self.cluster.profile_path.read_text(encoding="utf-8"))
-        # The interval of squeue is that of a new profile, not of `jupyter slurm up`.
+        # squeue has the interval of a new profile, not that of `jupyter slurm up`.
         changes = {"origin": None, "poll_s": None}
         write_profile(home / "config", self.cluster.name, settings | changes)
         return environment(home), [*COMMAND]
@@ -263,7 +264,8 @@ class Crowd:
             one.join()
 
     def load(self, count: int, users: str, seconds: float) -> Load:
-        """Measure for that time, after one interval of squeue in which new users settle."""
+        """Measure for that time. First wait one interval of squeue, until new users have
+        settled."""
         time.sleep(10)
         self.place.run("sdiag", "--reset")
         counts, began_s = [], time.monotonic()
@@ -305,7 +307,7 @@ class Crowd:
     def _show_queue(self, agent: AgentClient, _: str) -> None:
         look = tuple(one.name for one in agent.clusters())
         cursor = ""
-        with suppress(JupyterSlurmError):  # the end of the agent
+        with suppress(JupyterSlurmError):  # this ends the agent
             while not self._over.is_set():
                 cursor = agent.changes(cursor, _WAIT_S, look=look).cursor
 
@@ -338,7 +340,7 @@ def cpu_s(processes: Iterable[psutil.Process]) -> float:
 
 
 def memory_mib(processes: Iterable[psutil.Process]) -> float:
-    """Return the proportional set size: shared pages count once."""
+    """Return the proportional set size, which counts shared pages once."""
     total_bytes = 0
     for one in processes:
         with suppress(psutil.Error):
@@ -357,7 +359,7 @@ def connections_and_ports(listed: str, pids: Container[int]) -> tuple[int, int]:
 
 
 def document(over_ssh: list[Load], on_login_node: list[Load], seconds: float, slurm: str) -> str:
-    """Return docs/administrators-figures.md."""
+    """Return the text of docs/administrators-figures.md."""
     ssh = subprocess.run(["ssh", "-V"], capture_output=True, text=True, check=True)
     versions = f"{slurm} and {ssh.stderr.split(',')[0]}"
     return f"""\

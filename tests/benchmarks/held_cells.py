@@ -1,4 +1,4 @@
-"""held_cells.py N, for `cell.py`: submit N held cells and keep their cards live."""
+"""Submit N held cells and keep their cards live, for `cell.py`: held_cells.py N."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A task of dask-jobqueue for each line of stdin: prints the seconds that it took.
+"""Run a task of dask-jobqueue for each line of stdin, and print the seconds that it took.
 
-A program for the Python of `scripts/engines jobqueue`.
+The Python of `scripts/engines jobqueue` runs this program.
 """
 
 import sys

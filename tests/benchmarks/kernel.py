@@ -1,11 +1,12 @@
-"""A kernel in a job against a local one: a cell, a completion, 100 MB of output, 20 at once.
+"""A kernel in a job, compared with a local one: a cell, a completion, 100 MB of output, 20 kernels
+at once.
 
     scripts/bench kernel [--rounds 51] [--output 3] [--kernels 20] [--delay-ms 20]
 
-On a private cluster, through Jupyter's own clients, the proxy and the real agent. The round trip is
-one byte's to a step in the same job and back (`srun --overlap`), sent by this process: the bare
+It uses a private cluster, Jupyter's own clients, the proxy and the real agent. The round trip sends
+one byte from this process to a step in the same job (`srun --overlap`) and back. This is the bare
 path of a kernel's messages, without this package. With a delay, the cluster is behind an sshd and a
-slow line with that round trip, which the bare path crosses by OpenSSH.
+slow line with that round trip. The bare path uses OpenSSH there.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _ECHO = (
     "os.write(1, b'!')\nwhile data := os.read(0, 1): os.write(1, data)"
 )
 _ASKED = re.compile(r"^\s+([A-Z_]+)\s+\( *\d+\) count:(\d+)", re.MULTILINE)
-"""A kind of request in what sdiag says."""
+"""Pattern of a request kind in sdiag's output."""
 
 
 def main() -> int:
@@ -81,7 +82,7 @@ def main() -> int:
 @contextmanager
 def ground(folder: Path, delay_s: float) -> Iterator[tuple[SlurmCluster, list[str]]]:
     """Run a cluster whose node uses this Python, in this process's environment. Yield it, and the
-    command prefix for its login machine at a round trip of `delay_s` (0: this machine)."""
+    command prefix for its login machine at a round trip of `delay_s` (0 for this machine)."""
     with running_cluster(folder / "home", nodes=1, cpus=64) as cluster, keeping() as keeper:
         os.environ.update(cluster.env)
         way = far_away(keeper, cluster, delay_s) if delay_s else []
@@ -266,7 +267,7 @@ def at_once(cluster: SlurmCluster, count: int, folder: Path) -> list[tuple[str, 
 
 
 def start_all(name: str, count: int, folder: Path, stack: ExitStack) -> None:
-    # Without TCP: of so many ports, another program may take one before its kernel binds it.
+    # Not over TCP: with so many ports, another program may take one before its kernel binds it.
     managers = [
         KernelManager(kernel_name=name, transport="ipc", ip=str(folder / f"{name}{i}"))
         for i in range(count)
@@ -287,7 +288,7 @@ def start_all(name: str, count: int, folder: Path, stack: ExitStack) -> None:
 
 
 def ours() -> list[psutil.Process]:
-    """Return the Slurm commands run by the agent, which would run on a login node."""
+    """Return the Slurm commands that the agent runs; elsewhere they would run on a login node."""
     agent = psutil.Process(connect().status().pid)
     names = {"srun", "squeue", "sbatch", "scancel", "sacct"}
     return [one for one in agent.children(recursive=True) if named(one) in names]
@@ -318,7 +319,7 @@ def counts_text(counts: Mapping[str, int]) -> str:
 def until(condition: Callable[[], bool]) -> None:
     give_up_s = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < give_up_s, "it does not come to an end"
+        assert time.monotonic() < give_up_s, "the condition is not met"
         time.sleep(0.2)
 
 

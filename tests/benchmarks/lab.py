@@ -1,11 +1,11 @@
-"""A lab against a script with `sbatch` and `ssh -L`, and against jupyter-forward.
+"""A lab, compared with a script that uses `sbatch` and `ssh -L`, and with jupyter-forward.
 
     scripts/bench lab [--only start download] [--rounds 7] [--gigabytes 1] [--delay-ms 20]
 
-From the form's call to a usable notebook: the page responds, and a kernel started there has run a
-cell. All use one sshd of this machine, one private cluster and one JupyterLab. Then a download from
-a lab: through its tunnel and through `ssh -L`, with the same cipher. With a delay, all use one slow
-line with that round trip.
+The start is measured from the form's call until the page responds and a kernel started there has
+run a cell. All candidates use one sshd of this machine, one private cluster and one JupyterLab.
+Then a download from a lab is measured through its tunnel and through `ssh -L`, with the same
+cipher. With a delay, all use one slow line with that round trip.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def to_a_notebook(place: Ground, rounds: int) -> dict[str, list[float]]:
         "jupyter-forward": lambda: jupyter_forward(place),
     }
     taken: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(-1, rounds):  # the first is a warm-up
+    for turn in range(-1, rounds):  # the first round is a warm-up
         for name, way in ways.items():
             wait_for_phase(max(turn, 0) / rounds)
             seconds = way()

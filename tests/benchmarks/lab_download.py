@@ -22,7 +22,8 @@ _NAME = "large.bin"
 
 
 def download(place: Ground, gigabytes: float, rounds: int) -> Row:
-    """Measure from the first byte on: until then, the server reads the file, without the tunnel."""
+    """Measure from the first byte on. Before that, the server reads the file, and the tunnel is
+    idle."""
     size = int(gigabytes * 1e9)
     folder = place.folder / "data"
     folder.mkdir()
@@ -46,7 +47,8 @@ def download(place: Ground, gigabytes: float, rounds: int) -> Row:
 
 
 def _socket_of(job: Job) -> Path:
-    """Return the server's socket, next to its configuration, since other labs may run here too."""
+    """Return the server's socket. It is next to its configuration, since other labs may run on this
+    machine."""
     for one in psutil.process_iter(["cmdline"]):
         if job.job_dir in (one.info["cmdline"] or ()):
             for word in [word for child in one.children() for word in child.cmdline()]:

@@ -1,4 +1,4 @@
-"""The setup for measuring labs: a private cluster behind an sshd, the agent, an ssh master."""
+"""The setup for measuring labs: a private cluster behind an sshd, the agent, and an ssh master."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tests.ssh.sshd import Sshd
 from tests.ssh.waiting import wait_until
 
 CIPHER = "aes128-gcm@openssh.com"
-"""OpenSSH's fastest, for both."""
+"""OpenSSH's fastest cipher, used for both candidates."""
 _PEER = "jupyter-forward==2025.1.16"
-"""In a venv of its own: no project need have it."""
+"""The tool, in its own venv, so that no project needs it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Ground:
         return ["ssh", "-F", str(self.sshd.config), "-S", str(self.control), *argv]
 
     def end_jobs(self) -> None:
-        """Cancel all jobs and wait for their end, so that the next one has the whole machine."""
+        """Cancel all jobs and wait for their end, so that the next job has the whole machine."""
         for job in self.api.jobs():
             if not job.state.final:
                 self.api.cancel(job.id)
@@ -57,14 +57,14 @@ class Ground:
 
 @contextmanager
 def ground(folder: Path, delay_s: float = 0.0) -> Iterator[Ground]:
-    """Run the setup; everything ends with it, even if this process is killed. All reach the sshd
-    with a round trip of `delay_s`."""
+    """Run the setup. Everything ends with the context, even if this process is killed. All
+    candidates reach the sshd with a round trip of `delay_s`."""
     peer = _peer()
     # jupyter-forward uses a login shell, where /etc/profile would reset PATH.
     with keeping() as keeper, running_cluster(folder / "home", nodes=1, cpus=8) as cluster:
         place = make_folder(keeper, "bench-lab-")
         env = {
-            # Keeps bash from reading .bashrc, see PLAIN_SHELL.
+            # This keeps bash from reading .bashrc, see PLAIN_SHELL.
             "SHLVL": "2",
             "PATH": os.pathsep.join(
                 [str(Path(sys.executable).parent), str(cluster.folder / "bin"), os.defpath]
@@ -98,7 +98,8 @@ def ground(folder: Path, delay_s: float = 0.0) -> Iterator[Ground]:
 
 
 def _move_away(keeper: Keeper, folder: Path, sshd: Sshd, delay_s: float) -> int:
-    """Start a slow line to the sshd, switch its client's configuration to it, return its port."""
+    """Start a slow line to the sshd, switch the client's configuration to it, and return its
+    port."""
     port = lay(keeper, folder, sshd.port, delay_s / 2).port
     sshd.known_hosts.write_text(sshd.known_hosts_lines().replace(f"]:{sshd.port} ", f"]:{port} "))
     sshd.config.write_text(sshd.stanza("*", f"Port {port}"))
@@ -113,7 +114,7 @@ def _jupyter_config(folder: Path) -> Path:
 
 
 def _peer() -> Path:
-    """Return jupyter-forward, installed if missing."""
+    """Return the path of jupyter-forward. Install it if it is missing."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "jupyter-slurm")
     venv = cache / "peers" / _PEER.replace("==", "-")
     program = venv / "bin" / "jupyter-forward"

@@ -1,4 +1,5 @@
-"""Three ways to a notebook on a node: ours, manual, jupyter-forward; each returns its seconds."""
+"""Functions that open a notebook on a node by jupyter-slurm, by hand and by jupyter-forward. Each
+returns the seconds that it took."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def lab(place: Ground) -> float:
 
 
 def ready(place: Ground, folder: Path | None = None) -> Job:
-    """Submit a lab; return its job once clients see that it is ready."""
+    """Submit a lab. Return its job once clients see that the lab is ready."""
     job_id = "".join(secrets.choice(LETTERS) for _ in range(8))
     options = {} if folder is None else {"chdir": str(folder)}
     job = place.api.submit(LabSpec(id=job_id, name="lab", runtime="none", options=options))
@@ -48,9 +49,10 @@ def ready(place: Ground, folder: Path | None = None) -> Job:
 
 
 def bare(place: Ground) -> float:
-    """Start a lab as by hand: a script, a port, a tunnel, and polling until it responds.
+    """Start a lab as a user would by hand: with a script, a port and a tunnel. Poll until it
+    responds.
 
-    Uses an open connection, like ours.
+    Use an open connection, as jupyter-slurm does.
     """
     far_port, port, token = free_port(), free_port(), secrets.token_hex(16)
     script = f"""#!/bin/sh
@@ -71,7 +73,7 @@ exec {sys.executable} -m jupyterlab --no-browser --ip=127.0.0.1 --port={far_port
 
 def jupyter_forward(place: Ground) -> float:
     """Start a lab as in jupyter-forward's manual, with a `--shell` that keeps this PATH as a login
-    shell. This release needs an environment to activate: this venv's is on PATH."""
+    shell. This release activates an environment, so this venv's is put on PATH."""
     opened = place.folder / "opened"
     opened.unlink(missing_ok=True)
     browser = _program(
@@ -112,7 +114,7 @@ def _lets_in(one: LabVisitor, token: str) -> bool:
 def _wait_until(true: Callable[[], bool]) -> None:
     until_s = time.monotonic() + _PATIENCE_S
     while not true():
-        assert time.monotonic() < until_s, "it does not come up"
+        assert time.monotonic() < until_s, "the lab does not start"
         time.sleep(_POLL_S)
 
 

@@ -2,9 +2,9 @@
 
     scripts/bench lockout [--records completed running]
 
-For each state of a record and each failure of its cluster in `tests/attacks/test_lockout.py`: the
-real agent's command, from its call until its socket is served; then it is ended. The first line is
-an agent without records.
+It starts the real agent for each state of a record and each failure of its cluster in
+`tests/attacks/test_lockout.py`. The time is from the command's call until its socket is served. The
+first line is an agent without records.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tests.ssh.kept import keeping
 from tests.ssh.sshd import Sshd
 
 _ROUNDS = 1
-"""The fastest of so many counts: the others tell of what else the machine does."""
+"""The number of starts. Only the fastest counts: the others depend on other load of the machine."""
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
-"""A long log in the job panel.
+"""The job panel with a long log.
 
     scripts/bench log [--mb 100] [--rate 5] [--seconds 20]
 
-A real Chromium on a real JupyterLab, agent and Slurm. A job writes 100 MB at once, and then 5 MB a
-second. Times are by the page's own clock, up to the frame that shows the log's last line.
+Chromium, JupyterLab, agent and Slurm are real. A job writes 100 MB at once, and then 5 MB a second.
+Times are by the page's own clock, and end at the frame that shows the log's last line.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.ui.lab import Lab, submit_script
 HEAD = ("what", "jupyter-slurm")
 _MB = 1_000_000
 _LINE_BYTES = 76
-# Initial lines, the file to wait for, then bytes per second, seconds.
+# Arguments: the number of initial lines, the file to wait for, then bytes per second, and seconds.
 _JOB = f"""#!/usr/bin/env python3
 import os, sys, time
 lines, go, rate, seconds = sys.argv[1:5]
@@ -52,7 +52,7 @@ while time.time() < end:
 print("the last", flush=True)
 time.sleep(600)
 """
-# Resolves with the time of the frame that shows the end of the log, with that text.
+# Resolves with the time of the frame that shows this text at the end of the log.
 _SEEN = """
 async text => {
   const frame = () => new Promise(done => requestAnimationFrame(done));
@@ -73,7 +73,7 @@ async text => {
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU time used, in seconds, and memory held, in MB."""
+    """The CPU time used, in seconds, and the memory held, in MB."""
 
     page_s: float
     heap_mb: float

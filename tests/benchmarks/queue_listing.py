@@ -1,5 +1,5 @@
-"""A `squeue` in front of the real one, which counts its calls and, if a listing exists, prints that
-instead of running the real one; and generated listings."""
+"""A wrapper of `squeue` that counts its calls, and generated listings. If a listing exists, the
+wrapper prints it and does not run the real squeue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class CountedSqueue:
         return len(self.calls.read_text().splitlines())
 
     def list(self, jobs: int, changed: int = 0) -> None:
-        """List that many jobs from now on, the first `changed` of them with another state."""
+        """List that many jobs from now on. The first `changed` of them get another state."""
         whole, mine = self.listing, self.listing.with_suffix(".mine")
         records = [record(at, changed=at < changed) for at in range(jobs)]
         for path, texts in ((mine, records[::50]), (whole, records)):
@@ -38,7 +38,7 @@ class CountedSqueue:
 
 
 def counted_squeue(folder: Path, first: Path) -> CountedSqueue:
-    """Install the counting squeue. `first`: the first folder on the search path."""
+    """Install the counting squeue. `first` is the first folder on the search path."""
     folder.mkdir()
     made = CountedSqueue(folder / "calls", folder / "listing")
     made.calls.touch()
@@ -55,7 +55,7 @@ def counted_squeue(folder: Path, first: Path) -> CountedSqueue:
         "#!/bin/sh\n"
         f"echo called >>{calls}\n"
         f'[ -e {listing} ] || exec {slurms} "$@"\n'
-        # The last word is the format, whose end differs in each call.
+        # The last word is the format. Its end differs between calls.
         "for form; do :; done\n"
         'end=$(printf %s "${form##*%k}")\n'
         f'case " $* " in *" -u "*) listing={mine};; *) listing={listing};; esac\n'
@@ -66,7 +66,7 @@ def counted_squeue(folder: Path, first: Path) -> CountedSqueue:
 
 
 def record(at: int, *, changed: bool) -> str:
-    """Return a job's line of squeue in our format; every 50th job is this user's."""
+    """Return a line of squeue in our format for one job. Every 50th job is this user's."""
     state = _STATES[at % len(_STATES)]
     waits = state == "PENDING"
     now = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(1_790_000_000 + at))

@@ -1,5 +1,5 @@
-"""Measurements in a page with a queue, ours or jupyterlab-slurm's: by the page's own clock, from an
-event to the frame that shows its effect."""
+"""Measurements in a page with a queue, ours or jupyterlab-slurm's. Times are by the page's own
+clock, from an event to the frame that shows its effect."""
 
 from __future__ import annotations
 
@@ -139,8 +139,8 @@ def opened(page: Page, *, ours: bool) -> Opened:
 
 
 def keystrokes(page: Page, words: Sequence[tuple[str, str]], *, ours: bool) -> list[float]:
-    """Return the ms from each key in the filter to the frame with another number of rows. In each
-    pair, the first text is already present, and the second is typed."""
+    """Return the ms from each key typed into the filter to the frame with another number of rows.
+    In each pair, the first text is already in the filter, and the second is typed."""
     if ours:
         box = page.get_by_label("Filter the queue")
     else:

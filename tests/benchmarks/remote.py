@@ -2,7 +2,7 @@
 
     scripts/bench remote
 
-With their defaults; each separately has options.
+Both run with their defaults. Run them separately to give options.
 """
 
 from __future__ import annotations

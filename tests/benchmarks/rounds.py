@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 
 def alternating(ways: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """Return each way's result in each round, after a warm-up."""
+    """Return the result of each candidate in each round, after a warm-up."""
     for once in ways.values():
         once()
     taken: dict[str, list[float]] = {name: [] for name in ways}

@@ -1,9 +1,9 @@
-"""A cell of a session against a cell of the local kernel.
+"""A cell of a session, compared with a cell of the local kernel.
 
     scripts/bench session [--rounds 21] [--pause 5]
 
-Both in one real ipykernel, through the real magics and the real agent, on a private cluster: from
-the request until the kernel is idle again; without pauses, and after pauses as by a user.
+Both run in one real ipykernel, through the real magics and agent, on a private cluster. The time is
+from the request until the kernel is idle again, with and without pauses like a user's.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A sidebar with 5,000 jobs: the page's memory, and its frames during scrolling, and while a job (a
-batch script or a cell) writes a megabyte a second to the log beside it.
+"""A sidebar with 5,000 jobs. It measures the page's memory, its frames during scrolling, and its
+frames while a batch script or a cell writes a megabyte a second to the log beside it.
 
     scripts/bench sidebar [--jobs 5000] [--rate 1] [--seconds 10] [--rounds 5]
 
-A real Chromium on a real JupyterLab, agent and Slurm. The 5,000 jobs are records of ended ones. A
-frame's length is the page's wait for it. On a shared machine, the CPU time of the page's longest
-task means more than the longest frame. Both are medians.
+Chromium, JupyterLab, agent and Slurm are real. The 5,000 jobs are records of ended ones. A frame's
+length is the page's wait for it. On a shared machine, the CPU time of the page's longest task is a
+better measure than the longest frame. Both are medians.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async () => {
   box.scrollTop = 0;
 }
 """
-"""Scroll by 40 rows a frame."""
+"""Scroll by 40 rows in each frame."""
 _WATCHED: Final = """
 () => {
   window.bench = { frames: [], over: false };
@@ -70,10 +70,10 @@ _NUMBER: Final = """
   return Number(lines.findLast(line => line.endsWith('.')).split(' ')[0]);
 }
 """
-"""Give the number of the last whole line."""
+"""JavaScript that returns the number of the last complete line."""
 _LINE_BYTES: Final = 76
 _TASK: Final = "RunTask"
-"""The names in Chromium's traces of work that a thread does without a pause."""
+"""The name in Chromium's traces of work that a thread does without a pause."""
 _WRITES: Final = """
 import sys, time
 line = "of a log that does not end ".ljust(65, ".") + "\\n"
@@ -166,7 +166,7 @@ def logged(
     row.focus()
     row.press("Enter")
     expect(page.get_by_role("log", name="Output")).to_contain_text("of a log that does not end")
-    page.wait_for_timeout(2_000)  # for the log's start, and compilation
+    page.wait_for_timeout(2_000)  # until the log has started, and the page has compiled its code
     began_s, first = time.monotonic(), page.evaluate(_NUMBER)
     rounds = [busy(browser, page, args.seconds * 1_000) for _ in range(args.rounds)]
     rate = (page.evaluate(_NUMBER) - first) * _LINE_BYTES / _MB / (time.monotonic() - began_s)

@@ -1,9 +1,10 @@
-"""Clusters over SSH against OpenSSH and rsync: commands, submissions, tunnels, files.
+"""Clusters over SSH, compared with OpenSSH and rsync: commands, submissions, tunnels, files.
 
     scripts/bench ssh [--only commands submissions tunnels files] [--ways near far jumped]
                       [--rounds 21] [--megabytes 256] [--gigabytes 1]
 
-With sshds of this machine: near, with a round trip of 20 ms, and behind a jump host.
+The sshds run on this machine: one directly, one with a round trip of 20 ms, and one behind a jump
+host.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _files(
 
 @contextmanager
 def _room(gigabytes: float) -> Iterator[Path]:
-    """Return a folder, in memory if possible, so that no disk is measured."""
+    """Return a folder, in memory if possible, so that the disk is not measured."""
     fits = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 3 * gigabytes * 1e9
     parent = _MEMORY if fits else None
     with tempfile.TemporaryDirectory(prefix="bench-ssh-", dir=parent) as folder:

@@ -1,4 +1,4 @@
-"""A command on an open connection, and a submission, against `ssh` with a master."""
+"""A command on an open connection, and a submission, compared with `ssh` and a master."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.benchmarks.table import Row
 
 _MOST_OF_A_COMMAND = {"near": 0.2, "far": 0.5, "jumped": 0.2}
 _PROGRAM = ["/bin/true"]
-"""The full path, since `true` is a shell's builtin."""
+"""The full path of `true`, since a shell has a builtin of that name."""
 _NUMBERS = itertools.count()
 
 
 @dataclass(frozen=True)
 class Slurm:
-    """An sbatch with its folder and environment."""
+    """A stand-in for sbatch, with its folder and environment."""
 
     name: str
     bin: Path
@@ -74,7 +74,7 @@ def commands(ground: Ground, way: Way, rounds: int) -> list[Row]:
 
 @contextmanager
 def _waiting_shell() -> Iterator[subprocess.Popen[bytes]]:
-    """Run a local shell that forks for each command, a lower bound for remote ones."""
+    """Run a local shell that forks for each command, as a lower bound for remote shells."""
     with subprocess.Popen(
         ["/bin/sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     ) as shell:
@@ -111,7 +111,7 @@ def submissions(ground: Ground, way: Way, slurm: Slurm, rounds: int) -> list[Row
 
 
 def _by_hand(ground: Ground, way: Way, slurm: Slurm) -> float:
-    """Submit as by hand in a shell, with prepared files."""
+    """Submit as a user would by hand in a shell, with prepared files."""
     folder = _job_dir(ground)
     files, argv = _job(folder)
     local = folder.with_name(f"{folder.name}-local")
@@ -135,7 +135,7 @@ def _job_dir(ground: Ground) -> Path:
 
 
 def _job(folder: Path) -> tuple[Mapping[str, bytes | Path], Sequence[str]]:
-    """Prepare a trivial cell's job; held, so that a real Slurm only accepts it."""
+    """Prepare a trivial cell's job. The job is held, so that a real Slurm only accepts it."""
     job_id = base64.b32encode(secrets.token_bytes(5)).decode().lower()
     spec = CellSpec(id=job_id, name="cell", code="1 + 1", options={"hold": ""})
     profile = ClusterProfile(name="bench")

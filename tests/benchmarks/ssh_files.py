@@ -1,4 +1,5 @@
-"""`push` and `pull` against rsync over ssh: many small files, a large one, and nothing to do."""
+"""`push` and `pull`, compared with rsync over ssh: many small files, a large file, and no
+changes."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def small_files(folder: Path) -> Path:
 
 
 def large_file(folder: Path, gigabytes: float) -> Path:
-    """Write a file of incompressible random bytes in a new folder."""
+    """Write a file of incompressible random bytes to a new folder."""
     source = folder / "large"
     source.mkdir()
     with (source / "data.bin").open("wb") as file:
@@ -76,8 +77,8 @@ def downloads(
 def _copies(
     what: str, source: Path, most: float, rounds: int, ways: Mapping[str, Callable[[Path], None]]
 ) -> list[Row]:
-    """Measure copies to new folders. The floor is tar over an open connection, without checks,
-    resumption or atomic replacement of files."""
+    """Measure copies to new folders. The lower bound is tar over an open connection. It neither
+    checks, nor resumes, nor replaces files atomically."""
 
     def fresh(copy: Callable[[Path], None]) -> float:
         target = source.with_name(f"{source.name}-{next(_NUMBERS)}")
@@ -93,7 +94,7 @@ def _copies(
 
 
 def nothing_changed(ground: Ground, way: Way, source: Path, rounds: int) -> Row:
-    """Measure another upload of the same folder."""
+    """Measure a second upload of the same folder."""
     mine, theirs = (source.with_name(f"{source.name}-{next(_NUMBERS)}") for _ in range(2))
     with ground.connection(way.alias) as connection:
         transport = SshTransport(connection)

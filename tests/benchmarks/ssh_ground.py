@@ -1,4 +1,5 @@
-"""The setup for measuring SSH: local sshds, near, distant and behind a jump host; and OpenSSH.
+"""The setup for measuring SSH: OpenSSH, and sshds on this machine that are near, distant or behind
+a jump host.
 
 Both sides use one ssh_config(5), which gives `ssh` its fastest cipher.
 """
@@ -45,7 +46,8 @@ class Ground:
         return ["ssh", "-F", str(self.config), "-o", "BatchMode=yes", *argv]
 
     def master(self, alias: str) -> list[str]:
-        """Return an `ssh` command line over an open connection, up to the host's name."""
+        """Return an `ssh` command line that uses an open connection and ends with the host's
+        name."""
         control = self.folder / f"control-{alias}"
         if not control.exists():
             argv = self.ssh("-M", "-N", "-S", str(control), alias)
@@ -65,7 +67,7 @@ class Ground:
 
 @contextmanager
 def ground() -> Iterator[Ground]:
-    """Run the setup; everything ends with it, even if this process is killed."""
+    """Run the setup. Everything ends with the context, even if this process is killed."""
     with keeping() as keeper:
         folder = make_folder(keeper, "bench-ssh-")
         target = _sshd(keeper, folder / "target")

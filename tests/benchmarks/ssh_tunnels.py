@@ -1,4 +1,5 @@
-"""A tunnel against `ssh -L`: throughput, others' latency meanwhile, many connections at once."""
+"""A tunnel, compared with `ssh -L`: throughput, latency of other connections meanwhile, and many
+connections at once."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def tunnels(ground: Ground, way: Way, rounds: int, megabytes: int) -> list[Row]:
 
 
 def narrow_line(ground: Ground, rounds: int) -> list[Row]:
-    """Measure the delay that a download adds to other round trips on a narrow line."""
+    """Measure how much a download delays other round trips on a narrow line."""
     with _both(ground, NARROW) as (ours, theirs, _):
         ways = {
             "ours": lambda: _ping_under_load(ours, NARROW),
@@ -76,8 +77,7 @@ def narrow_line(ground: Ground, rounds: int) -> list[Row]:
 
 @contextmanager
 def _both(ground: Ground, way: Way) -> Iterator[tuple[int, int, psutil.Process]]:
-    """Yield the local ports of two tunnels to the same server, ours and OpenSSH's, and our
-    process."""
+    """Yield the local ports of our tunnel and of OpenSSH's to the same server, and our process."""
     with ExitStack() as stack:
         server, _ = stack.enter_context(_process([sys.executable, str(END), "serve"]))
         module = [sys.executable, "-m", "tests.benchmarks.tunnel_ours"]
@@ -85,8 +85,8 @@ def _both(ground: Ground, way: Way) -> Iterator[tuple[int, int, psutil.Process]]
         theirs = free_port()
         forward = f"127.0.0.1:{theirs}:127.0.0.1:{server}"
         argv = ground.ssh("-N", "-L", forward, "-o", "ExitOnForwardFailure=yes", way.alias)
-        # A session of its own, like a user's `ssh` in a terminal and our master: Linux shares the
-        # CPU between sessions (sched_autogroup).
+        # The process has its own session, like a user's `ssh` in a terminal and our master: Linux
+        # shares the CPU between sessions (sched_autogroup).
         stack.enter_context(_ended(subprocess.Popen(argv, start_new_session=True)))
         wait_until(lambda: _answers(theirs))
         yield ours, theirs, process
@@ -94,7 +94,7 @@ def _both(ground: Ground, way: Way) -> Iterator[tuple[int, int, psutil.Process]]
 
 @contextmanager
 def _process(argv: list[str]) -> Iterator[tuple[int, psutil.Process]]:
-    """Run a program; yield the number that it prints when ready, and its process."""
+    """Run a program. Yield the number that it prints when ready, and its process."""
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=env)
     with _ended(process):
@@ -112,7 +112,7 @@ def _ended(process: subprocess.Popen[Any]) -> Iterator[None]:
 
 
 def _cpu_s(process: psutil.Process) -> float:
-    """Return the CPU that a process has used, without OpenSSH's master."""
+    """Return the CPU time that a process has used, without OpenSSH's master."""
     times = process.cpu_times()
     return times.user + times.system
 

@@ -1,8 +1,10 @@
-"""Twenty tasks and all their results: `js.map` and a cell with --sweep, against submitit.
+"""Twenty tasks and all their results, by `js.map` and by a cell with --sweep, compared with
+submitit.
 
     scripts/bench sweep [--rounds 7]
 
-On a private cluster, alternating: one job array each, from the submission to the last result.
+The candidates alternate on a private cluster. Each submits one job array. The time is from the
+submission to the last result.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def main() -> int:
 
 
 def measured(shell: InteractiveShell, folder: Path, rounds: int) -> dict[str, list[float]]:
-    """Return the seconds of each way, the other tool's last."""
+    """Return the seconds of each candidate, the other tool's last."""
     ways: dict[str, Callable[[], float]] = {
         "js.map": partial(seconds, with_map),
         "%%slurm --sweep": lambda: run_cell(shell, CELL),
@@ -63,7 +65,7 @@ def measured(shell: InteractiveShell, folder: Path, rounds: int) -> dict[str, li
 
 
 def with_map() -> None:
-    with redirect_stdout(StringIO()):  # its card
+    with redirect_stdout(StringIO()):  # closes the job's card
         found = js.map(pow, range(TASKS), [2] * TASKS, runtime="none")
     assert found == [x**2 for x in range(TASKS)]
 

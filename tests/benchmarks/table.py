@@ -10,8 +10,8 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measurement against another; `target` limits `value / against`. None: the other is a lower
-    bound, which no equivalent work can beat."""
+    """A measurement and the one that it is compared with. `target` limits `value / against`. It is
+    None if the other is a lower bound that no equivalent work can reach."""
 
     what: str
     value: float
@@ -55,5 +55,5 @@ def show(title: str, lines: Sequence[Sequence[str]]) -> None:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Return the median, minimum and maximum, which a ratio hides."""
+    """Return the median, minimum and maximum, since a ratio hides them."""
     return f"{median(values):.3f} ({min(values):.3f} to {max(values):.3f})"

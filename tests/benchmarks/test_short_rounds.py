@@ -1,4 +1,4 @@
-"""Shortest rounds of the main benchmarks, so that they keep working, and the sidebar's memory
+"""The main benchmarks with the fewest rounds, so that they keep working, and the sidebar's memory
 limit."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHORT = {
     "cell": ("--rounds=1 --gigabytes=0.001 --window=0.1", "The controller and the agent"),
     "ssh": ("--only commands --ways near --rounds=1", "commands: 0 ms"),
 }
-"""The options, and the title of the last table."""
+"""The options of each benchmark, and the title of its last table."""
 
 
 @pytest.mark.real
@@ -25,7 +25,7 @@ SHORT = {
 def test_benchmark_still_measures(name: str, tmp_path: Path) -> None:
     words, title = SHORT[name]
     code, said = ran(name, words.split(), tmp_path)
-    assert code in {0, 1}, said  # 1: too slow
+    assert code in {0, 1}, said  # exit code 1: too slow
     assert f"\n{title}" in said
 
 
@@ -40,7 +40,7 @@ def ran(name: str, words: Sequence[str], tmp_path: Path) -> tuple[int, str]:
     """Run a benchmark; return its exit code and output."""
     argv = [sys.executable, "-m", f"tests.benchmarks.{name}", *words]
     env = {**os.environ, **jupyter_homes(tmp_path), "PYTHONPATH": str(ROOT)}
-    # Not a pipe, which ends only with the last of its processes.
+    # Not a pipe: it would end only with the last of the benchmark's processes.
     with (tmp_path / "said").open("w") as log:
         done = subprocess.run(argv, cwd=ROOT, env=env, stdout=log, stderr=log, check=False)
     said = (tmp_path / "said").read_text()

@@ -1,4 +1,4 @@
-"""Both ends of a measured tunnel: a server behind it, and a load in front of it.
+"""Both ends of a measured tunnel: the server behind it, and the client in front of it.
 
     python tunnel_end.py serve          prints its port, and serves requests
     python tunnel_end.py drain PORT     downloads without end
@@ -43,11 +43,11 @@ def _answer(sock: socket.socket) -> None:
                     take(sock, left)
                     sock.sendall(b"!")
     except OSError:
-        return  # the other end has closed
+        return  # the other end has closed the connection
 
 
 def take(sock: socket.socket, size: int) -> None:
-    """Receive `size` bytes; EOFError if the data ends earlier."""
+    """Receive `size` bytes. Raise EOFError if the data ends earlier."""
     block = memoryview(bytearray(BLOCK_BYTES))
     while size:
         got = sock.recv_into(block[: min(size, BLOCK_BYTES)])

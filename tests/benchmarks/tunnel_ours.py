@@ -1,4 +1,4 @@
-"""A process with a tunnel like the agent's: `tunnel_ours.py ALIAS PORT` prints its port."""
+"""A process with a tunnel like the agent's. `tunnel_ours.py ALIAS PORT` prints its port."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
     scripts/bench whole_queue [--jobs 50000] [--held 2000] [--tabs 1 5 20] [--minute 20]
                               [--peer FOLDER | --alone]
 
-A real Chromium on a real JupyterLab; its server, agent and Slurm are real. 50,000 jobs come from a
-generated listing, printed by a stand-in for `squeue` on PATH. 2,000 jobs are real, held
-submissions, shown by us and by jupyterlab-slurm 4.1.0, each with default settings. `--peer`: a
-Python environment with jupyterlab-slurm (default: created). `--alone`: without the comparison.
+Chromium, JupyterLab's server, agent and Slurm are real. 50,000 jobs come from a generated listing,
+printed by a stand-in for `squeue` on PATH. Another 2,000 jobs are real and held. Our panel and
+jupyterlab-slurm 4.1.0 show them, each with default settings. `--peer` is a Python environment with
+jupyterlab-slurm (default: a new one). `--alone` omits the comparison.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def held_by_both(
 
 @contextmanager
 def lab_of(cluster: SlurmCluster, home: Path, python: str = sys.executable) -> Iterator[Lab]:
-    """Run a JupyterLab; its agent ends with it."""
+    """Run a JupyterLab. Its agent ends with it."""
     env = environment_of(cluster, home, python)
     try:
         with running_lab(env, home, python=python) as lab:
@@ -116,7 +116,7 @@ def environment_of(
 
 
 def asked_as_usual(cluster: SlurmCluster) -> None:
-    """Poll as often as with default profiles; the tests' local cluster is polled every second."""
+    """Poll as often as with default profiles. The tests' own profile polls every second."""
     text = cluster.profile_path.read_text()
     cluster.profile_path.write_text(re.sub(r"(?m)^poll_s = .*\n", "", text))
 

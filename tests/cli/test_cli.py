@@ -1,4 +1,4 @@
-"""The command line: output and exit codes. `MemoryApi` stands for the agent;
+"""Output and exit codes of the command line. `MemoryApi` stands for the agent;
 `tests/cli/test_cluster.py` uses a cluster."""
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def notebook_of(*sources: str) -> str:
 
 
 class MemoryApi:
-    """An Api of one job: its log returns one of `pages` per call; `end` has its final fields."""
+    """An Api with one job. Its log returns one of `pages` per call, and `end` has its final
+    fields."""
 
     def __init__(self, *pages: Sequence[Output | type[BaseException]], **end: Any) -> None:
         self.pages = pages
@@ -159,7 +160,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a function that runs a command line in an empty folder, and returns exit code, stdout
+    """Return a function that runs a command line in an empty folder. It returns exit code, stdout
     and stderr."""
     for name in ("JUPYTER_SLURM_CLUSTER", "JUPYTER_SLURM_DEBUG"):
         monkeypatch.delenv(name, raising=False)
@@ -550,9 +551,9 @@ def test_doctor_fails_only_if_a_check_fails(run: Run) -> None:
 
     well = Doctor(Check(ok=True, sentence="Good."), Check(ok=None, sentence="So so."))
     assert run(well, "doctor", "c")[:2] == (0, "✔ Good.\n· So so.\n")
-    ill = Doctor(Check(ok=False, sentence="Bad.", hint="Mend it."))
-    assert run(ill, "doctor", "c")[:2] == (1, "✖ Bad.\n    Mend it.\n")
-    assert run(ill, "doctor", "--cluster", "c")[:2] == (1, "✖ Bad.\n    Mend it.\n")
+    ill = Doctor(Check(ok=False, sentence="Bad.", hint="Fix it."))
+    assert run(ill, "doctor", "c")[:2] == (1, "✖ Bad.\n    Fix it.\n")
+    assert run(ill, "doctor", "--cluster", "c")[:2] == (1, "✖ Bad.\n    Fix it.\n")
 
 
 def test_logs_prints_the_error_of_a_failed_cell(run: Run) -> None:
@@ -580,7 +581,7 @@ def test_logs_prints_available_output_and_follows_on_request(run: Run) -> None:
 
 
 class Unfetched(MemoryApi):
-    """Two ended jobs; the output of `aaaaaaaa` has not been fetched."""
+    """Two ended jobs. The output of `aaaaaaaa` has not been fetched."""
 
     def job(self, job_id: str) -> Job:
         job = msgspec.structs.replace(super().job(job_id), id=job_id, state=JobState.COMPLETED)

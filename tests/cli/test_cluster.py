@@ -51,7 +51,7 @@ class Shell:
         return out
 
     def stop_agent(self) -> None:
-        """Stop it and wait for its end, so that nothing writes into its folders."""
+        """Stop the agent and wait for its end, so that nothing writes into its folders."""
         agent = json.loads(self.ok("status", "--json"))["agent"]
         with ended(agent["pid"]) as wait:
             self.ok("agent", "stop")
@@ -63,7 +63,7 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    # Not in pytest's folder: a socket's path must be short.
+    # Not in pytest's folder, since a socket's path must be short.
     folder = Path(tempfile.mkdtemp(prefix="cli-"))
     yield folder
     shutil.rmtree(folder)
@@ -201,7 +201,7 @@ def test_private_cluster_starts_runs_a_job_stops_and_is_purged(tmp_path: Path) -
         shell.ok("kernel", "add", "--name", "of-local")
         with ended(agent["pid"]) as wait:
             shell.ok("down", "--purge")
-            assert wait(60), "the agent stays, without a job or a cluster"
+            assert wait(60), "the agent still runs, without a job or a cluster"
         left = [path for path in home.rglob("*") if path.is_file()]
         assert {path.name for path in left} <= {"agent.log", "agent.lock", "agent.starting"}
         assert "No private cluster `local`" in shell.ok("status")

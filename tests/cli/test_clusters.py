@@ -22,7 +22,7 @@ from tests.ssh.profile import without_profiles
 
 
 class Run:
-    """Runs command lines over `api`; `lines` are the answers to the command's prompts."""
+    """Runner of command lines over `api`. `lines` are the answers to the command's prompts."""
 
     def __init__(self, api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
         self.api = api
@@ -228,7 +228,7 @@ def test_clusters_test_runs_a_job(run: Run) -> None:
     assert "✔ fake answers.\n✖ No GPUs.\n" in out
     assert "says hello from Python" in out
     assert "job on `fake` succeeded" in out
-    assert code == 1, "doctor found something wrong"
+    assert code == 1, "a check of the doctor failed"
     assert run.api.jobs() == []
 
 

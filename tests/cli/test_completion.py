@@ -30,7 +30,7 @@ LINES = [
 
 @pytest.fixture(autouse=True)
 def _folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set up one cluster, one file, no agent, and the tested program."""
+    """Set up one cluster and one file, without an agent, and the tested program."""
     for name in ("CONFIG", "DATA", "RUNTIME"):
         monkeypatch.setenv(f"JUPYTER_{name}_DIR", str(tmp_path / name.lower()))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
@@ -60,7 +60,7 @@ def test_tab_completes_a_word(shell: pexpect.spawn) -> None:
     for typed, word in LINES:
         shell.send(f"{typed}\t")
         shell.expect_exact(f"{typed.rpartition(' ')[0]} {word} ")
-        shell.send("\x15")  # Ctrl-U: another line
+        shell.send("\x15")  # Ctrl-U deletes the line
 
 
 def test_tab_completes_a_word_in_fish() -> None:

@@ -14,7 +14,7 @@ from tests.magics.fake import FakeApi
 
 
 class Run:
-    """Runs command lines over `api`."""
+    """Runner of command lines over `api`."""
 
     def __init__(self, api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
         self.api = api
@@ -42,7 +42,7 @@ def run(
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Return a function that sets standard input, not a terminal."""
+    """Return a function that sets standard input to something that is not a terminal."""
     return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 

@@ -24,7 +24,7 @@ from tests.ssh.waiting import wait_until
 
 
 class Desk:
-    """A user with several terminals in one home."""
+    """A user with several terminals and one home."""
 
     def __init__(self, home: AgentHome, cluster: SlurmCluster) -> None:
         self.home = home
@@ -92,7 +92,7 @@ def number_of(terminal: pexpect.spawn) -> str:
 
 def test_shell_runs_in_an_allocation_like_a_local_terminal(desk: Desk) -> None:
     mine = ("--env", "MINE=a 'b' \"$HOME\"")
-    # As in another job.
+    # SLURM_NTASKS is set, as in another job.
     terminal = desk.shell("--cpus-per-task", "2", "--mem", "100", *mine, SLURM_NTASKS="7")
     prompted(terminal)
     answered(terminal, 'echo "$SLURM_CPUS_PER_TASK on $SLURMD_NODENAME"', "2 on n")
@@ -164,7 +164,7 @@ def test_shell_in_a_running_job_has_its_environment_and_leaves_it_running(desk: 
 def test_ctrl_c_while_slurm_waits_cancels_the_allocation(desk: Desk) -> None:
     terminal = desk.shell("--mem", "100", "--begin", "now+1hour")
     terminal.expect("queued and waiting for resources")
-    # srun misses a signal between this line and its sleep.
+    # srun misses a signal that arrives between printing this line and sleeping.
     srun = psutil.Process(terminal.pid)
     wait_until(lambda: srun.status() == psutil.STATUS_SLEEPING, PATIENCE_S)
     terminal.sendintr()

@@ -32,7 +32,8 @@ KEY = Asked(
 
 
 class Person:
-    """Types one given answer per question; an exception stands for a key like Ctrl-C."""
+    """Prompter that types one given answer per question. An exception stands for a key like
+    Ctrl-C."""
 
     def __init__(self, *types: str | type[BaseException]) -> None:
         self.types = list(types)
@@ -112,7 +113,7 @@ def test_ctrl_c_at_the_prompt_cancels_the_login(api: FakeApi) -> None:
 
 
 def test_login_can_be_repeated_after_cancelling() -> None:
-    """As in a notebook, whose cells are one caller."""
+    """The calls come from one caller, like the cells of a notebook."""
     login = Login("far", ScriptedWay("Code: "), lambda: None)
 
     class OneLogin:
@@ -203,7 +204,7 @@ def test_terminal_prompter_reads_a_line() -> None:
             prompter.choice("again: ")
         os.set_blocking(master, False)
         shown = ""
-        while not shown.endswith("again: \r\n"):  # the shell prompts on a new line
+        while not shown.endswith("again: \r\n"):  # the shell starts its prompt on a new line
             shown += os.read(master, 4096).decode()
     finally:
         os.close(master)

@@ -23,11 +23,11 @@ _START_S = 300.0
 
 
 def slurm_lines(paths: Paths, port: int) -> list[str]:
-    """The lines of slurm.conf(5)."""
+    """Lines for slurm.conf(5)."""
     return [
         "AccountingStorageType=accounting_storage/slurmdbd",
         "AccountingStorageHost=127.0.0.1",
-        # With munge, the socket that authenticates to slurmdbd.
+        # With munge, this is the socket that authenticates to slurmdbd.
         f"AccountingStoragePass={paths.munge_socket}",
         f"AccountingStoragePort={port}",
         "AccountingStorageTRES=gres/gpu",
@@ -77,7 +77,8 @@ def mariadbd_argv(paths: Paths, user: str) -> list[str]:
         f"--pid-file={paths.base}/run/mariadbd.pid",
         "--skip-networking",
         "--skip-grant-tables",
-        # slurmdbd(8) needs the first two; the third risks the last second before a crash.
+        # slurmdbd(8) needs the first two settings. The third may lose the last second before a
+        # crash.
         "--innodb-buffer-pool-size=64M",
         "--innodb-lock-wait-timeout=900",
         "--innodb-flush-log-at-trx-commit=2",
@@ -92,7 +93,7 @@ def _own(paths: Paths, user: str) -> list[str]:
 
 @dataclass
 class Accounting:
-    """The accounting daemons of a cluster of `up`."""
+    """The accounting daemons of a cluster that `up` started."""
 
     paths: Paths
     port: int
@@ -101,7 +102,8 @@ class Accounting:
 
     @classmethod
     def of(cls, folder: Path) -> Accounting:
-        """Return those of the cluster in `folder`. Its munged then starts and stops with them."""
+        """Return the accounting daemons of the cluster in `folder`. Its munged then starts and
+        stops with them."""
         own = cls(Paths.of(folder), free_port(), pwd.getpwuid(os.getuid()).pw_name)
         start_munged, stop = Daemons.start_munged, Daemons.stop
 

@@ -24,7 +24,7 @@ class ApptainerEngine:
     bin: Path
     """The folder of `apptainer` and `singularity`."""
     sif: Path
-    """Image with Python, NumPy, Matplotlib and tqdm; do not change it."""
+    """Image with Python, NumPy, Matplotlib and tqdm. Do not change it."""
     folder: Path
     """The same image as a folder."""
 
@@ -34,16 +34,17 @@ class ApptainerEngine:
 
     @property
     def unprivileged(self) -> dict[str, str]:
-        """Environment of a cluster without set-uid: a user namespace, and squashfuse."""
+        """Environment of a cluster without set-uid, where Apptainer uses a user namespace and
+        squashfuse."""
         return self.env | {"APPTAINER_USERNS": "1"}
 
     def copied(self, folder: Path) -> ApptainerEngine:
-        """Copy its programs to a new `folder`, for users who cannot read this user's cache."""
+        """Copy the programs to a new `folder`, for users who cannot read this user's cache."""
         shutil.copytree(self.bin.parent, folder, symlinks=True)
         (loader,) = folder.glob("lib/*/ld-linux*.so.*")
         (starter,) = folder.glob("lib/*/apptainer/bin/starter")
         for program in (folder / "bin" / "apptainer", starter):
-            # Written by scripts/apptainer: each program has the path of its libraries.
+            # scripts/apptainer wrote the path of its libraries into each program.
             where = ["--set-interpreter", str(loader), "--force-rpath", "--set-rpath"]
             argv = ["patchelf", *where, str(loader.parent), str(program)]
             subprocess.run(argv, check=True, timeout=_PATIENCE_S)
@@ -69,7 +70,8 @@ def exports(env: Mapping[str, str]) -> str:
 
 
 def installed_apptainer(demo_image: Path) -> ApptainerEngine:
-    """Return the Apptainer in the user's cache, installed once (about 10 s), with the `.sif`."""
+    """Return the Apptainer in the user's cache, with the `.sif`. Install it if it is missing (about
+    10 s)."""
     done = subprocess.run(
         [ROOT / "scripts" / "apptainer"],
         stdout=subprocess.PIPE,
@@ -85,7 +87,7 @@ def installed_apptainer(demo_image: Path) -> ApptainerEngine:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not sif.exists() or sif.stat().st_mtime < demo_image.stat().st_mtime:
             partial = sif.with_name(f".{sif.name}.partial")
-            # A folder takes seconds, a packed image a minute.
+            # Building a folder takes seconds, and a packed image a minute.
             engine.run(
                 "build", "--force", "--mksquashfs-args=-noI -noD -noF -noX", partial, demo_image
             )

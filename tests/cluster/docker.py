@@ -27,14 +27,14 @@ awk -v folder="$1" '$2 == folder || index($2, folder "/") == 1 { print $2 }' /pr
   sort -r | xargs -r umount -l
 rm -rf "$1"
 """
-"""A killed daemon leaves its mounts."""
+"""Unmount what a killed daemon leaves mounted."""
 
 
 @dataclass(frozen=True)
 class DockerEngine:
     folder: Path
     image: str = "demo:1"
-    """An image with a shell and Python, without a registry."""
+    """An image with a shell and Python. It needs no registry."""
 
     @property
     def socket(self) -> Path:
@@ -42,12 +42,12 @@ class DockerEngine:
 
     @property
     def env(self) -> dict[str, str]:
-        """Environment of the client, with the tests' own logins."""
+        """Environment of the client, with logins of the tests' own."""
         return {"DOCKER_HOST": f"unix://{self.socket}", "DOCKER_CONFIG": f"{self.folder}/config"}
 
     @property
     def setup(self) -> str:
-        """The same as the `setup` of a profile."""
+        """The same environment as the `setup` of a profile."""
         return "".join(f"export {name}={shlex.quote(text)}\n" for name, text in self.env.items())
 
     def run(self, *words: str, stdin: str = "") -> str:
@@ -67,8 +67,8 @@ class DockerEngine:
         return self.run("ps", "--all", "--format", "{{.Names}}").split()
 
     def traces(self) -> list[str]:
-        """Return the daemon's runtime files, elsewhere below /run."""
-        # Not by glob, which fails if a folder disappears meanwhile.
+        """Return the daemon's runtime files, which are in another folder below /run."""
+        # Not by glob: it fails if a folder disappears meanwhile.
         found = os.walk(self.folder / "exec")
         names = (name for _, folders, files in found for name in (*folders, *files))
         return [name for name in names if re.fullmatch("[0-9a-f]{64}", name)]
@@ -84,7 +84,7 @@ class DockerEngine:
         tags = {f"{one['Repository']}:{one['Tag']}" for one in names} - {self.image}
         if tags:
             self.run("rmi", *tags)
-        # Docker knows the order of images built from others, and keeps images of containers.
+        # Docker orders images that build on others, and keeps images that containers use.
         keeps = self.run("create", self.image, "true").strip()
         self.run("image", "prune", "--all", "--force")
         self.run("rm", keeps)
@@ -126,7 +126,7 @@ def docker_engine(docker_daemon: DockerEngine) -> Iterator[DockerEngine]:
 def docker_running(image: Path | None) -> Iterator[DockerEngine]:
     """Run a daemon with that folder as its image, and remove all traces."""
     with keeping() as keeper:
-        # Not below pytest's own folder: a socket's path must be short.
+        # Not below pytest's own folder, since a socket's path must be short.
         folder = Path(tempfile.mkdtemp(prefix="docker-"))
         keeper.at_end("sh", "-c", _REMOVE, "sh", str(folder))
         engine = DockerEngine(folder)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def shell_only(folder: Path) -> Path:
-    """Create the root of an image with only /bin/sh."""
+    """Create the root of an image that has only /bin/sh."""
     linked = subprocess.run(["ldd", "/bin/dash"], stdout=subprocess.PIPE, text=True, check=True)
     for path in re.findall(r"(/\S+) \(", linked.stdout):
         (folder / path[1:]).parent.mkdir(parents=True, exist_ok=True)

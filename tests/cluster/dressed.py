@@ -1,5 +1,5 @@
-"""Local clusters dressed as real sites: reached over SSH under the site's own host name, with its
-storage, its nodes and partitions, and jobs of an ordinary user. Needs root.
+"""Local clusters dressed as real sites. They are reached over SSH under the site's own host name,
+have its storage, nodes and partitions, and run jobs of an ordinary user. Needs root.
 
 The profile has only the site's template and the answers to its questions. `rooms.py` mounts the
 site's own folders; `dressed_slurm.py` has its Slurm.
@@ -33,26 +33,27 @@ _PATIENCE_S = 300
 
 @dataclass(frozen=True)
 class Dress:
-    """The description of a site. `{user}` in its folders and its accounting is its test user."""
+    """The description of a site. `{user}` in its folders and accounting stands for the test
+    user."""
 
     template: str
     login: str
     """The host name in the template."""
     shape: Shape
     home: str
-    """The user's home, on login machine and nodes."""
+    """The user's home on the login machine and the nodes."""
     both: Sequence[str] = ()
     """Folders of the user on the login machine and on the nodes."""
     node_only: Sequence[str] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
     mounts: Mapping[str, Path] = field(default_factory=dict)
-    """Paths where both show files of this machine: below one of the folders above, or in place of
-    an existing path."""
+    """Paths on both that show files of this machine. They are below one of the folders above, or
+    replace an existing path."""
     home_on_nodes: bool = True
     gateway: str = ""
-    """The gateway, which asks for a password and a one-time code; "": none."""
+    """The gateway, which asks for a password and a one-time code; "" if there is none."""
     port: int = 0
-    """The port of its sshd, which then has its own address; 0: any."""
+    """The port of its sshd, which then has its own address; 0 for any port."""
 
 
 @dataclass
@@ -62,10 +63,10 @@ class Dressed:
     disks: Path
     login: Room
     inside: Room
-    """All the nodes."""
+    """All nodes of the site."""
     sshd: Sshd
     person: Person | None = None
-    """The user who answers the gateway; None: no gateway."""
+    """The user who answers the gateway; None if there is no gateway."""
     logged_in: bool = False
 
     def log_in(self) -> None:
@@ -91,7 +92,7 @@ class Dressed:
         return self.login.run("squeue", "--noheader").splitlines()
 
     def file(self, path: str) -> Path:
-        """Return this machine's path of the site's `path`, e.g. "/output/{user}"."""
+        """Return the path on this machine of the site's `path`, e.g. "/output/{user}"."""
         return self.disks / path.format(user=self.account.name).lstrip("/")
 
     @property
@@ -111,7 +112,7 @@ class Dressed:
 
 
 def make_dressed(keeper: Keeper, folder: Path, dress: Dress) -> Dressed:
-    """Start the site, and return when everything runs. `folder`: new."""
+    """Start the site in the new folder `folder`. Return when everything runs."""
     name = new_name()
     dress = _worn(dress, name)
     folder.mkdir(mode=0o711)

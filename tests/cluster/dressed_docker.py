@@ -1,5 +1,5 @@
-"""A real Docker on the nodes of a dressed site (`dressed.py`): a daemon at the usual socket, with
-images under the names of an unreachable registry."""
+"""A real Docker on the nodes of a dressed site (`dressed.py`). Its daemon uses the usual socket,
+and its images have names of an unreachable registry."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class DressedDocker:
         names: Sequence[str],
         seen: Mapping[str, Path] | None = None,
     ) -> DressedDocker:
-        """`image`: the folder to use as the image of each name. `seen`: paths in containers and
-        their folders on this machine, which are too large to copy for a test."""
+        """`image` returns the folder to use as the image of each name. `seen` maps paths in
+        containers to folders on this machine that are too large to copy for a test."""
         programs = _programs(site.disks / "docker-programs", seen or {})
         argv = site.inside.argv(
             "dockerd",

@@ -1,6 +1,7 @@
 """The Slurm of a dressed site (`dressed.py`): its files, and its daemons in the site's rooms.
 
-They run as root, so that jobs run as their users, on this machine's loopback and their own ports.
+The daemons run as root, so that jobs run as their users. They use this machine's loopback and their
+own ports.
 """
 
 from __future__ import annotations
@@ -28,20 +29,21 @@ _REPLACED = ("SlurmctldHost", "NodeName", "PartitionName", "DefMemPerCPU")
 
 @dataclass(frozen=True)
 class Shape:
-    """`nodes`: names -> what slurm.conf(5) says of each of them, e.g. "CPUs=8 RealMemory=16384
-    Gres=gpu:k40:2". `lines` are more of slurm.conf: partitions and all that is particular."""
+    """`nodes` maps names to their settings in slurm.conf(5), e.g. "CPUs=8 RealMemory=16384
+    Gres=gpu:k40:2". `lines` are further lines of slurm.conf, such as partitions."""
 
     cluster: str
     nodes: Mapping[str, str]
     lines: Sequence[str]
     accounting: Sequence[Sequence[str]] | None = None
-    """Entries for sacctmgr(1) besides the cluster; None: no accounting."""
+    """Entries for sacctmgr(1) besides the cluster; None without accounting."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Other files beside slurm.conf: names -> texts."""
+    """Other files beside slurm.conf, by name."""
 
 
 def start_slurm(keeper: Keeper, folder: Path, shape: Shape, login: Room, inside: Room) -> None:
-    """Start Slurm, and return when all nodes are idle. `folder`: empty, /etc/slurm in the rooms."""
+    """Start Slurm, and return when all nodes are idle. The empty `folder` becomes /etc/slurm in the
+    rooms."""
     paths = Paths.of(folder)
     assert paths.base == folder, "the path is too long for Slurm"
     for name in ("gpu", "log", "run", "state"):

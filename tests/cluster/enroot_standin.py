@@ -40,7 +40,7 @@ HELP = "".join(f"      --container-{name}=[pyxis]\n" for name in VALUES)
 
 
 class Failed(Exception):
-    """The tool's error message, in lines."""
+    """The tool's error message, as lines."""
 
 
 @dataclass
@@ -51,7 +51,8 @@ class Asked:
     switches: dict[str, bool] = field(default_factory=dict)
 
     def take(self, word: str) -> bool:
-        """Parse an option; return False if it is not pyxis'. Failed: pyxis does not know it."""
+        """Parse an option. Return False if it is not for pyxis. Raise Failed if pyxis does not know
+        it."""
         name, equals, value = word.partition("=")
         if "container-" not in name:
             return False
@@ -101,7 +102,7 @@ def srun(folder: Path, words: list[str]) -> NoReturn:
 
 
 def mounts_of_pyxis(value: str) -> Iterator[tuple[str, str]]:
-    """Parse mounts like args.c, without escapes. Failed: invalid."""
+    """Parse mounts like args.c, without escapes. Raise Failed if one is invalid."""
     found = []
     for entry in value.split(",") if value else []:
         src, *rest = entry.split(":", 2)
@@ -119,7 +120,7 @@ def mounts_of_pyxis(value: str) -> Iterator[tuple[str, str]]:
 
 
 def step(folder: Path, words: list[str]) -> NoReturn:
-    """Do pyxis' work in slurmstepd before the program starts, in the step."""
+    """Do the work of pyxis in slurmstepd, before the program of the step starts."""
     end = words.index("--")
     asked = Asked()
     for word in words[:end]:
@@ -149,7 +150,7 @@ def step(folder: Path, words: list[str]) -> NoReturn:
     if "save" not in asked.values:
         os.execvp("ch-run", argv)
     code = subprocess.run(argv, check=False).returncode
-    # Regardless of the program's exit code, and without effect on the step's.
+    # This happens after any exit code of the program, and does not change the step's.
     if Path(asked.values["save"]).parent.exists():
         pack(container, asked.values["save"])
         print("pyxis: exported container", container.name, file=sys.stderr)
@@ -160,7 +161,7 @@ def step(folder: Path, words: list[str]) -> NoReturn:
 
 
 def mounts_of_pmi() -> list[tuple[str, str]]:
-    """Return the mounts of the hook 50-slurm-pmi.sh, which a site has to enable."""
+    """Return the mounts of the hook 50-slurm-pmi.sh, which sites have to enable."""
     server = os.environ.get("PMIX_SERVER_TMPDIR", "")
     job, number = os.environ["SLURM_JOB_ID"], os.environ["SLURM_STEP_ID"]
     system = os.environ.get("PMIX_SYSTEM_TMPDIR") or os.environ.get("TMPDIR", "/tmp")
@@ -187,7 +188,7 @@ def in_step(folder: Path, asked: Asked) -> Path:
             )
         if not container.exists():
             made_in_step(folder, asked, container)
-        if not name:  # removed with the last process; see the fixture
+        if not name:  # the fixture removes it with the last process
             with (folder / "tasks" / container.name).open("a") as tasks:
                 print(os.getpid(), file=tasks)
     return container
@@ -258,7 +259,7 @@ def enroot(folder: Path, words: list[str]) -> None:
 def start(
     container: Path, conf: str, command: list[str], mount: str = "", *as_root: str
 ) -> NoReturn:
-    """Run a command in a container; only the tool's own variables are passed on."""
+    """Run a command in a container. Pass on only the tool's own variables."""
     if not container.is_dir():
         raise Failed(f"[ERROR] No such file or directory: {container}")
     asked = subprocess.run(
@@ -270,7 +271,8 @@ def start(
     source, point, _ = mount.split(":") if mount else ("", "", "")
     mounts = [(source, point)] if mount else []
     for line in asked:
-        src, dst, flags = line.split(" ")  # fails on "no rc": the image's entrypoint would run
+        # with "no rc" this fails: otherwise the image's entrypoint would run
+        src, dst, flags = line.split(" ")
         assert flags.startswith("x-create=auto,rbind")
         src = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), src)
         if not Path(src).exists():
@@ -286,7 +288,8 @@ def start(
 
 
 def join(variable: str, pid: str, command: list[str]) -> NoReturn:
-    """Enter a container like src/runtime.sh, with the process's initial environment, by lines."""
+    """Enter a container like src/runtime.sh, with the process's initial environment, one variable
+    per line."""
     environ = Path(f"/proc/{pid}/environ")
     if not pid.isdigit() or not environ.exists():
         raise Failed(f"[ERROR] Process not found: {pid}")
@@ -302,7 +305,8 @@ def join(variable: str, pid: str, command: list[str]) -> NoReturn:
 
 
 def image_file(folder: Path, image: str) -> Path:
-    """Return the SquashFS file of a path or of a name in the registry. Failed: the tool's error."""
+    """Return the SquashFS file of a path or of a name in the registry. Raise Failed with the tool's
+    error."""
     if image.startswith(("/", ".")):
         if not Path(image).is_file():
             raise Failed(f"[ERROR] No such file or directory: {image}")
@@ -320,8 +324,8 @@ def image_file(folder: Path, image: str) -> Path:
 
 
 def fetched(folder: Path, registry: str, address: str, image: str) -> Path:
-    """Return the SquashFS file of an image with one layer, from the cache or from a real registry,
-    as src/docker.sh fetches it: with the user and password of the credentials file."""
+    """Return the SquashFS file of an image with one layer. Take it from the cache, or fetch it from
+    a real registry like src/docker.sh, with the user and password in the credentials file."""
     name, _, tag = image.partition(":")
     logins = HTTPPasswordMgrWithDefaultRealm()
     file = Path(os.environ["HOME"], ".config/enroot/.credentials")
@@ -378,7 +382,7 @@ def unpack(image: Path, container: Path) -> None:
 def entered(
     container: Path, mounts: list[tuple[str, str]], command: list[str], *, workdir: str
 ) -> list[str]:
-    """Return the command to execute; missing mount destinations are created."""
+    """Return the command to execute. Create missing mount destinations."""
     for src, dst in mounts:
         point = container / dst.removeprefix("/")
         (point if Path(src).is_dir() else point.parent).mkdir(parents=True, exist_ok=True)

@@ -19,14 +19,14 @@ ROOT = Path(__file__).parents[2]
 def demo_image() -> Path:
     """A folder with Python, NumPy, Matplotlib and tqdm (no IPython) for Charliecloud.
 
-    It is the demo's image, built once in the user's cache (about 10 s); do not change it. Its
-    Python is the distribution's, of the tests' own version.
+    It is the demo's image, built once in the user's cache (about 10 s). Do not change it. Its
+    Python is the distribution's, with the same version as the tests' own.
     """
     return started("The demo's image", made_image)
 
 
 def made_image() -> Path:
-    """Return the image, for callers outside of tests."""
+    """Return the image, for callers other than tests."""
     done = subprocess.run(
         [ROOT / "scripts" / "image"], stdout=subprocess.PIPE, text=True, check=True, timeout=280
     )
@@ -91,13 +91,13 @@ _OF_PYTHON = (
 
 @pytest.fixture(scope="session")
 def lean_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Keep only a shell and Python, a sixth of its size, for tests that build images."""
+    """Keep only a shell and Python, a sixth of the image, for tests that build images."""
     return lean_copy(demo_image, tmp_path_factory.mktemp("lean") / "image")
 
 
 @pytest.fixture(scope="session")
 def shell_image(lean_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Remove Python, too: quickly packed and copied, for tests without cells."""
+    """Remove Python, too. The result is quickly packed and copied, for tests without cells."""
     return _copied(lean_image, tmp_path_factory.mktemp("shell") / "image", _OF_PYTHON)
 
 
@@ -109,8 +109,8 @@ exec /usr/bin/ch-image "$@"
 
 
 def ch_image_with(folder: Path, name: str, image: Path) -> Path:
-    """Write a `ch-image` into `folder` that has the folder `image` as the image `name`, and return
-    its path: FROM in a Dockerfile cannot name a folder, and no registry is reachable."""
+    """Write a `ch-image` to `folder` that knows the folder `image` as the image `name`, and return
+    its path. FROM in a Dockerfile cannot name a folder, and no registry is reachable."""
     program = folder / "ch-image"
     program.write_text(_CH_IMAGE.format(image=shlex.quote(str(image)), name=shlex.quote(name)))
     program.chmod(0o755)
@@ -123,12 +123,12 @@ def lean_copy(image: Path, folder: Path) -> Path:
 
 
 def shell_copy(image: Path, folder: Path) -> Path:
-    """The same without Python."""
+    """Copy only the shell."""
     return _copied(image, folder, ("usr/local/lib", *_LEFT_OUT, *_OF_PYTHON))
 
 
 def plain_copy(image: Path, folder: Path) -> Path:
-    """Copy also the packages: half of its size and a third of its files."""
+    """Copy the packages, too: half of the image's size, and a third of its files."""
     return _copied(image, folder, (*_LEFT_OUT, *_OF_PACKAGES))
 
 

@@ -1,8 +1,8 @@
 """A real Slurm whose nodes are separate machines on a network. Needs root.
 
 Each node is a network namespace with its own host name, `/tmp` and `/dev/shm`, so that leftovers of
-a job can be counted. They are as bad as nodes get: each resolves every node's name to 127.0.0.1,
-has no `scontrol`, and the engines' usual ports are taken.
+a job can be counted. They combine the faults of real nodes: each resolves every node's name to
+127.0.0.1 and has no `scontrol`, and the engines' usual ports are taken.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _COMMANDS = ("sbatch", "scancel", "scontrol", "sinfo", "squeue", "srun", "sacct"
 
 @dataclass(frozen=True)
 class Node:
-    """One of the machines that run jobs."""
+    """A machine that runs jobs."""
 
     machine: Machine
     address: str
     folder: Path
-    """`tmp` and `shm` below it are its /tmp and /dev/shm, and `images` its `images`."""
+    """`tmp` and `shm` below it are the node's /tmp and /dev/shm, and `images` is its `images`."""
 
     @property
     def name(self) -> str:
@@ -91,7 +91,7 @@ class Node:
         where = []
         for fields in found:
             for pid in re.findall(r"pid=(\d+)", fields[-1]):
-                with suppress(psutil.NoSuchProcess):  # it has just ended
+                with suppress(psutil.NoSuchProcess):  # the process has just ended
                     words = words_of(psutil.Process(int(pid)))
                     if "python" in "".join(words[:1]) and any(word in one for one in words[1:]):
                         where.append(fields[3])
@@ -182,7 +182,7 @@ class Machines:
 
 def make_machines(keeper: Keeper) -> Machines:
     """Return the cluster once all its nodes answer."""
-    folder = Path(tempfile.mkdtemp(prefix="jsm-", dir="/var/tmp"))  # its nodes' /tmp is their own
+    folder = Path(tempfile.mkdtemp(prefix="jsm-", dir="/var/tmp"))  # the nodes have their own /tmp
     keeper.at_end("rm", "-rf", str(folder))
     folder.chmod(0o711)
     user = oneself()
@@ -191,7 +191,7 @@ def make_machines(keeper: Keeper) -> Machines:
     (folder / "prolog").write_text(_WAIT.format(folder=folder))
     (folder / "prolog").chmod(0o755)
     conf = etc / "slurm.conf"
-    # Without TmpFS: /tmp, as on most clusters.
+    # Without TmpFS, Slurm uses /tmp, as on most clusters.
     lines = [one for one in conf.read_text().splitlines() if not one.startswith("TmpFS=")]
     conf.write_text("\n".join(lines) + "\n" + _CONF.format(folder=folder))
     images = folder / "images"
@@ -211,7 +211,7 @@ def make_machines(keeper: Keeper) -> Machines:
         mounts = {own / "tmp": Path("/tmp"), own / "shm": Path("/dev/shm"), **seen}
         home = Path.home()
         if home.is_relative_to("/tmp"):
-            # The node's /tmp hides the user's home: bind it inside first.
+            # The node's /tmp hides the user's home, so bind the home inside it first.
             inside = own / "tmp" / home.relative_to("/tmp")
             inside.mkdir(parents=True, exist_ok=True)
             mounts = {home: inside, **mounts}

@@ -1,6 +1,6 @@
 """A real registry without a login, in place of unreachable ones.
 
-It is filled without a container tool: an image is a folder, in one layer.
+It needs no container tool to store images: each is a folder in one layer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class OpenRegistry:
 
     @classmethod
     def start(cls, keeper: Keeper, folder: Path) -> OpenRegistry:
-        """Start it, and return when it answers. `folder`: new."""
+        """Start the registry with the new folder `folder`, and return when it answers."""
         folder.mkdir()
         registry = cls(folder, f"127.0.0.1:{free_port()}")
         config = folder / "config.yml"
@@ -56,8 +56,8 @@ class OpenRegistry:
         return "".join(_MIRROR.format(name=name, address=self.address) for name in names)
 
     def put(self, image: Path, names: Sequence[str], **config: Any) -> None:
-        """Store the folder `image` under these names, each with a tag. `config`: fields of an OCI
-        image config, e.g. Entrypoint."""
+        """Store the folder `image` under these names, each with a tag. `config` has fields of an
+        OCI image config, e.g. Entrypoint."""
         unpacked = _run(["tar", "-C", str(image), "-c", "."])
         packed = _run(["gzip", "-1"], unpacked)
         about = {

@@ -32,7 +32,7 @@ KEEPER = Path(__file__).with_name("keeper.py")
 
 @dataclass(frozen=True)
 class SlurmCluster:
-    """A running private cluster. `env` is the environment that finds it and its profile."""
+    """A running private cluster. The environment `env` leads to it and its profile."""
 
     name: str
     folder: Path
@@ -55,7 +55,7 @@ class SlurmCluster:
             input=stdin,
             capture_output=True,
             text=True,
-            errors="backslashreplace",  # names of other tests' jobs may be no UTF-8
+            errors="backslashreplace",  # names of other tests' jobs may not be UTF-8
             timeout=60,
             check=False,
         )
@@ -89,18 +89,18 @@ class SlurmCluster:
             self.run(*words)
 
     def stop_controller(self) -> None:
-        """SIGSTOP: connections are accepted, but not answered."""
+        """Send SIGSTOP: the daemon accepts connections, but does not answer them."""
         self._signal("slurmctld", signal.SIGSTOP)
 
     def cont_controller(self) -> None:
         self._signal("slurmctld", signal.SIGCONT)
 
     def kill_controller(self) -> None:
-        """SIGKILL: connections are refused; unsaved state is lost."""
+        """Send SIGKILL: connections are refused, and unsaved state is lost."""
         self._kill("slurmctld")
 
     def start_controller(self) -> None:
-        """Start it, and return when it listens."""
+        """Start the daemon, and return when it listens."""
         self.daemons.start_slurmctld()
 
     def _signal(self, name: str, number: signal.Signals) -> None:
@@ -127,7 +127,7 @@ def jupyter_homes(home: Path) -> dict[str, str]:
 def kept(home: Path, spec: dict[str, Any] | None) -> Iterator[dict[str, str]]:
     """Purge every private cluster below `home` at the end, even if pytest is killed.
 
-    With a `spec` start one. Yield the keeper's answer.
+    If `spec` is given, start one. Yield the keeper's answer.
     """
     keeper = subprocess.Popen(
         [sys.executable, str(KEEPER)],
@@ -147,7 +147,8 @@ def kept(home: Path, spec: dict[str, Any] | None) -> Iterator[dict[str, str]]:
 
 @contextmanager
 def running_cluster(home: Path, **spec: Any) -> Iterator[SlurmCluster]:
-    """Run a cluster with all files below `home`, until the end, even if pytest is killed."""
+    """Run a cluster with all files below `home`. It ends with the context, even if pytest is
+    killed."""
     with kept(home, spec) as answer:
         assert "error" not in answer, answer["error"]
         yield _cluster(spec.get("name", "local"), Path(answer["folder"]), _environment(home))
@@ -185,7 +186,7 @@ def slurm_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmClu
 def private_cluster(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[..., SlurmCluster]]:
-    """A factory of clusters for this test: `private_cluster(nodes=1, extra_conf=(...,))`."""
+    """Return a factory of clusters for this test: `private_cluster(nodes=1, extra_conf=(...,))`."""
     with ExitStack() as stack:
 
         def make(**spec: Any) -> SlurmCluster:

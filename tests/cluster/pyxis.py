@@ -27,12 +27,12 @@ class EnrootStandIn:
 
     @property
     def programs(self) -> Path:
-        """The folder of `srun` and `enroot`."""
+        """The folder that has `srun` and `enroot`."""
         return self.folder / "bin"
 
     @property
     def setup(self) -> str:
-        """The `setup` of a profile whose nodes have them."""
+        """The `setup` of a profile for nodes with these tools."""
         return f"export PATH={shlex.quote(str(self.programs))}:$PATH"
 
     def containers(self) -> list[str]:
@@ -60,19 +60,20 @@ def squashed(image: Path, path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def lean_squash_image(lean_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An image with only a shell and Python: containers are copies of their image, and copies of
-    this one are fast."""
+    """An image with only a shell and Python. Containers are copies of their image, and this one is
+    copied quickly."""
     return squashed(lean_image, tmp_path_factory.mktemp("squash") / "lean.sqsh")
 
 
 @pytest.fixture(scope="session")
 def small_image(shell_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same without Python: quickly unpacked."""
+    """The same image without Python, which is unpacked quickly."""
     return squashed(shell_image, tmp_path_factory.mktemp("squash") / "small.sqsh")
 
 
 def _remove_what_has_ended(folder: Path, until: Event) -> None:
-    """Do pyxis's work in slurmstepd. A process of the step could not, because it ends with it."""
+    """Do the work of pyxis in slurmstepd. A process of the step ends with the step, so it cannot do
+    it."""
     while not until.wait(0.1):
         for tasks in (folder / "tasks").iterdir():
             with locked(folder, tasks.name):
@@ -85,7 +86,7 @@ def _remove_what_has_ended(folder: Path, until: Event) -> None:
 
 @contextmanager
 def standing_in(folder: Path, python: str = sys.executable) -> Iterator[EnrootStandIn]:
-    """Install the stand-ins in `folder`; `python` runs them."""
+    """Install the stand-ins in `folder`. `python` runs them."""
     for name in ("bin", "cache", "data", "locks", "registry", "tasks"):
         (folder / name).mkdir(parents=True)
     for name in ("cache", "data", "locks", "tasks"):

@@ -1,5 +1,5 @@
-"""A real image registry on this machine that requires a name and a password, with and without
-TLS; and a silent one."""
+"""A real image registry on this machine that requires a name and a password, with or without TLS;
+and a silent registry."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Registry:
     address: str
     """The prefix of image names. Docker uses no TLS for a registry on this machine."""
     secure: str
-    """The same with TLS."""
+    """The prefix of image names with TLS."""
     certificate: Path
     user: str = "$oauthtoken"
     password: str = "it's a $ecret"
@@ -147,7 +147,8 @@ def _listens(address: str) -> bool:
 
 @contextmanager
 def silent_registry() -> Iterator[str]:
-    """A stand-in that accepts connections and never answers: a real one cannot be slowed down."""
+    """A stand-in that accepts connections and never answers. A real registry cannot be slowed
+    down."""
     taken: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 

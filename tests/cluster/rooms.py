@@ -19,9 +19,9 @@ from tests.ssh.waiting import wait_until
 _PATIENCE_S = 300.0
 _HOLDER = "room"
 
-# $1 host name, $2 words for the folders of the root that are new, $3 … pairs: what, where.
-# pivot_root changes the root: below chroot, users cannot create containers (user_namespaces(7)).
-# The new root is built in /mnt, which every machine has.
+# $1: host name. $2: the new folders of the root, separated by blanks. $3 …: pairs of a source and a
+# target. pivot_root changes the root, since users cannot create containers below chroot
+# (user_namespaces(7)). The new root is built in /mnt, which every machine has.
 _MAKE = r"""set -e
 hostname "$1"
 new=$2
@@ -51,7 +51,7 @@ exec -a room sleep infinity
 
 
 def possible() -> bool:
-    """Return whether this process can create rooms; in some containers root cannot."""
+    """Return whether this process can create rooms. In some containers root cannot."""
     done = subprocess.run(["unshare", "--mount", "--uts", "true"], capture_output=True, check=False)
     return done.returncode == 0
 
@@ -61,13 +61,13 @@ class Room:
     host: str
     """The host name in the room."""
     holder: int
-    """The process that holds it."""
+    """The process that holds the room open."""
 
     @classmethod
     def make(cls, keeper: Keeper, host: str, mounts: Mapping[str, Path], log: Path) -> Room:
-        """`mounts`: where in the room -> what. Those that this machine does not have must lie below
-        a folder of the root that it has not, or that is to be another one in there; the first of
-        these to be mounted is that folder's own.
+        """`mounts` maps paths in the room to sources. A path that this machine lacks must be below
+        a top-level folder that this machine lacks or that the room replaces. That folder must be
+        the first of these mounts.
         """
         new = {f"/{PurePosixPath(place).parts[1]}" for place in mounts if not Path(place).exists()}
         new |= {place for place in mounts if place.count("/") == 1}

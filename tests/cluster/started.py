@@ -1,4 +1,4 @@
-"""Starts shared fixtures, with one retry and a short error."""
+"""Start of shared fixtures, with one retry and a short error."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ _Made = TypeVar("_Made")
 
 
 def started(what: str, start: Callable[[], _Made]) -> _Made:
-    """Return the result of `start`. pytest repeats a fixture's failure for every test that needs
-    it: one sentence without a traceback, since none of these tests has failed itself."""
+    """Return the result of `start`. On failure, fail with one sentence without a traceback: pytest
+    repeats it for every test that needs the fixture, although none of these tests has failed
+    itself."""
     try:
         return start()
     except Exception as exc:

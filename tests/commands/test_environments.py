@@ -1,4 +1,4 @@
-"""The packages that a line asks for, and the files that list them."""
+"""The packages that a line requests, and the files that list them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read(folder: Path, name: str, text: str) -> Environment:
     return environments.read(asked(f"--requirements {name}"), folder)
 
 
-def test_comma_separates_packages_and_not_the_parts_of_one() -> None:
+def test_comma_separates_packages_but_not_parts_of_a_package() -> None:
     line = "--with 'polars, numpy>=1,<2,torch[a,b]==2.*,!=2.1' --with polars --with 'x @ git+https://h/x'"
     packages = ("polars", "numpy>=1,<2", "torch[a,b]==2.*,!=2.1", "x @ git+https://h/x")
     assert asked(line) == Environment(packages=packages)

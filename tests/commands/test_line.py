@@ -42,7 +42,7 @@ NAMES: dict[str, object] = {
 def job(
     request: Request, code: str, made: type[JobSpec] | None = None, notebook: str | None = None
 ) -> JobSpec:
-    """Return the requested job; `made` None: the kind by its text."""
+    """Return the requested job. If `made` is None, the text decides its kind."""
     return spec(made or by_text(code), request, code, job_id="aaaaaaaa", notebook=notebook)
 
 
@@ -131,7 +131,7 @@ def test_exclude_names_nodes_as_for_sbatch() -> None:
         ("--container-image ubuntu", "--image IMAGE"),
     ],
 )
-def test_invalid_line_names_the_word_and_a_remedy(line: str, told: str) -> None:
+def test_invalid_line_names_the_word_and_a_fix(line: str, told: str) -> None:
     with pytest.raises(RequestError) as raised:
         parse(split(line))
     assert told in str(raised.value)
@@ -162,7 +162,7 @@ def test_attributes_and_items_expand_in_braces(word: str, becomes: str) -> None:
     assert expand([word], NAMES) == [becomes]
 
 
-def test_dollars_and_other_braces_are_kept() -> None:
+def test_dollars_and_other_braces_are_not_expanded() -> None:
     words = ["--export=HOME=$HOME", "A={'a'}", '{"x":{"y":1}}', "{{x}}", "{}", "{1,2}"]
     assert expand(words, {"x": 1}) == [*words[:3], "{x}", "{}", "{1,2}"]
 

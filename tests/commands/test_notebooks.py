@@ -1,4 +1,4 @@
-"""Notebooks as jobs: run_file.py in the runner, and its output in the executed copy."""
+"""Notebooks as jobs: run_file.py in the runner, and output in the executed copy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_IPYTHON = "import sys; sys.modules['IPython'] = None\n"
 
 
 def notebook(*cells: str | dict[str, Any], **metadata: Any) -> str:
-    """Return the text of a notebook of code cells; a dict is used as a cell."""
+    """Return the text of a notebook with these code cells. A dict is used as a whole cell."""
     made = [
         cell
         if isinstance(cell, dict)
@@ -198,7 +198,7 @@ def test_display_is_updated_in_place() -> None:
 
 
 def test_executed_copy_has_no_trust_widgets_or_old_outputs() -> None:
-    """JupyterLab creates a notebook's saved widgets, and some are programs."""
+    """JupyterLab creates a notebook's saved widgets, and some of them are programs."""
     shown = {"output_type": "display_data", "data": {"text/html": "<b>"}, "metadata": {}}
     code = {"cell_type": "code", "source": "a", "metadata": {"trusted": True}, "outputs": [shown]}
     text = {"cell_type": "markdown", "source": "b", "metadata": 7, "outputs": [shown]}

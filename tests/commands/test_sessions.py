@@ -1,4 +1,4 @@
-"""Sessions: options of the start, and look-up by name."""
+"""Sessions: options at the start, and look-up by name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_idle_option_sets_the_idle_time(words: str, idle_s: int) -> None:
     assert start(words).idle_s == idle_s
 
 
-def test_session_takes_the_options_of_a_cell() -> None:
+def test_session_accepts_the_options_of_a_cell() -> None:
     spec = start(
         "--gpus 1 --image pytorch:22.11 --env A=1 --mount /d --time 2h --name big --push ."
     )

@@ -1,4 +1,4 @@
-"""Every command of the table, parsed in every place."""
+"""Every command of the table, parsed in each front end."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def asked_for(draw: st.DrawFn, command: Command, place: Place) -> tuple[list[str
 
 
 def _mixed(draw: st.DrawFn, ones: list[list[str]], others: list[list[str]]) -> list[list[str]]:
-    """Return both lists mixed, each in its own order."""
+    """Return both lists merged, each in its own order."""
     of_ones = [True] * len(ones) + [False] * len(others)
     left = (iter(others), iter(ones))
     return [next(left[turn]) for turn in draw(st.permutations(of_ones))]
@@ -108,7 +108,7 @@ def _option(
 
 @settings(max_examples=300)
 @given(command=st.sampled_from(LEAVES), data=st.data())
-def test_options_are_parsed_equally_in_any_order_and_place(
+def test_options_are_parsed_equally_in_any_order_and_front_end(
     command: Command, data: st.DataObject
 ) -> None:
     for place in PLACES:

@@ -1,4 +1,4 @@
-"""Find processes left by a site's jobs on this machine."""
+"""Search for processes that a site's jobs left on this machine."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def processes_of(site: Site) -> list[str]:
 
 def processes(*jobs: Job) -> list[tuple[psutil.Process, str]]:
     """Return processes with a job's environment, and their command lines. Slurm's IDs are not
-    enough: other clusters of the tests use the same ones."""
+    enough, since other clusters of the tests use the same IDs."""
     ours = {f"SLURM_JOB_NAME={job.name}.{job.id}".encode() for job in jobs}
     running = []
     for one in psutil.process_iter():
-        with suppress(OSError, psutil.Error):  # ended meanwhile
+        with suppress(OSError, psutil.Error):  # the process has ended meanwhile
             environment = Path(f"/proc/{one.pid}/environ").read_bytes().split(b"\0")
             if not ours.isdisjoint(environment):
                 running.append((one, " ".join(one.cmdline())))

@@ -1,4 +1,4 @@
-"""Command lines of Apptainer and Singularity, passed to a stand-in; `test_apptainer_real.py` runs
+"""Command lines of Apptainer and Singularity, passed to a stand-in. `test_apptainer_real.py` runs
 the real tool."""
 
 import csv
@@ -88,8 +88,8 @@ def test_invalid_mounts_are_rejected(mount: Mount, said: str) -> None:
 
 @pytest.fixture(params=["dash", "bash --posix"])
 def run_script(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., list[str]]:
-    """Run the script in a shell with the variables of `env`, on a node with `program`, a stand-in
-    that prints its arguments."""
+    """Run the script in a shell with the variables `env`. The stand-in `program` prints its
+    arguments."""
 
     def run_script(program: str = "apptainer", **env: str) -> list[str]:
         tool = tmp_path / program

@@ -21,7 +21,7 @@ _PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class Way:
-    """An image and an installation of the tool."""
+    """An image and an installation of Apptainer."""
 
     image: str
     env: dict[str, str]

@@ -33,8 +33,8 @@ def made(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MakeSite]:
-    """Make the test's site: nodes with Apptainer, a login node without it. At the end, nothing may
-    be left of its jobs."""
+    """Make the test's site: nodes with Apptainer, a login node without it. At the end, check that
+    its jobs left nothing."""
     sites: list[Site] = []
     places = {"CACHEDIR": tmp_path / "cache", "TMPDIR": tmp_path / "unpacked"}
     for folder in places.values():

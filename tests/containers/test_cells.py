@@ -43,7 +43,7 @@ class Means:
     containers: Callable[[], list[str]] = list
     """List the engine's containers, running or not."""
     sees_all: bool = False
-    """The program sees the node's files, and nothing is mounted."""
+    """True if the program sees the node's files and nothing is mounted."""
     module: str | None = None
     """The value of `$FROM_A_MODULE` that the profile's module sets."""
 
@@ -83,7 +83,7 @@ def _singularity(request: pytest.FixtureRequest) -> Means:
 
 
 def _pyxis(request: pytest.FixtureRequest) -> Means:
-    """Job folders with spaces are refused; see `test_pyxis.py`."""
+    """True if job folders with spaces are rejected; see `test_pyxis.py`."""
     standin: EnrootStandIn = request.getfixturevalue("enroot_standin")
     settings = {"setup": standin.setup, "job_root": str(standin.folder / "jobs")}
     return Means("pyxis", _squash_image(request), settings, standin.containers)
@@ -108,7 +108,7 @@ GROUNDS: Mapping[str, Callable[[pytest.FixtureRequest], Means]] = {
     "enroot": _enroot,
 }
 _BY_ANOTHER_NAME = {"singularity": _singularity}
-"""Apptainer's own link `singularity`: one test, since the program is the same."""
+"""Apptainer's own link `singularity`. One test is enough, since the program is the same."""
 
 
 _OF_GPUS = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS")
@@ -119,7 +119,7 @@ class Ground:
     site: Site
     means: Means
     tmp: Path
-    """Its jobs' $TMPDIR."""
+    """$TMPDIR of its jobs."""
 
     def job_spec(self, code: str, **changes: Any) -> JobSpec:
         return spec(code, image=self.means.image, runtime=self.means.runtime, **changes)
@@ -153,7 +153,7 @@ class Ground:
 
 
 def _leads_its_group(process: psutil.Process) -> bool:
-    with suppress(ProcessLookupError):  # ended meanwhile
+    with suppress(ProcessLookupError):  # the process has ended meanwhile
         return os.getpgid(process.pid) == process.pid
     return False
 
@@ -182,8 +182,9 @@ def _settings(means: Means, tmp: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("ground", [*GROUNDS, *_BY_ANOTHER_NAME], indirect=True)
 def test_cell_gets_inputs_and_returns_outputs(ground: Ground, tmp_path: Path) -> None:
-    """All in one job, since each job starts a container: stdin, environment, GPUs, folder and
-    variables; output, rich output, value and variables, and a file owned by the user."""
+    """One job tests everything, since each job starts a container. The inputs are stdin,
+    environment, GPUs, folder and variables. The outputs are text, rich output, value, variables,
+    and a file owned by the user."""
     folder = tmp_path / "it's, $data"
     folder.mkdir()
     (folder / "file").write_text("there")
@@ -299,7 +300,7 @@ except KeyboardInterrupt:
     service = ground.site.service
     cursor = service.usage(job.id).cursor
     told = service.usage(job.id, cursor, _PATIENCE_S)
-    # And the container tool's own programs.
+    # The container tool's own programs are included.
     assert all(150 < sample.memory_mib < 400 for sample in told.samples), told
     assert all(sample.cpus > 0 for sample in told.samples)
     service.cancel(job.id)
@@ -307,8 +308,8 @@ except KeyboardInterrupt:
     assert ground.site.text(job.id) == "['', '']\nsaved\n"
 
 
-# One process: killing it would orphan a child, and Slurm's proctrack/linuxproc, which finds
-# processes by their parents, would not end that.
+# This must be one process. Killing it would orphan a child, and Slurm's proctrack/linuxproc, which
+# finds processes by their parents, would not end the child.
 _STUBBORN = "#!/bin/sh\ntrap '' TERM INT; echo up; exec sleep 600"
 
 
@@ -317,7 +318,8 @@ def test_killed_job_leaves_no_container(ground: Ground) -> None:
     assert job.slurm_id is not None
     assert ground.left()
     script = ground.script_of(job)
-    # Processes that an engine starts for a container may lack its environment and its group.
+    # Processes that an engine starts for a container may lack the job's environment and process
+    # group.
     beneath = script.children(recursive=True)
     ground.site.cluster.run("scancel", "--full", "--signal=KILL", job.slurm_id)
     script.wait(_PATIENCE_S)

@@ -27,7 +27,7 @@ MakeSite = Callable[..., Site]
 def made(
     slurm_cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[MakeSite]:
-    """Make the test's site; at the end, nothing may be left of its jobs."""
+    """Make the test's site. At the end, check that its jobs left nothing."""
     sites: list[Site] = []
 
     def made(setup: str = "") -> Site:
@@ -75,7 +75,7 @@ def test_image_without_python_is_reported(made: MakeSite, tmp_path: Path) -> Non
 def test_image_with_an_old_python_is_reported(
     made: MakeSite, demo_image: Path, tmp_path: Path, minor: int
 ) -> None:
-    """A stand-in claims to be an old Python; 3.6 is accepted."""
+    """A stand-in reports the version of an old Python. 3.6 is accepted."""
     python = tmp_path / "old" / "python3"
     python.parent.mkdir()
     python.write_text(CLAIMS_TO_BE_OLD.format(minor=minor))

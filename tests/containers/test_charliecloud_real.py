@@ -26,7 +26,7 @@ signal.signal(signal.SIGTERM, save)
 print('ready', flush=True)
 while True: time.sleep(0.01)
 """
-"""Python that needs more of its image once it is asked to end."""
+"""Python code that needs more files of its image when it gets the signal to end."""
 
 
 @pytest.fixture(scope="session", params=["folder", "squash"])
@@ -154,7 +154,8 @@ def test_environment_of_the_image_is_set(demo_image: Path, tmp_path: Path) -> No
 def test_signalled_program_can_still_use_the_image(
     to_everybody: bool, box: Box, tmp_path: Path
 ) -> None:
-    """Slurm signals every process of a job; the batch script signals only the one it started."""
+    """Slurm signals every process of a job. The batch script signals only the process that it
+    started."""
     launch = CHARLIECLOUD.launch(["true"], box)
     with started(box, tmp_path, "python3", "-c", SAVES) as process:
         assert process.stdout is not None

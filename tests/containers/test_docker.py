@@ -1,4 +1,4 @@
-"""Command lines of Docker and podman, recorded by a stand-in; `test_docker_real.py` runs the real
+"""Command lines of Docker and podman, recorded by a stand-in. `test_docker_real.py` runs the real
 Docker."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def job_dir(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def called(tmp_path: Path, job_dir: Path) -> Called:
-    """Return the engine's arguments; node.sh and the log are in `tmp_path`."""
+    """Return the engine's arguments. node.sh and the log are in `tmp_path`."""
     tools = tmp_path / "bin"
     tools.mkdir()
     (tmp_path / "home").mkdir()
@@ -90,7 +90,7 @@ def values(words: list[str], option: str) -> list[str]:
 
 
 def golden(words: list[str]) -> list[str]:
-    """Remove this machine's specifics and the program inside."""
+    """Remove details of this machine, and the program inside the container."""
     place = {"--shm-size": "SHM", "--cpuset-cpus": "CPUS", "--ulimit": "LIMIT", "--group-add": "G"}
     shown = [
         place.get(words[at - 1], word) if at else word

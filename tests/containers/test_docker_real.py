@@ -35,7 +35,7 @@ def made(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MakeSite]:
-    """Make the test's site; at the end, nothing may be left of its jobs."""
+    """Make the test's site. At the end, check that its jobs left nothing."""
     sites: list[Site] = []
 
     def made(setup: str = "", engine: DockerEngine = docker_engine) -> Site:
@@ -74,7 +74,7 @@ def until_it_says(site: Site, job: Job, words: str) -> None:
 def pushed(
     registry: Registry, docker_engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
-    """Push an image that the engine has to pull, since it has none of its layers."""
+    """Push an image that the engine has to pull, since it lacks all of its layers."""
     docker_engine.load(shell_only(tmp_path_factory.mktemp("pushed")), "pushed:1")
     full = registry.push(docker_engine, "pushed:1", "team/small:1")
     docker_engine.run("rmi", "pushed:1")
@@ -137,8 +137,8 @@ exec env -i PATH="$PATH" DOCKER_HOST="$REAL_DOCKER_HOST" "$@"
 def test_docker_runs_through_sudo(
     made: MakeSite, docker_engine: DockerEngine, tmp_path: Path
 ) -> None:
-    """A stand-in replaces sudo, since the real one uses this machine's settings; it also clears the
-    environment."""
+    """A stand-in replaces sudo, since the real one uses this machine's settings. The stand-in
+    clears the environment, too."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "sudo").write_text(_SUDO)
@@ -155,7 +155,7 @@ def test_docker_runs_through_sudo(
 
 def test_container_runs_as_the_user_with_their_groups(docker_engine: DockerEngine) -> None:
     user, group, more = 61234, 61235, 61236
-    # Below the engine's folder, since only root can read pytest's folders.
+    # The file is below the engine's folder, since only root can read pytest's folders.
     job_dir, shared, home = (docker_engine.folder / name for name in ("job", "shared", "home"))
     for folder in (job_dir, shared, home):
         folder.mkdir()

@@ -15,7 +15,7 @@ def find(
     aliases: Mapping[str, str] | None = None,
     fetched: Callable[[Reference], str | None] = lambda _: None,
 ) -> str:
-    """`files`: folder -> names in it; every folder except /other is an image folder."""
+    """`files` maps folders to the names in them. Every folder except /other is an image folder."""
     folders = [folder for folder in files if folder != "/other"]
     return find_image(
         reference,
@@ -63,7 +63,7 @@ def test_image_files_are_found_by_usual_names(reference: str, name: str) -> None
 @pytest.mark.parametrize(
     ("reference", "name"),
     [
-        # Another user's, whatever its name.
+        # Image of another user, whatever its name.
         ("somebody/pytorch:22.11-py3", "pytorch_22.11-py3.sqfs"),
         ("quay.io/nvidia/pytorch:22.11-py3", "pytorch_22.11-py3.sqfs"),
         ("pytorch:22.11", "pytorch_22.12-py3.sqfs"),

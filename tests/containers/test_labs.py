@@ -1,6 +1,7 @@
-"""A lab in an image, in a job of a real Slurm; it leaves nothing behind.
+"""A lab in an image, in a job of a real Slurm. It leaves nothing behind.
 
-The images have no JupyterLab: the tests' own is mounted into them, since they have the same Python.
+The images have no JupyterLab. They have the same Python as the tests, so the tests' JupyterLab is
+mounted into them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _PATIENCE_S = 120.0
 _INSIDE = "/mnt/jupyter"
 
 ground = test_cells.ground
-"""At its end nothing is left of any container or process."""
+"""Yield a site. At the end, check that no container or process is left."""
 
 
 def with_jupyterlab(ground: Ground) -> dict[str, Any]:

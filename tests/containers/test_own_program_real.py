@@ -45,7 +45,7 @@ cp main.sh /srv/own/
 cat >/etc/rc <<'END'
 {_STARTS}END
 """
-"""enroot itself writes /etc/rc for an image of a registry, of what that names."""
+"""enroot itself writes /etc/rc for an image of a registry, from the image's configuration."""
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Ground:
     base: str
 
     def build(self, runtime: str, folder: Path) -> None:
-        """Build `own` with the program."""
+        """Build the image `own` with the program."""
         (folder / "main.sh").write_text(_PROGRAM)
         recipes = {"docker": _DOCKERFILE}
         asked = ImageSpec(
@@ -106,7 +106,7 @@ def ground(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Ground]:
-    """At the end, nothing may be left of its jobs."""
+    """Yield the ground. At the end, check that its jobs left nothing."""
     base, setup, containers = TOOLS[request.param](request)
     (tmp_path / "node").mkdir()
     settings = {
@@ -128,7 +128,7 @@ def shown(words: Sequence[str]) -> str:
 def test_image_program_gets_arguments_environment_and_signals_and_sets_the_exit_code(
     ground: Ground, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """All in one image, since each image needs a job."""
+    """One image tests everything, since each image needs a job."""
     (tmp_path / "recipe").mkdir()
     ground.build(request.node.callspec.params["ground"], tmp_path / "recipe")
     value = "it's\n$V"

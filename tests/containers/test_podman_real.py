@@ -1,6 +1,6 @@
 """A cell in the real Podman without root, as an ordinary user of a cluster behind a gateway. The
-other tests' jobs belong to the user who runs the tests, mostly root, for whom Podman before 4.4
-rejects `--userns=keep-id`."""
+jobs of the other tests belong to the user who runs the tests. This is mostly root, and Podman
+before 4.4 rejects `--userns=keep-id` for root."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print("hello from", os.uname().nodename)"""
 
 @pytest.fixture
 def image(ssh_site: Site, lean_image: Path, tmp_path: Path) -> Iterator[str]:
-    """Give the user a range of IDs, and their Podman an image with Python."""
+    """Give the user a range of IDs, and an image with Python in their Podman."""
     account = ssh_site.person.account
     ranges = ("--add-subuids", "300000-365535", "--add-subgids", "300000-365535")
     change_passwd(["usermod", *ranges, account.name])
@@ -39,12 +39,13 @@ def image(ssh_site: Site, lean_image: Path, tmp_path: Path) -> Iterator[str]:
     archive.unlink()
     yield _IMAGE
     ssh_site.run("podman", "rmi", "--force", _IMAGE)
-    ssh_site.run("podman", "system", "migrate")  # ends its process that holds the namespace
+    # ends the process that holds the namespace of the user's Podman
+    ssh_site.run("podman", "system", "migrate")
 
 
 def test_cell_runs_in_rootless_podman(laptop: Laptop, image: str) -> None:
     account = laptop.site.person.account
-    # crun, the default, starts nothing on a machine with both versions of cgroups.
+    # The default, crun, does not start containers on a machine with both versions of cgroups.
     conf = account.write(".config/containers/containers.conf", '[engine]\nruntime = "runc"\n')
     laptop.home.write_profile(runtime="podman")
     laptop.log_in()

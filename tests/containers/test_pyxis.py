@@ -45,7 +45,7 @@ def options(box: Box) -> list[str]:
 
 @pytest.fixture
 def called(tmp_path: Path) -> Called:
-    """Run the script; return srun's arguments and the output."""
+    """Run the script. Return srun's arguments and the output."""
     programs = tmp_path / "bin"
     programs.mkdir()
     for name, text in {"srun": SRUN, "nvidia-smi": SMI}.items():
@@ -153,7 +153,7 @@ def test_python_and_pyxis_settings_of_the_node_do_not_enter_the_container(called
     }
     env = called(**wrong, LD_LIBRARY_PATH="/lib", KEPT="a\nb, c")["env"]
     assert wrong.keys() & env.keys() == set()
-    # srun may need it; inside, it is unset unless the image sets its own.
+    # srun may need it. In the container it is unset, unless the image sets its own.
     assert env["LD_LIBRARY_PATH"] == env["JSLURM_LIBRARIES"] == "/lib"
     assert env["KEPT"] == "a\nb, c"
     assert env["ENROOT_LOGIN_SHELL"] == "no"
@@ -218,7 +218,7 @@ def test_unsupported_mounts_are_rejected_by_pyxis(mount: Mount, words: str) -> N
 
 
 @pytest.mark.parametrize("job_dir", ["/a b", "/a$b"])
-def test_job_folder_that_pyxis_cannot_mount_is_rejected_with_a_remedy(job_dir: str) -> None:
+def test_job_folder_that_pyxis_cannot_mount_is_rejected_with_a_hint(job_dir: str) -> None:
     with pytest.raises(RequestError, match="pyxis cannot mount") as caught:
         PYXIS.launch(["true"], Box(job_dir=job_dir, image="/i"))
     assert "job_root" in str(caught.value.hint)

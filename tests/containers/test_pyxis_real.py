@@ -1,5 +1,5 @@
-"""Failures of pyxis and enroot as a job reports them: steps of a real Slurm, with a stand-in for
-the unpackaged tools."""
+"""Failures of pyxis and enroot as a job reports them, in steps of a real Slurm. Stand-ins replace
+the tools, which no distribution packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session in an image, in a job of a real Slurm; it leaves nothing behind."""
+"""A session in an image, in a job of a real Slurm. It leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PATIENCE_S = 60.0
 
 
 ground = test_cells.ground
-"""At its end nothing is left of any container or process."""
+"""Yield a site. At the end, check that no container or process is left."""
 
 
 def shown(ground: Ground, session: Job, code: str, **changes: Any) -> list[str]:
-    """Return the value of a cell's last expression; the cell has to succeed."""
+    """Return the value of a cell's last expression. The cell must succeed."""
     site = ground.site
     sent = site.service.submit(ground.job_spec(code, session=session.id, **changes))
     job = site.wait(sent.id, limit_s=_PATIENCE_S)

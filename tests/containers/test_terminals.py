@@ -15,7 +15,7 @@ from tests.on_terminal import answer, answered, close, end, prompted, spawned
 from tests.ssh.waiting import wait_until
 
 ground = test_cells.ground
-"""At its end nothing is left of any container or process."""
+"""Yield a site. At the end, check that no container or process is left."""
 
 SEES = "import glob, time; print(sorted(glob.glob('/*')), flush=True); time.sleep(1000)"
 
@@ -77,7 +77,7 @@ def test_closed_terminal_leaves_no_job(ground: Ground) -> None:
     wait_until(lambda: not cluster.run("squeue", "-h").stdout.strip(), 120)
 
 
-def test_terminal_in_a_job_sees_the_image_and_keeps_the_cell_running(ground: Ground) -> None:
+def test_terminal_in_a_job_sees_the_image_and_does_not_stop_the_cell(ground: Ground) -> None:
     job = ground.started(SEES, env={"MINE": "a b"})
     terminal = opened(ground, job.id)
     answered(terminal, "echo $MINE.$SLURM_JOB_ID", f"a b.{job.slurm_id}\r\n")
@@ -109,7 +109,7 @@ def test_terminal_sees_changes_of_the_cell(ground: Ground) -> None:
     terminal = opened(ground, job.id)
     assert answer(terminal, 'ls /opt; echo "$MINE.$TERM"') == "mine\r\na\r\nb.dumb\r\n"
     close(terminal)
-    # If that is unknown: the same image in a separate container.
+    # Without that information the terminal is in a separate container with the same image.
     Path(job.job_dir, "program.pid").unlink()
     apart = opened(ground, job.id)
     assert answer(apart, 'ls /opt; echo "$MINE.$TERM"') == "a\r\nb.dumb\r\n"

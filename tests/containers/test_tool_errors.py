@@ -1,5 +1,6 @@
-"""Container tools' errors in a job's log, explained with a hint. Recorded from Docker 20.10 and 28,
-Apptainer 1.4.5, Charliecloud 0.31, enroot 4.1; taken from the source for podman and pyxis."""
+"""Container tools' errors in a job's log, explained with a hint. They are recorded from Docker
+20.10 and 28, Apptainer 1.4.5, Charliecloud 0.31 and enroot 4.1, and taken from the source of podman
+and pyxis."""
 
 import pytest
 
@@ -145,7 +146,7 @@ def test_failure_of_a_tool_is_quoted_with_a_hint(
         ("pyxis", "pyxis: importing docker image: x\npyxis: imported docker image: x\n"),
     ],
 )
-def test_failure_of_the_program_is_not_explained_as_the_tools(runtime: str, log: str) -> None:
+def test_failure_of_the_program_is_not_attributed_to_the_tool(runtime: str, log: str) -> None:
     assert runtime_named(runtime).explain(log) is None
 
 
@@ -196,7 +197,7 @@ def test_failed_build_is_explained(runtime: str, line: str, words: str, hint: st
         ("apptainer", "FATAL:   While performing build: while running engine: exit status 3\n"),
     ],
 )
-def test_failed_command_of_a_recipe_is_not_explained_as_the_tools(runtime: str, log: str) -> None:
+def test_failed_command_of_a_recipe_is_not_attributed_to_the_tool(runtime: str, log: str) -> None:
     assert builder_for(runtime).explain(log) is None
 
 
@@ -266,10 +267,10 @@ _DENIED = ("[INFO] Querying registry for permission grant", "[INFO] Authenticati
         ("pyxis", f"{_PYXIS}    ", f"\n{_PYXIS}child 7 failed with error code: 1"),
     ],
 )
-def test_registry_that_enroot_leaves_without_a_word_denied_access(
+def test_registry_that_enroot_leaves_without_a_message_denied_access(
     runtime: str, start: str, end: str
 ) -> None:
-    """Seen with enroot 4.1.2 and a registry with a password (Basic), without one."""
+    """Seen with enroot 4.1.2 without a password, at a registry that requires one (Basic)."""
     log = "\n".join(f"{start}{line}" for line in _DENIED)
     found = runtime_named(runtime).explain(log + end)
     assert found is not None

@@ -1,4 +1,4 @@
-"""Every Api: the Service over SSH and through the agent, and the tests' fakes."""
+"""Every implementation of Api: the Service over SSH and through the agent, and the tests' fakes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from tests.ssh.profile import SshSlurm
 from tests.ssh.waiting import wait_until
 
 REAL = "over ssh, through the agent"
-"""The longest way: tests/jobs show the Service alone, and on this machine."""
+"""The longest path: tests/jobs tests the Service alone, on this machine."""
 FAKE = ["the front ends' fake", "the agent's fake"]
 HOMES = ("DATA", "RUNTIME", "CONFIG")
 
 
 class Agents:
-    """An agent for each access path, shared by all tests; each test's jobs are removed after it."""
+    """An agent for each access path, shared by all tests. The jobs of each test are removed after
+    it."""
 
     def __init__(self, request: pytest.FixtureRequest, folder: Path, stack: ExitStack) -> None:
         self._request = request
@@ -35,7 +36,8 @@ class Agents:
 
     @contextmanager
     def client(self, way: str) -> Iterator[AgentClient]:
-        """Yield a client of this access path's agent; this process uses its home meanwhile."""
+        """Yield a client of this access path's agent. Meanwhile this process uses the agent's
+        home."""
         if way not in self._homes:
             self._homes[way] = self._new(way)
         home, env = self._homes[way]
@@ -52,7 +54,7 @@ class Agents:
                 client.close()
 
     def _new(self, way: str) -> tuple[AgentHome, dict[str, str]]:
-        # Making the home restores the environment, so each test sets it for itself.
+        # Creating the home restores the environment, so each test sets it for itself.
         with pytest.MonkeyPatch.context() as here:
             home = self._stack.enter_context(new_home(here))
             env = {f"JUPYTER_{name}_DIR": str(home.folder / name.lower()) for name in HOMES}

@@ -13,7 +13,7 @@ from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
 from jupyter_slurm.jobs.cluster.files import MOST_BYTES
 
 HARD = "ü 'x' \"$HOME\" \\ `id`\n-rf *"
-"""A name that is a name whatever stands in it."""
+"""A name that is valid if the name is not interpreted."""
 
 
 def names(api: Api, folder: Path) -> set[str]:
@@ -32,7 +32,7 @@ def test_files_with_any_name_are_created_read_renamed_and_removed(api: Api, tmp_
     assert path.read_bytes() == content
     mode = stat.S_IMODE(path.stat().st_mode)
     assert mode & 0o700 == 0o600
-    assert not mode & 0o133, "more than the user's umask gives"
+    assert not mode & 0o133, "more than the user's umask allows"
     assert api.read_file(str(path), "local").content == content
     to = folder / "-n"
     assert api.rename_file(str(path), str(to), "local").name == "-n"
@@ -54,7 +54,7 @@ def test_write_replaces_the_target_of_a_link_and_keeps_its_mode(api: Api, tmp_pa
     reader = target.open()
     assert api.write_file(str(link), b"new", "local").size_bytes == 3
     with reader:
-        assert reader.read() == "old", "it was written into"
+        assert reader.read() == "old", "the file was changed in place"
     assert link.is_symlink()
     assert target.read_text() == "new"
     assert stat.S_IMODE(target.stat().st_mode) == 0o750
@@ -62,7 +62,7 @@ def test_write_replaces_the_target_of_a_link_and_keeps_its_mode(api: Api, tmp_pa
     assert not [name for name in names(api, tmp_path) if name.startswith(".jupyter-slurm")]
 
 
-def test_rename_and_create_overwrite_nothing(api: Api, tmp_path: Path) -> None:
+def test_rename_and_create_overwrite_no_files(api: Api, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     (tmp_path / "b").symlink_to("nowhere")
     with pytest.raises(RequestError, match="already exists"):

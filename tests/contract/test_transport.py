@@ -68,7 +68,7 @@ def transport(
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
     sshd: Sshd = request.getfixturevalue("sshd")
     hop = sshd.hop()
-    if request.param == "paramiko":  # as on a machine without an `ssh`
+    if request.param == "paramiko":  # as on a machine without an `ssh` program
         monkeypatch.setattr(ssh_connection, "has_openssh", lambda: False)
         monkeypatch.setenv("HOME", str(sshd.client.folder))
         hop = Hop(sshd.host, sshd.host, sshd.port, sshd.user)
@@ -81,7 +81,7 @@ def transport(
 
 @pytest.fixture
 def there(transport: Transport, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """Yield a folder of the transport's user that the test can also read."""
+    """Yield a folder of the transport's user that this process can also read."""
     if isinstance(transport, LocalTransport) or os.geteuid() != 0:
         yield tmp_path
         return
@@ -236,10 +236,10 @@ def test_line_is_appended_after_the_files_and_wakes_the_reader(
     def append(cell: str, files: dict[str, bytes | Path]) -> None:
         transport.upload_and_append(far(cells / cell), files, f"run {cell}", far(file), far(fifo))
 
-    append("a", {"in": b"1"})  # no FIFO
+    append("a", {"in": b"1"})  # the FIFO does not exist yet
     os.mkfifo(fifo)
     os.chown(fifo, there.stat().st_uid, there.stat().st_gid)
-    append("b", {"in": b"2"})  # no reader
+    append("b", {"in": b"2"})  # the FIFO has no reader
     reader = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
     append("c", {})
     assert os.read(reader, 10) == b"."
@@ -382,13 +382,13 @@ def test_parts_of_a_file_are_sent(transport: Transport, tmp_path: Path) -> None:
 
 
 def test_read_error_of_a_part_of_a_file_is_raised(transport: Transport, tmp_path: Path) -> None:
-    with (tmp_path / "file").open("wb", buffering=0) as file:  # which cannot be read
+    with (tmp_path / "file").open("wb", buffering=0) as file:  # opened only for writing
         file.write(bytes(3_000_000))
         with pytest.raises(OSError, match=r"not open for reading|Bad file descriptor"):
             transport.send(["cat"], [FilePart(cast("BinaryIO", file), 0, 3_000_000)])
 
 
-def test_program_that_reads_no_part_of_a_file_is_stopped(
+def test_program_that_does_not_read_its_file_is_stopped(
     transport: Transport, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_bytes(bytes(30_000_000))
@@ -479,13 +479,14 @@ def test_each_direction_of_a_connection_has_its_own_end(transport: Transport) ->
                 assert _to_its_end(near) == b"answer"
 
 
-def test_closed_port_is_named_and_the_socket_unchanged(
+def test_closed_port_is_named_and_the_socket_is_not_closed(
     transport: Transport,
 ) -> None:
     near, given = socket.socketpair()
     with near, given, socket.socket() as held:
         near.settimeout(PATIENCE_S)
-        held.bind(("127.0.0.1", 0))  # bound without listening, so nothing else can use it
+        # bound without listening, so that no other program can use the port
+        held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
         with pytest.raises(ForwardError, match=rf"127\.0\.0\.1:{port} "):
             wait_connected(partial(transport.connect, given, "127.0.0.1", port))

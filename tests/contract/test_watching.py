@@ -55,7 +55,7 @@ def test_waiting_caller_gets_submitted_and_forgotten_jobs(any_api: AnyApi) -> No
     assert api.changes().jobs == ()
 
 
-def test_client_that_waits_for_an_end_is_not_woken_before(any_api: AnyApi) -> None:
+def test_client_that_waits_for_an_end_is_not_woken_earlier(any_api: AnyApi) -> None:
     api = any_api.api
     before = api.changes().cursor
     with ThreadPoolExecutor(1) as pool:

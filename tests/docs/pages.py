@@ -18,7 +18,7 @@ _NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block. `not_run`: the reason why the tests only parse it."""
+    """A fenced block. `not_run` is the reason why the tests only parse it."""
 
     language: str
     text: str
@@ -46,7 +46,7 @@ class Page:
         return re.sub(r"<!--.*?-->", "", "\n".join(_outside(self.text)), flags=re.DOTALL)
 
     def paragraphs(self) -> list[str]:
-        """Return the paragraphs; each item of a list is one."""
+        """Return the paragraphs. Each list item is a paragraph."""
         parts = re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|[0-9]+\.) )", self.prose())
         return [one.strip() for one in parts if one.strip() and not one.strip().startswith("|")]
 

@@ -49,8 +49,10 @@ def place(tmp_path_factory: pytest.TempPathFactory, demo_image: Path) -> Iterato
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_blocks_of_a_page_have_the_shown_output(page: Page, place: Place, tmp_path: Path) -> None:
-    wait_until(place.is_idle)  # the jobs of the page before have ended
+def test_blocks_of_a_page_produce_the_shown_output(
+    page: Page, place: Place, tmp_path: Path
+) -> None:
+    wait_until(place.is_idle)  # the jobs of the previous page have ended
     env = place.env | {"JPY_SESSION_NAME": f"{tmp_path}/page.ipynb"}
     with running_kernel(env, tmp_path) as kernel:
         every = list(page.blocks())

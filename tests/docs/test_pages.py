@@ -1,4 +1,4 @@
-"""The pages of docs/: short, with valid links, commands and profiles."""
+"""The pages of docs/: their length, links, commands and profiles."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_profiles_of_the_pages_are_valid(tmp_path: Path, monkeypatch: pytest.Mon
             names += 1
             if re.search(r"^\[(gpus|arandu|hpc)\b", block.text, re.MULTILINE):
                 (folder / "clusters.toml").write_text(block.text)
-            else:  # its own file, over the earlier lines of the page
+            else:  # goes to its own file, after the earlier lines of the page
                 below += block.text + "\n"
                 (folder / "clusters.d" / "sd.toml").write_text(below)
             profiles = load_profiles()

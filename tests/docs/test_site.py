@@ -1,4 +1,4 @@
-"""The documentation site: it builds without a warning."""
+"""The documentation site builds without warnings."""
 
 from __future__ import annotations
 

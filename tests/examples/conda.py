@@ -1,8 +1,8 @@
 """Stand-ins for Anaconda's image and for conda, whose channels are unreachable.
 
-The packages are in `~/.conda/pkgs`, conda's cache. An image gets no copies of packages, only lines
-with their folders, so building it takes no time. NumPy and PyTorch are this machine's, Ray is the
-tests' own, and fbpca is a stand-in.
+The packages are in `~/.conda/pkgs`, conda's cache. An image gets only lines with the packages'
+folders, no copies, so it is built at once. NumPy and PyTorch are this machine's, Ray is the tests'
+own, and fbpca is a stand-in.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ echo "# platform: linux-64"
 echo "numpy=1.24.2=py311_0"
 """
 _NOTHING = ("cpuonly", "python", "torchvision")
-"""Packages that are there already, or that nothing here uses."""
+"""Packages that are installed already, or that the tests do not use."""
 _LARGE = ("numpy", "pytorch", "ray-core")
 _FBPCA = '''"""A stand-in for fbpca, which needs SciPy."""
 import numpy as np
@@ -68,11 +68,11 @@ def on_this_machine(folder: Path) -> None:
 
 
 def miniconda(image: Path, home: Path, engines_python: Path) -> None:
-    """Turn an image with Python into Anaconda's, and fill the package cache in `home`, which jobs
-    see below /home."""
+    """Turn an image with Python into Anaconda's. Fill the package cache in `home`, which jobs see
+    below /home."""
     python = f"python{sysconfig.get_python_version()}"
     [engines] = engines_python.parents[1].glob("lib/python3*/site-packages")
-    for of_debian in ("locale", "terminfo"):  # present in Debian's images
+    for of_debian in ("locale", "terminfo"):  # Debian's images have these folders
         shutil.copytree(Path("/usr/lib", of_debian), image / "usr/lib" / of_debian, symlinks=True)
     _program(image / "usr/bin/conda", _INSTALL.replace("PYTHON", python))
     (image / "opt/conda/bin").mkdir(parents=True)
@@ -98,7 +98,7 @@ def miniconda(image: Path, home: Path, engines_python: Path) -> None:
 
 
 class _Cache:
-    """`~/.conda/pkgs`: `folder` is its path on this machine, `inside` its path in jobs."""
+    """`~/.conda/pkgs`. Its path is `folder` on this machine, and `inside` in jobs."""
 
     def __init__(self, image: Path, home: Path) -> None:
         self._image = image
@@ -118,7 +118,7 @@ class _Cache:
         for path in _libraries(_DEBIAN.glob("torch/_C.*.so"), _DEBIAN.glob("numpy/*/*.so")):
             if not (self._image / path.relative_to("/")).exists():
                 shutil.copy(path, made)
-        # The image lists the libraries' future folder, but does not contain them.
+        # The image lists the future folder of the libraries, but does not contain them.
         (self._image / "etc/ld.so.conf").write_text(f"{self.inside / 'lib'}\n")
         subprocess.run(["/sbin/ldconfig", "-r", self._image], check=True, timeout=60)
         shutil.move(made, self.folder / "lib")

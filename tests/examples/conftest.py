@@ -16,7 +16,7 @@ from tests.ssh.kept import Keeper, keeping
 
 @pytest.fixture
 def site_keeper() -> Iterator[Keeper]:
-    """Yield a keeper of a site's processes, which end with the test, whatever happens."""
+    """Yield a keeper of a site's processes. They end with the test, whatever happens."""
     if os.geteuid() != 0 or not rooms.possible():
         pytest.skip("Only root can mount what a site has, where the machine lets it.")
     with keeping() as keeper:
@@ -25,7 +25,7 @@ def site_keeper() -> Iterator[Keeper]:
 
 @pytest.fixture
 def site_folder(site_keeper: Keeper) -> Path:
-    """Return the folder for a site's files; its users can read it."""
+    """Return the folder for a site's files. The site's users can read it."""
     return make_folder(site_keeper, "site-")
 
 

@@ -17,7 +17,7 @@ from tests.cluster.plugin import ROOT
 
 EXAMPLES = ROOT / "examples"
 LIMIT_S = 400
-"""Timeout for running one notebook. It runs for a minute on an idle machine."""
+"""Timeout for running one notebook, which takes a minute on an idle machine."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Reading:
     cells: list[Any]
 
     def text(self, words: str) -> str:
-        """Return all output of the code cell that contains `words`: each stream's text, joined, and
-        then all other outputs."""
+        """Return all output of the code cell that contains `words`: the joined text of each stream,
+        and then all other outputs."""
         outputs = self._outputs(words)
         streams = [
             "".join(one.text for one in outputs if one.get("name") == name)
@@ -45,20 +45,20 @@ class Reading:
 
     def _outputs(self, words: str) -> list[Any]:
         found = [cell for cell in self.cells if words in cell.source]
-        assert len(found) == 1, f"{len(found)} cells have {words!r} in them"
+        assert len(found) == 1, f"{len(found)} cells with {words!r} instead of one"
         outputs: list[Any] = found[0].outputs
         return outputs
 
 
 def read(name: str, site: Dressed, folder: Path, *answers: str) -> Reading:
-    """Run `examples/NAME.ipynb` in `folder` with access to `site`. `answers`: replies to the
-    questions of its cells."""
+    """Run `examples/NAME.ipynb` in `folder` with access to `site`. `answers` has the replies to its
+    cells' questions."""
     return run(name, site.env, folder, site.log_in, answers)
 
 
 def add(site: Dressed, *answers: str) -> str:
-    """Replace the site's profile as in its notebook, and return the output. Fails if a question has
-    no answer."""
+    """Replace the site's profile as its notebook does, and return the output. Fail if a question
+    has no answer."""
     name = site.dress.template
     (site.sshd.client.folder / "config/jupyter-slurm/clusters.toml").unlink()
     argv = ["-m", "jupyter_slurm", "clusters", "add", name, "--template", name]
@@ -83,7 +83,7 @@ def run(
     begin: Callable[[], object] = lambda: None,
     answers: Sequence[str] = (),
 ) -> Reading:
-    """Run `examples/NAME.ipynb` in `folder` after `begin`; its agent ends with it."""
+    """Run `examples/NAME.ipynb` in `folder` after `begin`. Its agent ends with it."""
     work = folder / "work"
     work.mkdir()
     ran = folder / f"{name}.ipynb"

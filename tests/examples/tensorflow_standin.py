@@ -53,7 +53,7 @@ _default = Strategy()
 
 
 class Dataset:
-    """`TensorSliceDataset`, only for the notebook's order of calls."""
+    """`TensorSliceDataset`, limited to the notebook's order of calls."""
 
     def __init__(self, x: Any, y: Any, batch: int = 0, *, endless: bool = False) -> None:
         self.x, self.y, self.size, self.endless = x, y, batch, endless
@@ -104,10 +104,10 @@ class Sequential:
 
     def compile(self, optimizer: str, loss: str) -> None:
         assert (optimizer, loss) == ("adam", "binary_crossentropy")
-        assert self.strategy is (_scopes[-1] if _scopes else _default), "compiled elsewhere"
+        assert self.strategy is (_scopes[-1] if _scopes else _default), "compiled in another scope"
 
     def fit(self, data: Distributed, epochs: int, steps_per_epoch: int, verbose: int) -> Any:
-        assert data.strategy is self.strategy, "the data are another strategy's"
+        assert data.strategy is self.strategy, "the data belong to another strategy"
         assert not verbose
         batches, means = iter(data.dataset), []
         for _ in range(epochs):

@@ -27,8 +27,8 @@ _QOS = ("normal", "short", "1gpulong", "allgpus")
 _IMAGES = "/user/share/singularity/images"
 _PULLED = ("godlovedc/lolcow:latest", "nvidia/tensorflow:20.10-tf2-py3", "nvidia/pytorch:22.11-py3")
 
-# Simulates the site's trap where a job with default memory waits despite free resources: it gets
-# exclusive nodes, and other jobs run on every node.
+# This simulates the site's trap where a job with default memory waits despite free resources. The
+# job gets exclusive nodes, and other jobs run on every node.
 _TRAP = """
 function slurm_job_submit(job, partitions, user)
   local gpus = job.tres_per_node or job.tres_per_job
@@ -44,8 +44,8 @@ function slurm_job_modify()
 end
 """
 
-# Stand-ins for nvidia-smi, which needs a GPU (shows an idle one), for the site's tool, which runs
-# it on the job's node, and for smem, which is not installed here.
+# Stand-ins. nvidia-smi needs a GPU, and this one shows an idle GPU. The site's tool runs nvidia-smi
+# on the job's node. smem is not installed on this machine.
 _SMI = """#!/bin/sh
 case "$*" in
   *-l*) while echo "GPU ${CUDA_VISIBLE_DEVICES:-none}: 7 %"; do sleep 1; done ;;
@@ -60,11 +60,11 @@ _PROGRAMS = {
 
 
 def make_image(demo_image: Path, image: Path) -> Path:
-    """Make the only image of the site and the registries, used under all names: a small one, into
-    which the site mounts this machine's /usr/lib with Python and PyTorch. TensorFlow and cowsay are
-    stand-ins, and pip installs from a folder."""
+    """Create the one image that the site and the registries offer under all names. It is small, and
+    the site mounts this machine's /usr/lib into it, with Python and PyTorch. TensorFlow and cowsay
+    are stand-ins, and pip installs from a folder."""
     shell_copy(demo_image, image)
-    for name in ("python3", "getopt"):  # fakeroot needs getopt in the image
+    for name in ("python3", "getopt"):  # fakeroot runs getopt in the image
         shutil.copy(f"/usr/bin/{name}", image / "usr/bin" / name)
     (image / "usr/bin/python").symlink_to("python3")
     packages = image / "usr/local/lib/python{}.{}/dist-packages".format(*sys.version_info)
@@ -89,7 +89,7 @@ def make_image(demo_image: Path, image: Path) -> Path:
 
 
 def make_site(keeper: Keeper, folder: Path, engine: ApptainerEngine, own: Path) -> Dressed:
-    """Start the site in the new folder `folder`; `own` is for the site's own software."""
+    """Start the site in the new folder `folder`. `own` is for the site's own software."""
     own.chmod(0o755)
     image = make_image(engine.folder, own / "image")
     registry = OpenRegistry.start(keeper, own / "registry")
@@ -106,10 +106,10 @@ def aau(engine: ApptainerEngine, folder: Path) -> Dress:
     (folder / "bin").mkdir()
     shutil.copytree("/etc/profile.d", folder / "profile.d")
     settings = {
-        # As installed without set-uid.
+        # As in an installation without set-uid.
         "APPTAINER_USERNS": "1",
         "APPTAINER_BIND": "/usr/lib,/etc/alternatives",
-        # Uncompressed, which is faster.
+        # Without compression, which would be slow.
         "APPTAINER_MKSQUASHFS_ARGS": "'-noI -noD -noF -noX'",
         "PATH": f"{engine.bin}:/user/share/bin:$PATH",
     }
@@ -162,7 +162,7 @@ def test_guide_runs_after_two_questions_and_a_login(
 ) -> None:
     folder = make_folder(site_keeper, "site-") / "s"
     site = make_site(site_keeper, folder, apptainer_engine, site_folder)
-    # Two questions: the user, and whether to keep the shown profile.
+    # Two questions: the user name, and whether to keep the shown profile.
     assert "Your AAU ID: " in add(site, site.account.name, "")
 
     reading = read("aau-aicloud", site, tmp_path)
@@ -172,7 +172,7 @@ def test_guide_runs_after_two_questions_and_a_login(
     assert "still on nv-ai-0" in reading.text("echo still on $place")
     login = reading.text("%slurm login")
     assert "Connected to aau-aicloud" in login
-    assert "→" in login, "not by the gateway"
+    assert "→" in login, "the gateway was not used"
     assert "1 file" in reading.text("%slurm push testfile")
     assert "sent through the gateway" in reading.text("%slurm pull testfile")
     assert site.account.home.joinpath("testfile").exists()
@@ -209,7 +209,7 @@ def test_guide_runs_after_two_questions_and_a_login(
     assert "[(0, 1.0), (1, 1.0)]" in reading.text("print(seen)")
     assert "SubmitError" in reading.text("--gres gpu:17")
     assert "12 CPU-hours, 2 GPU-hours" in reading.text("--dry-run")
-    # Only the other user's job is left.
+    # Only the other user's job remains.
     wait_until(lambda: len(site.queue()) == 1, LIMIT_S)
     assert list(site.file("/raid/{user}").iterdir()) == []
 

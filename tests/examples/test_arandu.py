@@ -44,7 +44,7 @@ _PACKAGES = "/mnt/packages"
 
 def with_docker(keeper: Keeper, site: Dressed, image: Path) -> DressedDocker:
     """Run a Docker with the guide's image, with this machine's PyTorch and the tests' JupyterLab.
-    `image`: a folder of this machine's distribution with its Python; it is modified."""
+    `image` is a folder of this machine's distribution with its Python. It is modified."""
     packages = image / _PYTHON
     packages.mkdir(parents=True)
     (packages / "tests.pth").write_text(f"{_PACKAGES}\n")
@@ -72,7 +72,7 @@ def test_guide_runs_and_leaves_nothing_on_the_nodes(
 ) -> None:
     arandu = dressed(ARANDU)
     docker = with_docker(site_keeper, arandu, lean_copy(demo_image, tmp_path / "image"))
-    # Two questions: the user, and whether to keep the shown profile.
+    # Two questions: the user name, and whether to keep the shown profile.
     add(arandu, arandu.account.name, "")
 
     reading = read("arandu", arandu, tmp_path)

@@ -1,4 +1,4 @@
-"""The guide of Santos Dumont: environment modules, a home invisible to nodes, reports. Its
+"""The guide of Santos Dumont: environment modules, a home that nodes do not see, reports.
 TensorFlow is real, and trains with two replicas without a GPU."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MODULES = {
     "cudnn/8.2_cuda-11.1": "setenv CUDA_HOME /scratch/app/cuda/11.1",
     "python/3.9.1": "prepend-path PATH /scratch/app/python/3.9.1/bin\n"
     "setenv PIP_NO_INDEX 1\nsetenv PIP_FIND_LINKS /scratch/app/wheels\n"
-    # Silence TensorFlow's messages on processors.
+    # Silence TensorFlow's messages about processors.
     "setenv TF_CPP_MIN_LOG_LEVEL 2\nsetenv TF_ENABLE_ONEDNN_OPTS 0",
     "deepl/deeplearn-py3.7": "prepend-path PATH /scratch/app/python/3.9.1/bin\n"
     f"prepend-path PYTHONPATH {_TENSORFLOW}",
@@ -81,7 +81,7 @@ def sdumont(software: Path, tensorflow: Path) -> Dress:
 
 
 def make_software(folder: Path) -> Path:
-    """Make the site's shared software. Its Python 3.9 and 3.7 are this machine's Python with the
+    """Create the site's shared software. Its Python 3.9 and 3.7 are this machine's Python with the
     tests' packages, and pip installs from a folder. Its TensorFlow 2.6, which has no release for
     this Python, is a link to `_TENSORFLOW`."""
     folder.chmod(0o755)
@@ -118,7 +118,7 @@ def test_guide_runs_with_modules_and_scratch_and_without_the_home(
     dressed: Callable[[Dress], Dressed], tensorflow_python: Path, site_folder: Path, tmp_path: Path
 ) -> None:
     site = dressed(sdumont(make_software(site_folder), tensorflow_python))
-    # Three questions: the user, the project's code, and whether to keep the shown profile.
+    # Three questions: the user name, the project's code, and whether to keep the shown profile.
     add(site, site.account.name, PROJECT, "")
     scratch = f"/scratch/{PROJECT}/{site.account.name}"
     old = site.file(f"{scratch}/last_term/losses.json")

@@ -35,7 +35,7 @@ for name do case $name in install | -*) continue ;; esac
   echo "Successfully installed $name (stand-in)"
 done
 """,
-    # enroot's hook provides the node's own.
+    # enroot's hook mounts the node's own.
     "nvidia-smi": 'echo "NVIDIA-SMI (stand-in): GPU $CUDA_VISIBLE_DEVICES"\n',
 }
 
@@ -60,7 +60,7 @@ def sus(programs: Path) -> Dress:
 
 
 def with_images(enroot: EnrootStandIn, registry: Registry, image: Path, folder: Path) -> None:
-    """Fill the registries with the guide's images. `image`: with Python and packages, of this
+    """Fill the registries with the guide's images. `image` has Python and packages of this
     machine's distribution."""
     tensorflow = plain_copy(image, folder / "tensorflow")
     for name, lines in _PROGRAMS.items():
@@ -74,7 +74,7 @@ def with_images(enroot: EnrootStandIn, registry: Registry, image: Path, folder: 
     subprocess.run(packed, check=True, timeout=LIMIT_S)
     registry.put(layer, "nvidia/tensorflow", "20.12-tf2-py3", "22.02-tf2-py3")
     enroot.reach("nvcr.io", registry)
-    (enroot.folder / "writable").touch()  # needed by the guide's setup.sh
+    (enroot.folder / "writable").touch()  # the guide's setup.sh needs this
     ubuntu = lean_copy(image, folder / "ubuntu")
     about = ubuntu / "etc/os-release"
     about.unlink()
@@ -98,7 +98,8 @@ def test_guide_runs_and_leaves_only_the_kept_container(
     ):
         with_images(enroot, registry, demo_image, site_folder)
         site = dressed(sus(enroot.programs))
-        # Three questions: the user, the head server's port, and whether to keep the shown profile.
+        # Three questions: the user name, the head server's port, and whether to keep the shown
+        # profile.
         add(site, site.account.name, "", "")
 
         _check(read("sus-aicloud", site, tmp_path, _KEY), site)

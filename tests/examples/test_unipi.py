@@ -46,7 +46,7 @@ def test_image_is_built_and_every_model_of_the_search_returned(
     programs.mkdir(mode=0o755)
     ch_image_with(programs, "continuumio/miniconda3", image)
     unipi = dressed(replace(UNIPI, mounts={"/usr/local/bin": programs}))
-    # Two questions: the user, and whether to keep the shown profile.
+    # Two questions: the user name, and whether to keep the shown profile.
     add(unipi, unipi.account.name, "")
     home = unipi.account.home
     miniconda(lean_copy(demo_image, image), home, engines_python)

@@ -10,7 +10,7 @@ from pathlib import Path
 def make_wheel(
     folder: Path, name: str, version: str, files: Mapping[str, str] | None = None
 ) -> None:
-    """Make a wheel of these files (default: an empty module)."""
+    """Create a wheel of these files (default: an empty module)."""
     about = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:

@@ -10,7 +10,8 @@ _EVENTS: dict[str, threading.Event] = {}
 
 
 class Gate:
-    """A call `gate.wait` runs until the test calls `open`. Its pickle names the same gate."""
+    """A gate. The call `gate.wait` runs until the test calls `open`. Its pickle refers to the same
+    gate."""
 
     def __init__(self) -> None:
         self.name = uuid.uuid4().hex
@@ -25,14 +26,14 @@ class Gate:
 
 
 class Odd(Exception):
-    """An exception whose pickle cannot be read, as of many libraries."""
+    """An exception whose pickle cannot be read, as in many libraries."""
 
     def __init__(self, one: str, two: str) -> None:
         super().__init__(f"{one} {two}")
 
 
 class Thing:
-    """A value that can be referred to weakly."""
+    """A value that allows weak references."""
 
     def method(self) -> None:
         pass

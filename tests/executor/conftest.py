@@ -17,7 +17,7 @@ from tests.magics.fake import FakeApi
 
 
 class Pool(FakeApi):
-    """Runs jobs at once, or when the test says so."""
+    """Api in memory that runs jobs at once, or when the test requests it."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -69,7 +69,7 @@ Make = Callable[..., Executor]
 
 @pytest.fixture
 def make(api: Pool) -> Iterator[Make]:
-    """Make executors, which are shut down at the end."""
+    """Return a factory of executors. They are shut down at the end."""
     made: list[Executor] = []
 
     def one(**options: Any) -> Executor:
@@ -83,5 +83,5 @@ def make(api: Pool) -> Iterator[Make]:
 
 @pytest.fixture(params=["jobs", "sessions"])
 def any_executor(request: pytest.FixtureRequest, make: Make) -> Executor:
-    """An executor with two workers, of either sort."""
+    """Return an executor with two workers, of each kind."""
     return make(max_workers=2, warm=request.param == "sessions")

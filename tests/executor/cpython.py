@@ -1,8 +1,8 @@
 """CPython's own executor tests, from the interpreter's `test` package, on a real Slurm.
 
-From Python 3.12 on they are mixins. Distributions often leave the package out, so the suite
-does not collect this file. With a Python that has it:
-`pytest --size all tests/executor/cpython.py`.
+From Python 3.12 on they are mixins. Distributions often omit the package, so the suite does not
+collect this file. To run it with a Python that has the package: `pytest --size all
+tests/executor/cpython.py`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ OF_OTHERS = (
 
 
 class WarmExecutor(Executor):
-    """As the tests make one: with nothing but `max_workers`."""
+    """Executor with the constructor that the tests call: only `max_workers`."""
 
     def __init__(self, max_workers: int | None = None) -> None:
         super().__init__(warm=True, runtime="none", max_workers=max_workers)
 
 
 class Warmed:
-    """The tests count on workers that start as fast as threads do."""
+    """Start workers early: the tests expect them to start as fast as threads."""
 
     executor: Executor
 

@@ -28,7 +28,7 @@ def test_submit_returns_the_value_with_any_arguments(any_executor: Executor) -> 
         any_executor.submit(fn=pow)  # type: ignore[call-arg]
 
 
-def test_exception_is_the_calls_own_with_the_remote_traceback(any_executor: Executor) -> None:
+def test_exception_of_a_call_keeps_its_type_and_remote_traceback(any_executor: Executor) -> None:
     future = any_executor.submit(divided, 1, 0)
     error = future.exception()
     assert isinstance(error, ZeroDivisionError)
@@ -37,7 +37,7 @@ def test_exception_is_the_calls_own_with_the_remote_traceback(any_executor: Exec
         future.result()
 
 
-def test_classes_of_the_notebook_come_back_as_themselves(any_executor: Executor) -> None:
+def test_class_of_the_notebook_round_trips(any_executor: Executor) -> None:
     class Own(ValueError):
         pass
 
@@ -78,7 +78,7 @@ def test_callback_can_submit_another_call(any_executor: Executor) -> None:
 
 
 @pytest.mark.parametrize("number", [0, -1])
-def test_max_workers_is_positive(number: int) -> None:
+def test_max_workers_must_be_positive(number: int) -> None:
     with pytest.raises(ValueError, match="max_workers must be greater than 0"):
         Executor(max_workers=number)
 
@@ -98,7 +98,9 @@ def test_map_runs_a_chunk_in_each_job(make: Make, api: Pool) -> None:
 
 
 @pytest.mark.parametrize("chunksize", [1, 2])
-def test_map_raises_the_error_at_its_place(any_executor: Executor, chunksize: int) -> None:
+def test_map_raises_the_error_of_a_call_in_its_position(
+    any_executor: Executor, chunksize: int
+) -> None:
     results = any_executor.map(divmod, [1, 1, 1, 1], [2, 3, 0, 5], chunksize=chunksize)
     assert [next(results), next(results)] == [(0, 1), (0, 1)]
     with pytest.raises(ZeroDivisionError):
@@ -113,12 +115,12 @@ def test_map_times_out(any_executor: Executor) -> None:
     gate.open()
 
 
-def test_map_refuses_a_chunk_of_no_calls(any_executor: Executor) -> None:
+def test_map_rejects_a_chunksize_of_zero(any_executor: Executor) -> None:
     with pytest.raises(ValueError, match="chunksize must be >= 1"):
         any_executor.map(abs, [1], chunksize=0)
 
 
-def test_map_of_nothing_submits_nothing(any_executor: Executor, api: Pool) -> None:
+def test_map_without_arguments_submits_nothing(any_executor: Executor, api: Pool) -> None:
     assert list(any_executor.map(abs, [], chunksize=2)) == []
     assert api.specs == {}
 
@@ -161,7 +163,7 @@ def test_cancelling_a_call_cancels_its_waiting_job(make: Make, api: Pool) -> Non
     assert futures.wait([future], timeout=0).done == {future}
 
 
-def test_no_call_is_taken_after_shutdown(any_executor: Executor, api: Pool) -> None:
+def test_shut_down_executor_rejects_calls(any_executor: Executor, api: Pool) -> None:
     any_executor.shutdown()
     with pytest.raises(RuntimeError, match="cannot schedule new futures after shutdown"):
         any_executor.submit(pow, 2, 3)
@@ -183,7 +185,7 @@ def test_shutdown_without_waiting_leaves_the_calls_running(any_executor: Executo
     assert [one.result() for one in submitted] == [0, 1, 2, 3]
 
 
-def test_shutdown_cancels_what_does_not_run(any_executor: Executor, api: Pool) -> None:
+def test_shutdown_cancels_calls_that_have_not_started(any_executor: Executor, api: Pool) -> None:
     gate = Gate()
     submitted = [any_executor.submit(gate.wait) for _ in range(10)]
     wait_until(lambda: sum(one.running() for one in submitted) == 2)
@@ -226,7 +228,7 @@ def test_executor_can_be_shut_down_in_a_callback(any_executor: Executor) -> None
 # --- wait and as_completed --------------------------------------------------------------------
 
 
-def test_wait_for_the_first(any_executor: Executor) -> None:
+def test_wait_returns_at_the_first_completed_future(any_executor: Executor) -> None:
     gate = Gate()
     quick = any_executor.submit(abs, 3)
     slow = any_executor.submit(gate.wait)
@@ -237,7 +239,7 @@ def test_wait_for_the_first(any_executor: Executor) -> None:
     assert futures.wait([*both, slow]).done == {quick, slow}
 
 
-def test_wait_for_the_first_exception(any_executor: Executor) -> None:
+def test_wait_returns_at_the_first_exception(any_executor: Executor) -> None:
     gate = Gate()
     slow, failing = any_executor.submit(gate.wait), any_executor.submit(divided, 1, 0)
     both: list[futures.Future[Any]] = [slow, failing]
@@ -262,10 +264,10 @@ def test_as_completed_yields_each_future_once(any_executor: Executor) -> None:
     assert [*futures.as_completed(repeat(future, 3))] == [future]
 
 
-# --- what is kept -----------------------------------------------------------------------------
+# --- references ---------------------------------------------------------------------------------
 
 
-def test_arguments_are_not_kept(any_executor: Executor) -> None:
+def test_executor_keeps_no_arguments(any_executor: Executor) -> None:
     argument = Thing()
     known = weakref.ref(argument)
     any_executor.submit(argument.method).result()
@@ -274,7 +276,7 @@ def test_arguments_are_not_kept(any_executor: Executor) -> None:
     assert known() is None
 
 
-def test_values_are_not_kept(any_executor: Executor) -> None:
+def test_executor_keeps_no_values(any_executor: Executor) -> None:
     for value in any_executor.map(thing, range(4)):
         known = weakref.ref(value)
         del value
@@ -311,6 +313,6 @@ def test_collected_executor_finishes_its_calls_and_ends(api: Pool, warm: bool) -
     assert calls() is None
 
 
-def test_executors_are_not_pickled_into_jobs(any_executor: Executor) -> None:
+def test_executor_cannot_be_pickled_into_a_job(any_executor: Executor) -> None:
     with pytest.raises(TypeError):
         pickle.dumps(any_executor)

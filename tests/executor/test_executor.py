@@ -1,4 +1,4 @@
-"""Executors and their jobs: options, errors of Slurm, sessions, futures found again."""
+"""Executors and their jobs: options, errors of Slurm, sessions, and futures found by ID."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.ssh.waiting import wait_until
 # --- options ----------------------------------------------------------------------------------
 
 
-def test_options_are_those_of_cells_under_pythons_names(make: Make, api: Pool) -> None:
+def test_options_are_those_of_cells_under_python_names(make: Make, api: Pool) -> None:
     executor = make(
         gpus=1,
         time="30m",
@@ -72,13 +72,13 @@ def test_options_are_those_of_cells_under_pythons_names(make: Make, api: Pool) -
         ({"launch": "horovod"}, "launch"),
     ],
 )
-def test_wrong_options_are_refused_before_any_call(options: dict[str, Any], about: str) -> None:
+def test_invalid_options_are_rejected_before_any_call(options: dict[str, Any], about: str) -> None:
     with pytest.raises(RequestError) as raised:
         js.Executor(**options)
     assert raised.value.option == about
 
 
-def test_lambda_names_its_job(make: Make, api: Pool) -> None:
+def test_job_of_a_lambda_is_named_lambda(make: Make, api: Pool) -> None:
     future = make().submit(lambda: 1)
     assert api.specs[future.id].name == "lambda"
 
@@ -119,7 +119,7 @@ def test_submit_raises_slurms_refusal(make: Make, api: Pool, warm: bool) -> None
     assert not list((api.folder / "data").rglob("*.vars"))
 
 
-def test_refusal_of_a_call_that_had_to_wait_is_its_exception(make: Make, api: Pool) -> None:
+def test_refusal_of_a_queued_call_is_its_exception(make: Make, api: Pool) -> None:
     gate = Gate()
     executor = make(max_workers=1)
     first, second = executor.submit(gate.wait, 1), executor.submit(pow, 2, 3)
@@ -130,7 +130,7 @@ def test_refusal_of_a_call_that_had_to_wait_is_its_exception(make: Make, api: Po
 
 
 @pytest.mark.parametrize("state", [JobState.OUT_OF_MEMORY, JobState.TIMEOUT, JobState.CANCELLED])
-def test_slurms_reason_is_our_exception(make: Make, api: Pool, state: JobState) -> None:
+def test_slurms_reason_is_in_the_exception(make: Make, api: Pool, state: JobState) -> None:
     gate = Gate()
     future = make().submit(gate.wait)
     wait_until(future.running)
@@ -142,7 +142,7 @@ def test_slurms_reason_is_our_exception(make: Make, api: Pool, state: JobState) 
     gate.open()
 
 
-def test_job_cancelled_elsewhere_before_it_ran_is_a_cancelled_future(make: Make, api: Pool) -> None:
+def test_job_cancelled_before_it_started_is_a_cancelled_future(make: Make, api: Pool) -> None:
     api.is_full = True
     future = make().submit(pow, 2, 3)
     api.kill(future.id, JobState.CANCELLED, "It was cancelled by you.")
@@ -167,7 +167,7 @@ def test_lost_and_forgotten_jobs_raise(make: Make, api: Pool) -> None:
     gate.open()
 
 
-def test_exception_that_cannot_be_read_is_ours_with_the_traceback(make: Make) -> None:
+def test_unreadable_exception_is_replaced_and_keeps_the_traceback(make: Make) -> None:
     error = make().submit(odd).exception()
     assert isinstance(error, CellFailed)
     assert "Odd: not whole" in "\n".join(error.traceback)
@@ -182,7 +182,7 @@ def test_result_waits_for_a_login(make: Make, api: Pool) -> None:
     api.until(lambda _: api.job(future.id).state.final)
     assert not future.done()
     api.needed = False
-    api.hold(future.id)  # a change, as a connection's
+    api.hold(future.id)  # a change that a connection would report
     assert future.result() == 5
 
 
@@ -191,16 +191,16 @@ def test_lost_agent_ends_the_calls(make: Make, api: Pool) -> None:
     executor = make(max_workers=1)
     futures = [executor.submit(gate.wait) for _ in range(2)]
     api.changes_error = AgentError("No agent answers.")
-    api.hold(futures[0].id)  # the watching thread asks again
+    api.hold(futures[0].id)  # the watching thread polls again
     assert [type(one.exception()) for one in futures] == [AgentError, AgentError]
     api.changes_error = None
     gate.open()
 
 
-# --- jobs at once -----------------------------------------------------------------------------
+# --- limit on jobs ----------------------------------------------------------------------------
 
 
-def test_no_more_jobs_than_workers_are_unfinished(make: Make, api: Pool) -> None:
+def test_unfinished_jobs_do_not_exceed_max_workers(make: Make, api: Pool) -> None:
     api.is_full = True
     executor = make(max_workers=3)
     futures = [executor.submit(pow, 2, number) for number in range(8)]
@@ -212,7 +212,7 @@ def test_no_more_jobs_than_workers_are_unfinished(make: Make, api: Pool) -> None
     assert len(api.jobs()) == 8
 
 
-# --- futures found again ----------------------------------------------------------------------
+# --- futures found by ID ----------------------------------------------------------------------
 
 
 def test_future_is_found_by_its_id(make: Make, api: Pool) -> None:
@@ -273,7 +273,7 @@ def test_each_session_has_one_call_at_a_time(make: Make, api: Pool) -> None:
     assert len(api.sessions) == 2
 
 
-def test_calls_that_follow_each_other_are_acknowledged_at_once(make: Make, api: Pool) -> None:
+def test_successive_calls_are_acknowledged_together(make: Make, api: Pool) -> None:
     gate = Gate()
     api.submit_call = lambda spec: Result(  # type: ignore[method-assign]
         job=api.submit(spec), status="none"
@@ -287,7 +287,7 @@ def test_calls_that_follow_each_other_are_acknowledged_at_once(make: Make, api: 
     assert api.calls.count("delivered") == 1
 
 
-def test_short_call_in_a_session_has_ended_when_submit_returns(make: Make, api: Pool) -> None:
+def test_short_session_calls_are_done_when_submit_returns(make: Make, api: Pool) -> None:
     executor = make(warm=True)
     executor.submit(pow, 2, 3).result()
     api.call_wait_s = 60.0
@@ -305,7 +305,7 @@ def test_second_session_starts_only_if_the_first_is_busy(make: Make, api: Pool) 
     assert len(api.sessions) == 1
 
 
-def test_calls_wait_for_a_session_that_waits(make: Make, api: Pool) -> None:
+def test_calls_wait_for_a_pending_session(make: Make, api: Pool) -> None:
     api.is_full = True
     executor = make(warm=True)
     future = executor.submit(pow, 2, 3)
@@ -345,7 +345,7 @@ def test_ended_session_is_replaced(make: Make, api: Pool) -> None:
     assert len(api.sessions) == 2
 
 
-def test_session_that_fails_before_its_first_call_fails_the_calls(make: Make, api: Pool) -> None:
+def test_session_that_fails_to_start_fails_its_calls(make: Make, api: Pool) -> None:
     api.is_full = True
     executor = make(warm=True)
     futures = [executor.submit(pow, 2, 3) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""`js.map`: the sweep that it submits. `test_real.py` runs it."""
+"""The sweep that `js.map` submits. `test_real.py` runs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.executor.conftest import Pool
 
 
 class Sent(Exception):
-    """The agent has received a sweep."""
+    """An Api whose agent has received a sweep."""
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_function_without_usable_names_gets_numbered_parameters(
     assert sent(fn, [1], [2]).names_params == ("x0", "x1")
 
 
-def test_nothing_to_call_submits_nothing(api: Pool) -> None:
+def test_empty_iterable_submits_nothing(api: Pool) -> None:
     assert js.map(train, [], [1]) == []
     assert api.calls == []
 
@@ -85,7 +85,7 @@ def test_nothing_to_call_submits_nothing(api: Pool) -> None:
     ],
 )
 @pytest.mark.usefixtures("api")
-def test_wrong_options_are_refused(options: dict[str, Any], about: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, Any], about: str) -> None:
     with pytest.raises(RequestError) as raised:
         js.map(train, [1], **options)
     assert raised.value.option == about

@@ -40,7 +40,7 @@ def home(
 
 
 def python(code: str, *arguments: str) -> str:
-    """What another Python prints, of the same user."""
+    """Return what another Python of the same user prints."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         env=os.environ,
@@ -85,7 +85,9 @@ def test_calls_run_on_nodes(warm: bool) -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_cancelled_and_killed_calls(tmp_path: Path, slurm_cluster: SlurmCluster) -> None:
+def test_held_call_is_cancelled_and_killed_call_raises(
+    tmp_path: Path, slurm_cluster: SlurmCluster
+) -> None:
     started = tmp_path / "started"
 
     def waiting() -> None:
@@ -110,7 +112,7 @@ def test_cancelled_and_killed_calls(tmp_path: Path, slurm_cluster: SlurmCluster)
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("warm", [False, True])
-def test_leaving_python_waits_for_calls_and_ends_sessions(tmp_path: Path, warm: bool) -> None:
+def test_python_exits_after_its_calls_and_ends_sessions(tmp_path: Path, warm: bool) -> None:
     written = tmp_path / "written"
     code = f"""
 import atexit
@@ -136,7 +138,7 @@ future.add_done_callback(lambda one: print("done", one.result()))
 
 
 @pytest.mark.parametrize("warm", [False, True])
-def test_killed_agent_loses_no_call_and_runs_none_twice(
+def test_killed_agent_loses_and_repeats_no_call(
     home: AgentHome, tmp_path: Path, warm: bool
 ) -> None:
     gate, log = tmp_path / "gate", tmp_path / "log"
@@ -185,7 +187,7 @@ def test_map_is_one_sweep_with_its_results_in_order() -> None:
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("on_interrupt", [None, "cancel"])
-def test_interrupted_map_does_what_a_cell_does(tmp_path: Path, on_interrupt: str | None) -> None:
+def test_interrupted_map_detaches_or_cancels(tmp_path: Path, on_interrupt: str | None) -> None:
     gate, started = tmp_path / "gate", tmp_path / "started"
     code = f"""
 import jupyter_slurm as js, pathlib, time
@@ -212,7 +214,7 @@ js.map(waiting, [1, 2], runtime="none", time="5m", on_interrupt={on_interrupt!r}
 
 
 @pytest.mark.usefixtures("home")
-def test_session_that_ended_is_replaced(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
+def test_ended_session_is_replaced(slurm_cluster: SlurmCluster, tmp_path: Path) -> None:
     def node_job() -> str:
         return os.environ["SLURM_JOB_ID"]
 

@@ -26,9 +26,10 @@ QUICK = {
     "exit_grace_s": 20.0,
     "poll_s": 0.3,
 }
-"""Short intervals of a profile, for events that usually take minutes."""
+"""Settings of a profile with short intervals, for events that usually take minutes."""
 IMPATIENT = {"command_timeout_s": 3.0, "submit_timeout_s": 3.0}
-"""Short timeouts for silent controllers. A busy machine could exceed them otherwise."""
+"""Settings of a profile with short timeouts. Only tests of silent controllers use them, since a
+busy machine could exceed them."""
 
 
 def spec(code: str, **changes: Any) -> JobSpec:
@@ -38,7 +39,7 @@ def spec(code: str, **changes: Any) -> JobSpec:
 
 
 class Site:
-    """A Service on a cluster. Closing it and opening another on the same store is a restart."""
+    """A Service on a cluster. To restart it, close it and open another on the same store."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class Site:
         sshd: Sshd | None = None,
         **settings: Any,
     ) -> None:
-        """With `sshd`, connect over SSH."""
+        """Open the site. With `sshd`, connect over SSH."""
         self.cluster = cluster
         for name, value in jupyter_homes(home).items():
             monkeypatch.setenv(name, value)
@@ -61,7 +62,7 @@ class Site:
         self.service = Service()
 
     def edit_profile(self, **settings: Any) -> None:
-        """Write the profile: the cluster's settings, short intervals, and these."""
+        """Write the profile with the cluster's settings, short intervals, and these settings."""
         settings = {**QUICK, "job_root": str(self._home / "it's a root"), **settings}
         if self._far is not None:
             self._far.write_profile(self._home / "config", **settings)
@@ -70,8 +71,8 @@ class Site:
         write_profile(self._home / "config", self.cluster.name, {**profile, **settings})
 
     def at(self, folder: Path, **options: str) -> dict[str, Any]:
-        """Return the spec fields to run in `folder`: an option over SSH, where a notebook's folder
-        is unknown."""
+        """Return the spec fields to run in `folder`. Over SSH this is an option, since the
+        notebook's folder is unknown there."""
         if self.service.clusters()[0].host is None:
             return {"cwd": str(folder), "options": options}
         return {"options": {**options, "chdir": str(folder)}}
@@ -86,7 +87,8 @@ class Site:
         return self.wait(self.service.submit(spec(code, **changes)).id, limit_s=limit_s)
 
     def wait(self, job_id: str, *wanted: JobState, limit_s: float = 120) -> Job:
-        """Return the job once it is in one of these states; none given: once it has ended."""
+        """Return the job once it is in one of these states. Without states, return it once it has
+        ended."""
 
         def there(job: Job) -> bool:
             return job.state in wanted if wanted else job.state.final
@@ -114,12 +116,13 @@ class Site:
         return "".join(stream.text for stream in streams)
 
     def so_far(self, job_id: str) -> str:
-        """Return its output so far, as text."""
+        """Return the job's output so far, as text."""
         chunk = self.service.logs(job_id, budget_bytes=None)
         return "".join(str(getattr(output, "text", "")) for output in chunk.outputs)
 
     def wait_until_slurm_forgets(self) -> None:
-        """Wait until a controller with a short `MinJobAge` purges its ended jobs, up to 30 s."""
+        """Wait until a controller with a short `MinJobAge` purges its ended jobs. This takes up to
+        30 s."""
         wait_until(lambda: not self.slurm_jobs())
 
     def slurm_jobs(self) -> list[str]:
@@ -134,7 +137,8 @@ class Site:
 
 
 over_ssh = pytest.mark.parametrize("way", ["over ssh"], indirect=True)
-"""The mark of tests that use their site over SSH: files, long output, connections, logins."""
+"""Mark of tests that use their site over SSH: tests of files, long output, connections and
+logins."""
 
 
 @pytest.fixture

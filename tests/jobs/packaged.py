@@ -1,4 +1,4 @@
-"""A site whose jobs install packages from wheels made here, and from nowhere else."""
+"""A site whose jobs install packages only from wheels of the tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BIN = Path(sys.executable).parent
 
 
 class Packaged:
-    """A site whose pip and uv know only the wheels of a folder."""
+    """A site where pip and uv find only the wheels of a folder."""
 
     def __init__(self, site: Site, folder: Path) -> None:
         self.site = site
@@ -36,9 +36,9 @@ class Packaged:
         return self.site.wait(self.submit(*packages, **changes).id)
 
     def refused(self, *packages: str) -> Job:
-        """Return the job that was not sent because its packages cannot be installed."""
+        """Return the job that was not submitted because its packages cannot be installed."""
         asked = spec(WHERE, environment=Environment(packages=packages))
-        with suppress(SubmitError):  # raised if the installation is quick
+        with suppress(SubmitError):  # raised if the installation ends quickly
             self.site.service.submit(asked)
         job = self.site.wait(asked.id)
         assert job.state is JobState.REJECTED
@@ -63,11 +63,11 @@ if [ "$1" = pip ]; then
 fi
 exec {uv} "$@"
 """
-"""A uv that waits in the middle."""
+"""Script of a uv that waits in the middle."""
 
 
 def held(packaged: Packaged, tmp_path: Path) -> Path:
-    """Let every installation wait until the file is there."""
+    """Make every installation wait until the file exists."""
     gate, folder = tmp_path / "gate", tmp_path / "bin"
     folder.mkdir()
     (folder / "uv").write_text(HOLDING.format(uv=_BIN / "uv", gate=gate))

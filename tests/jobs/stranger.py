@@ -1,4 +1,4 @@
-"""Programs of another user of the nodes, as text. Each tries to enter a job."""
+"""Programs of another user of the nodes, as text. Each tries to access a job."""
 
 SUBMITS = """
 import json, sys
@@ -14,7 +14,7 @@ while not service.job(job.id).state.final:
 print(service.job(job.id).state.value, json.dumps(read_result_variables(service.result(job.id))))
 service.close()
 """
-"""Submits a cell with Ray by the API, as its own user, and prints the end."""
+"""Program that submits a cell with Ray through the API, as its own user, and prints the end."""
 KNOCKS = r"""
 import json, os, socket, sys
 from concurrent import futures
@@ -78,7 +78,7 @@ for name in os.listdir("/proc"):
             pass
 print(json.dumps(told))
 """
-"""Connects to each port without a secret, and reads files and processes."""
+"""Program that connects to each port without a secret, and reads files and processes."""
 RAYS_CLIENT = """
 import ray, sys
 ray.init(address=sys.argv[1])
@@ -110,7 +110,8 @@ for where in sys.argv[1:]:
         channel.close()
 print(json.dumps({where: sorted(codes) for where, codes in found.items()}))
 """
-"""Calls Ray's services with Ray's own programs, without a token and with a wrong one."""
+"""Program that calls Ray's services with Ray's own programs, without a token and with a wrong
+one."""
 DASKS_CLIENT = """
 import socket, ssl, sys
 from distributed import Client

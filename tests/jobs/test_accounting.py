@@ -1,4 +1,4 @@
-"""Accounting: history, usage, and jobs that the controller has forgotten."""
+"""Accounting: history, usage, and jobs that the controller has purged."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.ssh.waiting import wait_until
 LONG = "import time; time.sleep(600)"
 
 
-def test_accounting_provides_history_usage_and_forgotten_jobs(
+def test_accounting_provides_history_usage_and_purged_jobs(
     private_site: Callable[..., Site], tmp_path: Path
 ) -> None:
-    """One test and cluster, since a database starts slowly."""
+    """One test with one cluster, since a database starts slowly."""
     site = private_site(accounting=True, extra_conf=("MinJobAge=2",))
     history_is_what_has_ended_the_latest_first(site)
     a_script_has_used_so_much(site)
@@ -41,7 +41,7 @@ def history_is_what_has_ended_the_latest_first(site: Site) -> None:
         return theirs in by_id and array in by_id and by_id[array].tasks == {"COMPLETED": "1-2"}
 
     wait_until(all_are_told)
-    assert {row.slurm_id for row in found} == {theirs, array}, "a job of ours has a row already"
+    assert {row.slurm_id for row in found} == {theirs, array}, "one of our jobs already has a row"
     by_id = {row.slurm_id: row for row in found}
     assert (by_id[theirs].state, by_id[array].state) == ("FAILED", "COMPLETED")
     ends = [row.ended_s or 0.0 for row in found]
@@ -63,7 +63,7 @@ def a_script_has_used_so_much(site: Site) -> None:
 
 
 def what_the_controller_forgot_is_remembered(site: Site, tmp_path: Path) -> None:
-    """Also the IDs of an array's tasks, which are in the names of their files."""
+    """This includes the IDs of an array's tasks, which are in the names of their files."""
     code = "#!/bin/sh\necho $SLURM_ARRAY_TASK_ID; [ $SLURM_ARRAY_TASK_ID = 1 ] || exit 3\n"
     code += f"until [ -e {tmp_path}/gate ]; do sleep 0.1; done"
     options = {"array": "1-3%1", "output": f"{tmp_path}/%j.txt"}

@@ -1,4 +1,5 @@
-"""Cancel, hold, release and requeue many jobs: on a real Slurm, and thousands on a fake one."""
+"""Cancelling, holding, releasing and requeuing many jobs on a real Slurm, and thousands on a fake
+one."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class FakeSite:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, count: int = MANY) -> None:
         self.saved: list[Record] = []
-        for save in ("save", "save_synced"):  # without a file for each job
+        for save in ("save", "save_synced"):  # this creates no file for each job
             monkeypatch.setattr(Store, save, lambda _, one: self.saved.append(one))
         self.registry = JobRegistry(Store(folder))
         self.asked: list[list[str]] = []
@@ -76,7 +77,7 @@ def test_cancelling_5000_jobs_needs_one_listing_and_ten_commands_with_waiting_jo
     assert {one[-2:] for one in named[-MANY // 100 :]} == {"00"}
     events = fake.registry.record(fake.ids[0]).events
     assert events[-1].text == "Cancellation requested."
-    # Waiting jobs that end cause no further commands or reads.
+    # When waiting jobs end, no further commands or reads follow.
     for job_id in fake.ids[:99]:
         row = fake.row(job_id, nodelist=None, end_s=9.0)
         row.state = "CANCELLED"
@@ -87,7 +88,7 @@ def test_cancelling_5000_jobs_needs_one_listing_and_ten_commands_with_waiting_jo
             "Cancelled by you before it started.",
         )
     assert len(fake.asked) == 11
-    assert not fake.watch._files_wake.is_set(), "the other files are looked at once, after all"
+    assert not fake.watch._files_wake.is_set(), "the other files are not read once"
 
 
 @pytest.mark.parametrize("verb", ["hold", "release", "requeue"])
@@ -144,7 +145,7 @@ def test_one_scancel_cancels_our_jobs_and_jobs_that_only_slurm_knows(
     assert site.cluster.run("squeue", "-h", "-o", "%i", "-j", array).stdout == ""
 
 
-def test_requeue_of_many_names_the_job_that_slurm_never_requeues(
+def test_requeue_of_many_names_the_job_that_slurm_does_not_requeue(
     site: Site, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"

@@ -36,7 +36,7 @@ def test_details_show_code_script_command_and_environment(site: Site, tmp_path: 
     assert details.asked.options == {"time": "00:05:00"}
     assert (details.asked.code, details.asked.env) == ("", {"TOKEN": ""})
     assert "s3cret" not in repr(details)
-    states = [state for state, _ in itertools.groupby(states_of(details))]  # it may wait twice
+    states = [state for state, _ in itertools.groupby(states_of(details))]  # the job may wait twice
     assert states == ["SUBMITTING", "PENDING", "RUNNING", "COMPLETED"]
     assert details.events[-1].text == job.why
 
@@ -54,7 +54,7 @@ def test_details_of_an_unreachable_cluster_show_the_local_record(
     site = Site(slurm_cluster, tmp_path, monkeypatch)
     job = site.run("1")
     site.service.close()
-    with socket.socket() as nobody:  # bound, but not listening
+    with socket.socket() as nobody:  # the port is bound, but nothing listens
         nobody.bind(("127.0.0.1", 0))
         far = {"host": "127.0.0.1", "port": nobody.getsockname()[1]}
         write_profile(tmp_path / "config", slurm_cluster.name, far)

@@ -1,5 +1,5 @@
-"""Two real users of one node, who attack each other's jobs with the engines' own clients and with
-plain sockets."""
+"""Attacks between two real users of one node, with the engines' own clients and with plain
+sockets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.ssh.waiting import wait_until
 
 
 def open_to_others(cluster: SlurmCluster, home: Path) -> None:
-    """Let other users of this machine use the cluster, unlike `jupyter slurm up`."""
+    """Let other users of this machine use the cluster, which `jupyter slurm up` does not."""
     for folder in (*cluster.folder.parents, cluster.folder):
         if folder.is_relative_to(home):
             folder.chmod(0o711)
@@ -144,7 +144,7 @@ ON_ONE_NODE = {"nodes": "1", "nodelist": "n1", "cpus-per-task": "4"}
 
 
 def test_ray_clusters_on_one_node_stay_separate(site: Site, ground: Ground, tmp_path: Path) -> None:
-    """Also two of one user. Ending one of the three leaves the others."""
+    """Two of them belong to one user. Ending one of the three does not affect the others."""
     jobs = [
         EngineJob(
             *(site, tmp_path / who, "ray", RAY.format(who=who)),
@@ -185,7 +185,7 @@ def test_ray_clusters_on_one_node_stay_separate(site: Site, ground: Ground, tmp_
     }
 
 
-# --- what another user gets ---
+# --- access by another user ---
 
 MARK = "the-jobs-own-data"
 WAITS = """
@@ -212,14 +212,14 @@ told = client.submit(str, kept, key={MARK!r}).result()
 
 
 class Neighbour:
-    """The other user, beside a job with an engine and a TensorBoard."""
+    """The other user, on the node of a job with an engine and a TensorBoard."""
 
     def __init__(self, ground: Ground, job: EngineJob) -> None:
         self.ground, self.job = ground, job
         self.folder = Path(job.site.service.job(job.id).job_dir or "")
         self.processes = job.processes()
         self.ports: dict[str, str] = {}
-        """Listening address -> program."""
+        """Programs by listening address."""
         self.sockets: set[str] = set()
         for seen in self.processes:
             with suppress(psutil.Error):
@@ -236,7 +236,7 @@ class Neighbour:
         return str(world["nodes"][0]["address"])
 
     def at(self, address: Any) -> str:
-        """Return a listening address as other users call it."""
+        """Return a listening address in the form that other users connect to."""
         host = address.ip.removeprefix("::ffff:")
         return f"{self.ip if host in {'::', '0.0.0.0'} else host}:{address.port}"
 
@@ -269,7 +269,8 @@ class Neighbour:
         return found | {"dashboard": entry.login_url.removeprefix("http://").partition(":")[0]}
 
     def knock(self) -> None:
-        """Try all ports, files and processes without secrets, and assert that none is readable."""
+        """Try all ports, files and processes without secrets, and assert that nothing can be
+        read."""
         asked = {
             "ports": [(at.rpartition(":")[0], int(at.rpartition(":")[2])) for at in self.ports],
             "sockets": sorted(self.sockets),
@@ -284,7 +285,7 @@ class Neighbour:
         marks = (MARK, self.job.id, str(self.folder), *secrets.values())
         for port, heard in told["ports"]:
             assert not [mark for mark in marks if mark in heard], (port, heard)
-            # Any user can read Ray's page, which is empty so far.
+            # Any user can read Ray's page. It is empty so far.
             assert "200 OK" not in heard or "<title>Ray Dashboard" in heard, (port, heard)
         for path, heard in told["sockets"].items():
             assert heard in {"PermissionError", ""}, (path, heard)
@@ -295,18 +296,19 @@ class Neighbour:
             assert not [words for words in told["words"] if secret in words], name
 
     def no_secret_is_told(self, home: Path) -> None:
-        """Assert that secrets are only in their private files, not in other files of user, Slurm or
-        engine."""
+        """Assert that secrets are only in their private files, and in no other file of the user,
+        Slurm or the engine."""
         secrets = {name: secret.encode() for name, secret in self.secrets().items()}
         places = (home, self.ground.cluster.folder, *self.job.folders())
         found = set()
         for path in [
             Path(top, name)
             for place in places
-            for top, _, names in os.walk(place)  # unlike rglob, it allows folders to disappear
+            # os.walk, unlike rglob, allows folders to disappear
+            for top, _, names in os.walk(place)
             for name in names
         ]:
-            with suppress(FileNotFoundError):  # it has just disappeared
+            with suppress(FileNotFoundError):  # the file has just disappeared
                 if not path.is_file() or not any(
                     secret in data for data in [path.read_bytes()] for secret in secrets.values()
                 ):
@@ -314,8 +316,8 @@ class Neighbour:
                 assert path.stat().st_mode & 0o077 == 0, path
                 found.add(path.name)
         own = {"ray": {"token.0", "token.1"}, "dask": {"tls.key"}}
-        # The job's folder has the key as `key`, and this machine as the job's ID.
-        # The last one opens Ray's dashboard, if Ray has one.
+        # The secret is in the job's folder, named `key`, and on this machine, named by the job's
+        # ID. The discarded file opens Ray's dashboard, if Ray has one.
         found.discard("dashboards.0.json")
         assert found == {"key", self.job.id} | own.get(self.job.engine, set())
         output = str(self.job.site.service.logs(self.job.id, budget_bytes=None))

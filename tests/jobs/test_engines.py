@@ -71,7 +71,7 @@ def site(
     site = Site(slurm_cluster, tmp_path, monkeypatch, python=str(engines_python))
     yield site
     for job in site.service.jobs():
-        if not job.state.final:  # after a failed test, others would wait for its nodes
+        if not job.state.final:  # after a failed test, other tests would wait for its nodes
             site.service.cancel(job.id)
             site.wait(job.id)
     site.service.close()
@@ -90,7 +90,7 @@ class Seen:
         return " ".join((*self.argv, *self.environ.values()))
 
     def is_of(self, job_id: str) -> bool:
-        """Return whether it belongs to this job: other test clusters have equal job IDs."""
+        """Return whether it belongs to this job. Other test clusters have equal job IDs."""
         return job_id in self.words
 
     def is_worker(self) -> bool:
@@ -102,7 +102,7 @@ class EngineJob:
     """A job on two nodes whose code waits for `finish`."""
 
     def __init__(self, site: Site, folder: Path, engine: str, code: str, **changes: Any) -> None:
-        """Submit the job, with `changes` of its spec."""
+        """Submit the job, with these `changes` of its spec."""
         wanted = {
             "options": {"nodes": "2", "cpus-per-task": "4"},
             "names_out": ("numbers", "names", "namespace"),
@@ -132,12 +132,12 @@ class EngineJob:
         return "".join(one.text for one in streams if one.name == name)
 
     def processes(self) -> list[Seen]:
-        """Return all processes of this job, of any parent."""
+        """Return all processes of this job, whatever their parents."""
         found = []
         for process in psutil.process_iter():
             try:
                 seen = Seen(process)
-            except psutil.Error:  # it has just ended
+            except psutil.Error:  # the process has just ended
                 continue
             if seen.environ.get("SLURM_JOB_ID") == self.slurm_id and seen.is_of(self.id):
                 found.append(seen)
@@ -152,10 +152,10 @@ class EngineJob:
         """Return the files in /dev/shm that its processes share."""
         mapped = set()
         for seen in self.processes():
-            with suppress(OSError):  # it has just ended
+            with suppress(OSError):  # the process has just ended
                 lines = Path(f"/proc/{seen.process.pid}/maps").read_text().splitlines()
                 mapped |= {int(line.split()[4]) for line in lines if "/dev/shm/" in line}
-        # By inode: glibc maps a semaphore before it names it.
+        # Compare inodes, since glibc maps a semaphore before it names it.
         return [Path(one.path) for one in os.scandir("/dev/shm") if one.inode() in mapped]
 
     def finish(self) -> Job:
@@ -163,7 +163,7 @@ class EngineJob:
         return self.site.wait(self.id)
 
     def left(self, paths: list[Path]) -> list[object]:
-        """Return its remaining processes, and which of `paths` still exist."""
+        """Return the job's remaining processes, and the paths that still exist."""
         return [*self.processes(), *(one for one in paths if one.exists())]
 
 
@@ -193,7 +193,7 @@ def test_engine_uses_all_nodes_survives_a_dead_node_and_cleans_up(
     assert ended.usage is not None
     assert (ended.usage.peak_memory_mib or 0) >= max(
         seen_mib, default=1
-    )  # the engine's processes are counted
+    )  # the engine's processes count, too
     variables = read_result_variables(site.service.result(job.id))
     assert variables == {
         "numbers": [number**2 for number in range(8)],
@@ -231,7 +231,7 @@ def test_dead_scheduler_ends_the_code(site: Site, tmp_path: Path) -> None:
 def test_cells_of_a_session_share_one_engine(site: Site) -> None:
     options = {"nodes": "2", "cpus-per-task": "4", "mem": "1000"}
     session = site.service.submit(SessionSpec(name="s", launch="dask", idle_s=600, options=options))
-    for _ in range(2):  # also with their own connection
+    for _ in range(2):  # their own connections see the same cluster, too
         cpus = "import os; cpus = os.environ['SLURM_CPUS_PER_TASK']"
         code = "\n".join(("distributed.Client()", NAMES["dask"], cpus, MEMORY))
         job = site.run(code, session=session.id, names_out=("names", "cpus", "memory"))
@@ -246,7 +246,7 @@ def test_cells_of_a_session_share_one_engine(site: Site) -> None:
 
 
 def finds_both_nodes(site: Site, engines_python: Path, launch: str, **changes: Any) -> None:
-    """Mount files of this machine, which has the image's distribution."""
+    """Mount files of this machine, since it has the same distribution as the image."""
     [packages] = engines_python.parents[1].glob("lib/python3*/site-packages")
     job = site.run(
         NAMES[launch],

@@ -1,4 +1,5 @@
-"""Packages that are installed twice at once, cut, cancelled, removed, by pip, or in a job."""
+"""Installations of packages that are simultaneous, interrupted, cancelled, removed, made by pip, or
+run in a job."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ def test_interrupted_installation_is_not_used(packaged: Packaged, tmp_path: Path
     assert len(folders) == 1
 
 
-def test_packages_are_installed_by_a_job_if_the_profile_says_so(packaged: Packaged) -> None:
+def test_packages_are_installed_by_a_job_if_the_profile_requires_it(packaged: Packaged) -> None:
     settings = {"python": sys.executable, "setup": packaged.setup, "install_on": "job"}
     packaged.site.edit_profile(**settings)
     job = packaged.run("alpha")

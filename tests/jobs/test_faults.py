@@ -31,7 +31,7 @@ MakeSite = Callable[..., Site]
 
 
 def running(site: Site, code: str = LONG, **changes: object) -> str:
-    """Return the ID of a job whose cell has printed its first line."""
+    """Return the ID of a job after its cell has printed the first line."""
     job = site.service.submit(spec(code, **changes))
     cursor, text = "", ""
     while "up" not in text:
@@ -46,7 +46,7 @@ def running(site: Site, code: str = LONG, **changes: object) -> str:
 
 
 @over_ssh
-def test_late_controller_gets_each_job_once_and_later_cancellations(
+def test_late_controller_gets_each_job_once_and_then_cancellations(
     private_site: MakeSite,
 ) -> None:
     site = private_site(**IMPATIENT)
@@ -114,7 +114,7 @@ def test_job_waits_until_the_profile_names_slurm_conf(
     assert site.wait(job.id).state is JobState.COMPLETED
     assert site.text(job.id) == "ran\n"
     assert len(site.slurm_jobs()) == 1
-    # It needs no second login.
+    # This needs no second login.
     assert site.service.connections()[0].since_s == since_s
 
 
@@ -136,7 +136,7 @@ def test_silent_controller_is_a_problem_and_does_not_end_jobs(
     assert site.wait(job_id).state is JobState.CANCELLED
 
 
-def test_another_users_job_with_a_reused_id_is_left_alone(
+def test_another_users_job_with_a_reused_id_is_not_changed(
     private_site: MakeSite,
 ) -> None:
     """A controller that has lost its state reuses job IDs."""
@@ -154,13 +154,13 @@ def test_another_users_job_with_a_reused_id_is_left_alone(
     assert (ended.state, ended.inferred) == (JobState.CANCELLED, True)
     lost = site.wait(runs.id)
     assert (lost.state in (JobState.CANCELLED, JobState.LOST), lost.inferred) == (True, True)
-    assert "cancelled" not in str(lost.why or ""), "nobody is known to have cancelled it"
+    assert "cancelled" not in str(lost.why or ""), "the user who cancelled it is unknown"
     assert {site.cluster.job_state(one) for one in theirs} == {"PENDING"}
     assert not set(theirs) & set(site.service.details(runs.id).record.values())
 
 
 def _ids_given_out_anew(site: Site, *slurm_ids: str | None) -> list[str]:
-    """Delete the controller's state, and submit held jobs of another user that get these IDs."""
+    """Delete the controller's state. Submit held jobs of another user, which get these IDs."""
     site.cluster.kill_controller()
     shutil.rmtree(site.cluster.daemons.paths.state)
     site.cluster.daemons.paths.state.mkdir()
@@ -233,8 +233,8 @@ def test_requeued_job_runs_again_and_marks_its_output(site: Site) -> None:
     slurm_id = site.service.job(job_id).slurm_id or ""
     site.service.requeue(job_id)
     site.wait(job_id, JobState.REQUEUED, JobState.PENDING)
-    # Slurm delays a requeued job by two minutes. Its start time can be changed, but not to the
-    # second of its end: slurmd treats those credentials as revoked.
+    # Slurm delays a requeued job by two minutes. The test changes the start time, but not to the
+    # second of the job's end, because slurmd treats credentials of that second as revoked.
     site.cluster.run("scontrol", "update", f"JobId={slurm_id}", "StartTime=now+3")
     job = site.wait(job_id, limit_s=180)
     assert (job.state, job.restarts) == (JobState.COMPLETED, 1)
@@ -272,19 +272,18 @@ def test_full_disk_during_a_job_is_reported(
 ) -> None:
     site = Site(slurm_cluster, tmp_path / "s", monkeypatch, job_root=str(small_disk / "jobs"))  # type: ignore[arg-type]
     job = site.run("print('up', flush=True)\nfor _ in range(100): print('x' * 10_000)")
-    # A full disk at the runner's last record is a failure, shortly before a loss of output.
+    # A disk that is full at the runner's last record fails the job. Shortly before, it only loses
+    # output.
     assert job.state is JobState.FAILED or job.warning
     assert "disk" in f"{job.why} {job.advice} {job.warning}"
     assert site.text(job.id).startswith("up\n")
     site.service.close()
 
 
-# --- jobs forgotten by Slurm; `test_accounting.py` has those with accounting ---
+# --- jobs purged by Slurm; `test_accounting.py` has those with accounting ---
 
 
-def test_forgotten_jobs_end_by_their_files_or_are_lost(
-    private_site: MakeSite, tmp_path: Path
-) -> None:
+def test_purged_jobs_end_by_their_files_or_are_lost(private_site: MakeSite, tmp_path: Path) -> None:
     site = private_site(extra_conf=("MinJobAge=2",))
     good, bad = site.service.submit(spec("6 * 7")), site.service.submit(spec("1 / 0"))
     waits = f"#!/bin/sh\nuntil [ -e '{tmp_path}/unwatched' ]; do sleep 0.1; done"

@@ -1,6 +1,6 @@
-"""Hostile inputs: each arrives byte for byte, or is refused before sbatch is called.
+"""Hostile inputs. Each arrives byte for byte, or is rejected before sbatch is called.
 
-They are generated from a fixed seed. The job itself reports what it received.
+They are generated from a fixed seed. The job itself reports the received bytes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def folders(count: int, seed: str, parent: Path, without: str = "") -> list[Path
 
 
 def literal(text: str) -> str:
-    """Return Python code for `text`, with every character literal if Python keeps it."""
+    """Return a Python literal of `text`, without escapes for the characters that Python
+    preserves."""
     for raw, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\r", "\\r"), ("\0", "\\0")):
         text = text.replace(raw, escaped)
     return f"'''{text}'''"
@@ -70,7 +71,7 @@ def sbatch_calls(site: Site) -> int:
 def ended(
     site: Site, specs: Iterable[JobSpec], state: JobState = JobState.COMPLETED
 ) -> Iterator[Job]:
-    """Submit all at once, and assert their final state."""
+    """Submit all specs at once, and assert their final state."""
     with ThreadPoolExecutor(8) as pool:
         submitted = list(pool.map(site.service.submit, specs))
     for job in submitted:
@@ -182,9 +183,9 @@ def test_folders_with_any_name_are_mounted(site: Site, tmp_path: Path, demo_imag
     assert site.text(job.id) == f"{[str(n) for n in range(12)]}\n"
 
 
-# --- what is refused ---
+# --- rejections ---
 def refused() -> Iterator[tuple[str, JobSpec]]:
-    """Yield an error and a job with it."""
+    """Yield an error and a job that causes it."""
     for text in hostile(40, "name", without=""):
         yield "name", spec("1", name=text)
     for text in hostile(10, "variable's name", without=""):

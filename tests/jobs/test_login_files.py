@@ -1,4 +1,4 @@
-"""Login files of the node that end a job before its code, and odd but harmless ones."""
+"""Login files on the node that end a job before its code runs, and odd but harmless login files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HARMLESS = {
 
 
 def with_login_files(site: Site, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """Give jobs of the site a home with login files of this text."""
+    """Return a function that gives jobs of the site a home with login files of this text."""
     home = site._home / "home"
     home.mkdir()
     (home / ".bash_profile").write_text(f"{text}\n", encoding="utf-8")
@@ -32,7 +32,7 @@ def with_login_shell(site: Site, *, login_shell: bool) -> None:
 
 
 @pytest.mark.parametrize("ends", ENDS)
-def test_login_files_that_end_a_job_are_reported_with_a_remedy(
+def test_login_files_that_end_a_job_are_reported_with_a_hint(
     site: Site, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
     with_login_files(site, monkeypatch, ENDS[ends])
@@ -58,8 +58,8 @@ def test_odd_login_files_do_not_end_a_job(
 
 @over_ssh
 def test_batch_script_has_the_module_command(site: Site, tmp_path: Path) -> None:
-    """The tests install environment-modules, whose /etc/profile.d file defines `module`. Cells load
-    modules without a login."""
+    """The tests install environment-modules, which defines `module` in /etc/profile.d. Cells load
+    modules without a login shell."""
     job = site.run("#!/bin/bash\nmodule --version\n", kind=JobKind.SCRIPT, **site.at(tmp_path))
     text = site.text(job.id)
     assert job.state is JobState.COMPLETED, text

@@ -1,4 +1,4 @@
-"""A cell on many nodes: real Slurm, real PyTorch, real Open MPI. The nodes are this machine's."""
+"""A cell on many nodes with a real Slurm, PyTorch and Open MPI. All nodes are this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
 OF_THIS_MACHINE = ("/usr:/usr", "/etc/alternatives:/etc/alternatives")
-"""Mounts of files of this machine, which has the image's distribution."""
+"""Mounts of files of this machine, which has the same distribution as the image."""
 TORCH = """
 import os, torch, torch.distributed as dist
 dist.init_process_group("gloo")
@@ -64,7 +64,7 @@ def text_of(site: Site, job: Job, rank: int | None = None) -> str:
 
 
 def left_behind(job: Job) -> list[str]:
-    """Return command lines of the job's processes, and its engine's files in /tmp."""
+    """Return command lines of the job's processes, and files of its engine in /tmp."""
     begun_s = job.started_s or 0.0
     logs = Path("/tmp").glob("torchelastic_*")
     found = [str(one) for one in logs if one.stat().st_mtime >= begun_s]
@@ -79,7 +79,7 @@ def left_behind(job: Job) -> list[str]:
 
 
 def nothing_stays(job: Job) -> None:
-    """Wait until nothing is left: the measuring program ends shortly after the job."""
+    """Wait until nothing is left. The program that measures usage ends shortly after the job."""
     wait_until(lambda: not left_behind(job), 60)
 
 
@@ -109,7 +109,7 @@ def test_torchrun_runs_the_cell_in_every_rank(nodes: Site, tmp_path: Path) -> No
 
 
 def test_ranks_have_all_gpus_of_exclusive_nodes(nodes: Site) -> None:
-    """Slurm gives the job all GPUs, but a step without a request none."""
+    """Slurm gives the job all GPUs, but gives none to a step that requests none."""
     code = "import os\nmine = os.environ['CUDA_VISIBLE_DEVICES']"
     options = {"nodes": "2", "exclusive": ""}
     job = nodes.run(code, launch="torchrun", options=options, names_gather=("mine",))
@@ -135,7 +135,7 @@ def test_mpi_runs_the_cell_in_every_task(nodes: Site) -> None:
 
 
 def runs_in_four_ranks(nodes: Site, code: str, **changes: Any) -> None:
-    """Run a cell in four ranks of an image, with mounts of this machine."""
+    """Run a cell in four ranks in an image, with mounts of this machine's files."""
     job = nodes.run(
         code.replace("data[rank]", "rank"),
         mounts=OF_THIS_MACHINE,
@@ -276,7 +276,7 @@ def test_torchrun_restarts_ranks_up_to_max_restarts(nodes: Site) -> None:
 
 
 def test_signal_before_the_time_limit_interrupts_every_rank(nodes: Site) -> None:
-    """`--signal`: each rank saves what it has."""
+    """With `--signal`, each rank saves its state."""
     code = (
         "import os, time\nprint('begun', flush=True)\n"
         "try:\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    print('saved')\n"

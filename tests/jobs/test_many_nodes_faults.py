@@ -1,5 +1,5 @@
-"""Failures between nodes on separate machines: each has its message, and leaves nothing on any
-node. Real Slurm, PyTorch, Open MPI and packet filters."""
+"""Failures between nodes on separate machines. Each has its own message, and leaves nothing on any
+node. Slurm, PyTorch, Open MPI and packet filters are real."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from tests.ssh.processes import words_of
 from tests.ssh.waiting import wait_until
 
 TOLD_S = 90.0
-"""Maximum time from the start of a job to its error message."""
+"""Maximum seconds from the start of a job to its error message."""
 ENDED_S = 60.0
-"""Time that slurmstepd tries to report the end of a step on a disconnected node."""
+"""Seconds for which slurmstepd tries to report the end of a step on a disconnected node."""
 FIREWALL = (
     "Is there a firewall between the nodes? If they share another network, set `interface` in the "
     "cluster's profile to its interface."
@@ -36,10 +36,10 @@ FIREWALL = (
 
 @pytest.fixture
 def apart(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """Yield a site on these nodes, and assert that the test leaves nothing on them."""
+    """Yield a site on these nodes. Assert that the test leaves nothing on them."""
     machines.wait_until_idle()
     running, before = machines.running(), machines.traces()
-    home = machines.folder / f"site{secrets.token_hex(3)}"  # the nodes' /tmp is their own
+    home = machines.folder / f"site{secrets.token_hex(3)}"  # the nodes have their own /tmp
     home.mkdir()
     monkeypatch.chdir(home)
     site = Site(cast(SlurmCluster, machines), home, monkeypatch)
@@ -54,12 +54,12 @@ def apart(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]
             if one not in before[name]
         )
 
-    # Processes end last, and checking more runs programs on each node.
+    # Processes end last, and further checks run programs on each node.
     wait_until(lambda: machines.running() == running and machines.traces() == before, ENDED_S, left)
 
 
 def failure(site: Site, job: Job, name: str = "LaunchError") -> str:
-    """Return the error of a job that could not start, reported in time."""
+    """Return the error of a job that could not start. Check that it was reported in time."""
     result = site.service.result(job.id)
     assert job.state is JobState.FAILED, site.outputs(job.id)
     assert result.ename == name, site.outputs(job.id)
@@ -79,7 +79,7 @@ def stranger(ssh_keeper: Keeper) -> str:
 
 
 def test_node_that_resolves_to_localhost_works(apart: Site, machines: Machines) -> None:
-    """Also on nodes without `scontrol`, with the engines' ports taken."""
+    """The nodes also lack `scontrol`, and the engines' ports are taken."""
     for node in machines.nodes.values():
         told = node.machine.run("getent", "hosts", node.name).stdout
         assert told.split()[0] == "127.0.0.1"
@@ -98,7 +98,8 @@ def test_node_that_resolves_to_localhost_works(apart: Site, machines: Machines) 
 
 
 def test_mpi_runs_in_an_image_without_the_folder_of_slurmd(apart: Site, demo_image: Path) -> None:
-    """PMIx's server keeps its files there, and its clients report that they do not see them."""
+    """PMIx's server keeps its files in that folder, and its clients report that they cannot see
+    them."""
     job = apart.run(
         MPI,
         launch="mpi",
@@ -127,7 +128,8 @@ def test_firewall_before_the_launcher_is_named(apart: Site, machines: Machines) 
 
 
 def test_lost_first_node_is_named(apart: Site, machines: Machines, ssh_keeper: Keeper) -> None:
-    """The node that runs the job's script: Slurm would report NODE_FAIL after a minute or later."""
+    """It is the node that runs the job's script. Slurm would report NODE_FAIL only after a minute
+    or more."""
     code = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
     job = apart.service.submit(spec(code, launch="torchrun", options={"nodes": "3"}))
     wait_until(lambda: "begun" in apart.so_far(job.id), 60)
@@ -193,7 +195,7 @@ def test_another_user_of_the_nodes_cannot_join_the_launch(
 
 
 def test_mpi_ranks_reject_a_world_of_one(apart: Site) -> None:
-    """As if Open MPI did not detect Slurm."""
+    """The test simulates an Open MPI that does not detect Slurm."""
     alone = """
     import os
     for name in list(os.environ):

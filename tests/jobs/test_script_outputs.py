@@ -47,7 +47,7 @@ def test_error_files_of_array_tasks_are_shown(site: Site, tmp_path: Path) -> Non
 
 
 def test_array_tasks_have_their_own_state_and_output(site: Site, tmp_path: Path) -> None:
-    """`%j` is the task's own job ID, which is not in the other tasks' paths."""
+    """`%j` is the job ID of the task itself, which is not in the paths of other tasks."""
     text = (
         f"#!/bin/sh\n#SBATCH --hold --array=1-3,12 --output={tmp_path}/%j.out\n"
         "echo I am $SLURM_ARRAY_TASK_ID\n[ $SLURM_ARRAY_TASK_ID != 2 ]\n"

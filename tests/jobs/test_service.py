@@ -57,7 +57,7 @@ def test_variables_are_sent_and_returned(site: Site) -> None:
     assert not inputs.exists()
 
 
-def test_unused_files_of_variables_are_removed(site: Site) -> None:
+def test_unused_variable_files_are_removed(site: Site) -> None:
     files = {"week.fetched": 7, "day.fetched": 1, "day.vars": 1, "new.vars": 0}
     for name, days in files.items():
         path = places.spool_dir() / name
@@ -91,7 +91,7 @@ KINDS = [(JobKind.CELL, CELL), (JobKind.SCRIPT, SHELL)]
 
 
 @pytest.mark.parametrize(("kind", "code"), KINDS)
-def test_job_gets_the_profiles_environment_but_not_the_agents(
+def test_job_gets_the_environment_of_the_profile_but_not_of_the_agent(
     site: Site, monkeypatch: pytest.MonkeyPatch, kind: JobKind, code: str
 ) -> None:
     monkeypatch.delenv("LC_ALL", raising=False)
@@ -188,7 +188,7 @@ def test_job_starts_after_the_jobs_of_after(site: Site) -> None:
 
 
 def test_spec_submitted_twice_is_one_job(site: Site) -> None:
-    """Even with an invalid profile the job is returned."""
+    """The job is returned even if the profile has become invalid."""
     asked = spec("print(1)")
     first = site.service.submit(asked)
     site.edit_profile(poll_s="often")
@@ -199,7 +199,7 @@ def test_spec_submitted_twice_is_one_job(site: Site) -> None:
 
 
 def test_job_cancelled_before_its_record_is_not_submitted(site: Site) -> None:
-    """As by a kernel that shuts down during its submission."""
+    """For example, a kernel shuts down during its submission."""
     asked = spec("print(1)")
     with pytest.raises(NotFoundError):
         site.service.cancel(asked.id)
@@ -280,8 +280,10 @@ def test_job_follows_its_renamed_notebook_and_folder(site: Site, tmp_path: Path)
     site.service.notebook_moved(str(folder), str(moved))
     now = str(moved / "trial.ipynb")
     assert site.service.notebook_path(notebook, began_s) == now
-    assert site.service.notebook_path(notebook, time.time()) == notebook, "another of that name"
-    assert site.service.attachable(cell) is None, "another of that name"
+    assert site.service.notebook_path(notebook, time.time()) == notebook, (
+        "another notebook with that name"
+    )
+    assert site.service.attachable(cell) is None, "another notebook with that name"
     there = {"cwd": str(moved), "push": str(moved / "src")}
     for _ in range(2):
         found = site.service.attachable(replace(cell, notebook=now, **there))

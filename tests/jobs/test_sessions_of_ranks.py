@@ -1,4 +1,4 @@
-"""A session whose cells run in each of many ranks: real Slurm, real PyTorch, real Open MPI."""
+"""A session with many ranks, each of which runs its cells. Slurm, PyTorch and Open MPI are real."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class InRanks:
     def call_all(self, folder: Path) -> Job:
         """Run a cell that reads `data`, needs all ranks, and returns `total`."""
         write_variables(folder / "inputs", ["data"], {"data": [1, 2, 3, 4]})
-        inputs = str(folder / "inputs")  # which moves into the job's folder
+        inputs = str(folder / "inputs")  # these files move into the job's folder
         code = CALLS[self.engine]
         return self.run(code, inputs=inputs, names_in=("data",), names_out=("total",))
 

@@ -1,4 +1,4 @@
-"""Submissions that a site's plugins and wrappers change or refuse."""
+"""Submissions that a site's plugins and wrappers change or reject."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCRIPT = "#!/bin/sh\n#SBATCH -J named\necho up\nsleep {seconds}\nexit 3\n"
 
 
 def with_plugin(private_site: MakeSite, body: str) -> Site:
-    """Return a site whose job_submit plugin does `body` to each submission."""
+    """Return a site with a job_submit plugin that runs `body` for each submission."""
     site = private_site(nodes=1)
     plugin = site.cluster.conf.with_name("job_submit.lua")
     plugin.write_text(SUBMIT_LUA.format(body=body), encoding="utf-8")
@@ -112,7 +112,7 @@ WIKI = "See https://wiki/é"
 
 
 def with_wrapper(site: Site, text: str) -> None:
-    """Put a wrapper in front of the cluster's sbatch, which is "$SBATCH" in its text."""
+    """Put a wrapper in front of the cluster's sbatch. Its text calls the latter as "$SBATCH"."""
     folder = site._home / "wrapper"
     folder.mkdir()
     profile = tomllib.loads(site.cluster.profile_path.read_text(encoding="utf-8"))
@@ -123,7 +123,7 @@ def with_wrapper(site: Site, text: str) -> None:
 
 
 def refused(site: Site, asked: JobSpec) -> Job:
-    """Return the refused job, at once or after two look-ups."""
+    """Return the rejected job, at once or after two look-ups."""
     with suppress(SubmitError):
         site.service.submit(asked)
     job = site.wait(asked.id, limit_s=30)

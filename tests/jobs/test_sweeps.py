@@ -34,7 +34,7 @@ Rows = list[dict[str, Any]]
 
 
 def sweep(code: str, params: Sequence[Mapping[str, object]], **changes: Any) -> JobSpec:
-    """A sweep of these parameters."""
+    """Return a sweep of these parameters."""
     tasks = f"0-{len(params) - 1}"
     made = spec(code, kind=JobKind.SWEEP, tasks=tasks, names_params=tuple(params[0]), **changes)
     by_task = {str(task): dict(one) for task, one in enumerate(params)}
@@ -45,7 +45,7 @@ def sweep(code: str, params: Sequence[Mapping[str, object]], **changes: Any) -> 
 
 
 def table(site: Site, job_id: str) -> tuple[Rows, CellFailed | None]:
-    """The rows of an ended sweep, and its error."""
+    """Return the rows of an ended sweep, and its error."""
     not_come: dict[str, str] = {}
     variables, failed = read_outcome(site.service, site.service.result(job_id), not_come)
     frame: Any = variables["results"]
@@ -114,7 +114,7 @@ acc = how
 
 
 def test_failed_tasks_have_reasons_and_are_retried(site: Site, tmp_path: Path) -> None:
-    """One raises, one takes too much memory, one is cancelled by its Slurm ID."""
+    """One task raises, one uses too much memory, and one is cancelled by its Slurm ID."""
     hows = ["fine"] * 17 + ["raise", "memory", "wait"]
     gate = tmp_path / "gate"
     params = [{"how": how, "gate": str(gate)} for how in hows]
@@ -148,7 +148,7 @@ def test_failed_tasks_have_reasons_and_are_retried(site: Site, tmp_path: Path) -
     assert site.service.logs(job.id, task=18).outputs is not None
 
 
-def test_refused_retry_is_an_error_and_another_one_is_possible(site: Site) -> None:
+def test_refused_retry_is_an_error_and_can_be_repeated(site: Site) -> None:
     job = site.wait(site.service.submit(sweep("1 / n", [{"n": 0}, {"n": 1}])).id)
     with pytest.raises(SubmitError, match="partition") as refused:
         site.service.retry(job.id, {"partition": "nowhere"})
@@ -160,7 +160,7 @@ def test_refused_retry_is_an_error_and_another_one_is_possible(site: Site) -> No
     assert len(of_task(site, job.id).arrays) == 2
 
 
-def test_multiple_applies_to_the_partitions_limit_of_tasks_never_listed(site: Site) -> None:
+def test_multiple_applies_to_the_partitions_limit_for_unlisted_tasks(site: Site) -> None:
     job = site.service.submit(sweep("1 / n", [{"n": 0}, {"n": 1}]))
     site.wait(job.id)
     site.service.retry(job.id, {"time": "2x"})
@@ -186,7 +186,7 @@ square = i * i
 
 
 @pytest.mark.long
-def test_limits_divide_a_sweep_and_killed_agents_repeat_no_task(
+def test_limits_split_a_sweep_and_killed_agents_repeat_no_task(
     agent_home: AgentHome,
     private_cluster: Callable[..., SlurmCluster],
     monkeypatch: pytest.MonkeyPatch,
@@ -255,7 +255,7 @@ def test_max_fails_cancels_the_rest(site: Site) -> None:
     assert failed + cancelled == 40
 
 
-def test_requeued_task_counts_once_with_its_last_attempt(site: Site, tmp_path: Path) -> None:
+def test_requeued_task_counts_once_by_its_last_attempt(site: Site, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     code = (
         "import os, time\n"

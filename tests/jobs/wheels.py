@@ -1,4 +1,4 @@
-"""Wheels made in a test, and the settings by which pip and uv find them and nothing else."""
+"""Wheels that a test creates, and settings that make pip and uv find only these."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def add_wheel(folder: Path, name: str, version: str = "1.0", requires: Sequence[str] = ()) -> None:
-    """Add a package with one module of its name, which has `version`."""
+    """Add a package with one module of the same name, which defines `version`."""
     folder.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
     files = {
@@ -31,7 +31,7 @@ def only_from(folder: Path) -> str:
     settings.write_text(f"no-index = true\nfind-links = [{json.dumps(str(folder))}]\n")
     values = {
         "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": folder.as_uri(),  # a list that blanks separate
+        "PIP_FIND_LINKS": folder.as_uri(),  # blanks separate the paths of this list
         "UV_CONFIG_FILE": str(settings),
         "UV_CACHE_DIR": str(folder / "cache"),
         "UV_PYTHON_DOWNLOADS": "never",

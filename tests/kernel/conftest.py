@@ -1,4 +1,4 @@
-"""Kernels in jobs from their clients' side: kernelspecs, Jupyter's own clients, a real Slurm."""
+"""Kernels in jobs as clients use them: kernelspecs, Jupyter's own clients, a real Slurm."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.ssh.profile import SshSlurm, write_profile
 
 PATIENCE_S = 180.0
 QUICK = {"poll_s": 0.3, "lost_after_s": 2.0, "exit_grace_s": 20.0, "lookup_gap_s": 1.0}
-"""Short times of a profile, for tests of events that normally take minutes."""
+"""Short times in a profile, for tests of events that normally take minutes."""
 
 
 class RemoteKernel(Kernel):
@@ -46,7 +46,7 @@ class RemoteKernel(Kernel):
         return pid
 
     def job(self) -> Job:
-        """Return this home's newest job."""
+        """Return the newest job of this home."""
         (job, *_) = self.home.jobs()
         return job
 
@@ -103,7 +103,7 @@ class Home:
         return name
 
     def start(self, name: str = "far", *, file: str | None = None, **env: str) -> RemoteKernel:
-        """Start a kernel. `file`: the connection file of an earlier kernel to reconnect to."""
+        """Start a kernel. `file` is the connection file of an earlier kernel to reconnect to."""
         manager = KernelManager(kernel_name=name)
         if file is not None:
             manager.connection_file = file
@@ -132,7 +132,7 @@ class Home:
             cursor = self.api.changes(cursor, 5.0).cursor
 
     def kill_proxy(self, kernel: RemoteKernel) -> None:
-        """Kill the proxy, as happens when its machine runs out of memory."""
+        """Kill the proxy, as the kernel of a machine without free memory would."""
         process = psutil.Process(kernel.proxy)
         process.send_signal(signal.SIGKILL)
         kernel.manager.provisioner.process.wait()  # type: ignore[union-attr]
@@ -157,7 +157,7 @@ def make_home(
     slurm_cluster: SlurmCluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MakeHome]:
-    """Yield a factory of homes; its keywords are settings of the cluster's profile."""
+    """Yield a factory of homes. Its keywords are settings of the cluster's profile."""
     homes: list[Home] = []
 
     def make(

@@ -1,4 +1,4 @@
-"""The notices in the running cell about a lost connection, event by event."""
+"""Notices in the running cell about a lost connection, event by event."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_one_display_follows_the_connection(notice: ConnectionNotice, cell: Cell
     why, login, line, well = cell.texts()
     assert "There is no route. The kernel retries automatically." in why
     assert "`jupyter slurm login arandu`" in login
-    assert "The line was cut." in line, "the cluster is reached, the kernel not yet"
+    assert "The line was cut." in line, "the cluster is reachable, but the kernel is not yet"
     assert well == "The connection to the kernel's job was down for 10 min 1 s. No output was lost."
     assert [update for update, _ in cell.shown] == [False, True, True, True]
     assert len(cell.ids) == 1

@@ -1,6 +1,6 @@
-"""A kernel's connection cut at any byte: no frame is lost or repeated.
+"""A kernel's connection that is cut at any byte loses and repeats no frame.
 
-The kernel's end is simulated; tests/node/test_kernel.py has the real one.
+The kernel's end is simulated. tests/node/test_kernel.py tests the real one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NUMBER_BYTES, _HEAD_BYTES = 8, 5
 
 
 class There:
-    """The kernel's end of the connections to it."""
+    """The kernel's end of its connections."""
 
     def __init__(self) -> None:
         self.lines: queue.Queue[socket.socket] = queue.Queue()
@@ -38,8 +38,9 @@ class There:
         return here
 
     def begun(self, boot: str = "b", got: int | None = None, next_: int | None = None) -> Line:
-        """Return the next connection once both ends have exchanged positions. `got`, `next_`: the
-        positions in the messages to and from the kernel; None: those of the other end."""
+        """Return the next connection once both ends have exchanged positions. `got` and `next_` are
+        the positions in the messages to and from the kernel. For None they are those of the other
+        end."""
         line = Line(self.lines.get(timeout=PATIENCE_S))
         kind, body = line.frame()
         assert kind == b"B"
@@ -87,7 +88,7 @@ class Line:
         data = b""
         while len(data) < size:
             more = self.sock.recv(size - len(data))
-            assert more, "it has ended"
+            assert more, "the connection has ended"
             data += more
         return data
 
@@ -96,7 +97,7 @@ class Line:
         return head[:1], self.exactly(int.from_bytes(head[1:], "big"))
 
     def message(self) -> tuple[int, str]:
-        """Return the number and the only part of the next message to the kernel."""
+        """Return the number and the single part of the next message to the kernel."""
         while True:
             kind, body = self.frame()
             if kind == b"M":
@@ -155,7 +156,7 @@ def test_only_incomplete_requests_are_sent_again(there: There) -> None:
         there.far.send("shell", [text.encode()])
     line = there.begun()
     assert [line.message(), line.message()] == [(1, "a"), (2, "b")]
-    line.exactly(_HEAD_BYTES + _NUMBER_BYTES)  # half of the third message
+    line.exactly(_HEAD_BYTES + _NUMBER_BYTES)  # this is half of the third message
     line.cut()
     line = there.begun(got=2)
     assert line.told["from"] == 1
@@ -164,15 +165,15 @@ def test_only_incomplete_requests_are_sent_again(there: There) -> None:
     assert line.message() == (4, "d")
     line.cut()
     line = there.begun(got=4)
-    assert line.told["from"] == 3, "what has arrived was kept"
+    assert line.told["from"] == 3, "the received messages are kept"
     there.far.send("shell", [b"e"])
     assert line.message() == (5, "e")
     line.cut()
 
 
 def test_requests_of_an_earlier_kernel_are_not_run_again(there: There) -> None:
-    """The new kernel is another job's, or the same job's on another node. The earlier one may have
-    run the request, and the client has been informed of its loss."""
+    """The new kernel belongs to another job, or to the same job on another node. The earlier kernel
+    may have run the request, and the client was informed of its loss."""
     there.far.send("shell", [b"remove"])
     line = there.begun("first")
     assert line.message() == (1, "remove")

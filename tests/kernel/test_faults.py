@@ -1,4 +1,4 @@
-"""Kernels whose job is requeued, and kernels whose connection falls silent."""
+"""Kernels in requeued jobs, and kernels with silent connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SLEEPS = "print('on', flush=True)\nimport time; time.sleep(1000)"
 
 
 def busy(kernel: RemoteKernel) -> str:
-    """Start a cell, and return its request once it runs on the node."""
+    """Start a cell. Return its request once the cell runs on the node."""
     request = kernel.start(SLEEPS)
     kernel.until(lambda m: m["msg_type"] == "stream" and "on" in m["content"]["text"])
     return request
@@ -33,7 +33,8 @@ def test_requeued_job_is_reported_at_once(home: Home) -> None:
     waits = kernel.start("print('again')")
     kernel.until_shown(waits, "hold")
     home.cluster.run("scontrol", "release", slurm_id)
-    # Not within the second of its end: slurmd considers credentials of that second revoked.
+    # Not within the second of the job's end, because slurmd considers credentials of that second
+    # revoked.
     home.cluster.run("scontrol", "update", f"JobId={slurm_id}", "StartTime=now+3")
     reply = kernel.reply(waits)
     assert (reply.content["status"], reply.text) == ("ok", "again\n"), reply.content
@@ -47,7 +48,7 @@ def test_silent_connection_is_shown_in_the_running_cell(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The network silently drops everything."""
+    """The network silently drops all packets."""
     line = delayed(ssh_slurm.sshd.port, 0.0)
     home = make_home(far=ssh_slurm, port=line.port)
     sshd, known = ssh_slurm.sshd, tmp_path / "known_hosts"

@@ -1,4 +1,4 @@
-"""The record of a kernel and its job, changed by two threads of its process."""
+"""The record of a kernel and its job. Two threads of the kernel's process change it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_kernel_ended_during_submission_leaves_no_job(
     )
     life.start()
     asked.wait()
-    life.cancel()  # does not wait for the answer, however long it takes
+    life.cancel()  # this does not wait for the answer, however long it takes
     assert cancelled == ["aaaaaaaa"]
     may_go_on.set()
     life._thread.join()

@@ -12,7 +12,7 @@ from tests.kernel.conftest import Home
 def test_remote_kernel_passes_the_kernel_protocol_suite(home: Home) -> None:
     home.add()
     kernel = home.start()
-    kernel.value("print()")  # while waiting for a job, the proxy answers itself (test_remote.py)
+    kernel.value("print()")  # while it waits for a job, the proxy answers itself (test_remote.py)
 
     class Protocol(jupyter_kernel_test.KernelTests):  # type: ignore[misc]
         language_name = "python"
@@ -47,12 +47,12 @@ def test_remote_kernel_passes_the_kernel_protocol_suite(home: Home) -> None:
 
         @classmethod
         def tearDownClass(cls) -> None:
-            """Leave the kernel to its home."""
+            """The home ends the kernel."""
 
     result = unittest.TestResult()
     unittest.defaultTestLoader.loadTestsFromTestCase(Protocol).run(result)
     assert result.failures == result.errors == []
-    # For a "range" of the current session, every ipykernel returns session 0.
+    # For a "range" of the current session, ipykernel always returns session 0.
     assert [why for _, why in result.skipped] == ["History range not supported"]
     assert result.testsRun == 12
     assert len(home.jobs()) == 1

@@ -1,4 +1,4 @@
-"""A kernel's proxy without a job: its own answers while the remote kernel is up."""
+"""A kernel's proxy without a job. It answers itself while the remote kernel is up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOBODY: Any = None
 def proxy_and_heard(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[tuple[Proxy, list[tuple[str, Message]]]]:
-    """Yield a proxy whose kernel is up, and its clients' messages of at most 100,000 bytes."""
+    """Yield a proxy with a running kernel. Its clients' messages have at most 100,000 bytes."""
     monkeypatch.setattr(frames, "MESSAGE_MOST", 100_000)
     heard: list[tuple[str, Message]] = []
     channels: Any = SimpleNamespace(

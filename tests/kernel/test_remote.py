@@ -14,7 +14,7 @@ from tests.ssh.waiting import wait_until
 
 
 def nothing_left(home: Home, job_id: str) -> None:
-    """Wait until no process of the job's folder is left on this machine, its node."""
+    """Wait until no process in the job's folder is left on this machine, which is the node."""
     folder = home.api.job(job_id).job_dir
     wait_until(lambda: not [p for p in psutil.process_iter(["cmdline"]) if _of(p, folder)])
 
@@ -54,7 +54,7 @@ def input_is_asked_here(kernel: RemoteKernel) -> None:
 
 def test_cells_wait_with_the_job_and_show_why(home: Home) -> None:
     home.add("--hold", "--mem", "300M")
-    kernel = home.start()  # available before its job runs
+    kernel = home.start()  # the kernel is available before its job runs
     first, second = kernel.start("print('first')"), kernel.start("print('second')")
     kernel.until_shown(first, "waiting")
     kernel.until_shown(first, "On hold")
@@ -83,7 +83,7 @@ def test_waiting_cell_is_interrupted_and_restart_keeps_the_job(home: Home) -> No
     kernel = home.start()
     first, second = kernel.start("1"), kernel.start("2")
     kernel.until_shown(first, "waiting")
-    # A later request is answered at once, so both have arrived.
+    # The answer to a later request is immediate, so both have arrived.
     kernel.reply(kernel.client.kernel_info())
     kernel.manager.interrupt_kernel()
     assert kernel.reply(first).content["ename"] == "KeyboardInterrupt"
@@ -135,7 +135,7 @@ def test_kernel_survives_its_killed_proxy(home: Home, tmp_path: Path) -> None:
     again.until_job()
     last = home.start(file=kernel.manager.connection_file)
     assert last.run("1").content["ename"] == "JobEnded"
-    assert len(home.jobs()) == 1, "another was submitted"
+    assert len(home.jobs()) == 1, "another job was submitted"
 
 
 def test_notebook_finds_its_kernel_after_a_jupyter_restart(home: Home) -> None:
@@ -148,7 +148,7 @@ def test_notebook_finds_its_kernel_after_a_jupyter_restart(home: Home) -> None:
     assert again.value("print(kept)") == "42\n"
     assert other.run("kept").content["ename"] == "NameError"
     third = home.start(JPY_SESSION_NAME="/a/notebook.ipynb")
-    assert third.run("kept").content["ename"] == "NameError", "two clients have one job"
+    assert third.run("kept").content["ename"] == "NameError", "the two clients do not share a job"
     assert len(home.jobs()) == 3
 
 
@@ -170,7 +170,7 @@ def test_kernel_survives_a_killed_agent_and_its_own_crash(
     assert len(home.jobs()) == 1
 
 
-def test_missing_ipykernel_is_reported_with_a_remedy(make_home: MakeHome) -> None:
+def test_missing_ipykernel_is_reported_with_a_hint(make_home: MakeHome) -> None:
     home = make_home(python="/usr/bin/python3")
     home.add()
     reply = home.start().run("1")

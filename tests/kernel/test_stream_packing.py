@@ -1,4 +1,5 @@
-"""Frames of a kernel's connection: packed if both ends can, and answered before TCP would wait."""
+"""Frames of a kernel's connection. They are compressed if both ends can, and acknowledged before
+TCP would wait."""
 
 from __future__ import annotations
 
@@ -102,7 +103,7 @@ def test_both_ends_compress_if_both_can(node: Node) -> None:
     assert sizes[1] < sizes[0]
 
 
-def test_passed_on_messages_are_acknowledged_at_the_end(
+def test_forwarded_messages_are_acknowledged_at_the_end(
     node: Node,
 ) -> None:
     node.welcome()

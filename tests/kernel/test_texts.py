@@ -72,7 +72,7 @@ def test_kernelspec_is_written_and_removed(
     assert main(["kernel", "remove", "slurm-arandu-1-gpu"]) == 1
 
 
-def test_foreign_kernelspec_is_left_alone(tmp_path: Path) -> None:
+def test_foreign_kernelspec_is_not_changed(tmp_path: Path) -> None:
     folder = tmp_path / "data/kernels/python3"
     folder.mkdir(parents=True)
     (folder / "kernel.json").write_text('{"argv": ["python", "-m", "ipykernel_launcher"]}')

@@ -1,8 +1,8 @@
-"""A kernel as started by VS Code, without Jupyter's kernel manager.
+"""A kernel that is started as by VS Code, without Jupyter's kernel manager.
 
 VS Code starts a kernelspec's argv itself, with its own connection file, in the notebook's folder,
-and with the environment of the Python that it considers the kernel's. It interrupts by a message on
-shell, ends a kernel only by SIGTERM, and restarts it by ending and starting
+and with the environment of the Python that it considers the kernel's. It interrupts a kernel by a
+message on the shell channel, ends it only by SIGTERM, and restarts it by ending and starting it
 (microsoft/vscode-jupyter: kernelProcess.node.ts, rawKernelConnection.node.ts,
 kernelEnvVarsService.node.ts in src/kernels/raw; read in 2026). VS Code itself is not run.
 """
@@ -61,7 +61,7 @@ class VSCode:
         self.client.wait_for_ready(timeout=PATIENCE_S)
 
     def run(self, code: str) -> Reply:
-        """Run a cell; return its reply after all its output."""
+        """Run a cell. Return its reply after all its output has arrived."""
         messages: list[dict[str, Any]] = []
         reply = self.client.execute_interactive(
             code, timeout=PATIENCE_S, output_hook=messages.append, allow_stdin=False
@@ -101,7 +101,8 @@ def environment(folder: Path) -> dict[str, str]:
 def start(
     home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], VSCode]]:
-    """Yield a function that starts a kernel in a folder with modules named like Python's own."""
+    """Yield a function that starts a kernel in a folder whose modules are named like Python's
+    own."""
     for name in ("PYTHONPATH", "PYTHONHOME", "JPY_PARENT_PID"):
         monkeypatch.delenv(name, raising=False)
     home.add("--mem", "300M", "--idle", "2h")

@@ -10,7 +10,7 @@ from tests.kernel.conftest import PATIENCE_S, Home, MakeHome
 from tests.ssh.profile import SshSlurm
 
 SITE = Path(sys.prefix) / "lib" / "python{}.{}".format(*sys.version_info) / "site-packages"
-"""What the tests' own kernel is made of."""
+"""The Python of the tests' own kernel."""
 
 
 def test_kernel_over_ssh_survives_a_lost_connection(

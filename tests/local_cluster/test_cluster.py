@@ -104,14 +104,14 @@ def test_up_starts_missing_daemons(home: Path) -> None:
     assert controller.pid is not None
     killed = psutil.Process(controller.pid)
     killed.kill()
-    killed.wait(60)  # on a busy machine it remains for a moment
+    killed.wait(60)  # on a busy machine the process remains for a moment
     after = up(SMALL)
     assert after.running
     assert after.daemons[1].pid != controller.pid
     assert after.daemons[2].pid == before.daemons[2].pid
 
 
-def test_up_rejects_another_shape_while_running(home: Path) -> None:
+def test_up_rejects_a_different_spec_while_running(home: Path) -> None:
     up(SMALL)
     with pytest.raises(LocalClusterError, match="1 node"):
         up(LocalSpec(nodes=2))
@@ -149,7 +149,7 @@ def test_purge_leaves_no_process_and_no_file(home: Path) -> None:
     stubborn = "trap '' TERM; (setsid sleep 1000 &); sleep 1000"
     job = slurm(made, "sbatch", "--parsable", "-o", "/dev/null", "--wrap", stubborn)
     marks = {"SLURM_CONF": str(made.conf), "SLURM_JOB_ID": job}
-    wait_until(lambda: len(processes.with_environment(marks)) == 3)  # script and both sleeps
+    wait_until(lambda: len(processes.with_environment(marks)) == 3)  # the script and both sleeps
     down(purge=True)
     assert processes.with_environment({"SLURM_CONF": str(made.conf)}) == []
     assert [path for path in home.rglob("*") if not path.is_dir()] == []
@@ -278,8 +278,8 @@ def ordinary_ids() -> tuple[int, int]:
 def run_as_ordinary_user(script: str, home: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Run Python code as the owner of `ordinary_home`.
 
-    With the Python below the virtual environment and copies of the packages: the checkout may be in
-    a private folder such as /root.
+    Use the base Python of the virtual environment and copies of the packages, since the checkout
+    may be in a private folder such as /root.
     """
     as_root = os.getuid() == 0
     user, group = ordinary_ids()
@@ -329,7 +329,7 @@ esac
 def test_missing_slurm_is_unpacked_privately(
     ordinary_home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """apt-get is a stand-in without a network; its package has this machine's Slurm."""
+    """apt-get is a stand-in without network access. Its package contains this machine's Slurm."""
     tree = tmp_path_factory.mktemp("package") / "tree"
     parts = ["slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge"]
     listed = subprocess.run(["dpkg", "-L", *parts], check=True, capture_output=True, text=True)

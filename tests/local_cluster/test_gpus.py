@@ -1,5 +1,5 @@
-"""`jupyter slurm up` on a machine with GPUs: a real Slurm, and a stand-in for nvidia-smi with
-recorded answers. `test_own_gpu.py` uses a real GPU."""
+"""`jupyter slurm up` on a machine with GPUs, with a real Slurm and a stand-in for nvidia-smi that
+prints recorded answers. `test_own_gpu.py` uses a real GPU."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ NvidiaSmi = Callable[..., Path]
 
 @pytest.fixture
 def nvidia_smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NvidiaSmi:
-    """Return a function that installs a stand-in on PATH, which prints a text and records its
-    arguments in the returned file."""
+    """Return a function that installs a stand-in on PATH. The stand-in prints a text, and records
+    its arguments in the returned file."""
     folder = tmp_path / "driver"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder), prepend=":")
@@ -110,13 +110,13 @@ def seen(where: LocalStatus, *options: str) -> str:
 
 
 def test_jobs_get_the_gpu_numbers_of_nvidia_smi(home: Path) -> None:
-    # Slurm numbers GPUs by type, in the order of gres.conf: 22.05 gives 2 for the L4.
+    # Slurm numbers GPUs by type, in the order of gres.conf. With 22.05 the L4 has number 2.
     own = (Gpu(0, H100), Gpu(1, L4), Gpu(5, H100))
     made = up(LocalSpec(nodes=2, cpus=4, memory_mib=2048, own_gpus=own))
     assert seen(made, f"--gpus={L4}:1") == "[1]"
     assert seen(made, f"--gpus={H100}:2") == "[0,5]"
     assert seen(made, "--gpus=3") == "[0,5,1]"
-    assert seen(made, "-w", "n1") == "[]", "a job that asked for no GPU finds one"
+    assert seen(made, "-w", "n1") == "[]", "a job that requested no GPU sees one"
     assert seen(made, "-w", "n2") == "[]"
     told = slurm(made, "sinfo", "-h", "-N", "-p", "debug", "-o", "%N %G").splitlines()
     assert told == [f"n1 gpu:{H100}:2,gpu:{L4}:1", "n2 (null)"]
@@ -124,14 +124,14 @@ def test_jobs_get_the_gpu_numbers_of_nvidia_smi(home: Path) -> None:
 
 # --- the command ---
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What `jupyter slurm` with these words prints, which must succeed."""
+    """Run `jupyter slurm` with these words, which must succeed. Return its output."""
     code = main(words)
     out, err = capsys.readouterr()
     assert code == 0, err
     return out
 
 
-def test_up_uses_the_machines_gpus_and_a_job_sees_its_own(
+def test_up_uses_the_machines_gpus_and_a_job_sees_only_its_own(
     home: Path, nvidia_smi: NvidiaSmi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nvidia_smi(MIXED)

@@ -30,7 +30,7 @@ def api(jupyter_dirs: Path) -> Iterator[FakeApi]:
 
 @pytest.fixture
 def shell(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
-    """Yield a shell as in a notebook."""
+    """Yield a shell like that of a notebook."""
     for made in make_shell(monkeypatch, notebook=True):
         made.state.agent = api
         yield made
@@ -39,7 +39,7 @@ def shell(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
 
 @pytest.fixture
 def terminal(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
-    """Yield a shell as in a terminal."""
+    """Yield a shell like that of a terminal."""
     for made in make_shell(monkeypatch, notebook=False):
         made.state.agent = api
         yield made
@@ -47,6 +47,6 @@ def terminal(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
 
 
 def quiet(shell: Shell, api: FakeApi) -> None:
-    """End all jobs, so that no card of this test changes in the next one."""
+    """End all jobs, so that no card of this test changes during the next test."""
     for job in api.jobs():
         shell.state.live.drop(job.id)

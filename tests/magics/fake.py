@@ -1,8 +1,8 @@
 """A small Api in memory for tests of front ends; its cluster is `fake`.
 
-Cells run in a thread of this process: `print`, `display(data, display_id)`, `update`, `clear`
-write records, `linger()` waits until the job is cancelled or told to `finish`. Variables use real
-files. test_real.py uses a real cluster.
+Cells run in a thread of this process. Their functions `print`, `display(data, display_id)`,
+`update` and `clear` write records, and `linger()` waits until the job is cancelled or `finish` is
+called. Variables use real files. test_real.py uses a real cluster.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from tests.queue_side import QueueSide
 
 
 class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
-    """The part of `Api` that front ends use; `calls` records the calls in order."""
+    """The part of `Api` that front ends use. `calls` records the calls in order."""
 
     def __init__(self, folder: Path) -> None:
         FarSide.__init__(self)
@@ -378,7 +378,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         space: dict[str, Any] | None = None,
         error: ErrorOutput | None = None,
     ) -> None:
-        with self._changed:  # it cannot be forgotten meanwhile
+        with self._changed:  # the job cannot be forgotten meanwhile
             if spec.id not in self._jobs or self._jobs[spec.id].state.final:
                 return
             names = _names_out(spec)
@@ -422,7 +422,8 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
 
 
 def within(outputs: list[Output], budget_bytes: int | None) -> tuple[list[Output], int]:
-    """Return the newest stream text that fits, all other outputs, and the size of the rest."""
+    """Return the newest stream text that fits, all other outputs, and the size of the omitted
+    text."""
     left = float("inf") if budget_bytes is None else budget_bytes
     kept: list[Output] = []
     skipped_bytes = 0

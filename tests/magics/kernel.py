@@ -49,7 +49,7 @@ class Reply:
 
 
 class Kernel:
-    """A kernel; it runs cells by request ID and records all iopub messages."""
+    """A kernel that identifies cells by request ID and records all iopub messages."""
 
     def __init__(self, manager: KernelManager, client: BlockingKernelClient) -> None:
         self.manager = manager
@@ -72,7 +72,7 @@ class Kernel:
                 return Reply(reply["content"], [m for m in self.messages if _parent(m) == request])
 
     def until(self, what: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Return the first past or future message that `what` accepts."""
+        """Return the first message that `what` accepts, past or future."""
         for message in self.messages:
             if what(message):
                 return message

@@ -1,6 +1,6 @@
-"""A real IPython shell for tests, without a kernel, that records output and displays.
+"""A real IPython shell for tests, without a kernel. It records output and displays.
 
-Not IPython's singleton: `get_ipython` of the front end returns it during a test.
+It is not IPython's singleton. During a test, `get_ipython` of the front end returns it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Shown:
 
 
 class KeepingPublisher(DisplayPublisher):
-    """Records displays instead of printing them."""
+    """Display publisher that records displays instead of printing them."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
@@ -66,7 +66,7 @@ class Ran:
 
 
 class Shell:
-    """A shell; `state` is that of the magics."""
+    """A shell. `state` is the state of the magics."""
 
     def __init__(self, ip: InteractiveShell) -> None:
         self.ip = ip
@@ -88,8 +88,8 @@ class Shell:
 
 
 def make_shell(monkeypatch: pytest.MonkeyPatch, *, notebook: bool) -> Iterator[Shell]:
-    """`notebook`: behave as a front end with updatable displays."""
-    # IPython collects garbage at the end of a shell: limit that to this shell.
+    """With `notebook`, behave like a front end with updatable displays."""
+    # IPython collects garbage when a shell ends. Limit this to the objects of this shell.
     gc.freeze()
     ip = InteractiveShell(config=Config({"HistoryManager": {"enabled": False}}))
     ip.display_pub = KeepingPublisher(shell=ip)
@@ -97,7 +97,7 @@ def make_shell(monkeypatch: pytest.MonkeyPatch, *, notebook: bool) -> Iterator[S
     if notebook:
         ip.kernel = object()  # type: ignore[attr-defined]
     monkeypatch.setattr(InteractiveShell, "_instance", ip)
-    # A doctest leaves one, and then IPython sets none.
+    # A doctest leaves a display hook, and IPython then sets none.
     monkeypatch.delattr("builtins._", raising=False)
     extension.load(ip)
     yield Shell(ip)

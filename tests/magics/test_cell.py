@@ -41,13 +41,13 @@ def test_card_is_one_display_with_the_final_state(shell: Shell, api: FakeApi) ->
     assert "done" in cards[-1].data["text/html"]
 
 
-def test_card_precedes_the_output_and_the_end_follows_it(shell: Shell, api: FakeApi) -> None:
+def test_card_precedes_the_output_and_is_updated_at_the_end(shell: Shell, api: FakeApi) -> None:
     shown = [one.display_id for one in shell.run("%%slurm\nvalue('2')").shown]
     card = f"slurm-card-{only_job(api)}"
     assert (shown[0], shown[-1], shown.count(None)) == (card, card, 1)
 
 
-def test_cell_without_output_shows_its_card_while_it_waits(shell: Shell, api: FakeApi) -> None:
+def test_waiting_cell_without_output_shows_its_card(shell: Shell, api: FakeApi) -> None:
     publisher = shell.ip.display_pub
     assert isinstance(publisher, KeepingPublisher)
 
@@ -81,7 +81,7 @@ def test_failed_cell_raises_with_the_remote_traceback(shell: Shell) -> None:
     assert isinstance(ran.error, CellFailed)
     assert "ZeroDivisionError" in str(ran.error)
     assert any("return 1 / 0" in line or "line 2" in line for line in ran.error.traceback)
-    assert "magics/cell.py" not in ran.out  # no frames of this package
+    assert "magics/cell.py" not in ran.out  # there are no frames of this package
 
 
 def test_no_raise_suppresses_the_error(shell: Shell) -> None:
@@ -111,14 +111,15 @@ def test_syntax_error_looks_like_a_local_one_and_submits_nothing(
     assert isinstance(ran.error, CodeError)
     local = shell.run("x = 1\n\nfor y in x\n    pass").out.splitlines()
     shown = ran.out.splitlines()
-    first = re.sub(r"\x1b\[[\d;]*m", "", shown[0])  # IPython 8.20 colors it
-    assert shown[1:4] == local[1:4]  # the line, the caret, the message
+    first = re.sub(r"\x1b\[[\d;]*m", "", shown[0])  # IPython 8.20 colours it
+    assert shown[1:4] == local[1:4]  # these lines are the cell's line, the caret, and the message
     assert re.fullmatch(r" *Cell In\[\d+\], line 3", first)
     assert shown[-1] == "The code has a syntax error, so no job was submitted."
     assert api.specs == {}
 
 
-NEWER = "%%slurm\nclass A[T]:\n    ?"  # invalid in every Python, but not known to this one
+# invalid in every Python, in a syntax that this one does not know
+NEWER = "%%slurm\nclass A[T]:\n    ?"
 
 
 @pytest.mark.parametrize(("minor", "refused"), [(0, True), (1, False)])

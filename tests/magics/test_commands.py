@@ -1,4 +1,4 @@
-"""`%slurm …`, and magics of Slurm's own commands."""
+"""`%slurm …`, and the magics for Slurm's own commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def table(shell: Shell, line: str) -> Table:
     return shown
 
 
-def test_jobs_lists_our_jobs_with_a_note_on_unfetched_output(shell: Shell, api: FakeApi) -> None:
+def test_jobs_lists_our_jobs_and_marks_unfetched_output(shell: Shell, api: FakeApi) -> None:
     job_id = start(shell, api, "1")
     api.until(lambda a: a.job(job_id).state.final)
     (row,) = table(shell, "%slurm jobs").rows
@@ -59,7 +59,7 @@ def test_hold_release_and_forget_act_on_the_job(shell: Shell, api: FakeApi) -> N
     assert api.jobs() == []
 
 
-def test_forget_refuses_to_delete_unfetched_output(shell: Shell, api: FakeApi) -> None:
+def test_forget_does_not_delete_unfetched_output(shell: Shell, api: FakeApi) -> None:
     job_id = start(shell, api, "1")
     api.until(lambda a: a.job(job_id).state.final)
     assert isinstance(shell.run(f"%slurm forget {job_id}").error, UsageError)

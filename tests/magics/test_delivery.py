@@ -16,7 +16,7 @@ CELL = "%%slurm --name fit\nprint('the output')"
 
 @dataclass
 class Client:
-    """The client of the next cell, as in the kernel's request."""
+    """The client of the next cell, as the kernel's request names it."""
 
     session: str = "page-1"
     metadata: dict[str, Any] = field(default_factory=lambda: {"cellId": "c1"})
@@ -68,7 +68,7 @@ def test_attach_without_an_id_finds_the_job_of_another_page(shell: Shell, client
 
 @pytest.mark.parametrize("cell", [CELL, "%%slurm\n1 / 0", "%%slurm --out nothing\n1"])
 def test_last_card_is_marked_complete(shell: Shell, client: Client, cell: str) -> None:
-    """Also for a failed cell, whose error follows the card."""
+    """This includes a failed cell, whose error follows the card."""
     *before, last = [one.data for one in shell.run(cell).shown if MIME in one.data]
     assert not any("complete" in card[MIME] for card in before)
     assert last[MIME]["complete"]
@@ -80,7 +80,7 @@ def test_last_card_is_marked_complete(shell: Shell, client: Client, cell: str) -
     [({}, {}), ({"cellId": "c1"}, {"__vsc_ipynb_file__": "/home/ana/fit.ipynb"})],
     ids=["a console, or nbclient", "VS Code"],
 )
-def test_other_clients_count_as_delivered_at_once(
+def test_outcome_counts_as_delivered_at_once_for_other_clients(
     shell: Shell, api: FakeApi, client: Client, metadata: dict[str, Any], namespace: dict[str, str]
 ) -> None:
     client.metadata = metadata

@@ -1,4 +1,4 @@
-"""Output in the cell: order, size and rate; and how often a card is updated."""
+"""Output in the cell: its order, size and rate, and how often a card is updated."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def page(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this shell the kernel of a page that renders jobs."""
     monkeypatch.setenv(CARDS_VARIABLE, "live")
     monkeypatch.setenv("JPY_SESSION_NAME", "/home/ana/fit.ipynb")
-    # Only a kernel's displays can be updated.
+    # Displays can be updated only in a kernel.
     monkeypatch.setattr(shell.ip, "kernel", object(), raising=False)
 
 

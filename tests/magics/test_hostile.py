@@ -1,6 +1,6 @@
 """Hostile texts in a notebook: a real kernel, the real agent, a real Slurm.
 
-tests/jobs/test_hostile.py tests the jobs themselves.
+`tests/jobs/test_hostile.py` tests the jobs themselves.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
 @pytest.fixture(scope="module")
 def kernel(slurm_cluster: SlurmCluster) -> Iterator[Kernel]:
     """Yield a kernel in a folder and a notebook with hostile names, with its own agent."""
-    # Not in pytest's folder: a socket's path must be short.
+    # Not in pytest's folder, since a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="hostile-"))
     folder, notebook = (home / name for name in hostile(2, "notebook", without="\0/"))
     folder.mkdir()
@@ -47,7 +47,7 @@ def kernel(slurm_cluster: SlurmCluster) -> Iterator[Kernel]:
 
 
 LINE_ENDS = "\0\n\r\v\f\x1c\x1d\x1e\x85\u2028"
-"""Characters that end a magic's line in IPython (str.splitlines)."""
+"""Characters that end the line of a magic in IPython (str.splitlines)."""
 
 
 def ok(reply: Reply) -> Reply:

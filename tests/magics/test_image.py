@@ -10,7 +10,7 @@ from tests.magics.fake import FakeApi
 from tests.magics.shell import Shell
 
 
-def test_image_is_built_and_not_built_again(shell: Shell, api: FakeApi) -> None:
+def test_unchanged_image_is_not_built_again(shell: Shell, api: FakeApi) -> None:
     cell = "%%slurm_image mine --from base --partition gpu\npip install x\n"
     first = shell.run(cell)
     [spec] = api.image_specs

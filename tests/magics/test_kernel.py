@@ -1,4 +1,4 @@
-"""Interaction with a real ipykernel; the jobs are in memory."""
+"""Interaction with a real ipykernel. The jobs are in memory."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _names_a_job(message: dict[str, object], request: str) -> bool:
 
 
 def execute(cells: list[str], folder: Path) -> tuple[NotebookNode, CellExecutionError | None]:
-    """Run a notebook as `jupyter execute` does, save it, and return it and its error."""
+    """Run a notebook as `jupyter execute` does, and save it. Return the notebook and its error."""
     setup = new_code_cell(LOAD_FAKE.format(folder=str(folder)))
     notebook = new_notebook(cells=[setup, *map(new_code_cell, cells)])
     error: CellExecutionError | None = None
@@ -167,7 +167,7 @@ def input_request(kernel: Kernel) -> dict[str, Any]:
     return content
 
 
-def test_password_prompt_of_a_cell_is_masked_and_not_in_its_outputs(kernel: Kernel) -> None:
+def test_password_prompt_of_a_cell_is_masked_and_not_saved(kernel: Kernel) -> None:
     kernel.run(LOGIN)
     request = kernel.client.execute("%%slurm\nprint('there')", allow_stdin=True)
     question = input_request(kernel)

@@ -1,4 +1,5 @@
-"""`kill -9` of the agent while sbatch hangs, on a real Slurm: one job, and its result."""
+"""`kill -9` of the agent while sbatch hangs, on a real Slurm. One job runs and returns its
+result."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ total = 41 + 1
 
 
 class Desk:
-    """A cluster to break, an agent's home, and kernels of one notebook."""
+    """A cluster for this test, an agent's home, and kernels of one notebook."""
 
     def __init__(
         self, home: AgentHome, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch

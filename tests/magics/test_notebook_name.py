@@ -1,4 +1,5 @@
-"""The notebook that a command line runs. tests/server/test_kernels.py has the servers' part."""
+"""The notebook that a command line runs. tests/server/test_kernels.py tests notebooks of
+servers."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.magics.kernel import LOAD, Kernel, Reply, running_kernel
 @contextmanager
 def agent_environment(slurm_cluster: SlurmCluster, **changes: str) -> Iterator[dict[str, str]]:
     """Yield the environment of a new agent with the cluster's profile."""
-    # Not in pytest's folder: a socket's path must be short.
+    # Not in pytest's folder, since a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="magics-"))
     env = {
         **slurm_cluster.env,
@@ -128,7 +128,7 @@ def test_repeated_cell_of_a_killed_kernel_attaches_to_its_job(
         first.run(LOAD)
         first.start(cell)
         first.until(lambda message: "started" in message["content"].get("text", ""))
-        # A context manager would end it cleanly; this is kill -9.
+        # A context manager would end it cleanly, but this test kills it with SIGKILL.
         first.manager.shutdown_kernel(now=True)
         gate.touch()
         with running_kernel(env, tmp_path) as second:
@@ -147,7 +147,7 @@ def test_repeated_cell_of_a_killed_kernel_attaches_to_its_job(
 
 
 def attached_to(reply: Reply) -> str | None:
-    """Return the job that the cell reports to attach to."""
+    """Return the ID of the job that the cell reports to attach to."""
     found = re.search(r"This cell's job (\w+) .*: attached to it", reply.text)
     return found and found[1]
 
@@ -181,7 +181,7 @@ def test_cell_attaches_only_to_a_job_with_equal_inputs(
         assert "--in" in other.text
     with running_kernel({**env, "PYTHONHASHSEED": "2"}, tmp_path) as second:
         second.run(LOAD)
-        # Never a variable of the cell.
+        # The value is never a variable of the cell.
         assert second.run(cell.replace("--in lr", "--in rate")).content["ename"] == "VariableError"
         # The inputs no longer exist, so the cell attaches to the existing job.
         bare = ok(second.run(cell))

@@ -25,12 +25,12 @@ _DOCKERFILE = "FROM {base}\nRUN mkdir -p /opt && echo {word} >/opt/made\n"
 def notebook(
     slurm_cluster: SlurmCluster, lean_image: Path, tmp_path: Path
 ) -> Iterator[tuple[Kernel, str]]:
-    """Yield a notebook whose cluster has Charliecloud, and a recipe with a `word`."""
+    """Yield a notebook on a cluster with Charliecloud, and a recipe that contains a `word`."""
     program = ch_image_with(tmp_path, "lean:1", lean_image)
-    # Debian's Python first: ch-image does not run in the tests' own.
+    # Debian's Python comes first, since ch-image does not run in the tests' own.
     setup = f"export PATH={shlex.quote(str(program.parent))}:/usr/bin:/bin:$PATH"
     recipe = _DOCKERFILE.replace("{base}", "lean:1")
-    # Not in pytest's folder: a socket's path must be short.
+    # Not in pytest's folder, since a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="images-"))
     write_profile(
         home / "config",

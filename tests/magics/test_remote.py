@@ -41,8 +41,8 @@ Types = Callable[..., list[str]]
 
 @pytest.fixture
 def types(monkeypatch: pytest.MonkeyPatch) -> Types:
-    """Return a function that sets the answers to masked prompts, where an exception stands for a
-    key, and returns the list of prompts."""
+    """Return a function that sets the answers to masked prompts and returns the list of prompts. An
+    exception stands for a key."""
 
     def types(*answers: str | BaseException) -> list[str]:
         left, prompts = list(answers), []
@@ -207,7 +207,7 @@ def test_push_updates_its_progress_in_one_display(
     assert api.targets == [
         ("push", str(tmp_path / "my code"), "my code", None, ("*.pt", "data")),
     ]
-    # The card of an earlier test's job can change again.
+    # The card of an earlier test's job may change again.
     first, *changes = [one for one in ran.shown if "slurm-card" not in (one.display_id or "")]
     assert not first.update
     assert all(one.update and one.display_id == first.display_id for one in changes)

@@ -1,4 +1,4 @@
-"""Slurm's output as a table, if it is unambiguous."""
+"""Slurm's output as a table if the output is unambiguous."""
 
 from __future__ import annotations
 

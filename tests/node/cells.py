@@ -1,4 +1,4 @@
-"""Run cells like a job: with the runner's files in a folder, in a process."""
+"""Cells run as in a job: with the runner's files in a folder, in a separate process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from jupyter_slurm.wire import (
     Stream,
 )
 
-# The same interpreter without installed packages: no IPython, no cloudpickle.
+# The same interpreter without installed packages, so without IPython and cloudpickle.
 BARE = (sys.executable, "-I", "-S", "-u")
 FULL = (sys.executable, "-u")
 
@@ -62,7 +62,7 @@ class Run:
 
     @property
     def shown(self) -> list[Output]:
-        """All records after the initial hello; adjacent records of a stream are joined, without
+        """All records after the initial hello. Adjacent records of a stream are joined, without
         times."""
         joined: list[Output] = []
         for output in self.outputs[1:]:
@@ -95,7 +95,7 @@ class Run:
         return found
 
     def variables(self) -> dict[str, object]:
-        """Return the readable output variables, read as by the notebook."""
+        """Return the readable output variables, read as the notebook reads them."""
         return self.read_variables()[0]
 
     def read_variables(self) -> tuple[dict[str, object], dict[str, str]]:
@@ -113,7 +113,7 @@ class Run:
 
 
 class Runner:
-    """The folder of one job, and its cell."""
+    """The folder of one job and its cell."""
 
     def __init__(self, job_dir: Path) -> None:
         self.job_dir = job_dir
@@ -131,7 +131,7 @@ class Runner:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
     ) -> None:
-        """Write the job's files. `env` and `cwd` are the process's, set by the batch script."""
+        """Write the job's files. `env` and `cwd` are those that a batch script would set."""
         self.env, self.cwd = dict(env or {}), cwd
         self.job_dir.mkdir(mode=0o700)
         spec = CellSpec(

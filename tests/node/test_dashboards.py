@@ -1,4 +1,4 @@
-"""Dashboards on the node, with a small server as Ray's dashboard."""
+"""Dashboards on the node, with a small server in place of Ray's dashboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job's kernel on this machine: messages, lost connections, its end."""
+"""A job's kernel on this machine: its messages, lost connections, and end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BEGIN = b"B" + len(_FIRST).to_bytes(4, "big") + _FIRST
 
 
 class User:
-    """A client of the kernel, using KernelStream."""
+    """A client of the kernel that uses KernelStream."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -39,7 +39,7 @@ class User:
         self.line: socket.socket | None = None
         self.lines = 0
         self.closed = threading.Event()
-        """Set: no connection is possible."""
+        """Set to prevent connections."""
         self.arrived: list[tuple[str, Message]] = []
         self.events: list[dict[str, Any]] = []
         self.opened: list[Opened] = []
@@ -129,7 +129,7 @@ def _parent(message: Message) -> str:
 
 
 class Job:
-    """A job's program."""
+    """The program of a job."""
 
     def __init__(self, folder: Path, idle_s: float = 600.0, code: str | None = None) -> None:
         self.name = f"jslurm-test-{secrets.token_hex(8)}"
@@ -147,7 +147,7 @@ class Job:
         self.users: list[User] = []
 
     def user(self) -> User:
-        """Return a new client once the socket exists: a second attempt would come late."""
+        """Return a new client once the socket exists, since a second attempt would come late."""
         wait_until(self.is_there, PATIENCE_S)
         self.users.append(User(self.name))
         return self.users[-1]
@@ -211,7 +211,7 @@ def test_input_request_reaches_the_requesting_client(job: Callable[..., Job]) ->
 def test_repeated_disconnects_lose_no_message(job: Callable[..., Job], tmp_path: Path) -> None:
     user = job().user()
     user.answer(user.execute(f"import pathlib, sys, time\nfolder = {str(tmp_path)!r}"))
-    # The cell waits for each cut: on a busy machine, it would otherwise end before the first.
+    # The cell waits for each cut. On a busy machine, it would otherwise end before the first cut.
     request = user.execute(
         "for i in range(400):\n"
         "    print(i, 'x' * 5000); sys.stdout.flush(); time.sleep(.005)\n"
@@ -319,7 +319,7 @@ def test_second_client_replaces_the_first(job: Callable[..., Job]) -> None:
     first.until(lambda: first.taken)
 
 
-def test_busy_kernel_is_not_ended_as_idle(job: Callable[..., Job], tmp_path: Path) -> None:
+def test_busy_kernel_does_not_end_as_idle(job: Callable[..., Job], tmp_path: Path) -> None:
     one = job(idle_s=5.0)
     user = one.user()
     user.answer(user.execute("import pathlib, time"))

@@ -157,7 +157,7 @@ def test_relay_rejects_another_users_socket(server: Path) -> None:
 
 
 class Server(lab_activity.Server):
-    """A server with the answers `said`."""
+    """A server that gives the answers `said`."""
 
     def __init__(self) -> None:
         self.said: dict[str, object] = {}
@@ -207,7 +207,7 @@ def test_busy_kernels_and_used_terminals_are_activity(
 def test_config_sets_the_token_of_each_release(
     monkeypatch: pytest.MonkeyPatch, jupyterlab: str, server: str | None, place: str
 ) -> None:
-    """The releases are fakes with only a version."""
+    """Fakes with only a version stand for the releases."""
     for name, version in (("jupyterlab", jupyterlab), ("jupyter_server", server)):
         fake = None if version is None else SimpleNamespace(__version__=version)
         monkeypatch.setitem(sys.modules, name, fake)

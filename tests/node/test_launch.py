@@ -128,12 +128,13 @@ def test_job_has_the_result_of_rank_0_if_all_succeed(ranks: Ranks) -> None:
 
 
 def test_peak_memory_is_the_highest_of_a_node(ranks: Ranks) -> None:
-    """Ranks share a node, and each measures only itself."""
+    """Ranks share a node. Each rank measures only itself."""
     for rank in range(2):
         ranks.put(rank)
     (ranks.folder / "usage.0.jsonl").write_text('{"memory_mib": 15.5}\nhalf a l\n')
     (ranks.folder / "usage.0.1.jsonl").write_text('{"memory_mib": 44.5}\n{"memory_mib": 20}\n')
-    (ranks.folder / "usage.1.jsonl").write_text('{"memory_mib": 90}\n')  # of another attempt
+    # the measurement of another attempt
+    (ranks.folder / "usage.1.jsonl").write_text('{"memory_mib": 90}\n')
     assert ranks.merged(2)[1].peak_rss_mib == 44.5
 
 
@@ -166,7 +167,7 @@ LOST = "n2 was lost while the job ran."
 
 
 def test_lost_node_fails_the_job(ranks: Ranks) -> None:
-    """Its own ranks may still have reported their end."""
+    """The node's ranks may have reported their end before."""
     ranks.put(0, status="interrupted", exit_code=143, ename="KeyboardInterrupt", evalue="")
     ranks.put(1, status="killed", exit_code=137, ename="SIGKILL", evalue="ended", signal=9)
     code, result = ranks.ended_by(LOST, 2)

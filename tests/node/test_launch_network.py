@@ -94,7 +94,7 @@ def test_sentence_of_many_nodes_is_printed_once(
 def test_launcher_accepts_a_node_of_the_job(
     listening: Any, network: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It acknowledges the end of the node's program, and announces its own."""
+    """The launcher acknowledges the end of the node's program, and announces its own."""
     import launch  # noqa: PLC0415 - `network` has made it importable
 
     hello = {"index": 0, "name": "n1", "step_id": "0", "reached": "127.0.0.1"}
@@ -122,10 +122,10 @@ def test_launcher_rejects_other_clients(listening: Any, said: bytes) -> None:
     assert listening.next(0.0) is None
 
 
-def test_time_of_the_other_ranks_includes_that_of_scancel(
+def test_time_of_the_other_ranks_includes_the_time_of_scancel(
     listening: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """scancel waits for a lost node."""
+    """scancel waits for the lost node."""
     import launch  # noqa: PLC0415 - `network` has made it importable
 
     called_s: list[float] = []

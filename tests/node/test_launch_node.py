@@ -19,13 +19,13 @@ from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_exit, parse_re
 NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
 KEY = b"0" * 64
 ALONE = "import launch_node; launch_node.ALONE_S = 0.0; launch_node.main"
-"""Does not wait for signs of the first node."""
+"""Code that does not wait for signs of life of the first node."""
 GONE = "jupyter-slurm: %s is gone: Slurm or the network lost it.\n"
 LOST = "n1 was lost while the job ran."
 
 
 class Launched:
-    """The program of n2, as its launcher on n1 sees it."""
+    """The program on n2, as its launcher on n1 sees it."""
 
     def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
         self.folder = folder
@@ -36,7 +36,7 @@ class Launched:
         nodes = [{"name": "n1"}, {"name": "n2"}]
         self._put("launch.json", {**known, "inside": str(folder), **plan})
         self._put("world.0.json", {**known, "nodes": nodes})
-        # The engine's program: it says that it runs, and runs until a signal.
+        # The engine's program reports its start, and runs until a signal arrives.
         told = "trap 'echo failed >&2; exit 1' USR1; echo begun >&2; sleep 60 & wait"
         self._script("engine", told)
         self._script("scancel", f'echo "$@" >{folder}/cancelled')
@@ -66,12 +66,12 @@ class Launched:
         self.file.write(json.dumps(message).encode() + b"\n")
 
     def close(self) -> None:
-        """Close the connection, and wait for the program's end."""
+        """Close the connection. Wait for the program's end."""
         self.sock.shutdown(socket.SHUT_RDWR)
         assert self.process.wait(30) == 0
 
     def fail(self) -> int:
-        """Make the engine's program fail, with a message. Return its exit code as told."""
+        """Make the engine's program fail with a message. Return the reported exit code."""
         self.process.send_signal(signal.SIGUSR1)
         return int(json.loads(self.file.readline())["ended"])
 
@@ -132,14 +132,14 @@ def test_lost_first_node_is_named_although_srun_no_longer_reads_messages(
 
 
 def test_lost_first_node_is_reported_once(launched: Launched) -> None:
-    """By the first of the other nodes."""
+    """Only the first of the other nodes reports it."""
     (launched.folder / "claim.0" / "lost").mkdir()
     launched.close()
     assert (launched.log, launched.exit_code()) == ("", None)
 
 
 @pytest.mark.parametrize("launched", [{"has_requeue": True}], indirect=True)
-def test_job_that_slurm_requeues_goes_on_after_a_lost_first_node(launched: Launched) -> None:
+def test_requeued_job_continues_after_a_lost_first_node(launched: Launched) -> None:
     launched.close()
     assert (launched.log, launched.exit_code()) == (GONE % "n1", None)
     assert not (launched.folder / "cancelled").exists()
@@ -151,15 +151,15 @@ def test_end_of_the_launcher_is_not_a_lost_node(launched: Launched) -> None:
     assert (launched.log, launched.exit_code()) == ("", None)
 
 
-def test_cancelled_job_has_not_lost_its_first_node(launched: Launched) -> None:
+def test_cancelled_job_does_not_report_a_lost_first_node(launched: Launched) -> None:
     launched.process.send_signal(signal.SIGTERM)
     assert "ended" in json.loads(launched.file.readline())
     launched.close()
     assert (launched.log, launched.exit_code()) == ("", None)
 
 
-def test_first_node_that_reports_the_loss_of_others_runs(launched: Launched) -> None:
-    """The network between the nodes is cut."""
+def test_first_node_that_reports_other_lost_nodes_is_not_lost(launched: Launched) -> None:
+    """The network between the nodes is interrupted."""
     (launched.folder / "log.0").write_text(GONE % "n2")
     launched.close()
     assert launched.exit_code() is None

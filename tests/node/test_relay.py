@@ -1,4 +1,4 @@
-"""The relay's two ends, over one process's pipes, and as a step in a job."""
+"""The relay's two ends, connected by a process's pipes, and as a step in a job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TWENTY_MEGABYTES = random.Random(2).randbytes(20_000_000)
 
 
 class Started:
-    """Record the streams opened by a transport."""
+    """Recorder of the streams that a transport opens."""
 
     def __init__(self) -> None:
         self.channels: list[socket.socket] = []
@@ -42,7 +42,7 @@ class Started:
 
 
 def here(argv: Sequence[str]) -> Sequence[str]:
-    """Run the remote end on this machine instead of by srun."""
+    """Run the remote end on this machine, without srun."""
     return argv
 
 
@@ -121,7 +121,7 @@ def test_unix_socket_path_replaces_host_and_port(relay: Relay, tmp_path: Path) -
         connected(relay, 0, str(path))
 
 
-def test_slow_reader_delays_no_other_connection(relay: Relay) -> None:
+def test_slow_reader_does_not_delay_other_connections(relay: Relay) -> None:
     written = 0
 
     def write_for_ever(sock: socket.socket) -> None:
@@ -141,7 +141,7 @@ def test_slow_reader_delays_no_other_connection(relay: Relay) -> None:
             assert sock.recv(1000, socket.MSG_WAITALL) == message
         with sent(sock, TWENTY_MEGABYTES):
             assert everything(sock) == TWENTY_MEGABYTES
-        # The size of the system's buffers and one window, not all that could have been sent.
+        # This is the size of the system's buffers and one window, not the whole data.
         assert written < 16 << 20
         reset(unread)
 
@@ -221,7 +221,8 @@ class InJob:
         return beside_argv(self.id, argv, node=self.node, version=None)
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Return processes in this job, or for it (srun), with `word` in their command line."""
+        """Return processes in this job, or srun processes for it, with `word` in their command
+        line."""
         return [process for process, _ in self._found(word)]
 
     def nodes(self) -> list[str]:
@@ -230,7 +231,7 @@ class InJob:
         return [env["SLURMD_NODENAME"] for _, env in found if "SLURMD_NODENAME" in env]
 
     def _found(self, word: str) -> list[tuple[psutil.Process, dict[str, str]]]:
-        """Return such processes with their environments."""
+        """Return these processes with their environments."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):

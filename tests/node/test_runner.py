@@ -1,4 +1,4 @@
-"""The supervisor: a cell's output, and its process's end."""
+"""The supervisor: the output of a cell, and the end of its process."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_incomplete_line_is_shown(runner: Runner) -> None:
 )
 def test_difficult_text_is_unchanged(run: RunCell, text: str, python: tuple[str, ...]) -> None:
     done = run(f"print({text!r}, end='')\n{text!r}", python=python)
-    # jobs/outcome/result.py decodes half a surrogate pair as text.
+    # jobs/outcome/result.py decodes half of a surrogate pair as text.
     assert done.text() == text.encode("utf-8", "backslashreplace").decode()
     assert done.value == {"text/plain": repr(text)}
 
@@ -157,7 +157,7 @@ def test_segfault_keeps_earlier_output(run: RunCell) -> None:
     assert "Segmentation fault" in done.text("stderr")
     assert done.error.ename == "SIGSEGV"
     assert 'File "slurm cell' in done.text("stderr")
-    assert "runner" not in done.text("stderr"), "frames of ours"
+    assert "runner" not in done.text("stderr"), "the traceback contains our frames"
 
 
 def test_os_exit_0_is_a_failure(run: RunCell) -> None:
@@ -178,7 +178,7 @@ def test_crash_after_the_cell_keeps_its_result(run: RunCell) -> None:
     assert done.variables() == {"x": 1}
 
 
-def test_background_process_does_not_hold_up_the_end(run: RunCell) -> None:
+def test_background_process_does_not_delay_the_end(run: RunCell) -> None:
     done = run("import subprocess\nchild = subprocess.Popen(['sleep', '100'])\nprint(child.pid)")
     os.kill(int(done.text()), signal.SIGKILL)
     assert done.result.status == "ok"
@@ -302,7 +302,7 @@ def test_interrupt_reaches_a_blocked_cell(runner: Runner, wait: str) -> None:
     runner.prepare(wait)
     done = runner.finish(interrupt(runner, signal.SIGTERM))
     assert (done.exit_code, done.result.status) == (143, "interrupted")
-    assert "runner" not in "".join(done.result.traceback), "frames of ours"
+    assert "runner" not in "".join(done.result.traceback), "the traceback contains our frames"
     assert done.error.ename == "KeyboardInterrupt"
     shown = [o for o in done.outputs if isinstance(o, Stream) and o.name == "stderr"]
     assert shown == []
@@ -319,11 +319,11 @@ def test_sigterm_ends_worker_processes(run: RunCell) -> None:
     assert done.text("stderr") == ""
 
 
-# --- no room ------------------------------------------------------------------------------------
+# --- full disk ----------------------------------------------------------------------------------
 
 
 def limited(bytes_: int) -> tuple[str, ...]:
-    """Return a Python whose files cannot exceed `bytes_`: writes then fail, as on a full disk."""
+    """Return a Python whose files cannot exceed `bytes_`. Further writes fail as on a full disk."""
     return ("prlimit", f"--fsize={bytes_}", sys.executable, "-u")
 
 
@@ -336,7 +336,7 @@ def test_full_disk_does_not_stop_the_cell(run: RunCell) -> None:
     assert 0 < len(done.text()) < 200_000
 
 
-def test_unwritable_folder_is_exit_code_74(
+def test_unwritable_folder_ends_with_exit_code_74(
     runner: Runner,
 ) -> None:
     runner.prepare("open('was-run', 'w')")

@@ -1,4 +1,4 @@
-"""Cells: values, displays, figures and errors look as in a notebook, with IPython and without."""
+"""Values, displays, figures and errors of cells look as in a notebook, with or without IPython."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_traceback_of_a_file_hides_runner_frames(run: RunCell, python: tuple[str
         assert ours not in text
 
 
-def test_traceback_without_ipython_shows_the_same(run: RunCell) -> None:
+def test_traceback_is_equal_without_ipython(run: RunCell) -> None:
     done = run(FAILING, python=BARE)
     lines = done.error.traceback
     assert lines[0] == "Traceback (most recent call last):"
@@ -259,7 +259,7 @@ def test_usage_error_of_a_magic_is_an_error(run: RunCell) -> None:
     assert done.text("stderr") == ""
 
 
-# --- surroundings -------------------------------------------------------------------------------
+# --- environment --------------------------------------------------------------------------------
 
 
 @BOTH

@@ -22,7 +22,7 @@ from jupyter_slurm.variables import read_variables
 
 NODE = str(Path(__file__).parents[2] / "jupyter_slurm" / "node")
 sys.path.insert(0, NODE)
-import runner_data  # noqa: E402 - sent as text
+import runner_data  # noqa: E402 - this file is sent as text
 
 sys.path.remove(NODE)
 
@@ -89,7 +89,8 @@ ARRAYS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:Stored array in format 3.0")  # a field name is not ASCII
+# because a field name is not ASCII
+@pytest.mark.filterwarnings("ignore:Stored array in format 3.0")
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: f"{array.dtype.str} {array.shape}")
 def test_array_keeps_type_and_shape(tmp_path: Path, array: Any) -> None:
     found = back(tmp_path, {"its": [array, array]})["its"][1]

@@ -1,4 +1,4 @@
-"""Variables into a cell and back, with both ends in separate processes."""
+"""Variables sent to a cell and back, with both ends in separate processes."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_failed_cell_returns_no_variables(run: RunCell) -> None:
     assert not (done.job_dir / "vars.0").exists()
 
 
-def test_failed_call_of_an_executor_returns_its_exception(run: RunCell) -> None:
+def test_failed_executor_call_returns_its_exception(run: RunCell) -> None:
     done = run("raise ValueError('no', 3)", names_out=[OUTCOME])
     assert done.result.status == "error"
     error = done.variables()[OUTCOME]
@@ -116,7 +116,7 @@ def test_failed_call_of_an_executor_returns_its_exception(run: RunCell) -> None:
     assert error.args == ("no", 3)
 
 
-def test_exception_that_cannot_be_pickled_is_left_out(run: RunCell) -> None:
+def test_unpicklable_exception_is_left_out(run: RunCell) -> None:
     done = run("import threading\nraise ValueError(threading.Lock())", names_out=[OUTCOME])
     assert done.result.ename == "ValueError"
     assert "cannot pickle '_thread.lock' object" in failed(done)[OUTCOME]
@@ -165,7 +165,7 @@ def module(folder: Path, version: str, arguments: str) -> None:
 
 @pytest.fixture
 def frame_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
-    """Yield an object of a package installed only on this side."""
+    """Yield an object of a package that is installed only on this side."""
     module(tmp_path / "here", "3.1.1", "a, b")
     monkeypatch.syspath_prepend(str(tmp_path / "here"))
     import frames_k3j9  # type: ignore[import-not-found] # noqa: PLC0415

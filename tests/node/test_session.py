@@ -27,7 +27,7 @@ KEY = secrets.token_hex(32).encode()
 
 
 class Session:
-    """A session's folder, and its program once started."""
+    """The folder of a session, and its program once started."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -61,7 +61,7 @@ class Session:
         return self.process
 
     def put(self, code: str) -> str:
-        """Write a cell's folder without requesting its run; return its ID."""
+        """Write a cell's folder without requesting its run. Return its ID."""
         self.count += 1
         cell_id = f"cell{self.count:04}"
         folder = self.cells / cell_id

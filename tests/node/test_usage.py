@@ -36,7 +36,7 @@ else:
 BUSY = "while True: pass"
 HOLDS = "import time; held = bytearray(150 << 20); print(flush=True); time.sleep(600)"
 NOBODY = 1 << 30
-"""No process has this id."""
+"""An ID without a process."""
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -49,7 +49,7 @@ def job_id() -> str:
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Yield `start(code, job_id)`, which starts a Python in its own session, with the job's ID in
-    its environment. It ends with the test, as do its children."""
+    its environment. The Python and its children end with the test."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(code: str, job_id: str = "", **more: str) -> subprocess.Popen[str]:
@@ -100,7 +100,7 @@ def test_only_children_of_the_script_are_measured(start: Start, job_id: str) -> 
 def test_processes_with_the_job_id_are_measured(
     start: Start, job_id: str, others: dict[str, str]
 ) -> None:
-    """Processes of containers and of srun's steps do not descend from the script."""
+    """Processes of containers and of srun's steps are not children of the script."""
     container = start(HOLDS, job_id, **others)
     read_line(container)
     assert memory_mib(usage.Processes(NOBODY, job_id, None)) > 150
@@ -236,7 +236,7 @@ def test_running_job_is_measured(
     job(sys.executable, "-c", "held = bytearray(150 << 20)\nwhile True: pass")
 
     def at_work() -> list[UsageSample]:
-        """Return the samples after all memory was allocated, late on a busy machine."""
+        """Return the samples once all memory is allocated, which takes long on a busy machine."""
         return list(dropwhile(lambda one: one.memory_mib <= 150, samples(tmp_path)))
 
     wait_until(lambda: len(at_work()) >= 3, 120)

@@ -1,4 +1,4 @@
-"""Reading profiles: values, errors, and the default."""
+"""Profiles from files: values, errors, and the default."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jupyter_slurm.profiles.reading import ProfileFiles, Profiles, load_profiles
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the only folder of profiles, on a machine without Slurm."""
+    """Return the only folder of profiles. The machine has no Slurm."""
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", str(tmp_path / "user"))
     for name in ("JUPYTER_NO_CONFIG", "JUPYTER_CONFIG_PATH"):
         monkeypatch.delenv(name, raising=False)
@@ -225,7 +225,7 @@ def test_only_changed_files_are_read_again(config: Path) -> None:
     assert "c" not in files.load()
 
 
-def test_change_of_a_folder_is_noticed_also_after_a_quiet_time(config: Path) -> None:
+def test_folder_change_after_a_long_pause_is_noticed(config: Path) -> None:
     file = write(config / "clusters.d" / "a.toml", "")
     os.utime(file.parent, (1.0, 1.0))
     files = ProfileFiles()
@@ -311,7 +311,7 @@ def test_settings_of_the_cluster_override_its_template(config: Path) -> None:
         "XDG_CONFIG_HOME": "/scratch/deepfun/alice/.config",
     }
     assert profile.storage.hidden == ("/prj",)
-    assert profile.modules == ("deepl/deeplearn-py3.7",), "lists are replaced"
+    assert profile.modules == ("deepl/deeplearn-py3.7",), "lists are not replaced"
     assert profile.defaults == {"partition": "gdl", "nodes": "1", "ntasks": "1"}
     gdl = profile.partitions["gdl"]
     assert (gdl.limit, gdl.cost, gdl.gpus) == ("24h", 80.0, 8)
@@ -340,7 +340,7 @@ def test_settings_of_the_cluster_override_its_template(config: Path) -> None:
         ("[a]\ntemplate = 3\n", "line 2: [a] `template` must be text, not a whole number", ""),
     ],
 )
-def test_missing_template_settings_are_named_with_the_line_to_write(
+def test_missing_template_settings_are_named_with_the_line_to_add(
     config: Path, text: str, words: str, hint: str
 ) -> None:
     write(config / "clusters.toml", text)

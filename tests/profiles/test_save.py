@@ -1,4 +1,4 @@
-"""Writing profiles without changing other content of the files."""
+"""Profiles are saved without changes to other content of the files."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_default_is_set_and_other_lines_are_kept(config: Path, before: str) -> N
 
 
 @pytest.mark.parametrize("text", ["[b\n", "x = 1\nx = 2\n"])
-def test_invalid_toml_file_is_left_alone(config: Path, text: str) -> None:
+def test_invalid_toml_file_is_not_changed(config: Path, text: str) -> None:
     save.write_profile("a", {"host": "h"})
     (config / "clusters.toml").write_text(text)
     with pytest.raises(ConfigError, match="not valid TOML"):

@@ -29,6 +29,6 @@ def test_hosts_of_the_ssh_config_are_read_as_by_ssh(
     assert ssh_hosts() == ["o"]
     with monkeypatch.context() as without_ssh:
         without_ssh.setenv("PATH", "")
-        assert ssh_hosts() == [], "nothing tells what the names mean"
+        assert ssh_hosts() == [], "the meaning of the names is unknown"
     (folder / "other").unlink()
     assert ssh_hosts() == []

@@ -1,4 +1,4 @@
-"""Collect the help text of each command of `jupyter slurm` and of each magic, for `help.txt`.
+"""The help text of each command of `jupyter slurm` and of each magic, for `help.txt`.
 
 Run `python -m tests.recorded.help_texts`.
 """
@@ -20,7 +20,7 @@ FILE = Path(__file__).with_name("help.txt")
 
 
 def commands() -> list[list[str]]:
-    """Return the words of every command, `[]` for the program itself."""
+    """Return the words of every command. `[]` stands for the program itself."""
     return [[], *(list(command.words) for command in arguments.commands("terminal"))]
 
 

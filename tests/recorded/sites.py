@@ -1,7 +1,8 @@
-"""Write `docs/sites/NAME.md`, a comparison of a guide's commands with ours, from its notebook.
+"""Generator of `docs/sites/NAME.md`, which compares a guide's commands with ours, from its
+notebook.
 
-Run `python -m tests.recorded.sites`. In a notebook, a line of text that begins with `Guide:` has,
-as code, the guide's commands that the code cells below replace.
+Run `python -m tests.recorded.sites`. In a notebook, a line of text that begins with `Guide:` lists
+the guide's commands, as code, that the code cells below it replace.
 """
 
 from __future__ import annotations

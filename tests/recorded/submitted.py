@@ -1,9 +1,10 @@
-"""Record what we send for sixty jobs: every kind of job with every container tool, and staged.
+"""Records of the submissions of sixty jobs: every kind of job with every container tool, and
+staged.
 
-`submitted/` holds a text for each job: sbatch's command line, a digest of each file, and what
-`--dry-run` says that the job starts. A change that is meant to leave jobs alone leaves these texts
-alone. To see what a change does inside the scripts, write the files whole into one folder before
-the change and into another one after it, and compare the two folders:
+`submitted/` has a text for each job: sbatch's command line, a digest of each file, and the program
+that `--dry-run` shows. A change that should not affect jobs does not change these texts. To see how
+a change affects the scripts, write the whole files into one folder before the change and into
+another one after it. Then compare the folders:
 
     python -m tests.recorded.submitted FOLDER
 
@@ -38,7 +39,7 @@ _NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
 _HOME = "/home/alice"
 _JOBS = f"{_HOME}/it's 50% mine/jobs"
 _PLAIN_JOBS = f"{_HOME}/jobs"
-"""pyxis cannot mount a path with blanks or quotes in it."""
+"""pyxis cannot mount a path with blanks or quotes."""
 _IMAGES = {
     "charliecloud": "/images/pytorch 22.11",
     "apptainer": "/images/pytorch,22.11.sif",
@@ -49,11 +50,11 @@ _IMAGES = {
     "pyxis": "docker://pytorch/pytorch:22.11",
     "enroot": "/images/pytorch.sqsh",
 }
-"""The login node's path of `pytorch:22.11` for each runtime …"""
+"""The path of `pytorch:22.11` on the login node for each runtime …"""
 _IMAGE = "/images/pytorch"
-"""… and for any other."""
+"""… and for any other runtime."""
 _STAGED = ("none", "docker")
-"""Runtimes of the staged jobs: staging only adds a mount in every container tool."""
+"""Runtimes of the staged jobs. In every container tool, staging only adds a mount."""
 
 _PROGRAM = "#!/bin/sh\n# Grüße, 'quotes' and $HOME\necho \"$@\"\n"
 _SCRIPT = "#!/bin/bash\n#SBATCH --time=10\n#SBATCH --comment=theirs\nsrun hostname\n"
@@ -89,7 +90,7 @@ OF_KIND: dict[JobKind, dict[str, Any]] = {
 
 
 def texts(shown: Shown) -> Iterator[tuple[str, str]]:
-    """Yield the name of each job, and the text that we send for it."""
+    """Yield the name of each job, and the text of its submission."""
     for kind in OF_KIND:
         for runtime in ("none",) if kind is JobKind.SCRIPT else RUNTIMES:
             yield f"{kind}-{runtime}", _text(*_here(kind, runtime), shown)
@@ -104,7 +105,7 @@ def whole(content: bytes) -> str:
 
 
 def digest(content: bytes) -> str:
-    """Return a single line as it is, and for more lines their count and SHA-256."""
+    """Return a single line unchanged, and for more lines their count and SHA-256."""
     lines = content.splitlines()
     if len(lines) == 1:
         return whole(content)
@@ -121,7 +122,7 @@ def _here(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile]:
 
 
 def _staged(kind: JobKind, runtime: str) -> tuple[JobSpec, ClusterProfile]:
-    """Return a job with a folder that is pushed to another machine and copied to its node."""
+    """Return a job whose folder is pushed to another machine and copied to the node."""
     spec = {
         **_of(kind, runtime),
         "push": "/home/me/my project",
@@ -177,7 +178,7 @@ def _content(name: str, content: bytes | Path, shown: Shown) -> str:
 
 
 def _preview(sent: Submission) -> Preview:
-    """Return the part of a preview that needs no cluster: without checks and costs."""
+    """Return the part of a preview that needs no cluster, without checks and costs."""
     return Preview(
         cluster=sent.job.profile.name,
         script=sent.script,

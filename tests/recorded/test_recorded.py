@@ -1,6 +1,6 @@
-"""Compare what we send for each job, each help text and the generated pages with the recorded ones.
+"""Comparison of submissions, help texts and generated pages with the recorded ones.
 
-A failed test shows a change. If it is intended, record it with the command in the message.
+A failed test shows a change. If the change is intended, record it with the command in the message.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def sent() -> dict[str, str]:
 
 
 def test_every_kind_of_job_has_a_recorded_spec() -> None:
-    assert {*submitted.OF_KIND} == {*JobKind}, "Say in submitted.py what one is asked for with."
+    assert {*submitted.OF_KIND} == {*JobKind}, "Add a spec of each kind to submitted.py."
 
 
 def test_every_job_is_recorded() -> None:

@@ -1,4 +1,4 @@
-"""The server that tests of a module share: `served`, with an agent in memory."""
+"""The server `served`, which tests of a module share, with an agent in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.server.served import Served, environment, memory_agent, running_serve
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    """A server with token and password, and an agent in memory."""
+    """A server with a token, a password, and an agent in memory."""
     with short_home() as home:
         env = environment(home)
         with memory_agent(env), running_server(env, home) as started:

@@ -1,4 +1,4 @@
-"""A real Jupyter server with the extension, its agent and clients. Has no fixtures."""
+"""A real Jupyter server with the extension, its agent and clients. It has no fixtures."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def short_home() -> Iterator[Path]:
 
 @contextmanager
 def agent_of(env: Mapping[str, str], program: Sequence[str] = ()) -> Iterator[AgentHome]:
-    """Yield the agent for `env`, started by `program` if given. It ends with the context."""
+    """Yield the agent for `env`, which `program` starts if given. It ends with the context."""
     host = socket.gethostname().split(".")[0]
     runtime = Path(env["JUPYTER_RUNTIME_DIR"]) / f"jupyter-slurm-{host}"
     runtime.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ class Answer:
 
 @dataclass
 class Client:
-    """A page or a program that calls the server, and sends only the given headers."""
+    """A page or program that calls the server and sends only the given headers."""
 
     url: str
     token: str | None = None
@@ -133,7 +133,7 @@ class Client:
             connection.close()
 
     def log_in(self, password: str = PASSWORD) -> Client:
-        """Log in as a user does in a browser."""
+        """Log in like a user in a browser."""
         self.get("login")
         body = urlencode({"password": password, "_xsrf": self.cookies["_xsrf"]}).encode()
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -218,7 +218,7 @@ class Watcher:
                 return message
 
     def value(self, number: int) -> dict[str, Any]:
-        """Return the next value of the watch `number`, skipping those of others."""
+        """Return the next value of the watch `number`. Skip values of other watches."""
         while True:
             message = self.hear()
             if message.get("watch") == number and "value" in message:
@@ -259,8 +259,8 @@ class Served:
 def running_server(
     env: Mapping[str, str], home: Path, config: str = "", *, token: str | None = None
 ) -> Iterator[Served]:
-    """Run a server with only this extension, a token (None: a new one) and PASSWORD. `config` is
-    Python."""
+    """Run a server with only this extension, a token (None for a new one) and PASSWORD. `config` is
+    Python code."""
     folder = home / "files"
     folder.mkdir(parents=True, exist_ok=True)
     token = secrets.token_urlsafe() if token is None else token
@@ -270,8 +270,8 @@ def running_server(
     with (home / "server.log").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "jupyter_server", "--allow-root", f"--config={settings}"],
-            # Unbuffered: otherwise a signal handler that logs, as the server's own for SIGTERM,
-            # fails during a write, and the server continues.
+            # Output is unbuffered. Otherwise a signal handler that logs, like the server's own for
+            # SIGTERM, fails during a write, and the server continues.
             env={**env, "JUPYTER_TOKEN": token, "PYTHONUNBUFFERED": "1"},
             cwd=home,
             stdout=log,
@@ -306,7 +306,7 @@ c.PasswordIdentityProvider.hashed_password = {password!r}
 
 
 def _server_info(process: subprocess.Popen[bytes], runtime: Path, log: Path) -> dict[str, Any]:
-    """Return the content of the server's info file once it has any."""
+    """Return the content of the server's info file once it is not empty."""
     path = runtime / f"jpserver-{process.pid}.json"
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:

@@ -51,13 +51,13 @@ OUTSIDE = ("a/../../secret", "/etc/passwd", ".hidden")
 
 
 def answer_to(client: Client, verb: str, path: str, **headers: str) -> Answer:
-    """Call with invalid arguments, so that nothing changes."""
+    """Call the route with invalid arguments, so that nothing changes."""
     body = b'{"nothing": 1}' if verb == "POST" else None
     return client.ask(verb, path, body, **headers)
 
 
 def refused(answer: Answer, *statuses: int) -> bool:
-    """Return whether the server rejected it, in our error format and uncached."""
+    """Return whether the server rejected the request, in our error format and without caching."""
     assert answer.headers["Cache-Control"] == "no-store"
     return answer.status in statuses and answer.problem.code in {"forbidden", "not-found"}
 
@@ -149,7 +149,7 @@ def test_websocket_requires_authentication_and_the_servers_origin(
     assert watch_status(page, FOREIGN) == 403
 
 
-def test_websocket_offers_only_calls_that_read(served: Served) -> None:
+def test_websocket_offers_only_read_calls(served: Served) -> None:
     with served.client().watch() as page:
         for name in sorted(RULES.keys() - WATCHED):
             page.say(watch=1, call=name, args={})

@@ -29,7 +29,7 @@ class Told:
 def test_each_state_change_emits_one_event() -> None:
     told = Told()
     told.see(job("a", JobState.PENDING, 1), whole=True)
-    assert told.events == [], "what was so before anybody watched is no news"
+    assert told.events == [], "the state before the first watch caused an event"
     told.see(job("a", JobState.PENDING, 2))
     told.see(job("a", JobState.RUNNING, 3))
     told.see(job("a", JobState.RUNNING, 3))

@@ -19,7 +19,7 @@ CALLER = "server-1"
 
 
 class Log:
-    """An agent with one growing text; a cursor is a position in it."""
+    """An agent with one growing text. A cursor is a position in this text."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -55,7 +55,7 @@ class Log:
 
 
 class Reader:
-    """A watch of that text, which takes values unless it is `busy`."""
+    """A watch of that text. It accepts values unless it is `busy`."""
 
     def __init__(self, cursor: str = "", job: str = "j") -> None:
         self.text = ""
@@ -86,7 +86,7 @@ def run(test: Callable[[Log, Feed], Awaitable[None]]) -> None:
 
 async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 - of any kind
+        while not condition():  # noqa: ASYNC110 - because the call may be of any kind
             await asyncio.sleep(0.001)
 
 

@@ -50,7 +50,7 @@ class Logged:
         budget_bytes: int | None = 0,
         task: int | None = None,
     ) -> LogChunk:
-        assert budget_bytes is None, "something would be skipped"
+        assert budget_bytes is None, "output would be skipped"
         at = int(cursor or 0)
         outputs = tuple(self._pages[at]) if at < len(self._pages) else ()
         running = job(job_id, JobState.RUNNING, 1)
@@ -81,7 +81,7 @@ def test_path_stays_in_the_root(folders: Folders, tmp_path: Path) -> None:
         folders.local("a/../../b")
 
 
-def test_packages_of_a_file_are_beside_the_notebook_and_need_the_right_to_execute(
+def test_requirements_are_beside_the_notebook_and_need_the_right_to_execute(
     tmp_path: Path,
 ) -> None:
     contents = FileContentsManager(root_dir=str(tmp_path))
@@ -112,7 +112,7 @@ def test_notebook_outside_the_root_gets_no_executed_copy(folders: Folders) -> No
 def test_executed_copy_is_not_trusted_until_the_user_trusts_it(
     folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No script in it may run when it is opened."""
+    """Otherwise a script in the copy would run when it is opened."""
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
     cell = {
         "cell_type": "code",
@@ -163,7 +163,7 @@ def test_file_with_directives_is_a_batch_script_but_a_cell_is_not(folders: Folde
 
 
 @pytest.mark.parametrize("notebook", [None, "n.ipynb"])
-def test_array_option_makes_a_batch_script_or_a_sweep_by_language(
+def test_array_option_creates_a_batch_script_or_a_sweep_by_language(
     folders: Folders, notebook: str | None
 ) -> None:
     api: Any = Logged()

@@ -55,7 +55,7 @@ c.JupyterHub.load_roles = [
 
 _PATIENCE_S = 120.0
 OF_ONE_JOB = [name for name in RULES if {*calls()[name].arguments.__struct_fields__} == {"job_id"}]
-"""Calls with a job ID as their only argument."""
+"""Calls whose only argument is a job ID."""
 WHERE_IS_THE_AGENT = "from jupyter_slurm.agent import place; print(place.socket_path())"
 WHOSE_AGENT = "from jupyter_slurm.client import connect; print(connect().status().pid)"
 
@@ -95,8 +95,8 @@ def users() -> Iterator[tuple[User, User]]:
 
 
 def start_hub(keeper: Keeper, folder: Path, more: str = "") -> tuple[str, str]:
-    """Return its address, and a token that can create users and start servers. `more` is
-    appended to its configuration."""
+    """Return the hub's address, and a token that can create users and start servers. `more` is
+    appended to the configuration."""
     node = str(Path(sys.executable).with_name("node"))
     assert PROXY.exists(), "`scripts/test` installs JupyterHub's proxy"
     ports = {"public": free_port(), "hub": free_port(), "api": free_port()}
@@ -120,7 +120,8 @@ def answers(client: Client) -> bool:
 
 def make_user(keeper: Keeper, folder: Path, url: str, token: str) -> User:
     account = make_account(keeper, folder)
-    # The user's choice: a too long path would not be in their home.
+    # The user's Python reports the path. The socket is outside of their home if its path would be
+    # too long.
     place = Path(as_kernel(account, environment_of(account), WHERE_IS_THE_AGENT).stdout.strip())
     keeper.at_end("rm", "-rf", str(place.parent))
     log = folder / f"{account.name}.log"
@@ -155,7 +156,7 @@ def test_hub_users_cannot_see_each_others_jobs(users: tuple[User, User]) -> None
         seen = his.value(1)["jobs"]
     assert [one["id"] for one in seen] == [mine["id"]]
     assert spec["id"] not in {job["id"] for job in bob.client().call("jobs")}
-    # Not with her job's ID at his own server,
+    # Bob cannot use her job's ID at his own server,
     assert len(OF_ONE_JOB) > 10
     for name in OF_ONE_JOB:
         answer = bob.client().post(API + name, {"job_id": spec["id"]})
@@ -167,14 +168,14 @@ def test_hub_users_cannot_see_each_others_jobs(users: tuple[User, User]) -> None
             his.say(watch=1, call=name, args={"job_id": spec["id"]})
             assert his.hear()["problem"]["code"] == "not-found"
             his.say(unwatch=1)
-    # not with his own token at her server,
+    # nor his own token at her server,
     thief = ada.client(bob.token)
     assert thief.get(f"{API}jobs").status == 403
     assert thief.post(f"{API}submit", {}).status == 403
     assert thief.post(f"{AGENT}jobs", {}).status == 403
     with pytest.raises(websocket.WebSocketBadStatusException):
         thief.watch()
-    # and not at her socket.
+    # nor her socket.
     address = ada.client().call("status")["socket"]
     knock = f"import socket; socket.socket(socket.AF_UNIX).connect({address!r})"
     assert "PermissionError" in as_kernel(bob.account, environment_of(bob.account), knock).stderr

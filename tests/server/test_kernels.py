@@ -30,7 +30,7 @@ def test_kernel_asks_its_server_for_the_notebooks_path(
 ) -> None:
     client = served.client()
     auth = {"Authorization": f"token {served.token}"}
-    # One that was started without a notebook has no name in its environment.
+    # A kernel that was started without a notebook has no name in its environment.
     kernel_id = json.loads(client.post("api/kernels", {}, **auth).body)["id"]
     asked = {"path": "my study.ipynb", "type": "notebook", "name": "", "kernel": {"id": kernel_id}}
     client.post("api/sessions", asked, **auth)

@@ -1,4 +1,4 @@
-"""Labs and dashboards below a Jupyter's own address: access, and forwarded headers."""
+"""Labs and dashboards below the address of a Jupyter server: access, and forwarded headers."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ STAYS_THERE = {
     "X-Accel-Redirect": "/internal/secret",
     "X-Sendfile": "/etc/passwd",
 }
-"""Headers that would affect the whole address, or a proxy in front of Jupyter."""
+"""Headers that would affect all pages of the address, or a proxy in front of Jupyter."""
 
 
 @dataclass
 class Far:
-    """Stands for a lab's server, which may be hostile."""
+    """Stand-in for a lab's server, which may be hostile."""
 
     port: int = 0
     seen: list[tuple[str, str, HTTPHeaders]] = field(default_factory=list)
@@ -151,7 +151,7 @@ def far() -> Iterator[Far]:
 
 @pytest.fixture(scope="module")
 def hub_server(home: Path, far: Far) -> Iterator[Served]:
-    """Yield a server below a hub's address, with an agent that knows two labs."""
+    """Yield a server below a hub's address. Its agent knows two labs."""
     base = f"/user/ada/{LAB_PROXY.rpartition('/')[0]}/"
     labs = {
         one: LabEntry(
@@ -293,7 +293,7 @@ def test_proxy_forwards_authenticated_websockets(
     )
     assert connection.getsubprotocol() == offered[1]
     connection.send("text")
-    assert connection.recv() == "text"  # the lab's server has been called only now
+    assert connection.recv() == "text"  # the first call reaches the lab's server now
     connection.close()
     assert far.last[2]["Sec-WebSocket-Protocol"] == offered[1]
     number = len(far.seen)
@@ -330,7 +330,7 @@ def test_proxy_forwards_a_dashboard_without_credentials(
     to_start = page.get(f"{DASHBOARD_PROXY}/", **TELLING | visit)
     assert (to_start.status, to_start.headers["Location"]) == (302, f"{base}/status")
     assert not {"set-cookie", "alt-svc"} & {name.lower() for name in to_start.headers}
-    # Its pages have no token of Jupyter.
+    # The dashboard's pages do not get Jupyter's token.
     for said in ({"Sec-Fetch-Site": "same-origin"}, {"Referer": hub_server.url}):
         posted = page.post(f"{DASHBOARD_PROXY}/data/a%20b?tag=%26&_xsrf=1", {}, **said)
         assert (posted.status, far.last[:2]) == (201, ("POST", "/data/a%20b?tag=%26"))
@@ -353,7 +353,7 @@ def test_proxy_rejects_foreign_requests_to_a_dashboard(
         assert page.post(f"{DASHBOARD_PROXY}/data", {}, **said).status == 403, said
         assert page.get(f"{DASHBOARD_PROXY}/data", **said).status == 403, said
     stranger = hub_server.stranger()
-    assert stranger.get(f"{DASHBOARD_PROXY}/").status == 302  # to the login
+    assert stranger.get(f"{DASHBOARD_PROXY}/").status == 302  # a redirect to the login
     assert stranger.post(f"{DASHBOARD_PROXY}/data", {}).status == 403
     client = hub_server.client()
     off = client.get(DASHBOARD_PROXY.replace("ray", "dask/"))

@@ -1,4 +1,4 @@
-"""The extension in a server: start of the agent, environment of kernels, and end."""
+"""The extension in a server: the start of the agent, the environment of kernels, and the end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def kernel_environment(served: Served) -> dict[str, str]:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         for child in psutil.Process(served.pid).children():
-            with suppress(psutil.NoSuchProcess):  # a helper program, not a kernel
+            with suppress(psutil.NoSuchProcess):  # this is a helper program, not a kernel
                 if "JPY_PARENT_PID" in (env := child.environ()):
                     return env
     raise AssertionError("there is no kernel")
@@ -52,4 +52,4 @@ def test_server_in_a_job_has_its_own_agent_and_ends_while_pages_watch() -> None:
                 page.value(1)
                 began_s = time.monotonic()
             assert time.monotonic() - began_s < PATIENCE_S / 2
-            assert agent.agent_pid() is not None, "the agent goes on"
+            assert agent.agent_pid() is not None, "the agent still runs"

@@ -1,4 +1,4 @@
-"""The steps that add a cluster, as pages call them. `tests/ui` tests the pages."""
+"""The calls by which pages add a cluster. `tests/ui` tests the pages."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.ssh.profile import without_profiles
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the user's profiles; their home is empty."""
+    """The folder of the user's profiles. Their home is empty."""
     return without_profiles(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def api(files: Path, tmp_path: Path) -> Iterator[FakeApi]:
-    del files  # sets the environment
+    del files  # this sets the environment
     made = FakeApi(tmp_path)
     yield made
     made.close()
@@ -60,7 +60,7 @@ def test_discarded_cluster_leaves_no_file_and_can_be_added_again(api: FakeApi, f
     assert load_profiles().get("far").host == "login2"
 
 
-def test_existing_cluster_is_neither_replaced_nor_removed(api: FakeApi, files: Path) -> None:
+def test_existing_cluster_is_not_replaced_or_removed(api: FakeApi, files: Path) -> None:
     files.mkdir(parents=True)
     (files / "mine.toml").write_text('host = "login1"\n')
     new = NewClusters()

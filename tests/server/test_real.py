@@ -28,7 +28,7 @@ from tests.server.served import (
 from tests.ssh.waiting import wait_until
 
 _POLL_S = 1.0
-"""The interval of squeue in the local cluster's profile."""
+"""The interval between calls of squeue in the local cluster's profile."""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def env(home: Path, slurm_cluster: SlurmCluster) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def agent(env: dict[str, str]) -> Iterator[AgentHome]:
-    """Yield the home of an agent that does not run yet."""
+    """Yield the home of an agent that has not started."""
     with agent_of(env) as one:
         yield one
 
@@ -80,7 +80,7 @@ def test_page_follows_a_job_from_submission_to_end(served: Served) -> None:
         page.say(watch=1, call="logs", args={"job_id": job["id"]})
         value = page.value(1)
     assert value["end"]
-    # print writes twice, and a read can happen in between.
+    # print writes twice, and a read may happen in between.
     told = [one["text"] for one in value["outputs"] if one["type"] == "stream"]
     assert "".join(told) == "hello, page\n"
     kept = client.get(query(f"{API}logfile", job_id=job["id"]))
@@ -129,7 +129,7 @@ def squeues(served: Served) -> int:
 
 
 def assert_that_one_squeue_serves_all(served: Served) -> None:
-    """Assert the rate of squeue, even on a slow machine."""
+    """Assert how often squeue runs, even on a slow machine."""
     before, began_s = squeues(served), time.monotonic()
     wait_until(lambda: squeues(served) >= before + 4)
     asked = squeues(served) - before
@@ -153,7 +153,8 @@ def test_many_pages_cause_no_more_queries_than_one(served: Served) -> None:
                 one.say(watch=3, call="logs", args={"job_id": job["id"]})
             for one in pages:
                 one.value(2)
-            # Three polls, and the measuring call. An answered poll is soon repeated.
+            # There are three polls, and the call that measures. A poll is repeated soon after its
+            # answer.
             wait_until(lambda: client.call("status")["clients"] == 4)
             assert_that_one_squeue_serves_all(served)
             assert client.call("status")["clients"] <= 4
@@ -161,7 +162,7 @@ def test_many_pages_cause_no_more_queries_than_one(served: Served) -> None:
 
 
 def test_pages_continue_with_a_new_agent(served: Served, agent: AgentHome) -> None:
-    """The watch stays open, and the first value of the next agent is complete."""
+    """The watch stays open. The first value of the next agent is complete."""
     client = served.client()
     job = client.call("submit", **sleeper())
     with client.watch() as page:

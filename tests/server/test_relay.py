@@ -9,13 +9,13 @@ from jupyter_slurm.server.relay import Relay
 
 
 class Agent:
-    """Answer at once."""
+    """Stand-in for an agent that answers at once."""
 
     def relay(self, name: str, body: bytes, wait_s: float = 0.0) -> tuple[int, bytes]:
         return 200, body
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, since no connection is open."""
 
 
 def test_agent_error_is_returned_and_the_next_call_retries() -> None:

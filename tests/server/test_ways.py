@@ -63,7 +63,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def serve(home: Path) -> Iterator[Serve]:
-    """Yield `serve("tls")`, which starts such a server. All share one agent."""
+    """Yield a function: `serve("tls")` starts a server of this kind. All share one agent."""
     env = environment(home)
     cert, key = certificate(home)
     configs = {
@@ -118,7 +118,7 @@ Kernel = Callable[[Served], None]
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path: Path) -> Kernel:
-    """Return `kernel(served)`, which makes this process a kernel of that server."""
+    """Return a function: `kernel(served)` makes this process a kernel of that server."""
 
     def become(served: Served) -> None:
         for name in ("DATA", "CONFIG"):

@@ -1,4 +1,4 @@
-"""Read recorded output of several Slurm releases (tests/recorded)."""
+"""Recorded output of several Slurm releases (tests/recorded)."""
 
 import json
 from functools import cache
@@ -20,13 +20,13 @@ _OF_SQUEUE = tuple(
 
 
 def output(release: str, name: str) -> bytes:
-    """Return the command's output; fields that the recording lacks are not set."""
+    """Return the command's output. Fields that the recording lacks are not set."""
     printed = (_ROOT / release / f"{name}.txt").read_bytes()
     return _as_asked_now(printed) if name.startswith("squeue_") else printed
 
 
 def _as_asked_now(printed: bytes) -> bytes:
-    # ISO 8859-1 decodes every byte, whatever a job's name.
+    # ISO 8859-1 decodes every byte, and job names may contain any.
     *records, rest = printed.decode("iso-8859-1").split(RECORD_END)
     for at, record in enumerate(records):
         values = record.removeprefix("\n").split(FIELD_END, len(_OF_SQUEUE) - 1)

@@ -188,7 +188,8 @@ def test_directive_rejects_line_ends(char: str) -> None:
 BY_RELEASE: dict[str, dict[str, tuple[str, str]]] = json.loads(
     (Path(__file__).parents[1] / "recorded" / "sbatch_options.json").read_text()
 )
-"""Release -> long name -> (whether it takes a value, short name), of Slurm's own tables."""
+"""By release and long name: whether the option takes a value, and its short name. From Slurm's own
+tables."""
 
 
 @pytest.mark.parametrize("release", BY_RELEASE)

@@ -1,4 +1,4 @@
-"""Partitions and reservations as scontrol prints them, recorded and real."""
+"""Partitions and reservations in scontrol's output, recorded and real."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_job_has_its_steps(release: str) -> None:
 def test_names_with_newlines_are_joined(release: str) -> None:
     job, batch = rows(release, "blank")
     assert job.name.startswith("blank | pipe\nnewline = x  é")
-    assert job.name.endswith(" JobId=7 Reason=none")  # before 24.11 the database lost a character
+    assert job.name.endswith(" JobId=7 Reason=none")  # before 24.11 the database lost one character
     assert batch.name == "batch"
 
 

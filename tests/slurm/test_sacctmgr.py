@@ -1,4 +1,4 @@
-"""Accounts and QOS as sacctmgr prints them."""
+"""Accounts and QOS in sacctmgr's output."""
 
 from __future__ import annotations
 

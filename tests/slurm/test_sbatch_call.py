@@ -1,4 +1,4 @@
-"""The environment of sbatch: that of a login, for every login shell.
+"""The environment of sbatch, which is that of a login with any login shell.
 
 A stand-in for sbatch records its call.
 """
@@ -116,7 +116,7 @@ def test_sbatch_has_the_environment_of_any_login_shell(
     called: Called, shell: str, name: str, text: str
 ) -> None:
     loud = LOUD if shell != "tcsh" else "echo Welcome\n"
-    # As Debian's: only for interactive shells.
+    # Debian's default, which applies only to interactive shells.
     bashrc = "case $- in *i*) ;; *) return ;; esac\nexport MINE=1\n"
     call = called({".bashrc": bashrc, name: loud + text}, shell)
     assert_answered(call)
@@ -139,7 +139,7 @@ def test_sbatch_has_functions_limits_and_umask_of_the_login(called: Called) -> N
         "case $- in *i*) exit 3 ;; esac\n",
     ],
 )
-def test_odd_login_files_do_not_spoil_the_answer(called: Called, text: str) -> None:
+def test_odd_login_files_do_not_change_the_answer(called: Called, text: str) -> None:
     call = called({".bash_profile": f"{LOUD}export MINE=1\n{text}"})
     assert_answered(call)
     assert call.env["MINE"] == "1"

@@ -1,4 +1,4 @@
-"""The output of sprio in several releases, with more or fewer fields."""
+"""The output of sprio in several releases, which have different fields."""
 
 from __future__ import annotations
 

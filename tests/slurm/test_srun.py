@@ -1,4 +1,4 @@
-"""The argv of a step beside a job's program; tests/node/test_relay.py runs it in Slurm."""
+"""The argv of a step beside a job's program. tests/node/test_relay.py runs it in Slurm."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ def test_step_shares_the_jobs_resources() -> None:
         (None, True),
     ],
 )
-def test_releases_before_20_11_have_no_overlap(
-    version: SlurmVersion | None, overlaps: bool
-) -> None:
+def test_releases_before_20_11_lack_overlap(version: SlurmVersion | None, overlaps: bool) -> None:
     assert ("--overlap" in beside_argv("1", ["true"], node=None, version=version)) is overlaps
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.ssh.kept import Keeper
 
-# --system: no entries in subuid(5), no ageing.
+# With --system there are no entries in subuid(5), and the password does not expire.
 _FLAGS = ("--system", "--user-group", "--no-create-home", "--no-log-init")
 
 
@@ -29,7 +29,7 @@ class Account:
         return pwd.getpwnam(self.name).pw_uid
 
     def write(self, path: str, text: str, mode: int = 0o600) -> Path:
-        """Write a file of the user's at `path` below their home."""
+        """Write a file that belongs to the user, at `path` below their home."""
         target = self.home / path
         for folder in reversed(target.relative_to(self.home).parents[:-1]):
             (self.home / folder).mkdir(mode=0o700, exist_ok=True)
@@ -41,8 +41,8 @@ class Account:
 
 
 PLAIN_SHELL = "SetEnv SHLVL=2"
-"""For sshd_config(5): with it bash does not read a .bashrc for a command of ssh's (bash(1),
-INVOCATION). Whoever runs the tests may have anything in theirs: what takes long, or waits."""
+"""Line for sshd_config(5). It keeps bash from reading .bashrc for commands over ssh (bash(1),
+INVOCATION). The .bashrc of the user who runs the tests may take long or wait for input."""
 
 
 def oneself() -> Account:
@@ -53,7 +53,7 @@ def oneself() -> Account:
 def make_account(
     keeper: Keeper, folder: Path, shell: str = "/bin/bash", home: str = "home", password: str = "*"
 ) -> Account:
-    """Make a user with the home `home` in `folder`; `password` is the field of passwd(5)."""
+    """Create a user with the home `home` in `folder`. `password` is the field of passwd(5)."""
     name = new_name()
     place = folder / f"{home}-{name}"
     add_user(keeper, name, place, shell, password)
@@ -75,7 +75,8 @@ def add_user(
 
 
 def change_passwd(argv: Sequence[str], stdin: str = "") -> None:
-    """Run a tool that changes passwd(5) or shadow(5), where such tools soon give up waiting."""
+    """Run a tool that changes passwd(5) or shadow(5). Only one runs at a time, since such tools
+    soon give up waiting for each other."""
     etc = os.open("/etc", os.O_RDONLY)
     try:
         fcntl.flock(etc, fcntl.LOCK_EX)
@@ -85,7 +86,7 @@ def change_passwd(argv: Sequence[str], stdin: str = "") -> None:
 
 
 def make_folder(keeper: Keeper, prefix: str) -> Path:
-    """Make a folder that other users can traverse (pytest's are closed to them)."""
+    """Create a folder that other users can enter. They cannot enter pytest's own."""
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     keeper.at_end("rm", "-rf", str(folder))
     folder.chmod(0o711)

@@ -2,9 +2,9 @@
 
     python delay.py LISTEN_PORT HOST PORT ONE_WAY_S [BYTES_PER_S]
 
-Prints its port on 127.0.0.1 (LISTEN_PORT 0: any). All connections share the line's `BYTES_PER_S`,
-separately for each direction. SIGUSR1 resets every connection; SIGSTOP and SIGCONT freeze and thaw
-the line.
+Prints its port on 127.0.0.1 (LISTEN_PORT 0 for any port). All connections share the line's
+`BYTES_PER_S`, separately for each direction. SIGUSR1 resets every connection; SIGSTOP and SIGCONT
+freeze and thaw the line.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from types import FrameType
 
 _CHUNK_BYTES = 256 * 1024
 _LINE_BYTES = 64 * 2**20
-"""How much may be under way where the line's rate sets no limit."""
+"""Maximum bytes in transit if the line has no rate."""
 _QUEUE_S = 0.025
-"""How long the queue of a line of a certain rate may become, in the time it takes to drain."""
+"""Maximum length of the queue of a line with a rate, in seconds that it takes to drain."""
 _AT_ONCE_BYTES = 8 * 1024
-"""A slow line hands bytes over in pieces this long."""
+"""Maximum bytes that a slow line delivers at once."""
 _SLOW_BUFFER_BYTES = 64 * 1024
-"""What the kernel takes in for a slow line: there, too much of it would be a queue of its own."""
+"""Size of the kernel's buffer for a slow line. A larger buffer would add a queue."""
 
 
 class Line:
@@ -57,7 +57,7 @@ class Flow:
 
     def __init__(self, source: socket.socket, target: socket.socket, line: Line) -> None:
         self.source, self.target, self.line = source, target, line
-        self.pieces: deque[tuple[float, memoryview]] = deque()  # an empty one is the end
+        self.pieces: deque[tuple[float, memoryview]] = deque()  # an empty chunk is the end
         self.under_way = 0
         self.reading = True
         self.done = False
@@ -110,7 +110,7 @@ class Proxy:
         now_s = time.monotonic()
         readable: dict[socket.socket, Flow] = {}
         writable: dict[socket.socket, Flow] = {}
-        wait_s = 0.2  # the longest delay before a signal is handled
+        wait_s = 0.2  # this is the longest delay before a signal is handled
         for flow in self._flows:
             if flow.reading:
                 if flow.line.room(now_s, flow.under_way):

@@ -1,10 +1,10 @@
-"""Start processes for a test run, and end them all when standard input closes.
+"""Program that starts processes for a test run and ends them all when standard input closes.
 
-A separate process, so that an interrupted or killed test run leaves nothing behind. It is the
-"subreaper" of its children (prctl(2)), so it also finds detached processes. Reads requests as lines
-of JSON and answers each with one line:
-`{"start": [argv], "log": path, "env": {}, "cwd": path}` -> `{"pid": n}` or `{"error": text}`;
-`{"at_end": [argv]}` -> `{}`: a command to run when no process is left, the latest first.
+It is a separate process, so that an interrupted or killed test run leaves nothing behind. It is the
+"subreaper" of its children (prctl(2)), so it also finds detached processes. It reads requests as
+lines of JSON and answers each with one line: `{"start": [argv], "log": path, "env": {}, "cwd":
+path}` -> `{"pid": n}` or `{"error": text}`; `{"at_end": [argv]}` -> `{}`: a command to run when no
+process is left, the latest first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _PATIENCE_S = 20.0
 def main() -> int:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Not SIG_IGN, which would be inherited: only the pipe's end ends the keeper.
+        # Children would inherit SIG_IGN, so a handler is set. Only the end of the pipe ends the
+        # keeper.
         signal.signal(number, lambda _number, _frame: None)
     signal.signal(signal.SIGCHLD, _reap)
     at_end: list[list[str]] = []
@@ -64,7 +65,7 @@ def _start(request: dict[str, Any]) -> dict[str, Any]:
     except OSError as error:
         return {"error": str(error)}
     pid = process.pid
-    process.returncode = 0  # `_reap` collects its status
+    process.returncode = 0  # `_reap` collects the exit status
     return {"pid": pid}
 
 
@@ -77,7 +78,7 @@ def _reap(_number: int, _frame: FrameType | None) -> None:
 
 
 def _kill_all() -> bool:
-    """Return whether a process is left that does not end."""
+    """Return whether a process remains and does not end."""
     deadline_s = time.monotonic() + _PATIENCE_S
     while found := psutil.Process().children(recursive=True):
         for one in found:

@@ -1,4 +1,4 @@
-"""The tests' side of the keeper: its processes end with the test run, whatever happens."""
+"""The tests' side of the keeper, whose processes end with the test run, whatever happens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ class Keeper:
         self._lock = threading.Lock()
 
     def start(self, argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> int:
-        """Start a process that writes to `log`, and return its PID; no wait is needed."""
+        """Start a process that writes to `log`, and return its PID. The caller need not wait for
+        it."""
         environment = clean_environment() if env is None else dict(env)
         return int(
             self._ask({"start": list(argv), "log": str(log), "env": environment, "cwd": "/"})["pid"]
@@ -65,4 +66,4 @@ def keeping() -> Iterator[Keeper]:
         yield Keeper(process.stdin, process.stdout)
         process.stdin.close()
         process.wait()
-    assert process.returncode == 0, "something of the tests was left behind"
+    assert process.returncode == 0, "processes of the tests remain"

@@ -1,4 +1,4 @@
-"""A laptop as its user sees it: their input, and the output."""
+"""A laptop as its user sees it: input and output."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Laptop:
         self._started: list[subprocess.Popen[Any]] = []
 
     def slurm(self, *words: str) -> str:
-        """Return the output of `jupyter slurm WORDS` without a terminal, so without questions."""
+        """Return the output of `jupyter slurm WORDS`. Without a terminal, it asks no questions."""
         return self.run(*self.command(*words))
 
     @staticmethod
@@ -75,7 +75,8 @@ class Laptop:
         )
 
     def log_in(self, code: str | None = None) -> str:
-        """Log in with password and code (None: the current one); return the terminal's output."""
+        """Log in with password and code (None for the current one). Return the terminal's
+        output."""
         shown = io.StringIO()
         with self.terminal("login") as terminal:
             terminal.logfile_read = shown
@@ -85,7 +86,7 @@ class Laptop:
         return shown.getvalue()
 
     def answer(self, terminal: pexpect.spawn, code: str | None = None) -> None:
-        """Answer the gateway's questions in a terminal (None: with the current code)."""
+        """Answer the gateway's questions in a terminal (None for the current code)."""
         terminal.expect("Password: ")
         terminal.sendline(self.site.person.password)
         terminal.expect("Verification code: ")
@@ -99,7 +100,7 @@ class Laptop:
 
     @contextmanager
     def kernels(self, *books: str) -> Iterator[list[Kernel]]:
-        """Start a kernel for each of these notebooks, with clients outside of the laptop."""
+        """Start a kernel for each of these notebooks. Their clients are outside of the laptop."""
         place = self.home.folder / "kernels"
         (place / "laptop").mkdir(parents=True)
         start = (sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}")
@@ -109,7 +110,7 @@ class Laptop:
         with ExitStack() as stack:
             kernels = []
             for book in books:
-                # Network namespaces share only sockets in the file system.
+                # Network namespaces share sockets only if these are in the file system.
                 manager = KernelManager(
                     kernel_name="laptop",
                     kernel_spec_manager=specs,
@@ -135,8 +136,8 @@ class Laptop:
 
     @cached_property
     def agent(self) -> AgentClient:
-        """Return a client of the laptop's running agent, called from outside: starting a command
-        would cost more than most requests. Does not start an agent."""
+        """Return a client of the laptop's running agent, and do not start one. The client is
+        outside of the laptop, because starting a command would cost more than most requests."""
         told = json.loads(self.slurm("status", "--json"))["agent"]
         return AgentClient(Path(told["socket"]), None)
 
@@ -156,7 +157,8 @@ class Laptop:
         return path
 
     def close(self) -> None:
-        """End the agent, and processes left by a failed test, which would make others fail."""
+        """End the agent, and processes that a failed test has left, which would make other tests
+        fail."""
         for process in self._started:
             if process.poll() is None:
                 process.kill()

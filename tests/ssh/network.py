@@ -32,7 +32,7 @@ exec "$@"
 
 
 def possible() -> bool:
-    """Return whether this process may make such machines; in some containers, root may not."""
+    """Return whether this process can create such machines. In some containers, root cannot."""
     if os.geteuid() != 0:
         return False
     done = subprocess.run(
@@ -43,8 +43,8 @@ def possible() -> bool:
 
 @dataclass(frozen=True)
 class Machine:
-    """`mounts`: folder or file -> the path on this machine that it replaces. `hidden`: folders that
-    appear empty."""
+    """`mounts` maps a folder or file to the path on this machine that it replaces. `hidden` has
+    folders that appear empty."""
 
     name: str
     namespace: str
@@ -82,7 +82,7 @@ class Machine:
     def run(
         self, *command: str, user: str | None = None, check: bool = True, **settings: object
     ) -> subprocess.CompletedProcess[str]:
-        """Run `command` on this machine and wait; `settings` are those of subprocess.run."""
+        """Run `command` on this machine and wait. `settings` are those of subprocess.run."""
         done: subprocess.CompletedProcess[str] = subprocess.run(  # type: ignore[call-overload]
             self.argv(*command, user=user),
             **{"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": 60}
@@ -121,7 +121,7 @@ class Machine:
 
 
 def join(a: Machine, a_address: str, b: Machine, b_address: str) -> None:
-    """Connect two machines by a cable; the addresses include their prefix length."""
+    """Connect two machines by a cable. The addresses include their prefix length."""
     names = _cable()
     for (machine, address), name in zip(((a, a_address), (b, b_address)), names, strict=True):
         ip("link", "set", name, "netns", machine.namespace, "name", f"to-{_other(machine, a, b)}")
@@ -150,7 +150,7 @@ def ip(*words: str) -> str:
 
 
 def _cable() -> tuple[str, str]:
-    """Make both ends of a cable in this namespace; they are deleted with the first machine."""
+    """Create both ends of a cable in this namespace. They are deleted with the first machine."""
     mark = secrets.token_hex(4)
     names = f"jst{mark}a", f"jst{mark}b"
     ip("link", "add", names[0], "type", "veth", "peer", "name", names[1])

@@ -30,7 +30,8 @@ KINDS = tuple(_KINDS)
 
 
 def make_odd_user(keeper: Keeper, folder: Path, kind: str) -> Account:
-    """Make a user of one of `KINDS`; most of their login shells print something at every start."""
+    """Create a user of one of `KINDS`. Most of their login shells print something at every
+    start."""
     shell, home, path, text = _KINDS[kind]
     account = make_account(keeper, folder, f"/usr/bin/{shell}", home)
     account.write(path, text)
@@ -51,13 +52,13 @@ class Person:
 
     @classmethod
     def of(cls, account: Account) -> Person:
-        """Give `account` a password and codes."""
+        """Give `account` a password and one-time codes."""
         person = cls(
             account, secrets.token_hex(8), base64.b32encode(secrets.token_bytes(20)).decode()
         )
         person.set_password(person.password)
-        # google-authenticator's file. Codes may be reused, and without a rate limit: tests log in
-        # more often than users.
+        # google-authenticator's file. It allows reused codes and has no rate limit, since tests log
+        # in more often than users.
         account.write(".google_authenticator", _code_file(person.secret), 0o400)
         return person
 
@@ -92,7 +93,8 @@ def make_gateway(
     stages: Sequence[str] = ("password", "code"),
     **settings: Any,
 ) -> Sshd:
-    """Make an sshd that asks the questions of `stages` by PAM, in this order; it is not started.
+    """Create an sshd that asks the questions of `stages` through PAM, in this order. Do not start
+    it.
 
     `settings` are those of `Sshd`.
     """

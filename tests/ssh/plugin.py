@@ -1,7 +1,9 @@
-"""Real sshds for tests: `sshd` (one for each pytest process), `make_sshd`, and slow lines to them.
+"""Real sshds for tests, and slow lines to them: `sshd` (one for each pytest process) and
+`make_sshd`.
 
-Use `sshd` in tests that leave it unchanged. As root, it serves a user made for it, whose home may
-be changed; otherwise it serves the user who runs the tests, since sshd needs root for others.
+Use `sshd` in tests that leave it unchanged. As root it serves a user created for it, whose home
+tests may change. Otherwise it serves the user who runs the tests, since sshd needs root to serve
+other users.
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ class MakeSshd(Protocol):
     def __call__(
         self, *lines: str, shell: str | None = None, account: Account | None = None
     ) -> Sshd:
-        """Start an sshd for this test with `lines` in its sshd_config(5); as root, for a new user
-        with the login shell `shell`, or for the user `account`."""
+        """Start an sshd for this test with `lines` in its sshd_config(5). As root, it serves a new
+        user with the login shell `shell`, or the user `account`."""
 
 
 class Delayed(Protocol):
@@ -41,8 +43,8 @@ class Delayed(Protocol):
 
 class MakeGateway(Protocol):
     def __call__(self, *stages: Literal["password", "code"]) -> Sshd:
-        """Start an sshd that asks `person` these questions by PAM (default: password and code).
-        Needs the one-time-code packages."""
+        """Start an sshd that asks `person` these questions through PAM (default: password and
+        code). It needs the packages for one-time codes."""
 
 
 @pytest.fixture(scope="session")
@@ -129,14 +131,14 @@ def gateway(ssh_keeper: Keeper, ssh_folder: Path, person: Person) -> Iterator[Ma
 
 @pytest.fixture(scope="session")
 def ssh_slurm(ssh_keeper: Keeper, ssh_folder: Path, slurm_cluster: SlurmCluster) -> SshSlurm:
-    """Yield the shared private cluster over SSH; its jobs belong to the user who runs the tests."""
+    """Yield the shared private cluster over SSH. Its jobs belong to the user who runs the tests."""
     sshd = _running(ssh_keeper, ssh_folder / "slurm", oneself(), (PLAIN_SHELL,))
     return SshSlurm(slurm_cluster, sshd)
 
 
 @pytest.fixture(scope="session")
 def ssh_site(ssh_keeper: Keeper, ssh_folder: Path) -> Site:
-    """Yield the shared site: tests undo their changes to it, and each uses its own `home()`."""
+    """Yield the shared site. Tests undo their changes to it, and each uses its own `home()`."""
     if not possible():
         pytest.skip("Making network namespaces needs root and a machine that permits it.")
     return make_site(ssh_keeper, ssh_folder / "site")
@@ -144,7 +146,7 @@ def ssh_site(ssh_keeper: Keeper, ssh_folder: Path) -> Site:
 
 @pytest.fixture
 def laptop(ssh_site: Site) -> Iterator[Laptop]:
-    """Yield a laptop before the first login; its agent ends with the test."""
+    """Yield a laptop before the first login. Its agent ends with the test."""
     laptop = Laptop(ssh_site)
     yield laptop
     laptop.close()

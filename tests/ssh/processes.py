@@ -26,7 +26,7 @@ def words_of(process: psutil.Process) -> list[str]:
 
 
 def runs(one: psutil.Process) -> bool:
-    """Return whether the process is running; zombies count as ended."""
+    """Return whether the process is running. Zombies count as ended."""
     with suppress(psutil.Error):
         return one.is_running() and one.status() != psutil.STATUS_ZOMBIE
     return False

@@ -28,8 +28,8 @@ class SshSlurm:
         return {CONFIG_VARIABLE: str(self.sshd.config)}
 
     def write_profile(self, config: Path, **changes: Any) -> Path:
-        """Write a copy of the cluster's profile that uses SSH below Jupyter's configuration folder
-        `config`. In `changes`, None removes a setting."""
+        """Write a copy of the cluster's profile below Jupyter's configuration folder `config`. The
+        copy uses SSH. In `changes`, None removes a setting."""
         settings = tomllib.loads(self.cluster.profile_path.read_text(encoding="utf-8"))
         way = {"host": self.sshd.host, "port": self.sshd.port, "user": self.sshd.user}
         return write_profile(config, self.cluster.name, settings | {"origin": None} | way | changes)
@@ -46,7 +46,8 @@ def without_profiles(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write_profile(config: Path, name: str, settings: dict[str, Any]) -> Path:
-    """Write a cluster's profile below Jupyter's configuration folder `config`; None: not set."""
+    """Write a cluster's profile below Jupyter's configuration folder `config`. Settings that are
+    None are not written."""
     path = config / "jupyter-slurm" / "clusters.d" / f"{name}.toml"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     told = {key: value for key, value in settings.items() if value is not None}

@@ -1,8 +1,8 @@
-"""A site on one machine: laptop -> gateway -> login node -> compute nodes c1 and c2.
+"""A site on one machine: a laptop, a gateway, a login node, and the compute nodes c1 and c2.
 
-The laptop reaches only the gateway, which asks for a password and a one-time code by PAM. Behind it
-are the login node and the nodes; the login node and c1 accept the laptop's key, and c2 has no sshd.
-All three run a real Slurm as the user who logs in.
+The laptop reaches only the gateway, which asks for a password and a one-time code through PAM.
+Behind it are the login node and the nodes; the login node and c1 accept the laptop's key, and c2
+has no sshd. All three run a real Slurm as the user who logs in.
 """
 
 from __future__ import annotations
@@ -66,17 +66,17 @@ class Site:
     laptop_machine: Machine
     gateway_machine: Machine
     machines: dict[str, Machine]
-    """`login`, `c1`, `c2`."""
+    """The machines `login`, `c1` and `c2`."""
     gateway: Sshd
     login: Sshd
     node: Sshd
-    """That of c1."""
+    """The sshd of c1."""
     _homes: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     # --- the laptop ---
 
     def home(self) -> Home:
-        """Make a new home on the laptop, without a login so far."""
+        """Create a new home on the laptop, without a login so far."""
         home = Home(self.folder / "laptop" / str(next(self._homes)))
         (home.folder / ".ssh").mkdir(mode=0o700, parents=True)
         shutil.copy(self.gateway.key, home.client.key)
@@ -103,7 +103,7 @@ class Site:
         return home
 
     def laptop(self, argv: list[str], home: Home, **settings: Any) -> subprocess.Popen[Any]:
-        """Start a program on the laptop, without the site's files; `settings` are Popen's."""
+        """Start a program on the laptop, without the site's files. `settings` are Popen's."""
         env = home.env | settings.pop("env", {})
         return subprocess.Popen(
             self.laptop_machine.argv(*argv), env=env, **{"cwd": home.folder} | settings
@@ -123,7 +123,7 @@ class Site:
         self.gateway.restart()
 
     def logins(self) -> int:
-        """Count logins at the gateway; its log lags slightly."""
+        """Count logins at the gateway, whose log lags slightly."""
         return self.gateway.logins()
 
     def run(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -140,7 +140,7 @@ class Site:
         return [one for one in found if name_of(one) not in _DAEMONS]
 
     def programs(self, machine: str = "login") -> list[str]:
-        """Return the names of `processes`; "" for one that has just ended."""
+        """Return the names of `processes`, or "" for a process that has just ended."""
         return [name_of(one) for one in self.processes(machine)]
 
     def wait_until_empty(self, machine: str) -> None:
@@ -161,7 +161,7 @@ class Site:
         return self.run("squeue", "-h", "-o", "%A").stdout.split()
 
     def stop_controller(self) -> None:
-        """Send SIGSTOP: connections are accepted, but not answered."""
+        """Send SIGSTOP: the daemon accepts connections, but does not answer them."""
         self._signal_controller(signal.SIGSTOP)
 
     def cont_controller(self) -> None:
@@ -187,7 +187,8 @@ _DAEMONS = {"munged", "slurmctld", "slurmd", "slurmscriptd", "sshd"}
 
 
 def make_site(keeper: Keeper, folder: Path, cpus: int = 8) -> Site:
-    """Make a site in the new folder `folder`; everything runs on return. `cpus`: of each node."""
+    """Create a site in the new folder `folder`, and return when everything runs. `cpus` is the
+    number of each node."""
     folder.mkdir(mode=0o711)
     (folder / "laptop").mkdir()
     far = folder / "far"
@@ -227,7 +228,7 @@ def make_site(keeper: Keeper, folder: Path, cpus: int = 8) -> Site:
     )
     key = site.gateway.key.with_suffix(
         ".pub"
-    ).read_text()  # one key for all machines that accept keys
+    ).read_text()  # this is one key for all machines that accept keys
     for one in (site.gateway, site.login, site.node):
         (one.folder / "authorized_keys").write_text(key)
         one.start()

@@ -26,9 +26,9 @@ _OURS = ("SlurmctldHost", "CommunicationParameters", "NodeName", "DefMemPerCPU")
 def write_conf(
     folder: Path, account: Account, controller: str, nodes: Mapping[str, str], cpus: int = 8
 ) -> Path:
-    """Write Slurm's files in the new folder `folder`; return the folder to mount at /etc/slurm.
-    `controller` and `nodes`: name -> address, the controller's as "name(address)". `cpus`: of each
-    node, with 2 GiB for each."""
+    """Write Slurm's files to the new folder `folder`, and return the folder to mount at /etc/slurm.
+    `nodes` maps names to addresses, and `controller` has the form "name(address)". Each node has
+    `cpus` CPUs with 2 GiB for each."""
     folder.mkdir(mode=0o711)
     paths = Paths.of(folder)
     assert paths.base == folder, "the path is too long for Slurm"

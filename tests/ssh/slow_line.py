@@ -1,4 +1,4 @@
-"""`delay.py` as a process controlled by tests."""
+"""`delay.py` as a process that tests control."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).with_name("delay.py")
 
 @dataclass(frozen=True)
 class SlowLine:
-    """A line to a port of 127.0.0.1 through `port`, also on 127.0.0.1."""
+    """A line through `port` of 127.0.0.1 to another port of 127.0.0.1."""
 
     port: int
     pid: int
@@ -31,7 +31,7 @@ class SlowLine:
         os.kill(self.pid, signal.SIGCONT)
 
     def cut(self) -> None:
-        """Reset every connection; new ones are accepted."""
+        """Reset every connection. New connections are accepted."""
         os.kill(self.pid, signal.SIGUSR1)
 
     def end(self) -> None:
@@ -53,7 +53,7 @@ def lay(
     pid = keeper.start(argv + ([] if bytes_per_s is None else [str(bytes_per_s)]), log)
     deadline_s = time.monotonic() + 60
     while not (said := log.read_text() if log.exists() else "").endswith("\n"):
-        assert time.monotonic() < deadline_s, "the line is not there"
+        assert time.monotonic() < deadline_s, "the line does not listen"
         time.sleep(0.01)
     assert said.strip().isdigit(), said
     return SlowLine(int(said), pid)

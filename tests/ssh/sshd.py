@@ -21,7 +21,7 @@ from tests.ssh.accounts import Account
 from tests.ssh.kept import Keeper
 from tests.ssh.processes import kill
 
-_PORTS = range(20_000, 32_768)  # above Ray's workers' ports, below Linux's ephemeral ports
+_PORTS = range(20_000, 32_768)  # above the ports of Ray's workers, below Linux's ephemeral ports
 _PATIENCE_S = 60.0
 PROGRAM = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin:/usr/bin") or "/usr/sbin/sshd"
 
@@ -55,16 +55,16 @@ class Client:
 
     @property
     def env(self) -> dict[str, str]:
-        """Return the environment of a program that uses this as the user's home."""
+        """Return the environment of a program with this folder as the user's home."""
         ours = {key: text for key, text in os.environ.items() if not key.startswith("SSH_")}
         return ours | {"HOME": str(self.folder), CONFIG_VARIABLE: str(self.config)}
 
 
 @dataclass
 class Sshd:
-    """An sshd and its client; initially stopped, see `start`.
+    """An sshd and its client. It is initially stopped, see `start`.
 
-    `lines` are inserted at the start of sshd_config(5), where the first value wins; those from the
+    `lines` are inserted at the start of sshd_config(5), where the first value wins. Lines from the
     first `Match` on are appended. `prefix` precedes sshd's command line.
     """
 
@@ -100,7 +100,7 @@ class Sshd:
 
     @property
     def config(self) -> Path:
-        """A configuration for `ssh -F`; every host name, preferably `alias`, leads to this sshd."""
+        """A configuration for `ssh -F`. Every host name leads to this sshd; use `alias`."""
         return self.client.config
 
     @property
@@ -138,10 +138,10 @@ class Sshd:
         config.write_text(self.stanza("*", *lines))
         return route(self.alias, config=config)[-1]
 
-    # --- its life ---
+    # --- start and end ---
 
     def start(self) -> None:
-        """Start sshd, and wait until it listens; the first start chooses the port."""
+        """Start sshd, and wait until it listens. The first start chooses the port."""
         while not self._start(self.port or free_port(self.host)):
             assert not self.port, f"port {self.port} is taken\n{self.log()}"
         self.known_hosts.write_text(self.known_hosts_lines())
@@ -150,7 +150,7 @@ class Sshd:
     def stop(self) -> None:
         """End the listener and every session, as if the machine were switched off."""
         if self.pid:
-            # The listener first, so that no new session starts meanwhile.
+            # The listener ends first, so that no new session starts meanwhile.
             _end(_with_all_they_start([psutil.Process(self.pid)]))
             self.pid = 0
 
@@ -166,19 +166,19 @@ class Sshd:
     def askings(self) -> int:
         """Count PAM's conversations, successful or not."""
         begun = (
-            r"^Postponed keyboard-interactive for "  # `keyboard-interactive/pam` in later rounds
+            r"^Postponed keyboard-interactive for "  # later rounds are `keyboard-interactive/pam`
         )
         return len(re.findall(begun, self.log(), re.MULTILINE))
 
     def logins(self) -> int:
-        """Count logins; the log lags slightly behind the client."""
+        """Count logins. The log lags slightly behind the client."""
         return len(re.findall(r"^Accepted \S+ for ", self.log(), re.MULTILINE))
 
     def pids(self) -> list[int]:
-        """Return the PIDs of the connections' processes, one for each connection."""
+        """Return the PIDs of the processes of the connections, one for each."""
         if not self.pid:
             return []
-        # From proc(5): psutil would inspect every process of the machine.
+        # This reads proc(5), since psutil would inspect every process of the machine.
         told = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
         return [int(pid) for pid in told.split()]
 
@@ -186,7 +186,7 @@ class Sshd:
         """Return the connections' processes and their descendants (except detached ones)."""
         return psutil.Process(self.pid).children(recursive=True) if self.pid else []
 
-    # --- how ---
+    # --- internal ---
 
     def _start(self, port: int) -> bool:
         """Start sshd; return False if the port is taken."""
@@ -194,7 +194,8 @@ class Sshd:
         conf.write_text(self._conf(port))
         before = len(self.log())
         if os.geteuid() == 0:
-            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # as the package's service does
+            # the package's service does this, too
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         argv = [*self.prefix, self.program, "-D", "-e", "-f", str(conf)]
         self.pid = self.keeper.start(argv, self.folder / "sshd.log")
         deadline_s = time.monotonic() + _PATIENCE_S
@@ -236,7 +237,7 @@ class Sshd:
 def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:
     argv = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "test", "-f", str(path)]
     if kind == "rsa":
-        argv += ["-b", "2048"]  # a longer key takes seconds to generate
+        argv += ["-b", "2048"]  # generating a longer key takes seconds
     subprocess.run(argv, check=True, stdin=subprocess.DEVNULL)
     return path
 
@@ -274,4 +275,4 @@ def _end(processes: list[psutil.Process]) -> None:
     for one in processes:
         kill(one)
     _, alive = psutil.wait_procs(processes, timeout=_PATIENCE_S)
-    assert not alive, f"do not end: {alive}"
+    assert not alive, f"these processes do not end: {alive}"

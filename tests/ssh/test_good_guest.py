@@ -1,4 +1,4 @@
-"""The load on login node and controller: the same for many jobs as for one."""
+"""The load on login node and controller, which is equal for many jobs and for one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tests.ssh.laptop import PATIENCE_S, Laptop
 from tests.ssh.site import Site
 
 _POLL_S = 1.0
-"""The site's profile says so: one squeue for all jobs in that time."""
+"""The interval in the site's profile: one squeue serves all jobs in this time."""
 _SHELLS = 4
-"""Two helpers at most, and the one that looks at the files, with its subshell."""
+"""At most two helpers run, and the one that looks at the files, with its subshell."""
 _LOOKS = 60
 _LOOK_EVERY_S = 0.1
 
@@ -31,8 +31,8 @@ while not (pathlib.Path.home() / {gate!r}).exists():
 
 @contextmanager
 def watched_notebooks(laptop: Laptop) -> Iterator[None]:
-    """Run two notebooks with three jobs each, watched by cards and the queue's widget; in addition,
-    one by its log in the widget, one by a waiting cell, and one by a program in a terminal."""
+    """Run two notebooks with three jobs each, which cards and the queue's widget watch. In
+    addition, the widget's log, a waiting cell, and a program in a terminal each watch one job."""
     gate = f"gate-{laptop.home.folder.name}-books"
     with laptop.kernels(*_BOOKS) as kernels:
         run_in_all(kernels, "%load_ext jupyter_slurm")
@@ -61,7 +61,7 @@ def watched_notebooks(laptop: Laptop) -> Iterator[None]:
 
 
 def run_in_all(kernels: list[Kernel], code: str) -> list[str]:
-    """Run code in all notebooks; return the requests' IDs once all have succeeded."""
+    """Run code in all notebooks. Return the requests' IDs once all have succeeded."""
     requests = [kernel.start(code) for kernel in kernels]
     for kernel, request in zip(kernels, requests, strict=True):
         reply = kernel.reply(request)
@@ -84,9 +84,9 @@ def _traits(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def cost(site: Site) -> Counter[str]:
-    """Return the processes present on the login node in all `_LOOKS` samples; check that the
-    controller is queried only once per `_POLL_S`."""
-    site.run("sdiag")  # the check's own cost does not count
+    """Return the processes that are present on the login node in all `_LOOKS` samples. Check that
+    the controller is queried only once per `_POLL_S`."""
+    site.run("sdiag")  # the cost of the check itself does not count
     site.forget_rpcs()
     began_s = time.monotonic()
     seen: list[Counter[str]] = []

@@ -1,5 +1,5 @@
-"""Lost connections to the cluster at every moment: nothing is lost or repeated, and no needless
-question is asked."""
+"""Connections to the cluster that are lost at any moment. Nothing is lost or repeated, and no
+needless question is asked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ echo "the end, after $i lines"
 
 @pytest.fixture
 def counting(laptop: Laptop) -> str:
-    """Log in and start a job that prints numbered lines until `open_gate`; return its ID."""
+    """Log in and start a job that prints numbered lines until `open_gate`. Return its ID."""
     laptop.log_in()
     script = laptop.home.folder / "counts.sh"
     script.write_text(_COUNTS.format(gate=f"gate-{laptop.home.folder.name}"))
@@ -50,7 +50,7 @@ def agent_of(laptop: Laptop) -> int:
 
 
 def follow(laptop: Laptop, job_id: str) -> subprocess.Popen[str]:
-    """Start a reader and wait for its first line."""
+    """Start a reader of the job's output, and wait for its first line."""
     reader = laptop.start(*laptop.command("logs", "--follow", job_id))
     assert reader.stdout is not None
     assert select.select([reader.stdout], [], [], PATIENCE_S)[0]
@@ -114,7 +114,7 @@ def test_killed_agent_needs_no_login_and_resumes_everything(laptop: Laptop, coun
     pid = agent_of(laptop)
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not Path(f"/proc/{pid}").exists())
-    [found] = json.loads(laptop.slurm("jobs", "--json"))  # which starts another
+    [found] = json.loads(laptop.slurm("jobs", "--json"))  # this call starts another agent
     assert found["id"] == counting
     open_gate(laptop)
     wait_until(lambda: laptop.job().state is JobState.COMPLETED, PATIENCE_S)

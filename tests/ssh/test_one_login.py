@@ -1,5 +1,5 @@
-"""From a laptop through a gateway with password and code: after one login, notebooks, the terminal,
-files and tunnels work. All machines are real network namespaces."""
+"""Work from a laptop through a gateway with password and code. After one login, notebooks, the
+terminal, files and tunnels work. All machines are real network namespaces."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_one_login_serves_notebooks_terminal_files_and_tunnel(laptop: Laptop) ->
 
 @contextmanager
 def served(site: Site) -> Iterator[int]:
-    """Run a web server on c2; yield its port."""
+    """Run a web server on c2, and yield its port."""
     argv = site.machines["c2"].argv(
         "/usr/bin/python3", "-c", _SERVER, user=site.person.account.name
     )

@@ -1,4 +1,4 @@
-"""Secrets leave no trace: every process and every file is searched for canaries."""
+"""Traces of secrets: the test searches every process and every file for canaries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _IN_A_JOB = b"SLURM_JOB_ID="
 def watched_processes(
     secret: re.Pattern[bytes], looked_at: Callable[[], object]
 ) -> Iterator[dict[str, bytes]]:
-    """Collect processes that have a `secret` in their arguments or environment at any time. Calls
+    """Collect processes that have a `secret` in their arguments or environment at any time. Call
     `looked_at` for a job's process."""
     found: dict[str, bytes] = {}
     done = threading.Event()
@@ -52,7 +52,7 @@ def watched_processes(
 
 
 def below(*folders: Path) -> list[Path]:
-    """Return everything below these folders; files may vanish while Slurm and the agent run."""
+    """Return all files below these folders. Files may vanish while Slurm and the agent run."""
     return [
         Path(place, name)
         for folder in folders
@@ -73,10 +73,10 @@ def files_with(pattern: re.Pattern[bytes], *folders: Path) -> list[Path]:
 def test_passwords_codes_and_tokens_are_in_no_process_or_file(laptop: Laptop) -> None:
     site, home = laptop.site, laptop.home
     password, code, token = site.person.password, site.person.code(), "canary-7c1f0a"
-    # Six digits may be part of any number or name: only a separate word counts as the code.
+    # Six digits may be part of any number or name. Only a separate word counts as the code.
     typed = re.compile(rf"{password}|(?<![\w.-]){code}(?![\w.-])".encode())
     cell = _CELL.format(token="{token}")
-    # The token is a variable of the notebook, which the user has read from elsewhere.
+    # The token is a variable of the notebook. The user has read it from another source.
     book = laptop.notebook(
         "book", "%load_ext jupyter_slurm\ntoken = 'canary-' + '7c1f0a'", cell, "seen"
     )

@@ -12,7 +12,7 @@ from tests.ssh.waiting import wait_until
 
 
 def sruns(laptop: Laptop) -> int:
-    """Return the sruns on the login node."""
+    """Return the srun processes on the login node."""
     return Counter(laptop.site.programs())["srun"]
 
 

@@ -1,4 +1,4 @@
-"""A `connect` that can be cut off, and services to connect to."""
+"""A `connect` that tests can interrupt, and services to connect to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Connect = Callable[[socket.socket, str, int, Answered], None]
 
 
 class Carrier:
-    """The `connect` of a transport (default: this machine's own), which tests can cut off."""
+    """The `connect` of a transport (default: this machine's own), which tests can interrupt."""
 
     def __init__(self, connect: Connect | None = None) -> None:
         self._connect_via = connect or LocalTransport().connect
@@ -75,7 +75,7 @@ def echo(sock: socket.socket) -> None:
 
 
 def everything(sock: socket.socket) -> bytes:
-    """Return all data until the end."""
+    """Return all data up to the end."""
     found = bytearray()
     while data := sock.recv(1 << 18):
         found += data
@@ -84,7 +84,7 @@ def everything(sock: socket.socket) -> bytes:
 
 @contextmanager
 def sent(sock: socket.socket, data: bytes) -> Iterator[None]:
-    """Send `data` and its end in the background."""
+    """Send `data` and the end of the stream in the background."""
 
     def send() -> None:
         sock.sendall(data)

@@ -1,4 +1,4 @@
-"""Separate home, profiles, agent and JupyterLab for modules that change profiles or settings or
+"""Separate home, profiles, agent and JupyterLab, for modules that change profiles or settings or
 stop shared parts: `cluster, lab, lab_home = apart.cluster, apart.lab, apart.lab_home`. The Slurm is
 shared."""
 

@@ -29,8 +29,8 @@ OPTIONS = """
     --disable-component-update --disable-sync
 """.split()
 _OF_PAGES_SOON_GONE = "--js-flags=--no-opt,--no-maglev,--min-semi-space-size=32"
-"""Options against optimising compilation and incremental garbage collection, which do not pay for
-short pages: a quarter of JupyterLab's load time. Benchmarks do not use them."""
+"""Options that disable optimising compilation and incremental garbage collection. For short-lived
+pages these cost a quarter of JupyterLab's load time. Benchmarks do not use the options."""
 _PATIENT = ("MessageTimeout=60",)
 """Timeout while Slurm's controller is silent."""
 _FAILED = pytest.StashKey[bool]()
@@ -39,7 +39,7 @@ _FAILED = pytest.StashKey[bool]()
 @pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory, demo_image: Path) -> Iterator[SlurmCluster]:
     """The cluster of all modules: one node with two GPUs; `python:3.11` is the demo's image. Jobs
-    left in its queue are cancelled. Modules that change profiles use `apart`."""
+    that remain in its queue are cancelled. Modules that change profiles use `apart`."""
     home = tmp_path_factory.mktemp("cluster")
     spec = {"nodes": 1, "gpus": 2, "cpus": 8, "memory_mib": 16384, "extra_conf": _PATIENT}
     with ExitStack() as stack:
@@ -53,7 +53,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, demo_image: Path) -> Itera
 @contextmanager
 def home_of_a_lab(cluster: SlurmCluster) -> Iterator[tuple[Path, dict[str, str]]]:
     """Yield a server's folder and environment. Its agent ends with it."""
-    # Not in pytest's folder: a socket's path must be short.
+    # Not in pytest's folder, since a socket's path must be short.
     home = Path(tempfile.mkdtemp(prefix="ui-"))
     env = {
         **cluster.env,
@@ -80,7 +80,7 @@ def lab_home(cluster: SlurmCluster) -> Iterator[tuple[Path, dict[str, str]]]:
 
 @pytest.fixture(scope="package")
 def lab(lab_home: tuple[Path, dict[str, str]], port: int) -> Iterator[Lab]:
-    """The JupyterLab of modules that do not change it; the others use `apart`."""
+    """The JupyterLab of modules that do not change it. Other modules use `apart`."""
     home, env = lab_home
     with running_lab(env, home, port) as running:
         yield running
@@ -96,8 +96,8 @@ def opened_lab(page: Page, lab: Lab) -> Page:
 
 @pytest.fixture(autouse=True)
 def ground(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Clean up after a test: kernels, terminals, our settings, live jobs and notebooks, so that the
-    next one is again called Untitled."""
+    """Clean up after a test: remove kernels, terminals, our settings, live jobs and notebooks, so
+    that the next notebook is called Untitled again."""
     fixtures = {"cluster", "lab"}.intersection(request.fixturenames)
     kept = {name: request.getfixturevalue(name) for name in fixtures}
     yield
@@ -106,7 +106,7 @@ def ground(request: pytest.FixtureRequest) -> Iterator[None]:
         shutil.rmtree(lab.folder.parent / "settings" / "jupyter-slurm", ignore_errors=True)
     if isinstance(cluster := kept.get("cluster"), SlurmCluster):
         empty_queue(cluster)
-    if isinstance(lab, Lab):  # when no job saves one any more
+    if isinstance(lab, Lab):  # when no job saves a notebook any more
         for notebook in lab.folder.glob("*.ipynb"):
             notebook.unlink()
 
@@ -127,13 +127,14 @@ def port() -> int:
 
 @pytest.fixture(scope="package")
 def port_apart() -> int:
-    """Choose the port that the other servers use in turn: the browser caches JupyterLab's compiled
-    scripts by address. If the port is taken meanwhile, the server uses another one, and the
-    browser compiles again."""
+    """Choose the port that the other servers use in turn, because the browser caches JupyterLab's
+    compiled scripts by address. If another program takes the port, the server uses another one, and
+    the browser compiles again."""
     return free_port()
 
 
-# Package scope, not session: its event loop would disturb other tests' loops.
+# The scope is the package, not the session, since its event loop would disturb the loops of other
+# tests.
 @pytest.fixture(scope="package")
 def playwright() -> Iterator[Playwright]:
     with sync_playwright() as running:
@@ -142,7 +143,7 @@ def playwright() -> Iterator[Playwright]:
 
 @pytest.fixture(scope="package")
 def browser(playwright: Playwright) -> Iterator[Browser]:
-    """The browser of all modules. Of ended servers it keeps only scripts (`KeptPage`)."""
+    """The browser of all modules. It keeps only the scripts of ended servers (`KeptPage`)."""
     with launched(playwright) as running:
         yield running
 
@@ -158,7 +159,7 @@ def chromium(options: Sequence[str] = ()) -> Iterator[Browser]:
 def launched(
     playwright: Playwright, program: str | Path = CHROMIUM, options: Sequence[str] = ()
 ) -> Iterator[Browser]:
-    """Launch the browser; `program` starts it."""
+    """Launch the browser, which `program` starts."""
     args = [*OPTIONS, _OF_PAGES_SOON_GONE, *options]
     running = playwright.chromium.launch(executable_path=program, args=args)
     yield running
@@ -181,7 +182,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def page(request: pytest.FixtureRequest) -> Iterator[Page]:
-    """Yield a clean page; with the mark `own_page`, a page that no other test uses."""
+    """Yield a clean page. With the mark `own_page`, yield a page that no other test uses."""
     if request.node.get_closest_marker("own_page"):
         with new_page(request.getfixturevalue("browser")) as page:
             yield page
@@ -189,7 +190,7 @@ def page(request: pytest.FixtureRequest) -> Iterator[Page]:
     kept: KeptPage = request.getfixturevalue("kept_page")
     page = kept.lend()
     yield page
-    if request.node.stash[_FAILED]:  # its state is unknown
+    if request.node.stash[_FAILED]:  # the page's state is unknown
         page.context.close()
     else:
         kept.give_back(page)
@@ -205,7 +206,7 @@ def new_page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture
 def opened(lab: Lab, page: Page, request: pytest.FixtureRequest) -> Callable[..., Notebook]:
-    """Return `opened([source, …])`, which opens a notebook of these cells after loading the
+    """Return a function: `opened([source, …])` opens a notebook of these cells, and has loaded the
     extension."""
 
     def make(sources: Sequence[str]) -> Notebook:

@@ -23,22 +23,22 @@ class FourViews:
     card: Locator
     panel: Locator
     sidebar: Locator
-    """The job's row in the sidebar, the newest."""
+    """The job's row in the sidebar, which is the newest."""
     queue: Locator
     """The job's row in the queue."""
 
     def all_say(self, *words: str, brief: Sequence[str] = (), queue: Sequence[str] = ()) -> None:
-        """Wait until each view shows all words, and print the seconds for each.
+        """Wait until each view shows all words, and print the seconds that each took.
 
-        `brief`: the words of the card and of the row, which show less.
-        `queue`: the words of the queue's row.
+        `brief` has the words of the card and of the row, which show less. `queue` has the words of
+        the queue's row.
         """
         wanted = dict.fromkeys(("card", "panel", "sidebar", "queue"), words)
         short = {"card": tuple(brief), "sidebar": (", ".join(brief),)} if brief else {}
         self._wait({**wanted, **short, **({"queue": tuple(queue)} if queue else {})})
 
     def all_say_that_it_is_over(self, word: str) -> None:
-        """The same for the end of the job, which leaves the queue."""
+        """Wait in the same way for the end of the job, which leaves the queue."""
         self._wait({"card": (word,), "panel": (word,), "sidebar": (word,), "queue": ()})
 
     def show_nodes(self) -> None:
@@ -58,7 +58,7 @@ class FourViews:
                 words = wanted[name]
                 if all(word in text for word in words) if words else not text:
                     after_s[name] = round(time.monotonic() - began_s, 2)
-            assert time.monotonic() < began_s + _PATIENCE_S, f"wanted {wanted}, there is {said}"
+            assert time.monotonic() < began_s + _PATIENCE_S, f"expected {wanted}, found {said}"
             self.page.wait_for_timeout(_TICK_MS)
         print(self.slurm_id, wanted, after_s)
 
@@ -99,6 +99,6 @@ def _drag(page: Page, tab: Locator, x: float, y: float) -> None:
 
 
 def texts(view: Locator) -> str:
-    """Return its text, and its texts for screen readers."""
+    """Return the text of a view, and its texts for screen readers."""
     spoken = view.evaluate_all("all => all.map(one => one.ariaLabel ?? '')")
     return " ".join([*view.all_inner_texts(), *spoken])

@@ -1,4 +1,4 @@
-"""Lends one clean page of a browser to each test: the page's process keeps JupyterLab's compiled
+"""One clean page of a browser for each test in turn. The page's process keeps JupyterLab's compiled
 scripts, which halves the load time."""
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _CANNOT_BE_UNDONE = (
     "route_from_har",
     "route_web_socket",
 )
-"""Methods that change pages and contexts for good."""
+"""Methods that change pages and contexts permanently."""
 _STILL_SPLASH = """
     const sheet = new CSSStyleSheet();
     sheet.replaceSync('#jupyterlab-splash, #jupyterlab-splash * { animation: none !important }');
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
 """
-"""Hides JupyterLab's animated splash, which the CPU draws without a GPU: a tenth of the load time,
-more on a busy machine."""
+"""Style that hides JupyterLab's animated splash. Without a GPU, drawing it takes a tenth of the
+load time, or more on a busy machine."""
 
 
 class KeptPage:
@@ -38,9 +38,9 @@ class KeptPage:
         self._page: Page | None = None
 
     def lend(self) -> Page:
-        """Return the page given back, or a new one."""
+        """Return the page if it was given back, or a new one."""
         page = self._page or new_context(self._browser).new_page()
-        self._page = None  # until it is given back
+        self._page = None  # until the page is given back
         for one in (page, page.context):
             for name in _CANNOT_BE_UNDONE:
                 if hasattr(one, name):
@@ -48,13 +48,14 @@ class KeptPage:
         return page
 
     def give_back(self, page: Page) -> None:
-        """Reset it: close other tabs, and remove cookies, storage, permissions and emulation."""
+        """Reset the page: close other tabs, and remove cookies, storage, permissions and
+        emulation."""
         context = page.context
         for other in context.pages:
             if other != page:
                 other.close()
         page.evaluate("try { sessionStorage.clear() } catch { /* about:blank has none */ }")
-        page.goto("about:blank")  # ends JupyterLab and its connections
+        page.goto("about:blank")  # this ends JupyterLab and its connections
         page.evaluate("window.name = ''")
         session = context.new_cdp_session(page)
         session.send("Storage.clearDataForOrigin", {"origin": "*", "storageTypes": "all"})

@@ -1,4 +1,4 @@
-"""A real JupyterLab with a token, and a notebook in it, accessed by role and name."""
+"""A real JupyterLab with a token, and a notebook in it. Tests find elements by role and name."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from tests.ssh.sshd import free_port
 PATIENCE_S = 60.0
 """Timeout that means a hang, even on a busy machine."""
 _END_S = 60.0
-"""Timeout for a server's end: it ends its kernels one by one."""
+"""Timeout for a server's end, which ends the kernels one by one."""
 _NO_BUILD_CHECK = "--ServerApp.tornado_settings={'page_config_data': {'buildCheck': False}}"
-"""Disables the check whether JupyterLab needs a build, for which the server runs Node.js: a fifth
-of the load time."""
+"""Setting that disables the check whether JupyterLab needs a build. For this check the server runs
+Node.js, which takes a fifth of the load time."""
 _CONFIRM = re.compile("^(Restart|Confirm .*)$")
 SETTINGS = {
     "@jupyterlab/apputils-extension/themes": {"adaptive-theme": True},
@@ -41,7 +41,7 @@ SETTINGS = {
     "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
     "@jupyterlab/docmanager-extension/plugin": {"autosave": False},
     "@jupyterlab/terminal-extension/plugin": {"screenReaderMode": True},
-    # By default JupyterLab continues without an answer after one second, and after three.
+    # By default, JupyterLab continues without an answer after one second and after three.
     "@jupyterlab/completer-extension/manager": {"providerTimeout": 30_000},
     "@jupyterlab/apputils-extension/kernels-settings": {"kernelInfoTimeout": 30_000},
 }
@@ -83,7 +83,7 @@ class Lab:
         return [one["name"] for one in self._jobs() if not JobState(one["state"]).final]
 
     def jobs_named(self, name: str) -> list[str]:
-        """Return the IDs of jobs with this name, newest first."""
+        """Return the IDs of jobs with this name, the newest first."""
         return [one["id"] for one in self._jobs() if one["name"] == name]
 
     def _jobs(self) -> list[dict[str, str]]:
@@ -122,8 +122,9 @@ def running_lab(
 ) -> Iterator[Lab]:
     """Run a server with all files below `home`, and shut its kernels down at the end.
 
-    With the port and token of an ended server it replaces that for its pages. `front_end`: the
-    module to run; `notebook` is Notebook 7. `machine`: where to run it; None: this machine.
+    With the port and token of an ended server, it replaces that server for open pages. `front_end`
+    is the module to run, and `notebook` means Notebook 7. `machine` is where it runs, None for this
+    machine.
     """
     folder = home / "notebooks"
     folder.mkdir(parents=True, exist_ok=True)
@@ -149,9 +150,10 @@ def running_lab(
 
 
 def _wait_for_its_end(process: subprocess.Popen[bytes], log: Path) -> None:
-    """A server ended during a request for a file, as a closing page can send, shuts everything down
-    and then waits forever for the reading thread: it hangs on the request's task (anyio 4 in
-    jupyter_server 2, seen with py-spy). Kill it then: a browser would reuse connections to it."""
+    """A closing page may request a file while the server ends. The server then shuts everything
+    down and waits forever for the thread that reads the file, in the request's task (anyio 4 in
+    jupyter_server 2, seen with py-spy). Kill it then, since a browser would reuse connections to
+    it."""
     try:
         process.wait(_END_S)
     except subprocess.TimeoutExpired:
@@ -190,14 +192,14 @@ def _listens(port: int, machine: Machine | None) -> bool:
 
 
 def at_rest(page: Page) -> None:
-    """Wait until JupyterLab has started: the last opened part takes the focus and keys."""
+    """Wait until JupyterLab has started, since the last opened part takes the focus and keys."""
     expect(page.locator("#jupyterlab-splash")).to_have_count(0)
     # A restored job panel has its own tabs.
     expect(page.get_by_role("main").get_by_role("tab", selected=True).first).to_be_visible()
 
 
 def saves(answer: Response, text: str) -> bool:
-    """Return whether it answers JupyterLab's saving of a workspace that contains `text`."""
+    """Return whether the response is to saving a workspace that contains `text`."""
     asked = answer.request
     is_workspace = asked.method == "PUT" and "/api/workspaces/" in asked.url
     return is_workspace and text in (asked.post_data or "")
@@ -209,7 +211,7 @@ def show_more(form: Locator) -> None:
 
 
 def submit_script(page: Page, name: str, code: str, **options: str) -> tuple[str, str]:
-    """Submit a batch script to the cluster `local`; return our ID and Slurm's."""
+    """Submit a batch script to the cluster `local`. Return our ID and Slurm's."""
     job_id = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz234567") for _ in range(8))
     spec = {"kind": "script", "id": job_id, "name": name, "code": code, "cluster": "local"}
     slurm_id: str = page.evaluate(
@@ -229,7 +231,7 @@ def submit_script(page: Page, name: str, code: str, **options: str) -> tuple[str
 
 
 class Notebook:
-    """An open notebook in JupyterLab; cells count from 0."""
+    """An open notebook in JupyterLab. Cells are numbered from 0."""
 
     def __init__(self, page: Page, lab: Lab, name: str) -> None:
         self.page = page
@@ -239,12 +241,12 @@ class Notebook:
         self.shown()
 
     def load(self) -> None:
-        """Reload the page with JupyterLab's initial layout: a saved layout from a narrow window
-        leaves no room in another narrow one."""
+        """Reload the page with JupyterLab's initial layout. A layout saved in a narrow window
+        leaves no room in another narrow window."""
         self.page.goto(self._address)
 
     def shown(self) -> None:
-        """Return when the page shows it and its kernel is ready."""
+        """Return when the page shows the notebook and the kernel is ready."""
         expect(self.page.locator("#jupyterlab-splash")).to_have_count(0)
         expect(self.cell(0)).to_be_visible()
         expect(self.page.get_by_text("| Idle")).to_be_visible()
@@ -294,9 +296,10 @@ class Notebook:
         expect(self.page.get_by_role("button", name="No Kernel").first).to_be_visible()
 
     def saved(self) -> NotebookNode:
-        """Save it in the page, and read the file.
+        """Save the notebook in the page, and read the file.
 
-        The checkpoint ends JupyterLab's saving; until then it ignores another one.
+        Wait for the checkpoint, which completes JupyterLab's saving. Until then it ignores other
+        requests to save.
         """
         with self.page.expect_response(
             lambda r: r.request.method == "POST" and "/checkpoints" in r.url and r.ok

@@ -21,20 +21,20 @@ OURS = ", ".join(
     )
 )
 _RUN = ("passes", "violations", "incomplete", "inapplicable")
-"""The lists in axe's answer. An inapplicable rule matches nothing on the page."""
+"""The lists in axe's answer. A rule is inapplicable if it matches nothing on the page."""
 
 
 def look(page: Page, name: str, *shown: Locator) -> None:
-    """Take screenshots in both themes, with a clean result of axe, and in a narrow window, where
-    the content must fit. The other theme stays."""
+    """Take screenshots in both themes and in a narrow window. axe must find nothing, and the
+    content must fit. The page keeps the second theme."""
     size = page.viewport_size
     assert size is not None
     themes: list[Literal["dark", "light"]] = ["dark", "light"]
-    # Starting with the current theme: a change takes as long as a screenshot.
+    # Start with the current theme, since a change takes as long as a screenshot.
     if page.locator("body[data-jp-theme-light=true]").count():
         themes.reverse()
     if version("jupyterlab").startswith("4.2."):
-        themes.pop()  # 4.2 follows the system's colors at its start only
+        themes.pop()  # JupyterLab 4.2 follows the system's colours only at its start
     for theme in themes:
         page.emulate_media(color_scheme=theme)
         light = str(theme == "light").lower()
@@ -49,7 +49,8 @@ def look(page: Page, name: str, *shown: Locator) -> None:
 
 
 def fits(page: Page, shown: Locator) -> None:
-    """Return when it is not wider than its container: the layout follows a change of size later."""
+    """Return when the element is not wider than its container. The layout follows a change of size
+    with a delay."""
     page.wait_for_function(
         "e => e.scrollWidth <= e.parentElement.clientWidth", arg=shown.element_handle()
     )
@@ -73,8 +74,8 @@ def look_as_it_is(page: Page, name: str) -> None:
 
 
 def is_clean(page: Page, name: str, context: str | None = None) -> None:
-    """Assert that axe finds nothing, and print the counts of its rules. `context`: where to check;
-    None: the whole page."""
+    """Assert that axe finds nothing, and print the counts of its rules. `context` is the part to
+    check, None for the whole page."""
     found = Axe().run(page, context=context)
     run = {kind: len(found.response[kind]) for kind in _RUN}
     met = sum(run.values()) - run["inapplicable"]

@@ -1,4 +1,4 @@
-"""A server extension of a lab in tests that records the headers of every request."""
+"""A server extension for labs of tests. It records the headers of every request."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def open_sidebar(page: Page, lab: Lab) -> Locator:
 
 
 def row(sidebar: Locator | Page, name: str) -> Locator:
-    """Return the row of a job; its text for screen readers starts with the name."""
+    """Return the row of a job. Its text for screen readers starts with the name."""
     return jobs(sidebar).get_by_role("row", name=re.compile(f"^{re.escape(name)}, "))
 
 
@@ -44,8 +44,8 @@ def do(sidebar: Locator | Page, name: str, action: str) -> None:
 
 
 class Sbatch:
-    """Submits as in a terminal, and returns Slurm's ID. Its jobs are cancelled after the test, and
-    then listed under "Ended today", so all tests use different names."""
+    """Submitter of jobs as in a terminal, which returns Slurm's ID. The jobs are cancelled after
+    the test. They are then listed under "Ended today", so all tests use different names."""
 
     def __init__(self, cluster: SlurmCluster) -> None:
         self._cluster = cluster

@@ -38,7 +38,7 @@ def test_card_stays_live_with_a_busy_or_dead_kernel_and_after_a_reload(
     look(notebook.page, "card-log", card)
     notebook.saved()
 
-    notebook.load()  # it never reports the state of a busy kernel
+    notebook.load()  # a busy kernel never reports its state
     _opened_log(card)
     notebook.shut_down()
     gate.touch()

@@ -1,4 +1,4 @@
-"""The views in high contrast: JupyterLab's theme, and forced colours of the system."""
+"""The views in JupyterLab's high-contrast theme and with forced colours of the system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboards of a job, opened from its card in a tab."""
+"""The dashboards of a job, opened in a tab from its card."""
 
 from __future__ import annotations
 

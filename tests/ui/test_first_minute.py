@@ -1,4 +1,4 @@
-"""The first minute of a user without a cluster, by labels only, on a real Slurm."""
+"""The first minute of a user without a cluster, who knows only labels, on a real Slurm."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.ui.newcomer import PATIENCE_MS, Newcomer
 
 @pytest.fixture(scope="module")
 def lab(port_apart: int) -> Iterator[Lab]:
-    """Run a JupyterLab of a user without clusters, and purge what it starts."""
+    """Run a JupyterLab for a user without clusters, and purge the clusters that it starts."""
     home = Path(tempfile.mkdtemp(prefix="ui-"))
     ours = {key: text for key, text in os.environ.items() if not key.startswith(("SLURM", "JPY_"))}
     env = ours | jupyter_homes(home) | {"IPYTHONDIR": str(home / "ipython")}
@@ -59,7 +59,7 @@ def test_quickstart_runs_without_further_packages(newcomer: Newcomer, page: Page
     notebook = Notebook(page, lab, "quickstart.ipynb")
     notebook.run_all()
     expect(page.get_by_text("2 CPUs in job").last).to_be_visible(timeout=PATIENCE_MS)
-    # JupyterLab removes invisible cells from the page: the file has all outputs.
+    # JupyterLab removes invisible cells from the page, but the file has all outputs.
     text = nbformat.writes(notebook.saved())
     assert "Hello from" in text
     assert '"31"' in text

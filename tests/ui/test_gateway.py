@@ -1,5 +1,5 @@
-"""JupyterLab and its browser on a laptop, behind it a gateway with a password and a one-time code,
-a login node, and nodes that run an image."""
+"""JupyterLab and a browser on a laptop. A gateway with a password and a one-time code leads to a
+login node, and to nodes that run an image."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _THAT_IS = re.compile(r"^c[12] \[.*'jupyter'")
 
 @pytest.fixture
 def ground() -> None:
-    """Override the shared clean-up, since nothing is shared with other tests."""
+    """Override the shared clean-up, since these tests share nothing with others."""
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,8 @@ def image(ssh_site: Site, demo_image: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def lab(laptop: Laptop, image: Path) -> Iterator[Lab]:
-    """Run JupyterLab on the laptop before any login. The tests' JupyterLab is mounted into the
-    image, which has none and the same Python."""
+    """Run JupyterLab on the laptop before any login. The image has the same Python and no
+    JupyterLab, so the tests' JupyterLab is mounted into it."""
     packages = Path(sysconfig.get_path("purelib")).relative_to(_THERE)
     laptop.home.write_profile(
         runtime="charliecloud",

@@ -38,7 +38,7 @@ def test_hostile_job_names_are_text_in_every_view(
     grid = page.get_by_role("grid", name="Queue \N{EN DASH} local")
     row = waits(page)
     for name in _NAMES:
-        # Tabs become blanks; marks that reverse text are shown without effect.
+        # Tabs become blanks. Marks that reverse text are shown, but have no effect.
         shown = " ".join(name.replace("\u202e", "\ufffd").split())
         expect(row.filter(has_text=shown)).to_be_visible()
         expect(grid.get_by_role("row").filter(has_text=shown)).to_be_visible()

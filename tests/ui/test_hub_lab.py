@@ -45,7 +45,7 @@ class Hub:
     url: str
     token: str
     seen: Path
-    """The recorded requests to lab servers."""
+    """The requests to lab servers, as recorded."""
 
 
 def switch(cluster: SlurmCluster, *, on: bool) -> None:
@@ -123,7 +123,7 @@ def test_lab_below_a_hub_uses_the_hubs_address_if_the_cluster_is_trusted(
     bar = tab.get_by_role("group", name="Slurm job")
     expect(bar).to_contain_text(re.compile(r"min left.*End"))
 
-    # The lab's server got a page, its WebSockets, and no credentials.
+    # The lab's server received requests for a page and its WebSockets, without credentials.
     seen = requests(hub)
     assert any("/channels" in one["uri"] for one in seen)
     assert any(one["uri"].partition("?")[0].endswith("/lab") for one in seen)
@@ -135,7 +135,7 @@ def test_lab_below_a_hub_uses_the_hubs_address_if_the_cluster_is_trusted(
     told = hub.seen.read_text()
     assert not [text for text in (*cookies, hub.token) if text in told]
 
-    # Another user of the hub, and no user.
+    # Another user of the hub is rejected, and so is a client without a user.
     lab_url = tab.url.partition("/lab-proxy/")[0] + "/lab-proxy/" + tab.url.split("/")[7] + "/"
     context = new_context(browser)
     thief = context.new_page()

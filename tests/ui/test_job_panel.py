@@ -43,7 +43,7 @@ _CLOCK = re.compile(r"^\d\d:\d\d:\d\d$")
 
 
 def _open(notebook: Notebook, at: int = 1, state: str = "running") -> Page:
-    """Run all cells, and open a cell's job once it is in that state and its buttons are still."""
+    """Run all cells. Open a cell's job once it is in that state and its buttons no longer move."""
     page = notebook.page
     notebook.run_all()
     expect(notebook.card(at)).to_contain_text(state)
@@ -58,8 +58,8 @@ def _show(page: Page, tab: str) -> None:
 
 
 def _tell_of_gpus(cluster: SlurmCluster, *busy: float) -> None:
-    """Append samples with GPUs to the newest job's, as if nvidia-smi reported them. They are later
-    than the job's own samples, which have none."""
+    """Append samples with GPUs to those of the newest job, as if nvidia-smi reported them. They are
+    later than the job's own samples, which have no GPUs."""
     files = cluster.folder.glob("**/jobs/*/usage.0.jsonl")
     newest = max(files, key=lambda one: one.stat().st_mtime)
     sizes = {"name": "H100", "memory_mib": 1024, "memory_total_mib": 81920}

@@ -1,4 +1,4 @@
-"""A remote kernel in a real browser: added by a form, started from the launcher, used in a
+"""A remote kernel in a real browser. It is added by a form, started from the launcher, used in a
 notebook, stopped in the sidebar, and removed."""
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ def processes(job_name: str) -> list[str]:
     mark = f"SLURM_JOB_NAME={job_name}".encode()
     found = []
     for one in psutil.process_iter():
-        with suppress(OSError, psutil.Error):  # it has just ended
+        with suppress(OSError, psutil.Error):  # the process has just ended
             if mark in Path(f"/proc/{one.pid}/environ").read_bytes().split(b"\0"):
                 found.append(" ".join(one.cmdline()))
     return found
 
 
 def traces(job_name: str, home: Path) -> list[str]:
-    """Return the traces of a job on this machine except record and folder: processes, the socket of
-    its kernel's messages, temporary files of the agent."""
+    """Return the traces of a job on this machine, except its record and folder: processes, the
+    socket of its kernel's messages, and temporary files of the agent."""
     job_id = job_name.rpartition(".")[2]
     sockets = Path("/proc/net/unix").read_text().splitlines()
     return [
@@ -102,7 +102,7 @@ def test_form_adds_a_kernel_that_runs_a_cell_and_stops_from_the_sidebar(
     expect(form).to_contain_text("Default: slurm-local-1-gpu")
     form.get_by_role("button", name="Create kernel").click()
     title = "Python 3 (local · 1 GPU)"
-    # It is shown only for seconds.
+    # The row is shown only for seconds.
     expect(page.get_by_text(f'Kernel "{title}" is ready')).to_be_visible()
     expect(form).to_have_count(0)
 
@@ -114,7 +114,7 @@ def test_form_adds_a_kernel_that_runs_a_cell_and_stops_from_the_sidebar(
     page.keyboard.type("import os; print('job', os.environ['SLURM_JOB_ID'])")
     page.keyboard.press("Shift+Enter")
     output = cell.locator(".jp-Cell-outputArea")
-    # The only output: the reason for waiting, with the job ID, was shown there before.
+    # This is the only output. Before, the reason for waiting and the job ID were shown there.
     expect(output).to_have_text(re.compile(r"^\s*job \d+\s*$"), timeout=START_MS)
     job_id = output.inner_text().split()[-1]
     assert cluster.job_state(job_id) == "RUNNING"

@@ -26,7 +26,7 @@ print("sum", total)"""
 
 
 def waits(name: str, gate: Path, line: str = "") -> str:
-    """Return a cell that reports its start and ends when the gate exists."""
+    """Return a cell that reports its start and ends once the gate exists."""
     return (
         f"%%slurm --name {name} --out x {line}\n"
         "import os, time\n"

@@ -1,4 +1,4 @@
-"""Labels in the page's language, with messages from Python in English."""
+"""Labels in the page's language. Messages from Python are in English."""
 
 from __future__ import annotations
 

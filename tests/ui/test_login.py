@@ -1,4 +1,4 @@
-"""Logins in JupyterLab: from the sidebar in dialogs, and under a cell."""
+"""Logins in JupyterLab, from the sidebar in dialogs and under a cell."""
 
 from __future__ import annotations
 

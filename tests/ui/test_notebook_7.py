@@ -1,4 +1,4 @@
-"""Jupyter Notebook 7 instead of JupyterLab: cards, form and views beside its document."""
+"""Jupyter Notebook 7 in place of JupyterLab: cards, form and views beside its document."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_notebook_7_has_live_cards_and_the_form(
     linger = _LINGER.format(gate=str(gate))
     path = lab.write("seven.ipynb", ["%load_ext jupyter_slurm", linger, "print(6 * 7)"])
     page.goto(f"{lab.url}notebooks/{path.name}?token={lab.token}")
-    # Its logo appears with the kernel: there is no other sign that cells can run.
+    # The logo appears with the kernel. No other sign shows that cells can run.
     expect(page.get_by_role("banner").get_by_role("img", name="Python 3")).to_be_visible()
     cells = page.locator(".jp-Notebook .jp-CodeCell")
     for at in (0, 1):

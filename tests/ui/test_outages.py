@@ -1,5 +1,5 @@
-"""A killed agent, a silent network or a lost cluster: the views show that they are outdated, and
-recover."""
+"""Outages: a killed agent, a silent network, a lost cluster. The views show that they are outdated,
+and recover."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_view_recovers_from_a_killed_agent_and_from_a_silent_network(
     cluster: SlurmCluster,
     tmp_path: Path,
 ) -> None:
-    """Each view then shows the changes, and finally the end of the job."""
+    """Each view then shows the changes, and at last the end of the job."""
     line = delayed(urlsplit(lab.url).port or 0, 0.0)
     far = dataclasses.replace(lab, url=f"http://127.0.0.1:{line.port}/")
     gate = tmp_path / "gate"
@@ -94,7 +94,7 @@ def test_every_view_recovers_from_a_killed_agent_and_from_a_silent_network(
     expect_no_doubt(views)
 
     line.freeze()
-    expect_doubt(views)  # after a silence
+    expect_doubt(views)  # after a silent period
     changed("JobName=thawed")
     line.thaw()
     views.all_say("thawed", "running")

@@ -43,7 +43,7 @@ loss = rate * seed"""
 
 @pytest.fixture
 def notebook(page: Page, lab: Lab, sbatch: Sbatch) -> Notebook:
-    """Open a notebook, with two jobs from a terminal, one waiting for the other."""
+    """Open a notebook, with two jobs from a terminal. The second job waits for the first."""
     page.set_viewport_size(_SIZE)
     lab.write(_NAME, _CELLS)
     sbatch("nightly-train", "--gres=gpu:1", "-t", "2:00:00")
@@ -110,7 +110,7 @@ def test_picture_of_a_sweep_shows_its_grid(
 
 
 def _take(page: Page, name: str, *shown: Locator) -> None:
-    """Take a picture in each theme, once nothing covers the page."""
+    """Take a picture in each theme, once no pop-up covers the page."""
     for one in shown:
         expect(one).to_be_in_viewport()
     expect(page.locator(".Toastify__toast")).to_have_count(0)
@@ -119,7 +119,7 @@ def _take(page: Page, name: str, *shown: Locator) -> None:
 
 
 def _themes(page: Page) -> Iterator[str]:
-    """Show the page in each theme, and yield the end of its pictures' names."""
+    """Show the page in each theme. Yield the ending of its pictures' names."""
     _FOLDER.mkdir(parents=True, exist_ok=True)
     for end, is_light in {"-dark": "false", "": "true"}.items():
         page.emulate_media(color_scheme="light" if is_light == "true" else "dark")

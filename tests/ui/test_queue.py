@@ -16,7 +16,8 @@ SELECTED = "true"
 
 @pytest.fixture
 def jobs(cluster: SlurmCluster) -> Iterator[dict[str, str]]:
-    """Yield held jobs, a running one, an array waiting for it, and another user's: name -> ID."""
+    """Yield the IDs by name of held jobs, a running job, an array that waits for it, and another
+    user's job."""
     made = {
         "first one": cluster.submit("-H", "-J", "first one", "--wrap", "true"),
         "second": cluster.submit("-H", "-J", 'second "one" <i>x</i>', "--wrap", "true"),
@@ -40,7 +41,7 @@ def grid(page: Page, lab: Lab, jobs: dict[str, str]) -> Locator:
     page.get_by_role("button", name="Queue", exact=True).click()
     page.get_by_role("tab", name="Slurm").click()
     grid = page.get_by_role("grid", name="Queue \N{EN DASH} local")
-    # Only these jobs: the first listing can still have those of the test before.
+    # Wait for only these jobs, since the first listing may still have those of the previous test.
     order = ("runs", "sweep", "first one", "second", "third one", "theirs")
     rows(grid, *(jobs[name] for name in order))
     return grid
@@ -92,7 +93,7 @@ def test_queue_is_filtered_and_navigated_by_keyboard_and_arrays_unfold(
     grid.get_by_role("row").nth(1).click()
     page.keyboard.press("Shift+ArrowDown")
     look(page, "queue")
-    assert grid.evaluate("e => e.scrollWidth <= e.clientWidth"), "every column is in sight"
+    assert grid.evaluate("e => e.scrollWidth <= e.clientWidth"), "every column is visible"
     expect(grid.get_by_role("row").filter(has_text="first one")).to_contain_text("on hold")
     array.focus()
     array.press("ArrowLeft")
@@ -127,7 +128,7 @@ def test_only_own_jobs_are_selectable_and_focus_survives_a_removed_row(
     actions = page.get_by_role("group", name="Selection")
     expect(actions).to_contain_text("2 selected")
     actions.get_by_role("button", name="Release").click()
-    rows(grid, "theirs")  # the two have ended
+    rows(grid, "theirs")  # these two have ended
     grid.get_by_role("row").nth(1).click()
     expect(actions).to_contain_text("This job is not yours.")
     expect(actions.get_by_role("button", name="Cancel")).to_be_disabled()

@@ -1,4 +1,4 @@
-"""A page reloaded during a cell's job offers the missed output."""
+"""A page that is reloaded during a cell's job offers the missed output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _show_all(card: Locator) -> Locator:
 
 
 def _reloaded(opened: Open, gate: Path, name: str) -> Notebook:
-    """Return a notebook whose job ended after a reload, with most of its output missed."""
+    """Return a notebook whose job ended after a reload. The page missed most of its output."""
     notebook = opened([_LINES.format(name=name, gate=str(gate)), "total"])
     notebook.run(0, 1)
     expect(notebook.output(1)).to_contain_text("r 3")

@@ -1,4 +1,4 @@
-"""A lab in a tab of a real browser: from the launcher's form through the queue to a notebook."""
+"""A lab in a tab of a real browser, from the launcher's form through the queue to a notebook."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def start(page: Page, form: Locator, name: str, **fields: str) -> Page:
 
 
 def look_at_room(tab: Page, name: str) -> None:
-    """Take pictures of the waiting page in both themes, with a clean result of axe."""
+    """Take pictures of the waiting page in both themes. axe must find nothing."""
     SCREENSHOTS.mkdir(exist_ok=True)
     for theme in ("dark", "light"):
         tab.emulate_media(color_scheme=theme)

@@ -1,4 +1,4 @@
-"""The form that submits jobs, on a real Slurm, opened from each place."""
+"""The form that submits jobs on a real Slurm, opened from each place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.ui.looks import look
 from tests.ui.side import jobs
 
 HOSTILE = "r\u00e9sum\u00e9 'of' \"all\" \N{SNAKE} \u05e9\u05dc\u05d5\u05dd $(x) #1"
-"""Blanks, quotes, an emoji, right-to-left letters, special characters of shells and URLs."""
+"""A name with blanks, quotes, an emoji, right-to-left letters, and special characters of shells and
+URLs."""
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def form(page: Page) -> Locator:
 
 @pytest.fixture
 def gate(lab: Lab) -> Iterator[str]:
-    """Yield the path of a file that jobs wait for, created at the end."""
+    """Yield the path of a file for which jobs wait. It is created at the end."""
     path = lab.folder / "gate"
     path.unlink(missing_ok=True)
     yield str(path)
@@ -83,7 +84,8 @@ def test_form_submits_a_job_with_the_clusters_options(opened_lab: Page, form: Lo
 def test_file_browser_submits_files_with_any_name(page: Page, lab: Lab, form: Locator) -> None:
     name = f"{HOSTILE}.slurm"
     files = {name: "#!/bin/sh\n#SBATCH --time=5\necho ran\n"}
-    # First in the list, so that new or removed files do not move a row during a click.
+    # The folder is first in the list, so that new or removed files do not move a row during a
+    # click.
     refused = {"a table.csv": "1,2\n", "a wrong.py": "for x in 1\n    pass\n"}
     for path, text in (files | refused).items():
         (lab.folder / path).write_text(text)
@@ -182,7 +184,7 @@ def test_executed_notebook_is_saved_after_a_page_reload(
     at_rest(page)
     (lab.folder / "gate").touch()
     toast = page.get_by_role("alert").filter(has_text="Results:")
-    toast.get_by_role("button", name="Open").click()  # it is shown only for seconds
+    toast.get_by_role("button", name="Open").click()  # the notification is shown only for seconds
     [copy] = lab.folder.glob("*.slurm-*.ipynb")
     assert copy.name.startswith(f"{HOSTILE}.slurm-")
     assert nbformat.read(copy, as_version=4).cells[1].outputs[0].text == "42\n"
@@ -193,6 +195,6 @@ def test_executed_notebook_is_saved_after_a_page_reload(
         page.get_by_role("tab", name="Slurm", exact=True).click()
         ended = jobs(page).get_by_role("row", name=re.compile(", done"))
         expect(ended.first).to_be_visible()
-    assert not [one for one in asked if "/api/executed" in one], "it was given already"
+    assert not [one for one in asked if "/api/executed" in one], "the copy was already delivered"
     copy.unlink()
     path.unlink()

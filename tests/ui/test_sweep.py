@@ -65,5 +65,5 @@ def _press(grid: Locator, *keys: str) -> None:
 
 
 def _task(grid: Locator) -> Locator:
-    """The task that the keys are at."""
+    """Return the task at the keyboard's cursor."""
     return grid.get_by_role("option")

@@ -63,7 +63,7 @@ def test_each_part_can_be_disabled_alone(page: Page, lab: Lab, site: Path) -> No
     page.on("pageerror", lambda error: errors.append(str(error)))
     assert opened_without(page, lab, site) == [*PARTS]
     for part in PARTS:
-        if part != "model":  # all others need it
+        if part != "model":  # the other plugins need it
             left = opened_without(page, lab, site, f"jupyter-slurm:{part}")
             assert left == [one for one in PARTS if one != part]
     assert errors == []

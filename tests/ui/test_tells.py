@@ -17,7 +17,7 @@ _TOLD = "told-of"
 
 @pytest.fixture
 def idle_lab(lab: Lab) -> Lab:
-    """Return a server without live jobs: a page would also notify about the end of an earlier
+    """Return a server without live jobs. Otherwise a page would notify about the end of an earlier
     test's job."""
     wait_until(lambda: not lab.live_jobs())
     return lab
@@ -47,7 +47,7 @@ def test_job_is_counted_and_notified_once_and_not_by_a_new_page(
     expect(item).to_have_accessible_name(re.compile("waits"))
     cluster.run("scontrol", "release", held)
     toast = desk.get_by_role("alert").filter(has_text=_TOLD)
-    expect(toast).to_contain_text("running")  # it is there for seconds only
+    expect(toast).to_contain_text("running")  # the notification is visible only for seconds
     expect(item).to_have_accessible_name(re.compile("1 job runs"))
     expect(item).to_have_text("Slurm 1 ▶ 0 ◷")
     look(desk, "notification")
@@ -59,7 +59,7 @@ def test_job_is_counted_and_notified_once_and_not_by_a_new_page(
     expect(item).to_have_text("Slurm")
     desk.goto(address)
     expect(item).to_have_text("Slurm")
-    desk.wait_for_timeout(2_000)  # in which a second one would appear
+    desk.wait_for_timeout(2_000)  # in this time a second notification would appear
     expect(_alert(desk)).to_have_count(0)
 
 

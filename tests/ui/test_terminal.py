@@ -25,7 +25,7 @@ def typed(page: Page, line: str) -> None:
 
 
 def shows(page: Page, text: str | re.Pattern[str]) -> None:
-    """Wait for text in the terminal's screen-reader output: the visible text is a canvas."""
+    """Wait for text in the terminal's screen-reader output, since the visible text is a canvas."""
     expect(page.locator(f"{SCREEN} .xterm-accessibility-tree")).to_contain_text(text)
 
 

@@ -2,8 +2,8 @@
 
     scripts/versions [jupyterlab==4.2 notebook==7.2 …]
 
-A real Chromium on a real server, with the wheel, that version, and the newest of all else, and a
-real Slurm: a cell runs as a job, and another one stays in the queue.
+It uses a real Chromium, a real Slurm, and a real server with the wheel, that version, and the
+newest of all other packages. A cell runs as a job, and another one stays in the queue.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def shown(environment: Path, name: str, wheel: Path) -> bool:
-    """Print whether the main views open in that version, and the time."""
+    """Print whether the main views open in that version, and the seconds that it took."""
     front_end = name.partition("=")[0]
     install(environment, name, wheel)
     ask = f"import importlib.metadata as it; print(it.version({front_end!r}))"
@@ -99,8 +99,8 @@ def run_cells(page: Page, lab: Lab, front_end: str) -> None:
     page.goto(f"{lab.url}{below}/{path.name}?token={lab.token}")
     if front_end == "jupyterlab":
         at_rest(page)
-        expect(page.get_by_text("| Idle")).to_be_visible()  # cells do not run before
-    else:  # Notebook's logo appears with the kernel, the only sign of its start
+        expect(page.get_by_text("| Idle")).to_be_visible()  # cells do not run before this
+    else:  # Notebook's logo appears with the kernel and is the only sign of its start
         expect(page.get_by_role("banner").get_by_role("img", name="Python 3")).to_be_visible()
     page.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
     for _ in _CELLS:
@@ -128,7 +128,7 @@ def main_views_come(page: Page) -> None:
 
 
 def command(page: Page, label: str) -> None:
-    """Run a command by the palette. The caller waits for its effect, which takes the focus."""
+    """Run a command from the palette. The caller waits for its effect, which takes the focus."""
     page.keyboard.press("Escape")
     page.keyboard.press("Control+Shift+c")
     palette = page.locator(".lm-CommandPalette")

@@ -47,7 +47,7 @@ def job(**fields: Any) -> Job:
 
 
 class Text(HTMLParser):
-    """The text of a page, with counted tags."""
+    """The text of a page, with the counts of its tags."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ def test_card_of_a_running_job_shows_node_start_and_time_left() -> None:
 
 
 def test_saved_card_has_absolute_times() -> None:
-    """A page that renders jobs itself gets only the first card, and saves it."""
+    """A page that renders jobs itself receives only the first card, and saves it."""
     begun = bundle(job(state_since_s=NOW_S, started_s=NOW_S, limit_s=600), NOW_S)
     for told in (Text(begun["text/html"]).text, begun["text/plain"]):
         assert f"running since {date_and_time(NOW_S)}" in told
@@ -174,7 +174,7 @@ def test_elapsed_time_stops_where_the_state_is_old() -> None:
         (210, 10, "ends in 10 s"),
     ],
 )
-def test_end_of_a_session_is_near_by_its_limit_or_a_mostly_passed_idle_time(
+def test_end_of_a_session_is_near_at_its_limit_or_late_in_its_idle_time(
     limit_s: int, idle_for_s: int, soon: str | None
 ) -> None:
     session = job(
@@ -247,7 +247,7 @@ def test_every_state_has_a_symbol_and_a_word(state: JobState) -> None:
     assert state.word in told
 
 
-def test_ended_job_named_by_its_slurm_id_is_explained() -> None:
+def test_slurm_id_of_an_ended_job_is_explained() -> None:
     ended = job(state=JobState.COMPLETED, slurm_id="146", created_s=NOW_S - 7200)
     said = ended_earlier(ended, "146", NOW_S)
     assert said == f"146 was the Slurm ID of job {ended.id}, submitted 2 h ago, which has ended."

@@ -1,4 +1,4 @@
-"""Frames in pieces, their maximum size, and text after the last one."""
+"""Frames in pieces, their maximum size, and text after the last frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each tool is told, as text; that the tools do it is seen in cluster/test_images.py."""
+"""Build commands for each tool, as text. `jobs/cluster/test_images.py` runs the tools."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ _BASE = "ubuntu:22.04"
 def built(
     runtime: str, text: str | None = None, base: str | None = None, *, pushes: bool = False
 ) -> str:
-    """What the tool is told to build, of its own kind of recipe (None) or of lines."""
+    """Return the tool's build commands for the recipe `text`. For None, use a recipe of the tool's
+    own kind."""
     builder = BUILDERS[runtime]
     text = text or _RECIPES[builder.reads]
     needs_base = text == _LINES or text.startswith("#!")
@@ -42,7 +43,7 @@ def built(
 
 
 def file(text: str, name: str) -> str:
-    """The content of a file that it writes."""
+    """Return the content of a file that the commands write."""
     found = re.search(rf"printf %s ((?:'[^']*'|\"'\")+) >\"\$work\"/{name}\n", text)
     assert found is not None, text
     return shlex.split(found[1])[0]
@@ -157,7 +158,7 @@ def test_next_build_removes_leftovers_of_killed_builds_only(
     left, used = folder_of("killed"), folder_of("other")
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
-    # Its children end a moment later; they hold the folder's lock.
+    # Its children hold the folder's lock, and end a moment later.
     wait_until(lambda: subprocess.run(["flock", "-n", left, "true"], check=False).returncode == 0)
     somebodys = node / "jupyter-slurm-image.link"
     somebodys.symlink_to(tmp_path)

@@ -56,7 +56,7 @@ def no_lab_is_left(site: Site) -> Iterator[None]:
             site.service.cancel(job.id)
             site.wait(job.id)
     wait_until(lambda: not processes_of(site))
-    wait_until(lambda: not doors(site))  # an ending process closes its files last
+    wait_until(lambda: not doors(site))  # a process that ends closes its files last
 
 
 def doors(site: Site) -> set[str]:
@@ -144,7 +144,7 @@ def test_lab_runs_a_notebook_and_leaves_nothing(site: Site, tmp_path: Path) -> N
 
 
 def test_only_the_token_and_the_right_host_name_open_a_lab(site: Site) -> None:
-    """One test of every kind of access, since a lab starts slowly."""
+    """One test covers every kind of access, since a lab starts slowly."""
     job = started(site, idle_s=3600)
     only_who_has_the_token_and_comes_by_its_name_gets_in(site, job)
     one = visitor(site, job)
@@ -160,11 +160,11 @@ def only_who_has_the_token_and_comes_by_its_name_gets_in(site: Site, job: Job) -
     assert stranger.get("/lab").url.endswith("/login?next=%2Flab")
     entry = site.service.lab_entry(job.id)
     wrong = LabEntry(login_url=entry.login_url, token="0" * 64)
-    assert stranger.log_in(wrong).status_code in (403, 404)  # 403: jupyter_server 2.15
+    assert stranger.log_in(wrong).status_code in (403, 404)  # jupyter_server 2.15 answers with 403
     assert stranger.get("/api/kernels").status_code == 403
     right = {"Authorization": f"token {entry.token}"}
     assert stranger.get("/api/kernels", **right).status_code == 200
-    # On a connection opened with the right name: the lab's own server checks, too.
+    # The connection was opened with the right name. The lab's own server checks the name, too.
     assert stranger.get("/api/kernels", Host="evil.example", **right).status_code == 403
     for name in ("evil.example", "127.0.0.1", "localhost", f"lab-{job.id}.localhost"):
         stranger.hang_up()
@@ -175,10 +175,10 @@ def only_who_has_the_token_and_comes_by_its_name_gets_in(site: Site, job: Job) -
 def neither_it_nor_its_kernels_have_a_port_at_which_others_on_the_node_could_read(
     job: Job, one: LabVisitor, kernel: str
 ) -> None:
-    """Anyone who reaches a kernel's port can read its output: only requests are signed."""
+    """Any client of a kernel's port can read its output, since only requests are signed."""
     assert one.run(kernel, "import socket; print('it works')") == "it works\n"
-    # A kernel receives the output of its forks on a port (IOPubThread of ipykernel, a PULL socket).
-    # It sends nothing, and senders need its secret.
+    # A kernel receives the output of its forks on a port (a PULL socket in IOPubThread of
+    # ipykernel). The port sends nothing, and senders need its secret.
     assert [ports for process, _ in processes(job) if len(ports := listening(process)) > 1] == []
     sockets = sorted(folder_of(job).glob("*/kernel-*-ipc-*"))
     assert len(sockets) == 5
@@ -190,7 +190,7 @@ def listening(process: psutil.Process) -> list[Any]:
 
 
 def connections(process: psutil.Process) -> list[Any]:
-    """Return its connections; none if it has just ended."""
+    """Return its connections, or an empty list if it has just ended."""
     with suppress(psutil.NoSuchProcess):
         return process.net_connections("inet")
     return []
@@ -201,7 +201,7 @@ def its_token_is_in_no_command_line_environment_script_or_log(site: Site, job: J
     found = [process for process, _ in processes(job)]
     assert len(found) > 3
     for process in found:
-        with suppress(psutil.Error):  # it has just ended
+        with suppress(psutil.Error):  # the process has just ended
             assert token not in " ".join(process.cmdline())
             assert token not in "".join(process.environ().values())
     folder = folder_of(job)
@@ -233,13 +233,13 @@ def another_user_of_the_node_is_not_let_in_and_not_spoken_to(job: Job) -> None:
 
 
 def holds_text(path: Path, text: str) -> bool:
-    with suppress(FileNotFoundError):  # it is just being replaced
+    with suppress(FileNotFoundError):  # the file is just being replaced
         return text.encode() in path.read_bytes()
     return False
 
 
 @over_ssh
-def test_lab_survives_agents_under_a_new_host_name(
+def test_lab_survives_a_new_agent_and_gets_a_new_host_name(
     site: Site,
 ) -> None:
     """Another user could have read requests to the old port while no agent ran."""
@@ -253,7 +253,7 @@ def test_lab_survives_agents_under_a_new_host_name(
     ended = places.lab_page("unknown")
     ended.touch()
     site.restart()
-    assert not page.exists()  # it has the old name and the token
+    assert not page.exists()  # the page contains the old name and the token
     assert not ended.exists()
     again = site.service.job(job.id)
     assert again.lab is not None
@@ -276,7 +276,7 @@ def test_lab_survives_agents_under_a_new_host_name(
 
 
 def facts(one: LabVisitor) -> dict[str, Any]:
-    """Return the facts in the bar of its page."""
+    """Return the facts in the bar of the lab's page."""
     told = one.get("/lab/extensions/jupyter-slurm-lab/static/facts.json")
     found: dict[str, Any] = told.json()
     return found
@@ -302,7 +302,7 @@ def each_says_which_it_is(site: Site, jobs: list[Job], visitors: list[LabVisitor
     wait_until(lambda: facts(visitors[0])["end_s"] == before_s + 3600, PATIENCE_S)
 
 
-def test_two_labs_differ_and_one_shut_down_from_inside_is_completed(
+def test_two_labs_are_separate_and_shutdown_from_inside_completes_one(
     site: Site, tmp_path: Path
 ) -> None:
     names = ("first", "second")
@@ -321,7 +321,7 @@ def test_two_labs_differ_and_one_shut_down_from_inside_is_completed(
     assert page.exists()
     first.post("/api/shutdown")
     ended = site.wait(jobs[0].id, limit_s=PATIENCE_S)
-    wait_until(lambda: not page.exists())  # it has the token
+    wait_until(lambda: not page.exists())  # the URL contains the token
     assert (ended.state, ended.why) == (JobState.COMPLETED, "Shut down.")
     assert second.get("/api/kernels").status_code == 200
 
@@ -347,7 +347,7 @@ def server(job: Job) -> psutil.Process:
     found = [
         one for one, words in processes(job) if "-m jupyterlab" in words and "lab.py" not in words
     ]
-    # Its forks have its command line until they run another program.
+    # Its forks have its command line until they execute another program.
     return min(found, key=psutil.Process.create_time)
 
 

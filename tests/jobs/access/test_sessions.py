@@ -184,10 +184,10 @@ def test_interrupted_cell_keeps_the_session_and_its_state(site: Site) -> None:
     assert site.service.job(session.id).state is JobState.RUNNING
 
 
-# --- what breaks --------------------------------------------------------------------------------
+# --- failures ----------------------------------------------------------------------------------
 
 
-def test_dead_process_fails_its_cell_and_the_next_is_warned(site: Site) -> None:
+def test_dead_process_fails_its_cell_and_the_next_cell_warns(site: Site) -> None:
     session = start(site)
     run(site, session, "kept = 5")
     died = run(site, session, "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
@@ -206,7 +206,7 @@ def test_restarted_agent_finds_cells_that_ran_meanwhile(site: Site) -> None:
     session = start(site)
     running = send(site, session, f"{FOR_EVER.replace('True:', 'not done.exists():')}")
     failed = site.wait(running.id, limit_s=PATIENCE_S)
-    assert failed.state is JobState.FAILED  # NameError: `done` is undefined
+    assert failed.state is JobState.FAILED  # with a NameError, since `done` is not defined
     done = Path(session.job_dir) / "done"
     run(site, session, f"from pathlib import Path\ndone = Path({str(done)!r})")
     running = send(site, session, FOR_EVER.replace("True:", "not done.exists():"))
@@ -238,7 +238,7 @@ def test_cell_sent_twice_runs_once(site: Site) -> None:
     site.service.submit(asked)
     site.service.submit(asked)
     site.wait(asked.id, limit_s=PATIENCE_S)
-    # A lost answer causes a second line.
+    # After a lost answer, the agent sends a second line.
     with (Path(session.job_dir) / "cells" / "requests").open("a") as requests:
         requests.write(f"\nrun {asked.id}\n")
     assert shown(site, run(site, session, "len(runs)")) == ["1"]

@@ -1,4 +1,4 @@
-"""Tunnels of a Service on a real Slurm: their routes and their life."""
+"""Tunnels of a Service on a real Slurm: their routes and lifetime."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ MEGABYTE = random.Random(3).randbytes(1 << 20)
 
 
 class Network(Carrier):
-    """The network of the login node: names in `here` are this machine, those in `unknown` fail."""
+    """The network of the login node. Names in `here` resolve to this machine, and those in
+    `unknown` fail."""
 
     def __init__(self, connect: Connect) -> None:
         super().__init__(connect)
@@ -96,7 +97,7 @@ def relays(site: Site, job: Job) -> list[psutil.Process]:
             environment = process.environ()
             if environment.get("SLURM_JOB_ID") != job.slurm_id:
                 continue
-            # Other test clusters have equal job IDs.
+            # Jobs of other test clusters have the same IDs.
             ours = environment.get("SLURM_CONF") == str(site.cluster.conf)
             if ours and any('"relay.py"' in word for word in process.cmdline()):
                 found.append(process)
@@ -138,7 +139,7 @@ def test_same_target_gives_the_same_tunnel_until_it_is_closed(site: Site) -> Non
     ("host", "port"),
     [("", 80), ("c1", 65536), ("a b", 80), ("/a", 80)],
 )
-def test_invalid_host_and_port_are_refused(site: Site, host: str, port: int) -> None:
+def test_invalid_host_and_port_are_rejected(site: Site, host: str, port: int) -> None:
     with pytest.raises(RequestError, match="is not HOST:PORT"):
         site.service.forward(host, port)
 
@@ -224,7 +225,7 @@ def test_reachable_node_is_reached_directly(
 def test_unreachable_node_is_reached_by_the_relay(
     site: Site, network: Network, running: Callable[[], Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A name unknown to the login node, but this machine's own inside the job.
+    # The login node does not know this name. In the job it is this machine's name.
     host = "127.1"
     network.unknown = {host}
     monkeypatch.setattr(node_routes, "is_loopback", lambda host: False)

@@ -1,4 +1,4 @@
-"""Connections to clusters: shared, kept while the route is equal, and reopened."""
+"""Connections to clusters: shared, kept while the route is unchanged, and reopened."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_login_reads_the_current_ssh_config(
 
 
 @pytest.mark.parametrize(("change", "kept"), [({"poll_s": 3.0}, True), ({"port": 1}, False)])
-def test_changed_profile_keeps_the_login_if_the_route_is_equal(
+def test_changed_profile_keeps_the_login_if_the_route_is_unchanged(
     clusters: Clusters,
     sshd: Sshd,
     ssh_config: Path,

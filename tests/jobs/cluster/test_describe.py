@@ -1,4 +1,4 @@
-"""Detection by `clusters add` on a real cluster, with given homes and folders."""
+"""Detection by `clusters add` on a real cluster, with homes and folders made by the test."""
 
 from __future__ import annotations
 

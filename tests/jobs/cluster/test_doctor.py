@@ -1,4 +1,4 @@
-"""The doctor on a real cluster, with some answers replaced by faults."""
+"""The doctor on a real cluster, with faults in place of some answers."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def bin_dir(tmp_path: Path, *programs: str) -> str:
 
 @pytest.fixture
 def look(slurm_cluster: SlurmCluster) -> Examine:
-    """Return a function that examines the real cluster. `ill` replaces answers by the start of the
-    command, `env` extends the environment, and other arguments change the profile."""
+    """Return a function that examines the real cluster. `ill` maps the start of a command to its
+    answer, `env` extends the environment, and other arguments change the profile."""
 
     def look(
         ill: dict[str, Answer] | None = None, env: dict[str, str] | None = None, **profile: object
@@ -118,7 +118,7 @@ def test_unreachable_cluster_is_one_failed_check(look: Examine) -> None:
     assert (check.ok, check.hint) == (False, "Is the VPN on?")
 
 
-def test_only_a_private_cluster_is_started_with_up(look: Examine) -> None:
+def test_up_is_suggested_only_for_a_private_cluster(look: Examine) -> None:
     ill = {"scontrol ping": TimedOutError("`scontrol` did not end within 60 s")}
     private = only(look(ill=ill, origin=UP_ORIGIN), "Controller")
     assert "jupyter slurm up --name local" in str(private.hint)

@@ -1,4 +1,4 @@
-"""The script that installs packages, run by sh with a uv of the test."""
+"""The script that installs packages, run by sh with a stand-in for uv."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans of environments, their scripts, and why packages were not installed in the tools' words."""
+"""Plans of environments, their scripts, and messages of tools that failed to install packages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def plan(
     return planned(environment, needed, tools, "/home/a/it's/envs", profile)
 
 
-def test_equal_content_has_one_environment_and_any_other_has_another() -> None:
+def test_equal_content_has_one_environment_and_other_content_another() -> None:
     assert plan() == plan(file=None)
     others = [
         plan(packages=("polars>=1",)),
@@ -51,7 +51,7 @@ def test_equal_content_has_one_environment_and_any_other_has_another() -> None:
     assert len({one.id for one in (plan(), *others)}) == len(others) + 1
 
 
-def test_tool_is_uv_if_installed_else_pip_and_conda_for_its_file() -> None:
+def test_tool_is_uv_if_installed_else_pip_and_conda_for_its_own_file() -> None:
     assert (plan().tool, plan().program) == ("uv", TOOLS.uv)
     assert (plan(replace(TOOLS, uv="")).tool, plan(replace(TOOLS, uv="")).program) == (
         "pip",

@@ -76,7 +76,7 @@ def test_digest_changes_with_every_file_but_the_notebook(folder: Path) -> None:
     assert len(set(digests)) == 6
 
 
-def test_unsuitable_folders_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsuitable_folders_are_rejected(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NotFoundError):
         files_in(str(folder / "nowhere"), None)
     for wrong in (None, "relative"):

@@ -28,13 +28,13 @@ class Ground:
     """The tool's file of passwords; for Charliecloud, the file that the profile's setup reads."""
 
     def pull(self, reference: str) -> Job:
-        """Pull an image, and return the ended job."""
+        """Pull an image, and return the job after its end."""
         build = self.site.service.make_image(ImageSpec(id=spec("").id, base=reference))
         assert build.job is not None
         return self.site.wait(build.job.id, limit_s=180)
 
     def log_in(self, known: Registry) -> None:
-        """Store the login as the tool's own command does, or as a user of Charliecloud."""
+        """Store the login as the tool's own command would, or for Charliecloud as a user would."""
         self.logins.parent.mkdir(exist_ok=True)
         if self.runtime == "charliecloud":
             names = ("CH_IMAGE_AUTH", "CH_IMAGE_USERNAME", "CH_IMAGE_PASSWORD")
@@ -117,7 +117,7 @@ LOGIN = {
     "apptainer": "apptainer registry login",
     "charliecloud": "CH_IMAGE_PASSWORD",
 }
-"""The login command in an error."""
+"""The login command that an error names."""
 
 
 def test_image_is_pulled_with_the_tools_login_and_runs_a_cell(

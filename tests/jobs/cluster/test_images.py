@@ -36,15 +36,15 @@ class Ground:
     makes_folders: bool = False
 
     def recipe(self, *commands: str, taking: str = "") -> str:
-        """Return a recipe of the tool that runs the commands; `taking`: lines before them that copy
-        files."""
+        """Return a recipe of the tool that runs the commands. `taking` has lines before them that
+        copy files."""
         if self.runtime == "apptainer":
             run = "".join(f"    {one}\n" for one in commands)
             return f"Bootstrap: localimage\nFrom: {self.base}\n\n{taking}\n%post\n{run}"
         return f"FROM {self.base}\n{taking}" + "".join(f"RUN {one}\n" for one in commands)
 
     def left_in_engine(self) -> list[str]:
-        """Return the containers and our images that the engine holds."""
+        """Return the engine's containers, and our images."""
         if self.engine is None:
             return []
         made = self.engine.run("images", "--quiet", "jupyter-slurm/image")
@@ -74,7 +74,7 @@ class Ground:
         return self.site.text(job.id) + self.site.text(job.id, "stderr")
 
     def cancelled(self, recipe: str, **changes: Any) -> Job:
-        """Cancel the job when the recipe has said `begun`, and return it as it ended."""
+        """Cancel the job once the recipe has printed `begun`. Return the job after its end."""
         build = self.site.service.make_image(self.image_spec(recipe, **changes))
         assert build.job is not None
         job_id = build.job.id
@@ -97,7 +97,7 @@ class Ground:
 
 
 def charliecloud(request: pytest.FixtureRequest) -> tuple[str, str]:
-    """On nodes without SquashFS: a stand-in for the program fails."""
+    """Simulate nodes without SquashFS: a stand-in for the program fails."""
     base, setup = charliecloud_squash(request)
     programs: Path = request.getfixturevalue("tmp_path") / "programs"
     (programs / "mksquashfs").write_text("#!/bin/sh\nexit 1\n")
@@ -109,7 +109,7 @@ def charliecloud_squash(request: pytest.FixtureRequest) -> tuple[str, str]:
     programs: Path = request.getfixturevalue("tmp_path") / "programs"
     programs.mkdir()
     ch_image_with(programs, "small:1", request.getfixturevalue("shell_image"))
-    # Then Debian's Python: without it, ch-image gets a PATH without the stand-in.
+    # Debian's Python follows. Without it, ch-image gets a PATH without the stand-in.
     return "small:1", f"export PATH={shlex.quote(str(programs))}:/usr/bin:/bin:$PATH"
 
 

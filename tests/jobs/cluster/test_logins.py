@@ -1,4 +1,4 @@
-"""Delivery of a login's questions and answers, with a scripted connection. tests/transport and
+"""Delivery of a login's questions and answers by a scripted connection. tests/transport and
 tests/ssh use real hosts."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PATIENCE_S = 60.0
 
 
 class ScriptedWay:
-    """Asks `prompts` in order, then is open, or raises `error`."""
+    """Connection that asks `prompts` in order. It is then open, or raises `error`."""
 
     def __init__(self, *prompts: str, error: Exception | None = None) -> None:
         self._prompts = prompts
@@ -44,7 +44,7 @@ class ScriptedWay:
 
 
 def nobody() -> None:
-    """Stands for a listener of changes."""
+    """Stand-in for a listener of changes."""
 
 
 def question_of(found: Connection) -> Question:

@@ -1,4 +1,5 @@
-"""The history without accounting, and Slurm's own commands; `test_accounting.py` has the rest."""
+"""The history without accounting, and Slurm's own commands. `test_accounting.py` tests the history
+with accounting."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from tests.ssh.sshd import Sshd
 
 
 class Slow(LocalTransport):
-    """Each stream waits in its middle until `go_on`."""
+    """Transport whose streams wait in the middle until `go_on` is called."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ def test_lost_connection_fails_the_transfer(
     assert failed.problem.code == "connection-lost"
 
 
-def test_files_that_do_not_arrive_are_named(
+def test_files_that_fail_to_arrive_are_named(
     transfers: Transfers, source: Path, tmp_path: Path
 ) -> None:
     for index in range(30):
@@ -162,7 +162,7 @@ def test_files_that_do_not_arrive_are_named(
     assert failed.left_out is None
 
 
-def test_relative_paths_and_unknown_transfers_are_refused(transfers: Transfers) -> None:
+def test_relative_paths_and_unknown_transfers_are_rejected(transfers: Transfers) -> None:
     with pytest.raises(RequestError, match="relative"):
         transfers.push("c", LocalTransport(), "source", "/there")
     with pytest.raises(RequestError, match="relative"):
@@ -206,7 +206,7 @@ def test_snapshot_has_the_folders_current_files(
     assert snapshot(transfers, source, second).files_same == 1
     assert names(second) == {".gitignore", "new.py", "sub", "sub/data"}
     assert names(first) == {".gitignore", "model.py"}
-    snapshot(transfers, source, first)  # submitted again: unchanged
+    snapshot(transfers, source, first)  # the submission is repeated without changes
     assert names(first) == {".gitignore", "model.py"}
 
 
@@ -294,7 +294,7 @@ def test_failed_job_still_returns_its_files(site: Site, source: Path, tmp_path: 
     back = tmp_path / "back"
     assert (back / "results" / "out.txt").read_text() == "42"
     assert (back / "plot.png").exists()
-    # The job has not changed the pushed file: the local one may be newer.
+    # The job has not changed the pushed file, so the local file may be newer.
     assert not (back / "sub").exists()
 
 
@@ -350,7 +350,7 @@ def test_next_agent_completes_a_push(site: Site, source: Path, tmp_path: Path) -
 def test_mirror_is_removed_with_its_last_job(site: Site, source: Path, tmp_path: Path) -> None:
     jobs = [site.wait(submitted(site, source, "1").id) for _ in range(2)]
     pushed = tmp_path / "pushed"
-    assert len(list(pushed.iterdir())) == 2  # the copy and its lock
+    assert len(list(pushed.iterdir())) == 2  # the copy and the file of its lock
     site.service.forget(jobs[0].id)
     assert len(list(pushed.iterdir())) == 2
     site.restart()
@@ -389,7 +389,7 @@ def test_snapshot_is_independent_of_later_changes(tmp_path: Path) -> None:
     argv = snapshot_argv(PurePosixPath(mirror), folder)
     subprocess.run(argv, check=True)
     (mirror / "sub" / "a").write_text("2")
-    subprocess.run(argv, check=True)  # a second time changes nothing
+    subprocess.run(argv, check=True)  # the second time changes nothing
     work = Path(folder.work)
     assert (work / "sub" / "a").read_text() == "1"
     assert not (work / ".jupyter-slurm").exists()

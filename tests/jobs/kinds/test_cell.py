@@ -11,11 +11,12 @@ from jupyter_slurm.jobs.kinds.cell import cloudpickle_zip
 from jupyter_slurm.jobs.kinds.kind import node_files
 
 
-def test_runners_files_are_python_3_6_and_import_only_each_other_and_the_standard_library() -> None:
+def test_runner_files_are_python_3_6_and_use_only_the_standard_library() -> None:
     files = node_files("runner")
     assert "runner.py" in files
     ours = {name.removesuffix(".py") for name in files}
-    # Imported only after the cell imports them, if the image has them; engines, too.
+    # They are imported only after the cell imports them, if the image has them. This includes
+    # engines.
     known = {*sys.stdlib_module_names, *ours, "IPython", "matplotlib", "traitlets"}
     known |= {"numpy", "polars", "pyarrow"}
     known |= {"ray", "dask", "distributed"}

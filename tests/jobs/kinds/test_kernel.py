@@ -26,7 +26,7 @@ def test_missing_ipykernel_is_explained(bare: bool, log: str, code: int, why: st
 
 
 @pytest.mark.parametrize("engine", ["torchrun", "mpi"])
-def test_kernel_rejects_launch_in_many_ranks(engine: Engine) -> None:
+def test_kernel_rejects_launchers_of_many_ranks(engine: Engine) -> None:
     with pytest.raises(RequestError, match=f"--launch {engine}"):
         Kernel().check(KernelSpec(name="k", launch=engine))
 

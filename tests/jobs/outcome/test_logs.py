@@ -1,4 +1,4 @@
-"""Reading a job's output from a cursor."""
+"""A job's output, read from a cursor."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_log_of_a_program_is_its_stdout(tmp_path: Path) -> None:
 
 
 class CountedTransport(LocalTransport):
-    """Counts the bytes read."""
+    """Transport that counts the bytes read."""
 
     read_bytes = 0
 
@@ -131,7 +131,7 @@ class CountedTransport(LocalTransport):
         return found
 
 
-def test_only_the_end_of_a_long_log_is_read(tmp_path: Path) -> None:
+def test_long_log_is_read_only_at_its_end(tmp_path: Path) -> None:
     text = "".join(f"{i:08d} {'ü' * 91}\n" for i in range(200_000))
     (tmp_path / "log.0").write_text(text)
     transport = CountedTransport()

@@ -1,4 +1,4 @@
-"""Parsing a job's files, valid and hostile."""
+"""Parsers for a job's files, with valid and hostile input."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ def test_exit_and_started_files_are_read() -> None:
     ("result", "exit_code"),
     [
         ({}, 0),
-        ({"interrupted_by": "SIGUSR1"}, 0),  # caught by the cell
+        ({"interrupted_by": "SIGUSR1"}, 0),  # the cell caught it
         ({"status": "error", "exit_code": 3}, 3),
         ({"status": "error", "exit_code": 1, "interrupted_by": "SIGTERM"}, None),
         ({"status": "interrupted", "exit_code": 130, "interrupted_by": "SIGINT"}, None),
         ({"status": "killed", "exit_code": 137, "signal": 9}, None),
     ],
 )
-def test_result_without_a_signal_tells_the_exit(
+def test_result_without_a_signal_has_the_exit_code(
     result: dict[str, Any], exit_code: int | None
 ) -> None:
     well = {"status": "ok", "exit_code": 0, "interrupted_by": None}
@@ -114,7 +114,7 @@ def test_result_without_a_signal_tells_the_exit(
     assert (None if found is None else found.exit_code) == exit_code
 
 
-def test_start_completes_a_job_that_was_never_listed() -> None:
+def test_start_file_completes_a_job_that_was_never_listed() -> None:
     started = StartedFile(slurm_id="12", node="n1", partition="gpu", user="ana", time_s=1.7e9)
     unlisted = record("aaaaaaaa").job
     assert started.known(unlisted) == {"nodes": ("n1",), "partition": "gpu", "user": "ana"}

@@ -26,7 +26,7 @@ LATER_S = 1_000.0
 
 
 class Sweep:
-    """A sweep of five tasks in two arrays, 0 to 2 and 3 to 4, whose Slurm is a fake."""
+    """A sweep of five tasks in two arrays, 0 to 2 and 3 to 4. Slurm is a fake."""
 
     def __init__(self, folder: Path, **fields: Any) -> None:
         self.folder = folder / "job"
@@ -98,7 +98,7 @@ class Sweep:
             "traceback": ["ValueError: no"] if exit_code else [],
             "started_s": 5.0,
             "ended_s": 6.5,
-            "peak_rss_mib": 10.0 * task,  # 0: not measured
+            "peak_rss_mib": 10.0 * task,  # 0 means not measured
             "cpu_s": 1.0,
             "python": [3, 11, 2],
         }
@@ -154,7 +154,7 @@ def test_task_files_report_starts_and_ends(sweep: Sweep) -> None:
     assert sweep.asked == []
 
 
-def test_queue_replaces_a_lost_hint(sweep: Sweep) -> None:
+def test_queue_reports_an_end_after_a_lost_hint(sweep: Sweep) -> None:
     sweep.end(1)
     (sweep.folder / "news").unlink()
     sweep.listed(t0="PENDING", t1="COMPLETED", t2="PENDING", t3="PENDING", t4="PENDING")
@@ -170,7 +170,7 @@ def test_slurm_names_the_cause_of_a_signal(sweep: Sweep) -> None:
     assert sweep.tasks == {"CANCELLED": "4", "PENDING": "1-3", "TIMEOUT": "0"}
     reasons = sweep.table.tasks().reasons
     assert {"0", "4", "1-3"} <= set(reasons.values())
-    assert sweep.table.tasks().failures == (), "the cause is not the code's"
+    assert sweep.table.tasks().failures == (), "the code is not the cause"
 
 
 def test_task_without_trace_is_lost(sweep: Sweep) -> None:
@@ -195,7 +195,7 @@ def test_slurm_state_alone_is_not_success(sweep: Sweep) -> None:
     assert sweep.tasks["LOST"] == "4"
 
 
-def test_message_in_shared_output_concerns_one_task(sweep: Sweep) -> None:
+def test_message_in_shared_output_applies_to_one_task(sweep: Sweep) -> None:
     for task in (0, 1):
         sweep.start(task)
     said = "slurmstepd: error: StepId=101.batch exceeded memory limit (2 > 1), being killed\n"
@@ -253,7 +253,7 @@ def test_max_fails_cancels_the_rest_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"lr": ["1", "2"]}', '{"lr": 3}', "[", None])
-def test_parameters_are_shown_as_the_sweep_was_sent_with(tmp_path: Path, text: str | None) -> None:
+def test_parameters_are_shown_as_submitted(tmp_path: Path, text: str | None) -> None:
     sweep = Sweep(tmp_path, names_params=("lr",))
     if text is not None:
         (sweep.folder / "params.json").write_text(text)
@@ -261,7 +261,7 @@ def test_parameters_are_shown_as_the_sweep_was_sent_with(tmp_path: Path, text: s
     assert sweep.table.tasks().params == known
 
 
-def test_failures_are_counted_by_their_states() -> None:
+def test_failures_are_counted_by_state() -> None:
     assert count_failures({"COMPLETED": "0-9", "FAILED": "10"}) == "1 of 11 tasks failed."
     told = count_failures({"COMPLETED": "0", "OUT_OF_MEMORY": "1-2", "CANCELLED": "3"})
     assert told.startswith("3 of 4 tasks failed (")

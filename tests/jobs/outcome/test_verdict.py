@@ -216,7 +216,7 @@ def test_verdict_matches_the_evidence(case: Case) -> None:
     if case.exit_code is not None:
         assert verdict.exit_code == case.exit_code
     assert (case.warning or "") in str(verdict.warning or "")
-    assert verdict.signal not in (53, 125), "which are Slurm's own"
+    assert verdict.signal not in (53, 125), "these signals are Slurm's own"
     assert "disk full" not in str(verdict.advice or "") or not case.evidence.folder_gone
 
 

@@ -124,7 +124,7 @@ def test_directives_that_sbatch_ignores_are_named(site: Site) -> None:
 @over_ssh
 @pytest.mark.parametrize("kind", [JobKind.CELL, JobKind.SCRIPT])
 def test_missing_folder_is_rejected(site: Site, kind: JobKind) -> None:
-    """Slurm itself would run the job in /tmp."""
+    """Otherwise Slurm would run the job in /tmp."""
     code = "#!/bin/sh\n#SBATCH --chdir /nope\n" if kind is JobKind.SCRIPT else "1"
     options = {} if kind is JobKind.SCRIPT else {"chdir": "/nope"}
     checks = site.service.preview(spec(code, kind=kind, options=options)).checks

@@ -1,4 +1,4 @@
-"""The use of a cluster, on a Slurm with accounting."""
+"""Spent resources, on a Slurm with accounting."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_use_is_reported_for_each_account(
     seconds = mine.gpu_hours * 3600
     assert 2 <= seconds < 60
     assert mine.cpu_hours * 3600 == pytest.approx(2 * seconds)
-    # Half of the node's CPUs and GPUs, at 3600 an hour.
+    # Half of the node's CPUs and GPUs, at a price of 3600 per hour.
     assert mine.units == pytest.approx(seconds / 2)
     wait_until(lambda: site.service.spending(None, time.time() - 1e-3).spent == ())
 

@@ -23,7 +23,7 @@ A_MOMENT_S = 0.5
 
 
 class Told:
-    """A caller that polls."""
+    """A caller that polls for changes."""
 
     def __init__(self, registry: JobRegistry, clusters: Clusters, caller: str = "") -> None:
         self.look: Callable[[float], Changes] = lambda wait_s: changes(
@@ -39,7 +39,7 @@ class Told:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sshd: Sshd) -> Path:
-    """Return the home of a user with two clusters, one over SSH."""
+    """Return the home of a user with two clusters, one of them over SSH."""
     config = tmp_path / "ssh_config"
     config.write_text(sshd.stanza("far"))
     monkeypatch.setenv(CONFIG_VARIABLE, str(config))

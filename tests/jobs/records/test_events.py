@@ -22,7 +22,7 @@ ENDED: dict[str, Any] = {"state": JobState.COMPLETED, "ended_s": 120.0, "why": "
 
 
 def lived(*changes: dict[str, Any], job: Job = NEW) -> list[tuple[float, str, str | None]]:
-    """Return the events of a new job after these changes, one per second from 200."""
+    """Return the events of a new job after these changes, which occur once a second from 200 on."""
     found = following((), None, job, 100.0)
     for at, change in enumerate(changes):
         old, job = job, msgspec.structs.replace(job, **change)
@@ -44,7 +44,7 @@ def test_job_has_an_event_for_each_step() -> None:
 
 
 def test_event_times_are_in_order() -> None:
-    """The start is by a node's clock, in whole seconds, and may be wrong."""
+    """A node's clock gives the start in whole seconds, and may be wrong."""
     begun = {**RUNS, "started_s": 100.0}
     assert [time_s for time_s, _, _ in lived(TAKEN, begun, ENDED)] == [100, 101, 101, 120]
     wrong = {**RUNS, "started_s": 50.0}
@@ -64,7 +64,7 @@ def test_unobserved_start_of_a_short_job_is_an_event() -> None:
 @pytest.mark.parametrize(
     "again",
     [
-        # From the queue, from the next attempt's file, or from the look-up of the end.
+        # The source is the queue, the next attempt's file, or the look-up of the end.
         ({"state": JobState.PENDING}, {"restarts": 1}, {**RUNS, "started_s": 300.0}),
         ({"restarts": 1}, {**RUNS, "started_s": 300.0}),
         ({"state": JobState.FINISHING}, {"state": JobState.REQUEUED, "restarts": 1},
@@ -102,7 +102,7 @@ def test_cancellation_request_and_its_failure_are_events() -> None:
         {"nodes": ("n1", "n2")},
     ],
 )
-def test_passing_changes_are_not_events(passing: dict[str, Any]) -> None:
+def test_transient_changes_are_not_events(passing: dict[str, Any]) -> None:
     before = lived(TAKEN, RUNS)
     assert lived(TAKEN, RUNS, passing) == before
     assert lived(TAKEN, RUNS, passing, RUNS) == before
@@ -124,7 +124,7 @@ def test_cell_of_a_session_has_events() -> None:
     ]
 
 
-def test_events_are_limited_and_drop_the_oldest_reasons() -> None:
+def test_old_reasons_are_dropped_beyond_the_limit_of_events() -> None:
     reasons = [{"reason": f"r{n}", "why": f"w{n}"} for n in range(1000)]
     told = [text for _, _, text in lived(TAKEN, *reasons, RUNS, ENDED)]
     assert len(told) == events.MOST

@@ -1,4 +1,4 @@
-"""Job records: changes are saved first, then reported to waiting callers."""
+"""Job records. Changes are saved first, and then reported to waiting callers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_added_job_survives_a_restart(tmp_path: Path) -> None:
     assert again.revision == 1
 
 
-def test_same_id_is_added_once(registry: JobRegistry) -> None:
+def test_record_with_the_same_id_is_added_once(registry: JobRegistry) -> None:
     assert registry.add(record())
     assert not registry.add(record(name="other"))
     assert registry.job("aaaaaaaa").name == "n"
@@ -82,7 +82,7 @@ def test_slurm_id_finds_the_newest_live_job(registry: JobRegistry) -> None:
     registry.add(record("bbbbbbbb", slurm_id="7", created_s=2.0))
     assert registry.job("7").id == "bbbbbbbb"
     registry.change("bbbbbbbb", state=JobState.LOST)
-    assert registry.job("7").id == "aaaaaaaa", "it lives"
+    assert registry.job("7").id == "aaaaaaaa", "the job is live"
     registry.add(record("cccccccc", slurm_id="7", cluster="d"))
     with pytest.raises(RequestError, match="several clusters"):
         registry.job("7")
@@ -122,7 +122,7 @@ def test_closing_ends_every_wait(registry: JobRegistry) -> None:
     assert not thread.is_alive()
 
 
-def test_unreadable_record_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+def test_unreadable_record_is_named_and_other_records_are_read(tmp_path: Path) -> None:
     JobRegistry(Store(tmp_path)).add(record())
     broken = tmp_path / "jobs" / "bbbbbbbb.json"
     broken.write_text('{"job": {"id"')

@@ -1,4 +1,4 @@
-"""`--after`: the jobs that one waits for, as their records know them."""
+"""The jobs that `--after` names, resolved from their records."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_jobs_are_found_by_either_id_or_by_name(registry: JobRegistry) -> None:
     assert after_by_id(own, registry, "c") == (After(job="aaaaaaaa", ends="any"),)
 
 
-def test_dependency_terms_are_added_and_alternatives_stay(registry: JobRegistry) -> None:
+def test_dependency_terms_are_added_and_alternatives_are_kept(registry: JobRegistry) -> None:
     add(registry, "aaaaaaaa", slurm_id="7")
     options = {"dependency": "singleton", "kill-on-invalid-dep": "no"}
     asked = waiting(("aaaaaaaa", "fail"), ("5", "any"), options=options)
@@ -121,7 +121,7 @@ def test_unmet_dependency_is_found(registry: JobRegistry) -> None:
 def add_sweep(
     registry: JobRegistry, tasks: dict[str, str], *arrays: tuple[str, str | None]
 ) -> None:
-    """Add a sweep with arrays of these tasks and Slurm IDs."""
+    """Add a sweep whose arrays have these tasks and Slurm IDs."""
     ids = tuple(slurm_id for _, slurm_id in arrays if slurm_id is not None)
     job = known(
         id="aaaaaaaa", kind=JobKind.SWEEP, slurm_id=ids[0], arrays=ids, tasks=tasks, name="scan"
@@ -161,7 +161,7 @@ def test_job_after_a_failing_sweep_is_judged_by_its_tasks(registry: JobRegistry)
     ("tasks", "ends", "term"),
     [("0-9", "ok", "aftercorr"), ("0-8", "ok", "afterok"), ("0-9", "any", "afterany")],
 )
-def test_sweep_after_a_sweep_of_its_size_starts_task_by_task(
+def test_sweep_after_a_sweep_of_equal_size_starts_task_by_task(
     tasks: str, ends: str, term: str, registry: JobRegistry
 ) -> None:
     add_sweep(registry, {"PENDING": "0-9"}, ("0-9", "7"))

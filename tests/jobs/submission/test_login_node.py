@@ -1,5 +1,5 @@
-"""Jobs on the login node: started once, cancelled, resumed; and image builds there with the real
-tools."""
+"""Jobs on the login node, which are started once, cancelled and resumed; and image builds there
+with the real tools."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def begun(site: Site, code: str = _FOREVER) -> Job:
 
 
 def words(job: Job) -> list[str]:
-    """HOST BOOT KEEPER BEGAN PID BEGAN."""
+    """The fields HOST BOOT KEEPER BEGAN PID BEGAN of the job's file."""
     return (Path(job.job_dir) / "submitted").read_text().split()
 
 
@@ -78,7 +78,7 @@ def test_login_node_job_runs_without_slurm(site: Site) -> None:
     text = site.text(job.id)
     assert "hello" in text
     below_ours = str(min(os.nice(0) + 10, 19))
-    # Image files must be readable for all users.
+    # All users must be able to read image files.
     assert text.splitlines()[-2:] == ["0022", below_ours]
     assert site.slurm_jobs() == []
     assert "sbatch" not in str(site.service.status().commands)
@@ -195,7 +195,7 @@ def ground(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Ground]:
-    """Yield the ground of one engine; `test_images.py` checks the leftovers of builds."""
+    """Yield the ground of one engine. `test_images.py` checks what builds leave."""
     base, setup = request.param(request)
     runtime = request.param.__name__
     folder = tmp_path / "our images"

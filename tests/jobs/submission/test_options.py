@@ -1,4 +1,4 @@
-"""Resources that options ask for, in numbers."""
+"""Requested resources, as numbers."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def of(words: str) -> Resources:
         ("--array 1-8%2", {"tasks_of_array": 8}),
     ],
 )
-def test_options_in_numbers(words: str, numbers: dict[str, Any]) -> None:
+def test_options_are_converted_to_numbers(words: str, numbers: dict[str, Any]) -> None:
     found = of(words)
     assert {name: getattr(found, name) for name in numbers} == numbers

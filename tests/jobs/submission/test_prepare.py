@@ -75,14 +75,14 @@ def test_unsupported_option_of_a_cell_has_a_hint(name: str) -> None:
     assert caught.value.option == name
 
 
-def test_requeue_needs_the_requeue_option() -> None:
+def test_job_is_requeued_only_with_the_requeue_option() -> None:
     assert "no-requeue" in options(prepared())
     found = options(prepared(options={"requeue": ""}))
     assert "requeue" in found
     assert "no-requeue" not in found
 
 
-def test_engines_job_continues_without_a_lost_node_unless_it_may_be_requeued() -> None:
+def test_engine_job_continues_without_a_lost_node_unless_requeue_is_set() -> None:
     assert "no-kill" in options(prepared(launch="dask"))
     assert "no-kill" not in options(prepared(launch="dask", options={"requeue": ""}))
 
@@ -177,7 +177,7 @@ def test_cell_has_its_inputs_and_the_runner() -> None:
         ("#!/bin/sh\n#SBATCH -J x --comment mine\n", "jslurm:abcdefgh mine"),
     ],
 )
-def test_comment_of_a_script_is_kept_beside_ours(script: str, comment: str) -> None:
+def test_scripts_own_comment_is_kept_beside_ours(script: str, comment: str) -> None:
     submission = prepared(kind=JobKind.SCRIPT, code=script)
     assert options(submission)["comment"] == comment
     assert submission.files == {"job.sh": script.encode()}
@@ -272,7 +272,7 @@ def test_lab_accepts_only_a_valid_base_url() -> None:
             base_url(wrong)
 
 
-def test_environments_python_runs_the_job_and_is_first_on_its_path() -> None:
+def test_environments_python_runs_the_job_and_is_first_on_path() -> None:
     tools = Toolchain("3.11.2", "/usr/bin/python3", "x86_64", "/usr/bin/uv", "")
     packages = Environment(packages=("polars",))
     plan = planned(packages, (), tools, "/jobs/50% off/envs", ClusterProfile(name="c"))

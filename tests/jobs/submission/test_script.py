@@ -64,7 +64,7 @@ def test_script_records_start_and_exit_code(folder: Path) -> None:
     assert not done.stdout
 
 
-def test_start_names_partition_and_user_without_odd_characters(tmp_path: Path) -> None:
+def test_start_file_has_partition_and_user_without_odd_characters(tmp_path: Path) -> None:
     env = {"SLURM_JOB_PARTITION": "gpu", "SLURM_JOB_USER": 'a"n\\a\n'}
     run(tmp_path, ScriptPlan("t", str(tmp_path), ["true"]), env=env)
     started = read(tmp_path, "started.0.json")
@@ -85,7 +85,7 @@ def test_environment_values_arrive_unchanged(value: str) -> None:
     assert done.stdout == value.encode()
 
 
-def test_duplicate_of_an_attempt_does_nothing_and_succeeds(tmp_path: Path) -> None:
+def test_duplicate_of_an_attempt_succeeds_without_running(tmp_path: Path) -> None:
     plan = ScriptPlan("t", str(tmp_path), ["sh", "-c", "echo ran"])
     run(tmp_path, plan)
     twin = run(tmp_path, plan, env={"SLURM_JOB_ID": "4712"})
@@ -119,7 +119,7 @@ def test_missing_program_exits_with_127(tmp_path: Path) -> None:
 def test_signal_is_added_to_128_in_the_exit_code(tmp_path: Path) -> None:
     run(tmp_path, ScriptPlan("t", str(tmp_path), ["sh", "-c", "kill -SEGV $$"]))
     assert read(tmp_path, "exit.0.json")["exit_code"] == 128 + signal.SIGSEGV
-    # No message of bash about lines of this script.
+    # bash must not print messages about lines of this script.
     assert (tmp_path / "log.0").read_text() == ""
 
 
@@ -138,7 +138,7 @@ def start() -> Iterator[Start]:
             process = subprocess.Popen(["/bin/bash", script], env=env, start_new_session=True)
             stack.enter_context(process)
             stack.callback(_kill_all_of, process)
-            (folder / "ready").read_text()  # blocks until the program opens it
+            (folder / "ready").read_text()  # this blocks until the program opens it
             return process
 
         yield begin
@@ -225,7 +225,7 @@ def test_sweep_task_has_its_own_folder_and_attempts(folder: Path, login_shell: b
         "SLURM_ARRAY_TASK_ID": "7",
         "SLURM_RESTART_COUNT": "1",
     }
-    for _ in range(2):  # the second is a twin, and runs nothing
+    for _ in range(2):  # the second is a duplicate and runs nothing
         subprocess.run(["/bin/bash", script, "1000", "2"], env=env, check=False)
     own = folder / "tasks" / "1007"
     assert (own / "log.3").read_text() == "1007 3\n"

@@ -1,4 +1,4 @@
-"""The sending of a session's cell, after the end of an agent that may have sent it."""
+"""Sending of a session's cell after the end of an agent that may have sent it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def registry(tmp_path: Path) -> JobRegistry:
 
 
 class Far:
-    """A transport to a folder that exists, or not, and takes requests."""
+    """Transport to a folder that may exist. It accepts requests."""
 
     def __init__(self, *, exists: bool) -> None:
         self._exists = exists

@@ -38,7 +38,7 @@ def prepared(
     return prepare(resolved(spec, known, site))
 
 
-# --- which folder -----------------------------------------------------------------------------
+# --- working directory ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_staged_job_runs_in_a_copy_and_copies_results_back(node: UsersNode) -> N
 
 def ready(node: Node) -> None:
     fifo = node.job / "ready"
-    fifo.read_text()  # blocks until the program opens it
+    fifo.read_text()  # this blocks until the program opens it
 
 
 WAITS = 'echo > "$0.ready"; echo up > "${0%/*}/ready"; sleep 60 & wait $!'
@@ -272,7 +272,7 @@ def test_next_job_removes_the_copy_of_a_killed_one(
     second.env |= {"FAST": node.env["FAST"], "SLURM_JOB_ID": "8"}
     second.work.mkdir()
     assert second.run("true") == 0
-    assert left in node.left()  # it is still running
+    assert left in node.left()  # the job of this copy is still running
     process.kill()
     process.wait(60)
     second = UsersNode(tmp_path / "third")

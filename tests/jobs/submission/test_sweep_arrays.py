@@ -69,7 +69,7 @@ def test_throttled_array_keeps_the_users_dependency() -> None:
     assert found["dependency"] == "afterany:17"
 
 
-def test_started_sweep_needs_no_dependency_unless_it_is_task_by_task() -> None:
+def test_started_sweep_has_no_dependency_unless_it_starts_task_by_task() -> None:
     met = (*COMMAND[:2], "--dependency=afterok:5", *COMMAND[2:])
     assert "dependency" not in sbatch.options_of(without_met_dependency(met))
     by_task = (*COMMAND[:2], "--dependency=aftercorr:5", *COMMAND[2:])

@@ -1,4 +1,4 @@
-"""Comparing listings of the queue with the records of many jobs."""
+"""Comparison of queue listings with the records of many jobs."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_listing_with_only_new_times_changes_and_saves_nothing(
 
 def test_job_renamed_by_scontrol_has_its_new_name(compared: Compared) -> None:
     compared.compare(listed(MANY).replace("train-1-ä".encode(), b"job00001.job00001"))
-    assert compared.registry.job("job00001").name == "job00001", "our id is no part of it"
+    assert compared.registry.job("job00001").name == "job00001", "our ID is not part of the name"
     compared.compare(listed(MANY))
     assert compared.registry.job("job00001").name == "train-1-ä"
 

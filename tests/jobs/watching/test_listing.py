@@ -39,7 +39,7 @@ def numbered(*ids: str, **fields: str) -> list[squeue.RawRow]:
 
 
 class Told:
-    """A Table, and its changes by each listing."""
+    """A Table, and its changes after each listing."""
 
     def __init__(self, user: str | None = None) -> None:
         self.table = Table("here")
@@ -49,7 +49,8 @@ class Told:
     def by(
         self, found: list[squeue.RawRow], ours: dict[str, list[Record]] | None = None
     ) -> tuple[list[str], list[str]]:
-        """Return the Slurm IDs of new or changed rows of this listing, and of gone ones."""
+        """Return the Slurm IDs of rows that this listing adds or changes, and of rows that it
+        removes."""
         difference = self.table.compare(found, ours or {}, self.user)
         self.table.put(difference, self.revision + 1)
         _, changed, gone = self.table.since(self.revision)
@@ -100,7 +101,7 @@ def test_own_ended_job_stays_when_slurm_forgets_the_job() -> None:
     assert told.by([other], {"1": [Record(job=job, spec=None)]}) == ([], ["1"])
 
 
-def test_held_job_shows_whose_hold_applies() -> None:
+def test_held_job_shows_who_holds_it() -> None:
     held = {"state": "PENDING", "reason": "JobHeldUser"}
     everyones = Told("me")
     everyones.by([*numbered("1", user="me", **held), *numbered("2", user="ada", **held)])
@@ -114,7 +115,9 @@ def test_job_with_a_record_has_no_second_row() -> None:
     assert told.by(numbered("1", "2", comment=TOKEN), {"1": [OURS]}) == ([], ["1"])
     assert told.by(numbered("1", "2", comment=TOKEN), {"1": [OURS]}) == ([], [])
     assert told.by(numbered("1", "2", comment=TOKEN)) == (["1"], [])
-    assert told.by(numbered("1", "2"), {"1": [OURS]}) == ([], []), "no token, not ours"
+    assert told.by(numbered("1", "2"), {"1": [OURS]}) == ([], []), (
+        "a job without our token is not ours"
+    )
 
 
 def test_submitting_job_has_one_row() -> None:
@@ -158,7 +161,7 @@ def test_array_of_another_user_is_one_row_with_tasks() -> None:
     assert told.by(listed) == (["7", "7_[3-5]"], ["7_1"])
     whole = told.rows()["7"]
     assert whole.tasks == {"COMPLETED": "2", "FAILED": "1", "PENDING": "3-5"}
-    assert whole.state == "RUNNING", "it is between two of its tasks"
+    assert whole.state == "RUNNING", "the array is between two of its tasks"
     assert told.by([]) == ([], ["7", "7_[3-5]"])
 
 
@@ -195,7 +198,7 @@ def test_complete_queue_has_one_row_per_job() -> None:
 
 # --- viewers ---
 class Desk:
-    """A queue, and its recorded starts."""
+    """A queue that records its starts."""
 
     def __init__(self, folder: Path) -> None:
         self.begun: list[bool] = []
@@ -216,10 +219,10 @@ def test_first_viewer_starts_a_listing_that_later_ones_share(desk: Desk) -> None
     with desk.queue.mine.view(), desk.queue.mine.view():
         assert desk.begun == [True]
         assert (desk.queue.has_viewers, desk.queue.everyone.has_viewers) == (True, False)
-    assert desk.queue.has_viewers, "it may look again in a moment"
+    assert desk.queue.has_viewers, "viewers count for a moment after they leave"
     desk.found("1")
     with desk.queue.mine.view(), desk.queue.everyone.view():
-        assert desk.begun == [True, True], "everyone's queue was never listed"
+        assert desk.begun == [True, True], "the queue of all users was not listed"
 
 
 def test_everyone_and_mine_are_two_views_of_one_listing(desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""Viewers of a real cluster's queue and nodes: their data, and the rate of Slurm commands."""
+"""Viewers of a real cluster's queue and nodes: their data, and how often Slurm commands run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def look(site: Site, cursor: str = "", wait_s: float = 0.0, *, everyone: bool = 
 
 
 def seen(site: Site, true: Callable[[list[Row]], bool], *, everyone: bool = False) -> list[Row]:
-    """Follow the queue as a page does, and return the rows once `true` accepts them."""
+    """Follow the queue as a page does. Return the rows once `true` accepts them."""
     rows: dict[str, Row] = {}
     cursor, give_up_s = "", time.monotonic() + PATIENCE_S
     while True:
@@ -91,7 +91,7 @@ def test_squeue_runs_once_per_interval_for_any_number_of_viewers(site: Site) -> 
         began_s, before = time.monotonic(), times_run(site)
         wait_until(lambda: times_run(site) - before >= 8, PATIENCE_S)
         run, passed_s = times_run(site) - before, time.monotonic() - began_s
-    # At most three more: one in progress, and the first of each view.
+    # At most three more run: one in progress, and the first of each view.
     assert run <= passed_s / POLL_S + 3
     site.service.cancel(job_id)
 
@@ -171,7 +171,7 @@ def test_viewing_the_queue_does_not_log_in(
 
 
 def _until(look: Callable[[str], tuple[str, Any]], true: Callable[[Any], bool]) -> None:
-    """Poll as a page does until `true` accepts the result."""
+    """Poll as a page does, until `true` accepts the result."""
     cursor, give_up_s = "", time.monotonic() + PATIENCE_S
     while True:
         cursor, told = look(cursor)

@@ -1,4 +1,4 @@
-"""Slurm's samples of a job, from a fake sstat: a real sample takes half a minute."""
+"""Slurm's samples of a job, from a fake sstat, since a real sample takes half a minute."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 class Clock:
-    """Stands in for the module `time`."""
+    """Stand-in for the module `time`."""
 
     now_s = 1010.0
 

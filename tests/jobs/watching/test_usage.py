@@ -26,7 +26,7 @@ while True:
 """
 SCRIPT = "#!/bin/sh\n#SBATCH --output=/dev/null\nexec sleep 600\n"
 SHORT = "#!/bin/sh\n:"
-"""A program that ends before it is measured; Python could start too slowly for that."""
+"""A program that ends before it is measured. Python may start too slowly for this."""
 PATIENCE_S = 60.0
 
 
@@ -79,7 +79,7 @@ def test_running_cell_is_measured_and_each_sample_sent_once(site: Site) -> None:
     assert not command_counts(site)["sstat"]
 
 
-def test_short_job_reports_that_no_sample_exists(site: Site) -> None:
+def test_short_job_reports_that_no_samples_exist(site: Site) -> None:
     [changes] = to_the_end(site, site.run(SHORT, kind=JobKind.PROGRAM).id)
     assert changes.samples == ()
     assert changes.problem is not None

@@ -64,7 +64,7 @@ def test_end_of_an_attempt_does_not_end_the_next(
 def test_job_known_to_slurm_without_an_exit_record_continues(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
-    """squeue omits it: a hidden partition, or a truncated answer."""
+    """squeue omits the job, as in a hidden partition or a truncated answer."""
     slurm_says(desk, said, monkeypatch)
     assert not Ending(desk.registry, desk.cluster, desk.job, None, threading.Event()).run()
     assert desk.job.state == said

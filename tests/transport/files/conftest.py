@@ -1,4 +1,4 @@
-"""What tests of files share."""
+"""Limits that the tests of files share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of two megabytes are large ones, and go in parts of one."""
+    """Count files from two megabytes on as large, and send them in parts of one megabyte."""
     for module in ("loads", "upload", "download"):
         for name, value in (("BIG_BYTES", 2 * MIB), ("PART_BYTES", MIB), ("BATCH_BYTES", MIB)):
             monkeypatch.setattr(

@@ -1,5 +1,5 @@
-"""Folders and files made alike, over the Transport of this machine: hostile names, hostile far
-sides, files that change, transfers that break off."""
+"""Transfers of folders and files over the Transport of this machine: hostile names, hostile remote
+machines, files that change, interrupted transfers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ HOSTILE = [
 
 
 class Watched(LocalTransport):
-    """Counts its verbs. `before_send` may look at, or break, each stream that is sent."""
+    """Transport that counts its verbs. `before_send` may read or interrupt each stream that is
+    sent."""
 
     def __init__(self, env: Mapping[str, str] | None = None) -> None:
         super().__init__(env=env)
@@ -58,7 +59,7 @@ class Watched(LocalTransport):
         self.before_send: Callable[[Chunks], Chunks] | None = None
         self.on_receive: Callable[[Sequence[str]], None] | None = None
         self.received = [0]
-        """Bytes."""
+        """The received bytes."""
 
     def run(
         self,
@@ -111,12 +112,12 @@ def write(path: Path | bytes, content: bytes = b"content", mode: int = 0o644) ->
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     path.chmod(mode)
-    # Long ago: what is younger than two seconds travels with all digits of its time.
+    # The time is long ago. For files younger than two seconds, all digits of the time are compared.
     os.utime(path, ns=(1_700_000_000_123_456_789, 1_700_000_000_123_456_789))
 
 
 def tree(folder: Path) -> dict[bytes, object]:
-    """Everything in it: content and mode of files, targets of links."""
+    """Return the content of a folder: content and mode of files, and targets of links."""
     found: dict[bytes, object] = {}
     for path in folder.rglob("*"):
         key = os.fsencode(path.relative_to(folder))
@@ -218,7 +219,8 @@ def test_file_edited_twice_within_a_second_is_sent_twice(
 ) -> None:
     source = tmp_path / "source"
     write(source / "a", b"1")
-    now_ns = (source.stat().st_mtime_ns // 10**9 + 60) * 10**9  # it stays young on a slow machine
+    # the file stays young on a slow machine
+    now_ns = (source.stat().st_mtime_ns // 10**9 + 60) * 10**9
     os.utime(source / "a", ns=(now_ns + 1, now_ns + 1))
     move(far, source, tmp_path / "target")
     write(source / "a", b"2")
@@ -228,7 +230,7 @@ def test_file_edited_twice_within_a_second_is_sent_twice(
 
 
 @both_ways
-def test_files_of_the_target_stay(far: Watched, tmp_path: Path, move: Mover) -> None:
+def test_other_files_of_the_target_are_kept(far: Watched, tmp_path: Path, move: Mover) -> None:
     write(tmp_path / "source" / "d" / "a")
     write(tmp_path / "target" / "d" / "own")
     write(tmp_path / "target" / "own", b"mine")
@@ -367,7 +369,8 @@ def test_interrupted_push_resumes(far: Watched, tmp_path: Path) -> None:
     far.before_send = count
     push(far, tmp_path / "source", str(tmp_path / "target"))
     assert tree(tmp_path / "target") == tree(tmp_path / "source")
-    assert 0 <= sum(sent) - (40 - arrived) * MIB < MIB  # and lines, and the order to put in place
+    # the rest is lines, and the command that places the files
+    assert 0 <= sum(sent) - (40 - arrived) * MIB < MIB
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -376,7 +379,7 @@ def test_parts_written_by_an_older_version_are_ignored(far: Watched, tmp_path: P
 
     def break_off(source: Chunks) -> Chunks:
         for chunk in source:
-            if isinstance(chunk, bytes) and b" 3 3 " in chunk:  # the fourth part's line
+            if isinstance(chunk, bytes) and b" 3 3 " in chunk:  # the line of the fourth part
                 raise ConnectionLostError("cut")
             yield chunk
 
@@ -424,7 +427,7 @@ def test_interrupted_archive_changes_nothing(far: Watched, tmp_path: Path) -> No
 
 
 class Seen:
-    """A Progress that keeps what it was told."""
+    """A Progress that records its calls."""
 
     def __init__(self) -> None:
         self.plan: tuple[int, int, int] = (0, 0, 0)
@@ -457,10 +460,10 @@ def test_progress_ends_at_its_planned_total(far: Watched, tmp_path: Path) -> Non
     pull(far, str(tmp_path / "target"), tmp_path / "back", progress=back)
     assert back.plan == (22, planned[1] + 7, 0)
     assert back.files == 22
-    assert back.size_bytes >= planned[1]  # tar's own bytes are told too
+    assert back.size_bytes >= planned[1]  # this includes tar's own bytes
 
 
-# --- files that change, vanish, cannot be read ------------------------------------------------
+# --- changing, vanishing and unreadable files -------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [10, 3 * MIB])
@@ -576,7 +579,7 @@ def test_large_file_with_a_read_error_is_reported_and_others_arrive(
     assert not (tmp_path / "target" / "bad").exists()
 
 
-# --- a hostile far side -----------------------------------------------------------------------
+# --- a hostile remote machine -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -584,7 +587,7 @@ def test_large_file_with_a_read_error_is_reported_and_others_arrive(
     ["../out", "/tmp/out", "a/../../out", "..", "a//b", ".jupyter-slurm/x", "./out", ""],
 )
 def test_names_pointing_outside_are_rejected(tmp_path: Path, name: str) -> None:
-    """The listing is one that a hostile find could print."""
+    """A hostile find could print this listing."""
     listing = b"folder\nf\x00644\x001\x001.0\0./" + name.encode() + b"\0\0"
     listing += b"f\x00644\x001\x001.0\0./good\0\0"
     far = Faked(tmp_path, listing, {b"./" + name.encode(): b"x", b"./good": b"y"})
@@ -609,7 +612,7 @@ def test_set_uid_does_not_arrive(far: Watched, tmp_path: Path) -> None:
 
 
 class Faked(Watched):
-    """A far side that answers what it likes."""
+    """A remote machine that answers what the test chooses."""
 
     def __init__(self, folder: Path, listing: bytes, members: Mapping[bytes, bytes]) -> None:
         super().__init__()
@@ -638,7 +641,7 @@ class Faked(Watched):
         return super().receive(["cat", str(self.archive)], sink, most_bytes=most_bytes, stop=stop)
 
 
-# --- what is chosen ---------------------------------------------------------------------------
+# --- selection --------------------------------------------------------------------------------
 
 
 def test_push_applies_gitignore_and_exclusions(far: Watched, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Files over SSH: what `test_files.py` shows on this machine holds where bytes take a way."""
+"""Files over SSH. `test_files.py` has more tests, on this machine."""
 
 from __future__ import annotations
 

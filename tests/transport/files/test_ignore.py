@@ -1,4 +1,4 @@
-"""What stays behind: git's patterns, and in which order they speak."""
+"""Files that are not pushed: git's patterns, and their order of precedence."""
 
 from __future__ import annotations
 

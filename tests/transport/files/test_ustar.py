@@ -1,4 +1,4 @@
-"""Archives that a real tar reads, and what is read of a real tar's."""
+"""Archives for a real tar, and archives of a real tar."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_names_in_every_tar_format_are_read(tmp_path: Path, name: bytes, form: s
         cwd=tmp_path, capture_output=True, check=False,
     )  # fmt: skip
     if form == "ustar" and made.returncode:
-        assert b"too long" in made.stderr  # what this form cannot hold
+        assert b"too long" in made.stderr  # this format cannot store the name
         return
     (member,) = ustar.members(io.BytesIO(made.stdout))
     assert member.name == b"./" + name

@@ -1,4 +1,4 @@
-"""Every shell there is, for what must hold in all of them."""
+"""Fixture that runs a test in every installed shell."""
 
 from __future__ import annotations
 

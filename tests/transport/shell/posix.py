@@ -1,4 +1,4 @@
-"""The shells that a /bin/sh may be, and what ours over there are told at first."""
+"""Shells that may be a /bin/sh, and the initial lines of our remote shells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines that go to a shell, in the shells that a /bin/sh may be."""
+"""The lines that we send to a shell, in all shells that may be a /bin/sh."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.transport.shell.posix import LOOP, PRELUDE
 
 
 def run(shell: list[str], *lines: bytes) -> tuple[bytes, bytes]:
-    """What the shell says to these lines, and to a last one that waits for all of them."""
+    """Return the shell's output for these lines. A last line waits for their end."""
     done = subprocess.run(
         [*shell, "-c", LOOP],
         input=PRELUDE + b"\n".join([*lines, b"wait", b""]),
@@ -67,7 +67,7 @@ def test_command_runs_in_the_background_and_ends_with_the_input(
         command(["sh", "-c", 'echo "$1" >"$2"; sleep 600', "sh", "begun", str(fifo)], None)
     )
     pipe = subprocess.PIPE
-    argv = [*shell, "-c", f"{LOOP}; kill -9 0"]  # as helpers do
+    argv = [*shell, "-c", f"{LOOP}; kill -9 0"]  # helpers do this, too
     with subprocess.Popen(argv, 0, None, pipe, pipe, pipe, start_new_session=True) as process:
         assert process.stdin is not None
         process.stdin.write(PRELUDE + lines)
@@ -76,14 +76,15 @@ def test_command_runs_in_the_background_and_ends_with_the_input(
         assert process.stdout is not None
         assert process.stdout.readline() == b"KEY:0 5\n"
         process.stdin.close()
-        assert process.stdout.read() == b""  # `sleep` had it open
+        assert process.stdout.read() == b""  # `sleep` held the pipe open
 
 
 @contextmanager
 def begun(
     shell: list[str], delivery: FolderUpload, brought: int | None = None, *, at_its_end: str = ""
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A shell that was sent so many bytes of the delivery's files, or all; ended at the end."""
+    """Run a shell, and send `brought` bytes of the delivery's files, or all. Kill the shell at the
+    end."""
     feed = b"head -c %d | ( exec 3<&0 </dev/null; %b )\n" % (delivery.size_bytes, delivery.work)
     stream = b"".join(delivery.stream())
     assert len(stream) == delivery.size_bytes
@@ -100,7 +101,7 @@ def begun(
 
 
 def heard(process: subprocess.Popen[bytes], rest: bytes = b"") -> bytes:
-    """Its standard output, after the end of its input."""
+    """Send `rest` and the end of the input. Return the standard output."""
     return process.communicate(rest, timeout=60)[0]
 
 
@@ -129,7 +130,8 @@ def test_interrupted_upload_runs_and_leaves_nothing(
     with begun(shell, delivery, brought) as process:
         assert heard(process).endswith(b"KEY:0 not-placed\n")
     assert names_in(folder) <= {"a"}
-    with begun(shell, delivery, brought, at_its_end="; kill -9 0") as process:  # as helpers do
+    # helpers do this, too
+    with begun(shell, delivery, brought, at_its_end="; kill -9 0") as process:
         heard(process)
     assert names_in(folder) <= {"a"}
 

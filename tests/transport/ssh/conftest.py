@@ -1,4 +1,4 @@
-"""Connections that leave nothing behind."""
+"""Connections that leave no threads behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Connect = Callable[..., SshConnection]
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
-    """Makes connections, and sees to it that each leaves nothing behind."""
+    """Return a function that opens connections. Check that they leave no threads behind."""
     before = set(threading.enumerate())
     made: list[SshConnection] = []
 
@@ -28,7 +28,7 @@ def connect() -> Iterator[Connect]:
     yield make
     for one in made:
         one.close()
-    # Without OpenSSH the threads of sessions end by themselves, soon after the connection.
+    # Without OpenSSH, the threads of sessions end by themselves soon after the connection.
     wait_until(lambda: set(threading.enumerate()) <= before)
 
 

@@ -1,4 +1,4 @@
-"""One connection, shared: opened once, kept, lost and brought back, at real sshds."""
+"""A shared connection to real sshds: opened once, kept, lost and reopened."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_simultaneous_callers_share_one_login(make_sshd: MakeSshd, connect: Conn
     assert sshd.logins() == 1
 
 
-def test_master_of_the_user_is_left_alone(
+def test_master_of_the_user_is_not_changed(
     make_sshd: MakeSshd, connect: Connect, ssh_keeper: Keeper, tmp_path: Path
 ) -> None:
     sshd = make_sshd()
@@ -85,7 +85,7 @@ def test_master_of_the_user_is_left_alone(
     subprocess.run([*ssh, "-O", "exit", sshd.alias], env=sshd.env, check=True)
 
 
-# --- it cannot be reached ---
+# --- unreachable hosts ---
 
 
 def failure(connection: SshConnection) -> JupyterSlurmError:
@@ -124,32 +124,32 @@ def test_failed_login_is_not_retried_at_once(make_sshd: MakeSshd, connect: Conne
     assert say(connection) == "there"
 
 
-# --- it is lost ---
+# --- lost connections ---
 
 NO_KEYS = ("IdentityFile none",)
 
 
 def by(line: SlowLine, sshd: Sshd) -> tuple[str, ...]:
-    """The way to `sshd` over a line that can be cut."""
+    """Return options for reaching `sshd` over a line that tests can cut."""
     return (f"Port {line.port}", f"HostKeyAlias [127.0.0.1]:{sshd.port}")
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not answer is noticed soon."""
+    """Detect silent connections early."""
     monkeypatch.setattr(watchdog, "_PING_S", 1.0)
     monkeypatch.setattr(ssh_connection, "_PING_S", 1.0)
 
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is lost or silent is tried again soon."""
+    """Retry lost or silent connections early."""
     monkeypatch.setattr(watchdog, "_SILENT_INTERVAL_S", 0.1)
     monkeypatch.setattr(watchdog, "_FIRST_PAUSE_S", 0.1)
 
 
 class Waiting:
-    """A thread that waits in a session for what never comes."""
+    """A thread that waits in a session for output that never comes."""
 
     def __init__(self, connection: SshConnection) -> None:
         self.error: BaseException | None = None
@@ -165,7 +165,7 @@ class Waiting:
                 session.stdout.recv(6)
                 self._begun.set()
                 session.stdout.recv(1)
-                while True:  # the master's end closes when its process has died, a moment later
+                while True:  # the master's end closes a moment after its process has died
                     session.stdin.sendall(b"it has ended")
         except BaseException as exc:
             self.error = exc
@@ -206,11 +206,11 @@ def test_frozen_connection_is_dropped_and_reconnected(
     assert say(connection) == "there"
 
 
-# --- it needs a person ---
+# --- logins that need the user ---
 
 
 class Typist:
-    """Answers a gateway's questions as `person` would, and counts them."""
+    """Prompter that answers a gateway's questions as `person` would, and counts them."""
 
     def __init__(self, person: Person) -> None:
         self.person = person
@@ -224,7 +224,7 @@ class Typist:
 
 
 class BehindALine(NamedTuple):
-    """A gateway that `person` has logged in to, over a line that can be frozen."""
+    """A gateway to which `person` has logged in over a line that tests can freeze."""
 
     sshd: Sshd
     line: SlowLine
@@ -348,7 +348,7 @@ def test_disconnecting_during_a_question_leaves_login_needed(
         connection.last()
 
 
-# --- it ends ---
+# --- the end ---
 
 
 def test_closing_fails_waiting_sessions_and_leaves_nothing(

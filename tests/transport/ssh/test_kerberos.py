@@ -1,4 +1,4 @@
-"""Logins by a Kerberos ticket, to a real sshd with a real key distribution center."""
+"""Logins by a Kerberos ticket to a real sshd, with a real key distribution center."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _TICKET_ONLY = (
 
 
 class Kerberos:
-    """A running KDC of one realm. `env` is the environment of its programs."""
+    """A running KDC for one realm. `env` is the environment of its programs."""
 
     def __init__(self, keeper: Keeper, folder: Path) -> None:
         folder.mkdir(mode=0o711)

@@ -1,4 +1,4 @@
-"""Logins to real sshds: OpenSSH's questions as ours, and every way to be refused."""
+"""Logins to real sshds: OpenSSH's questions as our prompts, and all refusals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_KEYS = ("IdentityFile none",)
 
 
 class Answers:
-    """Gives `answers` in turn, and remembers what it was asked."""
+    """Prompter that gives `answers` in turn and records the prompts."""
 
     def __init__(self, *answers: str) -> None:
         self.answers = list(answers)
@@ -50,7 +50,7 @@ class Answers:
 @pytest.fixture
 def logged_in(connect: Connect) -> Callable[..., bool]:
     def log_in(sshd: Sshd, ask: Ask = no_prompt, *lines: str) -> bool:
-        """Whether a person will be needed again; a command has run."""
+        """Log in and run a command. Return whether the next login will need the user."""
         connection = connect(sshd.hop(*lines))
         connection.open(ask)
         assert say(connection) == "there"
@@ -138,7 +138,7 @@ def test_accepted_host_key_is_remembered(
 
 
 def test_unattended_question_needs_a_login(gateway: MakeGateway, refused: Refused) -> None:
-    """Not even begun: some hosts ring people's phones when somebody tries."""
+    """The login must not even begin, since some hosts call the user's phone at each attempt."""
     sshd = gateway()
     error = refused(sshd)
     assert isinstance(error, LoginNeededError)
@@ -184,7 +184,7 @@ def test_changed_or_revoked_host_key_is_rejected_before_the_login(
         assert f"ssh-keygen -R '[{sshd.host}]:{sshd.port}' -f {known}" in str(error.hint)
 
 
-# --- what is left ---
+# --- reuse ---
 
 
 def test_login_survives_its_process_and_is_reused(

@@ -1,4 +1,4 @@
-"""Commands and tunnels over a master of this machine's OpenSSH, to a real sshd."""
+"""Commands and tunnels over a master of this machine's OpenSSH, connected to a real sshd."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(mux: Mux, command: str, stdin: bytes = b"") -> tuple[int | None, bytes, 
     try:
         with ThreadPoolExecutor(2) as pool:
             out, err = (pool.submit(everything, one) for one in (session.stdout, session.stderr))
-            with suppress(BrokenPipeError):  # it has ended already
+            with suppress(BrokenPipeError):  # the command has already ended
                 session.stdin.sendall(stdin)
                 session.stdin.shutdown(socket.SHUT_WR)
             return session.exit_status(PATIENCE_S), out.result(), err.result()
@@ -53,7 +53,7 @@ def run(mux: Mux, command: str, stdin: bytes = b"") -> tuple[int | None, bytes, 
 
 
 def carried(mux: Mux, port: int) -> socket.socket:
-    """Our end of a socket that is carried to `port` there."""
+    """Return our end of a socket that is forwarded to `port` on the host."""
     near, far = socket.socketpair()
     near.settimeout(PATIENCE_S)
     answer: Future[Exception | None] = Future()
@@ -67,7 +67,7 @@ def carried(mux: Mux, port: int) -> socket.socket:
 
 
 def echo_through(mux: Mux, port: int, mib: int) -> None:
-    """Send so much, and assert that the same comes back and then ends."""
+    """Send this many MiB, and assert that they return unchanged and then end."""
     block = os.urandom(1 << 20)
     sent, got = hashlib.sha256(), hashlib.sha256()
     with carried(mux, port) as near:

@@ -1,4 +1,4 @@
-"""A program over there on a terminal here, by `ssh -S`."""
+"""A remote program on a local terminal, by `ssh -S`."""
 
 from __future__ import annotations
 

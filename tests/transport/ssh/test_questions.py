@@ -1,4 +1,4 @@
-"""OpenSSH's questions, as `askpass` gets them, and what becomes of them."""
+"""OpenSSH's questions as `askpass` receives them, and our prompts for them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def questions(tmp_path: Path) -> Iterator[Questions]:
 
 
 def asked(questions: Questions, text: str, ask: Ask, hint: str = "") -> tuple[int, str]:
-    """What `ssh` would get: askpass's exit status and its answer."""
+    """Return askpass's exit status and the answer that `ssh` would receive."""
     env = {**os.environ, **questions.environment, "SSH_ASKPASS_PROMPT": hint}
     with subprocess.Popen([ASKPASS, text], stdout=subprocess.PIPE, env=env, text=True) as askpass:
         ended: list[int | None] = []
@@ -49,7 +49,7 @@ def asked(questions: Questions, text: str, ask: Ask, hint: str = "") -> tuple[in
         out, _ = askpass.communicate(timeout=60)
         serving.join()
     if problem:
-        assert (ended, askpass.returncode) == ([None], 1)  # ssh is ended before askpass has
+        assert (ended, askpass.returncode) == ([None], 1)  # askpass ends after ssh
         raise problem[0]
     return askpass.returncode, out
 

@@ -1,4 +1,4 @@
-"""How a host is reached, as `ssh -G` tells of ssh_config(5), and where it cannot."""
+"""The route to a host, as `ssh -G` reads it from ssh_config(5) and as we read it without `ssh`."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_only_the_profile_counts_without_ssh(
     assert (gate.label, login.label) == ("bob@gate:8", "alice@login:7")
 
 
-# --- words ---
+# --- destinations ---
 
 
 @pytest.mark.parametrize(

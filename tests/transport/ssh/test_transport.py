@@ -1,5 +1,5 @@
-"""A machine over SSH as a Transport: what can go wrong there, and what is left there. What every
-Transport does is in `tests/contract/test_transport.py`."""
+"""A machine over SSH as a Transport: failures, and leftovers on the machine.
+`tests/contract/test_transport.py` tests every Transport."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def transport(own_sshd: Sshd) -> Iterator[SshTransport]:
 
 
 def far_side(sshd: Sshd) -> list[str]:
-    """What runs there for us, less sshd itself."""
+    """Return the names of our processes on the host, except sshd."""
     found = []
     for process in sshd.processes():
         words = words_of(process)
@@ -59,7 +59,7 @@ def far_side(sshd: Sshd) -> list[str]:
 
 
 def know(sshd: Sshd, port: int) -> None:
-    """Its host keys are known for another port, too."""
+    """Add the sshd's host keys to the known hosts for another port."""
     known = sshd.known_hosts.read_text()
     sshd.known_hosts.write_text(known + known.replace(f":{sshd.port} ", f":{port} "))
 
@@ -68,11 +68,11 @@ HELPER = ["sh"]
 
 
 def helper(sshd: Sshd) -> list[psutil.Process]:
-    """The shell of the only one there is."""
+    """Return the processes of the only remote shell."""
     deadline_s = time.monotonic() + PATIENCE_S
     while len(found := shells(sshd)) != len(HELPER):
         assert time.monotonic() < deadline_s, found
-    # By their depth: process ids begin anew at some moment.
+    # Sort by depth, since process IDs start again at some point.
     return sorted(found, key=lambda one: (len(one.parents()), one.create_time(), one.pid))
 
 
@@ -157,7 +157,7 @@ def test_path_and_environment_of_the_profile_reach_every_program(own_sshd: Sshd)
         connection.close()
 
 
-# --- a good guest ---
+# --- load and traces on the host ---
 
 
 def test_only_shells_wait_on_the_host(own_sshd: Sshd, transport: SshTransport) -> None:
