@@ -15,11 +15,11 @@ export function filterHelp(): string {
   return [
     trans.__('All words must match:'),
     trans.__('ana train – in any column'),
-    trans.__('"two words" – as they stand'),
+    trans.__('"two words" – literally'),
     trans.__('user:ana,bo – either one, in that column'),
-    trans.__('-state:pending – all but these'),
+    trans.__('-state:pending – except these'),
     trans.__('gpus>0  nodes>=2  priority<100 – numbers'),
-    trans.__('time>2h  limit<=30m – spans of time (s, m, h, d)'),
+    trans.__('time>2h  limit<=30m – durations (s, m, h, d)'),
     trans.__(
       'Columns: %1',
       'id name user state partition time limit gpus nodes where why reason priority account qos job'
@@ -52,7 +52,7 @@ export function StateChips({ counts, words, setWords }: StatesProps): JSX.Elemen
 
 interface ActionsProps {
   commands: CommandRegistry;
-  /** The number of selected rows, of any user. */
+  /** The number of selected rows, of all users. */
   chosen: number;
   targets: readonly Target[];
 }

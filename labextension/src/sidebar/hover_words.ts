@@ -1,4 +1,4 @@
-// Texts of the card beside a row of the sidebar. Pure: no DOM, no clock.
+// Texts of the card beside a row of the sidebar. No DOM, no clock.
 import { exactly } from '../exactly';
 import { duration, isFinal, isWaiting, memory, moment, sessionOf, visible } from '../format';
 import { isLab, stepOf } from '../labs/words';
@@ -7,7 +7,7 @@ import { trans } from '../translation';
 import type { Row, UsageSample } from '../wire';
 import { endOf, tasks, tookS } from './words';
 
-/** The kind, and the start or end; only facts that apply. */
+/** The kind, and the start or end. Other facts are omitted. */
 export function facts(row: Row, nowS: number): string[] {
   const ranS = isFinal(row.state) ? tookS(row) : null;
   return [
@@ -69,7 +69,7 @@ function kind(row: Row): string {
   }
 }
 
-/** The progress of a starting lab, else the time left. */
+/** The progress of a starting lab, or else the time left. */
 function left(row: Row, nowS: number): string {
   if (isFinal(row.state) || tasks(row) !== '') {
     return ''; // tasks end one by one
@@ -88,6 +88,6 @@ function start(atS: number, nowS: number): string {
 function unknownSince(row: Row, message: string, nowS: number): string {
   const since = row.kind === 'listed' ? null : row.problem_since_s;
   return since == null
-    ? trans.__('Not known any more: %1', visible(message))
-    : trans.__('Not known since %1: %2', moment(since, nowS), visible(message));
+    ? trans.__('State unknown: %1', visible(message))
+    : trans.__('State unknown since %1: %2', moment(since, nowS), visible(message));
 }
