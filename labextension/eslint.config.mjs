@@ -15,12 +15,12 @@ export default ts.config(
     rules: {
       ...hooks.configs.recommended.rules,
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
-      // A handler that is one call says so, as React's own pages write it.
+      // A handler that is a single call returns its value, as in React's own documentation.
       '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
       // Lumino's classes and namespaces are written this way.
       '@typescript-eslint/no-namespace': 'off',
       '@typescript-eslint/no-extraneous-class': 'off',
-      // A signal is connected to a method and the object that it is of.
+      // Signals are connected to a method and the object that it belongs to.
       '@typescript-eslint/unbound-method': 'off'
     }
   }

@@ -1,4 +1,4 @@
-"""Prints the options that the form has fields for; wire.mjs generates submit/options.ts from it."""
+"""Printer of the options with fields in the form, for submit/options.ts (see wire.mjs)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from jupyter_slurm.slurm.options import OPTIONS
 _COMMANDS: Mapping[str, Command] = MappingProxyType(
     {"code": SUBMIT, "file": SUBMIT, "cell": CELL, "lab": LAB_START, "kernel": KERNEL_ADD}
 )
-"""By what the form is of: `Source` of source.ts."""
+"""Commands by the source of the form, which is `Source` of source.ts."""
 _SAME = {"name": "job-name"}
-"""sbatch's own option that means what one of ours does."""
+"""sbatch's own options that have the meaning of ours, by the names of ours."""
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def _form_option(name: str) -> dict[str, object]:
 
 def _has(command: Command, name: str) -> bool:
     if name in OPTIONS and name not in CELL.options:
-        # What needs a text, a job without a text of its own cannot have.
+        # Options that need a text do not apply to jobs without a text of their own.
         needs_text = OPTIONS[name].not_in_cell is not None or name == "array"
         return not needs_text or command not in (LAB_START, KERNEL_ADD)
     return name in command.options or name in of_cells(command)

@@ -1,4 +1,4 @@
-// Jupyter's packages are ES modules of which jest understands only what ts-jest has translated.
+// Jupyter's packages are ES modules. Jest understands them only after ts-jest has translated them.
 const modules = [
   '@jupyterlab',
   '@jupyter',
@@ -17,7 +17,8 @@ const modules = [
 
 module.exports = {
   testEnvironment: 'jsdom',
-  // Ends a test that hangs. Beside all others, and nice, 5 s may be too few for one that does not.
+  // Ends a test that hangs. On a busy machine and with low priority, 5 s may be too short for a
+  // test that does not.
   testTimeout: 60_000,
   setupFiles: ['<rootDir>/src/__tests__/browser.cjs'],
   testMatch: ['<rootDir>/src/**/__tests__/*.test.ts', '<rootDir>/src/**/__tests__/*.test.tsx'],

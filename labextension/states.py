@@ -1,4 +1,4 @@
-"""Prints the states, and the reasons that a card has said without them, for wire.mjs."""
+"""Printer of the states, and of the reasons that a card already shows, for wire.mjs."""
 
 from __future__ import annotations
 

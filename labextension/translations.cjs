@@ -1,29 +1,33 @@
-// npm run translations: brings the catalogues of jupyter_slurm/locale up to date with the sources.
-// What is new gets an empty translation, what is gone is dropped; an empty one fails the tests.
+// Updates the catalogues of jupyter_slurm/locale from the sources (`npm run translations`). New
+// texts get an empty translation, and removed texts are deleted. The tests fail for an empty
+// translation.
 const fs = require('fs');
 const path = require('path');
 const ts = require('typescript');
 
 const LOCALES = path.join(__dirname, '..', 'jupyter_slurm', 'locale');
 const DOMAIN = 'jupyter_slurm';
-/** As GNU gettext has them; by the names of JupyterLab's language packs. */
+/** Plural rules as in GNU gettext, by the names of JupyterLab's language packs. */
 const PLURALS = {
   da_DK: 'nplurals=2; plural=(n != 1);',
   it_IT: 'nplurals=2; plural=(n != 1);',
   ja_JP: 'nplurals=1; plural=0;',
   pt_BR: 'nplurals=2; plural=(n > 1);'
 };
-/** Texts of a schema that people read: settings.ts translates them. */
+/** The texts of a schema that users read. settings.ts translates them. */
 const SCHEMA_TEXTS = ['title', 'description', 'jupyter.lab.setting-icon-label'];
-/** Translates what a schema says, which is no literal there. */
+/** The function that translates texts of a schema, which are not literals in the sources. */
 const BY_SCHEMA = 'settings.ts';
-/** The words for states, which are data there: format.ts translates them. */
+/** The words for states. They are data in the sources, and format.ts translates them. */
 const STATES = path.join(__dirname, 'src', 'states.ts');
-/** Runs in the page of a lab, on a node, which has no catalogue: its texts are in a file beside it. */
+/**
+ * The script that runs in the page of a lab on a node, which has no catalogue. Its texts are in a
+ * file beside it.
+ */
 const LAB_PAGE = path.join(__dirname, '..', 'jupyter_slurm', 'node', 'lab_page.js');
 const LAB_TEXTS = `${LAB_PAGE}on`;
 
-/** By singular: its plural, or null. */
+/** Plurals by singular; null if the text has no plural. */
 function sources() {
   const found = new Map();
   for (const file of files(path.join(__dirname, 'src'), /\.tsx?$/)) {
@@ -98,13 +102,13 @@ function catalogueFile(locale) {
   return path.join(LOCALES, locale, 'LC_MESSAGES', `${DOMAIN}.json`);
 }
 
-/** A catalogue as it is in its file; {} where there is none. */
+/** Return a catalogue as it is in its file; {} if there is none. */
 function catalogue(locale) {
   const file = catalogueFile(locale);
   return fs.existsSync(file) ? JSON.parse(fs.readFileSync(file, 'utf8')) : {};
 }
 
-/** How many forms a number of things has; JupyterLab takes no fewer than two (Gettext.dcnpgettext). */
+/** Return the number of plural forms. JupyterLab needs at least two (Gettext.dcnpgettext). */
 function forms(locale) {
   return Math.max(2, Number(/nplurals=(\d)/.exec(PLURALS[locale])[1]));
 }
@@ -130,7 +134,7 @@ function update(locale) {
   return entries.filter(([, texts]) => texts.includes('')).length;
 }
 
-/** By language, as a page names it: the texts of LAB_PAGE. */
+/** The texts of LAB_PAGE, by language as a page names it. */
 function labTexts() {
   const found = new Map();
   readSource(LAB_PAGE, found);

@@ -1,6 +1,6 @@
-// Generates the TypeScript that mirrors the Python side (`npm run wire`): src/wire.ts from
-// jupyter_slurm/wire, src/states.ts from the words for its states, src/submit/options.ts from the
-// options that the form has fields for. With --check it fails where a file is stale.
+// Generates TypeScript from Python (`npm run wire`): src/wire.ts from jupyter_slurm/wire,
+// src/states.ts from the words for its states, and src/submit/options.ts from the options with
+// fields in the form. With --check it fails if a file is outdated.
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -21,8 +21,8 @@ function printed(script) {
 
 function options() {
   const parts = [
-    '// The options that the form has a field for, in the order of its line, as the table of commands',
-    '// has them (jupyter_slurm/commands/table.py). Made by `npm run wire`; not edited by hand.',
+    '// Options with a field in the form, in the order of its line. Generated from',
+    '// jupyter_slurm/commands/table.py by `npm run wire`.',
     `export const OPTIONS = ${JSON.stringify(printed('form_options.py'))} as const;`
   ];
   return format(parts.join('\n'), { ...style, parser: 'typescript' });
@@ -30,8 +30,8 @@ function options() {
 
 function states() {
   const parts = [
-    '// The states of a job with their words, and the reasons that need none beside them, as',
-    '// jupyter_slurm/wire/state.py has them. Made by `npm run wire`; not edited by hand.',
+    '// States of a job, their words, and the reasons not shown beside them. Generated from',
+    '// jupyter_slurm/wire/state.py by `npm run wire`.',
     ...Object.entries(printed('states.py')).map(
       ([name, value]) => `export const ${name} = ${JSON.stringify(value)} as const;`
     )
@@ -44,7 +44,7 @@ const made = {
   'src/submit/options.ts': await options(),
   'src/wire.ts': await compile(printed('wire_schema.py'), 'Wire', {
     bannerComment:
-      '// What leaves a process, as jupyter_slurm/wire has it. Made by `npm run wire`; not edited by hand.',
+      '// Types of values that leave a process. Generated from jupyter_slurm/wire by `npm run wire`.',
     maxItems: -1,
     style
   })
@@ -54,9 +54,7 @@ for (const [name, text] of Object.entries(made)) {
   if (!process.argv.includes('--check')) {
     writeFileSync(target, text);
   } else if (readFileSync(target, 'utf8') !== text) {
-    console.error(
-      `${name} is older than the Python that it is made of: run \`npm run wire\` in labextension/.`
-    );
+    console.error(`${name} is outdated. Run \`npm run wire\` in labextension/.`);
     process.exitCode = 1;
   }
 }

@@ -1,4 +1,4 @@
-"""Prints the JSON schema of all that leaves a process, for wire.mjs, which makes wire.ts of it."""
+"""Printer of the JSON schema of all values that leave a process, for wire.ts (see wire.mjs)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from jupyter_slurm import wire
 from jupyter_slurm.wire.output import Output
 
-# What a union stands for has no name of its own in a schema: it gets one there.
+# The members of a union have no names in a schema, so they are given names.
 _EXPORTED = [one for _, one in sorted(vars(wire).items()) if inspect.isclass(one)]
 _TYPES = dict.fromkeys([*_EXPORTED, *get_args(wire.Job), *get_args(wire.JobSpec)])
 _BY_NAME = {one.__name__: one for one in _TYPES}
@@ -41,8 +41,8 @@ def main() -> None:
 
 
 def _closed(schema: dict[str, object]) -> None:
-    """Objects have the fields that they have. A field with a default is there nevertheless, as
-    msgspec writes it, but in structs that leave defaults out."""
+    """Allow no other fields in objects. Require fields with a default, too, since msgspec writes
+    them, except in structs that omit defaults."""
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return
@@ -55,8 +55,8 @@ def _closed(schema: dict[str, object]) -> None:
 
 
 def _with_tuples(schema: object) -> None:
-    """A tuple's items are named as drafts before 2020-12 named them, which is all that
-    json-schema-to-typescript understands."""
+    """Name a tuple's items as in drafts before 2020-12, since json-schema-to-typescript understands
+    only these."""
     for part in schema.values() if isinstance(schema, dict) else ():
         for inner in part if isinstance(part, list) else [part]:
             _with_tuples(inner)

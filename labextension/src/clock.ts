@@ -8,8 +8,8 @@ const SLOW_MS = 20_000;
 const HOUR_S = 3_600;
 
 /**
- * Returns the last tick in UTC epoch seconds. The clock stops while the view is hidden. null: it does
- * not tick.
+ * Return the last tick in UTC epoch seconds; null if the clock does not tick. The clock stops while
+ * the view is hidden.
  */
 export function useNow(everyMs: number | null = QUICK_MS): number {
   const seen = useSeen();
@@ -28,7 +28,9 @@ export function useNow(everyMs: number | null = QUICK_MS): number {
   return nowS;
 }
 
-/** Returns the time of this render, and renders again. `sinceS`: the start; null: it has ended. */
+/**
+ * Return the time of this render, and render again. `sinceS` is the start, or null if it has ended.
+ */
 export function useClock(sinceS: number | null): number {
   const nowS = timeS();
   useNow(sinceS === null ? null : nowS - sinceS < HOUR_S ? QUICK_MS : SLOW_MS);

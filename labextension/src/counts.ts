@@ -1,10 +1,10 @@
-// Counts of jobs by state, for status bar, sidebar and queue. Each task of an array is a job, as for
-// Slurm. Pure.
+// Counts of jobs by state, for status bar, sidebar and queue. Each task of an array is a job, as
+// for Slurm. No I/O.
 import { isFinal, isRunning, isWaiting } from './format';
 import { countOf, taskCount } from './tasks';
 import type { Row } from './wire';
 
-/** By state. */
+/** The counts by state. */
 export type Counts = Map<string, number>;
 
 export function addRow(
@@ -24,7 +24,7 @@ function add(counts: Counts, state: string, count: number): void {
   counts.set(state, (counts.get(state) ?? 0) + count);
 }
 
-/** An array's row stands for its listed tasks. */
+/** The row of an array stands for its listed tasks. */
 export function countRows(rows: Iterable<Row>): Counts {
   const counts: Counts = new Map();
   for (const row of rows) {

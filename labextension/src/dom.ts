@@ -1,6 +1,6 @@
-// Elements for the bodies of dialogs, which are needed before React draws them.
+// Elements for the bodies of dialogs, which need them before React draws them.
 
-/** Creates an element with these properties and children. */
+/** Create an element with these properties and children. */
 export function make<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   properties: Partial<HTMLElementTagNameMap[K]>,

@@ -8,7 +8,7 @@ interface Props {
   /** Text for screen readers. */
   label: string;
   editors: IEditorServices;
-  /** undefined: the text is read-only. */
+  /** undefined if the text is read-only. */
   change?: (text: string) => void;
 }
 

@@ -1,21 +1,29 @@
-// The latest end of a session, lab or kernel. Pure: no DOM, no clock.
+// The latest end of a session, lab or kernel. No DOM, no clock.
 import type { Row } from './wire';
 
-/** Remaining time is shown below this; equal to that in jupyter_slurm/views/card.py. */
+/**
+ * Remaining time is shown below this limit. It is equal to the limit in
+ * jupyter_slurm/views/card.py.
+ */
 const SOON_S = 300;
 
-/** An idle time is nearly over when this share of it is left: a short one starts often. */
+/**
+ * An idle time is nearly over when this share of it is left, since a short idle time starts often.
+ */
 const IDLE_SHARE = 0.2;
 
 const ENDS: ReadonlySet<string> = new Set(['session', 'lab', 'kernel']);
 
-/** Equal to `left_s` in jupyter_slurm/views/card.py; null: unknown, or never. */
+/**
+ * Return the seconds left, as `left_s` in jupyter_slurm/views/card.py; null if unknown, or without
+ * an end.
+ */
 export function endsOf(job: Row): number | null {
   const first = Math.min(endOfLimit(job), endOfIdle(job));
   return Number.isFinite(first) ? first : null;
 }
 
-/** The seconds left if the time limit or the idle time is nearly over; else null. */
+/** Return the seconds left if the time limit or the idle time is nearly over; otherwise null. */
 export function soonLeftS(job: Row, nowS: number): number | null {
   const [limitLeftS, idleLeftS] = [endOfLimit(job) - nowS, endOfIdle(job) - nowS];
   const idleS = 'idle_s' in job ? (job.idle_s ?? 0) : 0;

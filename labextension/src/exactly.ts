@@ -1,7 +1,7 @@
 // Full date and time, for hover texts and details.
 import { language } from './language';
 
-/** Returns day and time to the second, with the year. */
+/** Return day and time to the second, including the year. */
 export function exactly(atS: number): string {
   return new Date(atS * 1000).toLocaleString(language(), {
     year: 'numeric',

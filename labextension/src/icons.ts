@@ -83,7 +83,7 @@ export const disconnectIcon = drawn(
   'M18 8v5l-1 1.4L10.6 8H11V3h2v4h2V3h2v4a1 1 0 0 1 1 1zM4.4 3 3 4.4 7 8.4V13l3 4v4h4v-4l.6-.8 4.9 4.9 1.4-1.4z'
 );
 
-/** One of JupyterLab's icons with the mark of this extension in a corner. */
+/** Return one of JupyterLab's icons with the mark of this extension in a corner. */
 function badged(name: string, { svgstr }: LabIcon): LabIcon {
   const inner = svgstr.replace(/<svg([^>]*?) width="\d+"/, '<svg$1 width="20" height="18"');
   return new LabIcon({
@@ -103,7 +103,7 @@ function drawn(name: string, path: string): LabIcon {
 
 const PAUSED = '‖';
 
-/** A sign that differs without colour; a word always stands beside it. */
+/** A sign that differs without colour. A word always stands beside it. */
 export function stateSign(state: string, held = false): string {
   if (held) {
     return PAUSED;

@@ -1,16 +1,19 @@
 // Times and numbers in the page's language.
 
-/** Return the page's language; undefined: the page names none, and the browser's applies. */
+/**
+ * Return the page's language; undefined if the page names none. The browser's language then
+ * applies.
+ */
 export function language(): string | undefined {
   return document.documentElement.lang || undefined;
 }
 
-/** Formats a number: `4,900`. */
+/** Format a number: `4,900`. */
 export function numeral(count: number): string {
   return count.toLocaleString(language());
 }
 
-/** Formats a number with that many decimals. */
+/** Format a number with this many decimals. */
 export function decimal(value: number, digits = 1): string {
   const exactly = { minimumFractionDigits: digits, maximumFractionDigits: digits };
   return value.toLocaleString(language(), exactly);
@@ -19,22 +22,22 @@ export function decimal(value: number, digits = 1): string {
 const UNITS = ['d', 'h', 'min', 's'] as const;
 const JAPANESE_UNITS = ['日', '時間', '分', '秒'] as const;
 
-/** The units of day, hour, minute and second; all our languages but Japanese share them. */
+/** The units of day, hour, minute and second. All our languages except Japanese share them. */
 export function unitsOfTime(): typeof UNITS | typeof JAPANESE_UNITS {
   return language()?.startsWith('ja') ? JAPANESE_UNITS : UNITS;
 }
 
-/** Joins the parts that are not empty. */
+/** Join the parts that are not empty. */
 export function listed(parts: readonly string[]): string {
   return parts.filter(Boolean).join(language()?.startsWith('ja') ? '、' : ', ');
 }
 
-/** Joins the facts that are not empty into a line. */
+/** Join the facts that are not empty into a line. */
 export function dotted(facts: readonly string[]): string {
   return facts.filter(Boolean).join(' · ');
 }
 
-/** Joins the sentences that are not empty; no blank follows a Japanese full stop. */
+/** Join the sentences that are not empty. No blank follows a Japanese full stop. */
 export function together(parts: readonly (string | null)[]): string {
   return parts.filter(Boolean).join(' ').replace(/。 /g, '。');
 }

@@ -1,5 +1,5 @@
-// Loads code when it is first needed: a view when it is shown, code for a kind of job with the first
-// such job. A page starts without it.
+// Code that is loaded when it is first needed: a view when it is shown, and code for a kind of job
+// with the first such job. A page starts without it.
 import { createElement, lazy, Suspense, type ComponentType, type JSX } from 'react';
 import type { ISlurmModel } from './tokens';
 import { trans } from './translation';
@@ -14,7 +14,7 @@ export function later<P extends object>(
   };
 }
 
-/** Calls `begin` once, as soon as the model has a job for which `such` is true. */
+/** Call `begin` once, as soon as the model has a job for which `such` is true. */
 export function onceThereIs(
   model: ISlurmModel,
   such: (job: Job) => boolean,
@@ -32,9 +32,9 @@ export function onceThereIs(
   model.changed.connect(look);
 }
 
-/** Tells whether a file could not be loaded, as in a page older than the installed package. */
+/** Return whether a file could not be loaded, as in a page older than the installed package. */
 export function isOfFile(error: unknown): boolean {
-  return error instanceof Error && error.name === 'ChunkLoadError'; // webpack's name
+  return error instanceof Error && error.name === 'ChunkLoadError'; // webpack's name for this error
 }
 
 export function missing(): string {

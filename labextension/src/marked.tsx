@@ -1,7 +1,7 @@
 // Sentences with commands, names and values in them.
 import type { JSX } from 'react';
 
-/** Text in backticks is code that can be copied. */
+/** Text in which words in backticks are code that can be copied. */
 export function Marked({ text }: { text: string }): JSX.Element {
   const pieces = text.split('`');
   return (

@@ -10,7 +10,7 @@ import { CommandIDs } from './tokens';
 import { trans } from './translation';
 import type { Problem } from './wire';
 
-/** A state as a word with its sign. `held`: the job is on hold. */
+/** A state as a word with its sign. `held` is true if the job is on hold. */
 export function StateWord({ state, held }: { state: string; held?: boolean }): JSX.Element {
   return (
     <span className="jp-slurm-State" data-tone={tone(state)} title={state}>
@@ -67,9 +67,9 @@ export function CommandButton({ commands, id, args }: CommandProps): JSX.Element
 const SAID_MS = 2_000;
 
 interface CopyProps {
-  /** Called when the button is pressed: the text may be long. */
+  /** Called when the button is pressed, since the text may be long. */
   text: () => string;
-  /** Names the copied text for screen readers; undefined: the label does. */
+  /** The name of the copied text for screen readers; undefined if the label names it. */
   what?: string;
   label?: string;
 }
@@ -102,7 +102,7 @@ interface TroubleProps {
   problem: Problem;
   cluster: string;
   commands: CommandRegistry;
-  /** Retries; undefined: that happens automatically. */
+  /** Retries; undefined if retries are automatic. */
   again?: () => void;
 }
 

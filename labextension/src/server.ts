@@ -1,4 +1,4 @@
-// Calls of the Jupyter server, and the URL of its WebSocket. Knows no view.
+// Calls of the Jupyter server, and the URL of its WebSocket. It does not depend on any view.
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { problem } from './messages';
@@ -17,7 +17,7 @@ export class SlurmError extends Error {
 
 const PREFIX = 'jupyter-slurm/api';
 
-/** Calls `name` on the server. Rejects with a SlurmError, also for an unreachable server. */
+/** Call `name` on the server. Reject with a SlurmError, even if the server is unreachable. */
 export async function request<T>(
   settings: ServerConnection.ISettings,
   name: string,
@@ -65,7 +65,7 @@ function problemOf(text: string, { status, statusText }: Response): Problem {
       return problem(code, message, more);
     }
   } catch {
-    // Not our answer: perhaps a proxy's page.
+    // This is not our answer. It may be a proxy's page.
   }
   const message = `The Jupyter server answered ${status} ${statusText}.`;
   return problem('server', message, { transient: status >= 500 });

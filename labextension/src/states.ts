@@ -1,5 +1,5 @@
-// The states of a job with their words, and the reasons that need none beside them, as
-// jupyter_slurm/wire/state.py has them. Made by `npm run wire`; not edited by hand.
+// States of a job, their words, and the reasons not shown beside them. Generated from
+// jupyter_slurm/wire/state.py by `npm run wire`.
 export const STATES = {
   SUBMITTING: { word: 'submitting', tone: 'waiting', final: false },
   REJECTED: { word: 'refused', tone: 'failed', final: true },

@@ -1,10 +1,13 @@
-// Counts, states and facts of array tasks, from Slurm's IDs. Pure.
+// Counts, states and facts of array tasks, from Slurm's IDs. No I/O.
 import { duration, isFinal, memory, stateWord, tone, visible } from './format';
 import { dotted, numeral } from './language';
 import { trans } from './translation';
 import type { Job, Row, SweepTasks } from './wire';
 
-/** The number of tasks in a listed row: nine in `123_[1-4,7,9-15:2%2]`. null: truncated. */
+/**
+ * Return the number of tasks in a listed row: nine in `123_[1-4,7,9-15:2%2]`; null if it is
+ * truncated.
+ */
 export function taskCount(slurmId: string): number | null {
   if (!slurmId.endsWith(']')) {
     return 1;
@@ -13,10 +16,10 @@ export function taskCount(slurmId: string): number | null {
   return match === null ? null : countOf(match[1] ?? '');
 }
 
-/** Most lists of many tasks have no ranges, and are counted at each news. */
+/** Most lists of many tasks have no ranges, and are counted whenever news arrives. */
 const SINGLE = /^\d+(?:,\d+)*$/;
 
-/** The number of tasks in `1-4,7,9-15:2`; null: truncated. */
+/** Return the number of tasks in `1-4,7,9-15:2`; null if it is truncated. */
 export function countOf(text: string): number | null {
   if (SINGLE.test(text)) {
     return text.split(',').length;
@@ -36,14 +39,14 @@ export function countOf(text: string): number | null {
 function rangeOf(part: string): [first: number, last: number, step: number] | null {
   const one = part === '' ? NaN : Number(part);
   if (Number.isInteger(one)) {
-    return [one, one, 1]; // most are, where there are many
+    return [one, one, 1]; // most are, if there are many
   }
   const range = /^(\d+)(?:-(\d+)(?::(\d+))?)?$/.exec(part);
   const first = Number(range?.[1]);
   return range === null ? null : [first, Number(range[2] ?? first), Number(range[3] ?? 1)];
 }
 
-/** The index of the task with the Slurm ID `12_3`. null: the ID is not that of a task. */
+/** Return the index of the task with the Slurm ID `12_3`; null if the ID is not that of a task. */
 export function taskNamed(job: Job | undefined, slurmId: string): number | null {
   const [, array, index] = /^(\d+)_(\d+)$/.exec(slurmId) ?? [];
   if (array === undefined) {
@@ -53,7 +56,7 @@ export function taskNamed(job: Job | undefined, slurmId: string): number | null 
   return Number(index) + (offset ?? 0);
 }
 
-/** The index of a listed task; waiting ones, `12_[5-8]`, come last. */
+/** Return the index of a listed task. Waiting tasks, such as `12_[5-8]`, come last. */
 export function taskNumber({ slurm_id: slurmId }: Pick<Row, 'slurm_id'>): number {
   const id = slurmId ?? '';
   const number = parseInt(id.slice(id.indexOf('_') + 1), 10);
@@ -63,7 +66,7 @@ export function taskNumber({ slurm_id: slurmId }: Pick<Row, 'slurm_id'>): number
 /** Maximum number of tasks in a menu. */
 export const MOST_CHOICES = 2_000;
 
-/** Maximum number of tasks in a grid: `MOST_TASKS` of wire/job.py. */
+/** Maximum number of tasks in a grid. Equal to `MOST_TASKS` of wire/job.py. */
 const MOST_CELLS = 100_000;
 
 /** Tasks in the order of their indices, and the state of each. */
@@ -99,7 +102,7 @@ export function cellsOf({ tasks }: Pick<Job, 'tasks'>): Cells {
   return { indices, states };
 }
 
-/** Returns the tasks in a state; null: all. */
+/** Return the tasks in a state; null for all. */
 export function cellsIn(cells: Cells, only: string | null): Cells {
   if (only === null) {
     return cells;
@@ -108,7 +111,7 @@ export function cellsIn(cells: Cells, only: string | null): Cells {
   return { indices: cells.indices.filter((_, at) => cells.states[at] === only), states };
 }
 
-/** Returns the places of tasks whose state has changed. null: the tasks are different ones. */
+/** Return the places of tasks whose state has changed; null if the tasks are different ones. */
 export function changesOf(before: Cells, after: Cells): number[] | null {
   const { indices, states } = after;
   if (indices.length !== before.indices.length) {
@@ -126,13 +129,13 @@ export function changesOf(before: Cells, after: Cells): number[] | null {
   return changed;
 }
 
-/** Returns whether a sweep has failed tasks, which can be submitted again. */
+/** Return whether a sweep has failed tasks, which can be submitted again. */
 export function canRetry(job: Job | undefined): boolean {
   const { ended, done } = tally(job?.tasks);
   return job?.kind === 'sweep' && ended > done;
 }
 
-/** Returns the details of a task: its parameters, the cause of its end, node, run time and memory. */
+/** Return the details of a task: parameters, cause of the end, node, run time and memory. */
 export function factsOf(details: SweepTasks, task: number): string[] {
   const place = cellsOf(details.job).indices.indexOf(task);
   const of = (tasks: Record<string, string>): string =>
@@ -159,13 +162,13 @@ function has(tasks: string, task: number): boolean {
   });
 }
 
-/** The number of ended tasks at a time. */
+/** The number of ended tasks at a given time. */
 export interface Pace {
   ended: number;
   atS: number;
 }
 
-/** Returns the seconds until all tasks have ended, at the rate since `from`. null: unknown. */
+/** Return the seconds until all tasks have ended, at the rate since `from`; null if unknown. */
 export function leftS({ all, ended }: Tally, from: Pace, nowS: number): number | null {
   const [since, passedS] = [ended - from.ended, nowS - from.atS];
   return since > 0 && passedS > 0 && ended < all ? ((all - ended) * passedS) / since : null;
@@ -204,8 +207,8 @@ export function tally(tasks: Job['tasks'] = {}): Tally {
 }
 
 /**
- * The progress of an array in words: done tasks, and unfinished ones by state; a single one by its
- * index. []: not an array.
+ * Return the progress of an array in words: done tasks, and unfinished tasks by state. A single one
+ * is named by its index. [] if it is not an array.
  */
 export function progress({ tasks = {} }: Pick<Row, 'tasks'>): string[] {
   const counts = Object.entries(tasks).map(
@@ -225,7 +228,7 @@ export function progress({ tasks = {} }: Pick<Row, 'tasks'>): string[] {
       ];
 }
 
-/** `2 failed`: in some languages the word has a plural. */
+/** `2 failed`. In some languages this word has a plural. */
 export function counted(state: string, many: number): string {
   const count = numeral(many);
   switch (state) {

@@ -18,17 +18,17 @@ import type {
 
 /** The age of the shown data, and its problem. */
 export interface Freshness {
-  /** UTC epoch seconds of the last news; null: none yet. */
+  /** UTC epoch seconds of the last news; null if there is none yet. */
   asOf: number | null;
-  /** Why updates fail; null: no problem. */
+  /** The reason why updates fail; null if there is no problem. */
   problem: Problem | null;
-  /** Seconds between two listings; undefined: news is pushed. */
+  /** Seconds between two listings; undefined if news is pushed. */
   intervalS?: number;
 }
 
-/** A cluster's queue, of this user or of everyone; changes by its signal. */
+/** A cluster's queue, of this user or of all users. Its signal reports changes. */
 export interface QueueView extends IDisposable {
-  /** The unfinished jobs; a new array for each change. */
+  /** The unfinished jobs. Each change creates a new array. */
   readonly rows: readonly Row[];
   readonly freshness: Freshness;
   readonly changed: ISignal<QueueView, void>;
@@ -49,14 +49,14 @@ export interface Resting extends IDisposable {
   rest(): void;
 }
 
-/** A job's output so far. Each listener gets each chunk once. */
+/** A job's output so far. Each listener receives each chunk once. */
 export interface LogView extends Resting {
   readonly jobId: string;
-  /** A chunk has arrived; the next one follows when it is drawn. */
+  /** Emitted when a chunk has arrived. The next one follows when it is drawn. */
   readonly chunk: ISignal<LogView, LogChunk>;
   readonly ended: boolean;
   readonly freshness: Freshness;
-  /** A chunk has arrived, or freshness has changed. */
+  /** Emitted when a chunk has arrived, or when freshness has changed. */
   readonly changed: ISignal<LogView, void>;
 }
 
@@ -69,65 +69,72 @@ export interface UsageView extends Resting {
 
 /**
  * The clusters and jobs in this browser tab: the only source of every view, so that two views of a
- * job always agree. It requests only what is shown, and nothing while the tab is hidden.
+ * job always agree. It requests only shown data, and none while the tab is hidden.
  */
 export interface ISlurmModel {
   readonly clusters: readonly Cluster[];
-  /** The agent reports no cluster. */
+  /** True if the agent reports no cluster. */
   readonly hasNoCluster: boolean;
-  /** The agent has listed the clusters, without this one. */
+  /** True if the agent has listed the clusters without this one. */
   isRemoved(cluster: string): boolean;
-  /** By cluster. */
+  /** The connections by cluster. */
   readonly connections: ReadonlyMap<string, Connection>;
-  /** Ours, by our id. */
+  /** Our jobs, by our ID. */
   readonly jobs: ReadonlyMap<string, Job>;
   /** The freshness of jobs and connections. */
   readonly freshness: Freshness;
-  /** Clusters, connections, jobs or freshness have changed; at most once a frame. */
+  /** Emitted when clusters, connections, jobs or freshness have changed; at most once a frame. */
   readonly changed: ISignal<ISlurmModel, void>;
-  /** A job's state has changed; not emitted for the first news of a job. */
+  /** Emitted when a job's state has changed, but not for the first news of a job. */
   readonly stateChanged: ISignal<ISlurmModel, { job: Job; before: Job['state'] }>;
   /**
-   * This user's jobs, one row each: ours, and those in Slurm's last listing of a viewed cluster. A new
-   * array for each change.
+   * This user's jobs, one row each: our jobs, and those in Slurm's last listing of a viewed
+   * cluster. Each change creates a new array.
    */
   readonly rows: readonly Row[];
   /** The freshness of the listings of viewed clusters, by cluster. */
   readonly queues: ReadonlyMap<string, Freshness>;
 
   /**
-   * Keeps clusters, connections and jobs up to date until it is disposed of; `background`: also
-   * while the tab is hidden.
+   * Keep clusters, connections and jobs up to date until the returned object is disposed of. With
+   * `background`, continue while the tab is hidden.
    */
   watchJobs(options?: { background?: boolean }): IDisposable;
   /**
-   * The same for a job that is shown: while it is live, its cluster's queue is queried as often as the
-   * profile allows.
+   * Keep a shown job up to date in the same way. While it is live, its cluster's queue is queried
+   * as often as the profile allows.
    */
   watchJob(id: string): IDisposable;
-  /** Whether a card or a panel shows that job now. */
+  /** Return whether a card or a panel shows that job now. */
   isSeen(id: string): boolean;
-  /** Keeps the queue of this user's jobs on that cluster up to date until it is disposed of. */
+  /**
+   * Keep the queue of this user's jobs on that cluster up to date until the returned object is
+   * disposed of.
+   */
   look(cluster: string): IDisposable;
-  /** Everyone's jobs, or only this user's. */
+  /** Return everyone's jobs, or only this user's. */
   queue(cluster: string, everyone: boolean): QueueView;
   nodes(cluster: string): NodesView;
   /**
-   * `budgetBytes`: the stream text to fetch when the log is opened, 256 KiB by default. Older output is
-   * only counted. A later chunk has at most a mebibyte, so that a slow page stays at the end.
+   * Return the job's output. `budgetBytes` is the stream text to fetch when the log is opened, 256
+   * KiB by default. Older output is only counted. A later chunk has at most a mebibyte, so that a
+   * slow page stays at the end.
    */
   log(jobId: string, budgetBytes?: number, task?: number | null): LogView;
   usage(jobId: string): UsageView;
   details(jobId: string): Promise<JobDetails>;
-  /** Logs in to a cluster, with dialogs; false: the user cancelled. Rejects if the login fails. */
+  /**
+   * Log in to a cluster, with dialogs; return false if the user cancelled. Reject if the login
+   * fails.
+   */
   connect(cluster: string): Promise<boolean>;
 
   /**
-   * Calls a method of `jupyter_slurm.api.Api` with named arguments. Rejects with a `SlurmError`, which
-   * has the Problem.
+   * Call a method of `jupyter_slurm.api.Api` with named arguments. Reject with a `SlurmError`,
+   * which has the Problem.
    */
   call<T>(name: string, args?: Record<string, unknown>): Promise<T>;
-  /** The same for calls that need a connection: logs in if needed. */
+  /** Make a call that needs a connection. Log in if needed. */
   callLoggedIn<T>(cluster: string, name: string, args?: Record<string, unknown>): Promise<T>;
 }
 
@@ -143,9 +150,9 @@ export interface Lead {
   args: ReadonlyPartialJSONObject;
 }
 
-/** The one notification over the page. */
+/** The single notification over the page. */
 export interface INotifier {
-  /** Show a message. `job`: the ID of its job. */
+  /** Show a message. `job` is the ID of its job. */
   say(message: string, lead: Lead | null, job?: string): void;
 }
 
@@ -154,7 +161,7 @@ export const INotifier = new Token<INotifier>(
   'The one notification of jupyter-slurm that is over the page.'
 );
 
-/** Command IDs; `describedBy` of each has its arguments. */
+/** Command IDs. `describedBy` of each command has its arguments. */
 export const CommandIDs = {
   showSidebar: 'jupyter-slurm:show-sidebar',
   addCluster: 'jupyter-slurm:add-cluster',

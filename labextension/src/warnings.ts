@@ -1,4 +1,4 @@
-// Warns before a lab or a kernel ends, because unsaved work would be lost.
+// Warnings before a lab or a kernel ends, since unsaved work would be lost.
 import { Notification } from '@jupyterlab/apputils';
 import { endsOf, soonLeftS } from './ends';
 import { duration } from './format';
@@ -11,11 +11,11 @@ const SHOWN_MS = 60_000;
 
 /** The warning about jobs of a kind. */
 export interface Ending {
-  /** Whether the job is of this kind. */
+  /** Return whether the job is of this kind. */
   is: (job: Job) => boolean;
-  /** `left`: the time left. */
+  /** `left` is the time left. */
   told: (job: Job, left: string) => string;
-  /** The button's label, and its action. */
+  /** The label of the button, and its action. */
   label: string;
   act: (job: Job) => void;
 }
@@ -42,7 +42,7 @@ export class Warnings {
     );
     for (const job of jobs) {
       if (soonLeftS(job, this.nowS()) !== null) {
-        // Once for each end: using an idle lab postpones it.
+        // Warn once for each end: using an idle lab postpones it.
         this.news.hear(`${job.id} ends ${Math.round(endsOf(job) ?? 0)}`, job);
       }
     }

@@ -1,6 +1,6 @@
-// A widget that watches data only while visible: it reduces attaching, showing, hiding and detaching
-// to `look` and `rest`. Its view is loaded when first visible, and drawn while visible. `useSeen`
-// tells the view's parts whether it is.
+// A widget that watches data only while it is visible. It reduces attaching, showing, hiding and
+// detaching to `look` and `rest`. Its view is loaded when it is first visible, and drawn while it
+// is visible. `useSeen` tells the parts of the view whether it is visible.
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type { IDisposable } from '@lumino/disposable';
 import type { Message } from '@lumino/messaging';
@@ -9,7 +9,7 @@ import type { ISlurmModel } from './tokens';
 
 export const SeenContext = createContext(true);
 
-/** Tells whether the widget is visible. If not, watch nothing and run no clock. */
+/** Return whether the widget is visible. If it is not, watch nothing and run no clock. */
 export function useSeen(): boolean {
   return useContext(SeenContext);
 }
@@ -22,10 +22,10 @@ export abstract class WatchingWidget extends ReactWidget {
     super.dispose();
   }
 
-  /** Called when it may be visible, also repeatedly. */
+  /** Called when the widget may be visible, possibly repeatedly. */
   protected abstract look(): void;
 
-  /** Called when it is hidden, also repeatedly. */
+  /** Called when the widget is hidden, possibly repeatedly. */
   protected abstract rest(): void;
 
   protected abstract view(): JSX.Element;
@@ -64,7 +64,7 @@ export abstract class WatchingWidget extends ReactWidget {
 
   protected override onBeforeDetach(message: Message): void {
     this.rest();
-    this.isDrawnAsSeen = false; // React's view is unmounted
+    this.isDrawnAsSeen = false; // this unmounts React's view
     super.onBeforeDetach(message);
   }
 
@@ -76,7 +76,7 @@ export abstract class WatchingWidget extends ReactWidget {
   }
 }
 
-/** A widget that watches the model's jobs and clusters, and is drawn for each change. */
+/** A widget that watches the model's jobs and clusters. Each change draws it. */
 export abstract class ModelWidget extends WatchingWidget {
   private watched: IDisposable | null = null;
 

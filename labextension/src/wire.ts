@@ -1,4 +1,4 @@
-// What leaves a process, as jupyter_slurm/wire has it. Made by `npm run wire`; not edited by hand.
+// Types of values that leave a process. Generated from jupyter_slurm/wire by `npm run wire`.
 
 /**
  * Slurm's states under Slurm's names, and five states of our own.

@@ -1,4 +1,4 @@
-// What Jupyter's packages want of a browser as soon as they are loaded, and jsdom has not.
+// Browser features that Jupyter's packages need when they are loaded, and that jsdom lacks.
 globalThis.DragEvent ??= class DragEvent extends MouseEvent {};
 globalThis.ResizeObserver ??= class ResizeObserver {
   observe() {}

@@ -6,7 +6,7 @@ import type { Cluster, Connection, Job, ListedJob, Row } from '../wire';
 export const NOW_S = 1_790_000_000;
 
 type Own<T> = T extends unknown ? Partial<T> : never;
-/** Some fields of a job of one kind. */
+/** Some fields of a job of any kind. */
 export type Fields = Own<Job>;
 
 /** Fields of one kind of job. */
@@ -124,7 +124,7 @@ export class FakeModel implements ISlurmModel {
   listed: readonly ListedJob[] = [];
   queues: ReadonlyMap<string, Freshness> = new Map();
   watchers: { background: boolean }[] = [];
-  /** The ids of jobs that are watched one by one. */
+  /** The IDs of jobs that are watched individually. */
   seen: string[] = [];
 
   get rows(): readonly Row[] {

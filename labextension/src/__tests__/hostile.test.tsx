@@ -1,4 +1,4 @@
-// Notebooks, names and bundles of an attacker who wants to run code in the page.
+// Notebooks, names and bundles from an attacker who wants to run code in the page.
 import { NotebookModel } from '@jupyterlab/notebook/lib/model';
 import type { ICodeCellModel } from '@jupyterlab/cells';
 import {
@@ -76,7 +76,7 @@ function base64(text: string): string {
   return base64Of(new TextEncoder().encode(text));
 }
 
-/** JupyterLab's own model of a notebook; null: it cannot read this. */
+/** JupyterLab's own model of a notebook; null if JupyterLab cannot read it. */
 function opened(content: unknown): NotebookModel | null {
   const model = new NotebookModel();
   try {
@@ -134,7 +134,9 @@ test('a notebook from a cluster is never trusted and has no widgets', async () =
     const drive = cluster(held);
     const handed: unknown[] = [];
     const texts = new Set<unknown>();
-    /** The same text is opened once: JupyterLab's model takes most of this test's time. */
+    /**
+     * The same text is opened only once, since JupyterLab's model takes most of this test's time.
+     */
     const handOver = (content: unknown): void => {
       if (content === undefined || !texts.has(content)) {
         handed.push(read(content));
@@ -151,7 +153,7 @@ test('a notebook from a cluster is never trusted and has no widgets', async () =
       refused += got === null ? 1 : 0;
       expect(JSON.stringify(got?.content ?? '').length).toBeLessThan(2 * text.length + 1_000);
       if (got?.format === 'json') {
-        handed.push(got.content); // an object can have what its text does not
+        handed.push(got.content); // objects can have `__proto__`, which texts cannot
       } else {
         handOver(got?.content);
       }
@@ -169,7 +171,7 @@ test('a notebook from a cluster is never trusted and has no widgets', async () =
       handOver(held.text);
     }
     const all = handed.map(opened);
-    // The first two were asked for as notebooks.
+    // The first two were requested as notebooks.
     for (const one of all.slice(0, 2)) {
       expect(one?.getMetadata('widgets')).toBeUndefined();
     }
@@ -181,7 +183,7 @@ test('a notebook from a cluster is never trusted and has no widgets', async () =
       notebook.dispose();
     }
   }
-  // They are worth something: JupyterLab reads most, and would have believed them.
+  // These inputs are relevant: JupyterLab reads most of them, and would have trusted them.
   expect(whole).toBeGreaterThan(COUNT);
   expect(refused).toBeGreaterThan(COUNT / 20);
   expect(believed).toBeGreaterThan(COUNT / 4);
@@ -213,7 +215,7 @@ test('no file name leads to another folder or hides the other files', async () =
   expect(shown.every(one => one.path === `c/d/${one.name}`)).toBe(true);
 });
 
-test('a bundle only names a job or a cluster, and all else is text', async () => {
+test('a bundle only names a job or a cluster, and everything else is text', async () => {
   const hostile = new Hostile(15);
   const ids = ['a2b4c6d7', 'a2b4c6d7\n', '../a2b4c6', 'A2B4C6D7', '__proto__', 'zzzzzzzz'];
   for (let number = 0; number < COUNT; number += BATCH) {

@@ -53,7 +53,9 @@ const TYPES = [
 
 const WIDGETS = 'application/vnd.jupyter.widget-state+json';
 
-/** Fields in order, possibly repeated: possible in a JSON file, but not in a JavaScript object. */
+/**
+ * Fields in order, possibly repeated. JSON files can repeat a field, but JavaScript objects cannot.
+ */
 export class Fields {
   constructor(readonly pairs: [string, Json][]) {}
 }
@@ -63,7 +65,7 @@ export type Json = string | number | boolean | null | Json[] | Fields;
 export class Hostile {
   constructor(private state: number) {}
 
-  /** From 0 up to 1. */
+  /** A number from 0 up to 1. */
   chance(): number {
     this.state = (this.state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(this.state ^ (this.state >>> 15), 1 | this.state);
@@ -114,7 +116,7 @@ export class Hostile {
     return new Fields(types.map(type => [type, this.chance() < 0.8 ? this.text() : this.json()]));
   }
 
-  /** Sometimes replace a field with another type. */
+  /** Replace a field with another type in some cases. */
   private broken(fields: Fields): Fields {
     const { pairs } = fields;
     if (this.chance() < 0.03 && pairs.length > 0) {
@@ -226,7 +228,7 @@ export class Hostile {
     return JSON.stringify(value);
   }
 
-  /** Some of its letters by number. */
+  /** A random part of its letters. */
   private key(key: string): string {
     const letter = key.charAt(0);
     return /[a-z_]/.test(letter) && this.chance() < 0.3

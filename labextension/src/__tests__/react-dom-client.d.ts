@@ -1,4 +1,5 @@
-// The part of react-dom that tests of views need; JupyterLab brings the package without its types.
+// The part of react-dom that tests of views need. JupyterLab provides the package without its
+// types.
 declare module 'react-dom/client' {
   import type { ReactNode } from 'react';
 

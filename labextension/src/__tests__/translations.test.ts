@@ -1,11 +1,11 @@
 interface Tool {
-  /** The file that has them. */
+  /** The path of the file with the texts. */
   LAB_TEXTS: string;
   PLURALS: Record<string, string>;
   catalogue(locale: string): Record<string, string[]>;
   forms(locale: string): number;
   labTexts(): unknown;
-  /** By singular: its plural, or null. */
+  /** Plurals by singular; null if the text has no plural. */
   sources(): Map<string, string | null>;
 }
 const tool = jest.requireActual<Tool>('../../translations.cjs');
@@ -56,7 +56,8 @@ function isWhole(
     translations.length === count &&
     translations.every((one, at) => {
       const there = placeholders(one);
-      // The first form of a plural may say the number in words; %2 is it as people write it.
+      // The first form of a plural may give the number in words. %2 is the number formatted for
+      // users.
       const number = wanted.includes('%1') ? '%1' : '%2';
       const needed = at === 0 && plural !== null ? wanted.filter(each => each !== number) : wanted;
       return (

@@ -10,7 +10,7 @@ import { NOW_S } from './fakes';
 let watched: string[];
 let count: number;
 
-/** A source that tells who watches it. */
+/** A source that counts its watchers. */
 function opened(name: string): FakeView {
   watched.push(name);
   return new FakeView(name);
@@ -63,7 +63,7 @@ class Panel extends WatchingWidget {
   }
 }
 
-/** How often it is drawn in so many seconds. */
+/** Return how often it is drawn in this number of seconds. */
 async function drawnIn(seconds: number): Promise<number> {
   count = 0;
   await drawn(() => jest.advanceTimersByTime(seconds * 1000));

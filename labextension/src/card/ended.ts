@@ -1,13 +1,13 @@
-// How a job ended, for cards and notifications. Pure.
+// The end of a job, for cards and notifications. No I/O.
 import { isFinal, visible } from '../format';
 import { RAISED, SAID_BY_CARD, SAID_BY_STATE } from '../states';
 import { trans } from '../translation';
 import type { Job } from '../wire';
 
-/** The cause of a failure; '': the state says it. */
+/** The cause of a failure; '' if the state says it. */
 export function howItEnded(job: Job): string {
   if (job.state !== 'FAILED') {
-    return ''; // code and signal only say how Slurm stopped it
+    return ''; // code and signal only show how Slurm stopped it
   }
   const raised = whole(RAISED).exec(job.why ?? '');
   if (raised !== null) {
@@ -19,7 +19,10 @@ export function howItEnded(job: Job): string {
   return job.exit_code ? trans.__('exit code %1', job.exit_code) : '';
 }
 
-/** The reason and the advice, unless the card says them already. `hasRemedy`: a button does. */
+/**
+ * The reason and the advice, unless the card already shows them. `hasRemedy` is true if a button
+ * does what the advice says.
+ */
 export function reasonsLeft(job: Job, hasRemedy: boolean): (string | null)[] {
   const why = job.why ?? '';
   const isSaid =

@@ -1,5 +1,5 @@
-// The words of a card and of the head of a job's panel: labelled facts, and notes. Pure: a job and
-// the time -> text.
+// The words of a card and of the head of a job's panel: labelled facts, and notes. They depend only
+// on the job and the time. No I/O.
 import { soonLeftS } from '../ends';
 import { duration, isFinal, memory, moment, sessionOf, stateWord, visible } from '../format';
 import { dotted, listed, together } from '../language';
@@ -15,7 +15,7 @@ import { howItEnded } from './ended';
 const ERASED_SOON_S = 14 * 24 * 3600;
 
 export interface Note {
-  /** `bad`: a failure; `look`: a warning; `plain`: information. */
+  /** Severity: `bad` is a failure, `look` a warning, `plain` information. */
   tone: 'bad' | 'look' | 'plain';
   text: string;
 }
@@ -23,19 +23,19 @@ export interface Note {
 /** A fact with its label. */
 export type Fact = readonly [label: string, value: string];
 
-/** `Job 123 · arandu · gpu`. */
+/** The job's ID, cluster and partition: `Job 123 · arandu · gpu`. */
 export function place({ slurm_id, id, cluster, partition }: Job): string {
   return dotted([trans.__('Job %1', slurm_id ?? id), visible(cluster), visible(partition ?? '')]);
 }
 
-/** Text beside the state: time left, reason and start, or the cause of its end. */
+/** Text beside the state: the time left, the reason and start, or the cause of the end. */
 export function now(job: Job, nowS: number): string[] {
   const known = [howItEnded(job), ...matters(job, nowS).split(' · ')];
   const word = stateWord(job.state);
   return known.map(visible).filter(part => part !== '' && part !== word);
 }
 
-/** Resources of the job, and once it has ended what it used. */
+/** Resources of the job, and after its end what it used. */
 export function facts(job: Job): Fact[] {
   const { nodes, gpus, image, runtime, python, usage } = job;
   return filled([
@@ -48,13 +48,13 @@ export function facts(job: Job): Fact[] {
   ]);
 }
 
-/** Progress, times and end of the job; the account and the attempt that it runs for. */
+/** Progress, times and end of the job, with its account and attempt. */
 export function times(job: Job, nowS: number): Fact[] {
   const { account, restarts, why } = job;
   return filled([
     [trans.__('Tasks'), listed(progress(job))],
     ...spans(job, nowS),
-    [trans.__('Reason'), why === null ? howItEnded(job) : ''], // else a note says it
+    [trans.__('Reason'), why === null ? howItEnded(job) : ''], // otherwise a note shows it
     [trans.__('Account'), visible(account ?? '')],
     [trans.__('Attempt'), restarts > 0 ? String(restarts + 1) : '']
   ]);
@@ -69,7 +69,7 @@ function spans(job: Job, nowS: number): Fact[] {
     if (over) {
       return [[trans.__('Ran'), passed], ended];
     }
-    // The limit of an array is each task's.
+    // The limit of an array applies to each task.
     const isArray = Object.keys(job.tasks).length > 0;
     const limit = limit_s ? trans.__('%1 of %2', passed, duration(limit_s)) : passed;
     return [[trans.__('Running'), isArray ? '' : limit]];
@@ -120,7 +120,7 @@ export function notes(
   return all.filter(one => one !== null);
 }
 
-/** The command that fetches the output of an ended job; null: nothing to fetch. */
+/** The command that fetches the output of an ended job; null if there is nothing to fetch. */
 export function attaching(job: Job): Note | null {
   const { id, state, kind, delivered, started_s } = job;
   const neverRan = started_s === null && (state === 'CANCELLED' || state === 'REJECTED');
@@ -158,7 +158,7 @@ function asked(job: Job, nowS: number): (Note | null)[] {
   ];
 }
 
-/** The date when the site deletes the job's files, if near. */
+/** The date on which the site deletes the job's files, if it is near. */
 function erased(job: Job, nowS: number): Note | null {
   if (job.erased_s === null || job.erased_s - nowS > ERASED_SOON_S) {
     return null;
@@ -173,7 +173,10 @@ function erased(job: Job, nowS: number): Note | null {
   );
 }
 
-/** Progress of a lab, and the end of a lab, kernel or session; near it also in a session's cells. */
+/**
+ * Progress of a lab, and the end of a lab, kernel or session. Cells of a session show the end only
+ * when it is near.
+ */
 function left(job: Job, nowS: number): (Note | null)[] {
   const leftS = soonLeftS(job, nowS);
   return [
@@ -219,7 +222,7 @@ function moving(transfer: Transfer): string {
   return trans.__('Copying %1 to the cluster: %2', visible(transfer.local), part);
 }
 
-/** The reason and age of a state that may be old. */
+/** The reason for a state that may be old, and its age. */
 function doubt(
   job: Job,
   freshness: Freshness,

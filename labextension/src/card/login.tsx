@@ -1,5 +1,5 @@
-// The request for a login below a cell of a remote kernel. The bundle in the notebook names a cluster;
-// its state comes from the model.
+// The request for a login below a cell of a remote kernel. The bundle in the notebook names a
+// cluster, and the model has its state.
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
@@ -14,7 +14,7 @@ const NeedsLogin = later(async () => (await import('./saved')).NeedsLogin);
 
 export const LOGIN_MIME = 'application/vnd.jupyter-slurm.login+json';
 
-/** The cluster that a bundle names; null: not a bundle of ours. */
+/** The cluster that a bundle names; null if it is not a bundle of ours. */
 function clusterNamed(bundle: unknown): string | null {
   const { v, cluster } = Object(bundle) as Record<string, unknown>;
   return v === 1 && typeof cluster === 'string' ? cluster : null;

@@ -1,13 +1,14 @@
-// Tells whether a cell may lack output of its job, as after a reload. showing.ts fetches it.
+// Detection of cells that may lack output of their job, as after a reload. showing.ts fetches the
+// output.
 import { isFinal } from '../format';
 import { isCode, runOf, type Place } from '../submit/place';
 import type { Job } from '../wire';
 
-/** In such a cell all output is the job's. */
+/** In such a cell, all output is the job's. */
 const OF_A_JOB = /^\s*%%(?:slurm|sbatch)\b|^\s*%slurm[ \t]+(?:attach|run)\b[^\n]*\s*$/;
 const WITH_OUTPUT: readonly Job['kind'][] = ['cell', 'program', 'script'];
 
-/** `place`: a cell that the kernel has not called complete. */
+/** `place` is a cell that the kernel has not called complete. */
 export function isMissing(job: Job, place: Place): boolean {
   return (
     isFinal(job.state) &&
@@ -20,7 +21,7 @@ export function isMissing(job: Job, place: Place): boolean {
   );
 }
 
-/** Tells whether this page runs the cell, so that more output may come. */
+/** Return whether this page runs the cell, so that more output may arrive. */
 function isUnderWay(place: Place): boolean {
   const run = runOf(place);
   const { cell } = place;

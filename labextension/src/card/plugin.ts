@@ -1,4 +1,4 @@
-// The plugin that renders the job, or the request for a login, that a cell's output names.
+// The plugin that renders a job or a request for a login that a cell's output names.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
@@ -6,7 +6,7 @@ import { ISlurmModel } from '../tokens';
 import { LOGIN_MIME, LoginNotice } from './login';
 import { JobCard, MIME } from './renderer';
 
-/** Before text/html (50), which is for front ends without this renderer. */
+/** The rank. It precedes text/html (50), which is for front ends without this renderer. */
 const RANK = 0;
 
 export const plugin: JupyterFrontEndPlugin<void> = {
@@ -21,7 +21,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     rendermime: IRenderMimeRegistry,
     notebooks: INotebookTracker | null
   ) => {
-    // Text of the notebook is shown as text only.
+    // Show text of the notebook only as text.
     const safe = true;
     rendermime.addFactory(
       {

@@ -64,20 +64,20 @@ function needsLogin(job: Job, connection: Connection | undefined): boolean {
   );
 }
 
-/** Only an administrator can release what an administrator holds. */
+/** Only an administrator can release a job that an administrator holds. */
 export function isHeldByUser(job: Job): boolean {
   return isHeld(job.state, job.reason) && job.reason !== 'JobHeldAdmin';
 }
 
 const MIB_OF_GIB = 1024;
 
-/** The option that the job needs more of; null: none. */
+/** Return the option that the job needs more of; null if there is none. */
 export function more(job: Job): { option: 'mem' | 'time'; value: string } | null {
   if (job.kind !== 'cell' || job.session !== null) {
     return null;
   }
   const asked = job.usage?.memory_mib ?? null;
-  // Slurm counts the memory of all nodes; --mem is for one.
+  // Slurm's figure is the memory of all nodes. --mem is for one node.
   if (job.state === 'OUT_OF_MEMORY' && asked !== null && job.nodes.length === 1) {
     const wanted = asked * 1.5;
     const value =
@@ -90,7 +90,7 @@ export function more(job: Job): { option: 'mem' | 'time'; value: string } | null
   return null;
 }
 
-/** The format of --time. */
+/** Return the time limit in the format of --time. */
 function timeOf(seconds: number): string {
   const minutes = Math.ceil(seconds / 60);
   const two = (part: number): string => String(part).padStart(2, '0');

@@ -1,5 +1,5 @@
-// The output of a cell that is a job, as a widget. The bundle in the notebook names a job; what is
-// shown of it comes from the model. The view is view.tsx's.
+// The output of a cell with a job, as a widget. The bundle in the notebook names a job, and the
+// model has its state. view.tsx draws it.
 import type { INotebookTracker } from '@jupyterlab/notebook';
 import type { IRenderMime } from '@jupyterlab/rendermime';
 import type { CommandRegistry } from '@lumino/commands';
@@ -21,13 +21,13 @@ const JobCardView = later(async () => (await import('./view')).JobCardView);
 /** Time to wait for the first news of a job. */
 const LOOK_MS = 3_000;
 
-/** The job that a bundle names; null: not a bundle of ours. */
+/** The job that a bundle names; null if it is not a bundle of ours. */
 export function jobNamed(bundle: unknown): string | null {
   const { v, id } = Object(bundle) as Record<string, unknown>;
   return v === 1 && typeof id === 'string' && /^[a-z2-7]{8}$/.test(id) ? id : null;
 }
 
-/** Tells whether the kernel says that the cell has all output. */
+/** Return whether the kernel reports that the cell has all output. */
 function isComplete(bundle: unknown): boolean {
   return (Object(bundle) as Record<string, unknown>).complete === true;
 }
@@ -36,12 +36,12 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
   private jobId: string | null = null;
   private saved = '';
   private isComplete = false;
-  /** The job whose outcome is acknowledged to the agent. */
+  /** The job whose outcome the page acknowledges to the agent. */
   private acknowledged: string | null = null;
   private news: JobNews | null = null;
   private watched: IDisposable | null = null;
   private looking = 0;
-  /** The job that was not found; it is not waited for again. */
+  /** The job that was not found. The card does not wait for it again. */
   private missed: string | null = null;
 
   constructor(
@@ -76,15 +76,17 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
     return <Saved sentence={this.sentence(looks)} saved={looks ? '' : this.saved} />;
   }
 
-  /** The cell of an open notebook under which it is shown. */
+  /** The cell of an open notebook that shows the card. */
   private place(): Place | null {
     const panel = this.notebooks?.find(({ node }) => node.contains(this.node));
     const cell = panel?.content.widgets.find(({ node }) => node.contains(this.node));
     return panel === undefined || cell === undefined ? null : { panel, cell };
   }
 
-  /** Acknowledge the outcome after the run: an error arrives after the card. Then the cell, run again,
-   * is another job. */
+  /**
+   * Acknowledge the outcome after the run, since an error arrives after the card. If the cell runs
+   * again, it is another job.
+   */
   private async acknowledge(): Promise<void> {
     const job = this.job();
     if (!this.isComplete || job?.delivered !== false || this.acknowledged === job.id) {
@@ -95,7 +97,7 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
       await runOf(this.place())?.done;
       await this.model.call('delivered', { job_id: job.id });
     } catch {
-      this.acknowledged = null; // retried with the next news
+      this.acknowledged = null; // the next news retries this
     }
   }
 
@@ -103,7 +105,7 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
     return this.jobId === null ? undefined : this.model.jobs.get(this.jobId);
   }
 
-  /** Why there is no live card. */
+  /** The reason why there is no live card. */
   private sentence(looks: boolean): string {
     if (this.jobId === null || !looks) {
       return trans.__('This job is no longer tracked here. This is its saved state.');

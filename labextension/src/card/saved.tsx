@@ -1,4 +1,4 @@
-// What stands in place of a card: the saved text of a job or cluster that is unknown here, or a
+// The view in place of a card: the saved text of a job or cluster that is unknown here, or a
 // request to log in.
 import type { JSX } from 'react';
 import { visible } from '../format';
@@ -7,9 +7,9 @@ import { trans } from '../translation';
 import '../../style/card.css';
 
 interface SavedProps {
-  /** Why there is no live card. */
+  /** The reason why there is no live card. */
   sentence: string;
-  /** The plain text saved in the notebook; '': none. */
+  /** The plain text saved in the notebook; '' if there is none. */
   saved: string;
 }
 
@@ -40,7 +40,7 @@ export function Saved({ sentence, saved }: SavedProps): JSX.Element {
 }
 
 interface LoginProps {
-  /** The name that users see. */
+  /** The name shown to users. */
   cluster: string;
   connect: () => void;
 }

@@ -1,9 +1,9 @@
-// Fetches a job's output into a cell that lacks some of it, through the kernel.
+// Fetching of missing output of a job into its cell, through the kernel.
 import { LOAD } from '../submit/cell';
 import { isKnown, kernelOf } from '../submit/notebook';
 import { isCode, type Place } from '../submit/place';
 
-/** Replace the cell's output by all output of the job; fetch its variables, too. */
+/** Replace the cell's output with all output of the job. Fetch its variables, too. */
 export async function showAll({ panel, cell }: Place, jobId: string): Promise<void> {
   const kernel = await kernelOf(panel);
   if (!(await isKnown(kernel))) {

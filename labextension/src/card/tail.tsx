@@ -1,4 +1,4 @@
-// The last lines of a job's output as plain text, live.
+// The last lines of a job's output as plain text, updated live.
 import { useCallback, useLayoutEffect, useRef, useState, type JSX } from 'react';
 import { useResting } from '../grid/feed';
 import type { ISlurmModel } from '../tokens';
@@ -7,12 +7,12 @@ import type { LogChunk } from '../wire';
 import { asTerminal, plain } from '../job/terminal';
 
 const LINES = 200;
-/** A line may be endless. */
+/** Maximum characters of a line, since a line may not end. */
 const CHARACTERS = 100_000;
 interface Props {
   model: ISlurmModel;
   jobId: string;
-  /** Open the job's panel. */
+  /** Opens the job's panel. */
   open: () => void;
 }
 
@@ -77,7 +77,7 @@ export function textOf(chunk: LogChunk): string {
     .join('');
 }
 
-/** The last lines as a terminal shows them, with colours. */
+/** The last lines with colours, as a terminal shows them. */
 export function lastLines(text: string): string {
   return asTerminal(text).slice(-CHARACTERS).split('\n').slice(-LINES).join('\n');
 }

@@ -1,4 +1,4 @@
-// A job's card under its cell: state, name, facts, notes and actions. Its words are facts.ts's.
+// A job's card under its cell: state, name, facts, notes and actions. facts.ts has its words.
 import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { useEffect, useReducer, useState, type JSX } from 'react';
@@ -32,7 +32,7 @@ interface CardProps {
   cell: Place | null;
 }
 
-/** The height of a grid of tasks while its cells can shrink. */
+/** The height of a grid of tasks before its cells reach their smallest size. */
 const GRID_PX = 120;
 
 export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Element {
@@ -119,7 +119,7 @@ export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Elem
   );
 }
 
-/** The state's sign and word. */
+/** The sign and the word of a state. */
 function State({ job }: Pick<CardProps, 'job'>): JSX.Element {
   const Sign = stateIcon(isHeld(job.state, job.reason) ? 'HELD' : job.state);
   return (
@@ -132,7 +132,7 @@ function State({ job }: Pick<CardProps, 'job'>): JSX.Element {
   );
 }
 
-/** Whether output is missing; checked again when the cell's run ends. */
+/** Return whether output is missing. Check again when the run of the cell ends. */
 function useMissing(job: Job, cell: Place | null): boolean {
   const [, look] = useReducer((looks: number) => looks + 1, 0);
   const run = runOf(cell);
@@ -199,7 +199,7 @@ interface ClockProps {
 }
 
 interface NotesProps extends ClockProps {
-  /** The reason and the advice to show; undefined: the job's own. */
+  /** The reason and the advice to show; undefined for the job's own. */
   reasons?: readonly (string | null)[];
 }
 
@@ -214,7 +214,7 @@ export function Notes({ job, freshness, connection, reasons }: NotesProps): JSX.
   );
 }
 
-/** Progress of a running job: an array by its tasks, another by its time limit. */
+/** Progress of a running job: that of an array by its tasks, of other jobs by the time limit. */
 export function TimeBar({ job, freshness, connection }: ClockProps): JSX.Element | null {
   const nowS = useJobClock(job, freshness, connection);
   const part = used(job, nowS);
@@ -225,7 +225,7 @@ export function TimeBar({ job, freshness, connection }: ClockProps): JSX.Element
   );
 }
 
-/** Return the time to measure from. It stops when the job ends or news stop. */
+/** Return the time to measure from. It stops when the job ends or when news stops. */
 export function useJobClock(
   job: Job,
   freshness: Freshness,

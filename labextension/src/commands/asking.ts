@@ -10,7 +10,7 @@ import type { ISlurmModel } from '../tokens';
 import { trans } from '../translation';
 import { isTask, jobOf, stateOf, type Target } from './targets';
 
-/** Maximum number of jobs in a list; more are counted, and some named. */
+/** Maximum number of jobs in a list. Larger numbers are counted, and some jobs named. */
 const LISTED = 10;
 
 export async function mayCancel(model: ISlurmModel, targets: readonly Target[]): Promise<boolean> {
@@ -37,7 +37,7 @@ export async function mayForget(model: ISlurmModel, targets: readonly Target[]):
   });
 }
 
-/** Asks for a time limit; null: cancelled. */
+/** Ask for a time limit; return null if the user cancelled. */
 export async function wantedLimit(): Promise<string | null> {
   const { button, value } = await InputDialog.getText({
     title: trans.__('More time'),
@@ -66,7 +66,7 @@ async function mayLose(
   return result.button.accept;
 }
 
-/** Says what else is lost with the jobs. */
+/** Describe other losses with the jobs. */
 function held(model: ISlurmModel, targets: readonly Target[]): string {
   const jobs = targets.flatMap(({ id }) => (id === null ? [] : (model.jobs.get(id) ?? [])));
   if (jobs.some(job => sessionOf(job) !== null && job.cancel_requested_s !== null)) {
@@ -77,13 +77,13 @@ function held(model: ISlurmModel, targets: readonly Target[]): string {
     : '';
 }
 
-/** Counts the jobs, each task of an array as one. */
+/** Count the jobs. Each task of an array counts as a job. */
 export function countOf(model: ISlurmModel, targets: readonly Target[]): number {
   const { running, waiting } = live(countsOf(model, targets));
   return Math.max(targets.length, running + waiting);
 }
 
-/** The count for `_n`, and as text. */
+/** Return the count for `_n`, and as text. */
 function many(model: ISlurmModel, targets: readonly Target[]): [number, string] {
   const count = countOf(model, targets);
   return [count, numeral(count)];
@@ -103,7 +103,7 @@ function countsOf(model: ISlurmModel, targets: readonly Target[]): Counts {
   return counts;
 }
 
-/** `4,750 waiting, 50 running`. */
+/** Return the counts, as in `4,750 waiting, 50 running`. */
 function inWords(model: ISlurmModel, targets: readonly Target[]): string {
   const words = new Map<string, { state: string; count: number }>();
   for (const [state, count] of countsOf(model, targets)) {
@@ -149,15 +149,15 @@ async function nameOf(model: ISlurmModel, target: Target): Promise<string> {
 
 interface What {
   counts: string;
-  /** Names of a few jobs. */
+  /** Return the names of a few jobs. */
   list?: readonly string[];
-  /** The first names of many jobs. */
+  /** Return the first names of many jobs. */
   line?: string;
   lost: string;
 }
 
 function bodyOf({ counts, list = [], line = '', lost }: What): Widget {
-  // Names may be written from right to left.
+  // Names may be in a script that is written from right to left.
   const isolated = (text: string): HTMLElement => make('bdi', {}, text);
   const paragraphs = (...lines: string[]): HTMLElement[] =>
     lines.filter(Boolean).map(one => make('p', {}, isolated(one)));

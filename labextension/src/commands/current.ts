@@ -1,4 +1,4 @@
-// The current job: that of the front panel, or of the active cell of the front notebook.
+// The current job: the job of the front panel, or of the active cell of the front notebook.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { NotebookPanel } from '@jupyterlab/notebook';
@@ -9,7 +9,7 @@ import { jobsIn } from './where';
 /** Arguments of a command for the current job, as in the palette. */
 export const CURRENT = { current: true } as const;
 
-/** Returns the jobs that a command acts on. */
+/** Return the jobs on which a command acts. */
 export function wantedBy(app: JupyterFrontEnd, args: ReadonlyPartialJSONObject): Target[] {
   const id = args.current === true ? currentJob(app) : null;
   return id === null ? targetsOf(args) : targetsOf({ id });

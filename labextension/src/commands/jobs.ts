@@ -1,4 +1,4 @@
-// The commands of jobs, for every view and menu: label, when it is enabled, and the call.
+// The commands of jobs, for every view and menu: their labels, conditions and calls.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Clipboard } from '@jupyterlab/apputils';
 import { copyIcon, folderIcon, notebookIcon, type LabIcon } from '@jupyterlab/ui-components';
@@ -16,24 +16,27 @@ import { each, outcome, steer, type JobVerb } from './steering';
 import { isOurs, jobOf, stateOf, targetsSchema, type Target } from './targets';
 import { announce, tell } from './telling';
 
-/** States of a job that no longer runs and whose result is not known yet. */
+/** States of a job that no longer runs, but has no final result yet. */
 const ENDING: ReadonlySet<string> = new Set(['FINISHING', 'COMPLETING', 'STAGE_OUT']);
 
 /** A command of jobs. */
 export interface Command {
   id: string;
   label: string;
-  /** Returns another label for this job. */
+  /** Return another label for this job. */
   labelOf?: (target: Target | undefined) => string | null;
   caption: string;
   icon: LabIcon;
-  /** Whether it is enabled for this job. */
+  /** Return whether the command is enabled for this job. */
   fits: (target: Target) => boolean;
-  /** Returns why Slurm would refuse it, if known; menus then hide it. */
+  /**
+   * Return the reason why Slurm would refuse the command, if it is known. Menus then hide the
+   * command.
+   */
   refused?: (target: Target) => string | null;
-  /** Whether it acts on each selected job and counts them in its label. */
+  /** True if the command acts on each selected job and counts them in its label. */
   counts?: boolean;
-  /** Returns the result of the command. */
+  /** Return the result of the command. */
   execute: (targets: Target[]) => Promise<unknown>;
 }
 

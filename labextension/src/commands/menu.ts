@@ -4,7 +4,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import { CommandIDs } from '../tokens';
 import { argsOf, type Target } from './targets';
 
-/** `steering`: commands for waiting and running jobs, except Cancel. */
+/** `steering` has the commands for waiting and running jobs, except Cancel. */
 export function openMenu(
   commands: CommandRegistry,
   targets: readonly Target[],
@@ -39,7 +39,7 @@ export function openMenu(
   }
   const had = document.activeElement;
   menu.aboutToClose.connect(() => {
-    // The chosen command is still to be run.
+    // The chosen command has not run yet.
     window.setTimeout(() => {
       menu.dispose();
       if (document.activeElement === document.body && had instanceof HTMLElement) {

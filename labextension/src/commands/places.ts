@@ -1,4 +1,4 @@
-// Opens a job's folder in the file browser, and its cell in a notebook.
+// Commands that open a job's folder in the file browser, or its cell in a notebook.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Clipboard } from '@jupyterlab/apputils';
 import { PageConfig } from '@jupyterlab/coreutils';
@@ -14,8 +14,8 @@ import { say, warn } from './telling';
 import { belowRoot, jobsIn } from './where';
 
 /**
- * Opens the job's working directory in the file browser, else in the cluster's file browser. Without
- * either, copies its path.
+ * Open the job's working directory in the file browser, or else in the cluster's file browser. Copy
+ * its path if neither shows it.
  */
 export async function openFolder(
   app: JupyterFrontEnd,
@@ -37,12 +37,12 @@ export async function openFolder(
   }
   Clipboard.copyToSystem(wanted);
   say(
-    // The path comes last: of a long notification the end is not shown.
+    // The path comes last, since a long notification does not show its end.
     trans.__('Copied the path, which this file browser cannot show: %1 on %2', wanted, job.cluster)
   );
 }
 
-/** Returns the path if it exists on the cluster, else the job's own folder. */
+/** Return the path if it exists on the cluster, or else the job's own folder. */
 async function thereOr(model: ISlurmModel, job: Job, path: string): Promise<string> {
   try {
     await model.callLoggedIn(job.cluster, 'file_entry', { path, cluster: job.cluster });
@@ -51,7 +51,7 @@ async function thereOr(model: ISlurmModel, job: Job, path: string): Promise<stri
     if (problemOf(error).code !== 'not-found') {
       throw error;
     }
-    // Before the login Slurm could not be asked for it.
+    // Before the login, Slurm could not be asked for the folder.
     const { folder } = await model.details(job.id);
     return folder === path ? job.job_dir : folder || job.job_dir;
   }
@@ -63,7 +63,7 @@ async function isLocal(model: ISlurmModel, cluster: string): Promise<boolean> {
   return all.some(one => one.cluster === cluster && one.state === 'local');
 }
 
-/** Whether the server shows this path; hidden folders only if configured. */
+/** Return whether the server shows this path. Hidden folders are shown only if configured. */
 export async function isThere(app: JupyterFrontEnd, path: string): Promise<boolean> {
   try {
     await app.serviceManager.contents.get(path, { content: false });
@@ -74,8 +74,8 @@ export async function isThere(app: JupyterFrontEnd, path: string): Promise<boole
 }
 
 /**
- * Opens the job's notebook at the cell that shows the job, else at one with its code. Kernels and
- * notebook runs have no cell.
+ * Open the job's notebook at the cell that shows the job, or else at a cell with its code. Kernels
+ * and notebook runs have no cell.
  */
 export async function goToCell(app: JupyterFrontEnd, model: ISlurmModel, job: Job): Promise<void> {
   if (job.notebook === null) {
@@ -108,7 +108,7 @@ export async function goToCell(app: JupyterFrontEnd, model: ISlurmModel, job: Jo
   await panel.content.scrollToItem(at, 'center');
 }
 
-/** Returns the index of a cell with the job's code, or -1. */
+/** Return the index of a cell with the job's code, or -1. */
 async function withCode(model: ISlurmModel, job: Job, cells: Cell['model'][]): Promise<number> {
   const { code } = await model.details(job.id);
   const texts = cells.map(({ sharedModel }) => cellText(sharedModel.getSource()));

@@ -18,7 +18,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Adds the commands of the shortcuts in schema/commands.json. */
+/** Add the commands of the shortcuts in schema/commands.json. */
 function addKeyCommands({ commands }: JupyterFrontEnd): void {
   const here = (selector: string): HTMLElement | null | undefined =>
     document.activeElement?.closest('.jp-slurm')?.querySelector<HTMLElement>(selector);

@@ -1,5 +1,5 @@
-// Cancels, holds, releases and requeues jobs: a single one by its own call, several and tasks of an
-// array by one call for each cluster.
+// Cancelling, holding, releasing and requeuing jobs. A single job has its own call. Several jobs
+// and tasks of an array need one call for each cluster.
 import { visible } from '../format';
 import { numeral } from '../language';
 import { SlurmError } from '../server';
@@ -10,10 +10,10 @@ import { isOurs, jobOf, type Target } from './targets';
 
 export type JobVerb = 'cancel' | 'hold' | 'release' | 'requeue';
 
-/** Refused jobs that a notification names. */
+/** Number of refused jobs that a notification names. */
 const NAMED = 5;
 
-/** Rejects if a single job or the whole call was refused; else returns the jobs that refused. */
+/** Return the jobs that refused. Reject if a single job or the whole call was refused. */
 export async function steer(
   model: ISlurmModel,
   targets: readonly Target[],
@@ -44,7 +44,7 @@ export async function steer(
   return refusals;
 }
 
-/** Describes how many jobs were changed, and which refused and why. */
+/** Describe how many jobs were changed, and which jobs were refused and why. */
 export function outcome(verb: JobVerb, count: number, refusals: readonly Refusal[]): string {
   const done = doneText(verb, count - refusals.length);
   const [first] = refusals;
@@ -72,12 +72,12 @@ function doneText(verb: JobVerb, count: number): string {
   }
 }
 
-/** Slurm's ID of a job or of tasks, `12_[3-9%2]` without the limit of tasks at once. */
+/** Return Slurm's ID of a job or of tasks: `12_[3-9%2]` without the limit of simultaneous tasks. */
 function tasksOf({ slurm_id }: Target): string {
   return (slurm_id ?? '').replace(/%\d+/, '');
 }
 
-/** Acts on all targets, even if one fails; rejects at the end then. */
+/** Act on all targets, even if one fails. If one has failed, reject at the end. */
 export async function each<T>(
   targets: readonly T[],
   act: (target: T) => Promise<unknown>

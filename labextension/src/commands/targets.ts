@@ -1,22 +1,22 @@
-// The jobs that a command acts on.
+// The jobs on which a command acts.
 import type { ReadonlyJSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { isOpen } from '../format';
 import type { ISlurmModel } from '../tokens';
 import type { Job } from '../wire';
 
-/** A job by our ID, or by Slurm's if only Slurm knows it; or tasks of an array. */
+/** A job by our ID, or by Slurm's if only Slurm knows it, or tasks of an array. */
 export interface Target {
   cluster: string;
-  /** Our ID; null: only Slurm knows the job. */
+  /** Our ID; null if only Slurm knows the job. */
   id: string | null;
-  /** `12`; `12_3` and `12_[4-9]` name tasks of an array, also with an `id`. */
+  /** Slurm's ID. `12_3` and `12_[4-9]` name tasks of an array, even beside an `id`. */
   slurm_id: string | null;
   /** The queue's data of a job that is not ours. */
   name?: string;
   state?: string;
 }
 
-/** Reads a command's arguments: `targets`, or `id` for a single job of ours. */
+/** Read a command's arguments: `targets`, or `id` for a single job of ours. */
 export function targetsOf(args: ReadonlyPartialJSONObject): Target[] {
   if (typeof args.id === 'string') {
     return [{ cluster: '', id: args.id, slurm_id: null }];
@@ -39,7 +39,7 @@ function targetOf(value: unknown): Target[] {
   return [{ ...target, ...(name === null ? {} : { name }), ...(state === null ? {} : { state }) }];
 }
 
-/** Returns the arguments of a command for these jobs. */
+/** Return the arguments of a command for these jobs. */
 export function argsOf(targets: readonly Target[]): ReadonlyJSONObject {
   return {
     targets: targets.map(({ cluster, id, slurm_id, name, state }) => ({
@@ -50,12 +50,12 @@ export function argsOf(targets: readonly Target[]): ReadonlyJSONObject {
   };
 }
 
-/** Whether it names tasks of an array, which Slurm controls separately. */
+/** Return whether the target names tasks of an array, which Slurm controls separately. */
 export function isTask({ slurm_id }: Target): boolean {
   return slurm_id !== null && /^\d+_/.test(slurm_id);
 }
 
-/** Whether it is a whole job of ours. */
+/** Return whether the target is a whole job of ours. */
 export function isOurs(target: Target): target is Target & { id: string } {
   return target.id !== null && !isTask(target);
 }
@@ -64,13 +64,13 @@ export async function jobOf(model: ISlurmModel, id: string): Promise<Job> {
   return model.jobs.get(id) ?? (await model.call<Job>('job', { job_id: id }));
 }
 
-/** Returns the known state; null: unknown. */
+/** Return the known state; null if unknown. */
 export function stateOf(model: ISlurmModel, target: Target): string | null {
   const job = target.id === null || isTask(target) ? undefined : model.jobs.get(target.id);
   return job?.state ?? target.state ?? null;
 }
 
-/** Returns the name of the default cluster, or ''. */
+/** Return the name of the default cluster, or ''. */
 export async function usualCluster(model: ISlurmModel): Promise<string> {
   const clusters =
     model.clusters.length > 0
@@ -79,14 +79,14 @@ export async function usualCluster(model: ISlurmModel): Promise<string> {
   return usualOf(clusters);
 }
 
-/** Returns the cluster for a new panel: the default, unless only another is connected. */
+/** Return the cluster for a new panel: the default, unless only another cluster is connected. */
 export async function clusterToShow(model: ISlurmModel): Promise<string> {
   const usual = await usualCluster(model);
   const open = [...model.connections.values()].filter(isOpen).map(({ cluster }) => cluster);
   return open.includes(usual) ? usual : (open[0] ?? usual);
 }
 
-/** Returns the name of the default among the known clusters. */
+/** Return the name of the default among the known clusters. */
 export function usualOf(clusters: ISlurmModel['clusters']): string {
   return (clusters.find(one => one.default) ?? clusters[0])?.name ?? '';
 }

@@ -21,7 +21,7 @@ export function warn(message: string): void {
   Notification.warning(message, SEEN);
 }
 
-/** Reports the result of a long operation; a long message is shown in full on a click. */
+/** Report the result of a long operation. A click shows a long message in full. */
 export function announce(message: string, type: Notification.TypeOptions): void {
   const whole = {
     label: trans.__('Show all'),
@@ -31,8 +31,8 @@ export function announce(message: string, type: Notification.TypeOptions): void 
 }
 
 /**
- * Reports that `what` failed and why: in a dialog if it is long, or if there is more text from a
- * host or program.
+ * Report that `what` failed and why. Use a dialog if the message is long, or if there is more text
+ * from a host or program.
  */
 export function tell(error: unknown, what: string): void {
   const found = isOfFile(error) ? null : problemOf(error);
@@ -52,11 +52,11 @@ export function tell(error: unknown, what: string): void {
 
 type Options = Omit<CommandRegistry.ICommandOptions, 'label' | 'describedBy'> & {
   label: string;
-  /** The schema of its arguments; undefined: none. */
+  /** The schema of its arguments; undefined if it has none. */
   takes?: ReadonlyJSONObject;
 };
 
-/** Adds a command that reports its errors under its label and then returns null. */
+/** Add a command that reports its errors under its label and then returns null. */
 export function addCommand(commands: CommandRegistry, id: string, command: Options): void {
   const { takes = { type: 'object', properties: {} }, execute, ...options } = command;
   commands.addCommand(id, {

@@ -1,7 +1,10 @@
-// PURE. Paths and cells of jobs.
+// Paths and cells of jobs. No I/O.
 import { jobNamed, MIME } from '../card/renderer';
 
-/** Returns `path` relative to the server's root; null: outside of it, or the root is unknown (''). */
+/**
+ * Return `path` relative to the server's root; null if it is outside of the root, or if the root is
+ * unknown ('').
+ */
 export function belowRoot(path: string, root: string): string | null {
   const folder = root.replace(/\/+$/, '');
   if (root === '' || !path.startsWith(`${folder}/`)) {
@@ -10,7 +13,7 @@ export function belowRoot(path: string, root: string): string | null {
   return path.slice(folder.length + 1);
 }
 
-/** Returns the IDs of the jobs in the outputs of a saved cell. */
+/** Return the IDs of the jobs in the outputs of a saved cell. */
 export function jobsIn(cell: unknown): string[] {
   const { outputs } = Object(cell) as { outputs?: unknown };
   return (Array.isArray(outputs) ? outputs : []).flatMap(output => {

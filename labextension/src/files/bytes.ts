@@ -1,6 +1,6 @@
-// Conversions between bytes, base64 and text. Pure.
+// Conversions between bytes, base64 and text. No I/O.
 
-/** The maximum of arguments of a call. */
+/** Maximum number of arguments of a call. */
 const PIECE = 0x8000;
 
 export function bytesOf(base64: string): Uint8Array {
@@ -15,7 +15,7 @@ export function base64Of(bytes: Uint8Array): string {
   return btoa(pieces.join(''));
 }
 
-/** null: not UTF-8. A byte order mark is kept. */
+/** Return the text; null if it is not UTF-8. A byte order mark is kept. */
 export function textOf(base64: string): string | null {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytesOf(base64));

@@ -1,4 +1,4 @@
-// The files of clusters as a drive of JupyterLab. Only the parts of an upload are kept here.
+// The files of clusters as a drive of JupyterLab. It stores only the parts of an upload.
 import type { DocumentRegistry } from '@jupyterlab/docregistry';
 import type { Contents, ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
@@ -9,7 +9,7 @@ import type { FileContent, FileEntry, FileListing } from '../wire';
 import { bytesOf, base64Of, textOf } from './bytes';
 import { distrusted, notebookOf } from './trust';
 
-/** `Slurm:CLUSTER/path`. */
+/** A path: `Slurm:CLUSTER/path`. */
 const NAME = 'Slurm';
 const NEVER = new Date(0).toISOString();
 /** Time for the browser to start a download. */
@@ -63,7 +63,7 @@ export class ClusterDrive implements Contents.IDrive {
 
   async getDownloadUrl(path: string): Promise<string> {
     const { content } = await this.ask<FileContent>('read_file', path);
-    // An active type would run with the powers of JupyterLab's origin.
+    // The browser would run an active type with the rights of JupyterLab's origin.
     const blob = new Blob([bytesOf(content)], { type: 'application/octet-stream' });
     const url = URL.createObjectURL(blob);
     window.setTimeout(() => URL.revokeObjectURL(url), DOWNLOAD_MS);
@@ -136,7 +136,7 @@ export class ClusterDrive implements Contents.IDrive {
     return model;
   }
 
-  /** JupyterLab asks for checkpoints after each save; there are none. */
+  /** JupyterLab requests checkpoints after each save, but there are none. */
   createCheckpoint(): Promise<Contents.ICheckpointModel> {
     return Promise.resolve({ id: 'none', last_modified: NEVER });
   }
@@ -169,7 +169,7 @@ export class ClusterDrive implements Contents.IDrive {
     this.fileChanged.emit(change);
   }
 
-  /** List again if a change of ours came meanwhile: the old listing lacks it. */
+  /** List again if one of our changes happened meanwhile, since the old listing lacks it. */
   private async listing(path: string): Promise<Contents.IModel> {
     const before = this.changes;
     const listed = await this.ask<FileListing>('list_folder', path);
@@ -271,7 +271,7 @@ const EMPTY_NOTEBOOK = new TextEncoder().encode(
   `${JSON.stringify({ cells: [], metadata: {}, nbformat: 4, nbformat_minor: 5 }, null, 1)}\n`
 );
 
-/** The cluster, and the absolute path there. */
+/** The cluster, and the absolute path on it. */
 function placeOf(path: string): [cluster: string, path: string] {
   const at = path.indexOf('/');
   return at < 0 ? [path, '/'] : [path.slice(0, at), path.slice(at)];
@@ -281,7 +281,7 @@ function nameOf(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
-/** Reject names that lead elsewhere. */
+/** Reject names that lead outside of the folder. */
 function isInside({ name }: FileEntry): boolean {
   return !name.includes('/') && !['', '.', '..'].includes(name);
 }

@@ -1,10 +1,11 @@
-// Refreshes a file browser while it is visible: each refresh is a command on the login node.
+// Refreshing of a file browser while it is visible, since each refresh is a command on the login
+// node.
 import { Poll } from '@lumino/polling';
 import type { Widget } from '@lumino/widgets';
 
 export const REFRESH_MS = 60_000;
 
-/** Call `look` at each interval, until disposed. */
+/** Call `look` at each interval until disposed. */
 export function lookWhileSeen(widget: Widget, look: () => Promise<void>): Poll {
   return new Poll({
     factory: look,

@@ -1,4 +1,4 @@
-// The plugin of clusters' files: a drive, and a file browser for it that opens on demand.
+// The plugin of clusters' files: a drive, and its file browser, which opens on demand.
 import {
   LabShell,
   type JupyterFrontEnd,
@@ -16,7 +16,7 @@ import { ClusterDrive } from './drive';
 import { lookWhileSeen } from './looking';
 
 const RANK = 505;
-/** As JupyterLab calls it. */
+/** The arguments of JupyterLab's call. */
 const HTML_VIEWER = 'HTML Viewer';
 
 export const plugin: JupyterFrontEndPlugin<void> = {
@@ -36,8 +36,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     const drive = new ClusterDrive(model, docRegistry, serverSettings);
     const { contents } = serviceManager;
     contents.addDrive(drive);
-    // Settings that trust HTML files are meant for those on this machine. The viewer needs a base
-    // URL, which a blob is not: it would read the page twice, and may show nothing.
+    // Settings that trust HTML files are meant for local files. The viewer needs a base URL, which
+    // a blob is not: it would read the page twice, and may show nothing.
     docRegistry.addWidgetExtension(HTML_VIEWER, {
       createNew: (viewer, context) => {
         if (contents.driveName(context.path) === drive.name) {
@@ -83,7 +83,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
           onClick: () => void one.model.refresh()
         })
       );
-      // JupyterLab 4.6 mistakes the changes of a drive for those of another folder.
+      // JupyterLab 4.6 takes the changes of a drive for those of another folder.
       drive.fileChanged.connect(() => void one.model.refresh());
       lookWhileSeen(one, () => one.model.refresh());
       shell.add(one, 'left', { rank: RANK, type: 'File Browser' });

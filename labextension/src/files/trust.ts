@@ -1,12 +1,13 @@
-// Removes from a notebook what would run without the user's trust: JupyterLab believes the flags of a
-// drive, and creates saved widgets, which may be programs, as soon as a kernel runs. Pure.
+// Removal of all content of a notebook that would run without the user's trust. JupyterLab believes
+// the flags of a drive. It creates saved widgets, which may be programs, as soon as a kernel runs.
+// No I/O.
 
 /** Deeper nesting would overflow the stack of a recursive copy. */
 const DEEPEST = 200;
 
 type Fields = Record<string, unknown>;
 
-/** The notebook of a file; null: not a notebook. */
+/** Return the notebook of a file; null if it is not a notebook. */
 export function notebookOf(text: string): Fields | null {
   const notebook = parsed(text);
   if (
@@ -22,7 +23,7 @@ export function notebookOf(text: string): Fields | null {
   return notebook;
 }
 
-/** The text of a notebook without flags of trust; null: too deep. */
+/** Return the text of a notebook without flags of trust; null if it is nested too deeply. */
 export function distrusted(text: string): string | null {
   const notebook = parsed(text);
   if (!isFields(notebook)) {
@@ -35,14 +36,14 @@ export function distrusted(text: string): string | null {
   return deep ? null : `${JSON.stringify(notebook, null, 1)}\n`;
 }
 
-/** Remove the flags; report whether there were any, and too deep nesting. */
+/** Remove the flags. Report whether there were any, and whether the nesting is too deep. */
 function distrust(notebook: Fields): { found: boolean; deep: boolean } {
   let [found, deep] = [false, false];
   const left: [value: object, depth: number][] = [[notebook, 0]];
   for (let next = left.pop(); next !== undefined; next = left.pop()) {
     const [value, depth] = next;
     deep ||= depth > DEEPEST;
-    // Copying by assignment makes this a prototype, whose fields the next copy owns.
+    // Assignment would copy this field as a prototype, with the fields of the next copy.
     found = takeAway(value, '__proto__') || found;
     for (const inner of Array.isArray(value) ? (value as unknown[]) : Object.values(value)) {
       if (typeof inner === 'object' && inner !== null) {

@@ -6,7 +6,7 @@ interface Props<T> {
   item: T;
   shown: readonly Shown<T>[];
   nowS: number;
-  /** The content of a cell in place of its text; null: its text. */
+  /** The content of a cell in place of its text; null to show the text. */
   content?: (id: string, text: string, first: boolean) => JSX.Element | null;
 }
 

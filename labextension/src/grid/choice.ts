@@ -3,9 +3,9 @@
 export type Choosing = 'only' | 'add' | 'range';
 
 export interface Choice {
-  /** Of rows. */
+  /** The keys of the rows. */
   keys: ReadonlySet<string>;
-  /** The start of a range. */
+  /** The first row of a range. */
   anchor: string;
 }
 

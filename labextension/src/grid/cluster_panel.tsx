@@ -1,4 +1,4 @@
-// The widget of a panel about one cluster: its title, and its feeds while visible.
+// The widget of a panel about one cluster: its title, and its feeds while it is visible.
 import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
@@ -29,7 +29,7 @@ export function useLook<Look>(props: PanelProps<Look>): [Look, (next: Partial<Lo
 
 /** The names of a kind of panel. */
 export interface Called {
-  /** Part of the panel's id. */
+  /** A part of the panel's ID. */
   name: string;
   label: string;
   icon: LabIcon;
@@ -38,7 +38,7 @@ export interface Called {
 }
 
 export class ClusterPanel<Look> extends ModelWidget {
-  /** Emitted when a panel opened without a cluster gets its first. */
+  /** Emitted when a panel that opened without a cluster gets its first. */
   readonly named = new Signal<this, void>(this);
   private isRemoved = false;
 
@@ -56,7 +56,7 @@ export class ClusterPanel<Look> extends ModelWidget {
     this.addClass(kind.className);
   }
 
-  /** '': no cluster yet. */
+  /** The cluster; '' if there is none yet. */
   get cluster(): string {
     return this.props.cluster;
   }

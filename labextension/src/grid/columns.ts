@@ -1,31 +1,32 @@
-// The columns of a grid, and their arrangement by the user: selection, widths, order and sorting. Pure.
+// The columns of a grid, and their arrangement by the user: selection, widths, order and sorting.
+// No I/O.
 
 export interface Column<T> {
-  /** Also the field of a filter: `user:ana`. */
+  /** The ID. It is also the field of a filter: `user:ana`. */
   id: string;
   title: string;
   /** The initial width in pixels. */
   width: number;
-  /** Shown by default. */
+  /** True if the column is shown by default. */
   usual: boolean;
-  /** Aligned to the right. */
+  /** True if the text is aligned to the right. */
   number: boolean;
   text: (item: T, nowS: number) => string;
   /** The hover text. */
   hint?: (item: T, nowS: number) => string;
-  /** The sort key; null comes last in both directions. */
+  /** The sort key. null comes last in both directions. */
   value: (item: T) => string | number | null;
   /** The text that filters search. */
   words: (item: T) => string;
-  /** The number that a filter compares with `<`, `=` and `>`; null: never true. */
+  /** The number that a filter compares with `<`, `=` and `>`; for null the comparison is false. */
   amount?: (item: T, nowS: number) => number | null;
-  /** The number is a duration: `2h`, `30m`. */
+  /** True if the number is a duration: `2h`, `30m`. */
   span?: boolean;
 }
 
 export type Sorting = Readonly<{ column: string; down: boolean }>;
 
-/** The saved arrangement: JSON. */
+/** The saved arrangement, as JSON. */
 export type Arrangement = Readonly<{
   /** The shown columns, in order. */
   columns: readonly string[];
@@ -38,13 +39,13 @@ export type Arrangement = Readonly<{
 export interface Shown<T> {
   column: Column<T>;
   width: number;
-  /** Text columns share the remaining room, unless the user has set a width. */
+  /** Text columns share the remaining width, unless the user has set a width. */
   grows: boolean;
 }
 
 export const NARROWEST_PX = 40;
 
-/** Returns the width in px, enough for the head; Japanese letters are nearly twice as wide. */
+/** Return the width in pixels, enough for the head. Japanese letters are nearly twice as wide. */
 export function widthOf<T>({ width, title }: Column<T>, isSorted = false): number {
   const wide = title.match(/[\u3000-\uffef]/gu)?.length ?? 0;
   return Math.max(width, Math.ceil((isSorted ? 38 : 24) + 7.3 * title.length + 5.7 * wide));
@@ -55,7 +56,7 @@ export function usual<T>(columns: readonly Column<T>[], sorting: Sorting): Arran
   return { columns: ids, widths: {}, sorting };
 }
 
-/** Unknown columns are left out. */
+/** Unknown columns are omitted. */
 export function shownOf<T>(
   columns: readonly Column<T>[],
   { columns: ids, widths, sorting }: Arrangement
@@ -74,7 +75,7 @@ export function shownOf<T>(
   });
 }
 
-/** The ids with `id` moved to the right by `places`. */
+/** Return the IDs with `id` moved to the right by `places`. */
 export function moved(ids: readonly string[], id: string, places: number): string[] {
   const at = ids.indexOf(id);
   const rest = ids.filter(one => one !== id);
@@ -87,7 +88,7 @@ export function sortedBy({ column, down }: Sorting, id: string): Sorting {
   return { column: id, down: column === id && !down };
 }
 
-/** The usable part of a saved arrangement. */
+/** Return the usable part of a saved arrangement. */
 export function remembered(saved: unknown, otherwise: Arrangement): Arrangement {
   if (typeof saved !== 'object' || saved === null) {
     return otherwise;

@@ -1,4 +1,4 @@
-// Hooks that open a feed while a panel is visible. They know no view by name.
+// Hooks that open a feed while a panel is visible. They do not depend on any view.
 import type { IDisposable } from '@lumino/disposable';
 import type { ISignal } from '@lumino/signaling';
 import { useEffect, useRef, useState } from 'react';
@@ -10,13 +10,13 @@ interface Watched<V> extends IDisposable {
   readonly changed: ISignal<V, void>;
 }
 
-/** A view that changes in place, in a new object for each change. */
+/** A value that changes in place. Each change creates a new object for it. */
 export interface Followed<V> {
   readonly view: V | null;
 }
 
 /**
- * Returns the feed of `open` while the view is visible. The last feed stays until the next one has
+ * Return the feed of `open` while the view is visible. Keep the last feed until the next one has
  * data.
  */
 export function useFeed<V extends Watched<V>>(open: (() => V) | null): Followed<V> {
@@ -42,7 +42,7 @@ export function useFeed<V extends Watched<V>>(open: (() => V) | null): Followed<
 }
 
 /**
- * Follows the feed of `open` until `open` changes. The feed rests while the view is hidden, and then
+ * Follow the feed of `open` until `open` changes. The feed rests while the view is hidden, and then
  * resumes.
  */
 export function useResting(open: () => Resting): void {

@@ -7,10 +7,10 @@ import type { Freshness } from '../tokens';
 import { trans } from '../translation';
 
 const LEAST_OLD_S = 30;
-/** Seconds for news to pass agent and server, which use long polls. */
+/** Seconds for news to pass through agent and server, which use long polls. */
 const WAY_S = 20;
 
-/** Tell whether news are overdue. */
+/** Return whether news is overdue. */
 export function isOld({ asOf, problem, intervalS }: Freshness, nowS: number): boolean {
   if (asOf === null || problem !== null) {
     return asOf !== null;
@@ -18,12 +18,15 @@ export function isOld({ asOf, problem, intervalS }: Freshness, nowS: number): bo
   return intervalS !== undefined && nowS - asOf > Math.max(LEAST_OLD_S, 2 * intervalS + WAY_S);
 }
 
-/** Return the time to measure to: for an old state the time of its news, so that no clock runs on. */
+/**
+ * Return the end time for durations. For an old state it is the time of its news, so that no clock
+ * continues.
+ */
 export function knownS(freshness: Freshness | null | undefined, nowS: number): number {
   return freshness != null && isOld(freshness, nowS) ? (freshness.asOf ?? nowS) : nowS;
 }
 
-/** Return `nowS`, or the last one before `stopped`. */
+/** Return `nowS`, or its last value before `stopped`. */
 export function useStopped(stopped: boolean, nowS: number): number {
   const last = useRef(nowS);
   if (!stopped) {
@@ -32,7 +35,7 @@ export function useStopped(stopped: boolean, nowS: number): number {
   return last.current;
 }
 
-/** Return why the state is old; '': it is current, or unknown. */
+/** Return the reason why the state is old; '' if it is current or unknown. */
 export function ageWords(freshness: Freshness, why: string, when: string, nowS: number): string {
   if (!isOld(freshness, nowS)) {
     return '';

@@ -1,6 +1,6 @@
-// A virtual grid for very many rows of one height: only visible rows are drawn. They stay in place in
-// the scrolled box and change their content, so that no area is blank. A tree is a grid whose rows
-// have levels. The grid knows rows only by their keys.
+// A virtual grid for very many rows of equal height, which draws only visible rows. Rows stay in
+// place in the scrolled box and change their content, so that no area is blank. A tree is a grid
+// whose rows have levels. The grid knows rows only by their keys.
 import {
   useCallback,
   useLayoutEffect,
@@ -18,7 +18,7 @@ import '../../style/grid.css';
 const ROW_PX = 24;
 const SPARE = 4;
 
-/** A row of a tree: its depth, and whether it is open; null: it does not open. */
+/** A row of a tree: its depth, and whether it is open; null if it cannot open. */
 interface Branch {
   level: number;
   open: boolean | null;
@@ -27,26 +27,26 @@ interface Branch {
 interface Props<R extends { key: string }> {
   label: string;
   rows: readonly R[];
-  /** Heads and widths in pixels; undefined: a row is one cell as wide as the box. */
+  /** Heads and widths in pixels; undefined if each row is one cell as wide as the box. */
   columns?: { head: JSX.Element; shown: readonly { width: number }[] };
-  /** Maps a row's old key to its current one. */
+  /** Return the current key for a row's old key. */
   keyNow?: (key: string) => string;
   cells: (row: R) => JSX.Element;
   /** The branch of a row, in a tree. */
   branch?: (row: R) => Branch;
-  /** The text of a row for screen readers; undefined: its cells. */
+  /** The text of a row for screen readers; undefined for that of its cells. */
   sentence?: (row: R) => string;
   choice: Choice;
   choose: (next: Choice) => void;
-  /** Whether *Select all* includes the row. */
+  /** Return whether *Select all* includes the row. */
   isChosenWithAll?: (row: R) => boolean;
   onOpen?: (row: R) => void;
   onDelete?: (row: R) => void;
   onExpand?: (row: R, open: boolean) => void;
   onMenu?: (row: R, event: MouseEvent) => void;
-  /** The rows may be outdated. */
+  /** True if the rows may be outdated. */
   isOld?: boolean;
-  /** The name of the listing; another one starts at its top. */
+  /** The name of the listing. Another listing starts at its top. */
   listing: string;
 }
 
@@ -89,7 +89,7 @@ export function Grid<R extends { key: string }>(props: Props<R>): JSX.Element {
   };
   const had = box.current?.contains(document.activeElement) ?? false;
   useLayoutEffect(() => {
-    // A removed row takes the focus with it, and later keys would be lost.
+    // Removing a row would also remove the focus, and later keys would be lost.
     if (focus.current || (had && document.activeElement === document.body)) {
       const row = box.current?.querySelector<HTMLElement>(`[data-at="${at}"]`);
       (row ?? box.current)?.focus({ preventScroll: true });
@@ -123,7 +123,7 @@ export function Grid<R extends { key: string }>(props: Props<R>): JSX.Element {
     event.preventDefault();
     event.stopPropagation();
   };
-  // The active row is drawn even when out of sight, so that it keeps the focus.
+  // The active row is drawn even when it is not visible, so that it keeps the focus.
   const inSight = rows.slice(first, last).map((row, more) => [row, first + more] as const);
   const away = at < first || at >= last ? rows.slice(at, at + 1) : [];
   const whole = headPx + count * ROW_PX;
@@ -201,7 +201,7 @@ function branchOf(branch: Branch | undefined): JSX.IntrinsicElements['div'] {
     : { 'aria-level': branch.level, 'aria-expanded': branch.open ?? undefined };
 }
 
-/** The row that a key moves to; null: not a key that moves. */
+/** Return the row that a key selects; null if the key does not move. */
 function goalOf(key: string, at: number, count: number, page: number): number | null {
   switch (key) {
     case 'ArrowDown':
@@ -227,7 +227,7 @@ interface Scrolled {
   onScroll: () => void;
 }
 
-/** Returns the index of the row with a key, or -1. The map is built on first use. */
+/** Return the index of the row with a key, or -1. The map is built on first use. */
 function useFind(
   rows: readonly { key: string }[],
   keyNow: (key: string) => string = key => key
@@ -242,7 +242,7 @@ function useFind(
   );
 }
 
-/** The scroll position and the height. The top row stays in place when others are added. */
+/** The scroll position and the height. The top row stays in place when rows are added. */
 function useScroll(
   box: RefObject<HTMLDivElement>,
   rows: readonly { key: string }[],
@@ -274,7 +274,7 @@ function useScroll(
       setTop(element.scrollTop);
     }
     topKey.current = { ...before, listing };
-    // Scrolling saves the row at the top, which is found again when the rows change.
+    // Scrolling saves the row at the top. It is found again when the rows change.
   }, [box, find, listing]);
   const onScroll = (): void => {
     const now = box.current?.scrollTop ?? 0;

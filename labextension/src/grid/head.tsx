@@ -1,4 +1,4 @@
-// The heads of a grid's columns: a click sorts; pointer and keys resize and move.
+// The heads of a grid's columns. A click sorts. Pointer and keys resize and move columns.
 import {
   useRef,
   useState,
@@ -89,7 +89,7 @@ interface HeadProps {
   order: 'none' | 'ascending' | 'descending';
   onFocus: () => void;
   onSort: () => void;
-  /** null: the initial width. */
+  /** The width; null for the initial width. */
   onResize: (width: number | null) => void;
   onDrop: (id: string) => void;
 }
@@ -137,7 +137,7 @@ function Head(props: HeadProps): JSX.Element {
   );
 }
 
-/** For the pointer only: the keys of the head do the same. */
+/** Only for the pointer: the keys of the head do the same. */
 function Handle({ onResize }: Pick<HeadProps, 'onResize'>): JSX.Element {
   const from = useRef<{ x: number; width: number } | null>(null);
   const drag = (event: PointerEvent): void => {
@@ -162,7 +162,7 @@ function Handle({ onResize }: Pick<HeadProps, 'onResize'>): JSX.Element {
   );
 }
 
-/** The shown width in px: a column may have grown. */
+/** Return the shown width in pixels, since a column may have grown. */
 function widthNow(head: Element | null | undefined): number {
   return head?.getBoundingClientRect().width ?? 0;
 }

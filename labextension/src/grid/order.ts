@@ -1,21 +1,21 @@
-// Very many items in the order of a column, sorted incrementally. Pure.
+// Very many items in the order of a column, sorted incrementally. No I/O.
 import type { Column, Sorting } from './columns';
 
 /**
- * The sorted items, independent of their order before. `before`: the last result by the same column,
- * which saves most of the work if little has changed.
+ * Return the items in an order that does not depend on their previous order. `before` is the last
+ * result by the same column, which saves most of the work if little has changed.
  */
 export function ordered<T>(
   before: readonly T[],
   items: Iterable<T>,
   column: Column<T> | undefined,
   { down }: Sorting,
-  /** Orders items that are equal in the column. */
+  /** Compares items that are equal in the column. */
   tie: (one: T, other: T) => number
 ): T[] {
   const left = new Set(items);
   const kept = before.filter(item => left.delete(item));
-  // For a sorted run and a short rest, the built-in sort is as good as a merge.
+  // For a sorted run and a short rest, the built-in sort is as fast as a merge.
   const keyed = [...kept, ...left].map(item => ({ item, key: column?.value(item) ?? null }));
   const sign = down ? -1 : 1;
   keyed.sort(({ item: one, key: a }, { item: other, key: b }) => {

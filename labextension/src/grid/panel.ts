@@ -1,5 +1,5 @@
-// Panels about a cluster in the main area: a command opens one per cluster, and the layout restores
-// it. Other modules have the content.
+// Panels about a cluster in the main area. A command opens one per cluster, and the layout restores
+// it. Other modules provide the content.
 import {
   ILayoutRestorer,
   type JupyterFrontEnd,
@@ -21,10 +21,10 @@ interface Kind<Look> extends Called {
   load: () => Promise<Shown<Look>>;
 }
 
-/** The code of a panel, loaded when the first is opened. */
+/** The code of a panel, which is loaded when the first one opens. */
 interface Shown<Look> {
   View: ComponentType<PanelProps<Look>>;
-  /** Saved sorting and filters; undefined: the defaults. */
+  /** The saved sorting and filters; undefined for the defaults. */
   lookOf: (remembered: unknown) => Look;
 }
 
@@ -58,7 +58,7 @@ export function panelPlugin<Look extends ReadonlyPartialJSONObject>(
 
 type Tracker<Look> = WidgetTracker<MainAreaWidget<ClusterPanel<Look>>>;
 
-/** The command that opens it. */
+/** The command that opens the panel. */
 function addPanel<Look extends ReadonlyPartialJSONObject>(
   app: JupyterFrontEnd,
   model: ISlurmModel,

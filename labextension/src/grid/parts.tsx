@@ -13,7 +13,7 @@ interface FilterProps {
   setWords: (words: string) => void;
 }
 
-/** Escape empties it. */
+/** Escape clears it. */
 export function FilterField({ label, words, setWords, ...rest }: FilterProps): JSX.Element {
   return (
     <input
@@ -34,7 +34,7 @@ export function FilterField({ label, words, setWords, ...rest }: FilterProps): J
   );
 }
 
-/** Shown if there are no jobs. */
+/** The button shown if there are no jobs. */
 export function SubmitButton({ commands, ...args }: SubmitProps): JSX.Element | null {
   return commands.hasCommand(CommandIDs.submit) ? (
     <button

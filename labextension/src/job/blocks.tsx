@@ -1,4 +1,5 @@
-// A block of a log: with colours and matches when near the visible part, else plain text.
+// A block of a log. It has colours and matches when it is near the visible part, and is plain text
+// otherwise.
 import type { IRenderMimeRegistry } from '@jupyterlab/rendermime';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { Widget } from '@lumino/widgets';
@@ -22,7 +23,7 @@ import type { Found } from './search';
 import { pieces, type Piece } from './pieces';
 import { linesOf } from './times';
 
-/** Tells an element when it becomes nearly visible, and when not. */
+/** Reports to an element when it becomes nearly visible, and when it no longer is. */
 export interface Nearness {
   watch(element: Element, hear: (near: boolean) => void): () => void;
 }
@@ -32,14 +33,14 @@ export const NearnessContext = createContext<Nearness | null>(null);
 interface Props {
   block: Block;
   wanted: Wanted;
-  /** Show the time of each line. */
+  /** True to show the time of each line. */
   times: boolean;
   found: Found;
   /** The current match, if it is in this block. */
   current: number | null;
   /** The length of a match. */
   length: number;
-  /** Load more of what was left out; null: not possible. */
+  /** Loads more of the omitted output; null if this is not possible. */
   more: (() => void) | null;
   rendermime: IRenderMimeRegistry;
 }
@@ -127,7 +128,7 @@ function RunView({ run, times, ...marks }: Marks & { run: Run; times: boolean })
 
 interface TextProps extends Marks {
   text: string;
-  /** The place of the text in its run. */
+  /** The position of the text in its run. */
   from: number;
 }
 
@@ -202,7 +203,7 @@ function Display({ block, rendermime }: Props & { block: DisplayBlock }): JSX.El
   if (near && !seen) {
     setSeen(true);
   }
-  // Lumino detaches a widget while its element is still there.
+  // Lumino detaches a widget while its element is still in the page.
   useLayoutEffect(() => {
     if (!seen || host.current === null) {
       return undefined;

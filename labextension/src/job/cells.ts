@@ -1,4 +1,5 @@
-// Geometry of the grid of tasks: the place of each cell, and the cell at a point or after a key. Pure.
+// Geometry of the grid of tasks: the position of each cell, and the cell at a point or after a key
+// press. No I/O.
 
 const LARGEST_PX = 20;
 const SMALLEST_PX = 4;
@@ -11,8 +12,10 @@ export interface Layout {
   rows: number;
 }
 
-/** Returns the layout with the largest cells that fit into the box. The smallest ones may need more
- * rows. */
+/**
+ * Return the layout with the largest cells that fit into the box. The smallest cells may need more
+ * rows.
+ */
 export function layoutOf(count: number, width: number, height: number): Layout {
   let pitch = LARGEST_PX;
   let layout = ofPitch(count, width, pitch);
@@ -28,19 +31,19 @@ function ofPitch(count: number, width: number, pitch: number): Layout {
   return { count, pitch, columns, rows: Math.ceil(count / columns) };
 }
 
-/** Returns the upper left corner of a cell. */
+/** Return the upper left corner of a cell. */
 export function cornerOf({ pitch, columns }: Layout, place: number): { x: number; y: number } {
   return { x: (place % columns) * pitch, y: Math.floor(place / columns) * pitch };
 }
 
-/** Returns the place of the cell at this point. null: no cell. */
+/** Return the place of the cell at this point; null if there is no cell. */
 export function placeAt({ count, pitch, columns }: Layout, x: number, y: number): number | null {
   const column = Math.floor(x / pitch);
   const place = Math.floor(y / pitch) * columns + column;
   return x >= 0 && y >= 0 && column < columns && place < count ? place : null;
 }
 
-/** Returns the place after a key press. null: the key does not move. */
+/** Return the place after a key press; null if the key does not move. */
 export function moved({ count, columns, rows }: Layout, place: number, key: string): number | null {
   const page = columns * Math.max(1, Math.floor(rows / 4));
   const places: Record<string, number> = {

@@ -1,12 +1,12 @@
-// A chart of one quantity over time against what the job requested, as SVG.
+// A chart of one quantity over time, compared with the job's request, as SVG.
 import { useState, type JSX, type PointerEvent } from 'react';
 import type { Point } from './samples';
 
 interface Props {
   title: string;
-  /** The oldest first. */
+  /** The points, the oldest first. */
   points: readonly Point[];
-  /** The amount that the job requested; null: none. */
+  /** The amount that the job requested; null if it requested none. */
   limit: number | null;
   format: (value: number) => string;
   time: (timeS: number) => string;
@@ -76,7 +76,7 @@ export function Chart({ title, points, limit, format, time, summary }: Props): J
   );
 }
 
-/** The stretches between moments without a value. */
+/** Return the stretches between moments without a value. */
 function stretches(points: readonly Point[]): [number, number][][] {
   const parts: [number, number][][] = [[]];
   for (const [timeS, value] of points) {

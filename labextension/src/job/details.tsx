@@ -15,8 +15,10 @@ export interface Asked {
   again: () => void;
 }
 
-/** Fetch the details once `wanted`, and again when the job or the connection changes. After an error
- * the old details stay. */
+/**
+ * Fetch the details once `wanted`, and again when the job or the connection changes. After an error
+ * keep the old details.
+ */
 export function useDetails(model: ISlurmModel, job: Job, wanted: boolean): Asked {
   const { id, state, cluster, restarts, name, reason, limit_s: limit } = job;
   const way = model.connections.get(cluster)?.state;
@@ -128,7 +130,7 @@ function Places({ details, commands }: Props): JSX.Element {
   );
 }
 
-/** The record with Slurm's epoch seconds as local times. */
+/** The record, with Slurm's epoch seconds as local times. */
 function readable(record: Record<string, string>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(record).map(([name, value]) => [
@@ -142,7 +144,7 @@ function readable(record: Record<string, string>): Record<string, string> {
 
 interface PairsProps {
   title: string;
-  /** null: hidden. */
+  /** Values by name; null for a hidden value. */
   pairs: Record<string, string | null>;
   empty: string;
 }

@@ -9,15 +9,15 @@ export interface Finding {
   setText: (text: string) => void;
   search: Search;
   total: number;
-  /** Counted from 0. */
+  /** The number of the match, from 0. */
   number: number;
   match: { key: number; at: number } | null;
-  /** The number of characters searched, if that is not all; else null. */
+  /** The number of characters searched; null if all were. */
   part: number | null;
   step: (by: number) => void;
 }
 
-/** `setFollow`: a match ends following. */
+/** Return the search. `setFollow(false)` stops following, since a match moves the log. */
 export function useFinding(
   { blocks, chars }: Shown,
   wanted: Wanted,

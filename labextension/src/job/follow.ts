@@ -1,17 +1,18 @@
-// Hooks of a scrolled box: it follows its end, and tells its blocks when they are nearly visible.
+// Hooks of a scrolled box. It follows its end, and reports to its blocks when they are nearly
+// visible.
 import { useCallback, useEffect, useRef, useState, type RefObject } from 'react';
 import type { Nearness } from './blocks';
 
-/** Pixels from the end that count as the end. */
+/** Distance from the end, in pixels, that counts as the end. */
 const AT_END = 8;
-/** Time after an input in which a scroll comes of it: a busy browser is slow. */
+/** Time after an input in which a scroll counts as its effect, since a busy browser is slow. */
 const HAND_MS = 2_000;
-/** A press that moves fewer pixels is a click. */
+/** A press that moves by fewer pixels is a click. */
 const CLICK = 4;
-/** The button that scrolls. */
+/** The mouse button that scrolls. */
 const MIDDLE_BUTTON = 1;
 const KEYS_UP = new Set(['ArrowUp', 'PageUp', 'Home', ' ']);
-/** Blocks this near are drawn before they are visible. */
+/** Blocks this close are drawn before they are visible. */
 const MARGIN = '800px 0px';
 
 interface Following {
@@ -33,12 +34,12 @@ export function useFollowing(
     const element = box.current;
     if (element !== null) {
       element.scrollTop = element.scrollHeight;
-      // Its event comes later: the user may scroll up before that.
+      // The event of this scroll comes later. The user may scroll up before it.
       last.current = placeOf(element);
     }
   }, [box]);
   const later = useRef(0);
-  // Not while the user scrolls up: that would stop the scrolling.
+  // Do not follow while the user scrolls up, since this would stop their scrolling.
   const keepToEnd = useCallback(() => {
     window.clearTimeout(later.current);
     if (hand.current?.isAtWork() ?? false) {
@@ -78,7 +79,7 @@ export function useFollowing(
     const before = last.current;
     const { top, most } = placeOf(element);
     last.current = { top, most };
-    // Content that gets shorter scrolls up, too.
+    // Content that gets shorter also scrolls up.
     if (top < before.top && (hand.current?.isAtWork() ?? false)) {
       following.current = false;
     } else if (most - top <= AT_END) {
@@ -91,10 +92,10 @@ export function useFollowing(
   return { follow, setFollow, scrolled };
 }
 
-/** Tells whether the user may be scrolling a box up now, by wheel, key, touch or pointer. */
+/** Return whether the user may be scrolling a box up now, by wheel, key, touch or pointer. */
 interface Hand {
   isAtWork: () => boolean;
-  /** What the user did before counts no more. */
+  /** Ignore earlier input of the user. */
   rest: () => void;
 }
 
@@ -136,14 +137,14 @@ function handOn(box: HTMLElement, signal: AbortSignal): Hand {
     'pointerdown',
     ({ clientX: x, clientY: y, button, target }) => {
       pressed = { x, y };
-      // The scrollbar is at the left in languages from right to left.
+      // The scrollbar is on the left in languages that are written from right to left.
       const at = x - box.getBoundingClientRect().left - box.clientLeft;
       const isOnScrollbar = target === box && (at < 0 || at >= box.clientWidth);
       holds = button === MIDDLE_BUTTON || isOnScrollbar;
     },
     passive
   );
-  // Browsers also report a resting pointer when other content has come below it.
+  // Browsers also report a resting pointer when other content has moved under it.
   window.addEventListener(
     'pointermove',
     ({ buttons, clientX, clientY }) => {
@@ -179,12 +180,12 @@ function useHand(box: RefObject<HTMLElement>): RefObject<Hand> {
   return hand;
 }
 
-/** The position of a box, and its maximum. */
+/** Return the position of a box, and its maximum. */
 function placeOf(element: HTMLElement): { top: number; most: number } {
   return { top: element.scrollTop, most: element.scrollHeight - element.clientHeight };
 }
 
-/** Tells the blocks of `box` when they are nearly visible. */
+/** Report to the blocks of `box` when they are nearly visible. */
 export function useNearness(box: RefObject<HTMLElement>): Nearness {
   const [nearness] = useState(() => new Watched(box));
   useEffect(() => () => nearness.close(), [nearness]);

@@ -76,7 +76,7 @@ function Actions({ job, commands }: Omit<Props, 'model'>): JSX.Element {
     <span className="jp-slurm-JobActions" role="group" aria-label={trans.__('Actions')}>
       <DashboardButtons job={job} commands={commands} />
       {buttons
-        // Menus hide what Slurm would refuse, too.
+        // Menus also hide commands that Slurm would refuse.
         .filter(
           ([id, shown]) =>
             shown && commands.hasCommand(id) && commands.isVisible(id, { id: job.id })

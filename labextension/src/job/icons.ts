@@ -1,9 +1,9 @@
-// The icon of a state, coloured by signs.css. A word beside it says the same.
+// The icon of a state. signs.css has its colour. A word beside it always has the same meaning.
 import { LabIcon } from '@jupyterlab/ui-components';
 import { tone, type Tone } from '../format';
 import '../../style/signs.css';
 
-/** In a box of 24 by 24. */
+/** Paths in a box of 24 by 24. */
 export const PATHS: Record<Tone | 'held', string> = {
   held: 'M6 5h4v14H6zm8 0h4v14h-4z',
   waiting:
@@ -28,7 +28,7 @@ const icons = new Map(
   ])
 );
 
-/** `HELD`: a user or administrator holds the job. */
+/** The icon for `HELD`, a job that a user or administrator holds. */
 export function stateIcon(state: string): LabIcon | undefined {
   return icons.get(state === 'HELD' ? 'held' : tone(state));
 }

@@ -26,7 +26,7 @@ import { NOTHING, textOf, withChunk, type Shown, type Wanted } from './output';
 import { Trouble } from '../parts';
 import { widthOf } from './times';
 
-/** Bytes to ask for at first, and to keep at most. */
+/** Bytes to request at first, and maximum to keep. */
 const FIRST_BYTES = 1024 * 1024;
 const MOST_BYTES = 16 * 1024 * 1024;
 
@@ -36,7 +36,7 @@ interface Props {
   commands: CommandRegistry;
   rendermime: IRenderMimeRegistry;
   download: string;
-  /** The task or rank to show; null: the first that failed, or the first. */
+  /** The task or rank to show; null for the first that failed, or else the first. */
   task: number | null;
   setTask: (task: number) => void;
 }
@@ -46,7 +46,7 @@ export function LogPane(props: Props): JSX.Element {
   const [budget, setBudget] = useState(FIRST_BYTES);
   const ranks = job.kind === 'cell' ? job.ranks : 0;
   const all = useMemo(() => (ranks > 1 ? ranksOf(job, ranks) : tasksOf(job)), [job, ranks]);
-  // Stays the same when another task fails later.
+  // The choice does not change when another task fails later.
   const first = useRef<number | null>(null);
   // The cell shows the output of rank 0.
   first.current ??= ranks > 1 ? 0 : firstOf(all);
@@ -164,7 +164,7 @@ function Tasks({ all, ranked, chosen, choose }: TasksProps): JSX.Element {
   );
 }
 
-/** The first that failed, else the first. */
+/** Return the first task that failed, or else the first. */
 function firstOf(all: readonly [index: number, state: string][]): number | null {
   return (all.find(([, state]) => tone(state) === 'failed') ?? all[0])?.[0] ?? null;
 }
@@ -177,7 +177,7 @@ interface Log {
 
 const NONE: Log = { shown: NOTHING, ended: false, problem: null };
 
-/** The output so far. The old one stays until the new one has arrived. */
+/** Return the output so far. Keep the old output until the new one has arrived. */
 function useLog(model: ISlurmModel, jobId: string, budget: number, task: number | null): Log {
   const [log, setLog] = useState<Log>(NONE);
   useEffect(() => {

@@ -1,4 +1,4 @@
-// The tools of a log: find, choose a stream, wrap, times, copy, download.
+// The tools of a log: search, stream, wrapping, times, copy, download.
 import type { JSX, KeyboardEvent, ReactNode } from 'react';
 import { trans } from '../translation';
 import type { Finding } from './finding';
@@ -11,13 +11,13 @@ interface Props {
   setWanted: (wanted: Wanted) => void;
   wrap: boolean;
   setWrap: (wrap: boolean) => void;
-  /** null: the times are unknown. */
+  /** The times; null if they are unknown. */
   times: boolean | null;
   setTimes: (times: boolean) => void;
   text: () => string;
   download: string;
   finding: Finding;
-  /** Leave the search. */
+  /** Closes the search. */
   leave: () => void;
   /** The choice of a task or rank. */
   children?: ReactNode;

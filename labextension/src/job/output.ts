@@ -1,28 +1,28 @@
-// The output of a job as blocks of lines, displays and gaps. Pure. Only the last block changes; the
-// others keep their identity.
+// The output of a job as blocks of lines, displays and gaps. Only the last block changes, and the
+// others keep their identity. No I/O.
 import type { LogChunk, Output, Stream } from '../wire';
 import { asTerminal, openStyle, plain } from './terminal';
 import { linesIn, timesOf, type Written } from './times';
 
 const BLOCK_LINES = 200;
 const BLOCK_CHARS = 64 * 1024;
-/** The maximum to keep; the file has the rest. */
+/** Maximum to keep. The file has the rest. */
 const MOST_BLOCKS = 2_000;
 const MOST_CHARS = 16 * 1024 * 1024;
 
 /** The marks of run_file.py between the cells of a notebook. */
 const MARK = 'application/vnd.jupyter-slurm.notebook+json';
 
-/** `error`: the traceback of a cell. */
+/** The start of a cell. `error` is the cell's traceback. */
 export type Source = 'stdout' | 'stderr' | 'error';
 
 /** Text of one source. */
 export interface Run {
   source: Source;
-  /** The colours where it starts. */
+  /** The colours at its start. */
   style: string;
   text: string;
-  /** UTC epoch seconds of each line; 0: unknown. */
+  /** UTC epoch seconds of each line; 0 if unknown. */
   times: readonly number[];
 }
 
@@ -43,7 +43,7 @@ export interface DisplayBlock {
   chars: number;
 }
 
-/** Output that was left out. */
+/** A gap in place of omitted output. */
 interface GapBlock {
   kind: 'gap';
   key: number;
@@ -65,11 +65,11 @@ export type Block = TextBlock | DisplayBlock | GapBlock | CellBlock;
 export interface Shown {
   blocks: readonly Block[];
   chars: number;
-  /** The first known time of a line; 0: none. */
+  /** The first known time of a line; 0 if there is none. */
   since: number;
-  /** The next block's key. */
+  /** The key of the next block. */
   next: number;
-  /** After `clear_output(wait=True)` the next output replaces all. */
+  /** True after `clear_output(wait=True)`: the next output then replaces all. */
   clears: boolean;
 }
 
@@ -90,7 +90,7 @@ export function withChunk(shown: Shown, chunk: LogChunk): Shown {
   return draft.done();
 }
 
-/** Group the text of one stream: each piece costs a new last block. */
+/** Group the text of one stream, since each piece creates a new last block. */
 function grouped(outputs: readonly Output[]): (Exclude<Output, Stream> | Stream[])[] {
   const found: ReturnType<typeof grouped> = [];
   for (const output of outputs) {
@@ -124,7 +124,7 @@ export function runsOf(block: TextBlock, wanted: Wanted): readonly Run[] {
     : block.runs.filter(run => (run.source === 'stdout') === (wanted === 'stdout'));
 }
 
-/** Another source starts a new line. */
+/** Return the text with a line break at its end, since another source starts a new line. */
 function endLine(text: string): string {
   return text.endsWith('\n') ? text : `${text}\n`;
 }
@@ -220,7 +220,7 @@ class Draft {
     this.blocks.push({ kind: 'display', key, data, metadata, displayId, chars });
   }
 
-  /** Start a cell, or show its error. Skip the first mark, which holds the notebook. */
+  /** Start a cell, or show its error. Skip the first mark, which contains the notebook. */
   private mark({ cell, error }: Record<string, unknown>): void {
     if (typeof cell === 'number') {
       this.blocks.push({ kind: 'cell', key: this.next++, cell, chars: 0 });
@@ -255,7 +255,7 @@ class Draft {
       const end = from + linesIn(piece);
       const begun = { source, style, text: piece, times: times.slice(from, end) };
       this.put(key, piece === '' ? runs : [...runs, begun]);
-      // A split line has its time in both parts.
+      // Both parts of a split line have its time.
       from = piece.endsWith('\n') ? end : end - 1;
       style = openStyle(style + piece);
       runs = [];
@@ -277,7 +277,7 @@ class Draft {
     }
   }
 
-  /** Drop the oldest blocks above the maximum, and count them in a gap. */
+  /** Drop the oldest blocks above the maximum. Count them in a gap. */
   private bound(): void {
     let dropped = 0;
     let from = 0;
@@ -306,12 +306,12 @@ function charsOf(runs: readonly Run[]): number {
   return runs.reduce((sum, run) => sum + run.text.length, 0);
 }
 
-/** A run starts a new line. */
+/** Return the number of lines. Each run starts a new line. */
 function linesOf(runs: readonly Run[]): number {
   return runs.reduce((sum, { times }) => sum + times.length, 0);
 }
 
-/** The length of the text that fits, up to a line's end if possible. */
+/** Return the length of the text that fits, up to the end of a line if possible. */
 function fitting(text: string, lines: number, chars: number): number {
   let end = 0;
   for (let left = lines; left > 0 && chars > 0; left -= 1) {

@@ -1,5 +1,5 @@
-// Draws cells on a canvas, and after that only changed ones. A state has a colour and a shape: a
-// filled cell, a dot or an outline. Large cells show the state's icon.
+// Drawing of cells on a canvas, and later of changed cells only. A state has a colour and a shape:
+// a filled cell, a dot or an outline. Large cells show the state's icon.
 import { tone, type Tone } from '../format';
 import { changesOf, type Cells } from '../tasks';
 import { cornerOf, type Layout } from './cells';
@@ -20,7 +20,7 @@ const COLOURS: Record<Tone | 'ground', string> = {
 const SIGNED_PX = 12;
 /** The side of the icons' viewBox. */
 const SIGN_BOX = 24;
-/** Some browsers draw nothing on a higher canvas. */
+/** Maximum height of a canvas. Some browsers draw nothing on a higher one. */
 const HIGHEST_PX = 16_000;
 
 type Colours = Record<Tone | 'ground', string>;
@@ -38,7 +38,7 @@ export class Painter {
 
   constructor(private readonly canvas: HTMLCanvasElement) {}
 
-  /** Draws the cells, or only the changed ones. */
+  /** Draw the cells, or only the changed ones. */
   paint(cells: Cells, layout: Layout): void {
     const context = this.canvas.getContext('2d');
     if (context === null) {
@@ -76,7 +76,7 @@ export class Painter {
     const isSigned = size >= SIGNED_PX;
     context.fillStyle = colours[state];
     if (isFull) {
-      // A failed task must be visible among many: it fills the gap, too.
+      // A failed task must be visible among many, so it also fills the gap.
       const side = state === 'failed' && !isSigned ? pitch : size;
       context.fillRect(x, y, side, side);
     } else if (!isSigned && state === 'waiting') {

@@ -1,4 +1,5 @@
-// Renderers for a job's displays: text, tables, formulas and bitmaps, without links, loads or scripts.
+// Renderers for a job's displays: text, tables, formulas and bitmaps. They create no links, load
+// nothing and run no scripts.
 import {
   htmlRendererFactory,
   imageRendererFactory,

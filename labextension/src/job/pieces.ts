@@ -1,12 +1,12 @@
-// Text with terminal colours -> pieces of one style each. Pure.
+// Conversion of text with terminal colours into pieces of one style each. No I/O.
 import Anser from 'anser';
 import { COLOUR, CUT } from './terminal';
 
 export interface Piece {
   text: string;
-  /** JupyterLab's classes, like `ansi-red-fg ansi-bold`; '': none. */
+  /** JupyterLab's classes, like `ansi-red-fg ansi-bold`; '' if there are none. */
   className: string;
-  /** A colour of 256 or true colours as CSS; null: none. */
+  /** A colour of 256 or true colours as CSS; null if there is none. */
   color: string | null;
   background: string | null;
 }
@@ -36,7 +36,7 @@ export function pieces(style: string, text: string): Piece[] {
   }));
 }
 
-/** Convert the standard's `38:2::1:2:3` to the usual form. */
+/** Convert the standard's `38:2::1:2:3` to the common form. */
 function withSemicolons(sequence: string): string {
   return sequence.replace('::', ':').replace(/:/g, ';');
 }
@@ -59,7 +59,7 @@ function rgb(name: string | null, trueColour: string | null): string | null {
   return name === 'ansi-truecolor' && trueColour !== null ? `rgb(${trueColour})` : null;
 }
 
-/** xterm's palette: a cube of 6 x 6 x 6 from 16, then 24 greys. */
+/** Return a colour of xterm's palette: a cube of 6 x 6 x 6 from 16 on, then 24 greys. */
 function palette(number: number): number[] {
   if (number >= 232) {
     return Array<number>(3).fill(8 + 10 * (number - 232));

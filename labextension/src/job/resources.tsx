@@ -1,5 +1,5 @@
-// The usage of a job over time against what it requested: CPUs, memory and GPUs as charts, and a line
-// of efficiency. The numbers are samples.ts's.
+// The usage of a job over time, compared with its request: CPUs, memory and GPUs as charts, and a
+// line of efficiency. samples.ts computes the numbers.
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useMemo, useState, type JSX } from 'react';
 import { NoteLine } from '../card/view';
@@ -15,7 +15,7 @@ import type { Job, Problem, UsageSample } from '../wire';
 import { Chart } from './chart';
 import { average, cpuShare, idleGpus, peak, seriesOf, thinned, type Series } from './samples';
 
-/** A chart has no more pixels. */
+/** A chart has no more pixels than this. */
 const MOST_POINTS = 320;
 const EXACT_S = 600;
 
@@ -35,7 +35,7 @@ export function ResourcesPane({ job, model, commands }: Props): JSX.Element {
   const series = useMemo(() => seriesOf(samples, job), [samples, job]);
   const efficiency = efficiencyOf(job, series);
   const idle = useMemo(() => idleSentence(samples, job), [samples, job]);
-  // Slurm's own figures show what a short job used that was never measured.
+  // Slurm's own figures show the usage of a short job that was never measured.
   const isKnown = problem?.code === 'not-measured' && efficiency !== '';
   return (
     <div className="jp-slurm-Resources">
@@ -76,7 +76,7 @@ function useUsage(model: ISlurmModel, jobId: string): Measured {
   return measured;
 }
 
-/** Why there are no charts. */
+/** Return the reason why there are no charts. */
 function nothing(job: Job): string {
   if (job.started_s !== null) {
     return isFinal(job.state)
@@ -93,7 +93,7 @@ interface WithoutGpusProps {
   samples: readonly UsageSample[];
 }
 
-/** Why there is no chart of GPUs; those of a cell are the session's. */
+/** Return the reason why there is no chart of GPUs. Those of a cell belong to its session. */
 function WithoutGpus({ job, samples }: WithoutGpusProps): JSX.Element | null {
   const measured = samples.some(({ gpus }) => gpus.length > 0);
   if (samples.length === 0 || measured || sessionOf(job) !== null) {
@@ -123,7 +123,7 @@ function idleSentence(samples: readonly UsageSample[], job: Job): string | null 
     : trans.__('%1 of %2 GPUs idle for %3.', idle.gpus, idle.of, since);
 }
 
-/** One line: Slurm's own figures, or those of the samples while it has none. */
+/** One line with Slurm's own figures, or with those of the samples while Slurm has none. */
 function efficiencyOf(job: Job, [cpu, held, gpu]: readonly Series[]): string {
   const busy = average(cpu?.points ?? []);
   const cpus = cpuShare(job) ?? (busy !== null && cpu?.limit ? busy / cpu.limit : null);
@@ -199,7 +199,7 @@ function SeriesChart({ series }: { series: Series }): JSX.Element {
   );
 }
 
-/** With seconds if the whole chart is a few minutes long. */
+/** Format a time, with seconds if the whole chart covers a few minutes. */
 function timeOf({ points }: Series): (timeS: number) => string {
   const nowS = Date.now() / 1000;
   const spanS = (points.at(-1)?.[0] ?? 0) - (points[0]?.[0] ?? 0);

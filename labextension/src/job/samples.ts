@@ -1,37 +1,37 @@
-// Samples of a job's usage -> series with their limits, averages, peaks, and idle GPUs. Pure.
+// Conversion of a job's samples into series with limits, averages, peaks, and idle GPUs. No I/O.
 import { isFinal } from '../format';
 import type { Job, UsageSample } from '../wire';
 
-/** UTC epoch seconds and a value; null: not measured then. */
+/** UTC epoch seconds and a value; null if it was not measured. */
 export type Point = readonly [timeS: number, value: number | null];
 
 export interface Series {
-  /** `gpu` is the average of all GPUs, 0 to 1; the others are sums. */
+  /** A quantity. `gpu` is the average of all GPUs, 0 to 1, and the others are sums. */
   kind: 'cpu' | 'memory' | 'gpu' | 'gpu-memory';
   points: readonly Point[];
-  /** What the job has; null: unknown. */
+  /** The amount that the job has; null if unknown. */
   limit: number | null;
 }
 
-/** The samples of one node, the oldest first; Slurm's own samples are of all nodes together. */
+/** The samples of one node, the oldest first. Slurm's own samples are for all nodes together. */
 type NodeSamples = readonly UsageSample[];
 
-/** A file may name any number; the agent reads those of 256 nodes. */
+/** Maximum number of nodes, since a file may name any number. The agent reads 256. */
 const MOST_NODES = 512;
-/** A node without samples for this long, or for three of its pauses, is silent. */
+/** A node without samples for this long, or for three of its intervals, is silent. */
 const SILENT_S = 180;
-/** A GPU below this share is idle. */
+/** A GPU with less load than this share is idle. */
 const IDLE = 0.05;
 /** An idle GPU is reported after this time, and this many samples. */
 const IDLE_S = 300;
 const IDLE_LOOKS = 3;
 
-/** GPUs come only from samples that have them. MIG parts have no load: their points are null. */
+/** Samples without GPUs do not count for GPUs. MIG parts have no load, so their points are null. */
 export function seriesOf(samples: readonly UsageSample[], job: Job): Series[] {
   const nodes = byNode(samples, job);
   const moments = momentsOf(nodes);
   const { cpus = null, memory_mib: memory = null } = job.usage ?? {};
-  // The figures of the job are of all its nodes.
+  // The figures of the job cover all its nodes.
   const own = nodes.filter(([one]) => job.nodes.includes(one?.node ?? '')).length;
   const share = own === 0 ? 1 : own / Math.max(1, job.nodes.length);
   const over = (
@@ -72,7 +72,7 @@ function byNode(samples: readonly UsageSample[], job: Job): NodeSamples[] {
   return [...found.values()].filter(some => some.length > 0);
 }
 
-/** All GPUs that a node ever reported. */
+/** Return all GPUs that a node has ever reported. */
 function most(samples: NodeSamples): UsageSample['gpus'] {
   return samples.reduce<UsageSample['gpus']>(
     (known, { gpus }) => (gpus.length > known.length ? gpus : known),
@@ -80,7 +80,9 @@ function most(samples: NodeSamples): UsageSample['gpus'] {
   );
 }
 
-/** The times of the node with most samples, each with the nearest sample of every node. */
+/**
+ * Return the times of the node with the most samples, each with the nearest sample of every node.
+ */
 function momentsOf(nodes: readonly NodeSamples[]): [timeS: number, at: UsageSample[]][] {
   const times = nodes.reduce<NodeSamples>(
     (long, one) => (one.length > long.length ? one : long),
@@ -103,14 +105,14 @@ function momentsOf(nodes: readonly NodeSamples[]): [timeS: number, at: UsageSamp
   });
 }
 
-/** Tells whether the sample at this place is too old, or too new, to stand for that time. */
+/** Return whether the sample at this index is too old or too new for that time. */
 function isSilent(samples: NodeSamples, place: number, timeS: number): boolean {
   const one = samples[place]?.time_s ?? -Infinity;
   const pauseS = one - (samples[place - 1]?.time_s ?? one);
   return Math.abs(timeS - one) > Math.max(SILENT_S, 3 * pauseS);
 }
 
-/** At most `count` points: each the mean of a stretch of time, or its peak. */
+/** Return at most `count` points. Each is the mean of a stretch of time, or its peak. */
 export function thinned(points: readonly Point[], count: number, peaks: boolean): Point[] {
   if (points.length <= count) {
     return [...points];
@@ -126,7 +128,7 @@ function measured(points: readonly Point[]): number[] {
   return points.map(([, value]) => value).filter(value => value !== null);
 }
 
-/** The average over time: each value counts for the time since the one before. */
+/** Return the average over time. Each value counts for the time since the previous one. */
 export function average(points: readonly Point[]): number | null {
   let weights = 0;
   let total = 0;
@@ -146,7 +148,7 @@ export function peak(points: readonly Point[]): number | null {
   return values.length === 0 ? null : values.reduce((most, one) => Math.max(most, one));
 }
 
-/** The share of its CPU time that an ended job used, 0 to 1; null: unknown. */
+/** Return the share of its CPU time that an ended job used, 0 to 1; null if unknown. */
 export function cpuShare({ usage }: Job): number | null {
   const { cpu_s: used, cpus, elapsed_s: elapsed } = usage ?? {};
   return typeof used === 'number' && cpus && elapsed ? Math.min(1, used / (cpus * elapsed)) : null;
@@ -163,11 +165,11 @@ function sum(values: readonly number[]): number {
 export interface Idle {
   gpus: number;
   of: number;
-  /** All of them for at least so long. */
+  /** All of them were idle for at least this time. */
   forS: number;
 }
 
-/** GPUs that a running job holds and has not used for minutes; null: none. */
+/** Return GPUs that a running job holds and has not used for minutes; null if there are none. */
 export function idleGpus(samples: readonly UsageSample[], job: Job): Idle | null {
   const { started_s: since, state } = job;
   if (isFinal(state) || since === null) {
@@ -184,7 +186,10 @@ export function idleGpus(samples: readonly UsageSample[], job: Job): Idle | null
     : { gpus: idle.length, of: spans.length, forS: Math.min(...idle) };
 }
 
-/** null: the GPU is busy, was so lately, or is silent. */
+/**
+ * Return the seconds for which the GPU has been idle; null if it is busy, was busy recently, or is
+ * silent.
+ */
 function idleFor(samples: NodeSamples, index: number, nowS: number): number | null {
   let first = samples.length;
   while (first > 0 && (samples[first - 1]?.gpus[index]?.utilisation ?? 1) < IDLE) {

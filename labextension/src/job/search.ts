@@ -1,8 +1,8 @@
-// The matches of a text in a log, cached by block. Pure.
+// The matches of a text in a log, cached by block. No I/O.
 import { plain } from './terminal';
 import { runsOf, type Block, type Run, type Wanted } from './output';
 
-/** The starts of the matches, by run. */
+/** The starts of the matches in each run. */
 export interface Found {
   runs: readonly (readonly number[])[];
   count: number;
@@ -13,7 +13,7 @@ const NONE: Found = { runs: [], count: 0 };
 interface Match {
   /** The key of the block. */
   key: number;
-  /** The number in the block. */
+  /** The number of the match in the block. */
   at: number;
 }
 
@@ -21,7 +21,7 @@ export class Search {
   private readonly pattern: RegExp | null;
   private readonly known = new WeakMap<Block, Found>();
 
-  /** Ignores case; `''` matches nothing. */
+  /** Find a text, ignoring case. `''` matches nothing. */
   constructor(
     readonly text: string,
     private readonly wanted: Wanted
@@ -46,7 +46,7 @@ export class Search {
     return blocks.reduce((sum, block) => sum + this.in(block).count, 0);
   }
 
-  /** The match of this number, from 0. */
+  /** Return the match with this number, from 0. */
   match(blocks: readonly Block[], number: number): Match | null {
     let before = 0;
     for (const block of blocks) {

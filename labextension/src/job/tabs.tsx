@@ -1,4 +1,4 @@
-// Tabs with the usual keys. The id of the panel is `${id}pane`.
+// Tabs with the usual keys. The ID of the panel is `${id}pane`.
 import type { JSX, KeyboardEvent } from 'react';
 
 interface Props<T extends string> {

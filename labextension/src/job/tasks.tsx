@@ -1,5 +1,5 @@
-// The tasks of a sweep or an array: a count for each state, the time left, and a grid with a cell for
-// each task. A tooltip shows the details of a task; a click or Enter chooses it.
+// The tasks of a sweep or an array: a count for each state, the time left, and a grid with a cell
+// for each task. A tooltip shows the details of a task, and a click or Enter selects it.
 import {
   useCallback,
   useEffect,
@@ -29,7 +29,7 @@ import '../../style/tasks.css';
 
 /** The shortest time between two requests for details. */
 const ASKED_MS = 2_000;
-/** A sweep that started so long before its present state was retried since. */
+/** A sweep that started this long before its present state was retried in between. */
 const SAME_START_S = 60;
 const GAP_PX = 6;
 /** The padding of the grid, for the frames around cells. */
@@ -38,10 +38,10 @@ const EDGE_PX = 2;
 interface Props {
   job: Job;
   model: ISlurmModel;
-  /** The task whose log is shown; null: none was chosen. */
+  /** The task whose log is shown; null if none was selected. */
   chosen: number | null;
   choose: (task: number) => void;
-  /** The height of the grid while its cells can shrink. */
+  /** The height of the grid before its cells reach their smallest size. */
   heightPx: number;
 }
 
@@ -117,7 +117,8 @@ function Grid({ job, model, cells, chosen, choose, heightPx }: GridProps): JSX.E
     [cells.indices.length, width, heightPx]
   );
   usePainted(canvas, cells, width > 0 ? layout : null);
-  // The task at the keyboard's cursor, the one under the pointer, and whether the keyboard is in use.
+  // The task at the keyboard's cursor, the task under the pointer, and whether the keyboard is in
+  // use.
   const [at, setAt] = useState(chosen);
   const [pointed, setPointed] = useState<number | null>(null);
   const [keyed, setKeyed] = useState(false);
@@ -163,7 +164,7 @@ function Grid({ job, model, cells, chosen, choose, heightPx }: GridProps): JSX.E
         aria-label={trans.__('Tasks')}
         aria-description={description}
         aria-activedescendant={task === undefined ? undefined : `${id}task`}
-        // Otherwise the arrow keys would move between the cells of a notebook.
+        // Without this, the arrow keys would move between the cells of a notebook.
         data-lm-suppress-shortcuts="true"
         onKeyDown={keys}
         onFocus={event => setKeyed(event.currentTarget.matches(':focus-visible'))}
@@ -215,7 +216,7 @@ interface MarkProps {
   kind: 'at' | 'chosen';
   layout: Layout;
   place: number;
-  /** Scroll it into view. */
+  /** Scroll the task into view. */
   follow?: boolean;
 }
 
@@ -249,7 +250,7 @@ function Tip({ lines, canvas, x, y, pitch }: TipProps): JSX.Element {
   useLayoutEffect(() => {
     const [element, box] = [tip.current, canvas.current?.getBoundingClientRect()];
     if (element !== null && box !== undefined) {
-      // In the top layer, since the grid clips its content.
+      // The tooltip is in the top layer, since the grid clips its content.
       element.showPopover();
       const right = window.innerWidth - element.offsetWidth;
       const below = box.top + y + pitch + GAP_PX;
@@ -268,7 +269,7 @@ function Tip({ lines, canvas, x, y, pitch }: TipProps): JSX.Element {
   );
 }
 
-/** Returns the lines of a task's tooltip; [] for null. */
+/** Return the lines of a task's tooltip; [] for null. */
 function useLines(details: SweepTasks | null, cells: Cells, task: number | null): string[] {
   const facts = useMemo(
     () => (details === null || task === null ? [] : factsOf(details, task)),
@@ -281,7 +282,7 @@ function useLines(details: SweepTasks | null, cells: Cells, task: number | null)
   return [trans.__('Task %1 %2', task, stateWord(state)), ...facts];
 }
 
-/** Returns the width of the grid inside its padding, 0 at first. */
+/** Return the width of the grid inside its padding, 0 at first. */
 function useWidth(host: RefObject<HTMLElement>): number {
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
@@ -289,7 +290,7 @@ function useWidth(host: RefObject<HTMLElement>): number {
     if (element === null) {
       return undefined;
     }
-    // A hidden element has no width; keep the last one.
+    // A hidden element has no width, so keep the last one.
     const measure = (): void =>
       setWidth(before => (element.clientWidth > 0 ? element.clientWidth - 2 * EDGE_PX : before));
     const observer = new ResizeObserver(measure);
@@ -300,7 +301,7 @@ function useWidth(host: RefObject<HTMLElement>): number {
   return width;
 }
 
-/** Draws the cells again when they or the theme change. */
+/** Draw the cells again when they or the theme change. */
 function usePainted(
   canvas: RefObject<HTMLCanvasElement>,
   cells: Cells,
@@ -321,7 +322,10 @@ function usePainted(
   }, [paint]);
 }
 
-/** Returns the details of a sweep's tasks, requested when the user looks at one. null: unknown. */
+/**
+ * Return the details of a sweep's tasks; null if unknown. They are requested when the user looks at
+ * a task.
+ */
 function useDetails(model: ISlurmModel, job: Job, task: number | null): SweepTasks | null {
   const [details, setDetails] = useState<SweepTasks | null>(null);
   const askedMs = useRef(0);
@@ -330,7 +334,7 @@ function useDetails(model: ISlurmModel, job: Job, task: number | null): SweepTas
   useEffect(() => {
     if (isWanted && Date.now() - askedMs.current >= ASKED_MS) {
       askedMs.current = Date.now();
-      // Without an answer only the states are shown.
+      // Without an answer, only the states are shown.
       model.call<SweepTasks>('sweep', { job_id: id }).then(setDetails, () => undefined);
     }
   }, [model, id, isWanted, task]);

@@ -1,8 +1,9 @@
-// Text as a terminal shows it: rewritten progress lines, colours, no other control sequences. Pure.
-/* eslint no-control-regex: 'off' -- control characters are what this is about */
+// Text as a terminal shows it: rewritten progress lines, colours, and no other control sequences.
+// No I/O.
+/* eslint no-control-regex: 'off' -- this file is about control characters */
 
-// Sequences other than colours: titles and links (OSC), moves and erasures (CSI), other escapes, and
-// invisible control characters (ECMA-48). An incomplete one at the end stays.
+// Sequences other than colours: titles and links (OSC), moves and erasures (CSI), other escapes,
+// and invisible control characters (ECMA-48). An incomplete sequence at the end is kept.
 const SILENT = new RegExp(
   [
     '\\u001b\\][^\\u0007\\u001b\\n]*(?:\\u0007|\\u001b\\\\)',
@@ -18,10 +19,12 @@ export const COLOUR = new RegExp('\\u001b\\[[\\d;:]*m', 'g');
 /** The start of an incomplete sequence. */
 export const CUT = new RegExp('\\u001b(?:\\[[0-?]*|\\][^\\u0007\\u001b\\n]*)?$');
 const RESET = new RegExp('^\\u001b\\[(?:0*|0*;.*)m$');
-/** The maximum of open colours. */
+/** Maximum number of colours in force. */
 const MOST_OPEN = 16;
 
-/** A carriage return restarts its line; one at the end does so once more text arrives. */
+/**
+ * Apply carriage returns, which restart their line. One at the end applies once more text arrives.
+ */
 export function asTerminal(text: string): string {
   const seen = text.replace(SILENT, '');
   const whole = seen.includes('\u0008') ? withoutErased(seen) : seen;
@@ -32,7 +35,7 @@ export function asTerminal(text: string): string {
   return lines.map((line, at) => lastWritten(line, at === lines.length - 1)).join('\n');
 }
 
-/** A backspace removes the character before it in its line. */
+/** Apply backspaces, which remove the character before them in their line. */
 function withoutErased(text: string): string {
   const kept: string[] = [];
   for (const character of text) {
@@ -53,7 +56,7 @@ function lastWritten(line: string, open: boolean): string {
   return open && end < line.length ? `${shown}\r` : shown;
 }
 
-/** The colours in force after `text`. */
+/** Return the colours in force after `text`. */
 export function openStyle(text: string): string {
   const open: string[] = [];
   for (const sequence of text.includes('\u001b') ? (text.match(COLOUR) ?? []) : []) {
@@ -65,7 +68,7 @@ export function openStyle(text: string): string {
   return open.slice(-MOST_OPEN).join('');
 }
 
-/** Without colours. */
+/** Return the text without colours. */
 export function plain(text: string): string {
   return text.includes('\u001b') ? text.replace(CUT, '').replace(COLOUR, '') : text;
 }

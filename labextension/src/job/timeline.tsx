@@ -8,7 +8,7 @@ import { StateWord } from '../parts';
 import { trans } from '../translation';
 import type { JobDetails } from '../wire';
 
-/** Shorter states show no duration. */
+/** States shorter than this show no duration. */
 const BRIEF_S = 1;
 
 interface Props {

@@ -1,4 +1,4 @@
-// The times of the lines of a log. Pure.
+// The times of the lines of a log. No I/O.
 import { momentWithSeconds } from '../format';
 import type { Stream } from '../wire';
 import type { Run } from './output';
@@ -14,7 +14,7 @@ export function linesIn(text: string): number {
   return count;
 }
 
-/** The time of each line of `before` and of what was written after it. */
+/** Return the time of each line of `before` and of the text after it. */
 export function timesOf(
   before: string,
   known: readonly number[],
@@ -26,7 +26,7 @@ export function timesOf(
     const end = text.indexOf('\n');
     const first = end < 0 ? text : text.slice(0, end);
     if (last !== '\n' && (first.includes('\r') || (last === '\r' && first !== ''))) {
-      times[times.length - 1] = timeS; // a progress line restarts
+      times[times.length - 1] = timeS; // a progress line starts again
     }
     const begun = linesIn(text) - (last === '\n' || text === '' ? 0 : 1);
     for (let count = 0; count < begun; count += 1) {
@@ -38,16 +38,16 @@ export function timesOf(
 }
 
 export interface Line {
-  /** The colours where it starts. */
+  /** The colours at its start. */
   style: string;
   text: string;
   /** Its start in the visible text of the run. */
   from: number;
-  /** '': unknown. */
+  /** The time; '' if unknown. */
   time: string;
 }
 
-/** The lines of a run with their times. */
+/** Return the lines of a run with their times. */
 export function linesOf({ style, text, times }: Run, nowS: number): Line[] {
   let open = style;
   let from = 0;
@@ -64,7 +64,7 @@ export function linesOf({ style, text, times }: Run, nowS: number): Line[] {
   });
 }
 
-/** The width of the times in characters, from the first on. */
+/** Return the width of the times in characters, from the first time on. */
 export function widthOf(sinceS: number, nowS: number): number {
   const words = momentWithSeconds(sinceS, nowS);
   return words.length + words.replace(/[^\u2e80-\uffff]/g, '').length;

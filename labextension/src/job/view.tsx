@@ -38,7 +38,7 @@ interface Props extends Services {
 
 type Pane = 'log' | 'resources' | 'tasks' | 'script' | 'timeline' | 'details';
 
-/** The height of a grid of tasks, before its cells get as small as can be. */
+/** The height of a grid of tasks before its cells reach their smallest size. */
 const GRID_PX = 420;
 
 /** The panes that need the job's details. */

@@ -1,4 +1,4 @@
-// The panel of a job as a widget. Its view is view.tsx's.
+// The panel of a job as a widget. view.tsx draws it.
 import type { IDisposable } from '@lumino/disposable';
 import type { JSX } from 'react';
 import { place } from '../card/facts';
@@ -42,7 +42,7 @@ export class JobPanel extends WatchingWidget {
     super.dispose();
   }
 
-  /** Show the log of an array's task, like `12_3`; do nothing for any other ID. */
+  /** Show the log of an array's task, such as `12_3`. Ignore any other ID. */
   showTask(slurmId: string | null): void {
     const task = taskNamed(this.services.model.jobs.get(this.jobId), slurmId ?? '');
     if (task !== null) {

@@ -1,8 +1,8 @@
-// Sizes and languages for the job panel. Pure.
+// Sizes and languages for the job panel. No I/O.
 import { decimal } from '../language';
 import type { Job } from '../wire';
 
-/** `812 bytes`, `34 kB`, `1.2 MB`. */
+/** Format a size: `812 bytes`, `34 kB`, `1.2 MB`. */
 export function bytes(count: number): string {
   if (count < 1_000) {
     return `${count} bytes`;
@@ -14,7 +14,7 @@ export function bytes(count: number): string {
 
 const PYTHON_KINDS: readonly Job['kind'][] = ['cell', 'sweep', 'session'];
 
-/** The language of the code, by its first line or the kind of its job. */
+/** Return the language of the code, by its first line or the kind of its job. */
 export function languageOf(code: string, kind: Job['kind']): 'python' | 'shell' | 'text' {
   const first = /^#!.*/.exec(code)?.[0] ?? '';
   if (/\bpython/.test(first)) {

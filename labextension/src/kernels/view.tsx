@@ -1,5 +1,5 @@
-// The list of remote kernels: name, cluster and options of each, and a button that removes it. It is
-// read again when JupyterLab's list of kernels changes.
+// The list of remote kernels: the name, cluster and options of each, and a button that removes it.
+// The list is read again when JupyterLab's list of kernels changes.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { useCallback, useEffect, useState, type JSX } from 'react';
@@ -50,7 +50,7 @@ export class KernelsPanel extends ModelWidget {
 interface Props {
   app: JupyterFrontEnd;
   model: ISlurmModel;
-  /** Changes when the list may have changed. */
+  /** A value that changes when the list may have changed. */
   news: number;
 }
 

@@ -1,4 +1,4 @@
-// Words for remote kernels. Pure.
+// Words for remote kernels. No I/O.
 import { visible } from '../format';
 import { quoted } from '../submit/words';
 import { trans } from '../translation';
@@ -8,12 +8,12 @@ export function isKernel(job: Row | null | undefined): job is KernelJob {
   return job?.kind === 'kernel';
 }
 
-/** The warning before its end. */
+/** The warning before the end of a kernel. */
 export function endingSoon(job: Job, left: string): string {
   return trans.__('The kernel of %1 ends in %2 and loses its variables.', visible(job.name), left);
 }
 
-/** The options of its jobs without the cluster. */
+/** The options of its jobs, except the cluster. */
 export function optionsOf({ words, cluster }: RemoteKernel): string {
   const at = words.findIndex(
     (word, index) =>

@@ -1,5 +1,5 @@
-// The plugin of running labs: their commands, and warnings before they end. The form that starts a
-// lab is submit/plugin.ts's.
+// The plugin of running labs: their commands, and warnings before they end. submit/plugin.ts has
+// the form that starts a lab.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { CURRENT } from '../commands/current';
@@ -24,7 +24,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     for (const command of [CommandIDs.openLab, CommandIDs.copyLabLink]) {
       palette?.addItem({ command, category: trans.__('Slurm'), args: CURRENT });
     }
-    // The buttons of the waiting room (server/lab_room.html), which has no commands of its own.
+    // Commands for the buttons of the waiting room (server/lab_room.html), which has none of its
+    // own.
     window.addEventListener('message', ({ origin, data }: MessageEvent<unknown>) => {
       const { command, id } = Object(data) as Record<string, unknown>;
       const known: unknown[] = [CommandIDs.resubmit, CommandIDs.openJob];

@@ -1,4 +1,5 @@
-// The waiting room: a page of the server that shows the state of a lab or dashboard, then enters it.
+// The waiting room: a page of the server that shows the state of a lab or dashboard, and then opens
+// it.
 import { PageConfig, URLExt } from '@jupyterlab/coreutils';
 
 export function roomUrl(id: string): string {
@@ -9,7 +10,9 @@ export function dashboardUrl(id: string, name: string): string {
   return URLExt.join(PageConfig.getBaseUrl(), 'jupyter-slurm/dashboard', id, name);
 }
 
-/** Open a tab now, while the browser allows it. It shows `meanwhile` until it gets its page. */
+/**
+ * Open a tab now, while the browser allows it. The tab shows `meanwhile` until it gets its page.
+ */
 export function newTab(meanwhile = ''): Tab {
   const opened = window.open('', '_blank');
   if (opened !== null) {
@@ -33,7 +36,7 @@ export function newTab(meanwhile = ''): Tab {
 }
 
 export interface Tab {
-  /** Show that page of the server, which closes its way back; false: the tab was blocked. */
+  /** Show that page of the server, without a way back; return false if the tab was blocked. */
   enter: (url: string) => boolean;
   close: () => void;
 }

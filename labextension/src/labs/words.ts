@@ -1,9 +1,9 @@
-// Words for labs. Pure.
+// Words for labs. No I/O.
 import { visible } from '../format';
 import { trans } from '../translation';
 import type { Job, LabJob, Row } from '../wire';
 
-/** The state of JupyterLab once its job runs; else ''. */
+/** The state of JupyterLab once its job runs; otherwise ''. */
 export function stepOf(job: Job): string {
   if (!isLab(job) || job.lab === null || job.started_s === null) {
     return '';
@@ -13,7 +13,7 @@ export function stepOf(job: Job): string {
     : trans.__('JupyterLab is starting.');
 }
 
-/** The warning before its end. */
+/** The warning before the end of a lab. */
 export function endingSoon(job: Job, left: string): string {
   return isLab(job) && job.idle_since_s !== null
     ? trans.__('The lab %1 ends in %2 because it is idle.', visible(job.name), left)

@@ -1,4 +1,4 @@
-// Feeds of a cluster's queue and nodes and of a job's output and usage: each applies the server's
+// Feeds of a cluster's queue and nodes, and of a job's output and usage. Each applies the server's
 // changes to a value. shared.ts shares them. No DOM, no calls.
 import { Signal } from '@lumino/signaling';
 import type { Freshness, LogView, Resting, UsageView } from '../tokens';
@@ -20,7 +20,7 @@ import type { Listener, WatchOptions, WatchSocket, Watching } from './socket';
 /** The output to fetch when a log is opened. */
 const FIRST_BYTES = 256 * 1024;
 /**
- * The maximum of a later chunk of a log. If more was written since the last chunk, older output is
+ * Maximum of a later chunk of a log. If the job wrote more since the last chunk, older output is
  * skipped and shown as a gap, so that a slow page stays at the end.
  */
 const FOLLOWED_BYTES = 1024 * 1024;
@@ -51,7 +51,7 @@ abstract class Feed<T extends { cursor: string }> implements Resting {
     }
   }
 
-  /** Start watching, from the current state. */
+  /** Start watching from the current state. */
   wake(): void {
     const { call, args, cursor, options } = this;
     this.watch ??= this.socket.watch(call, args, this.listener(), { ...options, cursor });
@@ -65,7 +65,7 @@ abstract class Feed<T extends { cursor: string }> implements Resting {
 
   protected abstract take(value: T): void;
 
-  /** Acknowledge the last value of a paced feed, once it is on the screen. */
+  /** Acknowledge the last value of a paced feed once it is on the screen. */
   protected taken(): void {
     this.watch?.taken();
   }
@@ -95,7 +95,7 @@ abstract class Feed<T extends { cursor: string }> implements Resting {
   }
 }
 
-/** Everyone's unfinished jobs on a cluster. */
+/** The unfinished jobs of all users on a cluster. */
 export class QueueFeed extends Feed<Changes> {
   private readonly known = new Rows();
 
@@ -167,7 +167,7 @@ export class LogFeed extends Feed<LogChunk> implements LogView {
     if (!this.isDisposed) {
       window.clearTimeout(this.timer);
       this.timer = window.setTimeout(() => {
-        // Slow drawing delays the frame, and so the next chunk.
+        // Slow drawing delays the frame, and with it the next chunk.
         this.frame = requestAnimationFrame(() => this.next(chunk.more));
       }, PACE_MS);
     }

@@ -1,4 +1,4 @@
-// Tells a view of one job whether its data may have changed. No DOM.
+// Detection of changes in the data of a view of one job. No DOM.
 import type { ISlurmModel } from '../tokens';
 
 export class JobNews {
@@ -11,7 +11,7 @@ export class JobNews {
     this.before = this.now();
   }
 
-  /** Whether the job, its connection or its freshness has changed since the last call. */
+  /** Return whether the job, its connection or its freshness has changed since the last call. */
   hear(): boolean {
     const { before } = this;
     this.before = this.now();

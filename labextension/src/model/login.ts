@@ -1,4 +1,4 @@
-// A login: dialogs for its questions until the connection is open, cancelled, or opened in another
+// A login. Dialogs ask its questions until the connection is open, cancelled, or opened in another
 // tab. question.ts draws a question. Answers are not stored.
 import { isOpen } from '../format';
 import { SlurmError } from '../server';
@@ -9,7 +9,7 @@ import { questionDialog } from './question';
 
 const WAIT_S = 20;
 
-/** The reply to a question; `elsewhere`: another tab or kernel has answered it. */
+/** The reply to a question. `elsewhere` means that another tab or kernel has answered it. */
 type Reply = { text: string } | 'given-up' | 'elsewhere';
 
 export const login: Login = async (model, cluster) => {
@@ -54,8 +54,8 @@ function join(model: ISlurmModel, cluster: string): Promise<Connection> {
 }
 
 /**
- * Cancel the login. Its error is expected. Wait for its end: otherwise the next login would get the
- * error and fail.
+ * Cancel the login, and ignore its expected error. Wait for its end. Otherwise the next login would
+ * receive the error and fail.
  */
 async function giveUp(model: ISlurmModel, { id }: Question): Promise<void> {
   try {
@@ -108,7 +108,7 @@ async function put(
 }
 
 /**
- * Calls `then` once the server reports the question, and then no longer. News may arrive later than
+ * Call `then` once the server reports the question, and stop afterwards. News may arrive later than
  * answers, and may be about an earlier question (`before`) that was answered in this tab.
  */
 function whenAnswered(

@@ -1,5 +1,5 @@
-// The source of every view: clusters, connections and jobs of the agent, and feeds. No DOM except the
-// tab's visibility.
+// The source of every view: clusters, connections and jobs of the agent, and feeds. No DOM except
+// the tab's visibility.
 import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, DisposableSet, type IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
@@ -14,7 +14,9 @@ import { SeenJobs } from './seen';
 import { SharedFeeds, SharedNodes, SharedQueue } from './shared';
 import { WatchSocket } from './socket';
 
-/** Logs in to a cluster, with dialogs; false: the user cancelled. Rejects with a SlurmError. */
+/**
+ * Log in to a cluster with dialogs; return false if the user cancelled. Reject with a SlurmError.
+ */
 export type Login = (model: ISlurmModel, cluster: string) => Promise<boolean>;
 
 export class SlurmModel implements ISlurmModel, IDisposable {
@@ -40,10 +42,10 @@ export class SlurmModel implements ISlurmModel, IDisposable {
   private cursor = '';
   private watching: IDisposable | null = null;
   private frame = 0;
-  /** The connections at the last request for clusters; null: request them again. */
+  /** The connections at the last request for clusters; null to request them again. */
   private clustersOf: string | null = null;
   private areClustersKnown = false;
-  /** The number of requests; outdated answers are ignored. */
+  /** The number of requests. Outdated answers are ignored. */
   private askedClusters = 0;
 
   constructor(
@@ -176,7 +178,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
 
   private readonly watchAsWanted = (): void => {
     const background = [...this.watchers].some(one => one.background);
-    // In the background only our jobs are watched, and no queue.
+    // In the background, only our jobs are watched, and no queue.
     const look = background && document.hidden ? [] : [...this.looks.keys()].sort();
     const wanted =
       this.watchers.size + this.looks.size === 0 ? '' : JSON.stringify({ look, background });
@@ -244,7 +246,7 @@ export class SlurmModel implements ISlurmModel, IDisposable {
     this.tell();
   }
 
-  /** At most once per frame. */
+  /** Report changes, at most once per frame. */
   private tell(): void {
     if (this.frame === 0) {
       this.frame = window.setTimeout(() => {
@@ -260,7 +262,7 @@ function givenUp(cluster: string): Problem {
   return problem('login-needed', message, { hint: 'Nothing was done.' });
 }
 
-/** The problem of any thrown value. */
+/** Return the problem of any thrown value. */
 export function problemOf(error: unknown): Problem {
   if (error instanceof SlurmError) {
     return error.problem;

@@ -1,4 +1,4 @@
-// This user's unfinished jobs on one cluster: a part of the model's rows. No sockets.
+// This user's unfinished jobs on one cluster, which are part of the model's rows. No sockets.
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 import { isFinal } from '../format';

@@ -1,5 +1,5 @@
 // A login's question as a dialog, by its kind: a secret that is never shown, a text, a passphrase,
-// a host's key. A host's text stands in a block of its own, so that it cannot look like a question of
+// or a host's key. A host's text is in its own block, so that it cannot look like a question of
 // this machine. login.ts sends the answer.
 import { Clipboard, Dialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
@@ -20,7 +20,7 @@ export function questionDialog(question: Question, connection: Connection): Dial
       Dialog.cancelButton({ label: isKey ? trans.__('No') : trans.__('Cancel login') }),
       Dialog.okButton({ label: answer })
     ],
-    // Enter without reading trusts no host.
+    // Pressing Enter without reading must not trust a host.
     defaultButton: isKey ? 0 : 1,
     ...(isKey || question.kind === 'touch' ? {} : { focusNodeSelector: 'input' })
   });
@@ -93,7 +93,7 @@ class QuestionBody extends Widget implements Dialog.IBodyWidget {
     this.node.append(label);
   }
 
-  /** For a host key and a security key, the button is the answer. */
+  /** For a host key and a security key, pressing the button is the answer. */
   getValue(): string {
     return this.input === null ? 'yes' : this.input.value;
   }

@@ -11,12 +11,12 @@ export function slurmKey({ cluster, slurm_id: slurmId }: Row): string {
 }
 
 export class Rows {
-  /** By id. */
+  /** The rows by ID. */
   readonly jobs = new Map<string, Job>();
   private readonly listed = new Map<string, ListedJob>();
   private list: readonly Row[] | null = null;
 
-  /** A new array for each change. */
+  /** The rows. Each change creates a new array. */
   get all(): readonly Row[] {
     return (this.list ??= [...this.jobs.values(), ...this.listed.values()]);
   }

@@ -1,4 +1,4 @@
-// The jobs shown in cards and panels: while one of them is live, its cluster's queue is watched, so
+// The jobs shown in cards and panels. While one of them is live, its cluster's queue is watched, so
 // that Slurm is queried as often as the profile allows.
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { isFinal, isOpen } from '../format';
@@ -8,13 +8,13 @@ type Source = Pick<ISlurmModel, 'jobs' | 'connections' | 'look'>;
 
 export class SeenJobs implements IDisposable {
   private readonly seen = new Set<{ id: string }>();
-  /** By cluster. */
+  /** The jobs by cluster. */
   private readonly looks = new Map<string, IDisposable>();
   isDisposed = false;
 
   constructor(private readonly model: Source) {}
 
-  /** Watch the job until the result is disposed of. */
+  /** Watch the job until the returned object is disposed of. */
   see(id: string): IDisposable {
     const one = { id };
     this.seen.add(one);
@@ -51,7 +51,7 @@ export class SeenJobs implements IDisposable {
     this.adapt();
   }
 
-  /** The cluster whose queue has the job. */
+  /** Return the cluster whose queue has the job. */
   private clusterOf(id: string): string | undefined {
     const job = this.model.jobs.get(id);
     if (job === undefined || isFinal(job.state) || job.slurm_id === null) {

@@ -1,5 +1,5 @@
-// One feed for all views of the same data: created for the first view, resting after the last, and
-// disposed of if unused. Each view has its own signal, so that disposing of a view leaves no
+// One feed for all views of the same data. It is created for the first view, rests after the last,
+// and is disposed of if unused. Each view has its own signal, so that disposing of a view leaves no
 // listeners. No sockets, no DOM.
 import type { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
@@ -7,7 +7,7 @@ import type { Freshness, NodesView, QueueView, Resting } from '../tokens';
 import type { Node, Partition, Reservation, Row } from '../wire';
 import type { NodesFeed, QueueFeed } from './feeds';
 
-/** Time to keep an unused feed; a view within this time gets only changes. */
+/** Time to keep an unused feed. A view that opens within this time gets only changes. */
 const KEPT_MS = 600_000;
 
 interface Shared<F> {

@@ -1,5 +1,5 @@
-// One WebSocket for all watches: opened with the first, reconnected when it breaks, closed while the
-// tab is hidden. It knows no call by name and no view.
+// One WebSocket for all watches. It opens with the first watch, reconnects after a failure, and
+// closes while the tab is hidden. It does not depend on any call or view.
 import type { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 import { unreachable, watchUrl } from '../server';
@@ -12,14 +12,14 @@ interface Value {
 
 export interface Listener<T extends Value> {
   value(value: T): void;
-  /** Updates fail until the next value. */
+  /** Reports that updates fail until the next value arrives. */
   problem(problem: Problem): void;
 }
 
 export interface WatchOptions {
-  /** Watch also while the tab is hidden. */
+  /** True to watch also while the tab is hidden. */
   background?: boolean;
-  /** The cursor to continue from; undefined: the beginning. */
+  /** The cursor from which to continue; undefined for the beginning. */
   cursor?: string;
   /** The server sends the next value only after `taken`. */
   paced?: boolean;
@@ -76,7 +76,7 @@ export class WatchSocket implements IDisposable {
     this.close();
   }
 
-  /** Sends the value of `call` and its changes to `listener`, until disposed of. */
+  /** Send the value of `call` and its changes to `listener` until disposed of. */
   watch<T extends Value>(
     call: string,
     args: Record<string, unknown>,
@@ -166,7 +166,7 @@ export class WatchSocket implements IDisposable {
     };
   }
 
-  /** After a sleep or a network failure no socket closes: detect its silence. */
+  /** After a sleep or a network failure, no socket closes. Detect its silence. */
   private readonly check = (): void => {
     if (Date.now() - this.heard > SILENT_MS) {
       this.close();
@@ -207,7 +207,7 @@ export class WatchSocket implements IDisposable {
   private hear({ watch: id, value, problem }: Message): void {
     const watch = id === undefined ? undefined : this.watches.get(id);
     if (watch === undefined) {
-      return; // a watch that was just closed, or a keep-alive message
+      return; // the message is for a watch that was just closed, or keeps the connection alive
     }
     if (value !== undefined) {
       watch.cursor = value.cursor;

@@ -1,4 +1,4 @@
-// The columns of the table of nodes. Pure.
+// The columns of the table of nodes. No I/O.
 import { memory, visible } from '../format';
 import type { Column } from '../grid/columns';
 import { decimal } from '../language';
@@ -21,11 +21,11 @@ export function columnsOf(): readonly NodeColumn[] {
   return [
     {
       ...text('node', trans.__('Node'), 104, node => node.name),
-      // Numeric order: n2 before n10.
+      // Numeric order, with n2 before n10.
       value: node => node.name.replace(/\d+/g, digits => digits.padStart(8, '0'))
     },
     {
-      // Slurm's own word says more about a node that is out.
+      // Slurm's own word is more specific about an unavailable node.
       ...text('state', trans.__('State'), 118, node =>
         condition(node) === 'out' ? node.state : conditionWords()[condition(node)]
       ),

@@ -1,4 +1,4 @@
-// The map of nodes: a box for each, with a cell for each GPU, filled by its use.
+// The map of nodes: a box for each node, with a cell for each GPU, filled by its use.
 import { memo, type CSSProperties, type JSX } from 'react';
 import { visible } from '../format';
 import { trans } from '../translation';

@@ -1,4 +1,4 @@
-// The condition of nodes, and their kinds by GPU. Pure.
+// The condition of nodes, and their kinds by GPU. No I/O.
 import type { Node } from '../wire';
 
 export type Condition = 'idle' | 'mixed' | 'full' | 'out';
@@ -20,7 +20,7 @@ export function condition(node: Pick<Node, 'state' | 'cpus' | 'cpus_used'>): Con
   return node.cpus_used < node.cpus ? 'mixed' : 'full';
 }
 
-/** Free GPUs; null: unknown to this Slurm. */
+/** Free GPUs; null if this Slurm does not report them. */
 export function freeGpus(node: Node): number | null {
   if (condition(node) === 'out') {
     return 0;
@@ -32,7 +32,7 @@ export function freeCpus(node: Node): number {
   return condition(node) === 'out' ? 0 : node.cpus - node.cpus_used;
 }
 
-/** The used share of its GPUs, or of its CPUs if it has none; 0 to 1. */
+/** The used share of the node's GPUs, or of its CPUs if it has none; 0 to 1. */
 export function usedPart(node: Node): number {
   const [used, all] = node.gpus
     ? [node.gpus_used ?? 0, node.gpus]
@@ -40,20 +40,20 @@ export function usedPart(node: Node): number {
   return Math.min(1, Math.max(0, used / all));
 }
 
-/** Nodes of one kind of GPU. */
+/** The nodes with one kind of GPU. */
 export interface Kind {
-  /** Slurm's name; '': a GPU without a name; null: no GPU. */
+  /** Slurm's name of the GPU; '' for a GPU without a name, null for no GPU. */
   type: string | null;
   nodes: readonly Node[];
   gpus: number;
-  /** null: unknown to this Slurm. */
+  /** Free GPUs; null if this Slurm does not report them. */
   freeGpus: number | null;
   cpus: number;
   freeCpus: number;
   idleNodes: number;
 }
 
-/** Kinds with most GPUs first. */
+/** Return the kinds, those with the most GPUs first. */
 export function kindsOf(nodes: readonly Node[]): Kind[] {
   const kinds = new Map<string | null, Node[]>();
   for (const node of nodes) {
@@ -78,7 +78,7 @@ export function kindsOf(nodes: readonly Node[]): Kind[] {
     .sort((one, other) => other.gpus - one.gpus);
 }
 
-/** null: one of them is unknown. */
+/** Return the sum; null if one of the values is unknown. */
 function sum(nodes: readonly Node[], of: (node: Node) => number | null): number | null {
   return nodes.reduce<number | null>((whole, node) => {
     const one = of(node);
@@ -86,7 +86,7 @@ function sum(nodes: readonly Node[], of: (node: Node) => number | null): number 
   }, 0);
 }
 
-/** Numeric order: n2 before n10. */
+/** Compare names in numeric order, with n2 before n10. */
 export function byName(one: Node, other: Node): number {
   return names.compare(one.name, other.name);
 }

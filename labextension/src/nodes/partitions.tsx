@@ -7,7 +7,7 @@ import type { Partition, Reservation } from '../wire';
 
 interface Props {
   partitions: readonly Partition[];
-  /** The partition whose nodes are shown; null: all. */
+  /** The partition whose nodes are shown; null for all. */
   only: string | null;
   choose: (name: string | null) => void;
 }
@@ -76,7 +76,7 @@ function FreeGpus({ partition }: FreeGpusProps): JSX.Element {
   );
 }
 
-/** The limits of a job, and who may submit. */
+/** The limits of a job, and the users who may submit. */
 export function canHave(one: Partition): string {
   const most = one.max_nodes ?? one.nodes;
   return dotted([
@@ -128,7 +128,7 @@ function kept({ partitions }: Reservation): string {
 }
 
 interface ShareProps {
-  /** null: unknown. */
+  /** The value; null if unknown. */
   free: number | null;
   all: number;
   label?: string;

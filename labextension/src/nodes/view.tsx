@@ -1,4 +1,4 @@
-// The nodes of a cluster: a table of partitions, and the nodes as a map or a table.
+// The nodes of a cluster: a table of partitions, and a map or a table of the nodes.
 import { useCallback, useMemo, useState, type JSX } from 'react';
 import { useNow } from '../clock';
 import { remembered, usual, type Arrangement } from '../grid/columns';
@@ -149,7 +149,7 @@ function Conditions({ nodes, how, choose }: ConditionsProps): JSX.Element {
   );
 }
 
-/** The unavailable nodes and their reasons; the table has a column for it. */
+/** The unavailable nodes and their reasons. The table has a column for the reason. */
 function Out({ nodes }: { nodes: readonly Node[] }) {
   const out = nodes.filter(node => condition(node) === 'out');
   return out.length === 0 ? null : (
@@ -179,7 +179,7 @@ function Out({ nodes }: { nodes: readonly Node[] }) {
   );
 }
 
-/** Group nodes of the same state and reason. */
+/** Group nodes with the same state and reason. */
 function groupsOf(nodes: readonly Node[]): [string, string[], Node][] {
   const groups = new Map<string, [string, string[], Node]>();
   for (const node of nodes) {

@@ -1,4 +1,4 @@
-// Content of the queue's cells beside text: an array's handle, states with their signs.
+// Content of the queue's cells besides text: an array's handle, and states with their signs.
 import { memo, type JSX } from 'react';
 import { isHeld, stateWord, tone, visible } from '../format';
 import { Cells } from '../grid/cells';
@@ -18,7 +18,7 @@ interface Props {
   expand: (line: Line, open: boolean) => void;
 }
 
-/** Memoized by line: scrolling redraws nothing. */
+/** Memoized by line, so that scrolling redraws nothing. */
 export const QueueCells = memo(function QueueCells(props: Props): JSX.Element {
   const { line, shown, nowS } = props;
   const content = (id: string, text: string, first: boolean): JSX.Element | null => {
@@ -65,7 +65,7 @@ function Handle({ line, isOpen, expand }: Props): JSX.Element {
   );
 }
 
-/** The name; for an array also the number of unfinished tasks. */
+/** The name. An array also shows its number of unfinished tasks. */
 function Name({ line: { row, tasks, inside } }: Pick<Props, 'line'>): JSX.Element {
   const name = <bdi>{visible(row.name)}</bdi>;
   if (inside || tasks.length === 0) {
@@ -87,7 +87,7 @@ function Name({ line: { row, tasks, inside } }: Pick<Props, 'line'>): JSX.Elemen
   );
 }
 
-/** The state; for an array the count of each state. */
+/** The state. An array shows the count of each state. */
 function States({ line }: Pick<Props, 'line'>): JSX.Element {
   const { row } = line;
   const held = !isArray(line) && isHeld(row.state, row.reason);

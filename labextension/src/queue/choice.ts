@@ -3,8 +3,10 @@ import type { Target } from '../commands/targets';
 import type { Row } from '../wire';
 import type { Line } from './listing';
 
-/** The jobs of the visible selected lines that belong to this user. An array is one job; a selected
- * task is that task. */
+/**
+ * Return the jobs of the visible selected lines that belong to this user. An array is one job. A
+ * selected task is only that task.
+ */
 export function targetsOf(
   cluster: string,
   lines: readonly Line[],

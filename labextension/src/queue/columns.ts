@@ -1,4 +1,4 @@
-// The columns of the queue: text, sort key and filter of each. Pure.
+// The columns of the queue: the text, sort key and filter of each. No I/O.
 import { exactly } from '../exactly';
 import { isHeld, moment, stateWord, visible } from '../format';
 import type { Column } from '../grid/columns';
@@ -149,12 +149,12 @@ function nodesOf({ nodes = [] }: Row): string {
   return nodes.join(', ');
 }
 
-/** The state in the words of the sidebar. */
+/** The state, in the words of the sidebar. */
 export function stateOf({ state, reason }: Pick<Row, 'state' | 'reason'>): string {
   return isHeld(state, reason) ? trans.__('on hold') : stateWord(state);
 }
 
-/** The reason in the words of the sidebar, or Slurm's own; '': the state says as much. */
+/** The reason in the words of the sidebar, or Slurm's own; '' if it adds nothing to the state. */
 function whyWord({ state, reason, why }: Row): string {
   if (isHeld(state, reason) || !reason || !why) {
     return '';
@@ -163,7 +163,7 @@ function whyWord({ state, reason, why }: Row): string {
   return word === stateWord(state) ? visible(reason) : word;
 }
 
-/** Seconds since the start; null: not running. */
+/** Seconds since the start; null if the job is not running. */
 export function elapsedS(row: Row, nowS: number): number | null {
   return row.started_s == null ? null : Math.max(0, (row.ended_s ?? nowS) - row.started_s);
 }

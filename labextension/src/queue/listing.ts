@@ -1,5 +1,5 @@
-// Converts sorted rows of a queue into lines; an array is one line that unfolds. Pure, and fast enough
-// for 50,000 rows at every key.
+// Conversion of sorted rows of a queue into lines. An array is one line that unfolds. No I/O, and
+// fast enough for 50,000 rows at every key.
 import { countRows, unfinished } from '../counts';
 import { keyOf } from '../model/rows';
 import { taskNumber } from '../tasks';
@@ -8,13 +8,13 @@ import type { Row } from '../wire';
 export interface Line {
   key: string;
   row: Row;
-  /** The matching tasks of an array; []: not an array. */
+  /** The matching tasks of an array; [] if it is not an array. */
   tasks: readonly Row[];
-  /** A task under its array. */
+  /** True for a task below its array. */
   inside: boolean;
 }
 
-/** The order of equal rows: Slurm's priority, then age. */
+/** Compare equal rows by Slurm's priority, then age. */
 export function tie(one: Row, other: Row): number {
   return (
     (other.priority ?? 0) - (one.priority ?? 0) ||
@@ -23,7 +23,9 @@ export function tie(one: Row, other: Row): number {
   );
 }
 
-/** `arrays`: the rows of arrays by their keys; `open`: the unfolded ones. */
+/**
+ * Return the lines. `arrays` has the rows of arrays by their keys, and `open` the unfolded ones.
+ */
 export function linesOf(
   found: readonly Row[],
   arrays: ReadonlyMap<string, Row>,
@@ -46,7 +48,7 @@ export function linesOf(
   return open.size === 0 ? all : all.flatMap(line => opened(line, open));
 }
 
-/** The arrays among these rows, by their keys. */
+/** Return the arrays among these rows, by their keys. */
 export function arraysOf(rows: readonly Row[]): Map<string, Row> {
   const wanted = new Set(rows.flatMap(row => arrayOf(row) ?? []));
   return new Map(rows.map(row => [keyOf(row), row] as const).filter(([key]) => wanted.has(key)));
@@ -64,7 +66,7 @@ function opened(line: Line, open: ReadonlySet<string>): Line[] {
   return [line, ...inside];
 }
 
-/** Whether it stands for several rows. */
+/** Return whether the row stands for several rows. */
 export function isArray({ tasks }: Line): boolean {
   return tasks.length > 1;
 }
@@ -77,7 +79,7 @@ export function rankOf(state: string): number {
   return rank < 0 ? RANKS.length : rank;
 }
 
-/** The count of jobs by state, running first; a task is a job. */
+/** Return the count of jobs by state, running first. A task counts as a job. */
 export function stateCounts(rows: Iterable<Row>): [string, number][] {
   return [...unfinished(countRows(rows))].sort(
     ([one], [other]) => rankOf(one) - rankOf(other) || (one < other ? -1 : 1)

@@ -1,4 +1,4 @@
-// The saved view settings of queues. Pure.
+// The saved view settings of queues. No I/O.
 import { remembered, usual, type Arrangement } from '../grid/columns';
 import { columnsOf } from './columns';
 

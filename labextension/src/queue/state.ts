@@ -33,7 +33,9 @@ export function useOrder(
   }, [followed, columns, column, down]);
 }
 
-/** The matching rows in order. If the words have only grown, only the earlier matches are searched. */
+/**
+ * Return the matching rows in order. If the words have only grown, search only the earlier matches.
+ */
 export function useFound(
   order: readonly Row[],
   words: string,
@@ -51,7 +53,7 @@ export function useFound(
 
 const AT_ONCE = 2000;
 
-/** Prepares the filter's texts in small batches while the page is idle. */
+/** Prepare the filter's texts in small batches while the page is idle. */
 export function usePrepared(order: readonly Row[], columns: readonly Column<Row>[]): void {
   useEffect(() => {
     let timer = 0;

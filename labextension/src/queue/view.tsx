@@ -1,4 +1,4 @@
-// The queue of a cluster: the bar, the grid, and a text if it is empty.
+// The queue of a cluster: the bar, the grid, and a text if the queue is empty.
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useDeferredValue, useMemo, useState, type JSX } from 'react';
 import { useNow } from '../clock';

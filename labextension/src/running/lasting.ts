@@ -1,4 +1,4 @@
-// Jobs that keep a node until they are stopped, as a local kernel keeps its memory. Pure.
+// Jobs that keep a node until they are stopped, as a local kernel keeps its memory. No I/O.
 import { isFinal } from '../format';
 import type { Job } from '../wire';
 

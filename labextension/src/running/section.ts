@@ -37,7 +37,7 @@ export class LastingJobs implements IRunningSessions.IManager {
     this.look();
   }
 
-  /** JupyterLab has asked for confirmation. */
+  /** JupyterLab has already asked for confirmation. */
   shutdownAll(): void {
     const targets = this.jobs.map(({ id, cluster }) => ({ id, cluster, slurm_id: null }));
     steer(this.model, targets, 'cancel').catch((error: unknown) =>

@@ -16,7 +16,7 @@ interface NothingProps {
   model: ISlurmModel;
   commands: CommandRegistry;
   words: string;
-  /** Whether any job exists, and whether one is shown. */
+  /** `any` is true if a job exists, and `found` if one is shown. */
   any: boolean;
   found: boolean;
 }

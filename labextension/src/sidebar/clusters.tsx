@@ -41,7 +41,7 @@ interface RowProps {
   /** With several clusters, a problem has no line of its own. */
   several: boolean;
   connection: Connection | undefined;
-  /** null: no problem, or one shown for all clusters. */
+  /** The problem; null if there is none, or one shown for all clusters. */
   queue: Freshness | null;
   commands: CommandRegistry;
   nowS: number;
@@ -86,7 +86,7 @@ function ClusterRow({ cluster, several, connection, queue, ...shared }: RowProps
   );
 }
 
-/** Returns the problem of its queue; '': none. */
+/** Return the problem of the cluster's queue; '' if there is none. */
 function troubleOf(queue: Freshness | null, nowS: number): string {
   if (queue === null) {
     return '';
@@ -137,7 +137,7 @@ const SIGNS: Record<Connection['state'], string> = {
   'login-needed': '○'
 };
 
-/** The states whose word adds to the sign and the button. */
+/** The states whose word says more than the sign and the button. */
 const SAYS_MORE: ReadonlySet<string> = new Set<Connection['state']>([
   'local',
   'connecting',

@@ -1,4 +1,4 @@
-// This user's ended jobs from other tools, read from Slurm's accounting on demand.
+// This user's ended jobs from other tools. They are read from Slurm's accounting on demand.
 import { useCallback, useState, type JSX } from 'react';
 import { isOpen } from '../format';
 import { problemOf } from '../model/model';
@@ -11,11 +11,11 @@ const DAYS = [1, 7, 30, 90] as const;
 
 export interface History {
   jobs: readonly ListedJob[];
-  /** 0: not requested yet. */
+  /** The period; 0 if not requested yet. */
   days: number;
   busy: boolean;
   problem: Problem | null;
-  /** Requests the next period; null: this is the longest. */
+  /** Requests the next period; null at the longest one. */
   further: (() => void) | null;
   nextDays: number;
 }

@@ -1,4 +1,4 @@
-// The row under the pointer or the focus: after a moment a card opens beside it.
+// The row under the pointer or the focus, beside which a card opens after a moment.
 import { useCallback, useEffect, useRef, useState, type RefObject } from 'react';
 
 const MOMENT_MS = 500;
@@ -10,8 +10,8 @@ interface Pointed {
 }
 
 /**
- * The current row, and the listener for a list of rows. Typing or focus outside `list` closes the
- * card, even if the pointer rests on a row.
+ * Return the current row, and the listener for a list of rows. Typing or focus outside `list`
+ * closes the card, even if the pointer rests on a row.
  */
 export function usePointed(
   keyAt: (at: number) => string,

@@ -1,4 +1,4 @@
-// The card beside a row, with details of the job. While it is open the job's usage is watched.
+// The card beside a row, with details of the job. While it is open, the job's usage is watched.
 import { Fragment, useCallback, useLayoutEffect, useRef, type JSX } from 'react';
 import { isFinal, stateWord, tone, visible } from '../format';
 import { useFeed } from '../grid/feed';
@@ -8,7 +8,7 @@ import type { Row } from '../wire';
 import { facts, reasons, table } from './hover_words';
 
 const GAP_PX = 4;
-/** In a narrower space beside the row, the card is below it. */
+/** If the space beside the row is narrower than this, the card is below the row. */
 const LEAST_PX = 240;
 
 interface Props {
@@ -23,7 +23,7 @@ export function HoverCard({ row, box, model, nowS }: Props): JSX.Element {
   useLayoutEffect(() => {
     const element = card.current;
     if (element !== null) {
-      // In the top layer: the sidebar clips wider content.
+      // The card is in the top layer, since the sidebar clips wider content.
       element.showPopover();
       const left = box.right + GAP_PX;
       const isBeside = window.innerWidth - left >= LEAST_PX;

@@ -45,7 +45,7 @@ interface Props {
   looks: Looks;
   words: string;
   nowS: number;
-  /** Counts the clicks that close all groups. */
+  /** Count the clicks that close all groups. */
   collapsed: number;
 }
 
@@ -62,7 +62,7 @@ function useListing(
   }, [rows, clusters, past]);
 }
 
-/** Tells whether the jobs belong to several clusters, so that each shows its own. */
+/** Return whether the jobs belong to several clusters. Each job then shows its cluster. */
 function isOfSeveral(groups: Iterable<readonly Row[]>): boolean {
   let first: string | undefined;
   for (const rows of groups) {
@@ -80,7 +80,8 @@ export function MyJobs(props: Props): JSX.Element {
   const listing = useListing(model, looks.clusters, history.jobs);
   const { groups, keyNow } = listing;
   const anyOther = useMemo(() => isOfSeveral(groups.values()), [groups]);
-  const several = anyOther && model.clusters.length > 1; // jobs of a removed cluster stay
+  // jobs of a removed cluster stay in the list
+  const several = anyOther && model.clusters.length > 1;
   const asked = useDeferredValue(words).trim();
   const { isOpen, toggle } = useOpen(listing, nowS, asked !== '', props.collapsed);
   const lines = useMemo(() => {
@@ -120,7 +121,7 @@ export function MyJobs(props: Props): JSX.Element {
       onPointerOver={event => over(event.target)}
       onPointerLeave={() => over(null)}
       onFocus={event => {
-        // By keys only: a click has its row under the pointer already.
+        // Only for keys: a clicked row is already under the pointer.
         over(event.target.matches(':focus-visible') ? event.target : null);
       }}
       onBlur={() => over(null)}
@@ -218,7 +219,7 @@ function keysNow(keys: ReadonlySet<string>, { keyNow }: Listing): ReadonlySet<st
   return new Set([...keys].map(keyNow));
 }
 
-/** Returns each job once; an array includes its tasks. */
+/** Return each job once. An array includes its tasks. */
 function rowsAt(lines: readonly Line[], keys: ReadonlySet<string>): Row[] {
   const found = keys.size === 0 ? [] : lines.filter(line => keys.has(line.key));
   const rows = new Set(found.flatMap(rowsOf));
@@ -228,7 +229,7 @@ function rowsAt(lines: readonly Line[], keys: ReadonlySet<string>): Row[] {
   );
 }
 
-/** The jobs of a line: one for a job, several for a notebook, none for a head. */
+/** Return the jobs of a line: one for a job, several for a notebook, none for a head. */
 function rowsOf(line: Line): readonly Row[] {
   return line.kind === 'job' ? [line.row] : line.kind === 'notebook' ? line.rows : [];
 }

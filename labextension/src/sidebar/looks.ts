@@ -4,7 +4,7 @@ import { isOpen } from '../format';
 import type { ISlurmModel } from '../tokens';
 
 export class Looks {
-  /** Connected clusters, and lost ones. */
+  /** Connected clusters, and those with a lost connection. */
   clusters: readonly string[] = [];
   private readonly looks = new Map<string, IDisposable>();
 

@@ -1,11 +1,11 @@
-// Actions on a job of the sidebar: buttons while it is selected, and its context menu.
+// Actions on a job of the sidebar: its buttons while it is selected, and its context menu.
 import { isFinal, isHeld, isWaiting } from '../format';
 import { isKernel } from '../kernels/words';
 import { isLab } from '../labs/words';
 import { CommandIDs } from '../tokens';
 import type { Row } from '../wire';
 
-/** In the order of their buttons. */
+/** The actions, in the order of their buttons. */
 export const ACTIONS: readonly string[] = [
   CommandIDs.openLab,
   CommandIDs.copyLabLink,

@@ -20,7 +20,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
   optional: [ILayoutRestorer],
   activate: (app: JupyterFrontEnd, model: ISlurmModel, restorer: ILayoutRestorer | null) => {
     const sidebar = new SlurmSidebar(model, app.commands);
-    // Notebook 7 has no restorer, but a left side that its shell opens by the same call.
+    // Notebook 7 has no restorer. The same call of its shell opens the left side.
     restorer?.add(sidebar, sidebar.id);
     app.shell.add(sidebar, 'left', { rank: RANK });
     addCommand(app.commands, CommandIDs.showSidebar, {
@@ -28,7 +28,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Clusters and my jobs, in the sidebar'),
       icon: slurmIcon,
       execute: async () => {
-        await Promise.resolve(); // the palette returns the focus at once
+        await Promise.resolve(); // wait until the palette has returned the focus
         app.shell.activateById(sidebar.id);
       }
     });

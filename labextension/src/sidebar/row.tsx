@@ -16,14 +16,14 @@ const DAY_S = 86_400;
 interface Props {
   line: Line;
   nowS: number;
-  /** The state may be outdated. */
+  /** True if the state may be outdated. */
   isOld: boolean;
-  /** The jobs belong to several clusters. */
+  /** True if the jobs belong to several clusters. */
   several: boolean;
   toggle: (key: string) => void;
 }
 
-/** A line; its props change only when there is something to draw. */
+/** A line. Its props change only when it must be redrawn. */
 export function LineCell({ line, nowS, isOld, several, toggle }: Props): JSX.Element {
   const shared = { id: line.key, level: levelOf(line), open: line.open, isOld, toggle };
   switch (line.kind) {
@@ -70,17 +70,17 @@ export function lineSentence(line: Line, nowS: number, several: boolean): string
 }
 
 interface Words {
-  /** The kind of the job; null: unknown. */
+  /** The kind of the job; null if unknown. */
   icon: LabIcon | null;
   name: string;
-  /** '': not a task. */
+  /** The task; '' if the job is not a task. */
   task: string;
-  /** '': not shown. */
+  /** The cluster; '' if it is not shown. */
   cluster: string;
   state: string;
   gpus: string;
   now: string;
-  /** In percent; null: no bar. */
+  /** The progress in percent; null if there is no bar. */
   part: number | null;
 }
 
@@ -98,7 +98,7 @@ function jobWords(row: Row, nowS: number, several: boolean): Words {
   };
 }
 
-/** The sign of the newest job, or of a failed one. */
+/** The sign of the newest job, or of a failed job. */
 function notebookWords(path: string, rows: readonly Row[], nowS: number): Words {
   const failed = rows.filter(row => tone(row.state) === 'failed');
   const state = (failed[0] ?? rows[0])?.state ?? '';

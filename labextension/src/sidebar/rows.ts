@@ -1,5 +1,5 @@
-// Groups, sorts and folds this user's jobs into the sidebar's lines. Heads, notebooks with several
-// jobs of one day, and arrays unfold. Pure: no DOM, no clock, no model.
+// The grouping, sorting and folding of this user's jobs into the sidebar's lines. Heads, notebooks
+// with several jobs of one day, and arrays unfold. No DOM, no clock, no model.
 import type { Target } from '../commands/targets';
 import { countRows, live, type Counts } from '../counts';
 import { isFinal, isHeld, isRunning } from '../format';
@@ -7,17 +7,17 @@ import { keyOf, slurmKey } from '../model/rows';
 import { taskNumber, tasksOf } from '../tasks';
 import type { ListedJob, Row } from '../wire';
 
-/** The groups of unfinished jobs; ended jobs are grouped by `dayOf`. */
+/** The groups of unfinished jobs. Ended jobs are grouped by `dayOf`. */
 export const RUNNING = 'running';
 export const WAITING = 'waiting';
 
 /** The listed jobs. */
 export interface Listing {
-  /** By group, sorted. */
+  /** The jobs by group, sorted. */
   groups: ReadonlyMap<string, readonly Row[]>;
   /** The listed tasks of each array, by its key. */
   tasks: ReadonlyMap<string, readonly ListedJob[]>;
-  /** Maps the key of a row without a record to its current one. */
+  /** Returns the current key for the key of a row without a record. */
   keyNow: (key: string) => string;
 }
 
@@ -58,14 +58,14 @@ function groupOf(row: Row): string {
   return isRunning(row.state) ? RUNNING : WAITING;
 }
 
-/** The local day of a moment: `2026-11-27`. */
+/** Return the local day of a moment: `2026-11-27`. */
 export function dayOf(atS: number): string {
   const at = new Date(atS * 1000);
   const two = (part: number): string => String(part).padStart(2, '0');
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
 }
 
-/** The time of the end, else of the submission. */
+/** Return the time of the end, or else of the submission. */
 export function timeOf(row: Row): number {
   return row.ended_s ?? (row.kind === 'listed' ? row.submitted_s : row.created_s) ?? 0;
 }
@@ -74,7 +74,7 @@ function newestFirst(one: Row, other: Row): number {
   return timeOf(other) - timeOf(one) || idOf(other) - idOf(one);
 }
 
-/** By expected start, then priority, with jobs on hold last. */
+/** Compare by expected start, then priority. Jobs on hold come last. */
 function soonestFirst(one: Row, other: Row): number {
   return (
     Number(isHeld(one.state, one.reason)) - Number(isHeld(other.state, other.reason)) ||
@@ -84,22 +84,24 @@ function soonestFirst(one: Row, other: Row): number {
   );
 }
 
-/** Always a number: unknown times are equal. */
+/** Return a number in any case, since unknown times are equal. */
 function startOf({ start_estimate_s: startS }: Row): number {
   return startS ?? Number.MAX_SAFE_INTEGER;
 }
 
-/** Orders jobs submitted in the same second. */
+/** Compare jobs submitted in the same second. */
 function idOf({ slurm_id: slurmId }: Row): number {
   return parseInt(slurmId ?? '0', 10);
 }
 
-/** The row as a command's target. */
+/** Return the row as a command's target. */
 export function targetOf({ cluster, id, slurm_id, name, state }: Row): Target {
   return { cluster, id: id ?? null, slurm_id: slurm_id ?? null, name, state };
 }
 
-/** Returns the tasks of an array that have left the queue, the first ones if there are many. */
+/**
+ * Return the tasks of an array that have left the queue. If there are many, return the first ones.
+ */
 export function endedTasks(array: Row): ListedJob[] {
   const { cluster, name, slurm_id: slurmId, id } = array;
   const ended = tasksOf({ tasks: array.tasks ?? {} }).filter(([, state]) => isFinal(state));
@@ -110,7 +112,7 @@ export function endedTasks(array: Row): ListedJob[] {
   }));
 }
 
-/** The rows that have every word in name, IDs, state, node, cluster or reason. */
+/** Return the rows that have every word in name, IDs, state, node, cluster or reason. */
 export function matching(list: readonly Row[], words: string): readonly Row[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   if (wanted.length === 0) {
@@ -127,13 +129,13 @@ export function matching(list: readonly Row[], words: string): readonly Row[] {
 export type Line =
   | { kind: 'group'; key: string; group: string; count: number; open: boolean }
   | { kind: 'notebook'; key: string; path: string; rows: readonly Row[]; open: boolean }
-  /** `open`: whether its tasks are shown; null: it has none. */
+  /** `open` is true if its tasks are shown, and null if it has none. */
   | { kind: 'job'; key: string; row: Row; level: number; open: boolean | null };
 
-/** Jobs of one notebook and day that become one line. */
+/** Jobs of one notebook and day, which become one line. */
 const MANY = 3;
 
-/** Tells whether the rows below this one are shown. */
+/** Return whether the rows below this one are shown. */
 type Open = (key: string, kind: Line['kind']) => boolean;
 
 type Groups = ReadonlyMap<string, readonly Row[]>;
@@ -157,8 +159,8 @@ export function linesOf(groups: Groups, tasks: Tasks, open: Open): Line[] {
 }
 
 /**
- * The count of jobs at a head. Waiting tasks of a running array count as waiting, although the array
- * is one row among the running jobs.
+ * The count of jobs at a head. Waiting tasks of a running array count as waiting, although the
+ * array is one of the running rows.
  */
 function counter(groups: Groups): (group: string) => number {
   const rows = (group: string): readonly Row[] => groups.get(group) ?? [];
@@ -180,14 +182,14 @@ export function firstOpen(nowS: number): readonly string[] {
   return [RUNNING, WAITING, dayOf(nowS)];
 }
 
-/** Running, waiting, then the days, the latest first. */
+/** Compare groups: running, waiting, then the days, the latest first. */
 function inOrder(groups: Iterable<string>): string[] {
   const all = new Set(groups);
   const days = [...all].filter(one => one !== RUNNING && one !== WAITING).sort();
   return [...[RUNNING, WAITING].filter(one => all.has(one)), ...days.reverse()];
 }
 
-/** A notebook's line takes the place of its newest job. */
+/** The line of a notebook replaces its newest job. */
 function addByNotebook(
   lines: Line[],
   group: string,

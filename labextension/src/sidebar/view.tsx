@@ -1,4 +1,4 @@
-// The view of the sidebar: clusters, then this user's jobs in groups.
+// The view of the sidebar: clusters, and below them this user's jobs in groups.
 import {
   addIcon,
   collapseAllIcon,
@@ -29,19 +29,19 @@ interface Props {
   model: ISlurmModel;
   commands: CommandRegistry;
   looks: Looks;
-  /** Reloads everything shown. */
+  /** Reload everything that is shown. */
   refresh: () => void;
 }
 
 export function SidebarView(props: Props): JSX.Element {
   const { model, commands } = props;
-  // The last tick: a change of one job redraws no other row.
+  // Use the last tick, so that a change of one job redraws no other row.
   const nowS = useNow(CLOCK_MS);
   const rowsS = useStopped(model.freshness.problem !== null, nowS);
   const [words, setWords] = useState('');
   const [collapsed, setCollapsed] = useState(0);
   const welcome = <Welcome model={model} commands={commands} />;
-  // Jobs of removed clusters stay.
+  // Jobs of removed clusters stay in the list.
   const isEmpty = model.hasNoCluster && model.jobs.size === 0;
   return (
     <div className="jp-slurm-SidebarBody">

@@ -1,4 +1,4 @@
-// The sidebar as a widget, with its watches. Its view is view.tsx's.
+// The sidebar as a widget, with its watches. view.tsx draws it.
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
 import { slurmIcon } from '../icons';

@@ -1,4 +1,4 @@
-// Texts of a row of the sidebar. Pure: no DOM, no clock.
+// Texts of a row of the sidebar. No DOM, no clock.
 import { endsOf } from '../ends';
 import { duration, isFinal, isHeld, isRunning, moment, stateWord, visible } from '../format';
 import { dotted, listed } from '../language';
@@ -7,11 +7,11 @@ import { counted, progress, tally } from '../tasks';
 import { trans } from '../translation';
 import type { Row } from '../wire';
 
-/** The text at the right: time left, reason and expected start, or the end. */
+/** The text on the right: the time left, the reason and expected start, or the end. */
 export function matters(row: Row, nowS: number): string {
   if (isFinal(row.state)) {
     const ranS = tookS(row);
-    // Seconds tell short jobs apart.
+    // Seconds distinguish short jobs.
     const ran = ranS === null ? '' : ranS < 600 ? duration(ranS) : brief(ranS);
     return dotted([how(row), ran]);
   }
@@ -27,7 +27,7 @@ export function matters(row: Row, nowS: number): string {
   return dotted([why, start]);
 }
 
-/** Returns the job's GPUs, and their load if known. */
+/** Return the job's GPUs, and their load if it is known. */
 export function gpusOf({ gpus = 0, gpu_load: gpuLoad }: Row): string {
   if (gpus === 0) {
     return '';
@@ -37,13 +37,13 @@ export function gpusOf({ gpus = 0, gpu_load: gpuLoad }: Row): string {
     : trans.__('%1 GPU %2 %%', gpus, Math.round(100 * gpuLoad));
 }
 
-/** Returns the task's number or range, `[7]` or `[3-9]`; '' if the job is not a task. */
+/** Return the task's number or range, `[7]` or `[3-9]`; '' if the job is not a task. */
 export function taskOf({ slurm_id: slurmId }: Row): string {
   const at = slurmId?.split('_')[1] ?? '';
   return at === '' || at.startsWith('[') ? at : `[${at}]`;
 }
 
-/** The row as one sentence. */
+/** Return the row as one sentence. */
 export function sentence(row: Row, nowS: number): string {
   const word = stateWord(row.state);
   const load = row.gpu_load == null ? '' : gpusOf(row);
@@ -52,13 +52,13 @@ export function sentence(row: Row, nowS: number): string {
   return listed([name, word, ...more.filter(part => part !== word)]);
 }
 
-/** The counts of an array's done and failed tasks. */
+/** Return the counts of an array's done and failed tasks. */
 function share(row: Row): string {
   const { all, done, failed } = tally(row.tasks);
   return all === 0 ? '' : dotted([`${done}/${all}`, failed === 0 ? '' : counted('FAILED', failed)]);
 }
 
-/** Describes the end of the job; for an array also the number of tasks. */
+/** Describe the end of the job. For an array, add the number of tasks. */
 function how({ tasks: known, state }: Row): string {
   const { all, failed } = tally(known);
   if (failed > 0) {
@@ -70,7 +70,10 @@ function how({ tasks: known, state }: Row): string {
   return all > 0 ? trans._n('%1 task', '%1 tasks', all) : '';
 }
 
-/** The time left of a lab, session or kernel; for other jobs the elapsed time and the limit. */
+/**
+ * Return the time left of a lab, session or kernel. For other jobs return the elapsed time and the
+ * limit.
+ */
 function untilEnd(row: Row, nowS: number): string {
   if (isLab(row) && row.lab?.step !== 'ready') {
     return trans.__('starting');
@@ -86,7 +89,7 @@ function untilEnd(row: Row, nowS: number): string {
   return row.limit_s == null ? ran : `${ran} / ${brief(row.limit_s)}`;
 }
 
-/** Returns a duration as Slurm prints it: `1:35`, `1:02:03`, `1-02:03:04`. */
+/** Return a duration as Slurm prints it: `1:35`, `1:02:03`, `1-02:03:04`. */
 function clock(seconds: number): string {
   const whole = Math.max(0, Math.floor(seconds));
   const two = (part: number): string => String(part).padStart(2, '0');
@@ -98,21 +101,21 @@ function clock(seconds: number): string {
   return h ? `${h}:${rest}` : rest.replace(/^0/, '');
 }
 
-/** Returns the latest end; null: unknown, or no limit. */
+/** Return the latest end; null if it is unknown, or if there is no limit. */
 export function endOf(row: Row): number | null {
   const { state, started_s: startedS, limit_s: limitS } = row;
   const byLimit = state === 'RUNNING' && startedS != null && limitS ? startedS + limitS : null;
   return endsOf(row) ?? byLimit;
 }
 
-/** Returns a time to the minute, `1 h 48`: seconds that count down would distract. */
+/** Return a time to the minute, such as `1 h 48`, since seconds that count down would distract. */
 export function brief(seconds: number): string {
   return seconds < 60
     ? trans.__('< 1 min')
     : duration(Math.floor(seconds / 60) * 60).replace(/( h \d+) min$/, '$1');
 }
 
-/** The reason for waiting, in a word or two. */
+/** Return the reason for waiting in a word or two. */
 export function waits(row: Pick<Row, 'state' | 'reason'>): string {
   if (row.state !== 'PENDING') {
     return stateWord(row.state);
@@ -143,7 +146,10 @@ export function waits(row: Pick<Row, 'state' | 'reason'>): string {
   }
 }
 
-/** The share of ended tasks, else of the elapsed time limit, 0 to 1; null: none. */
+/**
+ * Return the share of ended tasks, or else of the elapsed time limit, 0 to 1; null if there is
+ * none.
+ */
 export function used(row: Row, nowS: number): number | null {
   const { all, ended } = tally(row.tasks);
   if (all > 0 && isRunning(row.state)) {
@@ -155,12 +161,12 @@ export function used(row: Row, nowS: number): number | null {
   return Math.min(1, Math.max(0, (nowS - row.started_s) / row.limit_s));
 }
 
-/** The progress of an array in words; '': not an array. */
+/** Return the progress of an array in words; '' if the job is not an array. */
 export function tasks(row: Row): string {
   return listed(progress(row));
 }
 
-/** The run time; null: unknown. */
+/** Return the run time; null if unknown. */
 export function tookS({ started_s: startedS, ended_s: endedS }: Row): number | null {
   return startedS != null && endedS != null ? endedS - startedS : null;
 }

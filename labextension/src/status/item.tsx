@@ -1,5 +1,5 @@
-// Slurm in the status bar: counts of running and waiting jobs, and needed logins. A click opens the
-// sidebar.
+// Slurm in the status bar: counts of running and waiting jobs, and required logins. A click opens
+// the sidebar.
 import { TextItem } from '@jupyterlab/statusbar';
 import type { CommandRegistry } from '@lumino/commands';
 import type { JSX } from 'react';
@@ -34,7 +34,7 @@ export class StatusItem extends ModelWidget {
   }
 }
 
-/** Signs for the bar, and words. */
+/** Signs for the bar, and words for screen readers. */
 export function summary(model: ISlurmModel): { text: string; told: string } {
   const { problem } = model.freshness;
   const jobs = [...model.jobs.values()].filter(job => !isFinal(job.state));

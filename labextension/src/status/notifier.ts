@@ -1,6 +1,6 @@
-// Notifies users when jobs start and end: in one notification at a time, which later news changes in
-// place, and by the browser itself for users who want that. Other news has a notification of its own.
-// tabs.ts decides which tab notifies.
+// Notifications about the start and end of jobs. One notification at a time is over the page, and
+// later news changes it. Users can also request notifications by the browser. Other news has its
+// own notifications. tabs.ts decides which tab notifies.
 import { Notification as LabNotification } from '@jupyterlab/apputils';
 import type { IStateDB } from '@jupyterlab/statedb';
 import type { CommandRegistry } from '@lumino/commands';
@@ -18,12 +18,12 @@ const SHOWN_MS = 6_000;
 const FAILURE_SHOWN_MS = 20_000;
 /** A submission waits this long for Slurm, and shows a refusal itself (jobs/service.py). */
 const SUBMITTED_S = 20;
-/** Maximum in JupyterLab's list; the oldest are removed. */
+/** Maximum in JupyterLab's list. The oldest notifications are removed. */
 const MOST_LISTED = 5;
-/** The key of the muted jobs in the state. */
+/** The key of the muted jobs in the state database. */
 const MUTED = 'jupyter-slurm:muted';
 const MOST_MUTED = 500;
-/** Failed jobs named in a summary. */
+/** Number of failed jobs that a summary names. */
 const NAMED = 3;
 
 type Kind = 'start' | 'end';
@@ -43,9 +43,9 @@ export class Notifier implements INotifier {
   private shown: { id: string; untilMs: number; told: Map<string, OfJob> } | null = null;
   /** Notifications about a single job, by job. */
   private readonly alone = new Map<string, string>();
-  /** The listed notifications, oldest first. */
+  /** The listed notifications, the oldest first. */
   private readonly listed: string[] = [];
-  /** Jobs whose result was announced, and so their end. */
+  /** Jobs whose result, and with it their end, was announced. */
   private readonly announced = new Set<string>();
   /** Jobs without notifications. */
   private readonly muted = new Set<string>();
@@ -73,7 +73,7 @@ export class Notifier implements INotifier {
     });
   }
 
-  /** Apply settings; the first ones start notifications. */
+  /** Apply the settings. The first call starts notifications. */
   follow(settings: NotifySettings): void {
     const before = this.settings;
     this.settings = settings;
@@ -86,7 +86,7 @@ export class Notifier implements INotifier {
     old?.dispose();
   }
 
-  /** Stop notifications of the job, and remove its last one. */
+  /** Stop notifications about the job, and remove its last one. */
   mute(id: string): void {
     this.muted.add(id);
     void this.state?.save(MUTED, { ids: [...this.muted].slice(-MOST_MUTED) });
@@ -116,7 +116,7 @@ export class Notifier implements INotifier {
     return kind === 'start' ? start : end === 'always' || (end === 'failed' && wentWrong(job));
   }
 
-  /** Called when the user switches it on: browsers ask only after a user action. */
+  /** Called when the user enables them, since browsers ask only after a user action. */
   private async askBrowser(): Promise<void> {
     const answer = 'Notification' in window ? await Notification.requestPermission() : 'denied';
     if (answer !== 'granted') {
@@ -126,7 +126,7 @@ export class Notifier implements INotifier {
     }
   }
 
-  /** `job`: the ID of the job of this result. */
+  /** `job` is the ID of the job with this result. */
   say(message: string, lead: Lead | null, job: string | null = null): void {
     if (job !== null) {
       this.announced.add(job);
@@ -139,7 +139,7 @@ export class Notifier implements INotifier {
     this.list(LabNotification.emit(message, 'success', { autoClose, actions }));
   }
 
-  /** Show one notification at a time; it summarises later news. */
+  /** Show one notification at a time. It summarises later news. */
   private tell(pieces: readonly OfJob[]): void {
     const seen = this.shown !== null && Date.now() < this.shown.untilMs ? this.shown : null;
     const told = new Map(seen?.told);
@@ -180,14 +180,14 @@ export class Notifier implements INotifier {
     }
   }
 
-  /** Changes the notification `seen` if it is still over the page, else shows another. */
+  /** Change the notification `seen` if it is still over the page. Otherwise show another. */
   private put(seen: string, alone: Job | null, message: string, { type, ...how }: Shown): string {
-    // JupyterLab would draw a notification that is not drawn yet without the change.
+    // JupyterLab would draw a notification that it has not drawn yet without the change.
     const isDrawn = how.autoClose === 0 || document.getElementById(seen) !== null;
     if (seen !== '' && isDrawn && LabNotification.update({ id: seen, message, type, ...how })) {
       return seen;
     }
-    // A change of a closed notification would not be seen.
+    // A change of a closed notification would not be visible.
     const before = seen === '' && alone !== null ? this.alone.get(alone.id) : seen;
     if (before !== undefined && before !== '') {
       LabNotification.dismiss(before);
@@ -280,7 +280,7 @@ export class Notifier implements INotifier {
   }
 }
 
-/** The kind of news of a state change; null: none. */
+/** Return the kind of news of a state change; null if it is no news. */
 export function kindOf(job: Job, before: JobState): Kind | null {
   if (isFinal(job.state)) {
     return isFinal(before) ? null : 'end';

@@ -1,5 +1,5 @@
-// The plugin of the status bar, of notifications at start and end, and of palette entries for views
-// and job commands.
+// The plugin of the status bar, of notifications about starts and ends, and of palette entries for
+// views and job commands.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';

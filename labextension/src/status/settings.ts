@@ -1,4 +1,4 @@
-// The settings of schema/plugin.json, and the translation of their page.
+// The settings in schema/plugin.json, and the translation of their page.
 import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { trans } from '../translation';
@@ -10,9 +10,9 @@ export interface NotifySettings {
   end: 'always' | 'failed' | 'never';
   /** Kinds of jobs without notifications. */
   mutedKinds: ReadonlySet<string>;
-  /** Only in the list of notifications, not over the page. */
+  /** True to show notifications only in the list, not over the page. */
   quiet: boolean;
-  /** Also by the browser while the page is hidden. */
+  /** True to notify also by the browser while the page is hidden. */
   browser: boolean;
 }
 
@@ -28,7 +28,7 @@ export function notifySettings(values: ReadonlyPartialJSONObject): NotifySetting
 }
 
 /**
- * Translates the settings' page. JupyterLab's server translates schemas only by the catalogues of
+ * Translate the settings' page. JupyterLab's server translates schemas only with the catalogues of
  * language packs (jupyterlab_server 2.28, `TranslationBundle.update_locale`).
  */
 export function translateSchema(registry: ISettingRegistry): void {
@@ -39,7 +39,7 @@ export function translateSchema(registry: ISettingRegistry): void {
 
 const TEXTS = new Set(['title', 'description', 'jupyter.lab.setting-icon-label']);
 
-/** A schema with its titles and descriptions in the user's language. */
+/** Return a schema with its titles and descriptions in the user's language. */
 export function translated<T>(schema: T): T {
   if (Array.isArray(schema)) {
     return schema.map((one: unknown) => translated(one)) as T;

@@ -1,7 +1,7 @@
-// Decides which of a browser's tabs reports news that all of them get, preferably a visible one. Knows
-// no job and no notification.
+// The choice of the tab that reports news which all tabs of a browser get, preferably a visible
+// one. It knows neither jobs nor notifications.
 
-/** The used part of a BroadcastChannel. Unlike Web Locks it needs no secure context. */
+/** The used part of a BroadcastChannel. Unlike Web Locks, it needs no secure context. */
 export interface Channel {
   postMessage(message: Claim): void;
   onmessage: ((event: MessageEvent<Claim>) => void) | null;
@@ -9,14 +9,14 @@ export interface Channel {
 
 interface Claim {
   key: string;
-  /** The tab with the highest rank reports; 1 and more: a visible tab. */
+  /** The tab with the highest rank reports. A visible tab has a rank of at least 1. */
   rank: number;
 }
 
-/** Above every claim. */
+/** A rank above every claim. */
 const TOLD = Infinity;
 const WAIT_MS = 250;
-/** Long enough for a visible tab to get the news, too. */
+/** Time in which a visible tab also gets the news. */
 const HIDDEN_WAIT_MS = 1_500;
 const MOST_KEYS = 2_000;
 
@@ -25,7 +25,7 @@ export class News<T> {
   private readonly claims = new Map<string, { rank: number; item: T }>();
   private timer = 0;
 
-  /** `tell` gets the news of a short period at once. */
+  /** `tell` receives the news of a short period together. */
   constructor(
     private readonly channel: Channel | null,
     private readonly tell: (items: T[]) => void,
@@ -36,7 +36,7 @@ export class News<T> {
     }
   }
 
-  /** Take news that every tab gets under the same key. */
+  /** Add news that every tab gets under the same key. */
   hear(key: string, item: T): void {
     if (this.told.has(key)) {
       return;
@@ -52,7 +52,7 @@ export class News<T> {
           const claims = [...this.claims];
           this.claims.clear();
           for (const [key] of claims) {
-            this.channel?.postMessage({ key, rank: TOLD }); // for a tab that was too busy
+            this.channel?.postMessage({ key, rank: TOLD }); // a busy tab may have missed it
           }
           if (claims.length > 0) {
             this.tell(claims.map(([, claim]) => claim.item));
@@ -70,7 +70,7 @@ export class News<T> {
     }
   }
 
-  /** This tab's lowest rank. */
+  /** The lowest rank of this tab. */
   private least(): number {
     return this.seen() ? 1 : 0;
   }

@@ -1,9 +1,12 @@
-// The form for another job like one that was submitted. Pure.
+// A form for another job with the options of an earlier one. No I/O.
 import type { Job, JobSpec } from '../wire';
 import { said, wishesOf, type Wishes } from './form';
 import type { Source } from './source';
 
-/** `code`, `file`: null if unknown or gone. Return null for code that the form cannot show. */
+/**
+ * `code` and `file` are null if they are unknown or deleted. Return null for code that the form
+ * cannot show.
+ */
 export function sourceOf(job: Job, code: string | null, file: string | null): Source | null {
   if (job.kind === 'lab') {
     return { kind: 'lab' };
@@ -14,12 +17,12 @@ export function sourceOf(job: Job, code: string | null, file: string | null): So
   return code === null || code === '' || runsFile(code) ? null : { kind: 'code', code };
 }
 
-/** Code of ours that runs the text of a file (headless.py). */
+/** Our code that runs the text of a file (headless.py). */
 function runsFile(code: string): boolean {
   return code.startsWith('import types; run_file = types.ModuleType("run_file")');
 }
 
-/** Environment values are unknown: only the names are filled in. */
+/** Environment values are unknown, so only the names are filled in. */
 export function wishesOfJob(spec: JobSpec, cluster: string): Wishes {
   const words = Object.entries(optionsOf(spec)).flatMap(([name, value]) => {
     if (typeof value === 'boolean') {
@@ -37,7 +40,7 @@ export function wishesOfJob(spec: JobSpec, cluster: string): Wishes {
 
 type Value = string | readonly string[] | boolean | null;
 
-/** Our own options by name. */
+/** Our own options, by name. */
 function optionsOf(spec: JobSpec): Record<string, Value> {
   return {
     name: spec.name,

@@ -1,4 +1,4 @@
-// The age of a live figure, once it is over half a minute old.
+// The age of a live figure once it is more than half a minute old.
 import type { JSX } from 'react';
 import { useClock } from '../clock';
 import { duration } from '../format';
@@ -7,7 +7,7 @@ import { trans } from '../translation';
 const FRESH_S = 30;
 
 interface Props {
-  /** UTC epoch seconds; null: unknown. */
+  /** UTC epoch seconds; null if unknown. */
   asOf: number | null;
 }
 

@@ -1,11 +1,11 @@
-// The text of a cell, with and without its `%%slurm` line. Pure.
+// The text of a cell, with and without its `%%slurm` line. No I/O.
 
 const HEAD = /^\s*%%slurm(?:[ \t]+([^\n]*))?(?:\n|$)/;
 
 interface CellText {
-  /** The words after `%%slurm`; null: no such line. */
+  /** The words after `%%slurm`; null if there is no such line. */
   line: string | null;
-  /** The text below. */
+  /** The text below this line. */
   body: string;
 }
 
@@ -16,12 +16,15 @@ export function cellText(source: string): CellText {
     : { line: (found[1] ?? '').trim(), body: source.slice(found[0].length) };
 }
 
-/** Tell whether a job can run the cell: it is not empty, and has no other magic of ours. */
+/** Return whether a job can run the cell: it is not empty, and has no other magic of ours. */
 export function isRunnable(source: string): boolean {
   return !/^\s*%%slurm_/.test(source) && cellText(source).body.trim() !== '';
 }
 
-/** Tell whether the line has the option in a form that no field holds: `--mem-per-cpu`, `--mem {m}`. */
+/**
+ * Return whether the line has the option in a form that no field holds, such as `--mem-per-cpu` or
+ * `--mem {m}`.
+ */
 export function saysOtherwise(line: string, option: string): boolean {
   return new RegExp(`--${option}(?!(?:=|\\s+)[^\\s{'"]+(?:\\s|$))`).test(line);
 }
@@ -30,7 +33,7 @@ export function withLine(line: string, body: string): string {
   return `%%slurm ${line}`.trimEnd() + `\n${body}`;
 }
 
-/** Tell whether the cell loads the extension. */
+/** Return whether the cell loads the extension. */
 export function loadsSlurm(source: string): boolean {
   return /^\s*%(?:load_ext|reload_ext)\s+jupyter_slurm\b/m.test(source);
 }

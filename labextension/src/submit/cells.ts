@@ -1,4 +1,4 @@
-// The cells of forms and of *Submit again*; loaded on demand.
+// The cells of forms and of *Submit again*, loaded on demand.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { Widget } from '@lumino/widgets';
 import { cellText } from './cell';
@@ -8,7 +8,7 @@ import { cellSource } from './notebook';
 import type { Place } from './place';
 import type { CellSource, Ran } from './source';
 
-/** Return the cell of a form from before a reload; its notebook may open later. */
+/** Return the cell of a form from before a reload. Its notebook may open later. */
 export function cellOf(
   { app, notebooks }: Pick<Front, 'app' | 'notebooks'>,
   notebook: string,
@@ -24,7 +24,7 @@ export function cellOf(
   return cellSource(id, notebook, find, shower(app));
 }
 
-/** Open a form for the active cell; undefined: there is none. */
+/** Open a form for the active cell; return undefined if there is none. */
 export async function openCell(front: Front): Promise<Form | undefined> {
   const { app, notebooks, open } = front;
   const panel = notebooks?.currentWidget;
@@ -37,12 +37,12 @@ export async function openCell(front: Front): Promise<Form | undefined> {
   const find = (): Place | null => (cell.isDisposed || panel.isDisposed ? null : { panel, cell });
   return open(
     cellSource(cell.model.id, path, find, shower(app)),
-    // Nothing but the options in the cell's line.
+    // Set only the options in the cell's line.
     line === null ? undefined : { ...NO_WISHES, ...wishesOf(line) }
   );
 }
 
-/** Change options in the cell's line and run the cell. */
+/** Change options in the cell's line, and run the cell. */
 export async function runAgain(
   app: JupyterFrontEnd,
   place: Place,

@@ -1,4 +1,4 @@
-// What a form shows of its cluster: facts, images and live partitions. It never starts a login.
+// The form's data about its cluster: facts, images and live partitions. It never starts a login.
 import { useCallback, useEffect, useState } from 'react';
 import { useFeed } from '../grid/feed';
 import { problemOf } from '../model/model';
@@ -10,9 +10,9 @@ export interface Known {
   info: ClusterInfo | null;
   images: readonly Image[];
   partitions: readonly Partition[];
-  /** UTC epoch seconds of the live figures; null: unknown. */
+  /** UTC epoch seconds of the live figures; null if unknown. */
   asOf: number | null;
-  /** Why the rest is missing or old. */
+  /** The reason why the rest is missing or old. */
   problem: Problem | null;
 }
 
@@ -53,7 +53,8 @@ export function useCluster(model: ISlurmModel, cluster: string): Known {
   }, [model, cluster, seen, open]);
   const openNodes = useCallback(() => model.nodes(cluster), [model, cluster]);
   const { view } = useFeed(known.info === null ? null : openNodes);
-  const live = view?.cluster === cluster ? view : null; // the old cluster's until the new one answers
+  // of the old cluster until the new one answers
+  const live = view?.cluster === cluster ? view : null;
   const partitions = merged(known.partitions, live?.partitions ?? []);
   return { ...known, partitions, asOf: live?.freshness.asOf ?? known.asOf };
 }

@@ -1,4 +1,4 @@
-// The commands that open the form: empty, for a file, for a cell, for a notebook.
+// The commands that open the form: empty, for a file, for a cell, or for a notebook.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import type { FileBrowser } from '@jupyterlab/filebrowser';
 import type { INotebookTracker } from '@jupyterlab/notebook';
@@ -32,11 +32,14 @@ export interface Front {
   /** The current file browser. */
   browser: () => FileBrowser | null;
   notebooks: INotebookTracker | null;
-  /** `wishes`: the options of an existing line. */
+  /** `wishes` are the options of an existing line. */
   open: (source: Source, wishes?: Partial<Wishes>) => Promise<Form>;
 }
 
-/** Return the job that the form makes, null if closed without; for the launcher the form itself. */
+/**
+ * Return the job that the form submits, or null if it is closed without one. For the launcher
+ * return the form itself.
+ */
 async function givenBy(
   form: Form | undefined,
   { isLauncher }: ReadonlyPartialJSONObject
@@ -137,7 +140,7 @@ function addNew({ app, open }: Front): void {
   });
 }
 
-/** The path of the one selected file, if it can run; else null. */
+/** Return the path of the one selected file if it can run; otherwise null. */
 function selected({ app, browser }: Front): string | null {
   const items = [...(browser()?.selectedItems() ?? [])];
   const [item] = items;
@@ -146,7 +149,7 @@ function selected({ app, browser }: Front): string | null {
     : null;
 }
 
-/** Return the path on the server; null: the file is on another drive. */
+/** Return the path on the server; null if the file is on another drive. */
 export function localPath(app: JupyterFrontEnd, path: string): string | null {
   const { contents } = app.serviceManager;
   return ['', 'RTC'].includes(contents.driveName(path)) ? contents.localPath(path) : null;
@@ -157,7 +160,7 @@ function codeOf(notebooks: INotebookTracker | null): string {
   return model?.type === 'code' ? model.sharedModel.getSource() : '';
 }
 
-/** The cell of an open notebook whose output shows the job. */
+/** Return the cell of an open notebook whose output shows the job. */
 function askerOf(notebooks: INotebookTracker | null, id: string): Place | null {
   let cell: Place['cell'] | undefined;
   const panel = notebooks?.find(({ content }) => {

@@ -1,5 +1,5 @@
-// Saves the executed copies of notebooks that ran as jobs. The agent knows which were delivered, so a
-// page that was closed meanwhile makes no difference.
+// Saving of the executed copies of notebooks that ran as jobs. The agent knows which copies were
+// delivered, so a page that was closed meanwhile changes nothing.
 import { problemOf } from '../model/model';
 import { isFinal } from '../format';
 import type { ISlurmModel } from '../tokens';
@@ -7,7 +7,7 @@ import type { Job, Problem } from '../wire';
 
 const AGAIN_MS = 60_000;
 
-/** Tell whether the job ran a whole notebook: the job of a cell has a fingerprint. */
+/** Return whether the job ran a whole notebook. The job of a cell has a fingerprint. */
 export function isHeadless(job: Job): boolean {
   return (
     job.kind === 'cell' &&
@@ -18,12 +18,12 @@ export function isHeadless(job: Job): boolean {
 }
 
 export interface Told {
-  /** The copy is saved. */
+  /** The copy was saved. */
   written: (job: Job, path: string) => void;
   failed: (job: Job, problem: Problem) => void;
 }
 
-/** Runs for the life of the page. */
+/** It runs as long as the page exists. */
 export class ExecutedCopies {
   private readonly tried = new Set<string>();
 
@@ -47,7 +47,7 @@ export class ExecutedCopies {
     }
   }
 
-  /** One of several tabs does it. */
+  /** Only one of several tabs saves it. */
   private async bring(job: Job): Promise<void> {
     await navigator.locks.request(
       `jupyter-slurm:executed:${job.id}`,

@@ -1,5 +1,5 @@
-// The fields of the form: the options of the table (options.ts), in groups, each with what the
-// cluster says about it.
+// The fields of the form: the options of the table (options.ts) in groups, each with data of the
+// cluster.
 import { useEffect, useState, type JSX, type ReactNode } from 'react';
 import { duration, memory } from '../format';
 import { listed } from '../language';
@@ -19,7 +19,7 @@ const TIMES = ['10m', '30m', '1h', '4h', '12h', '1d', '3d'];
 interface FieldsProps {
   kind: Source['kind'];
   offersArray: boolean;
-  /** The kernel that the form would add; null: none, or unknown. */
+  /** The kernel that the form would add; null if there is none, or if it is unknown. */
   kernel: RemoteKernel | null;
   clusters: readonly Cluster[];
   known: Known;
@@ -116,7 +116,7 @@ function Each({ fields, ...props }: FieldsProps & { fields: readonly Field[] }):
   );
 }
 
-/** A field. An option without words here is as the table of options says. */
+/** A field. An option without words in this file has those of the table of options. */
 function One({ field, ...props }: FieldsProps & { field: Field }): JSX.Element | null {
   const { clusters, known, wishes } = props;
   const partition = chosen(known.partitions, wishes.partition);
@@ -182,7 +182,7 @@ function One({ field, ...props }: FieldsProps & { field: Field }): JSX.Element |
   }
 }
 
-/** What the cluster has now, with its age. */
+/** The cluster's live figures, with their age. */
 function dated(text: string, { known }: FieldsProps): ReactNode {
   return text === '' ? null : (
     <>

@@ -1,13 +1,13 @@
-// The fields of a form <-> the words of a `%%slurm` line. Pure.
+// Conversion between the fields of a form and the words of a `%%slurm` line. No I/O.
 import { OPTIONS } from './options';
 import { quoted, split } from './words';
 
 export type Option = (typeof OPTIONS)[number];
 
-/** An option; the type of the GPUs; other options of sbatch as typed. */
+/** The name of a field: an option, the type of the GPUs, or other options of sbatch as typed. */
 export type Field = Option['name'] | 'gpuType' | 'more';
 
-/** The fields as typed; '': not set. `env` has one variable per line. */
+/** The fields as typed; '' if a field is not set. `env` has one variable per line. */
 export type Wishes = Readonly<Record<Field, string>>;
 
 const NAMES = OPTIONS.map(one => one.name);
@@ -24,30 +24,32 @@ export function wishesIn(kept: unknown): Wishes {
   return { ...NO_WISHES, ...(Object.fromEntries(said) as Partial<Wishes>) };
 }
 
-/** Separators of fields with several values; in a line each value is an option. */
+/** Separators of fields with several values. In a line, each value is an option. */
 const BETWEEN: Partial<Record<Field, readonly [string, RegExp]>> = {
   module: [' ', /[\s,]+/],
   env: ['\n', /\n/]
 };
 
-/** null: no field has that option. */
+/** Return the field with that option; null if there is none. */
 export function optionOf(word: string): Option | null {
   return OPTIONS.find(one => (one.words as readonly string[]).includes(word)) ?? null;
 }
 
-/** A field that parsing.py replaces: `job.id`, `rates[0]`, `rate:.2f`. */
+/** A field in braces that parsing.py replaces: `job.id`, `rates[0]`, `rate:.2f`. */
 const FIELD = String.raw`\{([\p{L}_][\p{L}\p{N}_]*(?:\.[\p{L}_][\p{L}\p{N}_]*|\[[^[\]{}]*\])*(?::[^{}]*)?)\}`;
 const FIELDS_IN = new RegExp(FIELD, 'gu');
 const DOUBLED = new RegExp(`\\{${FIELD}\\}`, 'gu');
 const VARIABLE = new RegExp(`(^|[^{])${FIELD}($|[^}])`, 'u');
 
-/** Return the magic for a text: sbatch gets a script with its options, or an array, as written. */
+/**
+ * Return the magic for a text. sbatch receives a script with its options, or an array, as written.
+ */
 export function magicFor(code: string, wishes: Wishes): string {
   const isForSbatch = /^#SBATCH/m.test(code) || wishes.array !== '';
   return isScript(code) && isForSbatch ? '%%sbatch' : '%%slurm';
 }
 
-/** Tell whether the text is a script; else it is Python. */
+/** Return whether the text is a script. Otherwise it is Python. */
 export function isScript(code: string): boolean {
   return code.startsWith('#!');
 }
@@ -75,13 +77,13 @@ function valueOf(wishes: Wishes, field: Field): string {
   return count !== '' && wishes.gpuType !== '' ? `${wishes.gpuType}:${count}` : count;
 }
 
-/** Double the braces of `{name}`, which would be a variable of the notebook. */
+/** Double the braces of `{name}`, which would otherwise be a variable of the notebook. */
 export function said(option: string, value: string): string {
   const word = value.replace(FIELDS_IN, '{{$1}}');
   return word.startsWith('-') ? `--${option}=${quoted(word)}` : `--${option} ${quoted(word)}`;
 }
 
-/** Read a typed line. Options without a field and values with variables stay in `more`. */
+/** Parse a typed line. Options without a field and values with variables stay in `more`. */
 export function wishesOf(line: string): Wishes {
   const wishes = { ...NO_WISHES };
   const words = split(line);
@@ -103,7 +105,7 @@ export function wishesOf(line: string): Wishes {
   return { ...wishes, more: more.join(' ') };
 }
 
-/** Set the field; false: it cannot hold the value. */
+/** Set the field; return false if it cannot hold the value. */
 function take(wishes: Record<Field, string>, { name }: Option, given: string): boolean {
   if (VARIABLE.test(given)) {
     return false;

@@ -1,5 +1,5 @@
 // The fields of the form: text, lines, code, count and choice, each with its label and a hint or an
-// error below.
+// error below it.
 import { useId, type JSX, type ReactNode } from 'react';
 import type { Sentence } from './sentences';
 
@@ -101,7 +101,7 @@ export function Lines({
   );
 }
 
-/** A count; null `most`: no maximum. */
+/** A count; without a maximum `most` is null. */
 export function Count({
   value,
   change,
@@ -136,7 +136,7 @@ export function Choice({
   options,
   ...field
 }: Omit<TextProps, 'list'> & { options: readonly Option[] }): JSX.Element {
-  // A value that is no longer offered stays visible; the server says what is wrong with it.
+  // A value that is no longer offered stays visible. The server reports what is wrong with it.
   const there = options.some(one => one.value === value);
   const all = there ? options : [...options, { value, text: value }];
   return (

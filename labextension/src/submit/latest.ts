@@ -1,11 +1,12 @@
-// Asks a question about what is typed: after a pause, one at a time, and only the latest counts.
+// Requests about typed input. They wait for a pause and run one at a time, and only the latest
+// answer counts.
 import { useEffect, useRef, useState } from 'react';
 
 export const PAUSE_MS = 400;
 
 /**
- * Return the latest answer, null before the first. The old answer stays until the next arrives. A
- * change of `again` repeats the question; a null question asks nothing. `ask` never rejects.
+ * Return the latest answer, null before the first. The old answer stays until the next one arrives.
+ * A change of `again` repeats the question. A null question sends no request. `ask` never rejects.
  */
 export function useLatest<A>(
   ask: (question: string) => Promise<A>,

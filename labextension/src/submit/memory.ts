@@ -1,4 +1,4 @@
-// The last options per cluster, and the saved presets, in JupyterLab's state.
+// The last options of each cluster, and the saved presets, in JupyterLab's state database.
 import type { IStateDB } from '@jupyterlab/statedb';
 import { keepable, wishesIn, type Wishes } from './form';
 
@@ -7,7 +7,7 @@ export const JOBS = 'jupyter-slurm:wishes';
 export const LABS = 'jupyter-slurm:wishes-labs';
 export const KERNELS = 'jupyter-slurm:wishes-kernels';
 
-/** Fields of one job only. */
+/** Fields that apply to one job only. */
 export const ONES_OWN = { name: '', 'display-name': '', array: '', env: '' } as const;
 
 interface Saved {
@@ -71,7 +71,7 @@ export class Memory {
   }
 
   private async change(next: (saved: Saved) => Saved): Promise<void> {
-    await this.read(); // another form may have saved meanwhile
+    await this.read(); // another form may have saved a preset meanwhile
     this.saved = next(this.saved);
     await this.state?.save(this.key, { ...this.saved });
   }

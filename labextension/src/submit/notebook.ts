@@ -1,4 +1,4 @@
-// Runs a cell of an open notebook on Slurm: puts the line on top of it and executes it.
+// Runs of a cell of an open notebook on Slurm. The line is put on top of the cell.
 import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 import { jobsIn } from '../commands/where';
@@ -7,7 +7,7 @@ import { cellText, LOAD, loadsSlurm, withLine } from './cell';
 import type { Cell, Place } from './place';
 import type { CellSource } from './source';
 
-/** Tells whether the kernel knows `%%slurm`, without any effect. */
+/** Code that checks whether the kernel knows `%%slurm`, without any effect. */
 const KNOWS = "'slurm' in get_ipython().magics_manager.magics['cell']";
 
 /** `find` returns null while the notebook is closed. */
@@ -42,7 +42,7 @@ export function cellSource(
       const at = panel.content.widgets.indexOf(cell);
       panel.content.activeCellIndex = at;
       panel.content.deselectAll();
-      // The run ends with the job; the form does not wait.
+      // The run ends with the job, and the form does not wait for it.
       const done = NotebookActions.run(panel.content, panel.sessionContext);
       return { job: jobOfRun(cell, done) };
     }
@@ -79,7 +79,7 @@ export async function kernelOf(panel: NotebookPanel): Promise<Kernel.IKernelConn
   return kernel;
 }
 
-/** Ask an idle kernel. Return false for a busy one. */
+/** Ask an idle kernel. Return false for a busy kernel. */
 export async function isKnown(kernel: Kernel.IKernelConnection): Promise<boolean> {
   if (kernel.status !== 'idle') {
     return false;
@@ -108,7 +108,10 @@ function text(expression: unknown): string {
   return typeof plain === 'string' ? plain : '';
 }
 
-/** Load the extension in the notebook, unless a cell does: it must work when opened again. */
+/**
+ * Load the extension in the notebook, unless a cell does. The notebook must work when it is opened
+ * again.
+ */
 async function load(panel: NotebookPanel, kernel: Kernel.IKernelConnection): Promise<void> {
   const notebook = panel.content;
   const cells = notebook.widgets.map(one => one.model.sharedModel.getSource());

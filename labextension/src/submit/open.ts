@@ -1,4 +1,4 @@
-// Opens a form with its first values, and submits it; loaded on demand.
+// Opening of a form with its first values, and its submission; loaded on demand.
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { MainAreaWidget, type WidgetTracker } from '@jupyterlab/apputils';
 import type { IEditorServices } from '@jupyterlab/codeeditor';
@@ -56,7 +56,7 @@ export async function openForm(parts: Parts, ...[source, begun = {}, name]: Begu
   return panel;
 }
 
-/** Open the form with the options of that job, or explain why not. */
+/** Open the form with the options of that job, or show why this is not possible. */
 export async function resubmit(parts: Parts, id: string): Promise<Form | undefined> {
   const { app, model } = parts;
   const { job, asked, code } = await model.details(id);
@@ -71,7 +71,7 @@ export async function resubmit(parts: Parts, id: string): Promise<Form | undefin
   return undefined;
 }
 
-/** Return the file's path below the server's root; null: not found. */
+/** Return the file's path below the server's root; null if it is not found. */
 async function fileStillThere(app: JupyterFrontEnd, file: string | null): Promise<string | null> {
   const path = belowRoot(file ?? '', PageConfig.getOption('serverRoot'));
   return path !== null && (await isThere(app, path)) ? path : null;
@@ -89,7 +89,7 @@ async function lastCluster(memory: Memory, model: ISlurmModel): Promise<string> 
   return there ? memory.last : usualCluster(model);
 }
 
-/** Return the action of the form's button. It closes the form at the end. */
+/** Return the action of the form's button, which closes the form at the end. */
 function sendingOf(
   { app, model, documents, notifier }: Parts,
   source: Source,
@@ -118,7 +118,7 @@ function sendingOf(
         const job = await sender.submit(cluster, line, what);
         made.resolve(job);
         if (source.kind === 'file') {
-          form().dispose(); // a text is kept nowhere else
+          form().dispose(); // a text is not saved elsewhere
         }
         // The job's panel confirms the submission.
         await app.commands.execute(CommandIDs.openJob, { id: job.id });
@@ -129,7 +129,7 @@ function sendingOf(
   };
 }
 
-/** `line`: the words after `jupyter slurm kernel add`. */
+/** `line` has the words after `jupyter slurm kernel add`. */
 async function addKernel(
   app: JupyterFrontEnd,
   model: ISlurmModel,
@@ -164,7 +164,7 @@ async function startLab(sender: Sender, cluster: string, line: string): Promise<
   }
 }
 
-/** Save an open document, so that the job runs what the user sees. */
+/** Save an open document, so that the job runs the content that the user sees. */
 async function save(documents: IDocumentManager | null, path: string): Promise<void> {
   const widget = documents?.findWidget(path, null);
   const context = widget && documents?.contextForWidget(widget);

@@ -1,5 +1,5 @@
-// The options that the form has a field for, in the order of its line, as the table of commands
-// has them (jupyter_slurm/commands/table.py). Made by `npm run wire`; not edited by hand.
+// Options with a field in the form, in the order of its line. Generated from
+// jupyter_slurm/commands/table.py by `npm run wire`.
 export const OPTIONS = [
   {
     name: 'cluster',

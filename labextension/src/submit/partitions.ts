@@ -1,4 +1,4 @@
-// A partition's maxima and what is free in it. Pure. Slurm judges everything else.
+// A partition's maxima and its free resources. Slurm judges everything else. No I/O.
 import { duration } from '../format';
 import { listed } from '../language';
 import { trans } from '../translation';
@@ -7,7 +7,10 @@ import type { Wishes } from './form';
 
 const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, min: 60, h: 3600, d: 86_400 };
 
-/** Seconds of `30` (minutes), `30m`, `1h30m`, `1:00:00`, `2-12`, `2-12:00:00`; null: not a time. */
+/**
+ * Return the seconds of `30` (minutes), `30m`, `1h30m`, `1:00:00`, `2-12`, `2-12:00:00`; null if it
+ * is not a time.
+ */
 export function seconds(text: string): number | null {
   const word = text.trim().toLowerCase();
   if (/^(?:\d+(?:min|[smhd]))+$/.test(word)) {
@@ -26,7 +29,7 @@ export function seconds(text: string): number | null {
   return colons === 2 ? first * 3600 + second * 60 + third : first * 60 + second;
 }
 
-/** Returns which of the partition's maxima the job exceeds; null: none. */
+/** Return the partition's maxima that the job exceeds; null if there are none. */
 export function unusable(one: Partition, wishes: Wishes): string | null {
   const gpus = Number(wishes.gpus || 0);
   const wantedS = seconds(wishes.time);
@@ -54,12 +57,12 @@ export function unusable(one: Partition, wishes: Wishes): string | null {
   return null;
 }
 
-/** A choice: its name, and what it has now or why it is not available. */
+/** A choice: its name, and its live figures or the reason why it is not available. */
 export function told(one: Partition, why: string | null): string {
   return `${one.name} — ${why ?? offer(one)}`;
 }
 
-/** Its time limit, and what is free now. */
+/** Its time limit, and its free resources. */
 export function offer(one: Partition): string {
   const facts = [limit(one), freeGpus(one) || idleNodes(one)];
   return listed(facts);
@@ -79,7 +82,7 @@ function limit(one: Partition): string {
   return one.limit_s === null ? '' : trans.__('max %1', duration(one.limit_s));
 }
 
-/** How many of a type are free; '': unknown. */
+/** The free number of a type; '' if unknown. */
 export function freeOfType(one: Partition, type: string): string {
   const [all, free] = one.gpus_by_type[type] ?? [];
   return all === undefined || free === undefined || free === null
@@ -87,7 +90,7 @@ export function freeOfType(one: Partition, type: string): string {
     : trans.__('%1 of %2 free', free, all);
 }
 
-/** The partition that the job would go to; undefined: unknown. */
+/** The partition to which the job would go; undefined if unknown. */
 export function chosen(partitions: readonly Partition[], name: string): Partition | undefined {
   return partitions.find(one => (name === '' ? one.default : one.name === name));
 }

@@ -1,4 +1,4 @@
-// The presets of a form: the last job, the cluster's defaults, and those that the user has saved.
+// The presets of a form: the last job, the cluster's defaults, and the user's saved presets.
 import { InputDialog } from '@jupyterlab/apputils';
 import { useState, type JSX } from 'react';
 import { visible } from '../format';

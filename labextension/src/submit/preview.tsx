@@ -14,17 +14,17 @@ import { useLatest } from './latest';
 import type { Sentence } from './sentences';
 
 export interface Asked {
-  /** The question of this answer; null: none yet. */
+  /** The question of this answer; null if there is none yet. */
   question: string | null;
   preview: Preview | null;
   problem: Problem | null;
-  /** UTC epoch seconds of the answer; null: none yet. */
+  /** UTC epoch seconds of the answer; null if there is none yet. */
   atS: number | null;
 }
 
 const NOTHING: Asked = { question: null, preview: null, problem: null, atS: null };
 
-/** Ask `POST outlook` and return its latest answer. `question`: JSON; null: ask nothing. */
+/** Ask `POST outlook`, and return the latest answer. `question` is JSON; null asks nothing. */
 export function usePreview(model: ISlurmModel, question: string | null): Asked {
   const ask = useCallback(
     async (asked: string): Promise<Asked> => {
@@ -45,17 +45,17 @@ export function usePreview(model: ISlurmModel, question: string | null): Asked {
 
 interface OutlookProps {
   asked: Asked;
-  /** Why the job cannot be submitted; null: no reason known. */
+  /** The reason why the job cannot be submitted; null if none is known. */
   obstacle: string | null;
-  /** The input is wrong, not only incomplete. */
+  /** True if the input is wrong, not only incomplete. */
   wrong: boolean;
-  /** The answer belongs to older input. */
+  /** True if the answer belongs to older input. */
   old: boolean;
-  /** The user pressed the button, which waits for the next answer. */
+  /** True if the user pressed the button, which waits for the next answer. */
   awaited: boolean;
 }
 
-/** Text beside the button: what is missing, or the expected start and cost. */
+/** Text beside the button: the missing input, or the expected start and cost. */
 export function Outlook({ asked, obstacle, wrong, old, awaited }: OutlookProps): JSX.Element {
   const { preview, atS } = asked;
   const nowS = Date.now() / 1000;
@@ -152,7 +152,7 @@ function costs(cost: Cost | null): string {
     : trans.__('Up to %1', sum);
 }
 
-/** Counts as rounded: 1.02 is one hour. */
+/** Return the rounded number for plural forms: 1.02 is one hour. */
 function hours(count: number, said: (n: number, text: string) => string): string {
   return count === 0 ? '' : said(rounded(count) === rounded(1) ? 1 : count, rounded(count));
 }

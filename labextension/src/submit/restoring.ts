@@ -1,9 +1,9 @@
-// An open form <-> its state in JupyterLab across a reload. Pure.
+// Conversion between an open form and its state in JupyterLab across a reload. No I/O.
 import type { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { keepable, wishesIn, type Wishes } from './form';
 import type { CellSource, Source } from './source';
 
-/** The source of a form; a cell is found later. */
+/** The source of a form. A cell is looked up later. */
 type Subject = Exclude<Source, CellSource> | Pick<CellSource, 'kind' | 'notebook' | 'cell'>;
 
 export interface Kept {
@@ -33,7 +33,7 @@ function subjectOf(source: Source, code: string): Subject {
   }
 }
 
-/** null: saved by an incompatible version. */
+/** The state; null if an incompatible version saved it. */
 export function readKept(value: ReadonlyPartialJSONObject): Kept | null {
   const { name, subject, wishes } = value as Record<string, unknown>;
   const read = readSubject((subject ?? {}) as Record<string, unknown>);

@@ -1,10 +1,10 @@
-// Submits a form. A retry after an unknown outcome has the same ID, so that it is one job.
+// Submission of a form. A retry after an unknown outcome has the same ID, so that it is one job.
 import type { ISlurmModel } from '../tokens';
 import type { Job, JobSpec } from '../wire';
 
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz234567';
 
-/** Eight of `a-z2-7`, as the agent expects. */
+/** A job ID of eight characters of `a-z2-7`, as the agent expects. */
 function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(8));
   return [...bytes].map(byte => LETTERS.charAt(byte % LETTERS.length)).join('');

@@ -1,4 +1,4 @@
-// The errors and warnings about a job, each at the field of its option. Pure.
+// The errors and warnings about a job, each at the field of its option. No I/O.
 import { told } from '../messages';
 import type { Check, Preview, Problem } from '../wire';
 import { optionOf, type Field } from './form';
@@ -6,14 +6,14 @@ import { optionOf, type Field } from './form';
 /** An error or warning about one field or the whole job. */
 export interface Sentence {
   text: string;
-  /** false: an error; null: a warning. */
+  /** The kind: false for an error, null for a warning. */
   ok: boolean | null;
 }
 
 /** A field of the form, or the code. */
 export type Place = Field | 'code';
 
-/** Returns the option's field; `more` if it has none of its own, null without an option. */
+/** Return the option's field, `more` if it has none of its own, or null without an option. */
 export function fieldOf(option: string | null): Place | null {
   if (option === null || option === 'code') {
     return option;
@@ -27,8 +27,8 @@ export interface Sorted {
 }
 
 /**
- * Sorts errors and warnings by field. `noArray`: why this job cannot be an array, in the form's
- * words; '': it can.
+ * Sort errors and warnings by field. `noArray` is the reason why this job cannot be an array, in
+ * the form's words; '' if it can.
  */
 export function sorted(preview: Preview | null, problem: Problem | null, noArray = ''): Sorted {
   const all: (readonly [string | null, Sentence])[] = (preview?.checks ?? []).map(one => [
@@ -41,7 +41,7 @@ export function sorted(preview: Preview | null, problem: Problem | null, noArray
   }
   const byField = new Map<Place, Sentence>();
   const others: Sentence[] = [];
-  // An error takes its field before a warning does.
+  // An error takes precedence over a warning at its field.
   const errors = all.filter(([, one]) => one.ok === false);
   const warnings = all.filter(([, one]) => one.ok !== false);
   for (const [option, sentence] of [...errors, ...warnings]) {

@@ -1,26 +1,26 @@
 // The source of a job: a text, a file of the server, or a cell of an open notebook.
 import type { Job } from '../wire';
 
-/** A cell; its notebook may change or close. */
+/** A cell. Its notebook may change or close. */
 export interface CellSource {
   kind: 'cell';
   /** The ID of the cell. */
   cell: string;
   /** The notebook's path below the server's root. */
   notebook: string;
-  /** Return the text below its `%%slurm` line; '': the cell is gone. */
+  /** Return the text below its `%%slurm` line; '' if the cell no longer exists. */
   body: () => string;
-  /** Put the line on top and run the cell. Rejects if the cell is gone. */
+  /** Put the line on top, and run the cell. Reject if the cell no longer exists. */
   run: (line: string) => Promise<Ran>;
 }
 
-/** A cell that runs. */
+/** A cell that is running. */
 export interface Ran {
-  /** The ID of its job; null: the run ended without one. */
+  /** The ID of its job; null if the run ended without one. */
   job: Promise<string | null>;
 }
 
-/** `lab` runs JupyterLab only; `kernel` adds a kernelspec and runs nothing. */
+/** `lab` only runs JupyterLab. `kernel` adds a kernelspec and runs nothing. */
 export type Source =
   | { kind: 'lab' }
   | { kind: 'kernel' }
@@ -28,12 +28,12 @@ export type Source =
   | { kind: 'file'; path: string }
   | CellSource;
 
-/** Tell whether the form can make such a job. */
+/** Return whether the form can create such a job. */
 export function isRepeatable(job: Job): boolean {
   return ['cell', 'program', 'script', 'lab'].includes(job.kind);
 }
 
-/** Return the path of the file or notebook; '': none. */
+/** Return the path of the file or notebook; '' if there is none. */
 export function pathOf(source: Source): string {
   return source.kind === 'file' ? source.path : source.kind === 'cell' ? source.notebook : '';
 }

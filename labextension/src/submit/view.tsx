@@ -1,4 +1,4 @@
-// The form that makes a job, with a live preview.
+// The form for a job, with a live preview.
 import type { IEditorServices } from '@jupyterlab/codeeditor';
 import type { CommandRegistry } from '@lumino/commands';
 import { useCallback, useEffect, useRef, useState, type JSX, type ReactNode } from 'react';
@@ -36,7 +36,7 @@ export interface SubmitProps {
   memory: Memory;
   commands: CommandRegistry;
   editors: IEditorServices;
-  /** Rejects if nothing was submitted or the outcome is unknown. */
+  /** Rejects if nothing was submitted, or if the outcome is unknown. */
   submit: (wishes: Wishes, line: string, code: string) => Promise<void>;
 }
 
@@ -145,7 +145,7 @@ export function SubmitView(props: SubmitProps): JSX.Element {
 }
 
 interface Press {
-  /** The button was pressed, and the answer for the latest input is awaited. */
+  /** True if the button was pressed and the answer for the latest input is awaited. */
   waits: boolean;
   press: () => void;
   forget: () => void;
@@ -167,7 +167,7 @@ function usePress(ready: boolean, act: () => void): Press {
   };
 }
 
-/** What is still missing; null: nothing. */
+/** Return the missing input; null if there is none. */
 function missingIn(source: Source, { wishes, code }: Draft): string | null {
   if (wishes.cluster === '') {
     return trans.__('Choose a cluster.');
@@ -175,7 +175,7 @@ function missingIn(source: Source, { wishes, code }: Draft): string | null {
   return source.kind === 'code' && code.trim() === '' ? trans.__('Enter the code.') : null;
 }
 
-/** Why the job cannot be submitted, unless a field says so. */
+/** Return the reason why the job cannot be submitted, unless a field shows it. */
 function refusal({ byField }: Sorted, others: readonly Sentence[]): string {
   if ([...byField.values()].some(one => one.ok === false)) {
     return trans.__('Fix the highlighted fields.');
@@ -184,7 +184,7 @@ function refusal({ byField }: Sorted, others: readonly Sentence[]): string {
   return wrong?.text ?? trans.__('This cluster does not accept jobs now.');
 }
 
-/** Why the job cannot be an array; '': it can. */
+/** Return the reason why the job cannot be an array; '' if it can. */
 function noArrayOf(source: Source): string {
   return source.kind === 'file' && /\.(py|ipynb)$/.test(source.path)
     ? trans.__('Array jobs need a script')
@@ -203,7 +203,7 @@ function named({ kind }: Source): { form: string; deed: string } {
   }
 }
 
-/** The same job as a command or magic. */
+/** The same job, as a command or magic. */
 function typed(source: Source, wishes: Wishes, code: string): string {
   const line = lineOf(wishes);
   switch (source.kind) {
@@ -220,7 +220,7 @@ function typed(source: Source, wishes: Wishes, code: string): string {
   }
 }
 
-/** The question for the server's preview. */
+/** Return the question for the server's preview. */
 function questionOf(source: Source, line: string, code: string): object {
   switch (source.kind) {
     case 'file':
@@ -235,7 +235,9 @@ function questionOf(source: Source, line: string, code: string): object {
   }
 }
 
-/** Tell whether the server rejects the job. Only the kernel knows the variables of a cell's line. */
+/**
+ * Return whether the server rejects the job. Only the kernel knows the variables of a cell's line.
+ */
 function isRefused(asked: Asked, source: Source): boolean {
   const failed = asked.preview?.checks.some(one => one.ok === false) ?? false;
   return failed || (asked.problem !== null && !asked.problem.transient && needed(asked, source));
@@ -245,16 +247,16 @@ function needed({ problem }: Asked, source: Source): boolean {
   return source.kind !== 'cell' && (problem === null || !needsLogin(problem));
 }
 
-/** Omit what the problem of the cluster says already. */
+/** Omit text that the problem of the cluster already contains. */
 function othersOf({ others }: Sorted, { problem }: Known): Sorted['others'] {
   const known = problem?.message ?? null;
   return others.filter(one => known === null || !one.text.startsWith(known));
 }
 
-/** The kernel that the form would add; null: unknown. */
+/** The kernel that the form would add; null if unknown. */
 function useKernel(model: ISlurmModel, line: string | null, seen: boolean): RemoteKernel | null {
   const ask = useCallback(
-    // The preview shows errors.
+    // The preview shows the errors.
     (asked: string) => model.call<RemoteKernel>('kernel_meant', { line: asked }).catch(() => null),
     [model]
   );

@@ -1,4 +1,4 @@
-// The form as a widget. Its view is view.tsx's.
+// The form as a widget. view.tsx draws it.
 import { PromiseDelegate, UUID, type ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { MessageLoop, type Message } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
@@ -16,10 +16,10 @@ import { kept } from './restoring';
 import { pathOf } from './source';
 import { SubmitView, type Draft, type SubmitProps } from './view';
 
-/** What stays the same. */
+/** The values that do not change. */
 type SubmitOptions = Omit<SubmitProps, 'draft' | 'keep'> & {
   wishes: Wishes;
-  /** Identifies the form across reloads; undefined: it is new. */
+  /** Identifies the form across reloads; undefined for a new form. */
   name?: string | undefined;
 };
 
@@ -27,7 +27,7 @@ export class SubmitPanel extends ModelWidget {
   readonly name: string;
   /** The input has changed. */
   readonly drafted = new Signal<this, void>(this);
-  /** The first job of the form; null: closed without. */
+  /** The first job of the form; null if it was closed without one. */
   readonly made = new PromiseDelegate<Job | null>();
   private draft: Draft;
 
@@ -75,7 +75,7 @@ export class SubmitPanel extends ModelWidget {
     if (wishes.cluster === '') {
       const cluster = usualOf(model.clusters);
       if (cluster === '') {
-        return <></>; // no clusters from the agent yet
+        return <></>; // the agent has not sent clusters yet
       }
       this.draft = { ...this.draft, wishes: { ...wishes, cluster } };
     }
@@ -98,7 +98,7 @@ export class SubmitPanel extends ModelWidget {
 
   /** Focus the first field once React has drawn it. */
   private async focusFirst(): Promise<void> {
-    // Sent, not flushed: this may run within the message loop.
+    // Send the message without flushing it, since this may run within the message loop.
     MessageLoop.sendMessage(this, Widget.Msg.UpdateRequest);
     await this.renderPromise;
     if (!this.node.querySelector('form')?.contains(document.activeElement)) {

@@ -1,6 +1,6 @@
-// A line -> its words, quoted as in a POSIX shell, without expansion. Pure.
+// Conversion of a line into its words, quoted as in a POSIX shell, without expansion. No I/O.
 
-/** null: an open quote. */
+/** Split a line; return null if a quote is open. */
 export function split(line: string): string[] | null {
   const words: string[] = [];
   let word: string | null = null;
@@ -39,7 +39,7 @@ export function split(line: string): string[] | null {
   return word === null ? words : [...words, word];
 }
 
-/** Quotes a word for a POSIX shell. */
+/** Quote a word for a POSIX shell. */
 export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'"'"'`)}'`;
 }

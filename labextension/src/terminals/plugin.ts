@@ -46,7 +46,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
 function mayRun(model: ISlurmModel, target: Target): boolean {
   const state = stateOf(model, target);
   const job = target.id === null ? undefined : model.jobs.get(target.id);
-  // A step cannot join an array: each of its tasks is a job for Slurm.
+  // A step cannot join an array, since each of its tasks is a job for Slurm.
   const isArray = Object.keys(job?.tasks ?? {}).length > 0;
   return isOurs(target) && !isArray && (state === null || isRunning(state));
 }
@@ -63,13 +63,16 @@ async function open(app: JupyterFrontEnd, model: ISlurmModel, job: Job): Promise
   if (app.commands.hasCommand(OPEN)) {
     await app.commands.execute(OPEN, { name });
   } else {
-    // Notebook 7 shows each terminal on a page of its own.
+    // Notebook 7 shows each terminal on its own page.
     const { baseUrl } = app.serviceManager.serverSettings;
     window.open(URLExt.join(baseUrl, 'terminals', name), '_blank', 'noopener');
   }
 }
 
-/** The node that the user chooses among several; null: the job's first; undefined: none. */
+/**
+ * The node that the user chooses from several; null for the job's first, undefined if the user
+ * cancelled.
+ */
 async function nodeOf({ nodes }: Job): Promise<string | null | undefined> {
   if (nodes.length < 2) {
     return null;

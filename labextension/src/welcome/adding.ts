@@ -1,4 +1,5 @@
-// The steps that add a cluster: ask how to connect, log in, show what was found, keep it or drop it.
+// The steps that add a cluster: ask how to connect, log in, show the detected settings, and save or
+// discard the cluster.
 import { problemOf } from '../model/model';
 import type { ISlurmModel } from '../tokens';
 import type { ClusterInfo, Problem } from '../wire';
@@ -10,11 +11,11 @@ export interface Way {
   host: string;
   user: string;
   jump: string;
-  /** The directory of Slurm's commands; '': they are on PATH. */
+  /** The directory of Slurm's commands; '' if they are on PATH. */
   path: string;
   /** `NAME=VALUE` for these commands, one per line. */
   env: string;
-  /** '': none; else `answers` has the input. */
+  /** The template; '' if there is none. With a template, `answers` has the input. */
   template: string;
   answers: Record<string, string>;
 }
@@ -25,17 +26,17 @@ export interface Ways {
   templates: { name: string; about: string; hint: string; ask: Record<string, string> }[];
 }
 
-/** The answer of `POST cluster_found`; the first of each list is proposed. */
+/** The answer of `POST cluster_found`. The first entry of each list is proposed. */
 export interface Found {
   info: ClusterInfo;
   python: string | null;
   runtimes: string[];
   job_roots: string[];
-  /** '': Slurm has a default. */
+  /** The default; '' if Slurm has one. */
   partition: string;
 }
 
-/** Settings to keep; a template has its own. */
+/** The settings to save. A template has its own. */
 export interface Choice {
   runtime?: string;
   job_root?: string;
@@ -43,7 +44,7 @@ export interface Choice {
   account?: string;
 }
 
-/** Add a cluster and return its name; null: cancelled. */
+/** Add a cluster, and return its name; null if the user cancelled. */
 export async function addCluster(model: ISlurmModel): Promise<string | null> {
   const ways = await model.call<Ways>('cluster_ways');
   let way: Way = { ...NO_WAY, name: '', template: '' };
@@ -62,7 +63,7 @@ export async function addCluster(model: ISlurmModel): Promise<string | null> {
   }
 }
 
-/** Return whether the cluster is kept. */
+/** Return whether the cluster is saved. */
 async function add(model: ISlurmModel, way: Way): Promise<boolean> {
   const { name } = way;
   await model.call('cluster_begin', { ...way });

@@ -1,4 +1,4 @@
-// The two dialogs that add a cluster: how to connect, and what was found.
+// The two dialogs that add a cluster: one asks how to connect, and one shows the detected settings.
 import { Dialog } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 import { make, paragraph } from '../dom';
@@ -8,14 +8,14 @@ import { trans } from '../translation';
 import type { Problem } from '../wire';
 import type { Choice, Found, Way, Ways } from './adding';
 
-/** A choice of a list. */
+/** An entry of a list. */
 type Item = readonly [value: string, text: string];
 
 const SSH_HOSTS = 'jp-slurm-ssh-hosts';
-/** The fields before anything is typed. */
+/** The fields before any input. */
 export const NO_WAY = { host: '', user: '', jump: '', path: '', env: '', answers: {} } as const;
 
-/** Ask how to connect, starting from what failed before; null: cancelled. */
+/** Ask how to connect, starting from the failed values; return null if the user cancelled. */
 export async function wayDialog(
   before: Way,
   problem: Problem | null,
@@ -34,7 +34,10 @@ export async function wayDialog(
   return button.accept ? value : null;
 }
 
-/** Show what was found, and ask for settings unless a template has them; null: cancelled. */
+/**
+ * Show the detected settings, and ask for settings unless a template has them; return null if the
+ * user cancelled.
+ */
 export async function foundDialog(
   name: string,
   found: Found,
@@ -102,7 +105,7 @@ class WayBody extends Widget implements Dialog.IBodyWidget<Way> {
     return { ...NO_WAY, ...way, template, name: this.name.value.trim() };
   }
 
-  /** Show the fields of the chosen template, or those of any host. */
+  /** Show the fields of the chosen template, or the fields for any host. */
   private ask(): void {
     const chosen = this.ways.templates.find(one => one.name === this.template.value);
     this.inputs = new Map();
@@ -211,7 +214,7 @@ class FoundBody extends Widget implements Dialog.IBodyWidget<Choice> {
   }
 }
 
-/** Return a valid name for a cluster from the host's first part. */
+/** Return a valid name for a cluster, from the first part of the host name. */
 export function nameOf(host: string): string {
   const bare = host.trim().replace(/^.*@/, '').replace(/:\d+$/, '');
   const first = /^[\d.]+$/.test(bare) ? bare : (bare.split('.')[0] ?? '');

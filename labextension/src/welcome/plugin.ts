@@ -1,4 +1,4 @@
-// The plugin of the quickstart and of adding a cluster. The sidebar shows the welcome.
+// The plugin of the quickstart and of adding a cluster. The sidebar shows the welcome view.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { addCommand } from '../commands/telling';
@@ -38,7 +38,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       caption: trans.__('Any host over SSH'),
       icon: connectIcon,
       execute: async () => {
-        await app.commands.execute(CommandIDs.showSidebar); // shows the progress of the login
+        await app.commands.execute(CommandIDs.showSidebar); // this shows the progress of the login
         const { addCluster } = await import('./adding');
         await addCluster(model);
       }

@@ -1,8 +1,8 @@
-// The quickstart: a notebook of examples that need only a cluster. Pure.
+// The quickstart: a notebook of examples that need only a cluster. No I/O.
 import type { PartialJSONObject } from '@lumino/coreutils';
 import { trans } from '../translation';
 
-/** `starts`: include a cell that starts a cluster. */
+/** If `starts`, include a cell that starts a cluster. */
 export function quickstart(starts: boolean): PartialJSONObject {
   const cells = [
     text(

@@ -1,4 +1,4 @@
-// The welcome of the sidebar, and the buttons that connect to a cluster or start one.
+// The welcome view of the sidebar, and the buttons that connect to a cluster or start one.
 import type { CommandRegistry } from '@lumino/commands';
 import { useId, useState, type JSX } from 'react';
 import { visible } from '../format';
@@ -40,7 +40,7 @@ export function Welcome({ model, commands }: Props): JSX.Element {
 }
 
 interface NoClusterProps extends Props {
-  /** The removed cluster, if others exist; undefined: none. */
+  /** The removed cluster, if others exist; undefined if there is none. */
   removed?: string;
 }
 
@@ -61,7 +61,7 @@ export function NoCluster({ removed, model, commands }: NoClusterProps): JSX.Ele
   );
 }
 
-/** Connect to a cluster, or start one. */
+/** Buttons that connect to a cluster, or start one. */
 export function WaysToCluster({ model, commands }: Props): JSX.Element {
   const [{ busy, step, problem }, start] = useStart(model);
   return (
@@ -129,7 +129,10 @@ interface Starting {
 
 const RESTING: Starting = { busy: false, step: null, problem: null };
 
-/** The progress, and what starts it. It stays busy until the model has the cluster. */
+/**
+ * Return the progress, and a function that starts the cluster. It stays busy until the model has
+ * the cluster.
+ */
 function useStart(model: ISlurmModel): [Starting, () => void] {
   const [starting, setStarting] = useState(RESTING);
   const begin = async (): Promise<void> => {

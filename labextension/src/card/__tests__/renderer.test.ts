@@ -65,7 +65,7 @@ test('an unknown job is searched for a while, then its saved text is shown', asy
 const COMPLETE = { ...NAMES, complete: true };
 const OVER = { state: 'COMPLETED', delivered: false } as const;
 
-/** Returns the calls that a card makes. */
+/** Return the calls that a card makes. */
 async function calledFor(named: unknown, known: Job): Promise<unknown[]> {
   const model = new FakeModel();
   const call = jest.fn(() => Promise.resolve());

@@ -5,7 +5,7 @@ import type { Target } from '../targets';
 
 type Asked = [string, Record<string, unknown> | undefined];
 
-/** A model that notes what is asked of it; `jobs` are those it knows. */
+/** A model that records requests. `jobs` are the jobs that it knows. */
 function fakeModel(jobs: Partial<Job>[] = []): [ISlurmModel, Asked[]] {
   const asked: Asked[] = [];
   const answer = (name: string, args?: Record<string, unknown>): Promise<unknown> => {
@@ -23,7 +23,7 @@ function fakeModel(jobs: Partial<Job>[] = []): [ISlurmModel, Asked[]] {
 const OURS: Target = { cluster: 'a', id: 'ours', slurm_id: '7' };
 const THEIRS: Target = { cluster: 'a', id: null, slurm_id: '8' };
 
-test("a recorded job has its own call, and another user's is named by Slurm's ID", async () => {
+test("a recorded job has its own call, and another user's job is named by Slurm's ID", async () => {
   const [model, asked] = fakeModel([{ id: 'ours', cluster: 'a' }]);
   await steer(model, [OURS], 'hold');
   await steer(model, [THEIRS], 'hold');
@@ -33,7 +33,7 @@ test("a recorded job has its own call, and another user's is named by Slurm's ID
   ]);
 });
 
-test('the outcome counts the jobs and names refused ones', () => {
+test('the outcome counts the jobs and names those that were refused', () => {
   expect(outcome('cancel', 3, [])).toBe('3 jobs cancelled');
   const refusals = [{ job: '8', why: 'Access denied.' }];
   expect(outcome('hold', 3, refusals)).toBe('2 jobs put on hold. 1 was not: 8. Access denied.');

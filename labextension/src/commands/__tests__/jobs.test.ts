@@ -4,7 +4,7 @@ import { FakeModel, job, type Fields } from '../../__tests__/fakes';
 import { CommandIDs } from '../../tokens';
 import { addJobCommands } from '../jobs';
 
-// No notebook is open here, and to load what one is takes long.
+// No notebook is open in this test, and loading the notebook code takes long.
 jest.mock('@jupyterlab/notebook', () => ({ NotebookPanel: class {} }));
 
 function commandsOf(model: FakeModel): CommandRegistry {
@@ -14,7 +14,7 @@ function commandsOf(model: FakeModel): CommandRegistry {
   return commands;
 }
 
-/** Whether that can be done to this job: in its panel, and in menus. */
+/** Return whether the command is available for this job: in its panel, and in menus. */
 function offered(id: string, fields: Fields): [enabled: boolean, visible: boolean] {
   const model = new FakeModel();
   const one = job(fields);

@@ -9,7 +9,7 @@ jest.mock('@jupyterlab/apputils', () => ({
   showDialog: jest.fn()
 }));
 
-test("a failure is shown with the host's own words", () => {
+test("a failure is shown with the host's message", () => {
   const detail = 'WARNING: Your password has expired.';
   tell(new SlurmError(problem('login', 'The password has expired.', { detail }), 401), 'Connect');
   const [shown] = jest.mocked(showDialog).mock.lastCall ?? [];

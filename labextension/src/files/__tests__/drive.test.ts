@@ -6,7 +6,7 @@ import { ClusterDrive } from '../drive';
 
 type Args = Record<string, unknown>;
 
-/** A cluster with a folder /d of these base64 files, and the calls made to it. */
+/** A cluster with a folder /d of these base64 files. It records calls. */
 function cluster(files: Record<string, string>): { drive: ClusterDrive; asked: [string, Args][] } {
   const asked: [string, Args][] = [];
   const entry = (name: string, kind: FileEntry['kind'] = 'file'): FileEntry => ({
@@ -75,7 +75,7 @@ test("a folder's entries have full paths", async () => {
   expect(asked[0]).toEqual(['file_entry', { path: '/d', cluster: 'here' }]);
 });
 
-test('an upload in parts arrives as one file, and another one starts over', async () => {
+test('an upload in parts arrives as one file, and another upload starts again', async () => {
   const { drive, asked } = cluster({});
   for (const [chunk, part] of [
     [1, 'lost'],

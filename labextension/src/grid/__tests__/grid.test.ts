@@ -74,7 +74,7 @@ test.each([
   ['time<120s', ['none', 'b:ten']],
   ['time<120', ['two words', 'none', 'b:ten']],
   ['b:ten', ['b:ten']],
-  // Incomplete words.
+  // These words are incomplete.
   ['count>', ['Ten', 'two words', 'none', 'b:ten']],
   ['name: time>x "', ['Ten', 'two words', 'none', 'b:ten']]
 ])('the filter %s finds its items', (words, names) => expect(found(words)).toEqual(names));
@@ -102,7 +102,7 @@ test.each(TYPED)('narrowing the filter to %s finds the same items', typed => {
   expect(narrowed).toBeGreaterThan(typed.length / 2);
 });
 
-test("a chip adds its value to its field's, and removes it again", () => {
+test('a chip adds its value to the values of its field, and removes it again', () => {
   const one = toggled('ana', 'state', 'running');
   expect(one).toBe('ana state:running');
   const two = toggled(one, 'state', 'pending');
@@ -112,7 +112,7 @@ test("a chip adds its value to its field's, and removes it again", () => {
   expect(toggled(toggled(two, 'state', 'running'), 'state', 'pending')).toBe('ana');
 });
 
-test('numbers are sorted as numbers, and unknown ones last in both directions', () => {
+test('numbers are sorted numerically, and unknown values come last in both directions', () => {
   const counts = (down: boolean): (number | null)[] =>
     ordered([], ITEMS, COUNT, { column: 'count', down }, byName).map(item => item.count);
   expect(counts(false)).toEqual([2, 10, 100, null]);

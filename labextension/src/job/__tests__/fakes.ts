@@ -1,4 +1,4 @@
-// Chunks of output, and a job with the fields that the job panel's pure parts read.
+// Chunks of output, and a job with the fields that the pure parts of the job panel read.
 import type { Job, LogChunk, Output } from '../../wire';
 
 export function job(what: Partial<Job> = {}): Job {

@@ -8,10 +8,10 @@ const [WIDTH, BAR, HEIGHT] = [400, 15, 100];
 let root: Root;
 let host: HTMLElement;
 let resized: () => void;
-/** The height of the content; jsdom has no layout. */
+/** The height of the content, since jsdom has no layout. */
 let long: number;
 
-/** Replaces the browser's; reports a size when the test says so. */
+/** Stand-in for the browser's observer. It reports a size when the test requests it. */
 class FakeResizeObserver {
   constructor(hear: () => void) {
     resized = hear;
@@ -39,7 +39,7 @@ function box(): HTMLElement {
   return found;
 }
 
-/** Gives a box the layout of a browser, with a scrollbar. */
+/** Give a box the layout of a browser, with a scrollbar. */
 function laidOut(element: HTMLElement): void {
   let top = 0;
   const most = (): number => Math.max(0, long - HEIGHT);
@@ -83,7 +83,7 @@ function scrolledTo(top: number): void {
   });
 }
 
-/** The content is measured again, first shorter, then longer. */
+/** Report that the content is measured again, first shorter, then longer. */
 function measuredAnew(): void {
   scrolledTo(box().scrollTop - 300);
 }
@@ -97,7 +97,7 @@ test('a log is still followed after a click and a new layout', () => {
   expect([follows(), box().scrollTop]).toEqual([true, 900]);
   point('pointerdown', [50, 50], { buttons: 1 });
   measuredAnew();
-  // Chromium reports a resting pointer whenever other content moves below it.
+  // Chromium reports a resting pointer whenever other content moves under it.
   point('pointermove', [50, 50], { buttons: 1 });
   measuredAnew();
   point('pointerup', [51, 50]);

@@ -10,7 +10,7 @@ Object.assign(globalThis, { IS_REACT_ACT_ENVIRONMENT: true });
 
 const TASKS = { COMPLETED: '0-3,7', FAILED: '4', RUNNING: '5-6', PENDING: '8-19' };
 
-/** What is drawn on a canvas: `fill` and `clear`, the column and row of the cell, its colour. */
+/** A drawing on a canvas: `fill` and `clear`, column and row of the cell, and its colour. */
 let strokes: string[];
 let host: HTMLElement;
 let root: Root;
@@ -53,7 +53,7 @@ beforeEach(() => {
     scrollIntoView: () => undefined
   });
   host = document.body.appendChild(document.createElement('div'));
-  // A colour is called as its variable.
+  // The name of a colour is that of its variable.
   const style = { getPropertyValue: (name: string) => name };
   jest.spyOn(window, 'getComputedStyle').mockReturnValue(style as never);
   root = createRoot(host);
@@ -77,7 +77,7 @@ function grid(): HTMLElement {
   return host.querySelector<HTMLElement>('[role=listbox]') ?? host;
 }
 
-/** The task that the keys are at, as a screen reader says it. */
+/** Return the task at the keyboard's cursor, as a screen reader reads it. */
 function current(): string {
   const id = grid().getAttribute('aria-activedescendant') ?? '';
   return document.getElementById(id)?.textContent ?? '';
@@ -89,7 +89,7 @@ function press(...keys: string[]): void {
   }
 }
 
-/** A mouse event in the middle of a cell, of which ten are in a row. */
+/** A mouse event in the middle of a cell, in a grid with ten cells per row. */
 async function mouse(type: string, place: number): Promise<void> {
   const at = { clientX: (place % 10) * 20 + 10, clientY: Math.floor(place / 10) * 20 + 10 };
   await act(async () => {
@@ -149,7 +149,7 @@ test('cells are as large as possible, and stay visible', () => {
 
 test('the first drawing shows every task, later ones only the changed cells', () => {
   draw({});
-  expect(strokes).toHaveLength(8); // what waits is a sign, and no filled cell
+  expect(strokes).toHaveLength(8); // a waiting task is a sign, not a filled cell
   expect(strokes).toContain('fill 4 0 --jp-error-color1');
   expect(strokes).toContain('fill 7 0 --jp-success-color1');
   strokes = [];
@@ -174,7 +174,7 @@ test('each state has its count, and shows its tasks alone', () => {
   expect(grid().querySelector('[role=option]')?.getAttribute('aria-setsize')).toBe('1');
 });
 
-test('the grid is one tab stop, whose keys go from task to task', () => {
+test('the grid is one tab stop, and its keys move between tasks', () => {
   draw({});
   expect(grid().tabIndex).toBe(0);
   expect(grid().getAttribute('aria-description')).toContain('5 of 20 tasks done');
@@ -239,7 +239,7 @@ test('a sweep shows the time left; after a retry, once tasks have ended', () => 
   expect(host.textContent).not.toContain('left');
 });
 
-test('10,000 tasks are drawn, and 100 of them again', () => {
+test('10,000 tasks are drawn, and then 100 of them again', () => {
   const states = ['COMPLETED', 'RUNNING', 'PENDING', 'FAILED'];
   const tasks = (from: number): Record<string, string> => {
     const found: Record<string, number[]> = {};

@@ -1,4 +1,4 @@
-// The bar of a lab (node/lab_page.js), loaded as JupyterLab loads it on a node.
+// The bar of a lab (node/lab_page.js), loaded as JupyterLab on a node loads it.
 import { Widget } from '@lumino/widgets';
 
 const SCRIPT = '../../../../jupyter_slurm/node/lab_page.js';

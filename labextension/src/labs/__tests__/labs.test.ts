@@ -1,4 +1,4 @@
-// Labs in the browser: when one ends, what its row shows, and the warnings before its end.
+// Labs in the browser: when a lab ends, the content of its row, and the warnings before its end.
 import { Notification } from '@jupyterlab/apputils';
 import { FakeModel, job, NOW_S } from '../../__tests__/fakes';
 import { endsOf } from '../../ends';

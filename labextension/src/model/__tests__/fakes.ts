@@ -1,4 +1,4 @@
-// A fake WebSocket: it records what is sent, and the test supplies the answers.
+// A fake WebSocket. It records sent messages, and the test supplies the answers.
 import type { ServerConnection } from '@jupyterlab/services';
 
 interface Sent {
@@ -51,7 +51,7 @@ export class FakeSocket {
     this.onmessage?.({ data: JSON.stringify(message) });
   }
 
-  /** The connection breaks. */
+  /** The connection fails. */
   break(): void {
     this.readyState = 3;
     this.onclose?.();

@@ -4,7 +4,7 @@ import type { ISlurmModel } from '../../tokens';
 import type { Connection, Question } from '../../wire';
 import { login } from '../login';
 
-/** The parts of a model that a login needs: connections, and answers of the test. */
+/** The parts of a model that a login needs: connections, and answers that the test sets. */
 class FakeModel {
   readonly connections = new Map<string, Connection>();
   readonly changed = new Signal<this, void>(this);

@@ -11,7 +11,7 @@ jest.mock('../../server', () => ({
 }));
 
 const calls: string[] = [];
-/** The server's answers by call; they may throw. */
+/** The server's answers by call. They may throw. */
 let answers: Record<string, () => unknown>;
 let login: jest.MockedFunction<Login>;
 let model: SlurmModel;
@@ -62,7 +62,7 @@ function connection(cluster: string): Connection {
   } as unknown as Connection;
 }
 
-/** The watches, oldest first. */
+/** The watches, the oldest first. */
 function watched(socket: FakeSocket): { watch?: number; args?: object; cursor?: string }[] {
   const left = socket.sent.map(sent => sent.unwatch);
   const begun = socket.sent.filter(sent => sent.watch !== undefined && !left.includes(sent.watch));

@@ -13,7 +13,7 @@ import {
 } from '../rows';
 import { facts, reasons, table } from '../hover_words';
 import { matters, sentence, taskOf, used } from '../words';
-/** Noon of a day, local time. */
+/** Noon of a day, in local time. */
 const NOW_S = new Date(2026, 10, 21, 12).getTime() / 1000;
 
 function job(id: string, more: Partial<Job> = {}): Job {
@@ -56,7 +56,7 @@ function names({ groups }: Listing): string[][] {
   );
 }
 
-/** The lines, with the arrays open. */
+/** The lines, with open arrays. */
 function lines(rows: Row[]): Line[] {
   const { groups, tasks } = listingOf(rows);
   return linesOf(groups, tasks, () => true);
@@ -160,7 +160,8 @@ test('a waiting row shows a short reason and its approximate start', () => {
   expect(reasons(row, NOW_S)).toEqual(['A sentence']);
   const [gpus, ...times] = table(row, undefined);
   expect(gpus).toEqual(['GPUs', '2']);
-  expect(times.map(([label]) => label)).toEqual(['Submitted']); // and not the expected start again
+  // and does not repeat the expected start
+  expect(times.map(([label]) => label)).toEqual(['Submitted']);
   const word = (reason: string): string => matters(job('one', { state: 'PENDING', reason }), NOW_S);
   expect(['JobHeldUser', 'Resources', 'QOSMaxJobsPerUserLimit', 'NewOfSlurm'].map(word)).toEqual([
     'on hold',

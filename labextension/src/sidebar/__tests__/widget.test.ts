@@ -13,7 +13,7 @@ afterEach(() => {
   jest.restoreAllMocks();
 });
 
-/** Shows a sidebar with many running jobs. */
+/** Show a sidebar with many running jobs. */
 async function opened(more: object = {}): Promise<{ model: FakeModel; sidebar: SlurmSidebar }> {
   jest.spyOn(HTMLElement.prototype, 'clientHeight', 'get').mockReturnValue(SEEN_PX);
   const model = Object.assign(new FakeModel(), more);
@@ -25,12 +25,12 @@ async function opened(more: object = {}): Promise<{ model: FakeModel; sidebar: S
   const sidebar = new SlurmSidebar(model, new CommandRegistry());
   Widget.attach(sidebar, document.body);
   while (sidebar.node.querySelector('[role=row]') === null) {
-    await drawn(); // loads the view
+    await drawn(); // this loads the view
   }
   return { model, sidebar };
 }
 
-/** Returns the rows that change during `act`. */
+/** Return the rows that change during `act`. */
 async function changed(
   sidebar: SlurmSidebar,
   act: () => void

@@ -18,7 +18,7 @@ class Bus {
   }
 }
 
-/** One for each of `seen`. */
+/** A tab for each of `seen`. */
 function tabs(...seen: boolean[]): { told: string[][]; news: News<string>[] } {
   const bus = new Bus();
   const told: string[][] = seen.map(() => []);

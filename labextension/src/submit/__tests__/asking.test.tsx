@@ -14,7 +14,7 @@ describe('a check of the input', () => {
   beforeEach(() => jest.useFakeTimers());
   afterEach(() => jest.useRealTimers());
 
-  test('is sent after a pause, one at a time, and applied to the latest input only', async () => {
+  test('is sent after a pause, one at a time, and only the latest answer is applied', async () => {
     const asked: string[] = [];
     const answers: ((answer: string) => void)[] = [];
     const ask = (question: string): Promise<string> => {
@@ -59,7 +59,7 @@ class FakeModel {
   answer: (name: string) => unknown = () => ({});
 
   watchJobs(): void {
-    // No request without a question.
+    // Without a question there is no request.
   }
 
   call(name: string, args: Record<string, unknown>): Promise<unknown> {

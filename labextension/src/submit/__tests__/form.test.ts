@@ -19,7 +19,7 @@ test.each(["it's", 'a b', '$HOME', '', 'é🐍', '"', 'a\\b', 'ok-1.2'])(
   word => expect(split(quoted(word))).toEqual([word])
 );
 
-test('the line contains all wishes, in a fixed order', () => {
+test('the line contains all options, in a fixed order', () => {
   expect(of({})).toBe('');
   expect(of({ gpus: '0', gpuType: 'a100' })).toBe('');
   expect(

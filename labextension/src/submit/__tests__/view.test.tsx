@@ -137,7 +137,7 @@ function field(name: string): Control {
   return found;
 }
 
-/** Type as a user would: React tracks its own setter. */
+/** Type as a user would, since React tracks its own setter. */
 async function type(name: string, value: string): Promise<void> {
   await act(async () => {
     const control = field(name);
@@ -149,7 +149,7 @@ async function type(name: string, value: string): Promise<void> {
   });
 }
 
-test('a cluster that needs a login starts none before Log in is pressed', async () => {
+test('a form for a cluster that needs a login starts none before Log in is pressed', async () => {
   const model = new FakeModel();
   await show(model);
   expect(host.querySelector('[role=alert]')?.textContent).toContain('far needs a login.');
@@ -223,7 +223,7 @@ test("a cell's line may use variables of its kernel", async () => {
   expect(props.submit.mock.calls[0]?.slice(1)).toEqual(['--cluster far', 'y']);
 });
 
-test('Submit shows why it waits, and the latest input is checked before submission', async () => {
+test('Submit shows why it waits, and checks the latest input before submission', async () => {
   const model = new FakeModel();
   const outlook = { checks: [], script: '', sbatch: [], cost: null, start_estimate_s: 1 };
   const wrong = { ok: false, sentence: 'No.', hint: null, option: null };

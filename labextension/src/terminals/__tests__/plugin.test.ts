@@ -49,7 +49,7 @@ describe('a terminal in a job', () => {
     expect(opened).toEqual(['3']);
   });
 
-  test('is not offered for an array, whose tasks are jobs of their own', () => {
+  test('is not offered for an array, whose tasks are separate jobs', () => {
     const { enabled } = started(['n1']);
     expect(['abcdefgh', 'bcdefghi'].map(enabled)).toEqual([true, false]);
   });

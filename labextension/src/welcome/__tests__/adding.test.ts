@@ -12,7 +12,7 @@ interface Launched {
 
 type Answer = (node: HTMLElement) => boolean;
 
-/** The user's input for each dialog in turn, and whether they accept. */
+/** The user's input for each dialog in turn, and whether they accept it. */
 let users: Answer[] = [];
 const launched: Launched[] = [];
 
