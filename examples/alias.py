@@ -1,6 +1,6 @@
-"""alias.py CLUSTER FOLDER: adds an image folder to a private cluster's profile, under its name.
+"""alias.py CLUSTER FOLDER: add an image folder to a private cluster's profile, under its name.
 
-The folder `python+3.11` becomes the image `python:3.11`. Says the same twice without harm.
+The folder `python+3.11` becomes the image `python:3.11`. Repeated calls change nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def main() -> None:
     profile = local_cluster.profile_path(cluster)
     text = profile.read_text(encoding="utf-8")
     if tomllib.loads(text)["images"].get(name) != folder:
-        # [images] is the profile's last table, and is kept by `jupyter slurm up`.
+        # [images] is the profile's last table, and `jupyter slurm up` keeps it.
         line = f"{json.dumps(name)} = {json.dumps(folder, ensure_ascii=False)}\n"
         kept = [one for one in text.splitlines() if not one.startswith(json.dumps(name) + " = ")]
         profile.write_text("\n".join(kept) + "\n" + line, encoding="utf-8")

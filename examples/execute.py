@@ -1,8 +1,8 @@
 """execute.py NOTEBOOK OUTPUT [ANSWERS]: run a notebook as Jupyter would and print its text.
 
-OUTPUT is written even if a cell fails; the exit code is then 1. A cell with the tag
-`raises-exception` fails on purpose. ANSWERS has one line for each question that a cell asks;
-without it, cells cannot ask.
+OUTPUT is written even if a cell fails. The exit code is then 1. A cell with the tag
+`raises-exception` fails on purpose. ANSWERS has one line for each question that a cell asks.
+Without it, cells cannot ask questions.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Narrator(NotebookClient):
 def main() -> int:
     source, target, *answers = map(Path, sys.argv[1:])
     notebook = nbformat.read(source, as_version=4)
-    # Reach the kernel through this user's files, not through ports that other users can open.
+    # Connect to the kernel through this user's files, not through ports that other users can open.
     kernel = AsyncKernelManager(kernel_name="python3", transport="ipc")
     client = Narrator(notebook, km=kernel, resources={"metadata": {"path": "."}})
     client.owns_km = True  # shut the kernel down at the end
