@@ -1,1 +1,1 @@
-"""Submits jobs, watches them, and returns their outcome."""
+"""Submit jobs, watch them, and return their outcome."""

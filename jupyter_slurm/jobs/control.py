@@ -1,4 +1,4 @@
-"""Cancel, hold, release, requeue, extend and forget jobs: one, or hundreds by one command."""
+"""Cancel, hold, release, requeue, extend and forget jobs, hundreds with one command."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from jupyter_slurm.slurm.rejections import explain_requeue, message, refused
 from jupyter_slurm.wire import CommandOutput, Job, JobState, JobVerb, Refusal, SweepJob
 
 _AT_ONCE = 500
-"""Jobs that one command names: a command line has a maximum length."""
+"""The number of jobs in one command: a command line has a maximum length."""
 
 
 class JobControl:
-    """Methods implement the calls of `api.Api` with the same names."""
+    """The calls of `api.Api` that change jobs, as methods of the same names."""
 
     def __init__(
         self,
@@ -122,8 +122,8 @@ class JobControl:
         return self._registry.job(job.id)
 
     def _job_to_cancel(self, job_id: str) -> Job:
-        """Return the job. NotFoundError: unknown, but its submission may still arrive and is then
-        dropped."""
+        """Return the job. Raise NotFoundError if it is unknown; a submission that arrives later is
+        then dropped."""
         try:
             return self._registry.job(job_id)
         except NotFoundError:
@@ -187,7 +187,7 @@ class JobControl:
     def _control_listed(
         self, cluster: SlurmCluster, verb: JobVerb, wanted: Mapping[str, Job | None]
     ) -> list[Refusal]:
-        """Control jobs by Slurm's IDs; None: only Slurm knows the job."""
+        """Control jobs by Slurm's IDs. A job is None if only Slurm knows it."""
         ids, unknown = self._in_order(cluster, wanted)
         refusals = [] if verb == "cancel" else [_refusal(job, gone(job).message) for job in unknown]
         try:
@@ -201,8 +201,8 @@ class JobControl:
     def _in_order(
         self, cluster: SlurmCluster, wanted: Mapping[str, Job | None]
     ) -> tuple[list[str], list[Job]]:
-        """Return Slurm's IDs, waiting jobs first, which would otherwise start in place of cancelled
-        ones; and the jobs whose IDs Slurm has forgotten or reused."""
+        """Return Slurm's IDs, and the jobs whose IDs Slurm has forgotten or reused. Waiting jobs
+        come first: otherwise they would start in place of cancelled ones."""
         rows = squeue.parse(cluster.ask(squeue.mine_argv(cluster.transport.user())))
         there: set[str] = set()
         begun: set[str] = set()
@@ -249,7 +249,7 @@ class JobControl:
                     self._registry.change(job.id, cancel_requested_s=when_s)
 
     def _refused(self, said: str, verb: JobVerb, some: Mapping[str, Job | None]) -> dict[str, str]:
-        """Map the IDs that Slurm refused to the reasons."""
+        """Return the reasons by ID for the jobs that Slurm refused."""
         words = refused(said, some) or dict.fromkeys(some, message(said))
         found: dict[str, str] = {}
         for slurm_id, why in words.items():
@@ -280,15 +280,15 @@ class JobControl:
             if not scontrol.is_denied(exc.detail or ""):
                 raise
             raise CommandError(
-                f"Slurm refused this time limit for job {job.slurm_id}.",
-                hint="Most clusters let users only lower it. Ask the cluster's support, or start "
-                "another job with more --time.",
+                f"Slurm refused the time limit of job {job.slurm_id}.",
+                hint="Most clusters only let users lower the limit. Ask the cluster's support, or "
+                "start another job with more --time.",
                 detail=exc.detail,
             ) from exc
         return self._note_limit(job, ids[0])
 
     def _note_limit(self, job: Job, slurm_id: str) -> Job:
-        """Ask Slurm for the job's time limit; a listing may be older. CommandError."""
+        """Ask Slurm for the job's time limit; a listing may be older. Raises CommandError."""
         answer = self._clusters.named(job.cluster).ask(scontrol.job_argv(slurm_id))
         limits_s = [row.limit_s for row in scontrol.parse_jobs(answer)]
         known_s = None if not limits_s or limits_s[0] is None else int(limits_s[0])
@@ -305,7 +305,7 @@ class JobControl:
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
         """Run a Slurm command as written, and list the queue if the command may have changed it.
 
-        Wait some seconds for the end of our jobs that `scancel` names: otherwise a cell that is run
+        Wait some seconds for the end of our jobs that `scancel` names. Otherwise a cell that is run
         again at once would attach to its job.
         """
         asked = self._clusters.named(cluster)
@@ -332,7 +332,8 @@ class JobControl:
         return self.why(job_id)
 
     def _ask_slurm(self, job: Job, argv: list[str]) -> None:
-        """Run `argv`. CommandError; NotFoundError: Slurm forgot the job or reused its ID."""
+        """Run `argv`. Raises CommandError, or NotFoundError if Slurm forgot the job or reused its
+        ID."""
         cluster = self._clusters.named(job.cluster)
         # The latest listing already has the arrays of a sweep.
         if not isinstance(job, SweepJob) and not ask_jobs(cluster, self._registry.record(job.id)):
@@ -367,8 +368,8 @@ class JobControl:
 
 
 def _listed_ids(record: Record, verb: JobVerb) -> list[str]:
-    """Return Slurm's IDs of a job in the queue. For a sweep, return its arrays with live tasks; to
-    requeue, none, because all their tasks would run again."""
+    """Return Slurm's IDs of a job in the queue. For a sweep, return its arrays with live tasks. To
+    requeue a sweep, return none, because all their tasks would run again."""
     job = record.job
     if job.state.final or job.session is not None:
         return []

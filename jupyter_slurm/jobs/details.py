@@ -1,6 +1,6 @@
 """The details of one job, from its record, its folder on the cluster and Slurm's record.
 
-Values of the user's environment variables are omitted.
+The values of the user's environment variables are omitted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jupyter_slurm.wire import Job, JobDetails, JobSpec
 
 
 def details(record: Record, cluster: SlurmCluster) -> JobDetails:
-    """As `Api.details`."""
+    """Return the job's details; see `Api.details`."""
     if record.spec is not None:
         return _before(record, record.spec, cluster)
     try:
@@ -100,7 +100,7 @@ def _environment(text: str, profiles: dict[str, str]) -> dict[str, str | None]:
 
 
 def _slurm_record(record: Record, cluster: SlurmCluster) -> dict[str, str]:
-    """Return Slurm's record; {}: Slurm has forgotten the job or does not answer."""
+    """Return Slurm's record; {} if Slurm has forgotten the job or does not answer."""
     slurm_id = record.job.slurm_id
     if slurm_id is None:
         return {}

@@ -1,8 +1,10 @@
-"""Every path of a job's folder, on the cluster and on this machine: names only, no I/O.
+"""All paths in a job's folder, on the cluster and on this machine. No I/O.
 
-`attempt` is Slurm's restart count: a requeued job starts from zero, and writes its own files. Each
-file has one writer. Readers wait for files that are renamed into place, or for lines so short that
-they are written at once (`started.N.json` and `exit.N.json`; ignored while empty):
+`attempt` is Slurm's restart count. Each attempt of a requeued job writes its own files. Each file
+has one writer. Readers wait for files that are renamed into place, or for lines so short that they
+are written at once (`started.N.json` and `exit.N.json`, which are ignored while empty).
+
+The files and their writers (N: an attempt; we: the agent):
 
     job.sh cell.py task.json key env.sh inputs.vars runner*.py   by us, before sbatch
     kernel.py kernel_frames.py kernel_process.py framing.py private_folder.py
@@ -16,7 +18,7 @@ they are written at once (`started.N.json` and `exit.N.json`; ignored while empt
     claim.N/ started.N.json log.N exit.N.json                     by job.sh
     usage.N.jsonl             by node/usage.py, on the first node: the job's usage there
     usage.N.K.jsonl           by node/usage.py, on node K of several (1: the second)
-    lab.N.jsonl               by node/lab.py: its progress; the last line counts
+    lab.N.jsonl               by node/lab.py: its progress; only the last line is valid
     limit                     by access/labs.py: the job's time limit in seconds, for the lab's page
     output.N.jsonl vars.N result.N.json                           by node/runner.py
 
@@ -47,7 +49,7 @@ A sweep has files that its tasks share, and a folder for each task I:
 
     inputs.vars params.vars         by us; params.vars has a dict for each task
     params.json                     by us: the values of each parameter as text
-    news                            by job.sh: a line for each start and end of a task. Only a hint
+    news                            by job.sh: a line for each start and end of a task, as a hint
     arrays/TOKEN/submit.lock submitted submit.err    of each array but the first
     tasks/I/claim.N/ started.N.json log.N exit.N.json usage.N.jsonl
     tasks/I/output.N.jsonl vars.N result.N.json      as in a job's folder
@@ -69,7 +71,7 @@ class JobDir:
 
     @property
     def work(self) -> PurePosixPath:
-        """The working directory of a job that has its own."""
+        """The job's own working directory, if it has one."""
         return self.path / "work"
 
     @property
@@ -83,7 +85,7 @@ class JobDir:
 
     @property
     def submitted(self) -> PurePosixPath:
-        """sbatch's output, once complete."""
+        """sbatch's output, complete once the file exists."""
         return self.path / "submitted"
 
     @property
@@ -99,7 +101,8 @@ class JobDir:
         return self.path / f"started.{attempt}.json"
 
     def log(self, attempt: int) -> PurePosixPath:
-        """Return the log of the script, the container tool and a program without our runner."""
+        """Return the log of the script, the container tool, and a program that does not use our
+        runner."""
         return self.path / f"log.{attempt}"
 
     def output(self, attempt: int, rank: int = 0) -> PurePosixPath:
@@ -130,7 +133,7 @@ class JobDir:
 
     @property
     def requests(self) -> PurePosixPath:
-        """A session's requests, of all its cells."""
+        """The requests of all cells of a session."""
         return self.path / "cells" / "requests"
 
     @property

@@ -1,4 +1,4 @@
-"""`Service`, the implementation of `api.Api` in the agent: the owner of connections and jobs."""
+"""`Service`, the implementation of `api.Api` in the agent. It owns connections and jobs."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ _SUBMIT_WAIT_S = 20.0
 _CALL_WAIT_S = 0.01
 """Seconds to wait for the end of an Executor's call in a session on this machine."""
 _PUSH_WAIT_S = 1.0
-"""Seconds to wait while a folder is pushed or another job is awaited, before returning a job that
-shows the progress."""
+"""Seconds to wait for the push of a folder or for another job, before returning a job that shows
+the progress."""
 _JOIN_S = 2.0
-"""Seconds to wait for submissions to end; one that hangs in a connection is abandoned."""
+"""Seconds to wait for submissions to end. A submission that hangs in a connection is abandoned."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 """Seconds before reading the profile of a cluster with unfinished jobs again."""
 _LOGIN_KEPT_S = 12 * 3600.0
@@ -112,7 +112,7 @@ _log = logging.getLogger(__name__)
 
 class Service:
     """The implementation of `api.Api`, which documents the calls. `folder` holds the job records;
-    None: `places.data_dir()`."""
+    None for `places.data_dir()`."""
 
     def __init__(self, folder: Path | None = None) -> None:
         folder = folder or places.data_dir()
@@ -150,7 +150,7 @@ class Service:
             self._start(partial(self._resume, name, job_ids), f"resuming jobs of {name}")
 
     def close(self) -> None:
-        """Stop all waits and threads; the next Service resumes unfinished work."""
+        """Stop all threads and waiting calls. The next Service resumes unfinished work."""
         self._stop.set()
         self._registry.close()
         self._transfers.close()
@@ -310,7 +310,7 @@ class Service:
                 if record.job.session is None or not self._send_at_once(record.job):
                     self._pursue(spec.id, record.job.cluster, made)
             except Exception:  # no free port, thread or disk space
-                self._registry.remove(spec.id)  # or the next agent would submit it
+                self._registry.remove(spec.id)  # otherwise the next agent would submit it
                 raise
 
         def settled() -> bool:
@@ -339,8 +339,8 @@ class Service:
         return self._preflight.preview(with_after(job, self._registry), cluster)
 
     def _recorded(self, spec: JobSpec) -> tuple[Record, Submission | None] | None:
-        """Record a new job. Return its record and its submission (None for a session's cell), or
-        None if the ID was submitted before."""
+        """Record a new job. Return its record and its submission, which is None for a session's
+        cell. Return None if the ID was submitted before."""
         if self._registry.has(spec.id):
             return None
         cluster = self._cluster_for(spec)
@@ -434,7 +434,7 @@ class Service:
         return submitter
 
     def _send_at_once(self, job: Job) -> bool:
-        """Send a cell to its session on this machine. False: a thread has to."""
+        """Send a cell to its session on this machine. Return False if a thread has to send it."""
         cluster = self._clusters.named(job.cluster)
         if cluster.access.connection is not None:
             return False
@@ -480,7 +480,7 @@ class Service:
     # --- resuming the jobs of an earlier agent ---
 
     def _reopen_lab(self, record: Record) -> None:
-        """Open the port of a lab at the agent's start: a browser may request the page at any
+        """Open the port of a lab at the agent's start, since a browser may request the page at any
         time."""
         try:
             if kind_of(record.job).is_web_server:
@@ -489,8 +489,8 @@ class Service:
             self._note_problem(record.job, exc)
 
     def _resume(self, cluster: str, job_ids: list[str]) -> None:
-        """Resume the jobs of one cluster, which may be slow to answer. Note a failure in its
-        job."""
+        """Resume the jobs of one cluster, which may be slow to answer. Note failures in the
+        jobs."""
         for job in self._unfinished(job_ids):
             try:
                 # A requested cancellation may not have been sent yet.
@@ -505,7 +505,7 @@ class Service:
         return any(one.slurm_id is None for one in self._registry.record(job_id).arrays)
 
     def _watch(self, name: str, job_ids: list[str]) -> None:
-        """Start watching these jobs; retry until the cluster's profile is usable."""
+        """Start watching these jobs. Retry until the cluster's profile is usable."""
         pause_s = _FIRST_PAUSE_S
         while not self._stop.is_set():
             jobs = self._unfinished(job_ids)
@@ -556,7 +556,7 @@ class Service:
         return self._registry.store.renames.followed(path, since_s)
 
     def _given(self, spec: JobSpec) -> dict[str, str]:
-        """Return digests of the inputs of `spec`."""
+        """Return the digests of the inputs of `spec`."""
         cluster = self._cluster_for(spec)
         if isinstance(spec, CellSpec) and spec.session is not None:
             return identity.given_in_session(self._sessions.completed(spec, cluster.profile))

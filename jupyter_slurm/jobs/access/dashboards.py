@@ -1,4 +1,4 @@
-"""Dashboards of jobs (Ray, Dask, TensorBoard): a local port for each open one.
+"""Dashboards of jobs (Ray, Dask, TensorBoard), and a local port for each open dashboard.
 
 A dashboard is reached like a lab: through the socket of node/dashboards.py, at a port that only
 forwards requests for its random host name, until the job ends.
@@ -41,7 +41,7 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
     token: Annotated[str, msgspec.Meta(pattern=r"\A[\x21-\x3a\x3c-\x7e]{0,512}\Z")] = ""
     """The token of Ray's dashboard; "" for the others."""
     problem: Annotated[str, msgspec.Meta(max_length=4096)] | None = None
-    """The reason why the job has no such dashboard; None: it has."""
+    """The reason why the job has no such dashboard; None if it has one."""
 
 
 class _Open:
@@ -70,9 +70,9 @@ class Dashboards:
         self._thread: threading.Thread | None = None
 
     def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
-        """Open the dashboard's port and return its address, and Ray's token. RequestError: the job
-        has no such dashboard or does not run. NotFoundError: the dashboard does not answer within
-        `wait_s`."""
+        """Open the dashboard's port and return its address, and Ray's token. Raise RequestError if
+        the job has no such dashboard or does not run, NotFoundError if the dashboard does not
+        answer within `wait_s`."""
         job = self._running(job_id, name)
         opened = self._known(job, name)  # called for each forwarded request
         if opened is None:
@@ -104,8 +104,8 @@ class Dashboards:
         return job
 
     def _wait(self, job: Job, name: DashboardName, wait_s: float) -> _Report:
-        """Return the job's report of its dashboard once it is written. RequestError: the
-        dashboard does not run. NotFoundError: no report within `wait_s`."""
+        """Return the job's report of its dashboard once it is written. Raise RequestError if the
+        dashboard does not run, NotFoundError if the job writes no report within `wait_s`."""
         path = JobDir(PurePosixPath(job.job_dir)).dashboards(job.restarts)
         transport = self._clusters.named(job.cluster).transport
         deadline_s = time.monotonic() + wait_s
@@ -133,13 +133,13 @@ class Dashboards:
     # --- the ports ---
 
     def _known(self, job: Job, name: DashboardName) -> _Open | None:
-        """Return the open port; None: there is none, or it was opened before a requeue."""
+        """Return the open port; None if the port is closed or was opened before a requeue."""
         with self._lock:
             known = self._open.get((job.id, name))
         return known if known is not None and known.attempt == job.restarts else None
 
     def _opened(self, job: Job, name: DashboardName, report: _Report) -> _Open:
-        """Open the port, and close one that was opened before a requeue."""
+        """Open the port; first close a port that was opened before a requeue."""
         key = (job.id, name)
         known = self._known(job, name)
         if known is not None:
@@ -161,7 +161,7 @@ class Dashboards:
         return one
 
     def _watch(self) -> None:
-        """Close the ports of jobs that have ended; return after the last of them."""
+        """Close the ports of jobs that have ended. Return once no port is left."""
         while not self._registry.closed:
             count = self._registry.change_count
             with self._lock:

@@ -1,4 +1,4 @@
-"""The connection to a kernel in a job: the abstract socket of node/kernel.py, exposed as a socket.
+"""The connection to a kernel in a job, forwarded to the abstract socket of node/kernel.py.
 
 The frames are forwarded unread.
 """
@@ -28,10 +28,11 @@ _PAUSE_S = 0.1
 
 
 def kernel_line(registry: JobRegistry, tunnels: Tunnels, job_id: str) -> socket.socket:
-    """Return a socket for the frames of the job's kernel; closing it leaves the kernel running.
+    """Return a socket for the frames of the job's kernel. Closing the socket leaves the kernel
+    running.
 
-    NotFoundError; RequestError: the job has no kernel or does not run; ForwardError: its node
-    cannot be reached.
+    Raises NotFoundError, or RequestError if the job has no kernel or does not run, ForwardError if
+    its node cannot be reached.
     """
     job = registry.job(job_id)
     if not kind_of(job).listens:

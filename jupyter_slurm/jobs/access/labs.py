@@ -1,4 +1,4 @@
-"""Labs: a local port for each while its job lives, and the login.
+"""A local port for each lab while its job lives, and the lab's login.
 
 A lab is submitted like any other job. Its port forwards to the socket of node/lab.py, which accepts
 only this user.
@@ -89,8 +89,8 @@ class Labs:
                 self._registry.change(job.id, lab=lab)
 
     def lab_entry(self, job_id: str) -> LabEntry:
-        """Return the lab's login address and token. NotFoundError; RequestError: the job is not a
-        lab, or the lab is not ready."""
+        """Return the lab's login address and token. Raises NotFoundError, or RequestError if the
+        job is not a lab or the lab is not ready."""
         job = self._registry.job(job_id)
         if not kind_of(job).is_web_server:
             raise RequestError(f"Job {job.id} is not a lab.", hint="See `%slurm lab list`.")
@@ -102,7 +102,7 @@ class Labs:
                 f"The lab {job.id} is not ready: it is {job.lab.step}, its job {job.state}.",
                 hint=job.why or f"Wait for it with `%slurm lab open {job.id}`.",
             )
-        # As in node/lab.py.
+        # The same message is in node/lab.py.
         token = hmac.new(key.strip(), b"lab", hashlib.sha256).hexdigest()
         lab = job.lab
         start = quote(f"{lab.base_url}lab", safe="")
@@ -136,7 +136,7 @@ class Labs:
     # --- in the thread ---
 
     def _keep(self) -> None:
-        """Close the ports of labs that have ended; return after the last of them."""
+        """Close the ports of labs that have ended. Return once no port is left."""
         while not self._registry.closed:
             count = self._registry.change_count
             for job_id in self._over():
@@ -155,7 +155,7 @@ class Labs:
         return [job_id for job_id in known if self._job(job_id) is None]
 
     def _job(self, job_id: str) -> Job | None:
-        """Return the job; None: ended or forgotten."""
+        """Return the job; None if it has ended or was forgotten."""
         try:
             job = self._registry.job(job_id)
         except NotFoundError:
@@ -185,8 +185,8 @@ class Labs:
             _log.info("the relay to the lab %s has not started: %s", job_id, exc)
 
     def _tell_limits(self) -> None:
-        """Send labs their time limits for their pages. What a node knows of the limit differs
-        between Slurm releases, and `lab extend` changes it."""
+        """Send labs their time limits for their pages. Slurm releases differ in whether a node
+        knows the limit, and `lab extend` changes it."""
         with self._lock:
             known = list(self._ports)
         for job_id in known:

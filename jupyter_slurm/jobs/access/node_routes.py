@@ -21,13 +21,14 @@ from jupyter_slurm.wire import Job, JobState
 
 Route = Literal["direct", "relay"]
 ConnectAndWait = Callable[[socket.socket, str, int], None]
-"""Connects as `Transport.connect`, but returns once connected, or raises."""
+"""A call like `Transport.connect` that returns only once connected, or raises."""
 _RUNNING = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
-"""An UNKNOWN job may still run: its cluster does not answer."""
+"""States in which a job may run. A job is UNKNOWN while its cluster does not answer."""
 
 
 def place_of(job: Job) -> tuple[str, str]:
-    """Return Slurm's ID and the node where the job's script runs. RequestError: it does not run."""
+    """Return Slurm's ID and the node where the job's script runs. Raise RequestError if it does not
+    run."""
     if job.state.final or job.state is JobState.FINISHING:
         raise RequestError(f"Job {job.id} has ended: it is {job.state}.")
     if job.state not in _RUNNING or not job.nodes or job.slurm_id is None:
@@ -39,7 +40,7 @@ def place_of(job: Job) -> tuple[str, str]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether `host` means the local machine on every machine."""
+    """Return whether `host` is a loopback name or address."""
     return host in {"localhost", "::1"} or host.startswith("127.")
 
 
@@ -49,7 +50,8 @@ def is_path(host: str) -> bool:
 
 
 class NodeRoutes:
-    """Routes to `node`, where the batch script of job `slurm_id` runs. None: the login node."""
+    """Routes to `node`, where the batch script of job `slurm_id` runs. Without both, routes to the
+    login node."""
 
     def __init__(self, cluster: SlurmCluster, slurm_id: str | None, node: str) -> None:
         self.cluster = cluster
@@ -64,8 +66,8 @@ class NodeRoutes:
         return self._connect_directly if route == "direct" else self._started_relay().connect
 
     def connect_to_socket(self, sock: socket.socket, name: str) -> None:
-        """Connect `sock` to the abstract socket `name` on the node, and wait. ForwardError: no
-        such socket, or another user's."""
+        """Connect `sock` to the abstract socket `name` on the node, and wait. Raise ForwardError if
+        the socket does not exist or belongs to another user."""
         local = self._local_socket(name)
         if local is None:
             self._started_relay().connect(sock, *abstract_socket(name))
@@ -73,7 +75,7 @@ class NodeRoutes:
             splice(sock, local)
 
     def prepare(self, name: str) -> None:
-        """Start the relay, unless `connect_to_socket` does not need it. ForwardError."""
+        """Start the relay, unless `connect_to_socket` does not need it. Raises ForwardError."""
         local = self._local_socket(name)
         if local is None:
             self._started_relay().start()

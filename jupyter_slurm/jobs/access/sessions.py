@@ -1,4 +1,4 @@
-"""Cells in sessions: new records, cancellation, forgetting.
+"""Cells in sessions: record, cancel and forget them.
 
 A session is a job like any other; a cell in it is a record without a Slurm ID.
 """
@@ -29,11 +29,11 @@ class Sessions:
         self._clusters = clusters
 
     def cluster(self, session_id: str) -> SlurmCluster:
-        """Return the cluster where the session runs. NotFoundError, RequestError."""
+        """Return the cluster where the session runs. Raises NotFoundError or RequestError."""
         return self._clusters.named(self._session(session_id).cluster)
 
     def completed(self, spec: CellSpec, profile: ClusterProfile) -> CellSpec:
-        """Return the cell with the defaults of the profile and its session. RequestError."""
+        """Return the cell with the defaults of the profile and its session. Raises RequestError."""
         if spec.launch is not None:
             raise RequestError(
                 "A session keeps the nodes it was started on, so its cells cannot use --launch.",
@@ -44,7 +44,7 @@ class Sessions:
         return replace(cell, launch=launch) if launch in RANKED else cell
 
     def new_record(self, spec: CellSpec) -> Record:
-        """Return the record of a cell to run in the session `spec.session`. RequestError."""
+        """Return the record of a cell to run in the session `spec.session`. Raises RequestError."""
         check_spec(spec)
         session = self._session(spec.session or "")
         if session.state.final:
@@ -66,7 +66,7 @@ class Sessions:
         return Record(job=job, spec=spec, asked=without_content(spec))
 
     def cancel(self, job: Job, *, again: bool) -> None:
-        """Interrupt the cell; `again`: kill its process, which loses the session's variables."""
+        """Interrupt the cell. If `again`, kill its process, which loses the session's variables."""
         if job.submitted_s is not None:
             cluster = self._clusters.named(job.cluster)
             ask(cluster, JobDir(PurePosixPath(job.job_dir)), "kill" if again else "cancel", job.id)

@@ -1,4 +1,4 @@
-"""Shells on the user's own terminal: `srun --pty` in a new allocation or in a running job.
+"""Shells on the user's own terminal, by `srun --pty` in a new allocation or in a running job.
 
 The agent only prepares them. The front end runs the argv, so sizes, signals, colors and exit codes
 are those of srun and OpenSSH.
@@ -37,7 +37,7 @@ class Shells:
         self._clusters = clusters
 
     def shell(self, spec: ProgramSpec) -> list[str]:
-        """As `Api.shell`: prepare a shell in its own allocation."""
+        """Prepare a shell in its own allocation; see `Api.shell`."""
         cluster = self._clusters.named(spec.cluster)
         cluster.check_configuration(spec.slurm_conf)
         job = with_dependency(_resolved(spec, cluster), self._registry, _DEPENDENCY_WAIT_S)
@@ -48,7 +48,7 @@ class Shells:
         return cluster.on_terminal(folder, files, argv)
 
     def shell_in_job(self, job_id: str, code: str, node: str | None = None) -> list[str]:
-        """As `Api.shell_in_job`."""
+        """Prepare a shell in a running job; see `Api.shell_in_job`."""
         job = self._registry.job(job_id)
         if job.session is not None:
             job = self._registry.job(job.session)
@@ -72,7 +72,8 @@ class Shells:
         return 0
 
     def _checked(self, job: Job, node: str, cluster: SlurmCluster) -> str:
-        """Return the node if the job runs there. RequestError names the job's nodes."""
+        """Return the node if the job runs there. Otherwise raise a RequestError that names the
+        job's nodes."""
         nodes = job.nodes
         if node not in nodes:  # just after the start only the first may be known
             rows = ask_jobs(cluster, self._registry.record(job.id))
@@ -87,8 +88,9 @@ class Shells:
 
 
 def _resolved(spec: ProgramSpec, cluster: SlurmCluster) -> Resolved:
-    """Resolve the spec for a shell. A remote shell starts in the home, as after a login, or in the
-    scratch folder if nodes do not see the home: the job's folder is removed with the shell."""
+    """Resolve the spec for a shell. A remote shell starts in the home folder, as after a login, or
+    in the scratch folder if nodes do not see the home. It does not start in the job's folder, which
+    is removed with the shell."""
     profile = cluster.profile
     if profile.host is not None and "chdir" not in {**profile.defaults, **spec.options}:
         scratch = profile.storage.scratch

@@ -1,10 +1,10 @@
 """Open tunnels and their routes.
 
-Without a job, the login node connects. With a job, the target is an address on the job's node, and
-there are two routes: directly from the login node, or through a relay inside the job. If one fails,
-each new connection tries the other.
+The login node connects a tunnel without a job. The target of a job's tunnel is an address on the
+job's node, with two routes: directly from the login node, or through a relay inside the job. If one
+fails, each new connection tries the other.
 
-`localhost` means the node's own, so the relay is tried first; from outside, the same port may
+`localhost` means the node itself, so the relay is tried first; from outside, the same port may
 belong to another user. Unix sockets need a relay, on the login node for a tunnel without a job.
 """
 
@@ -33,7 +33,7 @@ from jupyter_slurm.wire import Job, JobState, Problem, Tunnel
 _RUNS = frozenset(
     (JobState.RUNNING, JobState.UNKNOWN, JobState.SUSPENDED, JobState.STOPPED, JobState.SIGNALING)
 )
-"""An UNKNOWN job may still run: its cluster does not answer."""
+"""States in which a job may run. A job is UNKNOWN while its cluster does not answer."""
 _NOT_FOUND = 2
 """The exit code of getent(1) when it finds nothing."""
 _TO_NODE: tuple[Route, ...] = ("direct", "relay")
@@ -77,9 +77,9 @@ class Tunnels:
         self._lock = threading.Lock()
         self._open: dict[_TunnelTarget, _Open] = {}
         self._routes: dict[str, NodeRoutes] = {}
-        """By our job ID."""
+        """Routes to the nodes of jobs, by our job ID."""
         self._login_nodes: dict[str, NodeRoutes] = {}
-        """By cluster; to Unix sockets of its login node."""
+        """Routes to Unix sockets of login nodes, by cluster."""
         self._worked: dict[tuple[str, bool], Route] = {}
         """The route that worked last, by cluster and by whether the target was a loopback
         address."""
@@ -95,9 +95,9 @@ class Tunnels:
         job_id: str | None = None,
         local_port: int = 0,
     ) -> Tunnel:
-        """Return a tunnel to `host:port`, opened if needed; `host` may be the path of a Unix
-        socket, and `port` is then 0. ForwardError: the local port is taken, the job does not run,
-        or the login node cannot resolve the host."""
+        """Return a tunnel to `host:port`; open it if needed. `host` may be the path of a Unix
+        socket; `port` is then 0. Raise ForwardError if the local port is taken, the job does not
+        run, or the login node cannot resolve the host."""
         if is_path(host):
             valid = port == 0 and host.isprintable()
         else:
@@ -118,7 +118,7 @@ class Tunnels:
         if local_port not in (0, known.forward.local_port):
             raise ForwardError(
                 f"{host}:{port} is already forwarded to local port {known.forward.local_port}.",
-                hint=f"Use that one, or close tunnel {known.id} first.",
+                hint=f"Use that port, or close tunnel {known.id} first.",
             )
         self._keep()
         self._tidy()
@@ -152,12 +152,12 @@ class Tunnels:
         return connect
 
     def connect_to_socket(self, job_id: str, name: str, sock: socket.socket) -> None:
-        """Connect `sock` to the abstract socket `name` on the job's node, and wait.
-        NotListeningError; ForwardError."""
+        """Connect `sock` to the abstract socket `name` on the job's node, and wait. Raises
+        NotListeningError or ForwardError."""
         self._node(self._running(job_id)).connect_to_socket(sock, name)
 
     def prepare(self, job_id: str, name: str) -> None:
-        """Start the relay to the job's node and keep it while the job runs. ForwardError."""
+        """Start the relay to the job's node and keep it while the job runs. Raises ForwardError."""
         with self._lock:
             self._sockets.add((job_id, name))
         self._node(self._running(job_id)).prepare(name)
@@ -173,7 +173,7 @@ class Tunnels:
         return [self._tunnel_of(one) for one in list(self._open.values())]
 
     def close_tunnel(self, tunnel_id: str) -> None:
-        """Close the tunnel. NotFoundError: unknown ID."""
+        """Close the tunnel. Raise NotFoundError if the ID is unknown."""
         with self._lock:
             found = next((one for one in self._open.values() if one.id == tunnel_id), None)
             if found is None:
@@ -250,14 +250,14 @@ class Tunnels:
             )
 
     def _running(self, job_id: str) -> Job:
-        """Return the job. NotFoundError; ForwardError: it does not run."""
+        """Return the job. Raises NotFoundError, or ForwardError if it does not run."""
         job = self._registry.job(job_id)
         if job.state.final or job.state is JobState.FINISHING:
             raise ForwardError(f"Job {job.id} has ended: it is {job.state}.")
         if job.state not in _RUNS or not job.nodes or job.slurm_id is None:
             raise ForwardError(
                 f"Job {job.id} does not run: it is {job.state}.",
-                hint="Open the tunnel when the job runs.",
+                hint="Open the tunnel once the job runs.",
             )
         return job
 

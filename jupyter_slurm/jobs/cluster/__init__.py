@@ -1,1 +1,1 @@
-"""One cluster: its commands, logins, images and files."""
+"""The commands, logins, images and files of one cluster."""

@@ -30,21 +30,21 @@ class Clusters:
         self._registry = registry
         self._profiles = ProfileFiles()
         self._lock = threading.Lock()
-        """Held briefly. Slow work is done under the cluster's own lock."""
+        """A lock that is held briefly. Slow work is done under the cluster's own lock."""
         self._locks: dict[str, threading.RLock] = {}
         self._open: dict[str, SlurmCluster] = {}
         self._watches: dict[str, Watch] = {}
         self._began_s = time.time()
         self._change_counts = count(1)
         self.change_count = 0
-        """Changes with every connection change; the registry is notified."""
+        """A number that changes with every connection. The registry is notified."""
         self.logins = Logins(self._notify)
         self._listed: Profiles | None = None
-        """The profiles at the last `listed`."""
+        """The profiles at the last call of `listed`."""
 
     def named(self, name: str | None) -> SlurmCluster:
-        """Return the cluster (None: the default), reopened if its profile has changed.
-        NotFoundError, ConfigError."""
+        """Return the cluster (the default for None), reopened if its profile has changed. Raises
+        NotFoundError or ConfigError."""
         profile = self._profiles.load().get(name)
         open_now = self._open.get(profile.name)
         if open_now is not None and open_now.profile == profile:
@@ -89,7 +89,8 @@ class Clusters:
         return cluster
 
     def _by_the_configuration_of_now(self, cluster: SlurmCluster) -> SlurmCluster:
-        """Return the cluster, with a new access if ~/.ssh/config has changed. ConfigError."""
+        """Return the cluster, with a new access if ~/.ssh/config has changed. Raises
+        ConfigError."""
         old = cluster.access.connection
         if old is None or old.state in _STANDS:
             return cluster
@@ -104,7 +105,8 @@ class Clusters:
             return self._opened(SlurmCluster(cluster.profile, access))
 
     def _connection_changed(self, name: str) -> None:
-        """Wake waiting calls. Any lock may be held: take none of ours except the logins' own."""
+        """Wake waiting calls. The caller may hold any lock, so take none of ours except the logins'
+        own."""
         cluster, watch = self._open.get(name), self._watches.get(name)
         connection = cluster.access.connection if cluster is not None else None
         if (
@@ -123,7 +125,7 @@ class Clusters:
     def connect(
         self, cluster: str | None = None, caller: str = "", wait_s: float = 0.0
     ) -> Connection:
-        """As `Api.connect`."""
+        """Connect to a cluster; see `Api.connect`."""
         known = self._by_the_configuration_of_now(self.named(cluster))
         login = self.login(known)
         if login is None:
@@ -131,7 +133,7 @@ class Clusters:
         return self._with_a_shell(known, login.connect(caller, wait_s))
 
     def _with_a_shell(self, cluster: SlurmCluster, found: Connection) -> Connection:
-        """Run a command on an open connection; return `found`. TransportError: it failed."""
+        """Run a command on an open connection; return `found`. Raise TransportError if it fails."""
         if found.state is ConnectionState.OPEN:
             with suppress(TimedOutError):
                 cluster.transport.run(["true"])
@@ -161,7 +163,7 @@ class Clusters:
         return Connection(cluster=cluster.name, state=ConnectionState.LOCAL, since_s=self._began_s)
 
     def login(self, cluster: SlurmCluster) -> Login | None:
-        """Return the cluster's login; None: the cluster is this machine."""
+        """Return the cluster's login; None if the cluster is this machine."""
         connection = cluster.access.connection
         return None if connection is None else self.logins.of(cluster.name, connection)
 
@@ -186,7 +188,8 @@ class Clusters:
         )
 
     def seen(self, caller: str) -> tuple[Connection, ...]:
-        """As `connections`, but open nothing: an unused cluster is CLOSED, without details."""
+        """Do the same as `connections`, but open nothing. An unused cluster is CLOSED, without
+        details."""
         profiles = self._profiles.load()
         known = tuple(self._seen(profile, caller) for profile in profiles)
         return known + tuple(self._unusable(*one) for one in profiles.broken.items())
@@ -199,7 +202,8 @@ class Clusters:
         return Connection(cluster=profile.name, state=state, since_s=self._began_s)
 
     def watch(self, cluster: SlurmCluster) -> Watch:
-        """Return the watch of the open cluster with this name, by default of `cluster`."""
+        """Return the watch of the open cluster with this name. Without one, return the watch of
+        `cluster`."""
         with self._lock:
             if cluster.name not in self._watches:
                 now = self._open.get(cluster.name, cluster)
@@ -207,8 +211,9 @@ class Clusters:
             return self._watches[cluster.name]
 
     def listed(self) -> list[Cluster]:
-        """Return the clusters of the profiles, the default first; wake waiting calls if the
-        profiles have changed. ConfigError: a file is unreadable, and there is no other cluster."""
+        """Return the clusters of the profiles, the default first. Wake waiting calls if the
+        profiles have changed. Raise ConfigError if a file is unreadable and no other cluster is
+        left."""
         profiles = self._profiles.load()
         if profiles != self._listed:
             self._listed = profiles
@@ -244,7 +249,7 @@ class Clusters:
         return sorted(found, key=lambda cluster: (not cluster.default, cluster.name))
 
     def counts(self) -> dict[str, int]:
-        """Return the number of runs of each program, by `cluster program`."""
+        """Return the number of runs of each program. The keys are `CLUSTER PROGRAM`."""
         return {
             f"{name} {program}": count
             for name, cluster in list(self._open.items())  # may change meanwhile

@@ -41,8 +41,8 @@ for folder in /scratch /work /project /data /raid /output /prj; do
 done
 exit 0
 """
-"""Prints NAME, WRITABLE, FILE SYSTEM, FREE KIB, PATH. The path comes last, since it may contain
-anything."""
+"""sh text that prints NAME, WRITABLE, FILE SYSTEM, FREE KIB and PATH. The path comes last, since it
+may contain any character."""
 
 
 def describe(profile: ClusterProfile, run: Run) -> Description:

@@ -1,7 +1,7 @@
 """Check a cluster: `jupyter slurm doctor`.
 
-Each check is a row: a shell command, the expected output, a hint. Rows change and submit nothing.
-Three commands run all rows.
+Each check is a row with a shell command, the expected output and a hint. Rows change and submit
+nothing. Three commands run all rows.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from jupyter_slurm.transport.ssh.route import NO_SSH, has_openssh
 from jupyter_slurm.wire import Check, Connection, ConnectionState
 
 Run = Callable[[Sequence[str]], Completed]
-"""Runs a command where Slurm's commands run, with the profile's environment."""
+"""A call that runs a command where Slurm's commands run, with the profile's environment."""
 
 SHARED = r"^(?:nfs|lustre|gpfs|beegfs|ceph|afs|smb|cifs|panfs|fuse|wekafs)"
-"""File systems, by their names in `stat -f`, that several machines usually share."""
+"""Names in `stat -f` of file systems that several machines usually share."""
 
 _NOTHING = r"\A\Z"
 _ANYTHING = r"."
@@ -43,11 +43,11 @@ class Row(NamedTuple):
     """A pattern of good values."""
     hint: str | None = None
     otherwise: bool | None = False
-    """`Check.ok` for other values. None: information only."""
+    """`Check.ok` for other values; None if the row is for information only."""
     needs: Callable[[ClusterProfile], object] | None = None
     """The profile setting that the row requires."""
     of_nodes: bool = False
-    """The value depends on the nodes; a login node may differ."""
+    """Set if the value depends on the nodes; a login node may differ."""
 
 
 def _programs(profile: ClusterProfile) -> Sequence[str]:
@@ -79,9 +79,9 @@ root=$(home "$1") python=$2 tools=$3 scratch=$4 days=$5 partitions=$6 by_sudo=; 
 at=$root
 while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname -- "$at"); done
 """
-"""sh text before the rows. $1 job_root, $2 the interpreter, $3 the runtime's programs, $4 scratch,
-$5 the days after which the site erases a file there, $6 partitions, the rest: image files and
-folders."""
+"""sh text before the rows. Its arguments are $1 job_root, $2 the interpreter, $3 the runtime's
+programs, $4 scratch, $5 the days after which the site erases a file there, $6 partitions, and then
+image files and folders."""
 
 _REPLACEABLE = """uid=$(id -u) up=$at
 [ "$(id -gn)" = "$(id -un)" ] && gid=$(id -g) || gid=4294967295
@@ -93,7 +93,7 @@ done"""
 _FOREIGN = '! -uid "$uid" ! -uid 0 -o ! -perm -1000 ! -perm -0002 -perm -0020 ! -gid "$gid"'
 _OWN_FOLDERS = (
     "Set `job_root` to a folder that only you can write, below folders that only you can write; "
-    "`chmod +t` protects your files in a shared one."
+    "`chmod +t` protects your files in a shared folder."
 )
 
 _COMMANDS = Row(
@@ -101,7 +101,7 @@ _COMMANDS = Row(
     'for one in squeue scontrol scancel sinfo sbatch; do command -v "$one" >/dev/null || '
     'echo "$one missing"; done; command -v sbatch',
     r"\A(?!.* missing)",
-    "Add their folder to `path` in the cluster's profile.",
+    "Add the commands' folder to `path` in the cluster's profile.",
 )
 _CONTROLLER = Row("Controller", "scontrol ping", r" is UP")
 _SLURM = (
@@ -116,7 +116,7 @@ _SLURM = (
         "Accounting",
         "scontrol show config | sed -n 's/^AccountingStorageType *= //p'",
         r"slurmdbd",
-        "Without it Slurm does not record usage or who cancelled a job.",
+        "Without accounting, Slurm does not record usage, nor who cancelled a job.",
         None,
     ),
     Row(
@@ -185,7 +185,7 @@ LOGIN_FILES = Row(
     "/bin/bash -lc 'type -P mkdir >/dev/null && echo harmless' </dev/null | grep -o harmless || "
     "echo 'they end the shell'",
     r"harmless",
-    "They end a job before its code starts (an `exec`, an `exit`, a wrong PATH). Set "
+    "Login files end a job before its code starts (an `exec`, an `exit`, a wrong PATH). Set "
     "`login_shell = false` in the cluster's profile.",
     needs=lambda profile: profile.login_shell,
 )
@@ -260,14 +260,14 @@ timeout 10 find -H "$scratch" -xdev -type f -mmin "+$((old * 1440))" -printf '%T
         "Missing images and image folders",
         'for one; do [ -e "$(home "$one")" ] || printf "%s\\n" "$one"; done',
         _NOTHING,
-        "Build or copy them there, or change `images` and `image_dirs` in the profile.",
+        "Build them, copy them to the cluster, or change `images` and `image_dirs` in the profile.",
         needs=_paths,
     ),
 )
 
 
 def examine(profile: ClusterProfile, run: Run) -> list[Check]:
-    """Check the cluster, the basics first. LoginNeededError."""
+    """Check the cluster, the basics first. Raises LoginNeededError."""
     rows, of_slurm = (
         [row for row in table if row.needs is None or row.needs(profile)]
         for table in (_MACHINE, _SLURM)

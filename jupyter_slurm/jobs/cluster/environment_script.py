@@ -1,13 +1,13 @@
-"""PURE. The installation of a job's packages: plan, script and failure messages.
+"""The plan, script and failure messages of the installation of a job's packages. No I/O.
 
 A folder `envs/` in `job_root` has, for each environment:
 
     ID                  a link to its folder, created once the folder is complete
-    ID-HOST-PID         its folder, which scripts within name: it never moves
-    ID/about.json       what `%slurm env` lists
+    ID-HOST-PID         its folder; it never moves, because scripts in it contain its path
+    ID/about.json       the facts that `%slurm env` lists
     ID/machine          the processor architecture of the node that installed it
-    ID/used             touched by each job that starts in it
-    .ID.lock            held during the installation
+    ID/used             a file that each job touches when it starts in the environment
+    .ID.lock            the lock during the installation
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _OURS = "jupyter-slurm: "
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """Programs of the login node that install packages; "" if missing."""
+    """The programs of the login node that install packages. A missing program is ""."""
 
     python: str
-    """The version, as 3.11.2."""
+    """The version, such as 3.11.2."""
     executable: str
     machine: str
     """The processor architecture, as `uname -m` prints it."""
@@ -54,11 +54,11 @@ class EnvironmentPlan:
     tool: str
     """`uv`, `pip`, `conda`, `mamba` or `micromamba`."""
     program: str
-    """The path of the tool; for pip that of Python."""
+    """The path of the tool, or of Python for pip."""
     toolchain: Toolchain
     environment: Environment
     packages: tuple[str, ...]
-    """`Environment.packages`, and those that the kind of job needs."""
+    """The packages of `Environment.packages`, and those that the kind of job needs."""
 
     @property
     def path(self) -> str:
@@ -104,8 +104,8 @@ def planned(
     root: str,
     profile: ClusterProfile,
 ) -> EnvironmentPlan:
-    """Plan the environment of a job whose kind needs some packages. RequestError: the cluster has
-    no program that can install it."""
+    """Plan the environment of a job whose kind needs some packages. Raise RequestError if the
+    cluster has no program that can install it."""
     if environment.source == "conda":
         program, tool = toolchain.conda, toolchain.conda.rpartition("/")[2]
         built_by: list[str] = []
@@ -125,7 +125,7 @@ def planned(
         )
     packages = tuple(dict.fromkeys((*environment.packages, *needed)))
     content = [1, environment.source, environment.text, environment.project, packages]
-    # A node may have another processor than the login node.
+    # A node's processor may differ from the login node's.
     made_by = [tool, built_by, toolchain.machine, profile.install_on]
     digest = hashlib.sha256(json.dumps([content, made_by]).encode()).hexdigest()
     return EnvironmentPlan(digest[:10], root, tool, program, toolchain, environment, packages)
@@ -159,7 +159,7 @@ def parse_toolchain(output: str) -> Toolchain:
 
 def render(plan: EnvironmentPlan) -> str:
     """Return the script that installs the packages. It exits with 0 if the environment is complete,
-    also if it existed before."""
+    even if it existed before."""
     environment = plan.environment
     own = "".join(f"{one}\n" for one in plan.packages)
     match environment.source:
@@ -234,7 +234,8 @@ _FRAME = """#!/bin/sh
 root={root} id={id} program={program} python={python}
 say() {{ printf 'jupyter-slurm: %s\\n' "$*"; }}
 (umask 077; mkdir -p -- "$root") && cd -- "$root" || exit 74
-# Install one at a time. Without file locks the last installation wins, and each is complete.
+# Install one environment at a time. Without file locks the last installation wins, and each is
+# complete.
 exec 9>".$id.lock"
 alone=
 if command -v flock >/dev/null; then
@@ -284,7 +285,7 @@ say "The packages are in $root/$id ($((${{size:-0}} / 1024)) MiB)"
 
 
 def _asked(plan: EnvironmentPlan) -> list[str]:
-    """Return the requested packages, without those of a lock file or of conda's environment.yml."""
+    """Return the requested packages, except those from a lock file or conda's environment.yml."""
     is_listed = plan.environment.source == "requirements"
     lines = plan.environment.text.splitlines() if is_listed else []
     named = (_named(line) for line in (*lines, *plan.packages))
@@ -301,21 +302,22 @@ def _named(line: str) -> str:
 _FAILED = re.compile(r"^jupyter-slurm: The packages were not installed: ", re.MULTILINE)
 _NAME = r"[`'\"]?(?P<package>[A-Za-z0-9][^\s`'\",()]*?)[`'\",.:]*"
 _NO_VERSION = (
-    "Cannot install `{package}`: no version fits this Python, processor and the other packages.",
-    "Ask for another version, or for another Python: `python` in the cluster's profile.",
+    "Cannot install `{package}`: no version fits this Python, this processor and the other "
+    "packages.",
+    "Request another version, or set another `python` in the cluster's profile.",
 )
 _NO_PACKAGE = (
     "Cannot install `{package}`: the package index does not have it.",
-    "Check its name. An index of your own is named by `setup` in the cluster's profile: "
+    "Check its name. If you have your own index, set it in `setup` of the cluster's profile: "
     "`export UV_DEFAULT_INDEX=… PIP_INDEX_URL=…`.",
 )
 _NOT_BUILT = (
-    "Cannot install `{package}`: it has to be compiled here, and that failed.",
-    "Ask for a version that has a wheel, or load a compiler by `--module`.",
+    "Cannot install `{package}`: it has to be compiled, and that failed.",
+    "Request a version that has a wheel, or load a compiler with `--module`.",
 )
 _CONFLICT = (
     "Cannot install {package}: their requirements conflict.",
-    "Ask for other versions of them.",
+    "Request other versions of them.",
 )
 _ROWS = tuple(
     (re.compile(pattern), *told)
@@ -334,16 +336,16 @@ _ROWS = tuple(
             r"|CondaHTTPError|error sending request|SSLError|SSL_ERROR|could not resolve host",
             (
                 "Cannot install the packages: the package index cannot be reached.",
-                'Set `install_on` in the cluster\'s profile to where it can: "login" or "job". Or '
-                "name a mirror in its `setup`: `export UV_DEFAULT_INDEX=… PIP_INDEX_URL=…`.",
+                'Set `install_on` in the cluster\'s profile to "login" or "job", or set a mirror '
+                "in its `setup`: `export UV_DEFAULT_INDEX=… PIP_INDEX_URL=…`.",
             ),
         ),
         (
             r"ensurepip is not available|No module named '?(?:venv|ensurepip)",
             (
-                "Cannot install the packages: this Python cannot make environments.",
+                "Cannot install the packages: this Python cannot create virtual environments.",
                 "Install uv on the cluster (`pip install --user uv`), or load a module with "
-                "another Python by `--module`.",
+                "another Python (`--module`).",
             ),
         ),
         (rf"ecause {_NAME} was not found in the (?:package registry|provided)", _NO_PACKAGE),
@@ -381,8 +383,8 @@ _ROWS = tuple(
 
 
 def failure(log_tail: str) -> tuple[str, str] | None:
-    """Return the reason why the packages were not installed and a hint, found at the end of the
-    job's log. None: it shows no failed installation."""
+    """Return the reason why the packages were not installed and a hint, from the end of the job's
+    log; None if it shows no failed installation."""
     if not _FAILED.search(log_tail):
         return None
     words = " ".join(uncoloured(log_tail).split())

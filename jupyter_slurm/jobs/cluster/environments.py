@@ -1,4 +1,4 @@
-"""Environments of packages on a cluster: find, install, list, remove.
+"""Find, install, list and remove environments of packages on a cluster.
 
 A job installs the packages with the script of `environment_script`, unless they are installed or
 another job is installing them.
@@ -57,7 +57,7 @@ for one in *; do
     "$(cat -- "$one/about.json")"
 done
 """
-# The link first: without it the environment is not found.
+# Remove the link first: without it the environment is not found.
 _REMOVE = """
 cd -- "$1" || exit
 shift
@@ -77,7 +77,8 @@ class _About(Struct, frozen=True, kw_only=True):
 
 
 class Environments:
-    """`environments` and `remove_environments` are those of `api.Api`."""
+    """The environments of all clusters. `environments` and `remove_environments` are calls of
+    `api.Api`."""
 
     def __init__(
         self, registry: JobRegistry, clusters: Clusters, submit: Callable[[JobSpec], Job]
@@ -86,7 +87,7 @@ class Environments:
         self._clusters = clusters
         self._submit = submit
         self._installing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        """By cluster: two jobs that need the same packages at once get one installation."""
+        """Locks by cluster. Two jobs that need the same packages at once get one installation."""
 
     def environments(self, cluster: str | None = None) -> list[InstalledEnvironment]:
         return _installed(self._clusters.named(cluster))
@@ -139,8 +140,8 @@ class Environments:
     def installation(
         self, plan: EnvironmentPlan, cluster: SlurmCluster, spec: JobSpec
     ) -> Job | None:
-        """Return the job that installs the packages of `spec`, submitted if necessary. None: they
-        are installed. Errors of `Api.submit`."""
+        """Return the job that installs the packages of `spec`; submit it if needed. Return None if
+        they are installed. Raises the errors of `Api.submit`."""
         record = PurePosixPath(plan.record)
         if cluster.transport.exists(record):
             return None
@@ -169,9 +170,9 @@ class Environments:
             )
 
     def told(self, job: Job, cluster: SlurmCluster) -> str:
-        """Return the progress of the installation. TransportError."""
+        """Return the progress of the installation. Raises TransportError."""
         if job.started_s is None:
-            return f"Installing packages by job {job.id}, which is {job.state.word}."
+            return f"Installing packages in job {job.id}, which is {job.state.word}."
         line = progress(_log_tail(job, cluster))
         return f"Installing packages: {line}" if line else "Installing packages."
 

@@ -1,6 +1,6 @@
-"""Single files on a cluster: list, read, write, rename, remove.
+"""List, read, write, rename and remove single files on a cluster.
 
-Programs of the login node run as the user, so its system checks permissions. A path is always an
+Programs of the login node run as the user, so the system checks permissions. A path is always an
 argument, never part of a command.
 """
 
@@ -18,12 +18,12 @@ from jupyter_slurm.transport import Completed, Transport
 from jupyter_slurm.wire import FileContent, FileEntry, FileListing
 
 MOST_BYTES = 40_000_000
-"""The size limit of a file. It is sent in one piece, in base64, within the agent's request
-limit."""
+"""The size limit of a file. A file is sent in one piece, in base64, within the agent's limit of a
+request."""
 
 _TOLD = r"%Y\t%s\t%T@\t%f\0"
 _LOOK = ["(", "-writable", "-printf", "w", "-o", "-printf", "-", ")", "-printf", _TOLD]
-"""Arguments of find(1); Slurm machines have GNU's."""
+"""Arguments of GNU find, which Slurm machines have."""
 _SIZE = re.compile(r"[0-9]{1,18}")
 _KINDS: dict[str, Literal["file", "folder"]] = {"f": "file", "d": "folder"}
 
@@ -44,7 +44,7 @@ else
   cat <"$new" >"$target"  # another user's, who keeps it
 fi
 """
-"""sh: replace the target of the name atomically and keep its mode."""
+"""sh text that replaces the target of the name atomically and keeps its mode."""
 
 
 class Files:
@@ -121,7 +121,7 @@ class Files:
 
 
 def _absolute(path: str) -> PurePosixPath:
-    """Return the path. RequestError: not absolute, or contains `..` or a NUL."""
+    """Return the path. Raise RequestError if it is not absolute, or contains `..` or a NUL."""
     if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
         raise RequestError(f"{path!r} is not an absolute path.")
     return PurePosixPath(path)
@@ -132,7 +132,8 @@ def _entry(machine: Transport, path: str) -> FileEntry:
 
 
 def _find(machine: Transport, path: str, how: Sequence[str]) -> list[FileEntry]:
-    """Return the entry of `path`, then those of its content. NotFoundError, FileAccessError."""
+    """Return the entry of `path`, then those of its content. Raises NotFoundError or
+    FileAccessError."""
     done = machine.run(["find", "-L", str(_absolute(path)), *how, *_LOOK])
     told = [_read(one) for one in done.stdout.split(b"\0")[:-1]]
     entries = [one for one in told if one is not None]
@@ -144,7 +145,7 @@ def _find(machine: Transport, path: str, how: Sequence[str]) -> list[FileEntry]:
 
 
 def _read(told: bytes) -> FileEntry | None:
-    """Return the entry; None: the name is not UTF-8, or find did not write this."""
+    """Return the entry; None if the name is not UTF-8 or the text is not find's output."""
     try:
         kind, size, modified, name = told[1:].decode().split("\t", 3)
     except ValueError:  # including invalid UTF-8

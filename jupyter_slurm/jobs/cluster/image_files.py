@@ -1,7 +1,7 @@
 """The local folder of a recipe.
 
-It is pushed with the build job like a `--push` folder, but with the patterns of `.dockerignore`: a
-recipe often copies files that `.gitignore` excludes.
+It is pushed with the build job like a `--push` folder, but follows `.dockerignore`, since a recipe
+often copies files that `.gitignore` excludes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jupyter_slurm.transport.files.ignore import ALWAYS, Exclusion, Patterns
 from jupyter_slurm.transport.files.manifest import Listing, scan
 
 _MOST_BYTES = 4 << 30
-"""Larger folders are refused: the data beside a notebook would fill the quota on the cluster."""
+"""The size limit of a folder. The data beside a notebook would fill the quota on the cluster."""
 _IGNORE = ".dockerignore"
 
 
@@ -29,13 +29,13 @@ _IGNORE = ".dockerignore"
 class Files:
     folder: str
     exclude: tuple[str, ...]
-    """.gitignore patterns."""
+    """Patterns to exclude, as in .gitignore."""
     digest: str
-    """Changes with the name, size, time or `x` bit of any file."""
+    """A digest that changes with the name, size, time or `x` bit of any file."""
 
 
 def files_in(folder: str | None, notebook: str | None) -> Files:
-    """Read the folder, without `notebook`, which changes with every save. RequestError;
+    """Read the folder, without `notebook`, which changes with every save. Raises RequestError or
     NotFoundError."""
     if folder is None:
         raise RequestError(
@@ -57,7 +57,7 @@ def files_in(folder: str | None, notebook: str | None) -> Files:
 
 
 def _dockerignore(file: Path) -> list[str]:
-    """Translate the patterns of a .dockerignore to .gitignore: they are anchored, a folder means
+    """Translate the patterns of a .dockerignore to .gitignore. They are anchored, a folder means
     all of its content (`/**`), and `!` also includes files of an excluded folder."""
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()

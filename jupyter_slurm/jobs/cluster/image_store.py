@@ -1,4 +1,4 @@
-"""Image folders on a cluster: our own, and the site's (`image_dirs`).
+"""Our own image folder on a cluster, and the site's (`image_dirs`).
 
 `containers.image_folder` names our files; `images.py` builds them.
 """
@@ -17,7 +17,7 @@ from jupyter_slurm.errors import FileAccessError
 from jupyter_slurm.transport import Span, Transport
 
 _REMOVE_S = 600.0
-"""Seconds to remove a folder of a hundred thousand files on NFS."""
+"""Seconds to wait for the removal of a folder with a hundred thousand files on NFS."""
 _REMOVE = """cd -- "$1" 2>/dev/null || exit 0
 shift
 for one; do chmod -R u+w -- "$one" 2>/dev/null; rm -rf -- "$one" || exit 1; done
@@ -48,7 +48,7 @@ class ImageStore:
         return None
 
     def find(self, wanted: str, tool: str) -> str | None:
-        """Return the image's path without checking that it exists; None: no record."""
+        """Return the image's path without checking that it exists; None if it has no record."""
         found = self.record(wanted, tool)
         return None if found is None else str(self.path / found.file)
 
@@ -56,7 +56,7 @@ class ImageStore:
         return self._transport.exists(self.path / record.file)
 
     def records(self) -> list[tuple[str, ImageRecord]]:
-        """Return tool and record of every image."""
+        """Return the tool and the record of every image."""
         entries = sorted(self._transport.listing(self.path))
         named = [(tool, one) for one in entries if (tool := image_folder.tool_of_record(one))]
         if not named:
@@ -75,11 +75,11 @@ class ImageStore:
 
     def remove(self, name: str, tool: str, suffixes: Sequence[str]) -> list[str]:
         """Remove all versions of the image, and return the nodes whose engines still hold it. A job
-        that runs in it fails. FileAccessError."""
+        that runs in it fails. Raises FileAccessError."""
         entries = self._transport.listing(self.path)
         gone = [one for one in entries if image_folder.is_version(one, name, suffixes)]
         record = image_folder.record_name(name, tool)
-        # The record first: an image without a record is not found.
+        # Remove the record first: an image without a record is not found.
         argv = ["sh", "-c", _REMOVE, "sh", str(self.path), record, *gone]
         done = self._transport.run(argv, timeout_s=_REMOVE_S)
         if done.returncode != 0:
@@ -93,7 +93,8 @@ class ImageStore:
 _FOLDER = "/"
 """The suffix of an image that is a folder. As the end of a glob, it matches no files."""
 
-# Every unpacked image has these three, with each tool; ch-convert (0.31) checks for them, too.
+# Every unpacked image has these three folders, whatever the tool; ch-convert (0.31) checks for
+# them, too.
 _FIND = """
 endings=$1; shift
 for folder; do

@@ -1,4 +1,4 @@
-"""Images on a cluster: list, build, pull, remove.
+"""List, build, pull and remove images on a cluster.
 
 A job builds an image with a script of `containers.builders`, unless the image exists from the same
 recipe or is being built.
@@ -37,7 +37,7 @@ from jupyter_slurm.wire import (
 
 
 class Images:
-    """The calls of `api.Api` with the same names."""
+    """The images of all clusters. The calls are those of `api.Api`."""
 
     def __init__(
         self, registry: JobRegistry, clusters: Clusters, submit: Callable[[JobSpec], Job]
@@ -46,7 +46,7 @@ class Images:
         self._clusters = clusters
         self._submit = submit
         self._making: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
-        """By cluster: concurrent requests for the same image share one job."""
+        """Locks by cluster. Concurrent requests for the same image share one job."""
 
     def images(self, cluster: str | None = None) -> list[Image]:
         known = self._clusters.named(cluster)
@@ -117,7 +117,7 @@ class Images:
         }
         if not found:
             raise NotFoundError(
-                f"No image {name!r} was built or pulled here.",
+                f"Image {name!r} was not built or pulled with jupyter-slurm.",
                 hint="List images with `%slurm image ls`. Images of the site cannot be removed.",
             )
         nodes: set[str] = set()
@@ -133,8 +133,8 @@ _Plan = tuple[str, str, str | None, Files | None, Callable[[Builder, str], str]]
 
 
 def _built(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
-    """Return name, digest, base, the recipe's files and the build script. RequestError;
-    NotFoundError: no base image or folder."""
+    """Return name, digest, base, the recipe's files and the build script. Raises RequestError, or
+    NotFoundError if the base image or the folder is missing."""
     builder = builder_for(runtime)
     image_folder.check_name(spec.name)
     pushes = spec.push is not None
@@ -154,7 +154,7 @@ def _built(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
 def _pulled(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
     if not spec.base:
         raise RequestError("Name the image to pull.")
-    # As in `--image`: the profile may use the name for an image of another registry.
+    # The profile may use the name for an image of another registry, as in `--image`.
     reference = parse_reference(cluster.profile.images.get(spec.base, spec.base))
     digest = image_folder.reference_digest(str(reference), builder_for(runtime).tool)
     return (
@@ -167,7 +167,7 @@ def _pulled(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
 
 
 def _of_the_site(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> Image | None:
-    """Return the site's own image of that name, which jobs would prefer to a pulled one."""
+    """Return the site's own image of that name. Jobs would prefer it to a pulled one."""
     name = spec.base or ""
     path = PurePosixPath(_base(name, cluster, runtime, builder_for(runtime))) if name else None
     if path is None or not path.is_absolute() or path.parent == cluster.image_store().path:

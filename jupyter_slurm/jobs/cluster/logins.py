@@ -1,4 +1,4 @@
-"""One login for all callers: assign its questions, collect answers, report the outcome.
+"""Share one login among all callers: assign its questions, collect answers, report the outcome.
 
 `transport/` logs in. A login runs in its own thread, so that no call waits for the user. Answers
 are not stored.
@@ -55,7 +55,7 @@ class _Attempt:
     def __init__(self, caller: str) -> None:
         self.began_s = time.time()
         self.asked: str | None = caller
-        """The caller with the question; None: the next caller."""
+        """The caller with the question; None for the next caller."""
         self.callers = {caller}
         """The callers that do not know the outcome yet."""
         self.question: Question | None = None
@@ -63,13 +63,13 @@ class _Attempt:
         self.question_ids: set[str] = set()
         self.answer: str | None = None
         self.given_up = False
-        """Cancelled: ask no more questions."""
+        """Set once the login is cancelled. It then asks no more questions."""
         self.ended = False
         self.error: JupyterSlurmError | None = None
 
 
 class Login:
-    """The login of one cluster. `answered`: the user had to answer a question."""
+    """The login of one cluster. `answered` is set if the user had to answer a question."""
 
     def __init__(
         self, cluster: str, connection: LoginConnection, on_change: Callable[[], None]
@@ -85,7 +85,7 @@ class Login:
         self.answered = False
 
     def connect(self, caller: str, wait_s: float) -> Connection:
-        """As `Api.connect`."""
+        """Connect, and log in if needed; see `Api.connect`."""
         with self._changed:
             attempt = self._joined(caller)
             if attempt is None:
@@ -93,7 +93,7 @@ class Login:
         return self._follow(attempt, caller, wait_s)
 
     def answer(self, question_id: str, text: str | None, wait_s: float) -> Connection:
-        """As `Api.answer`. The caller that answers gets the next question, too."""
+        """Answer a question; see `Api.answer`. This caller gets the next question, too."""
         with self._changed:
             attempt = self._attempt
             question = attempt.question if attempt else None
@@ -120,7 +120,7 @@ class Login:
             self._notify()
 
     def left(self, caller: str) -> None:
-        """Note that the caller's process has ended: any other caller may answer its question."""
+        """Note that the caller's process has ended. Any other caller may answer its question."""
         with self._changed:
             attempt = self._attempt
             if attempt is not None and attempt.asked == caller:
@@ -152,7 +152,7 @@ class Login:
 
     def _joined(self, caller: str) -> _Attempt | None:
         """Return the current login, the last one if this caller does not know its outcome, or a new
-        one; None: the connection is open."""
+        one; None if the connection is open."""
         attempt = self._attempt
         if attempt is not None and (not attempt.ended or caller in attempt.callers):
             attempt.callers.add(caller)
@@ -289,7 +289,7 @@ class Logins:
         self._logins: dict[str, tuple[LoginConnection, Login]] = {}
 
     def of(self, cluster: str, connection: LoginConnection) -> Login:
-        """Return the login of this connection; a new connection (the profile has changed) gets a
+        """Return the login of this connection. A changed profile has a new connection, which gets a
         new login."""
         with self._lock:
             known = self._logins.get(cluster)
@@ -321,7 +321,7 @@ class Logins:
             login.notify()
 
     def answered_by_a_person(self) -> bool:
-        """Return whether reconnecting an open connection would need the user."""
+        """Return whether reconnecting an open connection would need answers from the user."""
         with self._lock:
             known = list(self._logins.values())
         return any(

@@ -1,4 +1,4 @@
-"""A cluster's queue, history and priorities, and Slurm's own commands, when the user asks."""
+"""A cluster's queue, history and priorities, and Slurm's own commands, on the user's request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rows(cluster: SlurmCluster, ours: Ours) -> list[Row]:
 
 
 def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[ListedJob]:
-    """As `Api.history`. `ours`: our records by Slurm's ID."""
+    """Return the jobs of the last days; see `Api.history`. `ours`: our records by Slurm's ID."""
     if not 0 < days <= _MOST_DAYS:
         raise RequestError(f"Cannot list {days:g} days of history.")
     since_s = time.time() - days * 86400
@@ -80,7 +80,7 @@ def _listed_job(row: sacct.AcctRow, cluster: str) -> ListedJob:
 
 
 def priorities(cluster: SlurmCluster, job: Job) -> list[JobPriority]:
-    """Return a waiting job's priority in each of its partitions; []: none now."""
+    """Return a waiting job's priority in each of its partitions; [] if it has none now."""
     rows = sprio.parse(cluster.ask(sprio.argv()))
     found = []
     for row in (one for one in rows if one.slurm_id == job.slurm_id):
@@ -99,18 +99,19 @@ def priorities(cluster: SlurmCluster, job: Job) -> list[JobPriority]:
 
 
 def _turn(row: sprio.PriorityRow) -> tuple[int, int]:
-    """Return a sort key for Slurm's order in a partition: at equal priority the smaller ID comes
+    """Return a sort key for Slurm's order in a partition. At equal priority the smaller ID comes
     first (sort_job_queue2() in job_scheduler.c)."""
     return (-row.priority, int(row.slurm_id))
 
 
 def command(cluster: SlurmCluster, argv: list[str]) -> CommandOutput:
-    """Run a Slurm command as written. RequestError: not a Slurm command, or forbidden."""
+    """Run a Slurm command as written. Raise RequestError if it is not a Slurm command or is
+    forbidden."""
     if not argv or argv[0] not in _COMMANDS:
         word = argv[0] if argv else ""
         near = suggest(word, _COMMANDS)
         raise RequestError(
-            f"{word!r} is not a Slurm command that can run from here.",
+            f"{word!r} is not a Slurm command that jupyter-slurm can run.",
             hint=f"Did you mean `{near}`?" if near else f"Use one of: {', '.join(_COMMANDS)}.",
         )
     if not cluster.profile.allow_commands:

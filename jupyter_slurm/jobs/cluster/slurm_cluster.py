@@ -36,23 +36,23 @@ if TYPE_CHECKING:
 
 _SECRET_BYTES = 8
 _USUAL_ARRAY_SIZE = 1001
-"""slurm.conf(5), MaxArraySize."""
+"""The limit of MaxArraySize in slurm.conf(5)."""
 
 
 class ClusterAccess(NamedTuple):
-    """The transport to a cluster's machine, and its connection."""
+    """A transport to a cluster's machine, and its connection."""
 
     transport: Transport
     connection: SshConnection | None = None
-    """None: this machine."""
+    """None for this machine."""
 
     @classmethod
     def to(cls, profile: ClusterProfile, on_change: Callable[[], None]) -> Self:
         """Return an access without connecting. `on_change` is called, in any thread, whenever the
-        connection opens, drops or closes. ConfigError: invalid ssh configuration."""
+        connection opens, drops or closes. Raise ConfigError if the ssh configuration is invalid."""
         if profile.host is None:
             return cls(LocalTransport(path=profile.path, env=profile.env))
-        # Imported only for remote clusters.
+        # Import this only for remote clusters.
         from jupyter_slurm.transport.ssh.connection import SshConnection  # noqa: PLC0415
         from jupyter_slurm.transport.ssh.route import route  # noqa: PLC0415
         from jupyter_slurm.transport.ssh.transport import SshTransport  # noqa: PLC0415
@@ -62,7 +62,7 @@ class ClusterAccess(NamedTuple):
         return cls(SshTransport(connection, path=profile.path, env=profile.env), connection)
 
     def again(self, old: ClusterProfile, new: ClusterProfile) -> Self | None:
-        """Return this access for the profile `new`; None: it needs another one."""
+        """Return this access for the profile `new`; None if the profile needs another access."""
         if _differ(old, new, "host", "user", "port", "jump", "hint"):
             return None
         if not _differ(old, new, "path", "env"):
@@ -102,12 +102,12 @@ class SlurmCluster:
         self._lock = threading.Lock()
         self._srun_lock = threading.Lock()
         self._srun_said: dict[str, tuple[int, str]] = {}
-        """By option: the connection, and srun's output on it."""
+        """The connection and srun's output on it, by option."""
         self._toolchains_lock = threading.Lock()
         self._toolchains: dict[str, tuple[int, Toolchain]] = {}
-        """By the text of the question: the connection that asked, and the answer."""
+        """The connection that asked and the answer, by the text of the question."""
         self._array_size = (-1, 0)
-        """The connection that asked for MaxArraySize, and its value."""
+        """The connection that asked for MaxArraySize, and the value."""
 
     @property
     def name(self) -> str:
@@ -124,11 +124,11 @@ class SlurmCluster:
 
     def check_configuration(self, slurm_conf: str | None) -> None:
         """Raise RequestError if the user's sbatch would use another configuration than ours.
-        `slurm_conf`: SLURM_CONF of the submitting process; None: not set."""
+        `slurm_conf`: SLURM_CONF of the submitting process; None if it is not set."""
         if slurm_conf is not None and self.profile.misses(slurm_conf):
             raise RequestError(
-                f"SLURM_CONF is {slurm_conf} here but not in the profile of {self.name}: the job "
-                "would go to another cluster than with your sbatch.",
+                f"SLURM_CONF is {slurm_conf} on this machine but not in the profile of "
+                f"{self.name}: the job would go to another cluster than with your sbatch.",
                 hint="Add that cluster: `jupyter slurm clusters add NAME --host '' --env "
                 f"SLURM_CONF={shlex.quote(slurm_conf)}`.",
             )
@@ -136,7 +136,7 @@ class SlurmCluster:
     def find_image(
         self, image: str, runtime: str, fetched: Callable[[Reference], str | None]
     ) -> str:
-        """Return the path of an image on this cluster, or the result of `fetched`.
+        """Return the path of an image on this cluster, or the result of `fetched`. Raises
         NotFoundError."""
         tool, known = tool_of(runtime), containers.runtime_named(runtime)
         return find_image(
@@ -171,9 +171,11 @@ class SlurmCluster:
     def run(
         self, argv: Sequence[str], timeout_s: float | None = None, stdin: bytes = b""
     ) -> Completed:
-        """Run a command and return its output, even if it failed. ControllerError: no answer.
+        """Run a command and return its output, even if it failed. Raise ControllerError if Slurm
+        does not answer.
 
-        The separators of its format are protected by a secret (`sealed`), and plain in the output.
+        A secret protects the separators of the command's format (`sealed`). The output has plain
+        separators.
         """
         self._count(argv[0])
         limit_s = timeout_s or self.profile.command_timeout_s
@@ -185,7 +187,7 @@ class SlurmCluster:
         return done._replace(stdout=command.opened(done.stdout))
 
     def run_as_written(self, argv: Sequence[str]) -> Completed:
-        """As `run`, but with times for humans, as in a terminal."""
+        """Run a command as `run` does, but with times in the format of a terminal."""
         self._count(argv[0])
         try:
             return self.transport.run(argv, timeout_s=self.profile.command_timeout_s)
@@ -193,7 +195,8 @@ class SlurmCluster:
             raise _silent(self.name, argv, str(exc)) from exc
 
     def ask(self, argv: Sequence[str]) -> bytes:
-        """Return the command's output. ControllerError: no answer; CommandError: it failed."""
+        """Return the command's output. Raise ControllerError if Slurm does not answer, CommandError
+        if the command failed."""
         done = self.run(argv)
         if done.returncode == 0:
             return done.stdout
@@ -216,7 +219,7 @@ class SlurmCluster:
     ) -> Completed:
         """Create a job's folder with `files` and run `argv`, which calls sbatch, in it.
 
-        ControllerError: sbatch did not end in time; Slurm may have accepted the job.
+        Raise ControllerError if sbatch did not end in time; Slurm may have accepted the job.
         """
         self._count("sbatch")
         limit_s = self.profile.submit_timeout_s
@@ -226,30 +229,31 @@ class SlurmCluster:
             raise _silent(self.name, ["sbatch"], str(exc)) from exc
 
     def open_stream(self, program: str, argv: Sequence[str]) -> socket.socket:
-        """Call `Transport.open_stream`; `program`: the Slurm command that `argv` runs."""
+        """Call `Transport.open_stream`. `program` is the Slurm command that `argv` runs."""
         self._count(program)
         return self.transport.open_stream(argv)
 
     def on_terminal(
         self, folder: PurePosixPath, files: Mapping[str, bytes | Path], argv: Sequence[str]
     ) -> list[str]:
-        """Prepare `argv`, which calls srun, as `Transport.on_terminal`."""
+        """Prepare `argv`, which calls srun; see `Transport.on_terminal`."""
         self._count("srun")
         return self.transport.on_terminal(folder, files, argv)
 
     def srun_version(self) -> SlurmVersion | None:
-        """Return srun's version, cached per connection: its features (`slurm/srun.py`) rarely
-        change. None: unknown now."""
+        """Return srun's version, cached per connection, since its features (`slurm/srun.py`) rarely
+        change; None if unknown now."""
         said = self._srun("--version")
         return None if said is None else parse_version(said)
 
     def mpi_types(self) -> tuple[str, ...]:
-        """Return the MPI types of srun, best first, cached per connection. (): none, or unknown."""
+        """Return the MPI types of srun, best first, cached per connection; () if it has none or
+        they are unknown."""
         return srun.parse_mpi_types(self._srun("--mpi=list") or "")
 
     def max_array_size(self) -> int:
-        """Return MaxArraySize, which exceeds every index of an array, cached per connection.
-        CommandError: the controller does not report it."""
+        """Return MaxArraySize, which exceeds every index of an array, cached per connection. Raise
+        CommandError if the controller does not report it."""
         with self._srun_lock:
             connection = self.access.connection
             now = 0 if connection is None else connection.generation
@@ -272,8 +276,8 @@ class SlurmCluster:
             return self._srun_said[option][1]
 
     def toolchain(self, modules: Sequence[str]) -> Toolchain:
-        """Return the programs that install packages, with the profile's modules and these; asked
-        for once in each connection. RequestError: a module cannot be loaded."""
+        """Return the programs that install packages, with the profile's modules and these. Ask once
+        per connection. Raise RequestError if a module cannot be loaded."""
         plan = ScriptPlan(
             title="toolchain",
             job_dir="/",
@@ -299,8 +303,8 @@ class SlurmCluster:
                 if done.returncode != 0:
                     raise RequestError(
                         f"Cannot set up the login node of {self.name} to install packages.",
-                        hint="Its modules, and `modules` and `setup` of the cluster's profile, "
-                        "have to work there too.",
+                        hint="The job's modules, and `modules` and `setup` of the cluster's "
+                        "profile, must work there, too.",
                         detail=done.stderr.decode(errors="replace").strip() or None,
                         option="with",
                     )
@@ -322,7 +326,7 @@ def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
 
 
 def silent_sbatch(name: str, said: str) -> ControllerError:
-    """Return the error for a running sbatch without an answer."""
+    """Return the error for a running sbatch that has not answered."""
     return ControllerError(
         f"The `sbatch` on {name} has not answered yet.",
         hint="Check the controller with `scontrol ping`; sbatch retries for some minutes.",

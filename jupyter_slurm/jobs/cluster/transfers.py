@@ -1,8 +1,8 @@
-"""Running transfers: their threads, progress and results. `transport/files/` copies the data.
+"""The threads, progress and results of transfers. `transport/files/` copies the data.
 
-For jobs: fetched files, and the snapshot of a folder before submission. A pushed folder has a
-mirror on the cluster, so that only changes are sent. The job's own folder `work` is a copy of the
-mirror.
+Jobs use transfers for fetched files, and for the snapshot of a folder before submission. A pushed
+folder has a mirror on the cluster, so that only changes are sent. The job's own folder `work` is a
+copy of the mirror.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _NAMED = 5
 MIRROR_KEPT_DAYS = 30
 """Days after which the next push removes an unused mirror."""
 
-# $1 the mirror, $2 the job's folder. An existing copy is complete and stays. Then remove one other
-# mirror that was unused for more than $3 days; only one, since the user waits. A user of a mirror
-# marks it under its lock first (`files.mirror`), so an old one is unused. On file systems without
-# locks, all mirrors stay.
+# $1 is the mirror, $2 the job's folder. An existing copy is complete and stays. Then remove one
+# other mirror that was unused for more than $3 days; only one, since the user waits. A user of a
+# mirror marks it under its lock first (`files.mirror`), so an old one is unused. On file systems
+# without locks, all mirrors stay.
 _SNAPSHOT_SH = """
 [ -d "$2/work" ] && exit 0
 (umask 077; mkdir -p -m 700 -- "${2%/*}" "$2") && [ -O "$2" ] && [ ! -L "$2" ] || exit 1
@@ -80,7 +80,7 @@ class Transfers:
         remote: str,
         exclude: Sequence[str] = (),
     ) -> Transfer:
-        """Start a push. RequestError: `local` is not an absolute path."""
+        """Start a push. Raise RequestError if `local` is not an absolute path."""
 
         def work(one: _Running) -> files.TransferReport:
             with self._alone(cluster, remote, one.stop):
@@ -98,7 +98,7 @@ class Transfers:
         local: str,
         exclude: Sequence[str] = (),
     ) -> Transfer:
-        """Start a pull. RequestError: `local` is not an absolute path."""
+        """Start a pull. Raise RequestError if `local` is not an absolute path."""
 
         def work(one: _Running) -> files.TransferReport:
             with self._alone_here(local, one.stop):
@@ -111,8 +111,8 @@ class Transfers:
     def fetch(self, transport: Transport, job: Job) -> Transfer:
         """Start fetching the requested files that the job has written.
 
-        RequestError: the job has no --fetch. A job without its own folder returns nothing: its
-        files are already in place.
+        Raise RequestError if the job has no --fetch. A job without its own folder returns nothing:
+        its files are already in place.
         """
         if not job.fetch or job.fetch_to is None:
             raise RequestError(
@@ -150,8 +150,8 @@ class Transfers:
     ) -> Transfer:
         """Start copying the current state of the folder `local` to the job's folder.
 
-        Repeating it for the same job changes nothing. It fails if any file is unreadable.
-        NotFoundError, RequestError: not a folder to push.
+        Repeating it for the same job changes nothing. It fails if any file is unreadable. Raises
+        NotFoundError, or RequestError if the folder cannot be pushed.
         """
         folder = pushed_folder(local)
         target = mirror_of(job_dir, places.host(), folder)
@@ -179,8 +179,8 @@ class Transfers:
         *,
         still_used: Callable[[], bool],
     ) -> None:
-        """Remove the job's folder, and its mirror unless another job uses it or is being pushed
-        from it."""
+        """Remove the job's folder. Remove its mirror, too, unless another job or a running push
+        uses the mirror."""
         if mirror is None or not (lock := self._lock_of("", mirror)).acquire(blocking=False):
             transport.remove_tree(job_dir.path)
             return
@@ -191,7 +191,7 @@ class Transfers:
             lock.release()
 
     def transfer(self, transfer_id: str, wait_s: float = 0.0) -> Transfer:
-        """Return the transfer; wait up to `wait_s` for progress. NotFoundError."""
+        """Return the transfer; wait up to `wait_s` for progress. Raises NotFoundError."""
         return self._find(transfer_id).wait(wait_s)
 
     def outcome(self, transfer_id: str, wait_s: float) -> Transfer:
@@ -213,7 +213,7 @@ class Transfers:
             return any(not one.has_ended for one in self._running.values())
 
     def close(self) -> None:
-        """Stop all transfers, and later ones at their start."""
+        """Stop all transfers. Later ones stop at their start."""
         with self._lock:
             self._closed = True
             running = list(self._running.values())
@@ -245,7 +245,7 @@ class Transfers:
 
     @contextmanager
     def _alone_here(self, local: str, stop: threading.Event) -> Iterator[None]:
-        """Lock the local target: a folder, or a file and its parent folder."""
+        """Lock the local target, which is a folder, or a file with its parent folder."""
         target = Path(local).expanduser().resolve()
         with ExitStack() as locks:
             for one in [target] if target.is_dir() else [target.parent, target]:
@@ -270,7 +270,7 @@ class Transfers:
 
 
 class _Running:
-    """One transfer; a `files.Progress`."""
+    """One transfer, as a `files.Progress`."""
 
     def __init__(
         self, cluster: str, direction: Literal["push", "pull"], local: str, remote: str
@@ -396,8 +396,8 @@ def _not_arrived(failed: Behind) -> Problem:
 
 
 def pushed_folder(local: str) -> Path:
-    """Return the local folder to push with a job. NotFoundError; RequestError: not a folder to
-    push."""
+    """Return the local folder to push with a job. Raises NotFoundError, or RequestError if the
+    folder cannot be pushed."""
     folder = Path(_absolute(local))
     if not folder.is_dir():
         raise NotFoundError(f"Folder {local} not found on this machine.")
@@ -419,14 +419,14 @@ def _absolute(local: str) -> str:
 
 
 def mirror_of(job_dir: JobDir, host: str, folder: Path) -> PurePosixPath:
-    """Return the mirror of the local `folder`, beside `job_root`."""
+    """Return the path of the mirror of the local `folder`, beside `job_root`."""
     of = f"{host}\0{folder}"
     digest = hashlib.blake2b(of.encode(errors="surrogateescape"), digest_size=10)
     return job_dir.path.parent.parent / "pushed" / digest.hexdigest()
 
 
 def lock_of(mirror: str) -> str:
-    """Return the lock file of a mirror, held while it is changed or removed."""
+    """Return the lock file of a mirror. It is locked while the mirror is changed or removed."""
     return f"{mirror}.lock"
 
 

@@ -1,4 +1,4 @@
-"""The kinds of jobs: one file each, and this registry."""
+"""The registry of the kinds of jobs. Each kind has its own file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS: Mapping[JobKind, Kind[Any]] = MappingProxyType(
 
 
 class _HasKind(Protocol):
-    """`JobSpec` or `Job`."""
+    """A struct with a kind, `JobSpec` or `Job`."""
 
     @property
     def kind(self) -> JobKind: ...

@@ -1,4 +1,4 @@
-"""Cells: Python code, run once by node/runner.py. Pure."""
+"""Cells of Python code that node/runner.py runs once. No I/O."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from jupyter_slurm.profiles.profile import ClusterProfile
 
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
-"""Fixed file time, so that equal files give an equal zip."""
+"""The fixed time of files, so that equal files give an equal zip."""
 _FOR_VARIABLES = frozenset(("runner_values.py", "runner_data.py"))
 """Modules for cells with variables only."""
 _FOR_SOME = frozenset(("runner_ranks.py", "runner_engine.py", "runner_dashboards.py"))
@@ -113,7 +113,7 @@ class _LaunchProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _check_launch(spec: CellSpec) -> None:
-    """Check the options of a job on many nodes. RequestError."""
+    """Check the options of a job on many nodes. Raises RequestError."""
     if spec.names_gather and spec.launch not in RANKED:
         raise RequestError(
             "--gather needs `--launch torchrun` or `--launch mpi`.",
@@ -164,8 +164,8 @@ def own_files(spec: CellSpec | SweepSpec) -> dict[str, bytes | Path]:
 
 
 def runner_files(*, variables: bool) -> dict[str, bytes]:
-    """Return node/runner.py and the modules that it imports; `variables`: the cell has inputs or
-    outputs."""
+    """Return node/runner.py and the modules that it imports. `variables` is set if the cell has
+    inputs or outputs."""
     left_out = _FOR_SOME if variables else _FOR_SOME | _FOR_VARIABLES
     files = {name: text for name, text in node_files("runner").items() if name not in left_out}
     if variables:
@@ -176,7 +176,7 @@ def runner_files(*, variables: bool) -> dict[str, bytes]:
 @cache
 def cloudpickle_zip() -> bytes:
     """Return the local cloudpickle with its licence, as an importable zip."""
-    # Slow imports, and front ends only read traits.
+    # These imports are slow, and front ends only read traits.
     import importlib.metadata  # noqa: PLC0415
     import zipfile  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Kernels: an ipykernel on the node, for a client on this machine. Pure."""
+"""Kernels: an ipykernel on the node, for a client on this machine. No I/O."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Kernel(ByPython[KernelSpec]):
             )
         if _DIES.search(log_tail):
             return (
-                "The kernel died repeatedly at its start.",
+                "The kernel died repeatedly during its start.",
                 "See the job's output.",
             )
         return None

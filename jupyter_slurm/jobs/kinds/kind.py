@@ -1,4 +1,4 @@
-"""The bases of all kinds of jobs, with the defaults. Pure."""
+"""The bases of all kinds of jobs, with the defaults. No I/O."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jupyter_slurm.profiles.profile import ClusterProfile
 
 Files = Mapping[str, bytes | Path]
-"""Contents, or local files to move, by name in the job's folder."""
+"""Contents or local files to move, by name in the job's folder."""
 Explained = tuple[str, str]
 """The reason for a failure, and a hint."""
 RANKED = ("torchrun", "mpi")
@@ -35,7 +35,7 @@ _NO_PYTHON = re.compile(
 _OLD_PYTHON = re.compile(
     r"^jupyter-slurm: this is (?P<python>Python \S+), and a cell needs", re.MULTILINE
 )
-"""The error of `node/runner.py`."""
+"""The error of `node/runner.py` if Python is too old."""
 _WITH_DASHBOARD: tuple[DashboardName, ...] = ("ray", "dask")
 """The engines with a dashboard."""
 
@@ -57,58 +57,60 @@ class Kind(Generic[SpecT]):
 
     # --- words ---
     noun: ClassVar[str] = "job"
-    """The name of such a job in sentences."""
+    """The noun for such a job in sentences."""
     idle_without: ClassVar[str] = "without a cell"
-    """The rest of `ends after 30 min …`, for jobs with an idle time."""
+    """The end of the sentence `ends after 30 min …`, for jobs with an idle time."""
 
     # --- the spec ---
     is_raw_script: ClassVar[bool] = False
-    """Passed to sbatch unchanged, without our script: only Slurm knows its start, end and usage."""
+    """Set if the script is passed to sbatch unchanged. Only Slurm then knows the job's start, end
+    and usage."""
     is_python: ClassVar[bool] = False
-    """Python code: checked before submission, may have variables and run in a session."""
+    """Set for Python code. It is checked before submission, may have variables and may run in a
+    session."""
     takes_arguments: ClassVar[bool] = False
-    """May have arguments after `--`."""
+    """Set if the job may have arguments after `--`."""
     starts_tasks: ClassVar[bool] = False
-    """May start tasks on other nodes. All GPUs of other jobs must be on one node."""
+    """Set if the job may start tasks on other nodes. All GPUs of other jobs must be on one node."""
     makes_images: ClassVar[bool] = False
-    """Builds images and installs packages, also on the login node."""
+    """Set if the job builds images or installs packages, also on the login node."""
     needs_packages: ClassVar[tuple[str, ...]] = ()
     """Packages that its program imports, in addition to the user's."""
     has_tasks: ClassVar[bool] = False
-    """Runs its code once for each task, in job arrays."""
+    """Set if the code runs once for each task, in job arrays."""
     is_in_home: ClassVar[bool] = False
-    """Runs in the home on a remote cluster, because its files must remain."""
+    """Set if the job runs in the home folder on a remote cluster, because its files must remain."""
 
     identified_by: ClassVar[tuple[str, ...]] = ()
     """Spec fields that distinguish a job from an earlier one of the same cell."""
 
     # --- on the node ---
     runner: ClassVar[str | None] = None
-    """Our program that runs the code; None: the code is the program."""
+    """Our program that runs the code; None if the code is the program."""
     rank_runner: ClassVar[str | None] = None
-    """Our program in each of many ranks; None: not possible."""
+    """Our program in each of many ranks; None if the job cannot have ranks."""
     code_file: ClassVar[str | None] = None
-    """The file with the user's code; None: there is none."""
+    """The file with the user's code; None if the job has no code."""
     node_files: ClassVar[tuple[str, ...]] = ()
     """The files of node/, or the beginnings of their names."""
     uses_runner: ClassVar[bool] = False
-    """Run by node/runner.py: it writes output records and handles interrupts."""
+    """Set if node/runner.py runs the code. It writes output records and handles interrupts."""
     listens: ClassVar[bool] = False
-    """Listens at the socket `socket_name` for a kernel client."""
+    """Set if the job listens at the socket `socket_name` for a kernel client."""
     accepts_cells: ClassVar[bool] = False
-    """Runs cells on request."""
+    """Set if the job runs cells on request."""
     is_web_server: ClassVar[bool] = False
-    """A web server: it gets a port on this machine, or a URL below a hub."""
+    """Set for a web server. It gets a port on this machine, or a URL below a hub."""
 
     # --- the end ---
     has_result: ClassVar[bool] = False
-    """Writes a result; other kinds have only an exit code."""
+    """Set if the job writes a result. Other kinds have only an exit code."""
     is_service: ClassVar[bool] = False
-    """Runs until it is stopped, idle or out of time."""
+    """Set if the job runs until it is stopped, idle or out of time."""
     at_end: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Fields of `job` to set at the end."""
     failures: ClassVar[Mapping[int, Explained]] = MappingProxyType({})
-    """Its exit codes, in addition to the script's."""
+    """The kind's exit codes, in addition to the script's."""
 
     def check(self, spec: SpecT) -> None:
         """Raise RequestError if `spec` is invalid."""
@@ -122,7 +124,7 @@ class Kind(Generic[SpecT]):
         return spec
 
     def recorded(self, spec: SpecT, **known: Any) -> Job:
-        """Return the record of a new job. `spec` is completed; `known`: other fields."""
+        """Return the record of a new job. `spec` is complete; `known` has the other fields."""
         both = {*self.spec.__struct_fields__} & {*self.job.__struct_fields__}
         now_s = time.time()
         told = {"state": JobState.SUBMITTING, "created_s": now_s, "state_since_s": now_s}
@@ -130,7 +132,7 @@ class Kind(Generic[SpecT]):
         return self.job(**{**told, **said, **known})
 
     def files(self, spec: SpecT, job: Resolved) -> Files:
-        """Return the files of this kind, with an empty key. `spec` is the job's."""
+        """Return the files of this kind, with an empty key. `spec` is the job's spec."""
         code = {self.code_file: spec.code.encode()} if self.code_file else {}
         return code | {n: text for one in self.node_files for n, text in node_files(one).items()}
 
@@ -139,7 +141,7 @@ class Kind(Generic[SpecT]):
         return tuple(name for name in _WITH_DASHBOARD if name == job.launch)
 
     def progress_file(self, job: Job, folder: JobDir) -> PurePosixPath | None:
-        """Return the file with the job's progress; None: there is none."""
+        """Return the file with the job's progress; None if the job writes no such file."""
         return None
 
     def progress(self, job: Job, tail: bytes) -> dict[str, Any]:
@@ -155,13 +157,13 @@ class Kind(Generic[SpecT]):
         return SUCCEEDED
 
     def cause(self, evidence: Evidence) -> str | None:
-        """Return the probable cause of the code's failure from the job's progress; None:
+        """Return the probable cause of a failure of the code, from the job's progress; None if
         unknown."""
         return None
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
-        """Explain from the log what was missing on the node; None: another failure. `bare`: without
-        an image."""
+        """Return the requirement that the node did not meet, from the log; None for another
+        failure. `bare` is set without an image."""
         return None
 
 

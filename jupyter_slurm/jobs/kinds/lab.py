@@ -1,4 +1,4 @@
-"""Labs: JupyterLab on the node, started by node/lab.py. Pure."""
+"""Labs: JupyterLab on the node, started by node/lab.py. No I/O."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 _STEPS = frozenset(step.value for step in LabStep)
 _BASE_URL = re.compile(r"/([A-Za-z0-9._~%!$&'()*+,;=:@-]+/)*")
-"""A URL's path (RFC 3986) from / to /."""
+"""The path of a URL (RFC 3986) that begins and ends with /."""
 
 
 class _LabProgress(msgspec.Struct, frozen=True, kw_only=True):
     step: str
-    """A value of `LabStep`, or the end."""
+    """A value of `LabStep`, or the end of the lab."""
     python: tuple[int, int, int] | None = None
-    """The version of its kernels."""
+    """The Python version of the lab's kernels."""
     idle_since_s: Moment | None = None
 
 
@@ -121,7 +121,7 @@ class Lab(ByPython[LabSpec]):
 
 
 def _last_line(tail: bytes) -> _LabProgress | None:
-    """Return the last complete line of the file; None: there is none."""
+    """Return the last complete line of the file; None if it has no complete line."""
     for line in reversed(tail[: tail.rfind(b"\n") + 1].splitlines()):
         try:
             return read_json(line, _LabProgress, PROGRESS_BYTES)
@@ -131,7 +131,7 @@ def _last_line(tail: bytes) -> _LabProgress | None:
 
 
 def lab_base_url(spec: JobSpec | None) -> str:
-    """Return the base URL of the lab's server; "/": the lab has its own port. server/lab_proxy.py
+    """Return the base URL of the lab's server; "/" if the lab has its own port. server/lab_proxy.py
     serves the other URLs."""
     if not isinstance(spec, LabSpec) or spec.jupyter_base_url is None:
         return "/"

@@ -1,4 +1,4 @@
-"""Programs: a script with an interpreter, or the image's own program. Pure."""
+"""Programs: a script with an interpreter, or the image's own program. No I/O."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Program(Kind[ProgramSpec]):
         return super().files(spec, job) if spec.code else {}
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
-        # Front ends only read traits, and the container tools are slow to import.
+        # The container tools are slow to import, and front ends only read traits.
         from jupyter_slurm.containers.own_program import (  # noqa: PLC0415
             NONE_NAMED,
             NONE_NAMED_EXIT,

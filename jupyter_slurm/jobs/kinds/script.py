@@ -1,4 +1,4 @@
-"""Batch scripts: passed to sbatch unchanged. Pure."""
+"""Batch scripts, which are passed to sbatch unchanged. No I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions: a process on the node that runs cells on request. Pure."""
+"""Sessions: a process on the node that runs cells on request. No I/O."""
 
 from __future__ import annotations
 

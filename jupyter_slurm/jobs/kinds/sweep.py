@@ -1,4 +1,4 @@
-"""Sweeps: a Python cell that runs once for each task of Slurm job arrays. Pure."""
+"""Sweeps: a Python cell that runs once for each task of Slurm job arrays. No I/O."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Sweep(ByPython[SweepSpec]):
-    """A sweep: one record, whose tasks have folders of their own."""
+    """A sweep. It has one record, and a folder for each task."""
 
     __slots__ = ()
 

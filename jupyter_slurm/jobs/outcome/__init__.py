@@ -1,1 +1,1 @@
-"""Judges how a job ended, and returns its output, variables and files."""
+"""Judge the end of a job, and return its output, variables and files."""

@@ -1,4 +1,4 @@
-"""Ask Slurm about one job: its resources, output files and usage.
+"""Ask Slurm for the resources, output files and usage of one job.
 
 An ID that Slurm has reused counts as unknown.
 """
@@ -23,21 +23,22 @@ from jupyter_slurm.wire import Usage
 @dataclass(frozen=True, slots=True)
 class Allocation:
     usage: Usage
-    """The allocated resources, not their use."""
+    """The allocated resources, without measured usage."""
     gpus: int
     stdout: str | None
     """The output file of the batch script."""
     rows: tuple[ControlRow, ...] = ()
-    """For an array, one per started task and one for the waiting tasks."""
+    """The controller's rows. An array has one per started task and one for the waiting tasks."""
     no_requeue: str | None = None
-    """As `Job.no_requeue`."""
+    """The value of `Job.no_requeue`."""
     stderr: str | None = None
-    """The file of its error output, if separate."""
+    """The file of the script's error output, if separate."""
 
 
 def ask_jobs(cluster: SlurmCluster, record: Record) -> list[ControlRow]:
-    """Return the controller's rows of this job, one per task of an array. []: Slurm has forgotten
-    it, or reused its ID. CommandError: no answer; TransportError."""
+    """Return the controller's rows of this job, one per task of an array; [] if Slurm has forgotten
+    it or reused its ID. Raises TransportError, or CommandError if the controller does not answer.
+    """
     slurm_id = record.job.slurm_id
     if slurm_id is None:
         return []
@@ -82,21 +83,21 @@ def note_paths(registry: JobRegistry, job_id: str, rows: Sequence[ControlRow]) -
 
 
 def known_path(record: Record, task: int) -> str | None:
-    """Return the output file of an array task; None: ask Slurm."""
+    """Return the output file of an array task; None if only Slurm knows it."""
     if (path := record.task_paths.get(str(task))) is not None or record.task_stdout is None:
         return path
     return array_tasks.path(record.task_stdout, task, record.job.slurm_id or "", None)
 
 
 def error_path(record: Record, task: int) -> str | None:
-    """Return the error file of an array task; None: its output file, or unknown."""
+    """Return the error file of an array task; None if it is the output file or unknown."""
     if record.task_stderr is None:
         return None
     return array_tasks.path(record.task_stderr, task, record.job.slurm_id or "", None)
 
 
 def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
-    """Return the job's allocation; None: unknown now."""
+    """Return the job's allocation; None if unknown now."""
     try:
         rows = ask_jobs(cluster, record)
     except (CommandError, TransportError):
@@ -110,7 +111,8 @@ def ask_allocation(cluster: SlurmCluster, record: Record) -> Allocation | None:
 
 
 def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:
-    """Return the accounting rows of the job and its steps. CommandError: no accounting."""
+    """Return the accounting rows of the job and its steps. Raise CommandError if the cluster has no
+    accounting."""
     slurm_id = record.job.slurm_id
     if slurm_id is None:
         return []
@@ -124,9 +126,9 @@ def ask_accounting(cluster: SlurmCluster, record: Record) -> list[AcctRow]:
 
 
 def ask_usage(cluster: SlurmCluster, record: Record) -> Usage | None:
-    """Return the usage of a finished job from accounting; None: not there yet.
+    """Return the usage of a finished job from accounting; None if it is not recorded yet.
 
-    CommandError: no accounting, or no answer.
+    Raise CommandError if the cluster has no accounting or does not answer.
     """
     used = sacct.summarise(ask_accounting(cluster, record))
     if used is None or used.peak_memory_mib is None:

@@ -1,4 +1,4 @@
-"""States, ends and output files of array tasks. PURE.
+"""States, ends and output files of array tasks. No I/O.
 
 The agent stores each task's state (`Job.tasks`) and one pattern for all paths: Slurm forgets a task
 some minutes after its end.
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from jupyter_slurm.jobs.records.registry import Record, TaskArray
 
 MOST = 100_000
-"""Larger arrays are only tracked as a whole."""
+"""The most tasks to track one by one. A larger array is tracked as a whole."""
 UNSEEN = "UNKNOWN"
 _NAMED = 8
-"""Runs of tasks to list in a sentence."""
+"""The number of runs of tasks to list in a sentence."""
 _NUMBERS = re.compile(r"([0-9]+)")
 
 
 def merged(known: Mapping[str, str], found: Iterable[tuple[str | None, str]]) -> dict[str, str]:
     """Update `Job.tasks` from a listing of tasks (`3`, `5-8%2`, as Slurm writes them) and their
-    states. A task that is no longer listed and was never seen ended is UNKNOWN."""
+    states. A task is UNKNOWN if it is no longer listed and its end was never seen."""
     now: dict[int, str] = {}
     for text, state in found:
         for task in indices(text):
@@ -50,12 +50,12 @@ def merged(known: Mapping[str, str], found: Iterable[tuple[str | None, str]]) ->
 
 
 def state_of(tasks: Mapping[str, str], task: int) -> str | None:
-    """Return the task's state; None: no such task."""
+    """Return the task's state; None if there is no such task."""
     return next((state for state, text in tasks.items() if task in indices(text)), None)
 
 
 def have_run(tasks: Mapping[str, str]) -> bool:
-    """Return whether a task has run to its end, so that the array has started."""
+    """Return whether a task has run to its end, which proves that the array has started."""
     return any(states.is_terminal(state) and state != "CANCELLED" for state in tasks)
 
 
@@ -65,7 +65,7 @@ def every(tasks: Mapping[str, str]) -> str:
 
 
 def first(tasks: Mapping[str, str]) -> int | None:
-    """Return the lowest index; None: not an array."""
+    """Return the lowest index; None if the job is not an array."""
     return min((some[0] for some in map(indices, tasks.values()) if some), default=None)
 
 
@@ -92,7 +92,7 @@ def runs(values: Iterable[tuple[int, str]]) -> dict[str, str]:
 
 
 def with_states(tasks: Mapping[str, str], changes: Mapping[int, str]) -> dict[str, str]:
-    """Return `Job.tasks` with other states of some tasks."""
+    """Return `Job.tasks` with changed states of some tasks."""
     return runs({**states_of(tasks), **changes}.items())
 
 
@@ -120,7 +120,7 @@ def is_end(state: str) -> bool:
 
 
 def paths(rows: Iterable[ControlRow]) -> dict[str, str]:
-    """Return the output files of started tasks, by index."""
+    """Return the output files of started tasks by index."""
     return {
         row.array_task_id: row.stdout
         for row in rows
@@ -130,7 +130,7 @@ def paths(rows: Iterable[ControlRow]) -> dict[str, str]:
 
 def pattern(rows: Iterable[ControlRow], stream: str = "StdOut") -> str | None:
     """Return the path of every task (`StdOut` or `StdErr`), with `{}` for its index (`{:03}`: three
-    digits) and `{id}` for its own Slurm ID. None: ambiguous."""
+    digits) and `{id}` for its own Slurm ID. Return None if the rows are ambiguous."""
     known: list[tuple[int, int, list[str]]] = []
     for row in rows:
         raw, task = scontrol.output_pattern(row.fields, stream), row.array_task_id or ""
@@ -158,7 +158,8 @@ def pattern(rows: Iterable[ControlRow], stream: str = "StdOut") -> str | None:
 
 
 def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | None:
-    """Return the task's output file by `pattern`; None: its Slurm ID is needed but unknown."""
+    """Return the task's output file by `pattern`; None if that needs its Slurm ID, which is
+    unknown."""
     if "{id}" in pattern and own_id is None:
         return None
     values = {"a": str(task), "A": array_id, **({"j": own_id} if own_id else {})}
@@ -166,8 +167,8 @@ def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | No
 
 
 def failures(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -> str | None:
-    """Return a sentence on failed tasks: `Tasks 2, 5 failed: exit code 3.` None: all succeeded.
-    `codes`: known exit codes by index."""
+    """Return a sentence about failed tasks, such as `Tasks 2, 5 failed: exit code 3.`, or None if
+    all succeeded. `codes`: known exit codes by index."""
     by_end: dict[tuple[str, int | None], list[int]] = {}
     for state, text in tasks.items():
         for task in indices(text):

@@ -1,4 +1,4 @@
-"""Gather the evidence of a job's end for `verdict.py`: the job's files first, then Slurm."""
+"""Gather the evidence of a job's end for `verdict.py`, first from the job's files, then Slurm."""
 
 from __future__ import annotations
 
@@ -59,14 +59,15 @@ from jupyter_slurm.wire import CellJob, Job, JobState, Usage
 _TAIL_BYTES = 8192
 _OF_PROLOG = frozenset((JobState.CANCELLED, JobState.FAILED))
 _PROLOG = re.compile(r"prolog|launch", re.IGNORECASE)
-"""In the reason of a drained node (src/slurmd/slurmd/req.c, src/slurmctld/job_mgr.c)."""
+"""The words for a failed Prolog in the reason of a drained node (src/slurmd/slurmd/req.c,
+src/slurmctld/job_mgr.c)."""
 _SAME_MOMENT_S = 10.0
 _PAUSES_S = (0.25, 0.5, 1.0, 2.0, 3.0)
 """Pauses between requests to the controller, which serves all jobs that end at once."""
 
 
 class Ending:
-    """Judges and records the end of one job; `run()` in a thread of its own."""
+    """The end of one job, which `run()` judges and records in a thread of its own."""
 
     def __init__(
         self,
@@ -85,7 +86,7 @@ class Ending:
         self._slurm_goes_on = False
 
     def run(self) -> bool:
-        """Judge and record the job's end; False: it continues (requeued)."""
+        """Judge and record the job's end; return False if the job was requeued."""
         evidence = self._files(slurm=None)
         verdict = ended_by_itself(evidence)
         if verdict is None:
@@ -106,7 +107,8 @@ class Ending:
         return True
 
     def record_if_clear(self) -> bool:
-        """Record an end that the job's own files prove, without waiting. False: they do not."""
+        """Record an end that the job's own files prove, without waiting. Return False if they do
+        not prove it."""
         evidence = self._files(slurm=None)
         verdict = ended_by_itself(evidence)
         if verdict is not None:
@@ -114,8 +116,8 @@ class Ending:
         return verdict is not None
 
     def record_unstarted(self) -> None:
-        """Record the end of a job that never started (`is_unstarted`) without reading files or
-        asking Slurm: thousands may end so at once."""
+        """Record the end of a job that never started (`is_unstarted`), without reading files or
+        asking Slurm: thousands of jobs may end at once."""
         job = self._registry.job(self._job.id)
         evidence = Evidence(
             kind=job.kind,
@@ -127,8 +129,8 @@ class Ending:
         self._record(judge(evidence), evidence)
 
     def _goes_to_its_end(self) -> bool:
-        """Mark the job FINISHING; False: it has already ended, e.g. a cell that its session
-        rejected."""
+        """Mark the job FINISHING; return False if it has already ended, such as a cell that its
+        session rejected."""
         with self._registry.lock():
             if self._registry.job(self._job.id).state.final:
                 return False
@@ -159,7 +161,7 @@ class Ending:
         if progress is not None:
             facts.append(Span(progress, -PROGRESS_BYTES))
         tails = [Span(path, -_TAIL_BYTES) for path in (folder.log(job.restarts), folder.slurm_out)]
-        if job.session is not None:  # these are the session's
+        if job.session is not None:  # the log and slurm.out are the session's
             tails = []
         read = self._cluster.transport.read_many
         try:
@@ -198,13 +200,13 @@ class Ending:
         )
 
     def _unmet(self) -> str | None:
-        """Describe a job of `--after` whose end does not let this one start."""
+        """Describe a job of `--after` whose end prevents this one from starting."""
         asked = self._registry.record(self._job.id).asked
         return unmet(asked, self._registry) if asked is not None and asked.after else None
 
     def _has_claimed(self) -> bool:
-        """Return whether the job's own script has claimed the attempt; a session claims its
-        cells."""
+        """Return whether the job's own script has claimed the attempt. A session's cell has no
+        script."""
         job = self._job
         if kind_of(job).is_raw_script or job.session is not None:
             return False
@@ -226,7 +228,8 @@ class Ending:
             return None  # judged without it; `result` raises
 
     def _end_of_its_session(self, evidence: Evidence) -> SessionEnd | None:
-        """Return the session's end that ended this cell; None: no session, or another cause."""
+        """Return the session's end that ended this cell; None without a session or for another
+        cause."""
         session_id = self._job.session
         if session_id is None or (evidence.exit is not None and evidence.exit.signal != "TERM"):
             return None
@@ -245,8 +248,8 @@ class Ending:
     # --- Slurm's word ---
 
     def _slurm_verdict(self, evidence: Evidence) -> SlurmVerdict | None:
-        """Return Slurm's verdict; wait while Slurm cleans up. None: Slurm has forgotten the job, or
-        still runs one that has an exit file."""
+        """Return Slurm's verdict; wait while Slurm cleans up. Return None if Slurm has forgotten
+        the job, or still runs it although it has an exit file."""
         deadline_s = time.monotonic() + self._cluster.profile.exit_grace_s
         pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
         if evidence.exit is not None and self._row is None and self._job.slurm_id is not None:
@@ -271,8 +274,8 @@ class Ending:
 
     def _with_failed_nodes(self, slurm: SlurmVerdict, evidence: Evidence) -> SlurmVerdict:
         """Return the verdict with the nodes that failed at the job's end, or the node whose Prolog
-        did. After a failed Prolog Slurm cancels the job without a reason; the state is FAILED with
-        exit code 1 if the node was already starting it."""
+        failed. After a failed Prolog Slurm cancels the job without a reason. If the node was
+        already starting the job, the state is FAILED with exit code 1."""
         unknown = slurm.cancelled_by is None and not evidence.cancel_requested
         of_prolog = slurm.state in _OF_PROLOG and unknown and evidence.started is None
         if not of_prolog and slurm.state is not JobState.NODE_FAIL:
@@ -296,7 +299,7 @@ class Ending:
             raise _StoppedError
 
     def _ask_controller(self) -> SlurmVerdict | None:
-        """Return the controller's verdict; None: it has forgotten the job."""
+        """Return the controller's verdict; None if it has forgotten the job."""
         if self._job.slurm_id is None:
             return None
         try:
@@ -337,7 +340,7 @@ class Ending:
             return self._registry.change(self._job.id, tasks=tasks).tasks
 
     def _ask_accounting(self) -> SlurmVerdict | None:
-        """Return the verdict of accounting; None: no accounting, or unknown job."""
+        """Return the verdict of accounting; None without accounting or for an unknown job."""
         if self._job.slurm_id is None:
             return None
         try:
@@ -347,7 +350,7 @@ class Ending:
         rows = [row for row in known if row.step is None]
         if not rows:
             return None
-        # `-D`: the last of several records is the newest. Each array task has its own.
+        # With `-D` the last of several records is the newest. Each array task has its own records.
         latest = {row.slurm_id: row for row in rows}.values()
         if not all(states.is_terminal(row.state) for row in latest):
             return None
@@ -424,8 +427,8 @@ def is_unstarted(job: Job, row: QueueRow) -> bool:
 def _with_tasks(
     last: SlurmVerdict, tasks: Mapping[str, str], codes: Mapping[str | None, int | None]
 ) -> SlurmVerdict:
-    """Return Slurm's verdict on an array with all its tasks. Slurm may have forgotten some failed
-    ones, whose exit codes are then unknown."""
+    """Return Slurm's verdict on an array with all its tasks. Slurm may have forgotten failed tasks.
+    Their exit codes are then unknown."""
     if not tasks:
         return last
     state = last.state
@@ -433,7 +436,7 @@ def _with_tasks(
         bad = next((one for one in tasks if one not in ("COMPLETED", array_tasks.UNSEEN)), None)
         state = JobState(bad) if bad else JobState.LOST if array_tasks.UNSEEN in tasks else state
     exit_code = last.exit_code if state is last.state else None
-    # For tasks too, Slurm knows who cancelled them.
+    # Slurm knows who cancelled the tasks, too.
     all_cancelled = {"COMPLETED", "CANCELLED"}.issuperset(tasks)
     return replace(
         last,
@@ -448,7 +451,7 @@ def _text(data: bytes | None) -> str:
 
 
 class _NotYetError(Exception):
-    """Slurm reports `state`: it has not finished ending the job."""
+    """Slurm reports `state` and has not finished ending the job."""
 
     def __init__(self, state: JobState) -> None:
         super().__init__(state)
@@ -456,11 +459,11 @@ class _NotYetError(Exception):
 
 
 class _StoppedError(Exception):
-    """The agent is stopping; the next one judges the job."""
+    """The agent is stopping. The next one judges the job."""
 
 
 class _GoesOnError(Exception):
-    """The job has not ended: Slurm reports `state`, or has requeued it, with a higher
+    """The job has not ended. Slurm reports `state`, or has requeued the job with a higher
     `restarts`."""
 
     def __init__(self, restarts: int, state: JobState = JobState.RUNNING) -> None:

@@ -1,7 +1,7 @@
-"""A job's output records and log after a cursor, merged into outputs.
+"""Read a job's output records and log after a cursor, and merge them into outputs.
 
-The cursor has the position in each file, so any front end can continue after any other, and after a
-restart.
+The cursor has the position in each file. So a front end can continue where another one stopped, and
+after a restart.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _CHARACTER_GOES_ON = bytes(range(0x80, 0xC0))
 _MOST_BYTES = 64 << 20
 """Maximum bytes to read in one call, so that it answers within a second."""
 _LONGEST_RECORD_BYTES = 16 << 20
-"""Enough for a large picture; every front end holds several copies of a record."""
+"""The size limit of a record. It suffices for a large picture; every front end holds several copies
+of a record."""
 _CUT_CHARACTERS = 1000
-"""The number of characters shown of a longer line."""
+"""The number of characters shown of an overlong line."""
 _MOST_SHOWN_BYTES = 8 << 20
 """Maximum bytes of unskippable records (displays) in one answer, in addition to the last record."""
 _MOST_RECORDS = 20_000
@@ -51,9 +52,9 @@ class Cursor:
     output: int = 0
     log: int = 0
     revision: int = 0
-    """The job's revision at the time of the cursor: a later change is news."""
+    """The job's revision at the time of the cursor. Later changes are returned at once."""
     cut: int = 0
-    """Bytes skipped so far of an overlong line in `output`; 0: not in one."""
+    """Bytes skipped so far of an overlong line in `output`; 0 outside of such a line."""
 
     def __str__(self) -> str:
         words = f"{self.attempt}:{self.output}:{self.log}:{self.revision}"
@@ -61,7 +62,7 @@ class Cursor:
 
 
 def parse_cursor(text: str) -> Cursor:
-    """Parse a log cursor. RequestError: not one of ours."""
+    """Parse a log cursor. Raise RequestError if it is invalid."""
     if not text:
         return Cursor()
     if not _CURSOR.fullmatch(text):
@@ -75,7 +76,7 @@ class Chunk:
     cursor: Cursor
     skipped_bytes: int = 0
     complete: bool = True
-    """The files had no more data."""
+    """Set if the files had no more data."""
 
 
 @dataclass(slots=True)
@@ -88,11 +89,11 @@ class _Piece:
     shown_bytes: int
     """Bytes of unskippable outputs."""
     last: bool
-    """The attempt's files had no more data."""
+    """Set if the attempt's files had no more data."""
 
 
 class LogReader:
-    """`attempts`: the number of attempts, including the running one."""
+    """A reader of a job's output. `attempts` counts the attempts, including a running one."""
 
     def __init__(
         self,
@@ -114,8 +115,8 @@ class LogReader:
         self, cursor: Cursor, attempts: int, budget_bytes: int | None, log_time_s: int = 0
     ) -> Chunk:
         """Return the output after `cursor`. With a budget, older stream text is skipped and
-        counted; without one, the call returns after about a megabyte. `log_time_s`: the time of the
-        log's text after `cursor`, which the file alone does not show; 0 if unknown."""
+        counted; without one, the call returns after about a megabyte. `log_time_s` is the time of
+        the log's text after `cursor`, since the file does not show it; 0 if unknown."""
         chunk = Chunk(deque(), cursor)
         text_bytes = shown_bytes = records = 0
         read_bytes = 0
@@ -152,7 +153,7 @@ class LogReader:
 
     def _end_of_log(self, cursor: Cursor, budget_bytes: int) -> Cursor:
         """Return the cursor for the last `budget_bytes` of the log, so that older text is not read
-        at all. With records it is unchanged, since they may include displays."""
+        at all. A job with records keeps its cursor, since records may include displays."""
         path = self._log_path(cursor.attempt)
         if path is None or self._kind.uses_runner:
             return cursor
@@ -189,7 +190,7 @@ class LogReader:
         piece.size += found.size
         piece.shown_bytes = found.shown_bytes
         piece.last = piece.last and found.last
-        # Report a path that is not a file once, at the beginning.
+        # Report a path that is not a file only once, at the beginning.
         piece.cursor = replace(
             found.cursor,
             log=cursor.log + (taken or log in refused),
@@ -217,7 +218,8 @@ class LogReader:
         return read, refused
 
     def _records(self, path: PurePosixPath | None, cursor: Cursor, data: bytes) -> _Piece:
-        """Parse the records in `data`, read at the cursor, including a record that is longer."""
+        """Parse the records in `data`, which was read at the cursor. Also read a record that
+        exceeds `data`."""
         if cursor.cut:
             return _rest_of_line(cursor, data)
         limit = _PIECE_BYTES
@@ -251,12 +253,12 @@ class LogReader:
 
 
 def _script_path(path: str | None, attempt: int) -> PurePosixPath | None:
-    """Return the output file of a batch script, the same for all attempts; None: there is none."""
+    """Return the output file of a batch script, the same for all attempts; None if it has none."""
     return None if not path or path == os.devnull or attempt else PurePosixPath(path)
 
 
 def _errors(cursor: Cursor, data: bytes) -> _Piece:
-    """Return the error output of a batch script with a separate error file."""
+    """Return the data as error output of a batch script with a separate error file."""
     text, taken = _text(data)
     outputs: list[Output] = [Stream(name="stderr", text=text)] if taken else []
     behind = replace(cursor, output=cursor.output + taken)
@@ -264,7 +266,7 @@ def _errors(cursor: Cursor, data: bytes) -> _Piece:
 
 
 def _merged(outputs: Iterable[Output]) -> Iterator[Output]:
-    """Join records of the same stream and second: a cell writes one per line."""
+    """Join records of the same stream and second, since a cell writes one record per line."""
 
     def stream(output: Output) -> tuple[Literal["stdout", "stderr"], int] | None:
         return (output.name, output.time_s) if isinstance(output, Stream) else None
@@ -278,8 +280,8 @@ def _merged(outputs: Iterable[Output]) -> Iterator[Output]:
 
 
 def _text(data: bytes) -> tuple[str, int]:
-    """Decode `data` and return the number of bytes used: a character cut at the end is read with
-    the next piece."""
+    """Decode `data` and return the number of bytes used. A character that is cut at the end is read
+    with the next piece."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     return decoder.decode(data), len(data) - len(decoder.getstate()[0])
 

@@ -1,4 +1,4 @@
-"""Parsers for a job's files. PURE.
+"""Parsers for a job's files. No I/O.
 
 A result counts only with a valid signature. An invalid record is shown as text.
 """
@@ -34,13 +34,13 @@ class RunnerVariables(msgspec.Struct, frozen=True, kw_only=True):
     """The variables returned by a cell."""
 
     file: str | None
-    """Its name in the job's folder; None: not written."""
+    """The name of the file in the job's folder; None if it was not written."""
     bytes: int
     hmac: str | None
     """The HMAC-SHA256 of the file with the job's key, in hexadecimal."""
     names: tuple[str, ...]
     failed: dict[str, str]
-    """Variables that could not be written -> reason."""
+    """The variables that could not be written, with the reasons."""
 
 
 class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,19 +54,20 @@ class RunnerResult(msgspec.Struct, frozen=True, kw_only=True):
     signal: int | None = None
     """The signal that killed the cell's process."""
     interrupted_by: str | None = None
-    """The signal that became a KeyboardInterrupt, `SIGTERM` …, even if the cell caught it."""
+    """The signal (such as `SIGTERM`) that became a KeyboardInterrupt, even if the cell caught it.
+    """
     variables: RunnerVariables | None = None
     started_s: Moment
     ended_s: Moment
     peak_rss_mib: float
     cpu_s: float
-    """For both: 0 if not measured, e.g. on a lost node."""
+    """CPU seconds. This and `peak_rss_mib` are 0 if not measured, such as on a lost node."""
     ranks: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
-    """The number of ranks; 0: the code ran once."""
+    """The number of ranks; 0 if the code ran once."""
     gathered: tuple[RunnerVariables, ...] = ()
     """The `--gather` variables of each rank."""
     lost_output_bytes: int = 0
-    """Output lost because the disk was full."""
+    """Bytes of output lost because the disk was full."""
     python: tuple[int, int, int]
 
 
@@ -75,7 +76,7 @@ class ExitFile(msgspec.Struct, frozen=True, kw_only=True):
 
     exit_code: _Code
     signal: str | None = None
-    """The signal caught by the script, `TERM` …"""
+    """The signal caught by the script, such as `TERM`."""
     time_s: Moment
 
 
@@ -84,13 +85,13 @@ class StartedFile(msgspec.Struct, frozen=True, kw_only=True):
 
     slurm_id: _SlurmId
     node: _Node
-    """Used as the host of tunnels, so only a host name is valid."""
+    """The node's name. Tunnels connect to it, so it must be a host name."""
     partition: _Name = ""
     user: _Name = ""
     time_s: Moment
 
     def known(self, job: Job) -> dict[str, object]:
-        """Return fields of the job, which squeue may never have listed."""
+        """Return fields of the job. squeue may never have listed them."""
         return {
             "nodes": job.nodes or (self.node,),
             "partition": job.partition or self.partition or None,
@@ -100,9 +101,9 @@ class StartedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.lru_cache(maxsize=4)
 def parse_result(data: bytes, key: bytes) -> RunnerResult:
-    """Return the result in a `result.N.json`, which is read for the job's end and by clients.
+    """Return the result in a `result.N.json`. It is read to judge the job's end, and by clients.
 
-    SignatureError: not signed with `key`; MalformedError: incomplete.
+    Raise SignatureError if it is not signed with `key`, MalformedError if it is incomplete.
     """
     signature, newline, body = data.partition(b"\n")
     if not newline or not body.endswith(b"\n"):
@@ -134,7 +135,7 @@ def check_asked(names: Iterable[str], asked: Collection[str]) -> None:
 
 
 def parse_exit(data: bytes) -> ExitFile | None:
-    """Return the exit file; None: incomplete."""
+    """Return the exit file; None if incomplete."""
     try:
         found = read_json(data, ExitFile, _MOST_FACT_BYTES)
     except MalformedError:
@@ -143,15 +144,15 @@ def parse_exit(data: bytes) -> ExitFile | None:
 
 
 def exit_of(result: RunnerResult) -> ExitFile | None:
-    """Return what a session writes after this result of a cell; None: a signal may explain its
-    end."""
+    """Return the exit file that a session writes after this result of a cell; None if a signal may
+    explain the end."""
     if result.status not in ("ok", "error") or (result.interrupted_by and result.status != "ok"):
         return None
     return ExitFile(exit_code=result.exit_code, time_s=result.ended_s)
 
 
 def parse_started(data: bytes) -> StartedFile | None:
-    """Return the started file; None: incomplete."""
+    """Return the started file; None if incomplete."""
     try:
         return read_json(data, StartedFile, _MOST_FACT_BYTES)
     except MalformedError:
@@ -161,7 +162,7 @@ def parse_started(data: bytes) -> StartedFile | None:
 def parse_records(data: bytes) -> tuple[list[Output], int]:
     """Return the records of the complete lines in `data`, and the size of these lines.
 
-    An invalid record becomes stderr text: nothing is lost, and no output of a job can raise an
+    An invalid record becomes stderr text. So nothing is lost, and no output of a job can raise an
     error here.
     """
     whole = data[: data.rfind(b"\n") + 1]

@@ -1,5 +1,5 @@
-"""A job's output after a cursor, and its result. Variables are returned as a local file, which is
-removed after use if the transport had to copy it."""
+"""Return a job's output after a cursor, and its result. Variables are returned as a local file,
+which is removed after use if the transport had to copy it."""
 
 from __future__ import annotations
 
@@ -66,9 +66,10 @@ from jupyter_slurm.wire import (
 _RESULT_PATIENCE_S = 20.0
 _RESULT_PAUSE_S = 1.0
 _GATHER_S = 0.01
-"""Seconds to delay an answer for the job's end, so that a short cell needs only one."""
+"""Seconds to delay an answer for the job's end, so that a short cell needs only one answer."""
 _FOLLOWED_S = 2.0
-"""Text that arrives this soon after the log was read to the end gets its arrival time."""
+"""Seconds after the log was read to its end. Text that arrives in this time gets its arrival time.
+"""
 _SILENT = "the result does not mention it"
 _KEPT_S = {
     "*.fetched*": 7 * 24 * 3600.0,
@@ -82,7 +83,7 @@ class _End(NamedTuple):
     attempt: int
     offset: int
     seen_s: float
-    """On the monotonic clock."""
+    """Seconds on the monotonic clock."""
 
 
 class ResultService:
@@ -92,7 +93,7 @@ class ResultService:
         self._copies: dict[str, list[Path]] = {}
         """Local copies by job ID."""
         self._ends: dict[tuple[str, int | None], tuple[_End, ...]] = {}
-        """By job and task: the ends of the log last seen by each reader."""
+        """The ends of the log last seen by each reader, by job and task."""
 
     def logs(
         self,
@@ -191,7 +192,7 @@ class ResultService:
             chunk.outputs = deque(o for o in chunk.outputs if not isinstance(o, Hello))
             told = {"python": hellos[-1].python, "python_path": hellos[-1].executable}
             self._registry.change(job.id, **told)
-            # Return the job as it was before reading: if it has ended since, there is more output.
+            # Return the job as it was before reading. If it has ended since, it has more output.
             job = msgspec.structs.replace(job, **told)
         return job, chunk, cluster.profile.show
 
@@ -205,8 +206,8 @@ class ResultService:
     def _log_of_task(
         self, record: Record, cluster: SlurmCluster, task: int | None
     ) -> tuple[str | None, str | None, str]:
-        """Return the output file of an array task (None: not started), its error file (None: the
-        same), and a heading if no task was named."""
+        """Return the output file of an array task (None if it has not started), its error file
+        (None if it is the same), and a heading if no task was named."""
         job, heading = record.job, ""
         if not job.tasks or not kind_of(job).is_raw_script:
             raise RequestError(f"Job {job.id} is not a known array, so it has no task {task}.")
@@ -225,7 +226,7 @@ class ResultService:
         if path is None:
             raise RequestError(
                 f"The output file of task {task} of job {job.slurm_id} is unknown.",
-                hint="See the file of the script's --output, or "
+                hint="See the --output file of the script, or "
                 f"slurm-{job.slurm_id}_{task}.out in the folder of the submission.",
             )
         return path, error_path(record, task), heading
@@ -257,13 +258,13 @@ class ResultService:
             except (LoginNeededError, FileAccessError):
                 raise
             except TransportError:
-                # The job has ended and its result is safe: the connection may return soon.
+                # The job has ended and its result is safe. The connection may be restored soon.
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0 or self._registry.wait(lambda: False, min(left_s, _RESULT_PAUSE_S)):
                     raise
 
     def readable(self, jobs: Iterable[Job]) -> tuple[Result, ...]:
-        """Return the results of ended jobs without those that cannot be read now."""
+        """Return the results of ended jobs, except those that cannot be read now."""
         found = []
         for job in jobs:
             with suppress(JupyterSlurmError):
@@ -272,7 +273,7 @@ class ResultService:
         return tuple(found)
 
     def sweep(self, job_id: str) -> SweepTasks:
-        """Return the tasks of a sweep. RequestError: not a sweep."""
+        """Return the tasks of a sweep. Raise RequestError if the job is not a sweep."""
         return self._table(self._registry.job(job_id)).tasks()
 
     def _table(self, job: Job) -> SweepTable:
@@ -336,8 +337,8 @@ class ResultService:
         there: PurePosixPath,
         key: bytes,
     ) -> str | None:
-        """Return the local path of a file of variables; None: no variables. SignatureError: not
-        what the job wrote."""
+        """Return the local path of a file of variables; None without variables. Raise
+        SignatureError if the job did not write this content."""
         if told is None or not told.names:
             return None
         path = transport.fetch(there, told.bytes)
@@ -357,7 +358,7 @@ class ResultService:
 
 
 def _rank(job: Job, task: int | None) -> int | None:
-    """Return the requested rank; None: the job has no ranks. RequestError."""
+    """Return the requested rank; None if the job has no ranks. Raises RequestError."""
     if not isinstance(job, CellJob) or not job.ranks or task is None:
         return None
     if task >= job.ranks:
@@ -371,8 +372,8 @@ def _rank(job: Job, task: int | None) -> int | None:
 def _variables(
     found: RunnerResult, asked: tuple[str, ...]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the returned variables, and reasons for the others. SignatureError: unrequested
-    variables."""
+    """Return the returned variables, and reasons for the others. Raise SignatureError for
+    unrequested variables."""
     told = found.variables
     names = told.names if told else ()
     failed = dict(told.failed) if told else {}
@@ -383,9 +384,9 @@ def _variables(
 
 
 def remove_old_files(unsent: Collection[str]) -> None:
-    """Remove the files of earlier processes: copies after a week, and after a day variables of
-    clients that were killed before they submitted. `unsent`: names of the files that recorded jobs
-    still need."""
+    """Remove the files of earlier processes: copies after a week; after a day, the variables of
+    clients that were killed before they submitted. `unsent` has the names of the files that
+    recorded jobs still need."""
     now_s = time.time()
     for pattern, kept_s in _KEPT_S.items():
         try:

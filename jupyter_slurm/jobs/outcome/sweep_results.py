@@ -1,5 +1,5 @@
-"""A local copy of the variables of a sweep's tasks: `I.vars` of each task, and `params.vars` with
-the parameters of all. Each file is checked before it is put there."""
+"""A local copy of the variables of a sweep's tasks. It has `I.vars` of each task, and `params.vars`
+with the parameters of all. Each file is checked before it is copied."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from jupyter_slurm.transport import Transport, limits
 from jupyter_slurm.variables import check_signature
 
 _SMALL_BYTES = 1 << 20
-"""Files up to this size are read together."""
+"""The size up to which files are read together."""
 _TOGETHER_BYTES = 16 << 20
 _TAR_S = 600.0
 _TAR_HEAD_BYTES = 2048
-"""Upper bound of what tar adds to each file, and at the end."""
+"""Upper bound of the bytes that tar adds to each file and at the end."""
 
 
 def fetched_folder(job_id: str) -> Path:
@@ -37,8 +37,7 @@ def fetched_folder(job_id: str) -> Path:
 def fetch(
     transport: Transport, record: Record, ends: Mapping[int, TaskEnd], key: bytes
 ) -> tuple[Path, dict[str, str]]:
-    """Return the local folder, and the variables that are missing, with the reason.
-    SignatureError."""
+    """Return the local folder, and the missing variables with the reason. Raises SignatureError."""
     job, remote = record.job, JobDir(PurePosixPath(record.job.job_dir))
     folder = fetched_folder(job.id)
     shutil.rmtree(folder, ignore_errors=True)
@@ -77,7 +76,7 @@ def _path(remote: JobDir, task: int, ends: Mapping[int, TaskEnd]) -> PurePosixPa
 def _read_together(
     transport: Transport, folder: PurePosixPath, names: list[str]
 ) -> dict[str, bytes]:
-    """Return the contents of small files by one command; a missing file is left out."""
+    """Return the contents of small files with one command. Leave out missing files."""
     done = transport.run(
         ["tar", "-c", "-f", "-", "-C", str(folder), "-T", "-"],
         stdin="".join(f"{name}\n" for name in names).encode(),

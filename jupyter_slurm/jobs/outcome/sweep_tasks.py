@@ -1,7 +1,8 @@
-"""The tasks of a sweep, judged by the queue and their own files.
+"""Judge the tasks of a sweep by the queue and their own files.
 
-`verdict.py` judges the end of a task like that of a job. Facts of the tasks are cached in memory.
-The record has only their states (`Job.tasks`); everything else is read again from the files.
+`verdict.py` judges the end of a task like the end of a job. Facts of the tasks are cached in
+memory. The record has only their states (`Job.tasks`); everything else is read again from the
+files.
 """
 
 from __future__ import annotations
@@ -148,11 +149,11 @@ class SweepTable:
         """Files of tasks without a known end."""
         self._rows: dict[int, _Row] = {}
         self._over_since_s: dict[int, float] = {}
-        """The time since when Slurm reports a task as over, without a verdict yet."""
+        """The time when Slurm first reported a task as ended. The task has no verdict yet."""
         self._news_bytes = 0
         self._asked_s = 0.0
         self._params: dict[str, tuple[str, ...]] | None = None
-        """None: not yet read."""
+        """The values of the parameters; None before they are read."""
 
     # --- news and listings ---
 
@@ -171,7 +172,7 @@ class SweepTable:
             self._publish()
 
     def listed(self, rows: Iterable[QueueRow], began_s: float) -> None:
-        """Compare with a listing of the queue that began at `began_s`. `rows`: the sweep's."""
+        """Compare with a listing of the queue that began at `began_s`. `rows` are the sweep's."""
         with self._lock:
             self._follow_arrays()
             found, unread = self._rows_of(rows)
@@ -322,7 +323,7 @@ class SweepTable:
         )
 
     def _judge(self, over: Iterable[int]) -> None:
-        """Judge the tasks that Slurm reports as over."""
+        """Judge the tasks that Slurm reports as ended."""
         now_s, unknown, known = time.monotonic(), list[int](), dict[int, _Row | None]()
         patience_s = self._cluster.profile.lost_after_s
         for task in over:
@@ -350,7 +351,7 @@ class SweepTable:
         return files is None or files.exit is None
 
     def _settle(self, known: Mapping[int, _Row | None]) -> None:
-        """Judge these tasks with Slurm's row of each. None: unknown to Slurm."""
+        """Judge these tasks with Slurm's row of each, which is None for a task unknown to Slurm."""
         blank = {task: _Files(self._attempt(task), None, None, None) for task in known}
         found = {task: self._files.get(task) or files for task, files in blank.items()}
         logs = self._logs({task: one for task, one in found.items() if one.started})
@@ -366,8 +367,7 @@ class SweepTable:
             self._files.pop(task, None)
 
     def _logs(self, started: Mapping[int, _Files]) -> dict[int, tuple[str, str]]:
-        """Return the lines about each task in slurm.out, which they share, and the tail of its
-        log."""
+        """Return the lines of each task in the shared slurm.out, and the end of the task's log."""
         if not started:
             return {}
         [of_slurm] = self._contents([Span(self._dir.slurm_out, -_SLURM_OUT_BYTES)])
@@ -630,7 +630,7 @@ def _failures(ends: Mapping[int, TaskEnd]) -> tuple[SweepFailure, ...]:
     """Return the errors of failed tasks, the most frequent first."""
     found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for task, end in sorted(ends.items()):
-        # The traceback of a task that Slurm ended does not show the cause.
+        # If Slurm ended a task, its traceback does not show the cause.
         if end.result is not None and end.result.ename and end.state == "FAILED":
             found.setdefault((end.result.ename, end.result.traceback), []).append(task)
     frequent = sorted(found.items(), key=lambda one: -len(one[1]))[:_FAILURES]
@@ -656,13 +656,13 @@ class Sweeps:
         self._lock = threading.Lock()
 
     def table(self, job_id: str) -> SweepTable:
-        """Return the table of a sweep. NotFoundError."""
+        """Return the table of a sweep. Raises NotFoundError."""
         with self._lock:
             if job_id not in self._tables:
                 self._tables[job_id] = self._make(job_id)
             return self._tables[job_id]
 
     def drop(self, job_id: str) -> None:
-        """Drop the table of an ended sweep; another one reads the files again."""
+        """Drop the table of an ended sweep. Another table would read the files again."""
         with self._lock:
             self._tables.pop(job_id, None)

@@ -1,9 +1,8 @@
-"""Judge how a job ended by the evidence. PURE.
+"""Judge the end of a job by the evidence. No I/O.
 
-In order of credibility (slurm.conf(5) MinJobAge, sacct(1); measured with Slurm 20.11 to 25.x): our
-own script gives the exit code; Slurm gives the cause; without both, traces in the log count and the
-verdict is `inferred`; without any evidence the job is LOST. A missing file is never taken for
-success.
+In order of credibility (slurm.conf(5) MinJobAge, sacct(1); measured with Slurm 20.11 to 25.x): Our
+own script gives the exit code. Slurm gives the cause. Without both, traces in the log count and the
+verdict is `inferred`. Without any evidence the job is LOST. A missing file never counts as success.
 """
 
 from __future__ import annotations
@@ -41,11 +40,11 @@ class SlurmVerdict:
     signal: int | None = None
     ended_s: float | None = None
     cancelled_by: str | None = None
-    """A user's name or uid."""
+    """The name or uid of the user who cancelled the job."""
     nodelist: str | None = None
-    """The job's nodes: it started, even without a started file."""
+    """The job's nodes. With nodes the job has started, even without a started file."""
     failed_node: tuple[str, str] | None = None
-    """The node where Slurm failed to start the job, and its reason."""
+    """The node where Slurm failed to start the job, and the reason."""
     lost_nodes: tuple[str, ...] = ()
     """The nodes that Slurm lost at the job's end."""
     tasks: str | None = None
@@ -68,9 +67,11 @@ class Evidence:
     exit: ExitFile | None = None
     result: RunnerResult | None = None
     slurm: SlurmVerdict | None = None
-    """None: Slurm has forgotten the job and has no accounting, or still runs the job."""
+    """Slurm's verdict; None if Slurm has forgotten the job and has no accounting, or still runs the
+    job."""
     slurm_goes_on: bool = False
-    """Slurm still reported the job as running after the wait, although its script has ended."""
+    """Set if Slurm still reported the job as running after the wait, although its script has ended.
+    """
     session: SessionEnd | None = None
     progress: bytes = b""
     """The end of the job's progress file."""
@@ -81,15 +82,15 @@ class Evidence:
     log_tail: str = ""
     """The end of the job's own log."""
     unstarted_claim: bool = False
-    """The script claimed its folder and stopped before reporting a start: the login files run in
+    """Set if the script claimed its folder but did not report a start. The login files run in
     between."""
     folder_gone: bool = False
-    """The job's folder is not visible on the login node."""
+    """Set if the job's folder is not visible on the login node."""
     limit_passed: bool = False
-    """The time limit has passed since the start."""
+    """Set if the time limit has passed since the start."""
     cancel_requested: bool = False
     unmet: str | None = None
-    """The job of `--after` whose end never lets this one start."""
+    """The job of `--after` whose end prevents this one from starting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,8 @@ _TRACES = {
     JobState.TIMEOUT: re.compile(r"DUE TO TIME LIMIT"),
     JobState.PREEMPTED: re.compile(r"DUE TO PREEMPTION"),
     JobState.NODE_FAIL: re.compile(r"DUE TO NODE FAILURE"),
-    # `oom-kill` up to 22.05, `oom_kill` from 23.02; the second is JobAcctGather's own limit.
+    # Slurm prints `oom-kill` up to 22.05 and `oom_kill` from 23.02. The second message is about the
+    # limit of JobAcctGather.
     JobState.OUT_OF_MEMORY: re.compile(r"[Oo]om[-_ ]kill|xceeded (job |step )?memory limit"),
     JobState.CANCELLED: re.compile(
         r"\*\*\* (JOB|STEP) \S+ .*CANCELLED AT(?!.* DUE TO JOB REQUEUE)"
@@ -121,12 +123,12 @@ _GONE = re.compile(r"^jupyter-slurm: (\S+) is gone: ", re.MULTILINE)
 """The message of node/launch.py about a lost node."""
 _OF_THE_LAUNCHER = frozenset(("LaunchError", "EngineError", "RankLost", "WrongWorld"))
 """The names of errors by which `node/launch.py` ends a job on many nodes."""
-_UNNAMED = "Slurm does not report who cancelled it: a user with `scancel`, or an administrator."
+_UNNAMED = "Slurm does not report whether a user or an administrator cancelled it."
 
 
 class Cause(Enum):
-    """Causes of an end: a sentence, and advice. `slurm.diagnosis` has Slurm's own causes, and those
-    suggested by a log or an exit code."""
+    """Causes of an end, with a sentence and advice. `slurm.diagnosis` has Slurm's own causes, and
+    those suggested by a log or an exit code."""
 
     LOGIN_FILES = (
         "The node's login files ended the job before your code started: an `exec`, an `exit`, or a "
@@ -146,7 +148,7 @@ class Cause(Enum):
     )
     SESSION_ENDED = (
         "The session ended while the cell ran.",
-        "Start another session with `%slurm session start`; its variables are lost.",
+        "Its variables are lost. Start another session with `%slurm session start`.",
     )
     SESSION_ENDED_FIRST = ("The session ended before the cell started.", SESSION_ENDED[1])
     NEVER_STARTED = (
@@ -159,7 +161,7 @@ class Cause(Enum):
     WITHDRAWN_BY = ("Cancelled by {by} before it started.",)
     CANCELLED = ("Cancelled.", _UNNAMED)
     UNMET = (
-        "Slurm cancelled the job, because {job} did not end as `--after` needs.",
+        "Slurm cancelled the job, because {job} did not end as `--after` requires.",
         "Submit both again, or this one with `--after JOB:any`.",
     )
     WITHDRAWN = (
@@ -175,7 +177,7 @@ class Cause(Enum):
         "Check its output.",
     )
     LOST_UNSTARTED = (
-        "Slurm no longer knows the job, and found no trace of a start.",
+        "Slurm no longer knows the job. Found no trace of a start.",
         "Submit it again: it probably never ran.",
     )
     LOST = (
@@ -196,7 +198,8 @@ class Cause(Enum):
         inferred: bool = False,
         **named: str,
     ) -> Verdict:
-        """Return the verdict for this cause. `named` fills in the sentence; `more` is appended."""
+        """Return the verdict for this cause. `named` is inserted into the sentence; `more` is
+        appended."""
         return Verdict(
             state=state,
             why=joined(self.why.format(**named), more),
@@ -227,8 +230,8 @@ _NAMED = frozenset(
 
 
 def ended_by_itself(evidence: Evidence) -> Verdict | None:
-    """Return the verdict from the job's own files; None: a signal or a missing file, so Slurm has
-    to name the cause."""
+    """Return the verdict from the job's own files; None for a signal or a missing file, since only
+    Slurm knows the cause."""
     exit_file, result = evidence.exit, evidence.result
     if exit_file is None or exit_file.signal:
         return None
@@ -307,7 +310,7 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
     def failed(why: str, advice: str | None = None) -> Verdict:
         return Verdict(state=JobState.FAILED, why=why, advice=advice, exit_code=exit_code)
 
-    # An MPI that fails to start ends the process itself, which is then killed; its cause is known.
+    # An MPI that fails to start ends the process itself, which is then killed. The cause is known.
     of_launcher = result is not None and result.ename in _OF_THE_LAUNCHER and result.evalue
     if result is not None and result.ename and (of_launcher or result.status == "error"):
         raised = f"The cell raised {result.ename}."
@@ -338,7 +341,7 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
 
 
 def _unmade(log: str) -> Explained | None:
-    """Explain why an image or an environment was not made; None: the job makes none."""
+    """Explain why an image or an environment was not made; None if the job makes neither."""
     image = read_failure(log)
     return environment_script.failure(log) if image is None else _image_failed(image, log)
 
@@ -356,13 +359,13 @@ def _stopped(log_tail: str) -> str | None:
 
 
 def interrupted_at(evidence: Evidence) -> str | None:
-    """Name the line of the recipe at which a build was stopped."""
+    """Name the line of the recipe at which a build stopped."""
     made_none = kind_of(evidence).makes_images and read_failure(evidence.log_tail)
     return _stopped(evidence.log_tail) if made_none else None
 
 
 def _diagnosed(found: Explanation, exit_code: int | None) -> str:
-    """Return the diagnosis. A program's output only suggests it."""
+    """Return the diagnosis. Name the exit code first if the output only suggests it."""
     if not found.suggested:
         return found.sentence
     return joined(f"Failed (exit code {exit_code}). Its output suggests:", found.sentence)
@@ -412,7 +415,7 @@ def _by_cause(
 
 
 def _by_session(evidence: Evidence, session: SessionEnd) -> Verdict:
-    """Judge a cell by its session's end: CANCELLED if that was not a failure."""
+    """Judge a cell by its session's end. It is CANCELLED if the session did not fail."""
     known = session.state in _NAMED | {JobState.FAILED, JobState.LOST}
     cause = Cause.SESSION_ENDED_FIRST if evidence.started is None else Cause.SESSION_ENDED
     return cause.verdict(
@@ -445,7 +448,7 @@ def _never_started(state: JobState, node: str, reason: str) -> Verdict:
 def _traced(evidence: Evidence) -> JobState | None:
     """Return the cause according to the log or the clock, or None."""
     for state, pattern in _TRACES.items():
-        # A step may have been cancelled, too; Slurm knows the job's state better.
+        # The message may be about a step; Slurm knows the job's state better.
         known = state is JobState.CANCELLED and evidence.slurm is not None
         if not known and pattern.search(evidence.slurm_out):
             return state
@@ -462,7 +465,7 @@ def _by_slurm_alone(evidence: Evidence, slurm: SlurmVerdict) -> Verdict:
     if slurm.failed_node is not None:
         return _never_started(slurm.state, *slurm.failed_node)
     if slurm.state is JobState.COMPLETED and not kind_of(evidence).is_raw_script:
-        # A claim lost to a duplicate, or an exit file lost to a full disk.
+        # The claim failed because of a duplicate, or a full disk prevented the exit file.
         return Cause.NO_RECORD.verdict(JobState.LOST, exit_code=slurm.exit_code)
     if slurm.state is JobState.COMPLETED:
         return Verdict(state=JobState.COMPLETED, why=SUCCEEDED, exit_code=0)
@@ -486,7 +489,7 @@ def _bare(slurm: SlurmVerdict) -> str:
 
 
 def measured(why: str, usage: Usage | None) -> str:
-    """Return the reason; for a lack of memory, with the memory used."""
+    """Return the reason, with the memory used if the job ran out of memory."""
     if why != diagnosis.OUT_OF_MEMORY or not (usage and usage.peak_memory_mib and usage.memory_mib):
         return why
     return f"Out of memory (peak {memory(usage.peak_memory_mib)} of {memory(usage.memory_mib)})."

@@ -1,1 +1,1 @@
-"""Checks a job before it is sent: limits, cost and expected start."""
+"""Check a job before it is submitted: limits, cost and expected start."""

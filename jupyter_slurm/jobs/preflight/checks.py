@@ -1,5 +1,5 @@
-"""Checks before each submission of what Slurm does not see: syntax errors, ignored lines, a missing
-folder. Previews also warn above a partition's maxima.
+"""Check each job before its submission for faults that Slurm does not see: syntax errors, ignored
+lines, a missing folder. Previews also warn above a partition's maxima.
 
 A check with `ok=False` stops the submission. Slurm judges everything else.
 """
@@ -20,21 +20,22 @@ from jupyter_slurm.slurm.directives import ignored_directive
 from jupyter_slurm.wire import Check, Job, JobSpec, Partition
 
 JobsOf = Callable[[str | None], list[Job]]
-"""Returns a cluster's jobs, which have reported their Python versions."""
+"""A call that returns a cluster's jobs, which have reported their Python versions."""
 
 
 def check(job: Resolved, cluster: SlurmCluster, jobs: JobsOf) -> str | None:
-    """Return warnings for the user. CodeError: the code does not compile; SubmitError."""
+    """Return warnings for the user. Raises SubmitError, or CodeError if the code does not
+    compile."""
     return _warnings(found(job, cluster, jobs))
 
 
 def check_cell(spec: JobSpec, jobs: JobsOf) -> str | None:
-    """Return warnings for a session's cell. CodeError: it does not compile."""
+    """Return warnings for a session's cell. Raise CodeError if it does not compile."""
     return _warnings(_syntax(spec, jobs, None))
 
 
 def found(job: Resolved, cluster: SlurmCluster, jobs: JobsOf) -> Iterator[Check]:
-    """Check a job of its own."""
+    """Check a job that is not a session's cell."""
     yield from _syntax(job.spec, jobs, cluster.name)
     yield from _working_directory(job, cluster)
     yield from _options(job, resources_of(job.effective_options))
@@ -50,14 +51,14 @@ def check_maxima(job: Resources, one: Partition) -> Iterator[Check]:
         yield _warning(f"A node in {one.name} has at most {one.cpus} CPUs.", "cpus-per-task")
     if one.memory_mib is not None and (job.memory_per_node_mib or 0) > one.memory_mib:
         yield _warning(f"A node in {one.name} has at most {memory(one.memory_mib)}.", "mem")
-    known = one.gpus_per_node > 0 or one.nodes > 0  # otherwise only the profile knows the partition
+    known = one.gpus_per_node > 0 or one.nodes > 0  # otherwise only the profile has the partition
     if known and max(job.gpus_per_node, min(job.gpus, 1)) > one.gpus_per_node:
         most = f"at most {one.gpus_per_node}" if one.gpus_per_node else "no"
         yield _warning(f"A node in {one.name} has {most} GPUs.", "gpus")
 
 
 def _warnings(made: Iterator[Check]) -> str | None:
-    """Return the warnings. CodeError, SubmitError: the first check that failed."""
+    """Return the warnings. Raise the CodeError or SubmitError of the first check that failed."""
     warnings = []
     for one in made:
         if one.ok is False:
@@ -68,8 +69,8 @@ def _warnings(made: Iterator[Check]) -> str | None:
 
 
 def _syntax(spec: JobSpec, jobs: JobsOf, cluster: str | None) -> Iterator[Check]:
-    """Check for a syntax error. Cells with a fingerprint were checked by their notebook's IPython,
-    which alone knows all of its magics."""
+    """Check for a syntax error. A cell with a fingerprint was checked by its notebook's IPython,
+    which knows all magics."""
     if not kind_of(spec).is_python or spec.fingerprint is not None:
         return
     error = syntax.fault_of_cell(spec.code, syntax.THE_CODE)
@@ -84,7 +85,8 @@ def _syntax(spec: JobSpec, jobs: JobsOf, cluster: str | None) -> Iterator[Check]
 
 
 def _working_directory(job: Resolved, cluster: SlurmCluster) -> Iterator[Check]:
-    """Check that the working directory exists, outside of images: Slurm would use /tmp instead."""
+    """Check that the working directory of a job without an image exists. Slurm would use /tmp
+    instead."""
     folder = job.effective_options.get("chdir", "")
     if job.in_image or not folder.startswith(("/", "~/")):
         return
@@ -93,7 +95,8 @@ def _working_directory(job: Resolved, cluster: SlurmCluster) -> Iterator[Check]:
         yield Check(
             ok=False,
             sentence=f"Folder {folder} not found on {cluster.name}.",
-            hint="Create it, or use another. If only the nodes have it, change to it in the code.",
+            hint="Create it, or use another folder. If only the nodes have it, change to it in the "
+            "code.",
             option="chdir",
         )
 
@@ -104,7 +107,7 @@ def _options(job: Resolved, wanted: Resources) -> Iterator[Check]:
         yield from _gpus_of_launch(job, wanted)
     elif job.kind.runner is not None and wanted.nodes > 1:
         yield _warning(
-            f"The code runs once, on the first of {wanted.nodes} nodes.",
+            f"The code runs once, on the first of the {wanted.nodes} nodes.",
             "nodes",
             "`--launch torchrun`, `mpi`, `ray` or `dask` uses all nodes. Otherwise use --nodes 1.",
         )
@@ -112,7 +115,7 @@ def _options(job: Resolved, wanted: Resources) -> Iterator[Check]:
         yield _warning(
             f"The code runs once, not {wanted.tasks} times.",
             "ntasks",
-            f"For more CPUs use --cpus-per-task {wanted.tasks}. `--launch mpi` runs the code in "
+            f"For more CPUs, use --cpus-per-task {wanted.tasks}. `--launch mpi` runs the code in "
             "each task.",
         )
     if job.kind.takes_arguments and (line := ignored_directive(job.spec.code)):
@@ -124,7 +127,7 @@ def _options(job: Resolved, wanted: Resources) -> Iterator[Check]:
 
 
 def _gpus_of_launch(job: Resolved, wanted: Resources) -> Iterator[Check]:
-    """Reject `--gpus` on several nodes: they may get different numbers of GPUs, and then no step
+    """Reject `--gpus` on several nodes. They may get different numbers of GPUs, and then no step
     can have all of them (seen with Slurm 22.05)."""
     asked = job.effective_options.get("gpus")
     if asked is None or wanted.nodes < 2:

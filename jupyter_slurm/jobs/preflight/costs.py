@@ -1,4 +1,4 @@
-"""PURE: the cost of a job that runs for all of its time limit."""
+"""The cost of a job that runs until its time limit. No I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jupyter_slurm.wire import Cost, Partition
 
 
 def cost(job: Resources, partition: Partition | None, unit: str = "") -> Cost | None:
-    """Return the job's cost in its partition; None: its time limit is unknown."""
+    """Return the job's cost in its partition; None if its time limit is unknown."""
     span_s = _limit_s(job, partition)
     if span_s is None:
         return None
@@ -34,7 +34,7 @@ def cost(job: Resources, partition: Partition | None, unit: str = "") -> Cost | 
 def units(
     hours: float, job: Resources, partition: Partition | None, *, whole: bool
 ) -> float | None:
-    """Return the site's charge; None: the profile has no price."""
+    """Return the site's charge; None if the profile has no price."""
     if partition is None or partition.cost is None:
         return None
     return hours * job.nodes * (1.0 if whole else _share(job, partition)) * partition.cost
@@ -49,7 +49,7 @@ def _limit_s(job: Resources, partition: Partition | None) -> float | None:
 
 
 def _share(job: Resources, partition: Partition) -> float:
-    """Return the job's share of a node: the largest over its resources; 1 if unknown."""
+    """Return the job's share of a node, the largest over its resources; 1 if unknown."""
     wanted = (
         (job.cpus_per_node, partition.cpus),
         (job.gpus_per_node, partition.gpus_per_node),

@@ -1,6 +1,6 @@
 """Slurm's estimates of start times before submission, cached for some seconds.
 
-A form asks while its user types, and each answer makes the controller plan the whole queue. So
+A form asks while its user types, and each request makes the controller plan the whole queue. So
 equal requests share an answer, and each cluster gets one request at a time.
 """
 
@@ -43,7 +43,8 @@ class Estimates:
         self._known: dict[str, _ClusterEstimates] = {}
 
     def ask(self, cluster: SlurmCluster, submission: Submission) -> Outlook:
-        """Return the answer of `sbatch --test-only`, cached. LoginNeededError, TransportError."""
+        """Return the answer of `sbatch --test-only`, cached. Raises LoginNeededError or
+        TransportError."""
         argv = sbatch.test_only_argv(submission.sbatch)
         # The job ID of each preview is new, but does not affect the answer.
         key = tuple(word.replace(submission.job.spec.id, "") for word in (*argv, submission.script))
@@ -53,7 +54,7 @@ class Estimates:
             known.kept = {k: v for k, v in known.kept.items() if now_s - v[0] < KEPT_S}
             if key not in known.kept:
                 outlook = _estimate(cluster, argv, submission.script)
-                # Timed from the answer, so that waiting callers get it too.
+                # The age counts from the answer, so that waiting callers get it too.
                 known.kept[key] = (time.monotonic(), outlook)
             return known.kept[key][1]
 

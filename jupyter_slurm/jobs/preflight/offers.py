@@ -1,4 +1,4 @@
-"""A cluster's partitions, accounts, QOS, nodes and reservations, read on a user's request only."""
+"""A cluster's partitions, accounts, QOS, nodes and reservations, read only on a user's request."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cluster_info(cluster: SlurmCluster) -> ClusterInfo:
 
 
 def priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
-    """Add prices from the profile, and its accounts and QOS without accounting."""
+    """Add prices from the profile, and without accounting also the profile's accounts and QOS."""
     found = []
     for one in info.partitions:
         told = profile.partitions.get(one.name, PartitionLimits())
@@ -64,7 +64,7 @@ def priced(info: ClusterInfo, profile: ClusterProfile) -> ClusterInfo:
 
 
 def known_partitions(profile: ClusterProfile, info: ClusterInfo | None) -> dict[str, Partition]:
-    """Map name -> partition. `info` None: use the profile alone. The profile's partitions also
+    """Return partitions by name. Without `info`, use the profile alone. The profile's partitions
     replace those that Slurm hides."""
     named = {
         name: _of_profile(name, told)
@@ -77,7 +77,7 @@ def known_partitions(profile: ClusterProfile, info: ClusterInfo | None) -> dict[
 def partition(
     profile: ClusterProfile, info: ClusterInfo | None, names: Sequence[str]
 ) -> Partition | None:
-    """Return the first known one of these partitions, by default the default partition."""
+    """Return the first of these partitions that is known, or the default partition."""
     known = known_partitions(profile, info)
     wanted = names or [one.name for one in known.values() if one.default]
     return next((known[name] for name in wanted if name in known), None)
@@ -125,7 +125,7 @@ def nodes(cluster: SlurmCluster) -> NodeList:
 
 
 def _nodes(rows: list[sinfo.NodeRow]) -> tuple[Node, ...]:
-    """Merge the rows of each node, one per partition."""
+    """Merge the rows of each node. A node has one row per partition."""
     by_name: dict[str, list[sinfo.NodeRow]] = {}
     for row in rows:
         by_name.setdefault(row.name, []).append(row)
@@ -178,8 +178,8 @@ def _partition(settings: partitions.PartitionSettings, nodes: list[sinfo.NodeRow
 
 
 def gpus_by_type(nodes: Iterable[sinfo.NodeRow]) -> dict[str, tuple[int, int | None]]:
-    """Count GPUs as in `Partition.gpus_by_type`: None if a node does not report used ones. GPUs of
-    nodes that accept no jobs are not free."""
+    """Count GPUs as in `Partition.gpus_by_type`; None if a node does not report its used GPUs. GPUs
+    of nodes that accept no jobs are not free."""
     found: dict[str, tuple[int, int | None]] = {}
     for node in nodes:
         used = units.gpus_by_type(node.gres_used or "")

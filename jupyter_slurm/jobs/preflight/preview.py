@@ -1,5 +1,5 @@
-"""Previews of jobs: script and files, the checks of a submission, cost, the partition's maxima and
-Slurm's own estimate."""
+"""Preview a job: its script and files, the checks of a submission, the cost, the partition's maxima
+and Slurm's own estimate."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Preflight:
         return offers.priced(info, known.profile)
 
     def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
-        """As `Api.spending`."""
+        """Return the usage of this user and their accounts; see `Api.spending`."""
         known = self._clusters.named(cluster)
         return spending.spending(known, self.cluster_info(known.name), since_s)
 
@@ -64,7 +64,7 @@ class Preflight:
             found += checks.check_maxima(wanted, partition)
         found += checks.found(job, cluster, self._jobs)
         outlook = Outlook()
-        # sbatch does not detect these errors, and may still estimate a start.
+        # sbatch does not detect these errors, and may estimate a start nevertheless.
         has_errors = any(one.ok is False for one in found)
         if info is not None and not job.spec.on_login and not has_errors:
             outlook = self._estimates.ask(cluster, submission)
@@ -101,7 +101,7 @@ def check_previewable(spec: JobSpec) -> None:
 
 
 def _interpreter(job: Resolved, cluster: SlurmCluster) -> list[Check]:
-    """Name the Python that runs the code without an image."""
+    """Return a check that names the Python of a job without an image."""
     environment = job.site.environment
     if environment is not None:
         is_there = cluster.transport.exists(PurePosixPath(environment.record))

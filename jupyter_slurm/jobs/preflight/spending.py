@@ -21,7 +21,7 @@ _LONGEST_S = 10 * 366 * 86_400.0
 
 
 def spending(cluster: SlurmCluster, info: ClusterInfo, since_s: float | None) -> Spending:
-    """Return the usage since `since_s`; None: the last thirty days. RequestError."""
+    """Return the usage since `since_s`; None for the last thirty days. Raises RequestError."""
     now_s = time.time()
     since_s = now_s - _USUAL_S if since_s is None else since_s
     if not now_s - _LONGEST_S <= since_s < now_s:
@@ -48,7 +48,7 @@ def spending(cluster: SlurmCluster, info: ClusterInfo, since_s: float | None) ->
 def _of_accounts(
     rows: Iterable[SpentRow], user: str, known: Mapping[str, Partition]
 ) -> Iterator[Spent]:
-    """Yield the user's usage of each account, and all users' if there are others."""
+    """Yield the user's usage of each account, and the usage of all users if there are others."""
     by_account: dict[str, list[SpentRow]] = defaultdict(list)
     for row in rows:
         if row.elapsed_s:
@@ -79,7 +79,7 @@ def _hours(rows: Iterable[SpentRow], tres: str) -> float:
 
 
 def _units(row: SpentRow, here: Partition | None) -> float | None:
-    """Return the site's charge for an ended job; None: its partition has no price."""
+    """Return the site's charge for an ended job; None if its partition has no price."""
     if here is None:
         return None
     nodes = max(1, int(row.tres.get("node", 1)))

@@ -1,4 +1,4 @@
-"""PURE: syntax errors in a job's code, found before submission.
+"""Find syntax errors in a job's code before submission. No I/O.
 
 The job's Python may be newer than this one. An error that new syntax could explain is only a
 warning.
@@ -28,7 +28,7 @@ _IN_EVERY_PYTHON = re.compile(
 )
 """Messages of CPython 3.11 to 3.14 that no newer syntax causes."""
 _NEWER_STRINGS = re.compile(r"\b(?:f|fr|rf|t|tr|rt)['\"]", re.IGNORECASE)
-"""Python 3.12 and later allow quotes and line ends in their braces."""
+"""The start of a string in whose braces Python 3.12 and later allow quotes and line ends."""
 _OF_IPYTHON = re.compile(r"^\s*[!%?,;/]|=\s*[!%]|\?\s*$", re.MULTILINE)
 _RAISES = "raises-exception"
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -101,8 +101,8 @@ def fault_of_notebook(text: str, translate: Callable[[str], str]) -> SyntaxError
 def check(
     error: SyntaxError, source: str, spec: JobSpec, api: Api, rendered: Sequence[str] = ()
 ) -> str:
-    """Raise CodeError, shown as `rendered`, or return a warning if the job's Python may be newer
-    and accept the code."""
+    """Raise a CodeError that is shown as `rendered`. Return a warning instead if the job's Python
+    may be newer and accept the code."""
     shown = text(error)
     default = next((one.name for one in api.clusters() if one.default), None)
     jobs = api.jobs(spec.cluster or default)

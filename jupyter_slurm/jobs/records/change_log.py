@@ -1,4 +1,4 @@
-"""A change log: values by key, the latest change last, and the removed keys.
+"""A log of changes, with values by key, the latest change last, and the removed keys.
 
 Revisions count up. A cursor names a revision and is valid for one agent only. Not thread-safe.
 """
@@ -29,8 +29,8 @@ class Cursors:
         return ".".join((self._epoch, str(revision), *more))
 
     def read(self, cursor: str) -> tuple[int | None, str]:
-        """Return the revision and the state in the cursor. None: the cursor is empty, malformed or
-        another agent's."""
+        """Return the revision and the state in the cursor; None if the cursor is empty, malformed
+        or another agent's."""
         epoch, _, rest = cursor.partition(".")
         revision, _, more = rest.partition(".")
         is_number = revision.isdecimal() and len(revision) < _DIGITS
@@ -41,7 +41,7 @@ class Cursors:
 
 class Delta(NamedTuple, Generic[T]):
     whole: bool
-    """`values` are all values, not only changed ones."""
+    """Set if `values` has all values, not only the changed ones."""
     values: tuple[T, ...]
     """Values, the latest change last."""
     gone: tuple[str, ...]
@@ -68,8 +68,8 @@ class ChangeLog(dict[str, T]):
             self.remembers_since, _ = self._gone.popleft()
 
     def since(self, revision: int | None) -> Delta[T]:
-        """Return the changes since `revision`, in time proportional to their number; all values for
-        None or a revision that is too old."""
+        """Return the changes since `revision`, in time proportional to their number. Return all
+        values for None or a revision that is too old."""
         if revision is None or revision < self.remembers_since:
             return Delta(True, tuple(self.values()), ())
         changed = takewhile(lambda one: self._revision_of(one) > revision, reversed(self.values()))

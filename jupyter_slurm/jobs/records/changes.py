@@ -1,4 +1,4 @@
-"""Changes of jobs and connections since a cursor: `Api.changes`.
+"""Return changes of jobs and connections since a cursor, for `Api.changes`.
 
 A cursor holds the revision of the jobs, digests of connections and queue statuses, and per cluster
 the revision of the listed jobs. The agent keeps no list of clients.
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from jupyter_slurm.jobs.watching.listing import Listing
 
 _QUESTION_PAUSE_S = 1.0
-"""Seconds between checks while a login waits for an answer: after a while other callers may get its
-question, without a notification."""
+"""Seconds between checks while a login waits for an answer. Other callers may get its question
+after a while, without a notification."""
 
 
 def changes(
@@ -39,7 +39,7 @@ def changes(
     everyone: bool = False,
     ended: bool = False,
 ) -> Changes:
-    """As `Api.changes`."""
+    """Return the changes since a cursor; see `Api.changes`."""
     deadline_s = time.monotonic() + wait_s
     known, more = registry.cursors.read(cursor)
     digests, _, tables = more.rpartition(".")

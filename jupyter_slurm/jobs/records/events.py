@@ -1,4 +1,4 @@
-"""PURE: the events in a job's life, derived from its changes.
+"""Derive the events in a job's life from its changes. No I/O.
 
 Events are still of interest a day later. Lost connections and our own steps are not events.
 """
@@ -35,7 +35,7 @@ _PASSING = {
 def following(
     events: tuple[JobEvent, ...], old: Job | None, new: Job, now_s: float
 ) -> tuple[JobEvent, ...]:
-    """Return `events` and those of the change from `old` (None: a new job) to `new`."""
+    """Return `events` and those of the change from `old` (None for a new job) to `new`."""
     for event in _found(events[-1] if events else None, old, new, now_s):
         latest_s = events[-1].time_s if events else 0.0
         events = _bounded((*events, _not_before(event, latest_s, now_s)))
@@ -43,7 +43,7 @@ def following(
 
 
 def _not_before(event: JobEvent, latest_s: float, now_s: float) -> JobEvent:
-    """Keep events in order: a node's clock may differ from ours."""
+    """Return the event at a time that keeps the order, since a node's clock may differ."""
     time_s = event.time_s if event.time_s > latest_s - _CLOCKS_DIFFER_S else now_s
     return JobEvent(time_s=max(time_s, latest_s), state=event.state, text=event.text)
 
@@ -116,5 +116,5 @@ def _cancel_text(old: Job | None, new: Job) -> str | None:
 
 
 def _waits_for(job: Job) -> str | None:
-    """Return a key of the reason; its sentence may contain times and numbers."""
+    """Return a key of the reason, since its sentence may contain times and numbers."""
     return job.reason or job.why

@@ -1,4 +1,4 @@
-"""Our jobs, in memory and on disk; wakes calls that wait for changes.
+"""Keep our jobs in memory and on disk, and wake calls that wait for changes.
 
 Only the registry changes a job. Each change is on disk before it is visible, and raises the
 revision. Thread-safe. On disk each job has a JSON file, replaced atomically, so that the record
@@ -39,7 +39,7 @@ from jupyter_slurm.wire import Job, JobEvent, JobSpec, JobState
 _UNWANTED_KEPT = 1_000
 _KEY_BYTES = 32
 _MOST_BYTES = 80 * 2**20
-"""Maximum size of a record: a request has at most 64 MiB (`agent/protocol.py`)."""
+"""Maximum size of a record. A request has at most 64 MiB (`agent/protocol.py`)."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,8 @@ class TaskArray(msgspec.Struct, frozen=True, kw_only=True):
     """A Slurm job array with tasks of a sweep, submitted or planned."""
 
     token: str
-    """Our ID in Slurm's name and comment, like a job's ID. The first array has the job's."""
+    """Our ID in Slurm's name and comment, like a job's ID. The first array has the ID of the job.
+    """
     tasks: str
     """Indices of the sweep's tasks."""
     offset: int = 0
@@ -68,22 +69,22 @@ class Record(msgspec.Struct, kw_only=True):
 
     job: Job
     spec: JobSpec | None
-    """None after submission: code and environment are then in the job's folder."""
+    """The job's spec; None after submission, when code and environment are in the job's folder."""
     asked: JobSpec | None = None
-    """The spec as submitted, `without_content`; None: recorded by an older version."""
+    """The spec as submitted, `without_content`; None if an older version recorded the job."""
     slurm_submitted_s: float | None = None
-    """Slurm's own submission time, which identifies a job whose token a site has removed. None:
-    Slurm has not listed the job yet."""
+    """Slurm's own submission time; None if Slurm has not listed the job yet. It identifies a job
+    whose token a site has removed."""
     sbatch_calls: int = 0
     """Number of times that sbatch may have been called."""
     stdout_path: str | None = None
     """The output file of the user's batch script, once Slurm has named it."""
     stderr_path: str | None = None
-    """The file of its error output, if separate."""
+    """The file of the script's error output, if separate."""
     task_stdout: str | None = None
     """The output file of an array's tasks (`array_tasks.pattern`)."""
     task_stderr: str | None = None
-    """The file of their error output, if separate."""
+    """The file of the tasks' error output, if separate."""
     task_paths: dict[str, str] = msgspec.field(default_factory=dict)
     """Output files of array tasks by index, if no pattern yields them."""
     mirror: str | None = None
@@ -91,16 +92,16 @@ class Record(msgspec.Struct, kw_only=True):
     command: tuple[str, ...] = ()
     """The sbatch command."""
     folder: str = ""
-    """The working directory on the cluster (`Resolved.folder`), for a session's cell that of the
-    session; "" if unknown."""
+    """The working directory on the cluster (`Resolved.folder`); "" if unknown. A session's cell has
+    the session's."""
     given: dict[str, str] = msgspec.field(default_factory=dict)
-    """Digests of its inputs (`identity.py`)."""
+    """Digests of the job's inputs (`identity.py`)."""
     arrays: tuple[TaskArray, ...] = ()
-    """The arrays of a sweep, in the order of their submission; (): not yet planned."""
+    """The arrays of a sweep, in the order of their submission; () before they are planned."""
     params_sha256: str | None = None
-    """The digest of a sweep's file of parameters; None: no parameters."""
+    """The digest of a sweep's file of parameters; None without parameters."""
     events: tuple[JobEvent, ...] = ()
-    """The events of its life (`events.py`)."""
+    """The events of the job's life (`events.py`)."""
 
     def change(self, revision: int, now_s: float, **changes: Any) -> None:
         """Change these fields of the job and add the events."""
@@ -152,11 +153,12 @@ class JobRegistry:
 
     @property
     def change_count(self) -> int:
-        """The number of notifications. Read it, check, then wait for another."""
+        """The number of notifications. Read it, check the condition, then wait for another
+        notification."""
         return self._change_count
 
     def changed_since(self, count: int) -> Callable[[], bool]:
-        """Return a condition for `wait`: a notification since `count` was read."""
+        """Return a condition for `wait` that holds after a notification since `count` was read."""
         return lambda: self._change_count != count
 
     @property
@@ -168,7 +170,7 @@ class JobRegistry:
         return self.cursors.latest
 
     def add(self, record: Record) -> bool:
-        """Add the record. False: the ID exists, and nothing has changed."""
+        """Add the record. Return False, without a change, if the ID exists."""
         with self._changed:
             if record.job.id in self._records:
                 return False
@@ -179,7 +181,7 @@ class JobRegistry:
             record.events = following((), None, record.job, time.time())
             if record.job.session is None or record.job.fingerprint is not None:
                 self.store.save_synced(record)
-            else:  # without sbatch, and a power failure ends the Python that could repeat it
+            else:  # no sbatch; a power failure also ends the client that could repeat it
                 self.store.save(record)
             self._enter(record)
             return True
@@ -199,14 +201,14 @@ class JobRegistry:
         self._notify()
 
     def has(self, job_id: str) -> bool:
-        """Return whether there is a record with this ID of ours."""
+        """Return whether a record has this ID of ours."""
         with self._changed:
             return job_id in self._records
 
     def record(self, job_id: str) -> Record:
-        """Return a record by our ID, or by Slurm's: the newest live job, else the newest. The ID of
-        any part of a heterogeneous job (`153+1`) names the job. NotFoundError; RequestError: jobs
-        of several clusters have this ID."""
+        """Return a record by our ID, or by Slurm's: the newest live job, else the newest job. The
+        ID of any part of a heterogeneous job (`153+1`) names the job. Raises NotFoundError, or
+        RequestError if jobs of several clusters have this ID."""
         with self._changed:
             if job_id in self._records:
                 return self._records[job_id]
@@ -232,14 +234,14 @@ class JobRegistry:
             return sorted(self._records.values(), key=lambda r: r.job.created_s, reverse=True)
 
     def live(self, cluster: str | None = None) -> list[Record]:
-        """Return the records of jobs that have not ended, newest first; None: of all clusters."""
+        """Return the records of live jobs, newest first; of all clusters for None."""
         with self._changed:
             found = [r for r in self._live.values() if cluster in (None, r.job.cluster)]
         return sorted(found, key=lambda r: r.job.created_s, reverse=True)
 
     def by_slurm_id(self, cluster: str) -> dict[str, list[Record]]:
-        """Map Slurm's IDs on that cluster to the records that have had them, newest first; "": the
-        jobs that are being submitted, whose ID is not known yet."""
+        """Map Slurm's IDs on that cluster to the records that have had them, newest first. Jobs
+        that are being submitted have no known ID and are at ""."""
         found: dict[str, list[Record]] = {}
         for record in self.records():
             job = record.job
@@ -252,7 +254,7 @@ class JobRegistry:
         return found
 
     def changes_since(self, revision: int | None) -> tuple[int, Delta[Job]]:
-        """Return the current revision and the changes since `revision` (None: all jobs)."""
+        """Return the current revision and the changes since `revision` (all jobs for None)."""
         with self._changed:
             whole, records, gone = self._records.since(revision)
             return self.revision, Delta(whole, tuple(one.job for one in records), gone)
@@ -267,7 +269,7 @@ class JobRegistry:
             return record.job
 
     def next_revision(self) -> int:
-        """Raise the revision for a row without a record; call it within `lock`."""
+        """Raise the revision for a row without a record. Call this within `lock`."""
         self.cursors.latest += 1
         self._notify()
         return self.revision
@@ -299,7 +301,7 @@ class JobRegistry:
             return self.change(seen.id, **changes) if job.state is seen.state else job
 
     def note_problem(self, job_id: str, error: JupyterSlurmError) -> None:
-        """Set the job's problem and the time of its first occurrence, unless the job has ended or
+        """Set the job's problem and the time when it first occurred, unless the job has ended or
         was forgotten."""
         with self._changed, suppress(NotFoundError):
             job = self.job(job_id)
@@ -312,8 +314,8 @@ class JobRegistry:
 
     @contextmanager
     def noting_errors(self, job_id: str) -> Iterator[None]:
-        """Confine the cluster's unreadable data about a job to its `problem`. Raise the error if
-        the connection dropped, which concerns every job. Ignore it if the job was forgotten."""
+        """Report the cluster's unreadable data about a job as the job's `problem`. Raise the error
+        if the connection dropped, which concerns every job. Ignore it if the job was forgotten."""
         try:
             yield
         except NotFoundError:
@@ -357,7 +359,7 @@ class JobRegistry:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the lock, for quick work."""
+        """Hold the lock. The work must be quick."""
         with self._changed:
             yield
 
@@ -372,7 +374,7 @@ class JobRegistry:
             self._notify()
 
     def close(self) -> None:
-        """End every current and later wait."""
+        """End all current and later waits."""
         with self._changed:
             self._closed = True
             self._notify()
@@ -410,9 +412,9 @@ class Store:
         return self._records / f"{job_id}.json"
 
     def save(self, record: Record) -> None:
-        """Save against a crash of this process; a power failure may lose it.
+        """Save against a crash of this process; a power failure may lose the record.
 
-        msgspec.ValidationError: a field has the wrong type.
+        Raise msgspec.ValidationError if a field has the wrong type.
         """
         _replace(self._path(record.job.id), _encode(record))
 
@@ -433,7 +435,7 @@ class Store:
         return path.read_bytes()
 
     def key(self, job: Job) -> bytes | None:
-        """Return the key of a job; None: jobs of its kind sign nothing. The key of a session's
+        """Return the key of a job; None if jobs of its kind sign nothing. The key of a session's
         cell is derived from the session's, which is on disk."""
         of_session = None if job.session is None else self._key(job.session)
         if of_session is None:
@@ -448,7 +450,7 @@ class Store:
 
 
 def _read(path: Path) -> Record | None:
-    """Return the record in the file; None: the file is damaged, too large or another job's."""
+    """Return the record in the file; None if the file is damaged, too large or another job's."""
     try:
         if not path.is_file() or path.stat().st_size > _MOST_BYTES:
             return None

@@ -1,1 +1,1 @@
-"""Turns a JobSpec into files on the cluster and a job in Slurm."""
+"""Turn a JobSpec into files on the cluster and a job in Slurm."""

@@ -21,7 +21,8 @@ _TERMS = {"ok": "afterok", "any": "afterany", "fail": "afternotok"}
 
 def with_dependency(job: Resolved, registry: JobRegistry, wait_s: float) -> Resolved:
     """Return the job with Slurm's IDs in place of ours in `--dependency` and its directive. Wait up
-    to `wait_s` for jobs that are being submitted. RequestError: names an invalid dependency."""
+    to `wait_s` for jobs that are being submitted. Raise a RequestError that names an invalid
+    dependency."""
     asked, cluster = job.effective_options.get(_DEPENDENCY), job.profile.name
 
     def slurm_id(job_id: str) -> str:
@@ -42,7 +43,7 @@ def with_dependency(job: Resolved, registry: JobRegistry, wait_s: float) -> Reso
 
 def after_by_id(spec: JobSpec, registry: JobRegistry, cluster: str) -> tuple[After, ...]:
     """Return `--after` with IDs in place of names, because a later job may have the same name.
-    RequestError: a job does not exist, or has ended so that this one can never start."""
+    Raise RequestError if a job does not exist, or has ended so that this one can never start."""
     found = []
     for one in spec.after:
         before = _before(one, spec, registry, cluster)
@@ -63,15 +64,16 @@ def unmet(spec: JobSpec | None, registry: JobRegistry) -> str | None:
 
 
 def awaited(spec: JobSpec, registry: JobRegistry, cluster: str) -> Job | None:
-    """Return a job of `--after` that Slurm does not have yet. RequestError as of `with_after`."""
+    """Return a job of `--after` that Slurm does not have yet. Raise RequestError as in
+    `with_after`."""
     before = (_before(one, spec, registry, cluster) for one in spec.after)
     return next((job for job in before if job and not _is_settled(job, registry)), None)
 
 
 def with_after(job: Resolved, registry: JobRegistry) -> Resolved:
     """Return the job with a dependency for each job of `--after`. Slurm forgets jobs soon after
-    their end, so jobs that have ended are checked against our records. RequestError: the job is
-    unknown, or has ended so that this one can never start."""
+    their end, so jobs that have ended are checked against our records. Raise RequestError if a job
+    is unknown, or has ended so that this one can never start."""
     spec, terms = job.spec, []
     for one in spec.after:
         before = _before(one, spec, registry, job.profile.name)
@@ -88,20 +90,20 @@ def with_after(job: Resolved, registry: JobRegistry) -> Resolved:
     asked = job.effective_options.get(_DEPENDENCY)
     if asked and "?" in asked:
         raise RequestError(
-            f"--after adds to `--dependency={asked}`, whose parts are alternatives.",
+            f"--after cannot be added to `--dependency={asked}`: its parts are alternatives.",
             hint="Write all of them into --dependency.",
             option="after",
         )
     added = {_DEPENDENCY: ",".join([*([asked] if asked else []), *terms])}
     if _INVALID not in job.effective_options:
-        added[_INVALID] = "yes"  # else a job that can never start waits for ever
+        added[_INVALID] = "yes"  # otherwise a job that can never start waits forever
     changed = msgspec.structs.replace(spec, options={**spec.options, **added})
     return replace(job, spec=changed, options={**job.options, **added})
 
 
 def _after_sweep(one: After, before: SweepJob, spec: JobSpec, registry: JobRegistry) -> str:
     """Return the dependency on the arrays of an unfinished sweep that Slurm knows. A sweep after a
-    sweep with the same tasks starts task by task. RequestError."""
+    sweep with the same tasks starts task by task. Raises RequestError."""
     if one.ends == "ok" and failed_tasks(before.tasks):
         raise RequestError(
             f"This job would never start: it waits until sweep {before.id} ({before.name}) "
@@ -125,7 +127,8 @@ def _after_sweep(one: After, before: SweepJob, spec: JobSpec, registry: JobRegis
 
 
 def _before(one: After, spec: JobSpec, registry: JobRegistry, cluster: str) -> Job | None:
-    """Return the job that `--after` names; None: only Slurm knows it. RequestError: not found."""
+    """Return the job that `--after` names; None if only Slurm knows it. Raise RequestError if it is
+    not found."""
     named = [
         record.job
         for record in registry.records()
@@ -133,7 +136,7 @@ def _before(one: After, spec: JobSpec, registry: JobRegistry, cluster: str) -> J
         and record.job.cluster == cluster
         and record.job.id != spec.id
     ]
-    # Prefer an ID to a name, a job of this notebook to others, and the newest job.
+    # Prefer an ID to a name, then a job of this notebook, then the newest job.
     order = [
         [job for job in named if job.id == one.job],
         [job for job in named if one.job in job.slurm_ids],
@@ -144,7 +147,7 @@ def _before(one: After, spec: JobSpec, registry: JobRegistry, cluster: str) -> J
     if found is None and not one.job.isdecimal():
         raise RequestError(
             f"--after: job `{one.job}` not found on {cluster}.",
-            hint="`%slurm jobs` lists yours.",
+            hint="`%slurm jobs` lists your jobs.",
             option="after",
         )
     if found is not None and (found.session is not None or found.on_login):
@@ -166,14 +169,14 @@ def _check_end(one: After, before: Job) -> None:
     wanted = "succeeds" if one.ends == "ok" else "fails"
     raise RequestError(
         f"This job would never start: it waits until job {before.id} ({before.name}) {wanted}, "
-        f"which is {before.state.word}.",
+        f"and that job is {before.state.word}.",
         hint=f"Use `--after {before.id}:any` to start it in any case.",
         option="after",
     )
 
 
 def _is_settled(job: Job, registry: JobRegistry) -> bool:
-    """Return whether the submission of the job (for a sweep, of all its arrays) is settled. A
+    """Return whether the submission of the job, or of all arrays of a sweep, is settled. A
     session's cell is never submitted."""
     if job.state.final or job.session is not None or job.on_login:
         return True

@@ -1,4 +1,4 @@
-"""Digests of a job's inputs: a repeated cell attaches only to a job with equal inputs.
+"""Digests of a job's inputs. A repeated cell attaches only to a job with equal inputs.
 
 The client digests the values of variables (`JobSpec.inputs_digest`). This module does not contact
 the cluster.
@@ -29,12 +29,12 @@ from jupyter_slurm.wire import CellSpec, Earlier, InputPart, Job, JobSpec, JobSt
 
 _IMAGE_FILE = "image file"
 _CLOCK_S = 2.0
-"""Tolerance for start times of a process: Linux reports the boot time in whole seconds."""
+"""Tolerance for the start time of a process, since Linux reports the boot time in whole seconds."""
 
 
 def given(job: Resolved) -> dict[str, str]:
-    """Digest a job's inputs by name. The image's path is one of them, since a rebuilt image has a
-    new path; `Resolved.site` may not know it."""
+    """Digest a job's inputs by name. The image's path is an input, since a rebuilt image has a new
+    path. `Resolved.site` may not know it."""
     profile = job.profile
     of_cluster = [
         profile.name,
@@ -49,7 +49,7 @@ def given(job: Resolved) -> dict[str, str]:
 
 
 def given_in_session(spec: CellSpec) -> dict[str, str]:
-    """Digest the inputs of a session's cell; image and node are the session's."""
+    """Digest the inputs of a session's cell. Its image and node are the session's."""
     return _given(spec, [spec.session])
 
 
@@ -81,8 +81,8 @@ def _given(spec: JobSpec, of_cluster: Sequence[object]) -> dict[str, str]:
 
 
 def moved(record: Record, rename: Rename) -> dict[str, object] | None:
-    """Update a record after the rename of a notebook or folder. Return the changes of its job;
-    None: the rename does not concern it."""
+    """Update a record after the rename of a notebook or folder. Return the changes of its job; None
+    if the rename does not concern it."""
     spec, asked = rename.spec(record.spec), rename.spec(record.asked)
     paths = {"notebook": record.job.notebook, "fetch_to": record.job.fetch_to}
     changes = {name: path and rename.followed(path) for name, path in paths.items()}
@@ -112,9 +112,10 @@ def differences(now: dict[str, str], then: dict[str, str]) -> tuple[InputPart, .
 def earlier(
     cells: Sequence[Record], given: Callable[[], dict[str, str]], kernel: str | None
 ) -> Earlier | None:
-    """Choose from the jobs of a cell, newest first, the one that `kernel` attaches to or reports.
+    """Choose the job of a cell that `kernel` attaches to or reports. `cells` are sorted, newest
+    first.
 
-    `given` returns the inputs of a new job; it is called only if `cells` is not empty."""
+    `given` returns the inputs of a new job. It is called only if `cells` is not empty."""
     others = [record for record in cells if _has_open_end(record.job)]
     if not others:
         return None
@@ -132,7 +133,7 @@ def earlier(
 
 
 def _other_kernel(record: Record, kernel: str | None) -> tuple[InputPart, ...]:
-    """Return whether `kernel` may attach: another running kernel waits for its own jobs."""
+    """Return whether `kernel` may attach. Another running kernel waits for its own jobs."""
     submitted = record.asked and record.asked.kernel
     return ("kernel",) if submitted and submitted != kernel and _runs(submitted) else ()
 
@@ -155,7 +156,7 @@ def _has_open_end(job: Job) -> bool:
 
 
 def _listing(spec: JobSpec, local: str) -> str:
-    """Digest names, sizes and times of the files to push, without the notebook itself, which is
+    """Digest names, sizes and times of the files to push, except the notebook itself, which is
     saved repeatedly with equal cells."""
     own = os.fsencode(Path(spec.notebook).name) if spec.notebook else None
     try:
@@ -163,7 +164,7 @@ def _listing(spec: JobSpec, local: str) -> str:
         found = scan(os.fsencode(folder), Exclusion(spec.push_exclude))
     except (FileAccessError, NotFoundError, RequestError):  # the push will refuse it
         return _unknown()
-    # A folder's time may come from an excluded file.
+    # Leave out a folder's time: an excluded file may have changed it.
     lines = [
         (name, one.kind, one.mode, *((one.size_bytes, one.mtime_ns) if one.kind == "file" else ()))
         for name, one in found.entries.items()

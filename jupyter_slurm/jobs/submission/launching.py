@@ -1,4 +1,4 @@
-"""PURE. The launcher of a job on many nodes.
+"""The launcher of a job on many nodes. No I/O.
 
 The batch script runs `node/launch.py` on the first node, outside any image, instead of the job's
 program. The launcher has srun start the engine on all nodes in the image, by the script `engine` or
@@ -24,16 +24,17 @@ from jupyter_slurm.jobs.submission.resolve import Resolved
 from jupyter_slurm.wire import CellSpec, SessionSpec
 
 _TASKS = frozenset(("ntasks", "ntasks-per-node", "ntasks-per-gpu"))
-"""Options that set the number of ranks; without them each GPU has one."""
+"""Options that set the number of ranks. Without them each GPU has one rank."""
 
 _GPUS = frozenset("gpus gres gpus-per-node gpus-per-socket gpus-per-task tres-per-task".split())
-"""Options that request GPUs; a step then has them without requesting."""
+"""Options that request GPUs. A step then has the GPUs without a request of its own."""
 
 _RUNNERS = ("runner_ranks", "runner_engine")
 
 
 def launch(job: Resolved) -> Launch:
-    """Return how the script starts the launcher. RequestError: the runtime cannot run MPI."""
+    """Return the script's command for the launcher. Raise RequestError if the runtime cannot run
+    MPI."""
     if job.spec.launch == "mpi" and not job.runtime.has_mpi:
         raise RequestError(
             f"`--launch mpi` does not work with {job.runtime.name}: MPI cannot reach Slurm from "
@@ -47,8 +48,8 @@ def launch(job: Resolved) -> Launch:
 
 
 def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
-    """Return the launcher's files except `engine`. `in_image`: how to start a program in the image;
-    `inside`: the job's folder as seen there."""
+    """Return the launcher's files except `engine`. `in_image` starts a program in the image;
+    `inside` is the job's folder in the image."""
     spec, runtime = job.spec, job.runtime
     program = job.kind.rank_runner if spec.launch in RANKED else job.kind.runner
     assert program is not None
@@ -82,7 +83,7 @@ def files(job: Resolved, in_image: Launch, box: Box, inside: str) -> Files:
 def dask_certificate(key: bytes) -> tuple[bytes, bytes]:
     """Return a certificate and its private key, both PEM, derived from the job's key.
 
-    Dask authenticates by TLS alone, and an image need not have a tool that makes certificates. Only
+    Dask authenticates by TLS alone, and an image may have no tool that makes certificates. Only
     processes that have this self-signed certificate accept it.
     """
     from cryptography import x509  # noqa: PLC0415 - 40 ms, for Dask only
@@ -98,7 +99,7 @@ def dask_certificate(key: bytes) -> tuple[bytes, bytes]:
         .issuer_name(name)
         .public_key(private.public_key())
         .serial_number(1)
-        # Independent of nodes' clocks and of how long the job waits.
+        # The certificate is valid whatever the nodes' clocks show and however long the job waits.
         .not_valid_before(datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC))
         .not_valid_after(datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

@@ -1,9 +1,10 @@
-"""Jobs that run on the login node without Slurm: builds of images and environments.
+"""Run builds of images and environments on the login node without Slurm.
 
-Folder and script are those of any job, so that output, attaching and verdict share the code. Start,
-cancellation and state differ. A keeper on the login node starts the script in its own process
-group, stops it on request, and writes the exit file if the script could not. `submitted` names the
-host: the same login name may reach another host next time, where the processes are not visible.
+These jobs have the folder and script of any job, so that output, attaching and verdict share the
+code. Start, cancellation and state differ. A keeper on the login node starts the script in its own
+process group, stops it on request, and writes the exit file if the script could not. `submitted`
+names the host: the same login name may reach another host next time, where the processes are not
+visible.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from jupyter_slurm.wire import Job, JobState
 
 _TIMEOUT_S = 30.0
 _GRACE_S = 20
-"""Seconds between TERM and KILL, in which the script removes unpacked files."""
+"""Seconds between TERM and KILL. Meanwhile the script removes unpacked files."""
 
 _SINCE_SH = """
 since() { # PID: when it began, in ticks of its machine; nothing: it has ended
@@ -32,8 +33,8 @@ since() { # PID: when it began, in ticks of its machine; nothing: it has ended
 } 2>/dev/null
 """
 
-# Run by the keeper, whose start time is $1, as the script's process. The process that links the
-# file first runs the script, on NFS too; closing fd 3 reports the decision.
+# The keeper runs this as the script's process; $1 is the keeper's start time. The process that
+# links the file first runs the script, on NFS too. Closing fd 3 reports the decision.
 _SCRIPT_SH = (
     _SINCE_SH
     + """
@@ -45,7 +46,7 @@ rm -f "submitted.$$"
 """
 )
 
-# The keeper: $1 is the text above, $2 the seconds between TERM and KILL.
+# The keeper. $1 is the text above, $2 the seconds between TERM and KILL.
 _KEEPER_SH = (
     _SINCE_SH
     + """
@@ -79,14 +80,14 @@ printf '{"exit_code": %d, "signal": "%s", "time_s": %d}\\n' "$rc" "$signal" "$(d
 """
 )
 
-# Runs in the job's folder; a second run only prints the result of the first.
+# Run this in the job's folder. A second run only prints the result of the first.
 _BEGIN_SH = """
 [ -s submitted ] || : "$(setsid sh -c "$1" sh "$2" "$3" 3>&1 </dev/null >>slurm.out 2>&1 &)"
 cat submitted 2>/dev/null || { cat slurm.out >&2; exit 1; }
 """
 
-# Prints a line for each "VERB FOLDER". Process IDs are reused: only a process with the same start
-# time and boot ID is the same one.
+# Print a line for each "VERB FOLDER". Process IDs are reused, so a process is the same only with
+# the same start time and boot ID.
 _LOOK_SH = (
     _SINCE_SH
     + """
@@ -151,7 +152,7 @@ def begun(registry: JobRegistry, cluster: SlurmCluster) -> list[Job]:
 
 def look(registry: JobRegistry, cluster: SlurmCluster) -> list[Job]:
     """Return the jobs of `cluster` whose processes have ended. Stop the others on request, and note
-    those that are not visible from this login node. TransportError."""
+    those that are not visible from this login node. Raises TransportError."""
     jobs = begun(registry, cluster)
     if not jobs:
         return []
@@ -175,7 +176,7 @@ def look(registry: JobRegistry, cluster: SlurmCluster) -> list[Job]:
 
 
 def judge(evidence: Evidence) -> Verdict:
-    """Judge a job as `verdict.judge` does, without Slurm's evidence."""
+    """Judge a job like `verdict.judge`, but without Slurm's evidence."""
     ended = evidence.exit
     exit_code = ended.exit_code if ended is not None else None
     if evidence.cancel_requested:
@@ -191,8 +192,9 @@ def judge(evidence: Evidence) -> Verdict:
     return Verdict(
         state=JobState.FAILED,
         why=why,
-        advice="Some sites kill long-running processes on the login node, or all of them "
-        'after logout. Set `build_on = "job"` in the cluster\'s profile to run builds in Slurm.',
+        advice="Some sites kill long-running processes on the login node, or all "
+        'processes after logout. Set `build_on = "job"` in the cluster\'s profile to run builds in '
+        "Slurm.",
         exit_code=exit_code,
         inferred=ended is None,
     )

@@ -1,5 +1,5 @@
-"""PURE. sbatch's options for a job (the profile's defaults, the user's and ours), and the resources
-that they request, in numbers."""
+"""sbatch's options for a job (the profile's defaults, the user's and ours), and the resources that
+they request, in numbers. No I/O."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from jupyter_slurm.slurm.units import (
 from jupyter_slurm.wire import JobSpec
 
 _TOKEN = "jslurm:"  # noqa: S105 (a label, not a secret)
-"""Prefix of our ID in a job's comment, which finds a job whose Slurm ID was lost."""
+"""Prefix of our ID in a job's comment. The comment identifies a job whose Slurm ID was lost."""
 
 _FOR_GPUS = {"cpus-per-gpu": "cpus-per-task", "mem-per-gpu": "mem"}
-"""Defaults for GPU jobs only -> the default of other jobs instead: sbatch refuses memory per GPU
-without GPUs."""
+"""Defaults for GPU jobs, each with the default that replaces it in other jobs. sbatch refuses
+memory per GPU without GPUs."""
 _GPUS_OF_TASKS = frozenset({"gpus-per-socket", "gpus-per-task"})
 _TASKS = ("ntasks", "ntasks-per-node")
 """Defaults that a launch replaces with its own number of tasks."""
@@ -45,7 +45,7 @@ _SAYS_NODES = frozenset("nodes nodelist nodefile ntasks ntasks-per-gpu spread-jo
 _SBATCH_ALONE = frozenset(
     "batch chdir kill-on-invalid-dep no-requeue requeue wait-all-nodes".split()
 )
-"""Options without meaning for a shell. srun lacks all but `chdir`, which is the folder of its
+"""Options without meaning for a shell. srun lacks all of them except `chdir`, the folder of its
 files."""
 _INTERRUPTS = ("TERM", "INT", "USR1", "USR2")
 """Signals that the runner turns into KeyboardInterrupt."""
@@ -56,12 +56,13 @@ def comment_token(job_id: str) -> str:
 
 
 def has_token(comment: str) -> bool:
-    """Return whether the comment contains a token of ours."""
+    """Return whether the comment contains our token."""
     return _TOKEN in comment
 
 
 def slurm_name(name: str, job_id: str) -> str:
-    """Return a job's name in Slurm, with our ID: `squeue` and `sacct` find jobs by name."""
+    """Return a job's name in Slurm. It contains our ID, since `squeue` and `sacct` find jobs by
+    name."""
     return f"{name}.{job_id}"
 
 
@@ -70,8 +71,8 @@ def merged_options(
 ) -> dict[str, str]:
     """Return the spec's options over the profile's defaults, checked by sbatch's table.
 
-    No default replaces an option of a batch script (`directives`), which the command line would
-    override.
+    Drop the defaults for options of a batch script (`directives`): the command line would override
+    the script.
     """
     _check_defaults(profile)
     ours = _OURS if spec.launch is None else {*_OURS, *_TASKS}
@@ -100,8 +101,8 @@ def merged_options(
 
 
 def _one_node(options: Mapping[str, str]) -> dict[str, str]:
-    """Request one node for GPUs without a number of nodes: Slurm may spread --gpus over nodes, and
-    the code would see only some."""
+    """Request one node for GPUs if no number of nodes is given. Otherwise Slurm may spread --gpus
+    over nodes, and the code would see only some GPUs."""
     says = not options.keys().isdisjoint(_SAYS_NODES)
     return {"nodes": "1"} if not says and gpus_of_option(options.get("gpus", "")) else {}
 
@@ -132,7 +133,7 @@ def of_script(
     spec: JobSpec, job_dir: JobDir, options: Mapping[str, str], reserve_s: int
 ) -> tuple[dict[str, str], tuple[str, str] | None]:
     """Return sbatch's options for our script, and the signal that the script forwards, or None.
-    `reserve_s`: seconds before the time limit at which files are copied back; 0: never."""
+    `reserve_s`: seconds before the time limit at which files are copied back; 0 for never."""
     wanted = {name: value for name, value in options.items() if name != "chdir"}
     signal = _hand_on(spec, wanted)
     if reserve_s:
@@ -148,7 +149,7 @@ def of_shell(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict
 
 
 def _refuse_of_scripts(options: Mapping[str, str]) -> None:
-    """Raise RequestError for an option that only a batch script accepts."""
+    """Raise RequestError for an option that only batch scripts accept."""
     for name in options:
         instead = sbatch_options.OPTIONS[name].not_in_cell
         if name == "job-name":
@@ -169,7 +170,7 @@ def _ours(spec: JobSpec, job_dir: JobDir, options: Mapping[str, str]) -> dict[st
         "open-mode": "append",
     }
     if "requeue" not in options:
-        # A cell that appends to a file must not run twice unless the user allows it.
+        # A cell that appends to a file must not run twice without the user's permission.
         ours["no-requeue"] = ""
     if spec.launch not in (None, *RANKED) and not {"no-kill", "requeue"} & {*options}:
         # Slurm ends or requeues a job that loses a node (sbatch(1)); these engines continue on the
@@ -193,8 +194,8 @@ def comment(spec: JobSpec, given: str | None) -> str:
 
 
 def _hand_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
-    """Rewrite `--signal` so that it reaches the batch script (`B:`), which forwards it: without
-    `B:` only srun's steps get it (sbatch(1))."""
+    """Rewrite `--signal` so that the signal reaches the batch script (`B:`), which forwards it.
+    Without `B:` only srun's steps get it (sbatch(1))."""
     value = options.get("signal")
     if not value:
         return None
@@ -211,28 +212,29 @@ def _hand_on(spec: JobSpec, options: dict[str, str]) -> tuple[str, str] | None:
 @dataclass(frozen=True, slots=True)
 class Resources:
     partitions: tuple[str, ...] = ()
-    """Alternatives; (): Slurm's default."""
+    """The partitions that Slurm chooses from; () for Slurm's default."""
     limit_s: float | None = None
-    """math.inf: no limit; None: the partition's default."""
+    """The time limit; math.inf for no limit, None for the partition's default."""
     nodes: int = 1
-    """The minimum."""
+    """The minimum number of nodes."""
     tasks: int = 1
-    """On all nodes, without the factor of `--ntasks-per-gpu`."""
+    """The tasks on all nodes, without the factor of `--ntasks-per-gpu`."""
     cpus: int = 1
     """On all nodes."""
     cpus_per_node: int = 1
     memory_per_node_mib: int | None = None
-    """None: the site's default; 0: all memory of the node."""
+    """The memory of each node; None for the site's default, 0 for all memory of the node."""
     gpus: int = 0
     """On all nodes."""
     gpus_per_node: int = 0
-    """0: none, or chosen by Slurm."""
+    """The GPUs of each node; 0 for none or if Slurm chooses the number."""
     exclusive: bool = False
     tasks_of_array: int = 1
 
 
 def gpus_asked(options: Mapping[str, str]) -> int:
-    """Return the number of GPUs that the options request; Slurm reports later what it allocated."""
+    """Return the number of GPUs that the options request. Slurm later reports the number that it
+    allocated."""
     if "gpus" in options:
         return gpus_of_option(options["gpus"])
     nodes, _ = _nodes(options)
@@ -244,8 +246,8 @@ def gpus_asked(options: Mapping[str, str]) -> int:
 
 
 def resources_of(options: Mapping[str, str]) -> Resources:
-    """Sum up options normalised by `slurm.options.check_option`. Slurm's own choices (the number of
-    nodes for `--gpus 8`) stay open."""
+    """Sum up options normalised by `slurm.options.check_option`. Leave Slurm's own choices open,
+    such as the number of nodes for `--gpus 8`."""
     nodes, is_open = _nodes(options)
     per_node = _tasks_per_node(options, nodes)
     cpus_per_task = _number(options.get("cpus-per-task"), 1)
@@ -328,7 +330,7 @@ def _limit_s(text: str | None) -> float | None:
     if text is None:
         return None
     seconds = parse_time_s(text)
-    # For Slurm 0 means the partition's limit (sbatch(1), --time).
+    # To Slurm, 0 means the partition's limit (sbatch(1), --time).
     return seconds or math.inf
 
 

@@ -1,6 +1,6 @@
-"""PURE. Turn a resolved job into a `Submission`: script, sbatch's command line and files.
+"""Turn a resolved job into a `Submission`: script, sbatch's command line and files. No I/O.
 
-Runtime and kind of the job meet here, and the result is a value that `--dry-run` shows.
+This module combines the job's runtime and kind. `--dry-run` shows the result.
 """
 
 from __future__ import annotations
@@ -38,21 +38,22 @@ from jupyter_slurm.wire import (
 )
 
 _OWN_FILES = "export JSLURM_NODE=.task$task\n"
-"""Container tools use it in the names of their files in the job's folder."""
+"""A shell line that sets JSLURM_NODE. Container tools use it in the names of their files in the
+job's folder."""
 _OWN = re.compile(r"%[0-9]{0,2}[jA]")
-"""The filename patterns for the job's ID."""
+"""The filename patterns that contain the job's ID."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Filename patterns of a batch script's output that contain the job ID. Such a file belongs to
-    this job, even if Slurm forgets the job before reporting the paths."""
+    """Filename patterns of a batch script's output that contain the job ID. A matching file belongs
+    to this job, even if Slurm forgets the job before it reports the paths."""
 
     stdout: str | None = None
     stderr: str | None = None
 
     def of(self, slurm_id: str) -> tuple[str | None, str | None]:
-        """Return the paths for a job. None: only Slurm knows the path."""
+        """Return the paths for a job. A path is None if only Slurm knows it."""
         values = {"j": slurm_id, "A": slurm_id}
         known = [one and scontrol.fill_in(one, values) for one in (self.stdout, self.stderr)]
         return known[0], known[1]
@@ -80,7 +81,7 @@ def with_key(files: Files, key: bytes) -> Files:
 
 
 def prepare(job: Resolved) -> Submission:
-    """Prepare the job. RequestError: names an option that this kind does not accept."""
+    """Prepare the job. Raise a RequestError that names an option that this kind does not accept."""
     if isinstance(job.spec, ScriptSpec):
         return _batch_script(job, job.spec)
     chdir = job.options.get("chdir")
@@ -145,8 +146,8 @@ def _dashboards(spec: JobSpec, names: tuple[DashboardName, ...]) -> Files:
 
 
 def prepare_shell(job: Resolved) -> tuple[Files, Mapping[str, str]]:
-    """Return the files and srun's options of a shell in its own allocation. RequestError: names an
-    option that a shell does not accept."""
+    """Return the files and srun's options of a shell in its own allocation. Raise a RequestError
+    that names an option that a shell does not accept."""
     options = of_shell(job.spec, job.job_dir, job.options)
     box, _ = _boxed(job, job.options.get("chdir"))
     beside = launch_beside(job.runtime, [], box)
@@ -166,10 +167,10 @@ def prepare_shell(job: Resolved) -> tuple[Files, Mapping[str, str]]:
 
 
 def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:
-    """Return the working directory as the program sees it. None: the home.
+    """Return the working directory as the program sees it; None for the home.
 
-    `--chdir` is used unchanged; `own` is the job's own folder. The folder of the notebook is local:
-    an image mounts the home at its own path, and no other folder.
+    `--chdir` is used unchanged. `own` is the job's own folder. The notebook's folder is local. An
+    image mounts the home at the same path, and no other folder.
     """
     if chdir is None and job.runs_in_work:
         return own
@@ -181,7 +182,7 @@ def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:
 
 
 def _launch(job: Resolved, chdir: str | None) -> containers.Launch:
-    """Return the program's start in the script."""
+    """Return the command that starts the program in the script."""
     spec, runtime, python = job.spec, job.runtime, job.python
     box, inside = _boxed(job, chdir)
     argv = [f"{inside}/{layout.PROGRAM}"]
@@ -191,14 +192,14 @@ def _launch(job: Resolved, chdir: str | None) -> containers.Launch:
         argv += spec.arguments
     if job.kind.runner is not None:
         there = "python3" if runtime.takes_image else python
-        # -B: no __pycache__ in the job's folder.
+        # With -B, Python creates no __pycache__ in the job's folder.
         argv = [there, "-uB", f"{inside}/{job.kind.runner}", inside, "{attempt}"]
         argv += ["task", "{task}"] if job.kind.has_tasks else []
     return runtime.launch(argv, box)
 
 
 def _boxed(job: Resolved, chdir: str | None) -> tuple[containers.Box, str]:
-    """Return the runtime's box, and the job's folder as the program sees it."""
+    """Return the runtime's `Box`, and the job's folder as the program sees it."""
     box = containers.Box(
         job_dir=str(job.job_dir.path),
         image=job.site.image_file,
@@ -219,7 +220,7 @@ def _boxed(job: Resolved, chdir: str | None) -> tuple[containers.Box, str]:
 
 
 def _batch_script(job: Resolved, spec: ScriptSpec) -> Submission:
-    """Prepare a batch script, whose lines stay unchanged."""
+    """Prepare a batch script. Its lines stay unchanged."""
     options, own = dict(job.options), job.directives
     options["comment"] = comment(spec, options.get("comment") or own.get("comment"))
     if not options.get("job-name") and not own.get("job-name"):

@@ -1,7 +1,7 @@
 """Resolve a job once: merge spec, profile and facts of the cluster into one `Resolved`.
 
-Costs, preview, script, files and the sbatch call take a `Resolved` and do not read profile or
-options again. Only `resolve` asks the cluster. Kinds reject what they alone do not accept
+Costs, preview, script, files and the sbatch call take a `Resolved`, and do not read the profile or
+the options again. Only `resolve` asks the cluster. Each kind rejects what it does not accept
 (`jobs/kinds`), and `options.py` checks against sbatch's table.
 """
 
@@ -45,7 +45,7 @@ _SHELLS = re.compile(
 _PARTS = {"code": "The cell", "cwd": "The folder"}
 """Names of a spec's fields for users."""
 _LONGEST_VALUE_BYTES = 128 * 1024
-"""MAX_ARG_STRLEN of Linux, for `NAME=value` and the NUL behind it (execve(2))."""
+"""MAX_ARG_STRLEN of Linux, the limit for `NAME=value` and its final NUL (execve(2))."""
 _LARGEST_ENVIRONMENT_BYTES = 1024 * 1024
 """Half of execve(2)'s limit with an 8 MiB stack, since the node adds variables."""
 
@@ -57,18 +57,18 @@ class Site:
     home: str
     job_dir: JobDir
     image_file: str | None = None
-    """Path of the image, or the runtime's name of an image to pull; None: no image."""
+    """Path of the image, or the runtime's name of an image to pull; None without an image."""
     environment: EnvironmentPlan | None = None
-    """The environment with the job's packages, not necessarily installed yet; None: it asks for
-    none."""
+    """The environment with the job's packages, which may not be installed yet; None without
+    packages."""
     has_overlap: bool = True
-    """Steps share CPUs only with `--overlap`. Known only for jobs on many nodes."""
+    """Set if steps share CPUs only with `--overlap`. Known only for jobs on many nodes."""
     mpi_types: tuple[str, ...] = ()
-    """MPI types of srun, best first; known only for MPI jobs."""
+    """MPI types of srun, best first. Known only for MPI jobs."""
 
 
 UNASKED = Site("/", JobDir(PurePosixPath("/")))
-"""The site before the cluster was asked; enough to digest a job."""
+"""The site before the cluster is asked. It suffices to digest a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +86,11 @@ class Resolved:
     """`#SBATCH` options of a batch script; empty for other jobs."""
     runtime: containers.Runtime
     image: str | None
-    """As named by the spec or the profile's defaults."""
+    """The image in the spec or the profile's defaults."""
     mounts: tuple[containers.Mount, ...]
     """The profile's mounts, then the job's."""
     mount_links: tuple[str, ...]
-    """Shell lines for the node that make links for some mounts."""
+    """Shell lines that create links for some mounts on the node."""
     environment: Mapping[str, str]
 
     @property
@@ -104,7 +104,7 @@ class Resolved:
 
     @property
     def waits_for_jobs(self) -> bool:
-        """Return whether it names other jobs in `--dependency` or `--after`."""
+        """Return whether the job names other jobs in `--dependency` or `--after`."""
         return "dependency" in self.effective_options or bool(self.spec.after)
 
     @property
@@ -144,8 +144,9 @@ class Resolved:
 
     @property
     def script_folder(self) -> str | None:
-        """Return the working directory of a batch script: its --chdir, else the pushed folder,
-        else on this machine the folder it was written in and on a remote cluster the home."""
+        """Return the working directory of a batch script: its --chdir, or else the pushed folder.
+        Without both, it is the folder of the submission on this machine, and the home on a remote
+        cluster."""
         if said := self.effective_options.get("chdir"):
             return home_expanded(said, self.site.home)
         if self.spec.push is not None:
@@ -154,8 +155,8 @@ class Resolved:
 
     @property
     def is_staged(self) -> bool:
-        """Return whether the folder is copied to the node; never for many nodes or tasks, which
-        share it."""
+        """Return whether the folder is copied to the node. Many nodes or tasks share the folder, so
+        it is not copied for them."""
         alone = self.spec.launch is None and not self.kind.has_tasks
         return self.profile.storage.stage and self.runs_in_work and alone
 
@@ -170,8 +171,8 @@ class Resolved:
 
     @property
     def folder(self) -> str:
-        """Return the folder of the user's files on the cluster, where a copy on the node ends up
-        too."""
+        """Return the folder of the user's files on the cluster. A copy on the node is copied back
+        to it."""
         if self.kind.is_raw_script:
             return self.script_folder or self.site.home
         there = self.works_in
@@ -179,8 +180,8 @@ class Resolved:
 
 
 def resolve(spec: JobSpec, cluster: SlurmCluster, job_dir: JobDir | None = None) -> Resolved:
-    """Resolve a job of `cluster`; `job_dir`: its folder if known. RequestError: `spec` is invalid;
-    NotFoundError: no such image."""
+    """Resolve a job of `cluster`. `job_dir` is its folder, if known. Raise RequestError if `spec`
+    is invalid, NotFoundError if there is no such image."""
     profile = cluster.profile.for_job(spec)
     runtime, image = run_by(spec, profile)
     file = f"@{spec.container_name}" if spec.container_name else None
@@ -210,9 +211,9 @@ def _with_srun(site: Site, cluster: SlurmCluster, *, is_mpi: bool) -> Site:
 
 
 def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
-    """Resolve a job. `profile`: the settings that apply to it (`ClusterProfile.for_job`).
+    """Resolve a job. `profile` has the settings that apply to it (`ClusterProfile.for_job`).
 
-    RequestError: names the invalid word of `spec`."""
+    Raise a RequestError that names the invalid word of `spec`."""
     check_spec(spec)
     kind = kind_of(spec)
     spec = kind.completed(spec, profile)
@@ -250,7 +251,8 @@ def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
 
 
 def _with_mounts(job: Resolved, texts: Iterable[str]) -> Resolved:
-    """Parse the mounts. RequestError: a malformed one, or one that a sweep cannot have."""
+    """Parse the mounts. Raise RequestError for a malformed mount, or a mount that a sweep cannot
+    have."""
     places = MountRoots(job.site.home, job.works_in, str(job.job_dir.path))
     found = parse_mounts(texts, places)
     if found.links and job.kind.has_tasks:
@@ -263,15 +265,15 @@ def _with_mounts(job: Resolved, texts: Iterable[str]) -> Resolved:
 
 
 def image_of(spec: JobSpec, profile: ClusterProfile) -> str | None:
-    """Return the image that the spec or the profile's defaults name. A default gives way to
-    packages, which are for jobs without an image."""
+    """Return the image that the spec or the profile's defaults name. Ignore a default if the spec
+    has packages, which are for jobs without an image."""
     usual = profile.defaults.get("image") if spec.environment is None else None
     return spec.image or usual or None
 
 
 def run_by(spec: JobSpec, profile: ClusterProfile) -> tuple[containers.Runtime, str | None]:
-    """Return the runtime and the image that the job names. RequestError: unknown runtime, or
-    packages beside an image.
+    """Return the runtime and the image that the job names. Raise RequestError if the runtime is
+    unknown, or for packages and an image together.
 
     A job without image and container runs on the node itself."""
     image = image_of(spec, profile)
@@ -330,7 +332,7 @@ def _check_output(job: Resolved) -> None:
 
 
 def _check_seen(profile: ClusterProfile, places: Iterable[tuple[str, str | None]]) -> None:
-    """Check pairs of a path's name and the path."""
+    """Check pairs of a place, in words for users, and its path."""
     for place, path in places:
         for hidden in profile.storage.hidden:
             if path is not None and PurePosixPath(path).is_relative_to(hidden):
@@ -342,7 +344,7 @@ def _check_seen(profile: ClusterProfile, places: Iterable[tuple[str, str | None]
 
 
 def check_spec(spec: JobSpec) -> None:
-    """Check the spec. RequestError names the invalid part and the remedy."""
+    """Check the spec. Raise a RequestError that names the invalid part and the remedy."""
     kind = kind_of(spec)
     for what, text in _texts(msgspec.structs.asdict(spec), ""):
         _check_text(what, text, kind)
@@ -401,14 +403,14 @@ def check_environment(env: Mapping[str, str]) -> None:
         if size_bytes > _LONGEST_VALUE_BYTES or total_bytes > _LARGEST_ENVIRONMENT_BYTES:
             raise RequestError(
                 f"The environment variable {name} makes the environment too large: Linux allows "
-                "128 KiB for one variable, and we allow 1 MiB for all.",
+                "128 KiB for one variable, and jupyter-slurm 1 MiB for all variables.",
                 hint="Pass large values as variables (--in) or in a file.",
                 option="env",
             )
 
 
 def _texts(value: Any, what: str) -> Iterator[tuple[str, str]]:
-    """Yield every string in a value and its place: `code`, `env A`."""
+    """Yield every string in a value with its place, such as `code` or `env A`."""
     match value:
         case str():
             yield what, value
@@ -431,7 +433,7 @@ def _check_text(what: str, text: str, kind: Kind[Any]) -> None:
         text.encode()
     except UnicodeEncodeError as exc:
         raise RequestError(
-            f"{part} contains half a character ({text[exc.start]!r}, at {exc.start}), which "
+            f"{part} contains a lone surrogate ({text[exc.start]!r}, at {exc.start}), which "
             "cannot be sent.",
             hint="Use valid Unicode. File names must be UTF-8.",
         ) from exc

@@ -1,8 +1,8 @@
-"""PURE: the batch script of a job.
+"""The batch script of a job. No I/O.
 
 In every case it must claim its attempt (so that a job submitted twice runs once), report its start,
 forward signals to the program, and write its exit code to `exit.N.json`. It requires bash 4.2
-(2011) on the node, and no Python.
+(2011) on the node, but not Python.
 
 If the profile's `storage` says so, the node has a copy of the job's folder `work`, and the script
 copies changes back however the job ends.
@@ -25,16 +25,17 @@ if TYPE_CHECKING:
 
 DUPLICATE_EXIT = 0
 SETUP_EXIT = 66
-"""A module or the profile's setup failed; EX_NOINPUT of sysexits.h, rarely used by programs."""
+"""The exit code if a module or the profile's setup failed: EX_NOINPUT of sysexits.h, which programs
+rarely use."""
 _MEASURED_MIB = 128
-"""Jobs with less memory on a node are not measured."""
+"""The minimum memory on a node for jobs that are measured."""
 STAGE_INSIDE = "/mnt/work"
 """The copy of the job's files on the node as a container sees it."""
 _RESERVES_IN_LIMIT = 5
-"""Minimum time limit in reserves; a shorter limit gets none. Slurm may send a signal a minute
-early, and at once if the limit is shorter than the reserve (sbatch(1), --signal)."""
+"""The minimum time limit for a reserve, as a multiple of the reserve. Slurm may send a signal a
+minute early, and at once if the limit is shorter than the reserve (sbatch(1), --signal)."""
 NO_ROOM_EXIT = 74
-"""The job's folder cannot be written; EX_IOERR of sysexits.h."""
+"""The exit code if the job's folder cannot be written: EX_IOERR of sysexits.h."""
 FAILURES: Mapping[int, tuple[str, str]] = MappingProxyType(
     {
         NO_ROOM_EXIT: (
@@ -48,7 +49,7 @@ FAILURES: Mapping[int, tuple[str, str]] = MappingProxyType(
         ),
     }
 )
-"""Exit codes set by this script: reason and hint."""
+"""The reason and the hint for each exit code that this script sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +70,17 @@ class ScriptPlan:
     runtime_setup: Sequence[str] = ()
     """Shell lines of the runtime, each of which must succeed."""
     after: str = ""
-    """Shell text that copies files back, also after a signal."""
+    """Shell text that copies files back, even after a signal."""
     pid_file: str | None = None
-    """The file for the program's process ID; None: the command replaces the shell."""
+    """The file for the program's process ID; None if the command replaces the shell."""
     signal: tuple[str, str] | None = None
     """The signal of `--signal`, and the signal to forward to the program."""
     login_shell: bool = True
     python: str = "python3"
     """The node's Python, for measurements."""
     is_sweep: bool = False
-    """Run for each task of an array. sbatch passes `TaskArray.offset` and `TaskArray.base` to the
-    script, and each task has its own folder in `job_dir`."""
+    """Set if the script runs for each task of an array. sbatch passes `TaskArray.offset` and
+    `TaskArray.base` to the script, and each task has its own folder in `job_dir`."""
 
 
 def render_script(plan: ScriptPlan) -> str:
@@ -110,8 +111,8 @@ def render_environment(env: Mapping[str, str]) -> str:
 
 
 def render_enter(plan: ScriptPlan) -> str:
-    """Return the text of `enter`, which runs a command in the plan's container, from the same
-    folder and after the same modules and setup: for a program beside the job's own."""
+    """Return the text of `enter`. It runs another program in the plan's container, from the same
+    folder and after the same modules and setup as the job's own program."""
     lines = (
         "#!/bin/bash -l" if plan.login_shell else "#!/bin/bash",
         f"cd -- {_quote(plan.job_dir)} || exit {NO_ROOM_EXIT}",
@@ -136,8 +137,8 @@ def _quote(text: str) -> str:
 
 
 def _without_dos(quoted: str) -> str:
-    """Return an equivalent script without CR LF. sbatch rejects a script that contains them
-    (src/sbatch/opt.c); ours has them only in single quotes."""
+    """Return an equivalent script without CR LF, which sbatch rejects (src/sbatch/opt.c). Our
+    script has CR LF only in single quotes."""
     return quoted.replace("\r\n", "\r'$'\\n''")
 
 
@@ -194,7 +195,8 @@ load_module() {
     echo "jupyter-slurm: this node has no 'module' command, so '$1' cannot be loaded" >&2
     rc=66; exit $rc
   fi
-  # Environment Modules before 4 print ERROR and return 0: what is loaded afterwards decides.
+  # Environment Modules before 4 print ERROR and return 0, so check which modules are loaded
+  # afterwards.
   if ! module load "$1" || ! module list 2>&1 | grep -qF -- "${1%%/*}"; then
     echo "jupyter-slurm: the module '$1' cannot be loaded; 'module avail' lists what there is" >&2
     rc=66; exit $rc
@@ -240,14 +242,15 @@ type -P mkdir >/dev/null || exit 1
 _TEMPLATE = """\
 #!{shell}
 # {title}
-# Written by jupyter-slurm; everything of this job is in the folder below.
+# Written by jupyter-slurm. All files of this job are in the folder below.
 {place}
 rc=255 caught='' child='' seconds='' stage='' out_of_time=''
 
 {begin}
 exec >>"$job_dir/log.$attempt" 2>&1 </dev/null || exit {no_room_exit}
 
-# Print the ID of the program: the only child of the process that waits for it. It may be starting.
+# Print the ID of the program, the only child of the process that waits for it. The program may
+# still be starting.
 program() {{
   local round stat line
   for round in 1 2 3 4 5; do
@@ -259,16 +262,16 @@ program() {{
     done
   done
 }}
-# A signal may arrive after the program has started and before this script has noted the process.
-# Then the program is the child that did not exist before.
+# A signal may arrive after the program has started, but before this script has noted the process.
+# The program is then the child that did not exist before.
 hand_on() {{
   [ -n "$child" ] || [ -z "$before" ] || [ "$before" = "before $!" ] || child=$!
   local target
   target="{target}"
   [ -n "$target" ] && kill -"$1" "$target" 2>/dev/null
 }}
-# Find the descendants of this script, with their start times. A container tool may start programs
-# in other process groups (Apptainer's squashfuse), which a signal to this group does not reach.
+# Find the descendants of this script and their start times. A container tool may start programs in
+# other process groups (Apptainer's squashfuse), which a signal to this group does not reach.
 find_below() {{
   below=''
   local stat line round tree=' '
@@ -311,18 +314,18 @@ printf -v began '"slurm_id": "%s", "node": "%s", "time_s": %d' \\
 odd='[^a-zA-Z0-9_.@-]'
 printf -v began '{{%s, "partition": "%s", "user": "%s"}}' \\
   "$began" "${{SLURM_JOB_PARTITION//$odd}}" "${{SLURM_JOB_USER//$odd}}"
-# The line is short enough to be written at once, so it needs no rename, nor a program that renames.
-# The same holds for the exit file. On a full disk the file exists and is empty.
+# The line is short enough to be written at once, so the file needs no rename. The same is true of
+# the exit file. On a full disk the file exists but is empty.
 printf '%s\\n' "$began" >"$job_dir/started.$attempt.json" || {{ rc={no_room_exit}; exit $rc; }}
 
 {prepare}
 
 # A helper waits for the end of the pipe, which closes when this script ends. After a second it also
-# measures the program. If this script was killed, it ends the processes that Slurm would leave
-# where it tracks processes by their parents (proctrack/linuxproc). It is not a child of this
-# script: with a second child, bash 5.2 still waits for that one after a signal has ended the
-# program. And it pokes this script every five seconds: a bash that is about to wait ignores a
-# signal until the next one or the end of the program.
+# measures the program. If this script was killed, the helper ends the processes that Slurm leaves
+# running if it tracks processes by their parents (proctrack/linuxproc). The helper is not a child
+# of this script, because bash 5.2 would still wait for such a child after a signal has ended the
+# program. The helper also signals this script every five seconds, because a bash that is about to
+# wait ignores a signal until the next signal or the end of the program.
 exec 7> >(
   (
     trap '' TERM INT HUP USR1 USR2
@@ -347,8 +350,8 @@ exec 7> >(
 )
 before="before $!"
 # `wait` returns early when a trapped signal arrives. If the child ends at that moment, bash 5.2
-# loses its exit code in one of three cases. So a process without traps waits for the program and
-# writes its exit code to a file.
+# loses its exit code in one of three cases. So a process without traps waits for the program, and
+# writes the program's exit code to a file.
 (
   trap : {caught} # not '', which the program would inherit
   exec 2>/dev/null # otherwise bash prints "Killed" and the whole command
@@ -371,7 +374,7 @@ exit "$rc"
 
 _MAKE_WORK = 'mkdir -p -- "{folder}/work" || {{ rc={no_room_exit}; exit $rc; }}'
 
-# The lock ends with its holder, even when killed; folders without one are removed, but only this
+# The lock ends with its holder, even if it is killed. Remove folders without a lock, but only this
 # node's, since shared file systems may not share locks. File system clocks are coarse: after `tick`
 # every change is newer than `stamp`.
 _STAGE_IN = """
@@ -405,7 +408,7 @@ time_up() {{
 trap time_up USR2
 """
 
-# Signals are noted, but do not interrupt the copying.
+# Note signals, but do not let them interrupt the copying.
 _STAGE_OUT = """
   trap '' USR2
   if [ -e "$stage/stamp" ]; then
@@ -445,7 +448,7 @@ class Staged:
     after: str
     """Shell text after the program has ended for any reason."""
     reserve_s: int
-    """Seconds before the time limit at which the program is stopped; 0: never."""
+    """Seconds before the time limit at which the program is stopped; 0 for never."""
 
 
 def staged(job: Resolved) -> Staged:
@@ -469,8 +472,8 @@ def staged(job: Resolved) -> Staged:
 
 
 def _reserve_s(options: Mapping[str, str], reserve: int) -> int:
-    """Return the profile's reserve; 0 for a job that is too short, or that requests a signal and so
-    copies its files back itself."""
+    """Return the profile's reserve; 0 if the job is too short, or requests a signal and so copies
+    its files back itself."""
     if options.get("signal"):
         return 0
     limit_s = parse_time_s(options["time"]) if options.get("time") else None

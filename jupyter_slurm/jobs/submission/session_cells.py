@@ -40,8 +40,8 @@ def ask(
     cell_id: str,
     files: Files = MappingProxyType({}),
 ) -> None:
-    """Send a request for the cell in `folder` to its session, after the cell's files.
-    TransportError; ConnectionLostError: it may have been sent."""
+    """Send a request for the cell in `folder` to its session, after the cell's files. Raises
+    TransportError, or ConnectionLostError if the request may have been sent."""
     session = JobDir(folder.path.parent.parent)
     request = (f"{verb} {cell_id}", session.requests, session.poke)
     try:
@@ -54,15 +54,15 @@ def ended(session: Job) -> SubmitError:
     why = f" {session.why}" if session.why else ""
     return SubmitError(
         f"The session {session.name} ({session.id}) has ended ({session.state.word}).{why}",
-        hint="Start another with `%slurm session start [OPTIONS]`; its variables are lost.",
+        hint="Its variables are lost. Start another session with `%slurm session start [OPTIONS]`.",
     )
 
 
 class CellSubmitter(Submitter):
-    """The sending of one cell, retried until the session has it."""
+    """One cell, sent again until the session has it."""
 
     def try_once(self) -> bool:
-        """Send the cell. False: `run` has to try again."""
+        """Send the cell. Return False if `run` has to try again."""
         try:
             self._cluster = self._find_cluster()
             return self._step()
@@ -73,7 +73,7 @@ class CellSubmitter(Submitter):
         record = self._registry.record(self._id)
         job, spec = record.job, record.spec
         if spec is not None and job.cancel_requested_s is not None:
-            # A cell's folder is made before its request is sent.
+            # A cell's folder is created before its request is sent.
             may_run = record.sbatch_calls and self._cluster.transport.exists(self._dir.path)
             if not may_run and self._cancelled_meanwhile():
                 return True
@@ -128,8 +128,8 @@ class CellSubmitter(Submitter):
                 self._registry.observe(session.id, idle_since_s=None)
             if self._cluster.access.connection is not None:
                 return self._registry.change(self._id, **changes)
-            # On this machine the next agent sends it again at once, if this one ends before the
-            # cell, and the session ignores that.
+            # If this agent ends before the cell, the next agent on this machine sends the cell
+            # again at once. The session ignores the second request.
             self._registry.observe(self._id, **changes)
             return self._registry.job(self._id)
 
@@ -145,14 +145,15 @@ def _waits_for(session: Job, others: bool) -> str | None:
 
 
 def ends_s(session: Job) -> float | None:
-    """Return the end of the session's time limit; None: unknown or unlimited."""
+    """Return the end of the session's time limit; None if unknown or unlimited."""
     if session.started_s is None or session.limit_s is None:
         return None
     return session.started_s + session.limit_s
 
 
 def rests(registry: JobRegistry, session_id: str) -> None:
-    """Note the start of the session's idle time: a cell has ended, or the session has started."""
+    """Note the start of the session's idle time, after the end of a cell or the start of the
+    session."""
     with registry.lock(), suppress(NotFoundError):  # forgotten
         session = registry.job(session_id)
         has_cells = any(one.job.session == session.id for one in registry.live(session.cluster))

@@ -1,4 +1,4 @@
-"""The submission of one job, continued until its outcome is known.
+"""Submit one job, and continue until the outcome of the submission is known.
 
 Law: a job is recorded with its token before sbatch is called, and looked up twice, with a pause,
 before sbatch is called again. The answer can be lost at any point: the controller accepts the job
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 _FIRST_PAUSE_S = 2.0
 _LONGEST_PAUSE_S = 30.0
 _SILENT_S = 15.0
-"""Seconds between checks of an sbatch that has not answered; it retries for minutes."""
+"""Seconds between checks of an sbatch that has not answered. sbatch retries for minutes."""
 _PUSH_TOLD_S = 1.0
 """Seconds between progress reports for a pushed folder."""
 _WAIT_TOLD_S = 1.0
@@ -63,7 +63,7 @@ _WAIT_TOLD_S = 1.0
 
 
 def withdraw(registry: JobRegistry, job_id: str) -> bool:
-    """Cancel a job that was not sent yet. False: it may have been sent."""
+    """Cancel a job that was not sent yet. Return False if it may have been sent."""
     with registry.lock():
         record = registry.record(job_id)
         if record.job.state is not JobState.SUBMITTING or record.sbatch_calls:
@@ -96,7 +96,7 @@ def _drop_spec(registry: JobRegistry, record: Record) -> None:
 
 
 def spooled(spec: JobSpec | None) -> list[Path]:
-    """Return the local files of a job's variables, which are moved into its folder."""
+    """Return the local files of a job's variables. They are moved into the job's folder."""
     inputs = spec.inputs if isinstance(spec, CellSpec | SweepSpec) else None
     params = (spec.params, spec.params_text) if isinstance(spec, SweepSpec) else ()
     return [Path(path) for path in (inputs, *params) if path is not None]
@@ -115,8 +115,8 @@ class Submitter:
         stop: threading.Event,
         made: Submission | None = None,
     ) -> None:
-        """`cluster` returns the job's cluster, with its current profile and connection; `made`: the
-        submission that was prepared when the job was recorded."""
+        """`cluster` returns the job's cluster, with its current profile and connection. `made` is
+        the submission that was prepared when the job was recorded."""
         self._registry = registry
         self._find_cluster = cluster
         self._transfers = transfers
@@ -126,7 +126,7 @@ class Submitter:
         self._made = made
         self._whole = PurePosixPath(registry.job(job_id).job_dir)
         self._dir = JobDir(self._whole)
-        """The folder with `submitted`, where sbatch is called."""
+        """The folder with the file `submitted`. sbatch is called in it."""
         self._first_empty_s: float | None = None
         self._outputs = Outputs()
 
@@ -177,7 +177,7 @@ class Submitter:
         """Take the next step; return whether the submission is settled."""
         job = self._registry.job(self._id)
         if job.submitted_s is not None and job.slurm_id is not None:
-            # Sent before, perhaps by another agent; a cancellation may be pending.
+            # The job was sent before, perhaps by another agent. A cancellation may be pending.
             self._cancel(job.slurm_id)
             return True
         return self._pursue()
@@ -199,8 +199,8 @@ class Submitter:
         return self._cancelled_meanwhile() or self._told_no_id() or self._call_sbatch()
 
     def _told_no_id(self) -> bool:
-        """Reject the job if sbatch succeeded without an ID and two look-ups found no such job:
-        another call would get the same answer."""
+        """Reject the job if sbatch succeeded without an ID and two look-ups found no such job.
+        Another call would get the same answer."""
         read = self._cluster.transport.read
         stdout = read(self._dir.submitted)
         if stdout is None:  # it exists once sbatch has succeeded
@@ -242,7 +242,7 @@ class Submitter:
         self._registry.note(self._id, sbatch_calls=calls, **known)
 
     def _called(self, hand_over: Callable[[], Completed], **known: Any) -> bool:
-        """Record the call and the `known` fields, then call sbatch by `hand_over`."""
+        """Record the call and the `known` fields, then call sbatch with `hand_over`."""
         with self._registry.lock():
             if self._registry.job(self._id).state.final:  # withdrawn meanwhile
                 return True
@@ -252,9 +252,9 @@ class Submitter:
             done = hand_over()
         except FileAccessError as exc:  # sbatch was not called
             return self._reject(SubmitError(exc.message, hint=exc.hint, detail=exc.detail))
-        except ConnectionLostError:  # it may have been
+        except ConnectionLostError:  # sbatch may have been called
             raise
-        except TransportError:  # nothing was begun
+        except TransportError:  # no program was started
             self._note_calls(calls)
             raise
         refusal = self._passing_refusal(done)
@@ -266,8 +266,8 @@ class Submitter:
         return self._judge(done)
 
     def _passing_refusal(self, done: Completed) -> ControllerError | None:
-        """Return a temporary refusal; None: sbatch may have submitted the job, or refused for
-        good."""
+        """Return a temporary refusal; None if sbatch may have submitted the job or refused it
+        permanently."""
         refusal = explain_rejection(sbatch_words(done)) if done.returncode else None
         if refusal is None or refusal.category != "transient":
             return None
@@ -291,7 +291,7 @@ class Submitter:
 
     @contextmanager
     def _silence_told(self) -> Iterator[None]:
-        """Report the reason if sbatch takes long."""
+        """Show the reason in the job if sbatch takes long."""
         answered = threading.Event()
 
         def look() -> None:
@@ -322,23 +322,23 @@ class Submitter:
                 self._registry.found(job, problem=error.problem(), problem_since_s=since_s)
 
     def _ready(self, spec: JobSpec, submission: Submission) -> Submission | None:
-        """Prepare what the job needs on the cluster, and return the submission with it. None: the
-        job was cancelled, or the agent stops."""
+        """Push files, install packages and wait for other jobs; then return the submission. Return
+        None if the job was cancelled or the agent stops."""
         if spec.push is not None and not self._has_pushed(spec, spec.push):
             return None
         plan = submission.job.site.environment
         if plan is not None and not self._has_packages(spec, plan):
             return None
         while spec.after and (before := awaited(spec, self._registry, self._cluster.name)):
-            self._tell_wait(f"Waits until job {before.id} is submitted.")
+            self._tell_wait(f"Waiting until job {before.id} is submitted.")
             if self._is_unwanted(_WAIT_TOLD_S):
                 return None
         self._tell_wait(None)
         return prepare(with_after(submission.job, self._registry)) if spec.after else submission
 
     def _has_packages(self, spec: JobSpec, plan: EnvironmentPlan) -> bool:
-        """Wait until the packages are installed. False: the job was cancelled, or the agent stops.
-        SubmitError: they cannot be installed."""
+        """Wait until the packages are installed. Return False if the job was cancelled or the agent
+        stops. Raise SubmitError if they cannot be installed."""
         environments, cluster = self._environments, self._cluster
         installation = environments.installation(plan, cluster, spec)
         while installation is not None:
@@ -352,13 +352,13 @@ class Submitter:
         return True
 
     def _tell_wait(self, why: str | None) -> None:
-        """Show what the submission waits for. None: it no longer waits."""
+        """Show the reason why the submission waits, or None once it no longer waits."""
         job = self._registry.job(self._id)
         if job.cancel_requested_s is None:
             self._registry.found(job, why=why)
 
     def _is_unwanted(self, wait_s: float, other_id: str | None = None) -> bool:
-        """Wait, at most until the end of another job. Return whether the job was cancelled, or the
+        """Wait, at most until the end of another job. Return whether the job was cancelled or the
         agent stops."""
 
         def cancelled() -> bool:
@@ -372,8 +372,8 @@ class Submitter:
         return cancelled() or self._stop.is_set() or self._registry.closed
 
     def _has_pushed(self, spec: JobSpec, folder: str) -> bool:
-        """Push the folder once per job: later edits have no effect. False: the push was stopped or
-        the job cancelled."""
+        """Push the folder once per job. Later edits have no effect. Return False if the push was
+        stopped or the job cancelled."""
         cluster = self._cluster
         now = self._transfers.snapshot(
             cluster.name,
@@ -425,7 +425,7 @@ class Submitter:
         )
 
     def _look_up(self) -> str | None:
-        """Return Slurm's ID of this job; None: every source answered and none knows the job."""
+        """Return Slurm's ID of this job; None if every source answered and none knows the job."""
         said = self._cluster.transport.read(self._dir.submitted)
         answer = sbatch.parse(said) if said else None
         if answer is not None:
@@ -465,7 +465,7 @@ class Submitter:
         return {"slurm_id": answer}
 
     def _settle(self, answer: str, warning: str | None = None) -> bool:
-        # The job's files may report its start or end before sbatch answers.
+        # The job's files may report the start or the end before sbatch answers.
         with self._registry.lock():
             record = self._registry.record(self._id)
             record.spec = None
@@ -483,8 +483,8 @@ class Submitter:
         return True
 
     def _cancel(self, slurm_id: str) -> None:
-        """Send a cancellation that was requested before the job had an ID. ControllerError: the
-        next step looks up the same ID and retries."""
+        """Send a cancellation that was requested before the job had an ID. After a ControllerError,
+        the next step looks up the same ID and retries."""
         try:
             if ask_jobs(self._cluster, self._registry.record(self._id)):
                 self._cluster.ask(scancel.cancel_argv([slurm_id]))
@@ -495,7 +495,7 @@ class Submitter:
     def _reject(self, error: JupyterSlurmError) -> bool:
         with self._registry.lock():
             job = self._registry.job(self._id)
-            if job.state.final:  # withdrawn, with what it was made of
+            if job.state.final:  # withdrawn, and its spec dropped
                 return True
             _drop_spec(self._registry, self._registry.record(self._id))
             self._registry.change(
@@ -519,11 +519,11 @@ class Submitter:
 
 
 def _words(stderr: bytes | None, stdout: bytes | None) -> str:
-    """Return the whole output of a failed sbatch: a site's wrapper may use either stream."""
+    """Return the whole output of a failed sbatch, since a site's wrapper may use either stream."""
     parts = (part.decode(errors="replace").strip() for part in (stderr, stdout) if part)
     return "\n".join(filter(None, parts))
 
 
 def sbatch_words(done: Completed) -> str:
-    """Return what sbatch printed."""
+    """Return the output of sbatch."""
     return _words(done.stderr, done.stdout)

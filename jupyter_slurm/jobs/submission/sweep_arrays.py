@@ -1,8 +1,8 @@
-"""The submission of a sweep: one job array, or several where the cluster's limits require it.
+"""Submit a sweep as one job array, or several if the cluster's limits require it.
 
 Each array has its own token and is submitted exactly once, like a job. MaxArraySize limits an
-array's indices, so a longer sweep has arrays with an offset. If an array exceeds the user's submit
-limit, it is halved, and the rest waits until tasks have ended.
+array's indices, so a longer sweep has arrays with an offset. An array that exceeds the user's
+submit limit is halved, and the rest waits until tasks have ended.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from jupyter_slurm.transport import Completed
 from jupyter_slurm.wire import JobState, SweepJob, SweepSpec, new_id
 
 _LONGEST_TEXT = 3000
-"""Characters of --array: sbatch takes 4096."""
+"""The maximum length of --array in characters. sbatch accepts 4096."""
 _SMALLEST_SHARE = 4
-"""The smallest half of an array, as a fraction of the tasks in the queue. The rest waits until as
-many have ended: otherwise each end of a task would start another array."""
+"""The smallest half of an array, as a fraction (1/4) of the tasks in the queue. The rest waits
+until that many tasks have ended. Otherwise each end of a task would start another array."""
 _WAIT_S = 60.0
 _TIMES = re.compile(r"(?=[0.]*[1-9])([0-9]{1,4}(?:\.[0-9]{1,3})?)x")
-"""A multiple of the tasks' limit: `2x`."""
+"""A multiple of the tasks' limit, such as `2x`."""
 _OURS = frozenset("array job-name comment dependency output open-mode chdir".split())
 
 
 def plan(tasks: Iterable[int], size: int | None) -> list[TaskArray]:
-    """Return the arrays of these tasks. `size`: MaxArraySize; None: keep the indices.
+    """Return the arrays of these tasks. `size` is MaxArraySize; None keeps the indices.
 
     >>> [(array.tasks, array.offset) for array in plan(range(25), 20)]
     [('0-19', 0), ('20-24', 20)]
@@ -76,15 +76,15 @@ def _short(tasks: list[int], offset: int) -> list[list[int]]:
 def array_command(
     command: tuple[str, ...], array: TaskArray, max_running: int | None, after: str | None
 ) -> list[str]:
-    """Return the sbatch command of one array. `command`: the sweep's; `after`: Slurm's ID of the
-    array that must end first."""
+    """Return the sbatch command of one array. `command` is the sweep's; `after` is Slurm's ID of
+    the array that must end first."""
     given = sbatch.options_of(command)
     tasks = format_array(task - array.offset for task in indices(array.tasks))
     name = given["job-name"].rpartition(".")[0]
     _, blank, words = given["comment"].partition(" ")
     dependency = None if array.base else given.get("dependency")
     if after is not None:
-        # Alternatives (`?`) cannot be joined with another dependency; the previous array has them.
+        # Alternatives (`?`) cannot be joined with another dependency. The previous array has them.
         together = dependency if dependency and "?" not in dependency else None
         dependency = ",".join(filter(None, (together, f"afterany:{after}")))
     of_array: dict[str, str | None] = {
@@ -98,8 +98,9 @@ def array_command(
 
 
 def without_met_dependency(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the sbatch command for another array of a sweep that has started: its dependency was
-    met then, and Slurm may have forgotten those jobs. `aftercorr` holds for each task alone."""
+    """Return the sbatch command for another array of a sweep that has started. The sweep's
+    dependency was met then, and Slurm may have forgotten those jobs. `aftercorr` applies to each
+    task alone."""
     if "aftercorr" in sbatch.options_of(command).get("dependency", ""):
         return command
     return tuple(sbatch.with_options(command, {"dependency": None}, ()))
@@ -115,9 +116,9 @@ class SweepSubmitter(Submitter):
     _after: str | None = None
     """Slurm's ID of the array that must end before the next one starts."""
     refusal: JupyterSlurmError | None = None
-    """The reason for which a retry was not submitted."""
+    """The reason why a retry was not submitted."""
     on_sent: Callable[[], None] | None = None
-    """Called for each submitted array. It starts watching, since the rest may wait for tasks."""
+    """A call for each submitted array. It starts watching, since the rest may wait for tasks."""
 
     def _step(self) -> bool:
         self._plan()
@@ -218,7 +219,7 @@ class SweepSubmitter(Submitter):
         if done.returncode and self._after and is_dependency_problem(sbatch_words(done)):
             self._note_calls(0)
             raise ControllerError(
-                f"Slurm no longer knows array {self._after}, which must end first.",
+                f"Slurm no longer knows the array {self._after}, which must end first.",
                 hint="The sweep continues when the end of that array is known.",
             )
         return super()._judge(done)
@@ -243,8 +244,8 @@ class SweepSubmitter(Submitter):
         return True
 
     def _waited_for_room(self) -> bool:
-        """Wait until enough tasks have ended for another array, and make the array fit. False: the
-        sweep was cancelled, or the agent stops."""
+        """Wait until enough tasks have ended for another array, and make the array fit. Return
+        False if the sweep was cancelled or the agent stops."""
         if self._full_at is None:
             return True
         self._registry.clear_problem(self._id)
@@ -309,7 +310,7 @@ class SweepSubmitter(Submitter):
         return True
 
     def _drop_unsent(self, state: str) -> None:
-        """Drop the arrays without a call of sbatch; their tasks get that state."""
+        """Drop the arrays that were not sent to sbatch. Their tasks get this state."""
         record, job = self._record, self._sweep
         dropped = [one for one in record.arrays if not one.sbatch_calls]
         tasks = [task for one in dropped for task in indices(one.tasks)]
@@ -319,7 +320,7 @@ class SweepSubmitter(Submitter):
         self._registry.change(self._id, tasks=states)
 
     def _cancel_sent(self) -> None:
-        """Cancel arrays that were submitted during a cancellation. ControllerError."""
+        """Cancel arrays that were submitted during a cancellation. Raises ControllerError."""
         arrays = live_arrays(self._record)
         if not (self._is_cancelled() and arrays) or self._sweep.state.final:
             return
@@ -348,7 +349,7 @@ class SweepSubmitter(Submitter):
 
 def retry_options(record: Record, asked: Mapping[str, str]) -> dict[str, str]:
     """Return the options of sbatch for tasks that are submitted again. `2x` for `mem` or `time`
-    doubles the last limit. RequestError."""
+    doubles the last limit. Raises RequestError."""
     had = {**sbatch.options_of(record.command), **(record.arrays[-1].options)}
     found: dict[str, str] = {}
     for name, value in asked.items():
@@ -372,7 +373,7 @@ def _more_memory(had: Mapping[str, str], times: float) -> str:
     if not given or given == "0":
         raise RequestError(
             "The tasks have no --mem to multiply.",
-            hint="Give an amount: --mem 16G.",
+            hint="Give an amount, such as --mem 16G.",
             option="mem",
         )
     return format_memory(math.ceil(parse_memory_mib(given) * times))
@@ -383,14 +384,14 @@ def _more_time(had: Mapping[str, str], limit_s: int | None, times: float) -> str
     if not given_s:
         raise RequestError(
             "The time limit of the tasks is unknown.",
-            hint="Give a time: --time 2h.",
+            hint="Give a time, such as --time 2h.",
             option="time",
         )
     return format_time(math.ceil(given_s * times))
 
 
 def sha256_of(path: str | None) -> str | None:
-    """Return the SHA-256 of a file of parameters; None: no file."""
+    """Return the SHA-256 of a file of parameters; None without a file."""
     if path is None:
         return None
     with Path(path).open("rb") as file:
@@ -398,7 +399,7 @@ def sha256_of(path: str | None) -> str | None:
 
 
 def _halves(array: TaskArray, count: int) -> tuple[TaskArray, TaskArray]:
-    """Return an array of the first `count` tasks, and one of the others."""
+    """Return an array of the first `count` tasks, and an array of the others."""
     tasks = indices(array.tasks)
     first, rest = format_array(tasks[:count]), format_array(tasks[count:])
     return replace(array, tasks=first), replace(array, token=new_id(), tasks=rest)

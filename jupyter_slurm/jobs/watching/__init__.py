@@ -1,1 +1,1 @@
-"""Watches the queue, the nodes, growing files and resource usage."""
+"""Watch the queue, the nodes, growing files and resource usage."""

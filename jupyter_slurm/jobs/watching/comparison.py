@@ -1,4 +1,4 @@
-"""Reconcile our jobs with a squeue listing: reasons for waiting, starts, ends.
+"""Reconcile our jobs with a squeue listing: find reasons for waiting, starts and ends.
 
 `watcher.py` decides when to list the queue; `ending.py` judges how a job ended.
 """
@@ -34,7 +34,7 @@ _IN_THE_QUEUE = frozenset(
 
 
 class Watcher(Protocol):
-    """The receiver of the findings; the methods of `watcher.Watch`."""
+    """The receiver of the findings, with the methods of `watcher.Watch`."""
 
     def stirred(self) -> None: ...
 
@@ -76,7 +76,7 @@ class Comparison:
         job = self._registry.clear_problem(old.id)
         if row is not None:
             self._absent_since_s.pop(job.id, None)
-            # Saved together with the next change; a new row always causes one.
+            # The next change saves this, too. A new row always causes a change.
             self._registry.record(job.id).slurm_submitted_s = row.submit_s
             self._registry.observe(job.id, priority=row.priority)
             if found and row.array_job_id is not None:
@@ -116,7 +116,7 @@ class Comparison:
         record = self._registry.record(job.id)
         if is_same(record, row):
             return True
-        # A requeue changes the submission time, too. Only scontrol reports the number of requeues.
+        # A requeue also changes the submission time. Only scontrol reports the number of requeues.
         try:
             told = ask_jobs(self._cluster, record)
         except (CommandError, TransportError):
@@ -128,7 +128,7 @@ class Comparison:
         return True
 
     def _tell_its_cells(self, session: Job) -> None:
-        """Copy the session's state in the queue to its cells, which squeue does not list."""
+        """Copy the session's state in the queue to its cells, since squeue does not list them."""
         changes = {"problem": None, "problem_since_s": None, "session_ends_s": ends_s(session)}
         with self._registry.lock():  # the problem of a cell that ends now stays
             for record in self._registry.live(self._cluster.name):
@@ -167,7 +167,7 @@ class Comparison:
         given = self._allocation(job) if row.state == JobState.RUNNING else {}
         with self._registry.lock():
             now = self._registry.job(job.id)
-            # The job's files may have reported a start or restart meanwhile. Then the row is
+            # The job's files may have reported a start or restart meanwhile. The row is then
             # outdated, but the allocation is not.
             changes = given
             if (now.state, now.restarts) == (job.state, job.restarts):

@@ -1,7 +1,7 @@
 """GPU loads of our running jobs, for viewers of the queue.
 
-Reads the last line of each job's measurements (`node/usage.py`), all in one round trip and at most
-twice a minute. `usage.py` has the history of a single job.
+The last lines of all jobs' measurements (`node/usage.py`) are read in one round trip, at most twice
+a minute. `usage.py` has the history of a single job.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from jupyter_slurm.wire import Job, JobState, UsageSample
 _EVERY_S = 30.0
 _AFTER_ERROR_S = 300.0
 _MOST_FILES = 16
-"""The number of files to read: on a login node each costs two short processes."""
+"""The number of files to read. On a login node, each file costs two short processes."""
 _LINE_BYTES = 8192
 _FRESH_S = 600.0
-"""Ignore older samples. A job of many days writes one per hour."""
+"""The maximum age of a sample. A job of many days writes one per hour."""
 
 
 class GpuLoads:
-    """A cache of the loads. For one thread."""
+    """A cache of the loads. Not thread-safe."""
 
     def __init__(self) -> None:
         self._known: Mapping[str, float] = {}
@@ -53,8 +53,8 @@ class GpuLoads:
 
 
 def _spans(jobs: Iterable[Job]) -> list[tuple[str, Span]]:
-    """Return the end of each measurement file, with the job's ID. Arrays are left out: their tasks
-    have no common file."""
+    """Return the end of each measurement file, with the job's ID. Leave out arrays, since their
+    tasks have no common file."""
     found = []
     for job in jobs:
         measures = job.state is JobState.RUNNING and job.gpus and not kind_of(job).is_raw_script

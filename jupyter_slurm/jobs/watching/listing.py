@@ -1,7 +1,7 @@
-"""Queue rows without a record, from the last squeue listing.
+"""Rows of the last squeue listing that have no record.
 
-A job with a record is its own row (`Job`), which `comparison.py` updates. All other jobs, and tasks
-of arrays, are rows here. `watcher.py` runs squeue.
+A job with a record is its own row (`Job`), which `comparison.py` updates. This module has the rows
+of all other jobs and of tasks of arrays. `watcher.py` runs squeue.
 """
 
 from __future__ import annotations
@@ -51,18 +51,19 @@ class Difference(NamedTuple):
 
 
 class Table:
-    """Rows by key. PURE. `compare` may run while another thread reads; `put` may not."""
+    """Rows by key, without I/O. `compare` may run while another thread reads; `put` may not."""
 
     def __init__(self, cluster: str, since: int = 0) -> None:
-        """`since`: the first revision."""
+        """`since` is the first revision."""
         self._cluster = cluster
         self._jobs: dict[str, _Listed] = {}
         self._rows = ChangeLog[tuple[int, ListedJob]](lambda row: row[0])
         self._rows.remembers_since = since
 
     def compare(self, listed: Iterable[RawRow], ours: Ours, user: str | None = None) -> Difference:
-        """Compare with a new listing. `ours`: by Slurm's ID, which another user's job may have now.
-        `user`: the owner of our jobs; None: all listed jobs are the user's, and ended ones stay."""
+        """Compare with a new listing. `ours` has our records by Slurm's ID, which another user's
+        job may have now. `user` is the owner of our jobs; if None, all listed jobs are the user's,
+        and ended jobs stay."""
         by_id: dict[str, list[RawRow]] = {}
         for raw in listed:
             by_id.setdefault(raw.whole_id, []).append(raw)
@@ -131,13 +132,13 @@ class Table:
             self._rows.remove(key, revision)
 
     def since(self, revision: int | None) -> Delta[ListedJob]:
-        """Return the rows that changed after `revision`, and removed keys."""
+        """Return the rows that changed after `revision`, and the removed keys."""
         whole, rows, gone = self._rows.since(revision)
         return Delta(whole, tuple(row for _, row in rows), gone)
 
 
 def rows_of(listed: Iterable[RawRow], ours: Ours, user: str, cluster: str) -> list[Row]:
-    """Return a row per listed job, in that order."""
+    """Return a row per listed job, in the order of the listing."""
     found = Table(cluster).compare(listed, ours, user)
     others = {row.key: row for row in found.changed}
     records = {one.job.id: one.job for some in ours.values() for one in some}
@@ -152,7 +153,7 @@ def rows_of(listed: Iterable[RawRow], ours: Ours, user: str, cluster: str) -> li
 
 @lru_cache(maxsize=1024)
 def _why(reason: str, *, is_mine: bool) -> str:
-    """Explain the reason. Cached: many jobs of a listing wait for the same one."""
+    """Explain the reason. The result is cached, since many jobs wait for the same reason."""
     of_anybody = None if is_mine else reasons.OF_ANYBODY.get(reason)
     return of_anybody or reasons.explain(reason).sentence
 
@@ -242,7 +243,7 @@ class Listing(Viewers):
         self._begin = begin
 
     def view(self) -> AbstractContextManager[None]:
-        """Count a viewer. Listing begins with the first."""
+        """Count a viewer. Listing begins with the first viewer."""
         return self.viewing(lambda: self._begin(not self.due_s))
 
     def status(self) -> QueueStatus:
@@ -267,7 +268,7 @@ class Listing(Viewers):
             self._note(problem)
 
     def close(self) -> None:
-        """Answer waiting calls: another listing replaces this one."""
+        """Answer waiting calls, since another listing replaces this one."""
         with self._registry.lock():
             self.closed = True
             self._registry.notify()
@@ -281,7 +282,7 @@ class Listing(Viewers):
 class ClusterQueue:
     """The queue of one cluster: this user's jobs and everyone's.
 
-    `begin(now)` is called for the first viewer; `now`: the last listing is outdated.
+    `begin(now)` is called for the first viewer; `now` is set if the last listing is outdated.
     """
 
     def __init__(
@@ -301,7 +302,8 @@ class ClusterQueue:
         return min((one.due_s for one in both if one.has_viewers), default=0.0)
 
     def answered(self, rows: list[RawRow], user: str, ours: Ours, *, everyone: bool) -> None:
-        """Update from a squeue listing of this user's or everyone's jobs. `ours`: see `Table`."""
+        """Update the tables from a squeue listing of this user's or everyone's jobs. For `ours` see
+        `Table`."""
         self.mine.answered([row for row in rows if row.user == user], ours, None)
         if everyone:
             self.everyone.answered(rows, ours, user)

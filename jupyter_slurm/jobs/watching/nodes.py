@@ -1,6 +1,6 @@
-"""A cluster's nodes and partitions for viewers: one thread, idle without viewers.
+"""A cluster's nodes and partitions for viewers.
 
-`offers.py` asks Slurm.
+One thread lists them, and is idle without viewers. `offers.py` asks Slurm.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Nodes:
         self._thread: threading.Thread | None = None
 
     def changes(self, cursor: str, wait_s: float) -> NodeChanges:
-        """As `Api.node_changes`."""
+        """Return the changes of nodes; see `Api.node_changes`."""
         shown = self._shown
         with shown.look(cursor, wait_s, self._begin):
             return NodeChanges(
@@ -59,7 +59,7 @@ class Nodes:
         self._shown.wake()
 
     def close(self) -> None:
-        """Answer waiting and later calls; `join` waits for the thread."""
+        """Answer waiting and later calls, and end the thread. `join` waits for it."""
         self._stop.set()
         self._shown.wake()
         self._wake.set()
@@ -101,7 +101,7 @@ class Nodes:
             self._now.clear()
 
     def _ask(self) -> Problem | None:
-        """Ask for the nodes; return the problem, or None."""
+        """Ask for the nodes, and return the problem, if any."""
         try:
             found = offers.nodes(self._cluster)
         except JupyterSlurmError as exc:

@@ -22,15 +22,16 @@ def backed_off_s(interval_s: float, errors: int) -> float:
 
 
 class Viewers:
-    """The number of clients that watch a value, polled every `interval_s` meanwhile. After a call a
-    client counts as a viewer for that long, since it needs a moment to call again."""
+    """A count of the clients that watch a value. With viewers, the value is polled every
+    `interval_s`. After a call, a client counts as a viewer for that long, since it needs a moment
+    to call again."""
 
     def __init__(self, interval_s: float) -> None:
         self.interval_s = interval_s
         self.asked_s: float | None = None
         """The time of the last answer, in UTC epoch seconds."""
         self.problem: Problem | None = None
-        """The reason for no answer since."""
+        """The reason why there was no answer since."""
         self._tried_s = float("-inf")
         self._counting = threading.Lock()
         self._viewing = 0
@@ -62,12 +63,13 @@ class Viewers:
             yield
         finally:
             with self._counting:
-                # In this order: in between, a caller without the lock still finds a viewer.
+                # Keep this order: in between, a caller without the lock still finds a viewer.
                 self._left_s = time.monotonic()
                 self._viewing -= 1
 
     def tried(self, problem: Problem | None) -> bool:
-        """Note an answer or the reason for none; return whether viewers see a difference."""
+        """Note an answer, or the reason why there is none. Return whether viewers see a
+        difference."""
         is_other = self.asked_s is None or problem != self.problem or self.is_old
         self._tried_s, self.problem = time.monotonic(), problem
         if problem is None:
@@ -79,7 +81,7 @@ class OnDemand(Viewers):
     """A value polled while clients watch; `lock` guards it."""
 
     def __init__(self, interval_s: float, closed: Callable[[], bool]) -> None:
-        """Start without an answer. `closed`: clients may no longer wait."""
+        """Start without an answer. `closed` returns whether clients may no longer wait."""
         super().__init__(interval_s)
         self.lock = threading.Condition()
         self.cursors = Cursors()
@@ -94,7 +96,7 @@ class OnDemand(Viewers):
     @contextmanager
     def look(self, cursor: str, wait_s: float, begin: Callable[[], None]) -> Iterator[int | None]:
         """Wait up to `wait_s` for changes after `cursor`, then hold the lock. Yield the revision
-        that the caller has; None: none. Call `begin` for the first viewer."""
+        that the caller has, or None. Call `begin` for the first viewer."""
         with self.lock, self.viewing(begin):
             known, _ = self.cursors.read(cursor)
             self._wait(known, wait_s)
@@ -124,7 +126,7 @@ class OnDemand(Viewers):
     # --- for the one that asks ---
 
     def answered(self, *, changed: bool) -> None:
-        """Note an answer; `changed`: the value differs and has a new revision."""
+        """Note an answer. `changed` is set if the value differs and has a new revision."""
         with self.lock:
             is_first = self.asked_s is None
             self._tell(changed or is_first, None)

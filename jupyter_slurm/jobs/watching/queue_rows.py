@@ -1,4 +1,4 @@
-"""PURE: match squeue rows with our jobs, and read them."""
+"""Match squeue rows with our jobs, and read them. No I/O."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _HasStateT = TypeVar("_HasStateT", bound="_HasState")
 
 
 def is_same(record: Record, row: QueueRow | ControlRow) -> bool:
-    """Return whether a row with the job's Slurm ID is that job: a controller that has lost its
+    """Return whether a row with the job's Slurm ID is that job. A controller that has lost its
     state reuses IDs.
 
-    Our token identifies a job. Where a site's job_submit plugin has rewritten name and comment, the
-    submission time to the second decides. A requeue changes that time (`_job_requeue_op` in
+    Our token identifies a job. If a site's job_submit plugin has rewritten name and comment, the
+    submission time identifies it. A requeue changes that time (`_job_requeue_op` in
     src/slurmctld/job_mgr.c).
     """
     if any(is_of_array(one, row) for one in record.arrays) or bears_id(record.job.id, row):
@@ -47,8 +47,8 @@ def is_of_array(array: TaskArray, row: QueueRow | ControlRow) -> bool:
 
 
 def is_requeued(record: Record, row: ControlRow) -> bool:
-    """Return whether the row, with another submission time, is the job after a requeue, possibly
-    already known from the job's files."""
+    """Return whether the row, with another submission time, is the job after a requeue. The job's
+    files may already have reported the requeue."""
     job = record.job
     is_again = row.requeues > 0 and row.requeues >= job.restarts
     return is_again and row.name == job.name and not has_token(row.comment or "")
@@ -74,7 +74,7 @@ def is_accounted(record: Record, row: AcctRow) -> bool:
 
 def _is_submission(record: Record, row: QueueRow | ControlRow | AcctRow) -> bool:
     """Return whether the row's submission time matches the job. While Slurm's time is unknown, any
-    time around sbatch's answer will do: its ID was new then."""
+    time around sbatch's answer matches, since the ID was new then."""
     job = record.job
     known_s = record.slurm_submitted_s
     if known_s is not None or row.submit_s is None or job.submitted_s is None:
@@ -84,7 +84,7 @@ def _is_submission(record: Record, row: QueueRow | ControlRow | AcctRow) -> bool
 
 
 def the_same(row: QueueRow, candidates: Iterable[Record]) -> Job | None:
-    """Return the job of a queue row; `candidates`: those that have had its Slurm ID."""
+    """Return the job of a queue row. `candidates` are the jobs that have had its Slurm ID."""
     return next((record.job for record in candidates if is_same(record, row)), None)
 
 
@@ -99,8 +99,8 @@ class _HasState(Protocol):
 
 
 def leading(rows: Iterable[_HasStateT]) -> _HasStateT:
-    """Return the row that stands for a whole array: a running task, else a waiting one, else a
-    failed one."""
+    """Return the row that represents a whole array: the row of a running task, else of a waiting
+    task, else of a failed task."""
 
     def rank(row: _HasStateT) -> int:
         if states.is_terminal(row.state):
@@ -111,7 +111,7 @@ def leading(rows: Iterable[_HasStateT]) -> _HasStateT:
 
 
 def nodes_of(row: QueueRow) -> tuple[str, ...]:
-    """Return the job's nodes. MalformedError: not a node list."""
+    """Return the job's nodes. Raise MalformedError if the row has no valid node list."""
     try:
         return tuple(parse_nodelist(row.nodelist or ""))
     except ValueError as exc:

@@ -1,7 +1,7 @@
 """Slurm's samples of jobs that do not measure themselves, from `sstat`, for viewers only.
 
-A request costs the job's nodes some time, so it is made at most twice a minute per job, for all
-viewers together. Samples are kept while the job has had viewers recently.
+A request takes time on the job's nodes, so all viewers of a job share at most two requests a
+minute. Samples are kept while the job has had viewers recently.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Series:
         self.problem: Problem | None = None
         self.looked_at_s = 0.0
         self.asked_at_s: float | None = None
-        """Both on the monotonic clock."""
+        """The time of the last request. Like `looked_at_s`, it is on the monotonic clock."""
         self._before_s = job.started_s or time.time()
         self._before_cpu_s = 0.0
 
@@ -67,7 +67,7 @@ class SlurmSamples:
     def after(
         self, cluster: SlurmCluster, job: Job, since_s: float
     ) -> tuple[list[UsageSample], Problem | None]:
-        """Return newer samples, and the reason if there are none. TransportError."""
+        """Return newer samples, and the reason if there are none. Raises TransportError."""
         series = self._of(job)
         with series.lock:
             slurm_id = job.slurm_id if job.state is JobState.RUNNING else None
@@ -99,7 +99,7 @@ class SlurmSamples:
 def _silent(detail: str | None) -> Problem:
     return NotMeasuredError(
         "Slurm has no usage samples of this job.",
-        hint="The first follow half a minute after the start. Sites may disable sampling "
-        "(JobAcctGatherType).",
+        hint="The first samples follow half a minute after the start. Sites may disable "
+        "sampling (JobAcctGatherType).",
         detail=detail,
     ).problem()

@@ -33,7 +33,7 @@ from jupyter_slurm.wire import Job, Problem, UsageChanges, UsageSample
 
 _MOST_LINE_BYTES = 65_536
 _MOST_NODES = 256
-"""The number of nodes to read: a thousand files would make each read slow."""
+"""The number of nodes to read. A thousand files would make each read slow."""
 _CURSOR = re.compile(
     rf"[0-9]{{1,9}}:[0-9]{{1,18}}(,[0-9]{{1,18}}){{0,{_MOST_NODES - 1}}}:[0-9]{{1,18}}"
 )
@@ -43,7 +43,7 @@ _PIECE_BYTES = 1 << 20
 _FIRST_AFTER_S = 30.0
 """Seconds after the start by which a job that measures itself has written a sample."""
 _PAUSES_S = ((60.0, 2.0), (3600.0, 10.0))
-"""Age of the job -> seconds between reads, as often as its file is written."""
+"""Pairs of a job's maximum age and the seconds between reads, as often as its file is written."""
 _LATER_PAUSE_S = 30.0
 
 
@@ -64,7 +64,7 @@ class UsageCursor:
 
 
 def parse_cursor(text: str) -> UsageCursor:
-    """Parse a cursor. RequestError: not one of ours."""
+    """Parse a cursor. Raise RequestError if it is invalid."""
     if not text:
         return UsageCursor()
     if not _CURSOR.fullmatch(text):
@@ -75,7 +75,7 @@ def parse_cursor(text: str) -> UsageCursor:
 
 def parse_samples(data: bytes) -> tuple[list[UsageSample], int]:
     """Return the samples in the complete lines of `data`, and the size of these lines. Skip invalid
-    lines: a full disk may have cut one."""
+    lines, since a full disk may have cut a line."""
     whole = data[: data.rfind(b"\n") + 1]
     samples = []
     for line in whole.splitlines():
@@ -127,7 +127,8 @@ class Measured:
         )
 
     def _read(self, job: Job, position: UsageCursor) -> tuple[list[UsageSample], UsageCursor, bool]:
-        """Return the samples from `position` on, the next position, and whether it is the end."""
+        """Return the samples from `position` on, the next position, and whether these samples are
+        the last."""
         if job.started_s is None:
             return [], position, True
         measured = self._registry.job(job.session) if job.session is not None else job
@@ -145,7 +146,7 @@ class Measured:
     def _read_attempt(
         self, job: Job, position: UsageCursor
     ) -> tuple[list[UsageSample], UsageCursor, bool]:
-        """As `_read`, for one attempt: a piece of each node's file."""
+        """Return the result of `_read` for one attempt, from a piece of each node's file."""
         folder = JobDir(PurePosixPath(job.job_dir))
         count = max(1, min(len(job.nodes), _MOST_NODES), len(position.offsets))
         offsets = [*position.offsets, *repeat(0, count - len(position.offsets))]
@@ -179,7 +180,8 @@ class Measured:
         return samples, position, problem
 
     def _changed_since(self, job: Job) -> Callable[[], bool]:
-        """Return a condition for `wait`: the job started, ended, restarted or was forgotten."""
+        """Return a condition for `wait` that holds after the job started, ended, restarted or was
+        forgotten."""
 
         def changed() -> bool:
             try:
@@ -204,12 +206,13 @@ def _named(sample: UsageSample, node: str) -> UsageSample:
 
 
 def _during(job: Job, sample: UsageSample) -> bool:
-    """Return whether a sample of the session falls into this cell's time."""
+    """Return whether a sample of the session belongs to this cell's time."""
     return (job.started_s or 0.0) <= sample.time_s <= (job.ended_s or sample.time_s)
 
 
 def _without_samples(job: Job) -> Problem | None:
-    """Return why a job that measures itself has no sample; None: too early to know."""
+    """Return the reason why a job that measures itself has no sample; None if it is too early to
+    know."""
     if job.started_s is None:
         return None
     if job.state.final:

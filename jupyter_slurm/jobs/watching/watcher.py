@@ -1,8 +1,9 @@
-"""Watch one cluster's live jobs with two threads, for any number of jobs and viewers.
+"""Watch one cluster's live jobs with two threads, whatever the number of jobs and viewers.
 
-The files thread sees at once what jobs write: starts, output, ends. The queue thread runs one
+The files thread sees at once the starts, output and ends that jobs write. The queue thread runs one
 `squeue` per interval for all jobs and all viewers of the queue (`listing.py`). It finds reasons for
-waiting, and ends that the job could not report. Without live jobs and viewers both are idle.
+waiting, and ends that the job could not report. Without live jobs and viewers both threads are
+idle.
 """
 
 from __future__ import annotations
@@ -44,15 +45,17 @@ _FILES_WAIT_S = 300.0
 _FIRST_LOOK_S = 1.0
 _JOIN_S = 5.0
 _MOST_TASKS = 50
-"""The number of running array tasks whose files are watched; others are read on request."""
+"""The number of running array tasks whose files are watched. The files of other tasks are read on
+request."""
 _ACCOUNTING_PAUSES_S = (1.0, 4.0, 10.0)
-"""slurmdbd learns of a job's end some seconds later."""
+"""Pauses between requests to accounting, since slurmdbd learns of a job's end some seconds later.
+"""
 _YOUNG_S = 60.0
 _CALM_FACTOR = 3.0
-"""Ask a third as often about jobs without news for a minute,"""
+"""The factor of the interval for jobs without news for a minute."""
 _OLD_S = 3600.0
 _OLD_FACTOR = 10.0
-"""and a tenth as often after an hour."""
+"""The factor of the interval for jobs without news for an hour."""
 _REST_FACTOR = 3.0
 """The pause after listing everyone's jobs, as a multiple of the time it took."""
 
@@ -80,7 +83,7 @@ class Watch:
         self.nodes = Nodes(cluster, self._closed)
 
     def look(self) -> None:
-        """Check now: there is a new job, or a reason to ask Slurm."""
+        """Check now, for a new job or another reason to ask Slurm."""
         self.stirred()
         self._begin()
         self._files_wake.set()
@@ -108,7 +111,7 @@ class Watch:
         return self._registry.closed or self._stop.is_set()
 
     def _show(self, now: bool) -> None:
-        """List the queue for a new viewer; `now`: at once."""
+        """List the queue for a new viewer, at once if `now`."""
         self._begin()
         if now:
             self._asked.set()
@@ -127,7 +130,7 @@ class Watch:
         self.nodes.way_opened()
 
     def await_cell(self, job: Job, wait_s: float) -> None:
-        """Wait for the result of a session's cell, and record its end as the files thread would."""
+        """Wait for the result of a session's cell, and record its end like the files thread."""
         result = JobDir(PurePosixPath(job.job_dir)).result(0)
         try:
             if self._cluster.transport.grown({result: 0}, wait_s=wait_s, wake=self._stop):
@@ -158,8 +161,8 @@ class Watch:
         self._threads = [*(known for known in self._threads if known.is_alive()), thread]
 
     def _keep_at(self, work: Callable[[], None]) -> None:
-        """Run `work` again after each failure, and log it. A dead thread would miss the ends of
-        jobs."""
+        """Run `work` again after each failure, and log the failure. A dead thread would miss the
+        ends of jobs."""
         while not self._stop.is_set():
             try:
                 work()
@@ -182,13 +185,13 @@ class Watch:
                 self._files_wake.clear()
                 continue
             try:
-                # Check a new job on the login node once, whatever the wake-up was for.
+                # Check a new job on the login node once, whatever caused the wake-up.
                 due = bool(on_login_ids - looked)
                 found = self._cluster.transport.grown(
                     sizes, wait_s=0.0 if due else _FILES_WAIT_S, wake=self._files_wake
                 )
                 woken = self._files_wake.is_set()
-                if woken:  # else the event may be about to be set
+                if woken:  # otherwise the event may be about to be set
                     self._files_wake.clear()
                 for path, size in found.items():
                     if path in wanted:  # the cluster sends the names
@@ -215,8 +218,8 @@ class Watch:
             seen(job_id, path)
 
     def _look_on_login(self) -> None:
-        """Check jobs whose files may not report everything: none has grown for long, or there is
-        other news."""
+        """Check jobs whose files may not report everything, because no file has grown for long or
+        there is other news."""
         for job in login_node.look(self._registry, self._cluster):
             self.settle(job, None)
 
@@ -259,7 +262,7 @@ class Watch:
     def _session_cell_files(
         self, job: Job, folder: JobDir
     ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
-        """Return the files of a cell to watch. None are written after the session's end."""
+        """Return the files of a cell to watch. After its end, a session writes no files."""
         if self._is_over(job.session or ""):
             self.settle(job, None)
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]] = {}
@@ -279,7 +282,7 @@ class Watch:
             return True
 
     def _output_grew(self, job_id: str, path: PurePosixPath) -> None:
-        """Do nothing: waiting calls are woken for every growth."""
+        """Do nothing, since every growth already wakes waiting calls."""
 
     def _tasks_told(self, job_id: str, path: PurePosixPath) -> None:
         self.sweeps.table(job_id).news()
@@ -315,7 +318,8 @@ class Watch:
             folder = JobDir(PurePosixPath(job.job_dir))
             if job.state.final or path != folder.started(job.restarts):
                 return
-            # Prefer Slurm's node name: tunnels connect to it, and the job wrote this file itself.
+            # Prefer Slurm's node name, since tunnels connect to it and the job wrote this file
+            # itself.
             changes = {"started_s": started.time_s, **started.known(job)}
             if not job.on_login:  # the reason for waiting; on a login node only `look` reports it
                 changes |= {"reason": None, "why": None, "advice": None, "start_estimate_s": None}
@@ -331,14 +335,14 @@ class Watch:
 
     def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:
         job = self._registry.job(job_id)
-        # This is the end of an earlier attempt; the file of a later start was found with it.
+        # This is the end of an earlier attempt. The file of a later start was found with it.
         if path == JobDir(PurePosixPath(job.job_dir)).exit(job.restarts):
             self.settle(job, None)
 
     def _cell_ended(self, job_id: str, path: PurePosixPath) -> None:
         """Record the end of a session's cell at once, unless its cause has to be found."""
         job = self._registry.job(job_id)
-        if job.state.final:  # by the other file
+        if job.state.final:  # the other file has ended it
             return
         if Ending(self._registry, self._cluster, job, None, self._stop).record_if_clear():
             rests(self._registry, job.session or "")
@@ -380,7 +384,7 @@ class Watch:
             self._pause(errors, rest_s)
 
     def _list(self, waiting: list[Job], *, everyone: bool) -> list[QueueRow]:
-        """Run one squeue for all viewers; return the rows of these jobs."""
+        """Run one squeue for all viewers, and return the rows of these jobs."""
         user = self._cluster.transport.user()
         argv = squeue.everyone_argv() if everyone else squeue.mine_argv(user)
         has_viewers = self.listing.has_viewers
@@ -395,7 +399,7 @@ class Watch:
         return [squeue.read(r) for r in own if r.slurm_id in wanted or r.whole_id in wanted]
 
     def _pause(self, errors: int, rest_s: float) -> None:
-        """Pause until the next squeue, as the profile says; longer without changes."""
+        """Pause until the next squeue for the profile's interval, and longer without changes."""
         least_s = interval_s = max(self._cluster.profile.poll_s, rest_s)
         quiet_s = time.monotonic() - self._stirred_s
         if errors:
@@ -406,7 +410,7 @@ class Watch:
             interval_s *= _OLD_FACTOR
         elif quiet_s > _YOUNG_S:
             interval_s *= _CALM_FACTOR
-        # Many new jobs must not shorten the profile's interval; a user's request may.
+        # A user's request may shorten the profile's interval, but many new jobs may not.
         if not self._asked.wait(least_s):
             self._queue_wake.wait(max(0.0, interval_s - least_s))
         self._asked.clear()
@@ -419,7 +423,7 @@ class Watch:
     # --- the end ---
 
     def settle(self, job: Job, row: QueueRow | None) -> None:
-        """Judge the end of `job` in its own thread: Slurm may take a while to report it."""
+        """Judge the end of `job` in its own thread, since Slurm may take a while to report it."""
         if row is not None and is_unstarted(job, row):
             Ending(self._registry, self._cluster, job, row, self._stop).record_unstarted()
             return
