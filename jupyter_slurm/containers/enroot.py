@@ -96,9 +96,9 @@ step() { # towards a container: nothing follows on what has failed, or on an ord
   [ "$rc" != 0 ] || [ -z "$told" ] || rc=143
   [ "$rc" = 0 ] || exit "$rc"
 }
-# Who is killed removes nothing. So another one is told what there is, by a pipe whose end is this
-# shell's; nobody's child, it outlives the job where Slurm tracks processes by their parents. Under
-# proctrack/cgroup it does not, and the next job removes what is left.
+# A killed shell removes nothing. So a second process learns by a pipe from this shell what exists.
+# It has no parent, so it outlives the job if Slurm tracks processes by their parents. It does not
+# under proctrack/cgroup, and the next job removes the remains.
 appoint() {
   pipe=$dir/heir$node.$$
   mkfifo "$pipe" 2>/dev/null || { pipe=${TMPDIR:-/tmp}/$name.heir; mkfifo "$pipe"; } || return 0

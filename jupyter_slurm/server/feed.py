@@ -21,7 +21,7 @@ from jupyter_slurm.errors import AgentError
 from jupyter_slurm.server.relay import AgentAnswer
 
 Ask = Callable[[str, bytes, float], Awaitable[AgentAnswer]]
-"""A function from a call's name, its body and its `wait_s` to the answer, which never raises."""
+"""A function that answers a call, given its name, its body and `wait_s`. It never raises."""
 
 _WAIT_S = 15.0
 _LEAST_WAIT_S = 1.0

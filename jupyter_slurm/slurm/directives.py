@@ -10,8 +10,8 @@ _SBATCH = "#SBATCH"
 
 
 def read_directives(script: str) -> dict[str, str]:
-    """Map long name -> value of the script's own options; of repeated options, the last one wins.
-    Skip unknown options: sbatch gets the script unchanged and reports them.
+    """Return the values of the script's own options by long name. Of repeated options, the last one
+    wins. Skip unknown options: sbatch gets the script unchanged and reports them.
 
     >>> read_directives("#!/bin/sh\\n#SBATCH -J 'a b' --time=1 # why\\ntrue\\n#SBATCH --hold\\n")
     {'job-name': 'a b', 'time': '00:01:00'}

@@ -141,7 +141,7 @@ def split_lines(output: str | bytes, names: Sequence[str]) -> list[dict[str, str
 
 
 def record_format(codes: Mapping[str, str]) -> str:
-    """Return the `-o` format of squeue and sinfo for a table of field name -> %-code.
+    """Return the `-o` format of squeue and sinfo for a table of %-codes by field name.
 
     Without widths, squeue and sinfo do not truncate values. The separators are plain suffixes (all
     releases).

@@ -342,7 +342,7 @@ _TABLE: Final = (
 )
 
 OPTIONS: Final[Mapping[str, Option]] = MappingProxyType({option.name: option for option in _TABLE})
-"""Long name -> option."""
+"""Options by long name."""
 
 EXCLUSIVE: Final = (
     ("mem", "mem-per-cpu", "mem-per-gpu"),

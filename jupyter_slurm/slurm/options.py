@@ -48,7 +48,7 @@ _GIVE_WAY = (
     # Slurm may lower a time limit to --time-min.
     (("time",), ("time-min",)),
 )
-"""Groups of options -> defaults that do not apply if one of them is given."""
+"""Defaults by group of options. They do not apply if an option of the group is given."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.,:;/@%+*?&|()!=\[\]-]+")
 _COUNT = re.compile(r"[1-9][0-9]*")
 _NUMBER = re.compile(r"[0-9]+")
@@ -89,7 +89,8 @@ class OptionError(ValueError):
 
 
 def parse_options(words: Sequence[str]) -> dict[str, str]:
-    """Map long name -> checked value ("" for flags): `--name value`, `--name=value`, `-n4`, `-n 4`.
+    """Return the checked values by long name ("" for flags): `--name value`, `--name=value`, `-n4`,
+    `-n 4`.
 
     Of repeated options, the last one wins, as in sbatch. Names are not completed. Raise OptionError
     for an unknown option, a missing or malformed value, or a word that does not belong to an
@@ -260,7 +261,7 @@ _CHECKS: Final[Mapping[str, Callable[[str], str]]] = {
     "array": _array,
     "signal": _signal,
 }
-"""Kind -> function that returns the value for sbatch. Its ValueError describes valid values."""
+"""Functions that return the value for sbatch, by kind. Its ValueError describes valid values."""
 
 
 def with_slurm_ids(dependency: str, slurm_id: Callable[[str], str]) -> str:

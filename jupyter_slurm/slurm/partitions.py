@@ -54,7 +54,7 @@ def reservations_argv() -> list[str]:
 
 
 def parse_partitions(output: str | bytes) -> dict[str, PartitionSettings]:
-    """Return name -> settings, from the output of partitions_argv."""
+    """Return the settings of partitions by name, from the output of partitions_argv."""
     found = (_partition(fields) for fields in _records(output, "PartitionName"))
     return {one.name: one for one in found}
 

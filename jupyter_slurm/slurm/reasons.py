@@ -208,7 +208,7 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "InvalidReason": _NO_REASON,
     "InvaildReason": _NO_REASON,  # the spelling of some releases
 }
-"""Code -> its meaning, 20.11 to 26.05. `_LIMIT` matches codes that name a limit."""
+"""Meanings by code, for Slurm 20.11 to 26.05. `_LIMIT` matches codes that name a limit."""
 
 OF_ANYBODY: Final[Mapping[str, str]] = {"JobHeldUser": "On hold (by its owner)."}
 """Sentences that differ for other users' jobs."""

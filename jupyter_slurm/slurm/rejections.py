@@ -89,7 +89,7 @@ _TRANSIENT: Final[Mapping[str, str]] = {
     "s_p_parse_file: unable to status file": _CONFIGURE,
     "Unable to process configuration file": _CONFIGURE,
 }
-"""Text -> its hint."""
+"""Hints by text."""
 _YOURS: Final = "`sacctmgr show assoc user=$USER` lists what you may use."
 _DEFINITIVE: Final = (
     _Case(

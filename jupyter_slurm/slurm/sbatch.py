@@ -95,8 +95,7 @@ shift 3
 
 
 def argv(script: str, options: Mapping[str, str], arguments: Sequence[str] = ()) -> list[str]:
-    """Submit the script file with these options (long name -> value, "" for a flag) and
-    arguments."""
+    """Submit the script file with these options (by long name, "" for a flag) and arguments."""
     return ["sbatch", "--parsable", *sbatch_args(options), "--", script, *arguments]
 
 

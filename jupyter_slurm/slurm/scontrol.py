@@ -160,7 +160,7 @@ def parse_jobs(output: str | bytes) -> list[ControlRow]:
 
 
 def parse_config(output: str | bytes) -> dict[str, str]:
-    """Map key -> value; lists within a value are unchanged, `(null)` becomes "".
+    """Return the values by key. Lists within a value are unchanged, and `(null)` becomes "".
 
     `SLURM_VERSION`, `MinJobAge` (`300 sec`), `KillWait`, `AccountingStorageType`, `ClusterName` and
     `MaxArraySize` are in every release.

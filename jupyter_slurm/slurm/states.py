@@ -39,7 +39,7 @@ STATES: Final[Mapping[str, str]] = MappingProxyType(
         "OUT_OF_MEMORY": "OOM",
     }
 )
-"""Long name -> short name; the flags first, in the order of precedence."""
+"""Short names by long name. The flags come first, in the order of precedence."""
 
 _ENDS: Final = frozenset(list(STATES)[list(STATES).index("COMPLETED") :])
 _COMPACT: Final = MappingProxyType({short: name for name, short in STATES.items() if short})

@@ -57,7 +57,7 @@ class Partition(Struct, frozen=True, kw_only=True):
     free_gpus: int | None = None
     """The free GPUs of nodes that accept jobs; None if this Slurm does not report them."""
     gpus_by_type: dict[str, tuple[int, int | None]] = field(default_factory=dict)
-    """GPU type ("" if not reported) -> number of GPUs and of free GPUs."""
+    """Number of GPUs and of free GPUs by type ("" if not reported)."""
     cpus: int | None = None
     memory_mib: int | None = None
     gpus_per_node: int = 0
@@ -85,7 +85,7 @@ class Reservation(Struct, frozen=True, kw_only=True):
     end_s: float
     maintenance: bool
     partitions: dict[str, int]
-    """Partition -> number of reserved nodes."""
+    """Number of reserved nodes by partition."""
 
 
 class ClusterInfo(Struct, frozen=True, kw_only=True):
@@ -234,7 +234,7 @@ class AgentStatus(Struct, frozen=True, kw_only=True):
     """The number of open requests."""
     live_jobs: int
     commands: dict[str, int] = field(default_factory=dict)
-    """`cluster program` -> number of calls since the start, e.g. {"local squeue": 12}."""
+    """Number of calls since the start by `cluster program`, e.g. {"local squeue": 12}."""
     checks: tuple[Check, ...] = ()
     """Problems with the agent's own files, such as unreadable job records."""
 

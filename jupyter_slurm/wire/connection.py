@@ -107,7 +107,7 @@ class Behind(Struct, frozen=True, kw_only=True):
 
     count: int
     reasons: dict[str, str]
-    """The first few files: name -> reason, as a sentence."""
+    """The first few files, with a sentence for each."""
 
 
 class Transfer(Struct, frozen=True, kw_only=True):

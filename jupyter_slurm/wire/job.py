@@ -315,9 +315,8 @@ class _Row(_KindDefaults, frozen=True, kw_only=True):
     start_estimate_s: float | None = None
     limit_s: int | None = None
     tasks: dict[str, str] = field(default_factory=dict)
-    """For an array: Slurm's state -> its tasks, in the notation of `--array` (`0-3,7`). UNKNOWN has
-    the tasks that ended unobserved. {} if the job is not an array, or has too many tasks to
-    track."""
+    """Tasks of an array by Slurm's state, in the notation of `--array` (`0-3,7`). UNKNOWN has the
+    tasks that ended unobserved. {} if the job is not an array, or has too many tasks to track."""
 
 
 class _Job(_Row, frozen=True, kw_only=True):
@@ -427,7 +426,7 @@ class SweepJob(_Job, frozen=True, kw_only=True, tag="sweep"):
     arrays: tuple[str, ...] = ()
     """The Slurm IDs of its arrays."""
     offsets: dict[str, int] = field(default_factory=dict)
-    """Slurm ID of an array -> the offset between its task indices and Slurm's, if not zero."""
+    """The offset between task indices and Slurm's, by Slurm ID of the array, if not zero."""
     stopped_s: float | None = None
     """The time at which `max_fails` cancelled the other tasks."""
 
@@ -555,11 +554,11 @@ class SweepTasks(Struct, frozen=True, kw_only=True):
 
     job: SweepJob
     states: dict[str, str]
-    """State -> tasks, like `Job.tasks`."""
+    """Tasks by state, like `Job.tasks`."""
     reasons: dict[str, str] = field(default_factory=dict)
-    """Reason for ending or waiting -> tasks, without tasks that succeeded."""
+    """Tasks by the reason for ending or waiting, without tasks that succeeded."""
     nodes: dict[str, str] = field(default_factory=dict)
-    """Node -> tasks."""
+    """Tasks by node."""
     elapsed_s: tuple[float | None, ...] = ()
     """The run time of each ended task, in the order of the indices."""
     peak_mib: tuple[float | None, ...] = ()
@@ -567,7 +566,7 @@ class SweepTasks(Struct, frozen=True, kw_only=True):
     failures: tuple[SweepFailure, ...] = ()
     """The errors of failed tasks, grouped."""
     params: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Parameter -> its values as text, in the order of the indices; {} if unknown."""
+    """Values of each parameter as text, in the order of the indices; {} if unknown."""
 
 
 class UsageChanges(Struct, frozen=True, kw_only=True):

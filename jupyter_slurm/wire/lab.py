@@ -15,7 +15,7 @@ DashboardName = Literal["ray", "dask", "tensorboard"]
 DASHBOARDS: Mapping[DashboardName, str] = MappingProxyType(
     {"ray": "Ray", "dask": "Dask", "tensorboard": "TensorBoard"}
 )
-"""Dashboard -> display name."""
+"""Display names by dashboard."""
 
 
 class LabStep(StrEnum):

@@ -125,7 +125,7 @@ class Result(Struct, frozen=True, kw_only=True):
     variables."""
     names: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
-    """Variable that was not returned -> reason."""
+    """Reasons by variable that was not returned."""
     gathered: tuple[Gathered, ...] = ()
     """The gathered variables by rank."""
 

@@ -18,5 +18,5 @@ class JobPriority(Struct, frozen=True, kw_only=True, omit_defaults=True):
     waiting: int
     """The number of waiting jobs in the partition, including this one."""
     given: dict[str, float] = field(default_factory=dict)
-    """Factor -> points, by Slurm's names (`age`, `fairshare`, `jobsize`, `partition`, `qos`,
+    """Points by factor, in Slurm's names (`age`, `fairshare`, `jobsize`, `partition`, `qos`,
     `association`, `site`, `tres`, `nice`), without zeros."""

@@ -100,7 +100,7 @@ STATE_WORDS: Mapping[str, str] = MappingProxyType(
         JobState.OUT_OF_MEMORY: "out of memory",
     }
 )
-"""State -> its word in the sidebar, cards, tables, `%slurm` and the terminal."""
+"""The word for each state in the sidebar, cards, tables, `%slurm` and the terminal."""
 
 SAID_BY_STATE = frozenset(
     {

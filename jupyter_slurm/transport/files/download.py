@@ -152,7 +152,7 @@ class Download:
         self._stop = stop
         self._lock = threading.Lock()
         self._flowing: dict[int, int] = {}
-        """Descriptor of a file being received -> bytes reported."""
+        """Bytes reported so far, by descriptor of the file."""
         self.again: dict[bytes, str] = {}
 
     def bring(self, files: Sequence[tuple[bytes, ManifestEntry]]) -> None:

@@ -47,7 +47,7 @@ class Listing:
     """The entries, with folders before their content. If the path is not a folder, it is the only
     entry, named b""."""
     unread: dict[bytes, str] = field(default_factory=dict)
-    """Paths that could not be examined -> reason."""
+    """Reasons by path that could not be examined."""
 
 
 def same(one: ManifestEntry, other: ManifestEntry) -> bool:

@@ -267,7 +267,7 @@ class Upload:
         progress: Progress,
         stop: threading.Event | None,
     ) -> None:
-        """Prepare an upload. `sources`: the local folder, or remote name -> local path."""
+        """Prepare an upload. `sources` is the local folder, or the local paths by remote name."""
         self._transport = transport
         self._sources = sources
         self._root = root
