@@ -417,8 +417,11 @@ class Watch:
         self._queue_wake.clear()
 
     def _silent(self, jobs: list[Job], error: JupyterSlurmError) -> None:
-        for job in jobs:
-            self._registry.note_problem(job.id, error)
+        """Note the problem of these jobs, and of the cells of sessions among them."""
+        silent = {job.id for job in jobs}
+        for record in self._registry.live(self._cluster.name):
+            if not silent.isdisjoint((record.job.id, record.job.session)):
+                self._registry.note_problem(record.job.id, error)
 
     # --- the end ---
 

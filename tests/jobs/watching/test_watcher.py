@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from jupyter_slurm.errors import ConnectionLostError
 from jupyter_slurm.jobs.cluster.slurm_cluster import SlurmCluster
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.outcome import ending
@@ -18,6 +19,7 @@ from jupyter_slurm.jobs.watching.watcher import Watch
 from jupyter_slurm.profiles.profile import Storage
 from jupyter_slurm.wire import Job, JobKind, JobState
 from tests.jobs.records.test_registry import record
+from tests.ssh.waiting import wait_until
 
 FOLDER = JobDir(PurePosixPath("/jobs/aaaaaaaa"))
 
@@ -84,6 +86,23 @@ def test_array_with_forgotten_tasks_ends_by_all_known_tasks(
     assert Ending(desk.registry, desk.cluster, desk.job, None, threading.Event()).run()
     assert desk.job.state is state
     assert ("Tasks 0-1 " in str(desk.job.why or "")) is (before != "COMPLETED")
+
+
+def test_silent_session_is_a_problem_of_its_cells(tmp_path: Path) -> None:
+    """The listing has no rows for them. Without a problem their time would count on."""
+    desk = Desk(tmp_path, kind=JobKind.SESSION)
+    for job_id, session in (("bbbbbbbb", "aaaaaaaa"), ("cccccccc", None)):
+        desk.registry.add(record(job_id, state=JobState.RUNNING, session=session))
+
+    def lost(*_: object) -> None:
+        raise ConnectionLostError("The connection dropped.")
+
+    desk.transport.read = desk.transport.read_many = desk.transport.exists = lost
+    desk.watch.settle(desk.job, None)
+    wait_until(lambda: desk.registry.job("bbbbbbbb").problem is not None)
+    desk.watch.close()
+    found = {one.job.id: one.job.problem_since_s is not None for one in desk.registry.records()}
+    assert found == {"aaaaaaaa": True, "bbbbbbbb": True, "cccccccc": False}
 
 
 def slurm_says(
