@@ -84,7 +84,7 @@ function cell(first, rest, title) {
 }
 
 function line(row, send, asking) {
-  const state = element("span", "state", row.state);
+  const state = element("span", "state", row.state.replace(" ", "\u00a0"));  // the sign stays with its word
   if (row.colour) state.style.setProperty("--state", row.colour);
   return element(
     "tr", "",

@@ -36,6 +36,10 @@
       /* Menus that do not fit are reached by scrolling, swiping and keys. */
       #jp-menu-panel { flex: 0 1 auto; min-width: 0; }
       #jp-MainMenu { overflow-x: auto; scrollbar-width: none; }
+    }
+    /* With its sidebar open, JupyterLab is wider than such a window. */
+    @media (max-width: 360px) {
+      #${NAME} { padding-right: 20px; }
     }`;
   const script = document.currentScript.src;
   let modules = {};

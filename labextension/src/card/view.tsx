@@ -62,10 +62,10 @@ export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Elem
       <div className="jp-slurm-CardHead">
         <div className="jp-slurm-CardTitle">
           <State job={job} />
-          <Kind.react tag="span" className="jp-slurm-Icon" />
-          <bdi className="jp-slurm-CardName" title={name}>
-            {name}
-          </bdi>
+          <span className="jp-slurm-CardName" title={name}>
+            <Kind.react tag="span" className="jp-slurm-Icon" />
+            <bdi>{name}</bdi>
+          </span>
           <Now {...{ job, freshness: model.freshness, connection }} />
         </div>
         <span className="jp-slurm-CardActions">
