@@ -39,7 +39,7 @@ A job with dashboards (Ray, Dask, TensorBoard) also has these:
 
 A session also has these, with a folder `cells/ID` for each of its cells, where N is 0:
 
-    cells/ID/cell.py task.json key inputs.vars                    by us
+    cells/ID/task.json inputs.vars                                by us; the task has the code
     cells/requests                                                by us, a line for each request
     poke                                                          a FIFO, for clients on the node
     cells/ID/claim.0/ started.0.json output.0.jsonl vars.0 result.0.json exit.0.json

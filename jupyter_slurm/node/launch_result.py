@@ -99,7 +99,7 @@ def fail(
     result = runner.outcome(None, code << 8)
     result.update(status="error", ename=name, evalue=sentence, traceback=lines)
     result.update(started_s=now_s, ended_s=now_s, peak_rss_mib=0.0, cpu_s=0.0, ranks=ranks)
-    signer = runner.Signer(os.path.join(job_dir, "key"))
+    signer = runner.job_signer(job_dir)
     signer.write(os.path.join(job_dir, "result.%s.json" % attempt), result)
     return result
 
@@ -111,10 +111,11 @@ def merge(
     found: "Dict[int, Dict[str, Any]]",
     lost: "Optional[str]",
     code: int,
+    signer: "Optional[runner.Signer]" = None,
 ) -> "Dict[str, Any]":
     """Write and return the job's result: the result of rank 0 if all succeeded, otherwise that of
     the first rank that failed. `found` has the results by rank, `lost` a failure that no rank has
-    reported."""
+    reported. `signer` is that of a session's cell."""
     failed = [rank for rank in sorted(found) if found[rank]["status"] in ("error", "killed")]
     stopped = [rank for rank in sorted(found) if found[rank]["status"] == "interrupted"]
     missing = [rank for rank in range(ranks) if rank not in found]
@@ -136,7 +137,7 @@ def merge(
     result["peak_rss_mib"] = max(one["peak_rss_mib"] for one in found.values())
     runner.add_peak(result, job_dir, attempt)
     result["cpu_s"] = round(sum(one["cpu_s"] for one in found.values()), 3)
-    signer = runner.Signer(os.path.join(job_dir, "key"))
+    signer = signer or runner.job_signer(job_dir)
     signer.write(os.path.join(job_dir, "result.%s.json" % attempt), result)
     return result
 
@@ -177,7 +178,7 @@ def read_results(
 ) -> "Dict[int, Dict[str, Any]]":
     """Return the results with a valid signature, by rank. Wait for the ones that have not appeared
     yet."""
-    signer = runner.Signer(os.path.join(job_dir, "key"))
+    signer = runner.job_signer(job_dir)
     found: "Dict[int, Dict[str, Any]]" = {}
     deadline_s = time.monotonic() + patience_s
     while True:

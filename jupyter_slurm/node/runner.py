@@ -347,12 +347,15 @@ def outcome(end: "Optional[Dict[str, Any]]", status: int) -> "Dict[str, Any]":
 
 
 class Signer:
-    """A signer with the job's key. It reads the key before the cell runs."""
+    """A signer with the key of a job or of a session's cell."""
 
-    def __init__(self, path: str) -> None:
-        with open(path, "rb") as file:
-            self.key = file.read().strip()
+    def __init__(self, key: bytes) -> None:
+        self.key = key
         self.sha256 = find_sha256()
+
+    def of_cell(self, cell_id: str) -> "Signer":
+        """Return the signer of a session's cell, whose key is derived from the session's."""
+        return Signer(self.sign(cell_id.encode("ascii")).encode("ascii"))
 
     def write(self, path: str, result: "Dict[str, Any]") -> None:
         """Write the signed result: a line with the signature, then JSON."""
@@ -365,6 +368,12 @@ class Signer:
         key = key.ljust(BLOCK_BYTES, b"\0")
         inner = self.sha256(bytes(byte ^ 0x36 for byte in key) + body).digest()
         return str(self.sha256(bytes(byte ^ 0x5C for byte in key) + inner).hexdigest())
+
+
+def job_signer(job_dir: str) -> Signer:
+    """Return a signer with the job's key. Raise OSError."""
+    with open(os.path.join(job_dir, "key"), "rb") as file:
+        return Signer(file.read().strip())
 
 
 def find_sha256() -> "Any":
@@ -408,7 +417,7 @@ def supervise(
     the pipes; `own_dir` is a task's folder."""
     started_s = time.time()
     wakeup = hear_signals()
-    signer = Signer(os.path.join(job_dir, "key"))
+    signer = job_signer(job_dir)
     supervisor = Supervisor(child[0], child[1:], wakeup, output)
     supervisor.run()
     result = supervisor.result()

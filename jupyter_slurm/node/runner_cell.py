@@ -22,7 +22,7 @@ import runner_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing costs milliseconds of every job
-    from typing import Any, Callable, Dict, List, Optional, Tuple
+    from typing import Any, Callable, Dict, List, Optional
 
 AWAIT = getattr(_ast, "PyCF_ALLOW_TOP_LEVEL_AWAIT", 0)
 """The compiler's flag for top-level await (Python 3.8 and later)."""
@@ -95,6 +95,8 @@ class Cell:
         """The rank of this process; None if there are no ranks."""
         self.task: "Optional[str]" = None
         """The index of a sweep's task; None for other cells."""
+        self.key = b""
+        """The key of a session's cell; b"" if it is in the job's folder."""
         self.check_world: "Optional[Callable[[], None]]" = None
         """The function that checks once whether the ranks have found each other."""
         self.run_async: "Optional[Callable[[Any], Any]]" = None
@@ -436,8 +438,7 @@ def _store(
     try:
         failed.update(write(path + ".partial", there, cell.namespace))
         told["bytes"] = os.path.getsize(path + ".partial")
-        with open(os.path.join(job_dir, "key"), "rb") as file:
-            told["hmac"] = runner_values.sign(path + ".partial", file.read().strip())
+        told["hmac"] = runner_values.sign(path + ".partial", cell.key or read_key(job_dir))
         os.replace(path + ".partial", path)
     except OSError as error:
         failed.update(dict.fromkeys(there, "it cannot be written: %s" % error))
@@ -463,12 +464,19 @@ def open_process(pipes: "List[int]", interrupts: "Any") -> runner_display.Publis
     return publisher
 
 
-def read_cell(job_dir: str) -> "Tuple[Dict[str, Any], str]":
-    """Read the task and the source."""
+def read_task(job_dir: str) -> "Dict[str, Any]":
     with open(os.path.join(job_dir, "task.json"), encoding="utf-8") as file:
-        task = json.load(file)
+        return dict(json.load(file))
+
+
+def read_source(job_dir: str) -> str:
     with open(os.path.join(job_dir, "cell.py"), encoding="utf-8", newline="") as file:
-        return task, file.read()
+        return file.read()
+
+
+def read_key(job_dir: str) -> bytes:
+    with open(os.path.join(job_dir, "key"), "rb") as file:
+        return file.read().strip()
 
 
 def make_main(cell: Cell) -> None:
@@ -491,8 +499,8 @@ def run(
     """Run the cell, and return the exit code. `of_sweep` is the index of a sweep's task."""
     interrupts = runner_process.Interrupts()
     publisher = open_process(pipes, interrupts)
-    task, source = read_cell(job_dir)
-    cell = Cell(source, task["cell_name"], publisher)
+    task = read_task(job_dir)
+    cell = Cell(read_source(job_dir), task["cell_name"], publisher)
     cell.take_rank(job_dir, attempt, rank)
     cell.task = of_sweep
     make_main(cell)

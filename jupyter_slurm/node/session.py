@@ -61,11 +61,12 @@ class Worker(runner.Supervisor):
         if not self._step(runner.QUIET_MS if held else int(timeout_s * 1000)):
             self._flush()
 
-    def order(self, cell_id: str, output: runner.Output) -> None:
+    def order(self, cell: session_files.Cell) -> None:
         self.end = None
-        self._write_to(output)
+        self._write_to(cell.output)
+        line = os.path.basename(cell.folder).encode("ascii") + b" " + cell.signer.key + b"\n"
         with contextlib.suppress(BrokenPipeError):  # it has just died
-            os.write(self.orders, cell_id.encode("ascii") + b"\n")
+            os.write(self.orders, line)
 
     def drain(self) -> None:
         """Read all that the process has written."""
@@ -128,7 +129,7 @@ class Session:
         self.rank = rank
         with open(os.path.join(folder, "task.json"), encoding="utf-8") as file:
             self.idle_s = float(json.load(file)["idle_s"])
-        self.signer = runner.Signer(os.path.join(folder, "key"))
+        self.signer = runner.job_signer(folder)
         os.makedirs(os.path.join(folder, "cells"), mode=0o700, exist_ok=True)
         self.requests = session_files.Requests(os.path.join(folder, "cells", requests))
         self.poke = session_files.Poke(session_files.poke_path(folder, rank))
@@ -237,16 +238,11 @@ class Session:
     def _begin(self, cell_id: str) -> None:
         if not self._claim(cell_id):
             return
-        try:
-            self.cell = session_files.Cell(self._folder(cell_id), self.rank)
-        except OSError as error:
-            runner.complain("cannot run cell %s: %s" % (cell_id, error))
-            self._say(cell_id, runner.NO_ROOM_EXIT, "")
-            return
+        self.cell = self._cell(cell_id)
         if self.worker.gone:
             self._replace_worker(self.cell)
         self.insist_at_s = 0.0
-        self.worker.order(cell_id, self.cell.output)
+        self.worker.order(self.cell)
         if self.rank:
             return
         try:  # while the cell runs
@@ -318,6 +314,9 @@ class Session:
 
     def _folder(self, cell_id: str) -> str:
         return os.path.join(self.folder, "cells", cell_id)
+
+    def _cell(self, cell_id: str) -> session_files.Cell:
+        return session_files.Cell(self._folder(cell_id), self.signer, self.rank)
 
     def _claim(self, cell_id: str) -> bool:
         """Claim a cell. A session that Slurm has restarted runs no cell again."""

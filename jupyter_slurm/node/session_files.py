@@ -67,9 +67,10 @@ def poke(path: str) -> None:
 class Cell:
     """A cell's files. The methods raise OSError."""
 
-    def __init__(self, folder: str, rank: int = 0) -> None:
+    def __init__(self, folder: str, signer: runner.Signer, rank: int = 0) -> None:
+        """`signer`: the session's."""
         self.folder = folder
-        self.signer = runner.Signer(os.path.join(folder, "key"))
+        self.signer = signer.of_cell(os.path.basename(folder))
         of_rank = runner.of_rank("0", rank or None)
         self.output = runner.Output(os.path.join(folder, "output.%s.jsonl" % of_rank))
         """Made by the first record: a new file takes longer than many a cell."""

@@ -175,7 +175,8 @@ class First(Rank):
             )
         try:
             if len(self.found) == self.ranks:
-                result = launch_result.merge(cell.folder, "0", self.ranks, self.found, None, 0)
+                told = cell.folder, "0", self.ranks, self.found, None, 0, cell.signer
+                result = launch_result.merge(*told)
             else:  # a signal ends the session, which explains the cell's end
                 result = cell.write_result("0")
             session_files.put_exit_of(cell.folder, result)
@@ -219,7 +220,7 @@ class Other(Rank):
         session_files.poke(session_files.poke_path(self.folder, 0))
 
     def _leave_out(self, cell_id: str, number: int) -> None:
-        cell = session_files.Cell(self._folder(cell_id), self.rank)
+        cell = self._cell(cell_id)
         name = signal.Signals(number).name
         cell.result = session_files.ended("interrupted", 128 + number, interrupted_by=name)
         cell.result.update(peak_rss_mib=0.0, cpu_s=0.0)

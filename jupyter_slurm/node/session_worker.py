@@ -1,7 +1,7 @@
 """The process of a session that runs its cells one by one, and keeps their variables.
 
-Runs on the cluster, Python 3.6 and later, standard library only. `session.py` forks it and names
-each cell on a pipe. `runner_cell.py` runs the cell.
+Runs on the cluster, Python 3.6 and later, standard library only. `session.py` forks it and writes
+each cell's ID and key to a pipe. `runner_cell.py` runs the cell.
 """
 
 import os
@@ -74,9 +74,11 @@ def live(
     import linecache  # noqa: F401, PLC0415 - so that it knows every cell
 
     interrupts.install()
-    with os.fdopen(orders, encoding="ascii") as ids:
-        for line in ids:
-            folder = os.path.join(session_dir, "cells", line.strip())
+    with os.fdopen(orders, encoding="ascii") as lines:
+        for line in lines:
+            cell_id, key = line.split()
+            cell.key = key.encode("ascii")
+            folder = os.path.join(session_dir, "cells", cell_id)
             publisher.send(run_one(folder, cell, interrupts))
     interrupts.restore()
     events.close()
@@ -89,7 +91,8 @@ def run_one(
     """Run the cell in `folder`, and return its `end` record."""
     before = used()
     try:
-        task, cell.source = runner_cell.read_cell(folder)
+        task = runner_cell.read_task(folder)
+        cell.source = task["code"]
     except (OSError, ValueError) as error:
         task = {}
         cell.source = "raise RuntimeError(%r)" % ("cannot read the cell: %s" % error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import secrets
@@ -66,10 +67,10 @@ class Session:
         cell_id = f"cell{self.count:04}"
         folder = self.cells / cell_id
         folder.mkdir(parents=True)
-        spec = CellSpec(id=cell_id, name="c", code=code)
-        (folder / layout.CELL).write_text(code, encoding="utf-8")
-        (folder / layout.TASK).write_bytes(cell.task(spec))
-        (folder / layout.KEY).write_bytes(KEY)
+        spec = CellSpec(id=cell_id, name="c", code=code, session="s" * 8)
+        for name, data in cell.own_files(spec).items():
+            assert isinstance(data, bytes)
+            (folder / name).write_bytes(data)
         return cell_id
 
     def ask(self, text: str, *, poke: bool = True) -> None:
@@ -94,7 +95,8 @@ class Session:
         return found.exit_code, found.signal
 
     def result(self, cell_id: str) -> RunnerResult:
-        return parse_result((self.cells / cell_id / "result.0.json").read_bytes(), KEY)
+        key = hmac.digest(KEY, cell_id.encode(), "sha256").hex().encode()
+        return parse_result((self.cells / cell_id / "result.0.json").read_bytes(), key)
 
     def records(self, path: Path) -> list[object]:
         return list(parse_records(path.read_bytes())[0]) if path.exists() else []

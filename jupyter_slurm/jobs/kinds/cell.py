@@ -136,7 +136,7 @@ def _check_launch(spec: CellSpec) -> None:
 
 
 def task(spec: CellSpec | SweepSpec) -> bytes:
-    """Return the runner's task."""
+    """Return the runner's task, with the code of a session's cell."""
     names_gather = spec.names_gather if isinstance(spec, CellSpec) else ()
     return msgspec.json.encode(
         {
@@ -147,17 +147,17 @@ def task(spec: CellSpec | SweepSpec) -> bytes:
             "out_format": spec.out_format,
             **({"names_gather": names_gather} if names_gather else {}),
             **({"error_out": OUTCOME} if OUTCOME in spec.names_out else {}),
+            **({"code": spec.code} if spec.session is not None else {}),
         }
     )
 
 
 def own_files(spec: CellSpec | SweepSpec) -> dict[str, bytes | Path]:
-    """Return the cell's own files, with an empty key."""
-    files: dict[str, bytes | Path] = {
-        layout.CELL: spec.code.encode(),
-        layout.TASK: task(spec),
-        layout.KEY: b"",
-    }
+    """Return the cell's own files, with an empty key. In a session the task is enough, because each
+    file takes time."""
+    files: dict[str, bytes | Path] = {layout.TASK: task(spec)}
+    if spec.session is None:
+        files |= {layout.CELL: spec.code.encode(), layout.KEY: b""}
     if spec.inputs is not None:
         files[layout.INPUTS] = Path(spec.inputs)
     return files

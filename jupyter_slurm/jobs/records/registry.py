@@ -437,10 +437,10 @@ class Store:
     def key(self, job: Job) -> bytes | None:
         """Return the key of a job; None if jobs of its kind sign nothing. The key of a session's
         cell is derived from the session's, which is on disk."""
-        of_session = None if job.session is None else self._key(job.session)
-        if of_session is None:
+        if job.session is None:
             return self._key(job.id)
-        return hmac.digest(of_session, job.id.encode(), "sha256").hex().encode()
+        of_session = self._key(job.session)
+        return of_session and hmac.digest(of_session, job.id.encode(), "sha256").hex().encode()
 
     def _key(self, job_id: str) -> bytes | None:
         if job_id not in self._read_keys:

@@ -25,7 +25,6 @@ from jupyter_slurm.jobs.kinds.cell import own_files
 from jupyter_slurm.jobs.kinds.kind import Files
 from jupyter_slurm.jobs.layout import JobDir
 from jupyter_slurm.jobs.records.registry import JobRegistry
-from jupyter_slurm.jobs.submission.prepare import with_key
 from jupyter_slurm.jobs.submission.submit import Submitter
 from jupyter_slurm.transport import TimedOutError
 from jupyter_slurm.wire import CellSpec, Job, JobState
@@ -97,16 +96,13 @@ class CellSubmitter(Submitter):
             if self._cluster.transport.exists(self._dir.claim(0)):  # an earlier agent has sent it
                 return True
             raise ended(session)
-        store = self._registry.store
-        key = store.key(self._registry.job(self._id)) or store.new_key(self._id)
-        files = with_key(own_files(spec), key)
         with self._registry.lock():
             record = self._registry.record(self._id)
             if record.job.state.final:
                 return False
             record.sbatch_calls += 1  # sending again is safe
         try:
-            ask(self._cluster, self._dir, "run", self._id, files)
+            ask(self._cluster, self._dir, "run", self._id, own_files(spec))
         except ConnectionLostError:
             raise
         except TransportError:
