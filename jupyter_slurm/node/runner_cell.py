@@ -436,14 +436,13 @@ def _store(
 
         write = runner_data.write
     try:
-        failed.update(write(path + ".partial", there, cell.namespace))
-        told["bytes"] = os.path.getsize(path + ".partial")
-        told["hmac"] = runner_values.sign(path + ".partial", cell.key or read_key(job_dir))
-        os.replace(path + ".partial", path)
+        failed.update(write(path, there, cell.namespace))
+        told["bytes"] = os.path.getsize(path)
+        told["hmac"] = runner_values.sign(path, cell.key or read_key(job_dir))
     except OSError as error:
         failed.update(dict.fromkeys(there, "it cannot be written: %s" % error))
         with contextlib.suppress(OSError):
-            os.unlink(path + ".partial")
+            os.unlink(path)
     else:
         told["file"] = file_name
         told["names"] = [name for name in there if name not in failed]
