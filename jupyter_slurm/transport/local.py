@@ -343,8 +343,11 @@ def _place(target: str, content: bytes | Path, ending: str) -> None:
             finally:
                 os.close(created)
         elif content.exists() or not Path(target).exists():
+            content.chmod(0o600)
+            with suppress(OSError):  # another file system
+                os.replace(content, target)  # noqa: PTH105 (see above)
+                return
             shutil.move(content, partial)
-            Path(partial).chmod(0o600)
         else:
             return
         os.replace(partial, target)  # noqa: PTH105 (see above)
