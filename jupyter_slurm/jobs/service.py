@@ -349,7 +349,8 @@ class Service:
         if isinstance(spec, CellSpec) and spec.session is not None:
             cell = self._sessions.completed(spec, cluster.profile)
             record = self._sessions.new_record(cell)
-            record.given = identity.given_in_session(cell)
+            if cell.fingerprint is not None:  # another cell finds no earlier job
+                record.given = identity.given_in_session(cell)
             warning = checks.check_cell(cell, self.jobs)
             record.job = msgspec.structs.replace(record.job, warning=warning)
             return (record, None) if self._registry.add(record) else None

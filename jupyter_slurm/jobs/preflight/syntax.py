@@ -15,6 +15,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from pathlib import PurePath
 
 from jupyter_slurm.api import Api
@@ -59,8 +60,10 @@ def fault(
     return None
 
 
+@lru_cache(maxsize=4)
 def fault_of_cell(source: str, name: str) -> SyntaxError | None:
-    """Return the syntax error of a cell that no IPython shell has read."""
+    """Return the syntax error of a cell that no IPython shell has read. The calls of an Executor
+    have the same code."""
     error = fault(source, name)
     if error is None or _may_be_a_magic(source):
         return None
