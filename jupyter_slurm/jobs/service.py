@@ -303,11 +303,11 @@ class Service:
     def submit(self, spec: JobSpec) -> Job:
         new = self._recorded(spec)
         if new is not None:
-            record, made = new
+            record, cluster, made = new
             try:
                 if kind_of(record.job).is_web_server:
                     self._labs.open(record.job, lab_base_url(record.spec))
-                if record.job.session is None or not self._send_at_once(record.job):
+                if record.job.session is None or not self._send_at_once(record.job, cluster):
                     self._pursue(spec.id, record.job.cluster, made)
             except Exception:  # no free port, thread or disk space
                 self._registry.remove(spec.id)  # otherwise the next agent would submit it
@@ -338,9 +338,9 @@ class Service:
         job = with_dependency(resolve(spec, cluster), self._registry, _SUBMIT_WAIT_S)
         return self._preflight.preview(with_after(job, self._registry), cluster)
 
-    def _recorded(self, spec: JobSpec) -> tuple[Record, Submission | None] | None:
-        """Record a new job. Return its record and its submission, which is None for a session's
-        cell. Return None if the ID was submitted before."""
+    def _recorded(self, spec: JobSpec) -> tuple[Record, SlurmCluster, Submission | None] | None:
+        """Record a new job. Return its record, its cluster, and its submission, which is None for a
+        session's cell. Return None if the ID was submitted before."""
         if self._registry.has(spec.id):
             return None
         cluster = self._cluster_for(spec)
@@ -353,7 +353,7 @@ class Service:
                 record.given = identity.given_in_session(cell)
             warning = checks.check_cell(cell, self.jobs)
             record.job = msgspec.structs.replace(record.job, warning=warning)
-            return (record, None) if self._registry.add(record) else None
+            return (record, cluster, None) if self._registry.add(record) else None
         cluster.check_configuration(spec.slurm_conf)
         job = asked = resolve(spec, cluster)
         if asked.waits_for_jobs:
@@ -387,7 +387,7 @@ class Service:
             given=given,
             params_sha256=sha256_of(spec.params) if isinstance(spec, SweepSpec) else None,
         )
-        return (record, made) if self._registry.add(record) else None
+        return (record, cluster, made) if self._registry.add(record) else None
 
     def _cluster_for(self, spec: JobSpec) -> SlurmCluster:
         if spec.session is not None:
@@ -434,9 +434,8 @@ class Service:
         self._start(work, f"submission of {job_id}")
         return submitter
 
-    def _send_at_once(self, job: Job) -> bool:
+    def _send_at_once(self, job: Job, cluster: SlurmCluster) -> bool:
         """Send a cell to its session on this machine. Return False if a thread has to send it."""
-        cluster = self._clusters.named(job.cluster)
         if cluster.access.connection is not None:
             return False
         with self._one_submitter(job.id):
