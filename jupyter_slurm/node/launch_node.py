@@ -186,11 +186,15 @@ class Program:
         has_ended = "exit.%s.json" % self.attempt in known
         is_there = self.index == 0 or has_ended or self._is_given_up()
         while not (is_there or self.is_ending):
-            if time.monotonic() > until_s:
+            if time.monotonic() > until_s or self._is_reported():
                 return True
             time.sleep(0.5)
-            is_there = self._signs() != known
+            is_there = self._signs() != known and not self._is_reported()
         return False
+
+    def _is_reported(self) -> bool:
+        """Return whether another node reports the loss of the first one, and thus writes files."""
+        return "lost" in os.listdir(os.path.join(self.job_dir, "claim.%s" % self.attempt))
 
     def _signs(self) -> "Dict[str, int]":
         """Return the sizes of the files that the first node writes."""
@@ -284,13 +288,15 @@ def end_with(file: "Any", program: Program) -> None:
     told = launch_network.receive(file)
     if told == {"heard": True}:
         return
-    if told is None and program.is_alone():
-        import launch_result  # noqa: PLC0415 - compiling it takes milliseconds
+    try:
+        if told is None and program.is_alone():
+            import launch_result  # noqa: PLC0415 - compiling it takes milliseconds
 
-        # Do this first, because Slurm's PMIx kills the step when an MPI rank ends early.
-        launch_result.lose_first(program.job_dir, program.attempt, program.plan)
-    program.end()
-    os._exit(0)
+            # Do this first, because Slurm's PMIx kills the step when an MPI rank ends early.
+            launch_result.lose_first(program.job_dir, program.attempt, program.plan)
+    finally:  # also if the job's folder cannot be read or written
+        program.end()
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 UNAVAILABLE = 69
 """Exit code EX_UNAVAILABLE of sysexits.h."""
+REPORT_S = 5.0
+"""Time for another node to report the loss of the first one."""
 
 
 def why(node: "launch.Node") -> str:
@@ -51,6 +53,7 @@ def lose_first(job_dir: str, attempt: str, plan: "Dict[str, Any]") -> None:
     try:
         os.mkdir(os.path.join(job_dir, "claim.%s" % attempt, "lost"))
     except OSError:
+        time.sleep(REPORT_S)  # a rank of MPI that ends here would end the node that acts
         return
     end_engine(job_dir, attempt)
     with open(os.path.join(job_dir, "world.%s.json" % attempt), encoding="utf-8") as file:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,11 +16,14 @@ from typing import Any
 import pytest
 
 from jupyter_slurm.jobs.outcome.result import RunnerResult, parse_exit, parse_result
+from tests.ssh.waiting import wait_until
 
 NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
 KEY = b"0" * 64
-ALONE = "import launch_node; launch_node.ALONE_S = 0.0; launch_node.main"
-"""Code that does not wait for signs of life of the first node."""
+RUN = (
+    "import launch_node, launch_result; launch_node.ALONE_S = {}; launch_result.REPORT_S = 0.0; "
+    "launch_node.main({})"
+)
 GONE = "jupyter-slurm: %s is gone: Slurm or the network lost it.\n"
 LOST = "n1 was lost while the job ran."
 
@@ -27,7 +31,7 @@ LOST = "n1 was lost while the job ran."
 class Launched:
     """The program on n2, as its launcher on n1 sees it."""
 
-    def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, plan: dict[str, Any], alone_s: float) -> None:
         self.folder = folder
         (folder / "key").write_bytes(KEY)
         (folder / "claim.0").mkdir()
@@ -44,7 +48,7 @@ class Launched:
         env |= {"SLURM_NODEID": "1", "SLURMD_NODENAME": "n2"}
         with socket.create_server(("127.0.0.1", 0)) as listener:
             argv = ["", str(folder), "0", str(listener.getsockname()[1]), "127.0.0.1"]
-            words = [sys.executable, "-Bc", f"{ALONE}({argv})"]
+            words = [sys.executable, "-Bc", RUN.format(alone_s, argv)]
             self.process = subprocess.Popen(words, cwd=NODE, env=env, stderr=subprocess.PIPE)
             listener.settimeout(30)
             self.sock, _ = listener.accept()
@@ -68,6 +72,9 @@ class Launched:
     def close(self) -> None:
         """Close the connection. Wait for the program's end."""
         self.sock.shutdown(socket.SHUT_RDWR)
+        self.wait()
+
+    def wait(self) -> None:
         assert self.process.wait(30) == 0
 
     def fail(self) -> int:
@@ -95,8 +102,9 @@ def plan() -> dict[str, Any]:
 
 @pytest.fixture
 def launched(tmp_path: Path, plan: dict[str, Any], request: Any) -> Iterator[Launched]:
-    changes = getattr(request, "param", {})
-    node = Launched(tmp_path, {**plan, "has_requeue": False, **changes})
+    changes = dict(getattr(request, "param", {}))
+    alone_s = changes.pop("alone_s", 0.0)
+    node = Launched(tmp_path, {**plan, "has_requeue": False, **changes}, alone_s)
     yield node
     node.process.kill()
     node.process.wait()
@@ -138,6 +146,14 @@ def test_lost_first_node_is_reported_once(launched: Launched) -> None:
     assert (launched.log, launched.exit_code()) == ("", None)
 
 
+@pytest.mark.parametrize("launched", [{"alone_s": 600.0}], indirect=True)
+def test_all_nodes_end_when_one_has_reported_the_lost_first_node(launched: Launched) -> None:
+    launched.sock.shutdown(socket.SHUT_RDWR)
+    (launched.folder / "claim.0" / "lost").mkdir()
+    launched.wait()
+    assert (launched.log, launched.exit_code()) == ("", None)
+
+
 @pytest.mark.parametrize("launched", [{"has_requeue": True}], indirect=True)
 def test_requeued_job_continues_after_a_lost_first_node(launched: Launched) -> None:
     launched.close()
@@ -158,7 +174,35 @@ def test_cancelled_job_does_not_report_a_lost_first_node(launched: Launched) -> 
     assert (launched.log, launched.exit_code()) == ("", None)
 
 
-def test_first_node_that_reports_other_lost_nodes_is_not_lost(launched: Launched) -> None:
+@pytest.mark.parametrize("launched", [{"alone_s": 600.0}], indirect=True)
+def test_job_that_ends_first_on_its_first_node_has_not_lost_it(launched: Launched) -> None:
+    """Cancelled, timed out or preempted: Slurm's signal reaches each node at its own time."""
+    launched.sock.shutdown(socket.SHUT_RDWR)
+    launched.process.send_signal(signal.SIGTERM)
+    launched.wait()
+    assert (launched.log, launched.exit_code()) == ("", None)
+
+
+@pytest.mark.parametrize("launched", [{"alone_s": 600.0}], indirect=True)
+def test_first_node_that_writes_files_runs(launched: Launched) -> None:
+    """Only the connection is lost."""
+    launched.sock.shutdown(socket.SHUT_RDWR)
+
+    def goes_on() -> bool:
+        with (launched.folder / "output.0.jsonl").open("a") as file:
+            file.write("{}\n")
+        return launched.process.poll() is not None
+
+    wait_until(goes_on, 30)
+    assert (launched.log, launched.exit_code()) == ("", None)
+
+
+def test_program_ends_although_the_folder_of_the_job_is_lost_too(launched: Launched) -> None:
+    shutil.rmtree(launched.folder)
+    launched.close()
+
+
+def test_first_node_that_reports_the_loss_of_others_runs(launched: Launched) -> None:
     """The network between the nodes is interrupted."""
     (launched.folder / "log.0").write_text(GONE % "n2")
     launched.close()
