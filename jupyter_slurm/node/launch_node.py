@@ -183,14 +183,16 @@ class Program:
     def is_alone(self) -> bool:
         """Return whether the first node is lost, after its connection has closed."""
         known, until_s = self._signs(), time.monotonic() + ALONE_S
-        has_ended = "exit.%s.json" % self.attempt in known
-        is_there = self.index == 0 or has_ended or self._is_given_up()
-        while not (is_there or self.is_ending):
-            if time.monotonic() > until_s or self._is_reported():
+        while self.index and not self.is_ending and not self._is_reported():
+            if "exit.%s.json" % self.attempt in known or self._is_given_up():
+                return False
+            if time.monotonic() > until_s:
                 return True
             time.sleep(0.5)
-            is_there = self._signs() != known and not self._is_reported()
-        return False
+            seen = self._signs()
+            if seen != known:  # perhaps the last signs: its programs die one after the other
+                known, until_s = seen, time.monotonic() + ALONE_S
+        return bool(self.index) and not self.is_ending
 
     def _is_reported(self) -> bool:
         """Return whether another node reports the loss of the first one, and thus writes files."""

@@ -183,18 +183,14 @@ def test_job_that_ends_first_on_its_first_node_has_not_lost_it(launched: Launche
     assert (launched.log, launched.exit_code()) == ("", None)
 
 
-@pytest.mark.parametrize("launched", [{"alone_s": 600.0}], indirect=True)
-def test_first_node_that_writes_files_runs(launched: Launched) -> None:
-    """Only the connection is lost."""
+@pytest.mark.parametrize("launched", [{"alone_s": 0.6}], indirect=True)
+def test_first_node_whose_programs_die_one_after_the_other_is_lost(launched: Launched) -> None:
+    """After the launcher others still write files."""
     launched.sock.shutdown(socket.SHUT_RDWR)
-
-    def goes_on() -> bool:
-        with (launched.folder / "output.0.jsonl").open("a") as file:
-            file.write("{}\n")
-        return launched.process.poll() is not None
-
-    wait_until(goes_on, 30)
-    assert (launched.log, launched.exit_code()) == ("", None)
+    with (launched.folder / "usage.0.jsonl").open("wb", buffering=0) as file:
+        wait_until(lambda: file.write(b"{}\n") and file.tell() > 150, 30)
+    launched.wait()
+    assert (launched.log, launched.exit_code()) == (GONE % "n1", 69)
 
 
 def test_program_ends_although_the_folder_of_the_job_is_lost_too(launched: Launched) -> None:
