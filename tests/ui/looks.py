@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -29,6 +30,17 @@ def look(page: Page, name: str, *shown: Locator) -> None:
     content must fit. The page keeps the second theme."""
     size = page.viewport_size
     assert size is not None
+    for theme in shown_themes(page):
+        look_as_it_is(page, f"{name}-{theme}")
+    page.set_viewport_size({"width": 640, "height": size["height"]})
+    for one in shown:
+        fits(page, one)
+    page.screenshot(path=SCREENSHOTS / f"{name}-narrow.png")
+    page.set_viewport_size(size)
+
+
+def shown_themes(page: Page) -> Iterator[Literal["dark", "light"]]:
+    """Show the page in each theme, and yield its name."""
     themes: list[Literal["dark", "light"]] = ["dark", "light"]
     # Start with the current theme, since a change takes as long as a screenshot.
     if page.locator("body[data-jp-theme-light=true]").count():
@@ -40,12 +52,7 @@ def look(page: Page, name: str, *shown: Locator) -> None:
         light = str(theme == "light").lower()
         expect(page.locator("body")).to_have_attribute("data-jp-theme-light", light)
         expect(page.locator("#jupyterlab-splash")).to_have_count(0)
-        look_as_it_is(page, f"{name}-{theme}")
-    page.set_viewport_size({"width": 640, "height": size["height"]})
-    for one in shown:
-        fits(page, one)
-    page.screenshot(path=SCREENSHOTS / f"{name}-narrow.png")
-    page.set_viewport_size(size)
+        yield theme
 
 
 def fits(page: Page, shown: Locator) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import FloatRect, Locator, Page, ViewportSize, expect
 
 from tests.ui.lab import Lab, Notebook
-from tests.ui.looks import SCREENSHOTS, are_lines
+from tests.ui.looks import SCREENSHOTS, are_lines, shown_themes
 from tests.ui.side import Sbatch, jobs, row
 
 _FOLDER = SCREENSHOTS / "docs"
@@ -58,7 +58,7 @@ def test_pictures_of_the_docs_are_taken(page: Page, notebook: Notebook) -> None:
     expect(row(page, "sweep")).to_have_accessible_name(re.compile("waiting"))
     notebook.ended(3)
     expect(notebook.card(2)).to_contain_text("done")
-    expect(notebook.output(2).get_by_role("img")).to_be_visible()
+    expect(notebook.output(2).locator("img")).to_be_visible()
     are_lines(jobs(page).get_by_role("row"))
     _take(page, "notebook")
 
@@ -91,7 +91,7 @@ def test_picture_of_a_sweep_shows_its_grid(
     for count in ("done 19", "failed 1", "running 8", "waiting 12"):
         expect(card.get_by_role("button", name=count)).to_be_visible()
     told = page.get_by_role("tooltip")
-    for end in _themes(page):
+    for theme in shown_themes(page):
         card.get_by_role("listbox", name="Tasks").hover(position={"x": 7 * 20 + 10, "y": 10})
         expect(told).to_contain_text("ValueError")
         around, below = card.bounding_box(), told.bounding_box()
@@ -103,7 +103,7 @@ def test_picture_of_a_sweep_shows_its_grid(
             width=around["width"] + 16,
             height=below["y"] + below["height"] - around["y"] + 16,
         )
-        page.screenshot(path=_FOLDER / f"sweep{end}.png", clip=clip)
+        page.screenshot(path=_path("sweep", theme), clip=clip)
         page.mouse.move(0, 0)
         expect(told).to_have_count(0)
     gate.touch()
@@ -114,15 +114,9 @@ def _take(page: Page, name: str, *shown: Locator) -> None:
     for one in shown:
         expect(one).to_be_in_viewport()
     expect(page.locator(".Toastify__toast")).to_have_count(0)
-    for end in _themes(page):
-        page.screenshot(path=_FOLDER / f"{name}{end}.png")
+    for theme in shown_themes(page):
+        page.screenshot(path=_path(name, theme))
 
 
-def _themes(page: Page) -> Iterator[str]:
-    """Show the page in each theme. Yield the ending of its pictures' names."""
-    _FOLDER.mkdir(parents=True, exist_ok=True)
-    for end, is_light in {"-dark": "false", "": "true"}.items():
-        page.emulate_media(color_scheme="light" if is_light == "true" else "dark")
-        expect(page.locator("body")).to_have_attribute("data-jp-theme-light", is_light)
-        expect(page.locator("#jupyterlab-splash")).to_have_count(0)
-        yield end
+def _path(name: str, theme: str) -> Path:
+    return _FOLDER / (f"{name}.png" if theme == "light" else f"{name}-dark.png")
