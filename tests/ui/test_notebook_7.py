@@ -27,8 +27,9 @@ def lab(lab_home: tuple[Path, dict[str, str]]) -> Iterator[Lab]:
         yield started
 
 
-_OWN = "Cannot read properties of undefined (reading 'schema')"
-"""A message that Notebook 7.6 prints at each start, even without extensions."""
+_OWN = re.compile(r"undefined \(reading '(schema|last_modified)'\)$")
+"""Messages that Notebook prints, even without extensions: 7.6 at each start, 7.2 for a notebook
+without a checkpoint."""
 
 
 @pytest.fixture
@@ -80,4 +81,4 @@ def test_notebook_7_has_live_cards_and_the_form(
     page.locator(".lm-CommandPalette").get_by_role("textbox").fill("show slurm jobs")
     page.get_by_role("menuitem", name="Show Slurm jobs").click()
     expect(jobs(page).get_by_text("seven").first).to_be_visible()
-    assert [one for one in complaints if one != _OWN] == []
+    assert [one for one in complaints if not _OWN.search(one)] == []
