@@ -85,12 +85,20 @@ class Kernel:
         raise AssertionError("the message did not come")
 
     def until_card(self, state: str, request: str) -> dict[str, Any]:
-        """Return the card of the cell `request` once it shows `state`."""
+        """Return the card of the cell `request` once it shows `state`. Its display ID names the
+        cell: ipykernel 6 sends updates as messages of the latest cell."""
         return self.until(
             lambda m: (
-                _parent(m) == request and state in m["content"].get("data", {}).get("text/html", "")
+                _display_id(m)
+                in {_display_id(one) for one in self.messages if _parent(one) == request}
+                and state in m["content"].get("data", {}).get("text/html", "")
             )
         )
+
+
+def _display_id(message: dict[str, Any]) -> str | None:
+    display_id: str | None = message["content"].get("transient", {}).get("display_id")
+    return display_id
 
 
 def _parent(message: dict[str, Any]) -> str | None:
