@@ -374,8 +374,8 @@ class Api(Protocol):
         self, cluster: str | None = None, cursor: str = "", wait_s: float = 0.0
     ) -> NodeChanges:
         """Return the changes of nodes and partitions. Wait up to `wait_s` for the first. While a
-        client waits, the agent asks Slurm a fifth as often as for the queue. A problem is part of
-        the answer, not an error."""
+        client waits, the agent asks Slurm a fifth as often as for the queue. If Slurm fails, the
+        call sets `problem` in its result and raises no error."""
 
     def history(self, cluster: str | None = None, days: float = 1.0) -> list[ListedJob]:
         """Return this user's jobs that ended in the last `days` and have no record on this machine,

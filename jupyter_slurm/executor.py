@@ -76,7 +76,7 @@ _FUNCTION, _RESULT = "call", "result"
 """The variables of a task of `map`."""
 _WAIT_S = 20.0
 _MOST_READ = 50
-"""The number of results that are acknowledged although calls follow each other."""
+"""Maximum number of fetched results before they are acknowledged, even if further calls follow."""
 _PLURAL = {"modules": "module", "mounts": "mount"}
 """Names of a job's fields, for the options that may be repeated."""
 
@@ -835,7 +835,7 @@ def _outcome(result: Result) -> tuple[Any, BaseException | None]:
         if OUTCOME in found:
             return found[OUTCOME], None
         return None, VariableError(
-            f"The call {job.name} ({job.id}) succeeded, but its value did not come back.",
+            f"The call {job.name} ({job.id}) succeeded, but its value was not fetched.",
             detail=unread.get(OUTCOME),
         )
     error = found.get(OUTCOME)

@@ -98,7 +98,7 @@ class FarSide:
         self.given.append(text)
         if text is None:
             self._reset()
-            raise LoginError(f"The login on {HOST} was broken off.", hint="Nothing was done.")
+            raise LoginError(f"Login to {HOST} cancelled.", hint="Log in again to continue.")
         asked = self.script[self._at]
         self._tries += 1
         self._refused = text != asked.right

@@ -66,10 +66,9 @@ class InstanceLock:
 
 
 def take(path: Path, wait_s: float) -> InstanceLock | None:
-    """Take the lock of the socket `path`; None if another agent serves it. Wait up to `wait_s` for
-    an agent that is about to end. Raise AgentError if it did not end, or if the file system does
-    not support locks.
-    """
+    """Take the lock of the socket `path`. Return None if another agent serves it. Wait up to
+    `wait_s` for an agent that is exiting. Raise AgentError if that agent does not exit, or if the
+    file system does not support locks."""
     give_up_s = time.monotonic() + wait_s
     while True:
         fd = _opened(_lock_path(path))

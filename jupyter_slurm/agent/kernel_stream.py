@@ -110,7 +110,7 @@ def _copy_both_ways(client: socket.socket, kernel: socket.socket) -> None:
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Copy the incoming bytes and the end of the stream."""
+    """Forward the incoming bytes and then the EOF."""
     with suppress(OSError):
         while data := source.recv(_PIECE_BYTES):
             target.sendall(data)

@@ -1,7 +1,7 @@
 """The link to the agent through the kernel's Jupyter server, with the methods of a `Link`.
 
-It serves kernels in containers and on other machines, which do not see the agent's socket. Their
-server relays the calls (`server/handlers.py`) if the user may execute programs there.
+It serves kernels in containers and on other machines, which cannot reach the agent's socket. Their
+server relays the calls (`server/handlers.py`) if the user may execute programs on it.
 """
 
 from __future__ import annotations

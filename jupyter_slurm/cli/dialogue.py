@@ -59,7 +59,7 @@ class Dialogue:
         if not line:
             say("\n")
             raise RequestError(
-                "No answer: stdin has ended.",
+                "Cannot read an answer: stdin is closed.",
                 hint=f"Use {option}." if option else "Use --yes to accept the defaults.",
                 option=option,
             )

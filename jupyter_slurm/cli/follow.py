@@ -127,7 +127,7 @@ def print_all_text(api: Api, job: Job, task: int | None = None) -> None:
 
 
 def come_back(job: Job) -> str:
-    """Return the sentence for a user who stops following a running job."""
+    """Return the message for a user who stops following a running job."""
     return (
         f"{card.title(job)} continues. Show it with `jupyter slurm attach {job.id}`, stop it with "
         f"`jupyter slurm cancel {job.id}`."

@@ -42,7 +42,8 @@ def up(_caller: TerminalCaller, args: Arguments) -> str:
 
 
 def down(caller: TerminalCaller, args: Arguments) -> Iterator[str]:
-    if local_cluster.status(args.name) is None:
+    status = local_cluster.status(args.name)
+    if status is None:
         yield f"No private cluster `{args.name}`."
         return
     local_cluster.down(args.name, purge=args.purge, say=_say)
@@ -51,7 +52,8 @@ def down(caller: TerminalCaller, args: Arguments) -> Iterator[str]:
         yield f"Removed `{args.name}` and all its files."
         yield from _remove_kernels(args.name)
     else:
-        yield f"Stopped `{args.name}`. Its queue resumes with `jupyter slurm up`."
+        option = _name_option(status)
+        yield f"Stopped `{args.name}`. Use `jupyter slurm up{option}` to resume its queue."
 
 
 def _remove_kernels(cluster: str) -> Iterator[str]:

@@ -69,7 +69,7 @@ def add(caller: TerminalCaller, args: Arguments) -> int:
         }
         say(f"\n{path}:\n\n{toml_text(settings)}\n")
         if not talk.agreed("Keep this?"):
-            talk.say("Nothing was saved.")
+            talk.say("The profile was not saved.")
             return 1
         save.write_profile(args.name, settings)
         kept = True
@@ -96,7 +96,7 @@ def _add_from_template(caller: TerminalCaller, args: Arguments, talk: Dialogue) 
     path = save.profile_path(args.name)
     say(f"\n{path}:\n\n{toml_text(settings)}\n")
     if not talk.agreed("Keep this?"):
-        talk.say("Nothing was saved.")
+        talk.say("The profile was not saved.")
         return 1
     save.write_profile(args.name, settings)
     try:

@@ -93,7 +93,7 @@ class Terminal:
         self._rewrite(visible(in_words_of_a_terminal(text)))
 
     def note(self, text: str) -> None:
-        """Write a sentence to stderr on its own line, with commands in the form for a terminal."""
+        """Write a message to stderr on its own line, with commands in the form for a terminal."""
         said = visible_lines(in_words_of_a_terminal(text.rstrip("\n")))
         self._write(self._stderr, ("\n" if self._midline else "") + said + "\n")
 

@@ -82,9 +82,9 @@ class Command:
     usual: str = ""
     """The default subcommand."""
     is_cell_magic: bool = False
-    """It is a cell magic (`%%NAME`), not a `%slurm` command."""
+    """Set for a cell magic (`%%NAME`), as opposed to a `%slurm` command."""
     of_job: bool = False
-    """It accepts options of cells and sbatch."""
+    """Set if it accepts options of cells and sbatch."""
     starts: type[JobSpec] | None = None
     """The type of spec of the job that it starts without a cell or file."""
     rest: str = ""

@@ -128,7 +128,7 @@ def list_jobs(caller: Caller, args: Arguments) -> Table:
 
 
 def _to_fetch(jobs: Sequence[Job]) -> str:
-    """Return a sentence about fetching output, for all rows together."""
+    """Return a message about fetching output, for all rows together."""
     unseen = [job for job in jobs if card.has_unseen_output(job)]
     if not unseen:
         return ""

@@ -97,10 +97,10 @@ def parse_image(command: Command, args: Arguments, before: Sequence[str] = ()) -
 
 
 def removed(name: str, done: ImageRemoval) -> str:
-    """Return the sentence about a removed image, with the nodes whose engine still holds it."""
+    """Return the message about a removed image, with the nodes whose engine still holds it."""
     if not done.held_on:
         return f"{name}: removed"
     return (
         f"{name}: removed. Docker (or Podman) on {', '.join(done.held_on)} still holds it. The "
-        "next job there with a built image removes it."
+        "next job with a built image on the node removes it."
     )

@@ -102,8 +102,8 @@ class Request:
 
 
 def parse(words: Sequence[str]) -> Request:
-    """Parse a line's words; of repeated options, the last one wins. Raise a RequestError that names
-    the invalid word and the nearest valid one."""
+    """Parse a line's words. If an option is repeated, the last one wins. Raise a RequestError that
+    names the invalid word and the nearest valid one."""
     ours: dict[str, list[str]] = {}
     given = job_options(words)
     for name, value in given:

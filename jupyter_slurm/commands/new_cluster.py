@@ -114,7 +114,7 @@ def runtimes(found: Description) -> list[str]:
 
 
 def job_roots(folders: Sequence[Folder]) -> list[str]:
-    """Return proposals for the folder for jobs. Folders that every node sees come first, the home
+    """Return proposals for the folder for jobs. Folders that all nodes share come first, the home
     before others. Each is private (0700)."""
     return list(_job_roots(folders)) or [f"~/{_JOBS}"]
 

@@ -24,7 +24,7 @@ _WAIT_S = 20.0
 def steer_each(
     api: Api, verb: JobVerb, words: Sequence[str]
 ) -> Iterator[tuple[str, str | JupyterSlurmError]]:
-    """Apply the verb to jobs, with one call per cluster. Yield a sentence or an error for each
+    """Apply the verb to jobs, with one call per cluster. Yield a message or an error for each
     job."""
     found: dict[str, Job | JupyterSlurmError] = {}
     for word in dict.fromkeys(words):
@@ -59,7 +59,7 @@ def unfetched(api: Api, words: Iterable[str]) -> list[Job]:
 
 
 def forgetting(jobs: Sequence[Job]) -> str:
-    """Return the sentence about output that would be lost."""
+    """Return the message about output that would be lost."""
     return (
         f"Output and variables of {', '.join(title(job) for job in jobs)} have not been fetched "
         "and will be lost."

@@ -147,7 +147,7 @@ def _mount(mount: Mount) -> str:
 
 
 def explain_build(log_tail: str) -> Explained | None:
-    """Explain a failed build or pull; None if the cause is unknown or lies in the recipe."""
+    """Explain a failed build or pull. Return None if the cause is unknown or lies in the recipe."""
     return explain(_ERRORS, _error_lines(log_tail)) or full_disk(BUILDS_FULL, log_tail)
 
 
@@ -182,8 +182,8 @@ _ERRORS = (
     ),
     (
         r"could not open image .*no such file|failed to retrieve path",
-        "The node does not see the image",
-        "Check its path, and use a file system that the nodes see.",
+        "The image does not exist on the node",
+        "Check its path, and use a file system that is mounted on the nodes.",
     ),
     (
         r"image format not recognized|bad superblock|trying to read the squashfs",

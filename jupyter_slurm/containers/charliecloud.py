@@ -175,8 +175,8 @@ def _mount_point(src: str, path: str) -> str:
 
 
 def explain_build(log_tail: str) -> Explained | None:
-    """Explain a failure of ch-image or ch-convert; None if the cause is unknown or lies in the
-    recipe."""
+    """Explain a failure of ch-image or ch-convert. Return None if the cause is unknown or lies in
+    the recipe."""
     lines = _error_lines(_BUILD_ERROR, log_tail)
     return explain(_ERRORS, lines) or full_disk(BUILDS_FULL, log_tail)
 
@@ -200,7 +200,7 @@ _ERRORS = (
         "Load its module (`modules` of the profile), or name another --runtime.",
     ),
     (r"namespace|unshare", *NO_NAMESPACES),
-    (r"can't stat", "The node does not see the image", "Run `%slurm doctor`, which looks for it."),
+    (r"can't stat", "The image does not exist on the node", "Run `%slurm doctor` to look for it."),
     (
         r"FUSE error",
         "The node does not let users mount image files",

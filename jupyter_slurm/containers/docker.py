@@ -186,7 +186,7 @@ def _mount(mount: Mount) -> str:
 
 
 def explain_build(log_tail: str) -> Explained | None:
-    """Explain an engine's failed build or pull; None if the cause is unknown or lies in the
+    """Explain an engine's failed build or pull. Return None if the cause is unknown or lies in the
     recipe."""
     full = full_disk(("The engine's disk on the node is full", _PRUNE), log_tail)
     if full is not None or _RECIPE_FAILED.search(log_tail):

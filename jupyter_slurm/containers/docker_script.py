@@ -195,7 +195,7 @@ $1 container prune --force --filter label=jupyter-slurm.job --filter until=10m
 read -r over && exit
 for pause in 0 1 2 5; do
   sleep "$pause"
-  [ -s "$3" ] || exit # it has started, and ends by itself
+  [ -s "$3" ] || exit # it has started, and ends on its own
   [ -z "$($1 rm --force "$2")" ] || exit
 done'
 """
@@ -241,8 +241,8 @@ exit "$rc"
 """
 )
 
-# The program's input is empty. At the end of the pipe, a background reader kills everything but
-# process 1, which then ends too. The reader is not a child that the program could wait for.
+# The program's input is empty. At EOF, a background reader kills everything but process 1, which
+# then ends too. The reader is not a child that the program could wait for.
 _DEAD_MAN = """exec 3<&0 </dev/null
 (
   ( trap '' TERM INT USR1 USR2; while read -r line <&3; do :; done; kill -KILL -1 ) &

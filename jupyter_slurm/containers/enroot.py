@@ -75,7 +75,7 @@ finish() {
   [ -z "$heir" ] || echo done >&9
 }
 trap finish EXIT
-# What runs gets signals by itself; from here on this shell only waits for its end.
+# Each command below gets signals directly. This shell only waits for it to end.
 trap told=yes TERM INT HUP
 trap : USR1 USR2
 [ -n "$terminal" ] || rm -f "$dir/program$node.pid"
@@ -96,9 +96,9 @@ step() { # towards a container: nothing follows on what has failed, or on an ord
   [ "$rc" != 0 ] || [ -z "$told" ] || rc=143
   [ "$rc" = 0 ] || exit "$rc"
 }
-# A killed shell removes nothing. So a second process learns by a pipe from this shell what exists.
-# It has no parent, so it outlives the job if Slurm tracks processes by their parents. It does not
-# under proctrack/cgroup, and the next job removes the remains.
+# A killed shell cleans up nothing, so a second process receives over a pipe the list of what
+# exists. It has no parent, so it outlives the job if Slurm tracks processes by parent. Under
+# proctrack/cgroup it is killed too, and the next job removes the leftovers.
 appoint() {
   pipe=$dir/heir$node.$$
   mkfifo "$pipe" 2>/dev/null || { pipe=${TMPDIR:-/tmp}/$name.heir; mkfifo "$pipe"; } || return 0

@@ -151,7 +151,7 @@ def enroot_name(reference: Reference) -> str:
 
 
 def check_destination(mount: Mount) -> None:
-    """Raise RequestError if enroot cannot mount there, or if the mount would hide the job's
+    """Raise RequestError if enroot cannot mount at that path, or if the mount would hide the job's
     folder."""
     if not posixpath.isabs(mount.src):
         raise RequestError(f"enroot needs an absolute path to mount, not {mount.src!r}.")
@@ -189,7 +189,7 @@ def enroot_lines(log_tail: str) -> list[str]:
 
 
 def explain_enroot(lines: Sequence[str]) -> Explained | None:
-    """Explain a failure of enroot by its error lines; None without such lines."""
+    """Explain a failure of enroot from its error lines. Return None if there are none."""
     return explain(_ERRORS, lines)
 
 
@@ -236,12 +236,12 @@ _ERRORS = (
     (
         r"permission denied",
         "enroot may not read or write a file on the node",
-        "Check that you can read the image there.",
+        "Check that you can read the image on the node.",
     ),
     (
         r"no such file or directory",
-        "The node does not see the image",
-        "Check its path; not every node sees every file system.",
+        "The image does not exist on the node",
+        "Check its path, and use a file system that is mounted on the nodes.",
     ),
     ("", "enroot failed", "See enroot's manual."),
 )

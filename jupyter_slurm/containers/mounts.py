@@ -42,7 +42,7 @@ class Mounts:
 
 
 def parse_mounts(texts: Iterable[str], places: MountRoots) -> Mounts:
-    """Parse mounts; of several with the same destination, the last one counts. Raise RequestError
+    """Parse mounts. If several have the same destination, the last one counts. Raise RequestError
     as `parse_mount` does."""
     found: dict[str, Mount] = {}
     for text in texts:

@@ -7,7 +7,8 @@ and srun 19.05 to 25.11):
 - A site's plugstack.conf and enroot.conf set the defaults, so we set every option that has an
   opposite.
 - `--container-mounts` has no escape for commas and colons, and before 0.24 none for blanks: a path
-  with any of these is mounted through a symbolic link. PYXIS_CONTAINER_* would count as options.
+  with any of these is mounted through a symbolic link. pyxis reads PYXIS_CONTAINER_* variables as
+  options, so we unset them.
 - srun kills the step on SIGTERM (srun_job.c). So srun runs in its own session, and gets the signal
   only when Slurm ends the job; by then Slurm refuses its request to kill the step. Signals for the
   program go to its process ID on the node.
@@ -15,11 +16,11 @@ and srun 19.05 to 25.11):
 - The environment can limit srun to part of the job's resources: see CPUs and GPUs below.
 - The container inherits the node's environment; variables that the image sets take precedence.
 - All tasks of a step on one node share a container, which ends with the last task. enroot's hook
-  50-slurm-pmi.sh mounts the folder of PMIx; PMI-2 uses a file descriptor that stays open. Without
-  the hook, Open MPI 4.1 printed a warning and continued.
+  50-slurm-pmi.sh mounts the PMIx folder; PMI-2 uses a file descriptor that stays open. Without the
+  hook, Open MPI 4.1 printed a warning and continued.
 - A named container stays on its node, and is reused regardless of `--container-image`. With the
-  flag `no_exec`, a step starts a new container from it instead of joining a running one, which
-  would lack our mounts.
+  flag `no_exec`, a step starts a new container from it. Joining a running container would skip our
+  mounts.
 """
 
 from __future__ import annotations
@@ -136,7 +137,7 @@ _START = (
 dir=$1 name=$2 terminal=$3; shift 3
 node=${JSLURM_NODE:-}
 finish() { rm -f "$dir/program$node.pid" "$said"; }
-# The step gets signals by itself; from here on this shell only waits for its end.
+# The step gets signals directly. From here, this shell only waits for it to end.
 [ -n "$terminal" ] || { trap : TERM INT HUP USR1 USR2; rm -f "$dir/program$node.pid"; }
 """
     + _NAMED

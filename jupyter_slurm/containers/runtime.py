@@ -63,8 +63,8 @@ class Box:
     """The name of a file in the job dir with `export NAME='value'` lines, read last, in the
     container. A file hides the values: `ps` shows command lines to all users of the node."""
     workdir: str | None = None
-    """The path in the container; `~/…` and relative paths start from the home there. None for the
-    home."""
+    """The path in the container; `~/…` and relative paths start from the home in the container.
+    None for the home."""
     as_root: bool = False
     """Run the program as root in the container."""
     container_name: str | None = None
@@ -127,7 +127,8 @@ class Runtime(Protocol):
         box."""
 
     def explain(self, log_tail: str) -> Explained | None:
-        """Explain the tool's failure at the end of a job's log; None if the tool did not fail."""
+        """Explain the tool's failure at the end of a job's log. Return None if the tool did not
+        fail."""
 
 
 @runtime_checkable

@@ -385,7 +385,7 @@ def _refusal(job: Job, why: str) -> Refusal:
 def gone(job: Job) -> NotFoundError:
     """Return the error for a forgotten job."""
     return NotFoundError(
-        f"Slurm no longer knows job {job.id}.",
+        f"Slurm no longer has a record of job {job.id}.",
         hint=f"Job {job.slurm_id} on {job.cluster}, if it exists, is a different job.",
     )
 

@@ -20,8 +20,8 @@ from jupyter_slurm.kernel.messages import Message, Signer, made
 _KINDS = {"shell": zmq.ROUTER, "control": zmq.ROUTER, "stdin": zmq.ROUTER, "iopub": zmq.XPUB}
 _BATCH = 64
 _IOPUB_MOST = 100_000
-"""Number of messages to keep for a slow client. A local kernel keeps a thousand, but it never has
-to deliver a backlog at once."""
+"""Maximum number of messages to keep for a slow client. A local kernel keeps a thousand, but it
+never has to deliver a backlog at once."""
 HEARD = ("control", "shell", "stdin")
 """The channels on which clients send messages, the most urgent first."""
 

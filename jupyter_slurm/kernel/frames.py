@@ -21,7 +21,7 @@ NUMBER = struct.Struct(">Q")
 _PART = struct.Struct(">I")
 _READ_BYTES, _WRITE_BYTES = 1 << 18, 1 << 16
 MESSAGE_MOST = 256 << 20
-"""Maximum size of a message with its number. node/kernel_frames.py has the same limit and drops
+"""Maximum size of a message with its number. node/kernel_frames.py defines the same limit and drops
 larger messages; `KernelStream.send` rejects them."""
 _WORD_MOST = 1 << 20
 """Maximum size of any other frame."""

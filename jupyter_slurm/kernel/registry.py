@@ -107,7 +107,7 @@ class KernelRecord:
 
     @property
     def is_left(self) -> bool:
-        """Return whether no process has taken over the kernel."""
+        """Return False if another process has taken over the kernel."""
         return self._path.exists()
 
     def take_back(self) -> bool:

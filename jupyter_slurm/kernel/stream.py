@@ -1,8 +1,9 @@
 """The message stream of a kernel in a job: each message arrives once, over any number of
 connections.
 
-Messages are numbered and kept until acknowledged. After a lost connection, the next one continues
-where that ended. frames.py has the frames. One thread does this and never waits for the reader.
+Messages are numbered and kept until acknowledged. After a disconnect, the next connection resumes
+where the last one stopped. frames.py defines the frames. A single thread sends and receives, and
+never waits for the reader.
 """
 
 from __future__ import annotations

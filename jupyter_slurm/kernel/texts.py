@@ -30,7 +30,7 @@ def begun() -> dict[str, Any]:
 
 
 def noted(text: str) -> dict[str, Any]:
-    """Return a sentence as a bundle."""
+    """Return a message as a bundle."""
     return {"text/html": f"<div>{escape(text)}</div>", "text/plain": text}
 
 
@@ -87,7 +87,7 @@ def forgotten(job_id: str) -> tuple[str, str]:
 
 
 def died(status: int, *, again: bool) -> str:
-    """Return a sentence about an ended process. `status` is its return code as in `subprocess`."""
+    """Return a message about an ended process. `status` is its return code as in `subprocess`."""
     if status >= 0:
         how = f"exited with code {status}"
     elif status == -9:

@@ -113,7 +113,7 @@ class ConnectionNotice:
         self._end(now_s)
 
     def cluster_reachable(self, error: JupyterSlurmError | None, now_s: float) -> None:
-        """Note the reason why the cluster cannot be reached; None if it can."""
+        """Note why the cluster cannot be reached. `error` is None if it can."""
         if error is not None:
             self._begin(now_s)
         self._cluster = error

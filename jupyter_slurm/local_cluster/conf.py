@@ -169,7 +169,7 @@ echo "export CUDA_VISIBLE_DEVICES=${{given#,}}"
 def cgroup_conf(version: tuple[int, int]) -> str:
     """Return a cgroup.conf that disables cgroups, which an ordinary user may not create.
 
-    "disabled" exists from 24.05 on. Before that, slurmd always loads a plugin: the one for version
+    "disabled" requires Slurm 24.05. Before that, slurmd always loads a plugin: the one for version
     1 does nothing at its start, and the one for version 2 requires a cgroup. 20.11 has only one
     plugin.
     """

@@ -135,10 +135,10 @@ class LocalStatus:
 
     @property
     def running(self) -> bool:
-        """Return whether every daemon runs."""
+        """Return whether all daemons are running."""
         return all(daemon.running for daemon in self.daemons)
 
     @property
     def stopped(self) -> bool:
-        """Return whether no daemon runs."""
+        """Return whether all daemons are stopped."""
         return not any(daemon.running for daemon in self.daemons)

@@ -52,7 +52,7 @@ _WAIT_S = 20.0
 _BETWEEN_CHANGES_S = 1.0
 _BETWEEN_CLOCKS_S = 15.0
 _SETTLED_AFTER_S = 20.0
-"""Seconds after the end in which a job's usage may still arrive, because slurmdbd gets it late."""
+"""Seconds for which the usage of an ended job may still arrive, because slurmdbd gets it late."""
 _LONGEST_WAIT_S = 20.0
 _PACE_S = 0.1
 """Seconds between requests, because a session changes several times with each of its cells."""
@@ -90,7 +90,7 @@ class LiveCard:
 
     def update(self, job: Job) -> None:
         """Show a new state at once, other changes within a second, and the elapsed time less often.
-        If the page updates cards itself, send it only new states and changes after the end."""
+        If the page updates cards itself, send it only new states and changes of an ended job."""
         if job.revision < self.job.revision:
             return
         self.job = job
@@ -181,8 +181,8 @@ class Following:
         self._cursor = ""
 
     def run(self, worker: _Calls, *, until_s: float = float("inf")) -> Job:
-        """Return the job once it is final and all its output is shown, or at the latest at
-        `until_s` (of `time.monotonic`)."""
+        """Wait until the job has ended and all its output is shown, or until `until_s`
+        (`time.monotonic()`). Return the job."""
         while True:
             wait_s = max(0.0, min(_WAIT_S, self._card.due_s(), until_s - time.monotonic()))
             chunk = worker(

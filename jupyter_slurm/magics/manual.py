@@ -69,8 +69,8 @@ a Dockerfile (FROM …), Apptainer a definition file (Bootstrap: …), pyxis and
 (#!/bin/sh) with --from.
 
 A recipe that copies files gets this notebook's folder, or the one after --push, without the files
-in .dockerignore. A job builds the image, where every node sees it. It is rebuilt when the cell, the
-base image, or a file of that folder changes.
+in .dockerignore. A job builds the image in a folder that all nodes share. It is rebuilt when the
+cell, the base image, or a pushed file changes.
 
 Our options
 """

@@ -67,8 +67,7 @@ class OpenLog:
         self._closed.set()
 
     def follow(self) -> None:
-        """Follow the log in a thread until the job ends, or until the log is closed or not
-        visible."""
+        """Follow the log in a thread until the job ends, or until the log is closed or hidden."""
         with self._lock:
             if self.thread is None and not self._ended and not self.closed:
                 self.thread = threading.Thread(

@@ -271,11 +271,11 @@ class MagicsState:
                 )
                 raise
             except LoginNeededError:
-                warn("Nothing was submitted. Run the cell again after the login.")
+                warn("The job was not submitted. Run the cell again after the login.")
                 raise
             except JupyterSlurmError as exc:
                 if exc.transient:
-                    warn("Nothing was submitted. Run the cell again.")
+                    warn("The job was not submitted. Run the cell again.")
                 raise
             except LoginDeclined:
                 raise

@@ -1,9 +1,9 @@
 """Frames between a kernel's job and its client, and the messages to send again.
 
 Runs on the cluster, Python 3.6 and later, standard library only. kernel/frames.py is the other end.
-Messages are numbered in each direction from 1 on, and kept until the other end acknowledges them
-(GOT). A client that reconnects names the last message that it has received; it then gets each later
-message once.
+Messages are numbered in each direction, starting at 1, and stored until the other end acknowledges
+them (GOT). A client that reconnects names the last message that it has received; it then gets each
+later message once.
 """
 
 import os
@@ -95,7 +95,7 @@ class Kept:
         self.memory_bytes = memory_bytes
         self.most_bytes = most_bytes
         self.first = 1
-        """The number of the oldest kept message; of the next message if none is kept."""
+        """The number of the oldest stored message, or of the next message if none is stored."""
         self.next = 1
         self.size = 0
         self._bodies: "Dict[int, Union[bytes, Tuple[int, int]]]" = {}

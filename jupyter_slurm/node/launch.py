@@ -106,7 +106,7 @@ class Launcher:
         self.first: "Optional[Node]" = None
         """The first node that failed."""
         self.lost: "List[str]" = []
-        """Nodes lost before a signal ended the job."""
+        """Nodes lost before the job was killed by a signal."""
         self.is_ending = False
 
     def path(self, name: str) -> str:
@@ -339,7 +339,7 @@ class Launcher:
         return launch_result.UNAVAILABLE
 
     def end_others(self, node: "Optional[Node]") -> "Optional[float]":
-        """End the other ranks, and return their deadline; None if Slurm is ending them."""
+        """End the other ranks. Return their deadline, or None if Slurm is ending them."""
         if self.is_ending:
             return None
         self.first = node
@@ -429,7 +429,7 @@ class Launcher:
         return int(made["exit_code"])
 
     def _where(self, code: int) -> "Optional[str]":
-        """Return a sentence about the nodes where nothing started, if all others did start."""
+        """Return a message about the nodes where nothing started, if all others did start."""
         assert self.step is not None
         bad = {node.name for node in self.nodes.values() if node.code == code}
         bad |= set(self.step.bad) if self.engine == "mpi" else set()
@@ -449,7 +449,7 @@ class Launcher:
 
 
 def alone(names: "List[str]", code: int) -> str:
-    """Return a sentence about failed nodes, which the verdict parses."""
+    """Return a message about failed nodes, which the verdict parses."""
     return "On %s alone the program ended with exit code %d." % (launch_step.named(names), code)
 
 

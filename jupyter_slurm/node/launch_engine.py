@@ -272,7 +272,7 @@ class Engine:
         return False
 
     def ended(self, program: Program, code: int) -> str:
-        """Return a sentence about a program that has ended."""
+        """Return a message about a program that has ended."""
         how = "signal %d" % -code if code < 0 else "exit code %d" % code
         text = "%s ended on %s (%s)" % (self.name, self.node.name, how)
         return ": ".join([text] + ([" ".join(program.tail)] if program.tail else [])) + "."

@@ -28,7 +28,7 @@ REPORT_S = 5.0
 
 
 def why(node: "launch.Node") -> str:
-    """Return a sentence about the failure of a node's program."""
+    """Return a message about the failure of a node's program."""
     if node.is_lost:
         return loss([node.name])
     lines = node.tail.strip().splitlines()
@@ -41,7 +41,7 @@ def why(node: "launch.Node") -> str:
 
 
 def loss(names: "Sequence[str]") -> str:
-    """Return a sentence about lost nodes."""
+    """Return a message about lost nodes."""
     were = "were" if len(names) > 1 else "was"
     return "%s %s lost while the job ran." % (launch_step.named(names), were)
 

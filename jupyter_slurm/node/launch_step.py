@@ -106,7 +106,7 @@ class Step:
         sys.stderr.flush()
 
     def said(self) -> "List[str]":
-        """Return a sentence with the first error about a container. Without one, return srun's last
+        """Return a message with the first error about a container. Without one, return srun's last
         error that is not about a failed task; [] if there is none."""
         errors = [one for one in self.words if one.startswith("srun: error:")]
         errors = [one for one in errors if not BAD_EXIT.search(one)]
@@ -123,7 +123,7 @@ class Step:
 
 
 def complain(sentence: str) -> None:
-    """Write a sentence to the job's log."""
+    """Write a message to the job's log."""
     with contextlib.suppress(OSError):
         os.write(2, (OURS + sentence + "\n").encode("utf-8", "replace"))
 

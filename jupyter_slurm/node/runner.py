@@ -306,7 +306,7 @@ def text_line(name: str, text: str, at_s: float) -> bytes:
 
 
 def complain(sentence: str) -> None:
-    """Write a sentence to the job's log."""
+    """Write a message to the job's log."""
     with contextlib.suppress(OSError):
         os.write(2, ("jupyter-slurm: %s\n" % sentence).encode("utf-8", "replace"))
 

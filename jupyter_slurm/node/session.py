@@ -46,7 +46,7 @@ class Worker(runner.Supervisor):
         self.orders = orders
         self.heard = set()  # type: Set[int]
         self.ready = False
-        """It has written its first record."""
+        """Set once the process has written its first record."""
 
     @property
     def gone(self) -> bool:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # typing costs milliseconds
 HEED_S = 30.0
 """Time to react to an interrupt: many calls of PyTorch and MPI ignore it while they wait."""
 LAST_S = 5.0
-"""Time that rank 0 waits for the others once a signal has ended the session."""
+"""Time that rank 0 waits for the others once the session is killed by a signal."""
 SELDOM_S = 5.0
 """Seconds between looks of a rank that the first rank on its node wakes."""
 PLACE_OF = {"torchrun": "LOCAL_RANK", "mpi": "SLURM_LOCALID"}
@@ -177,7 +177,7 @@ class First(Rank):
             if len(self.found) == self.ranks:
                 told = cell.folder, "0", self.ranks, self.found, None, 0, cell.signer
                 result = launch_result.merge(*told)
-            else:  # a signal ends the session, which explains the cell's end
+            else:  # the session is killed by a signal, which explains the cell's end
                 result = cell.write_result("0")
             session_files.put_exit_of(cell.folder, result)
         except OSError as error:

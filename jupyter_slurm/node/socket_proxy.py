@@ -20,7 +20,7 @@ CHUNK = 1 << 16
 leave the cache before they are written. splice(2) takes only a little less (measured with 2 GB from
 a Unix socket to TCP)."""
 MOST_CHUNKS = 16
-"""Number of chunks to read from one connection before serving the others."""
+"""Maximum number of chunks to read from one connection before serving the others."""
 CONNECT_S = 5.0
 CHANGES = (b"PUT ", b"POST ", b"PATCH ", b"DELETE ")
 """The beginnings of requests that change something. A page sends other requests even without the

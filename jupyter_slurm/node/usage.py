@@ -3,8 +3,8 @@
     usage.py FILE PID
 
 Runs on the cluster, Python 3.6 and later, standard library only. FILE is usage.N.jsonl on the first
-node, and usage.N.K.jsonl on node K. PID is the process that runs the job there. When that process
-ends, it closes this program's standard input, and this program ends.
+node, and usage.N.K.jsonl on node K. PID is the process that runs the job on that node. When that
+process ends, it closes this program's standard input, and this program ends.
 """
 
 import json

@@ -46,15 +46,15 @@ class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     purge_days: Count = 0
     """Days without changes after which the site erases a file in `scratch`; 0 means never."""
     hidden: tuple[str, ...] = ()
-    """Folders on the login node that other nodes do not see, e.g. "/prj"."""
+    """Folders on the login node that are not shared with other nodes, e.g. "/prj"."""
 
     def __post_init__(self) -> None:
         if self.stage and not self.scratch.startswith(("/", "$")):
-            raise ValueError("`stage` needs a folder in `scratch`, from / on or from a $NAME")
+            raise ValueError("`stage` needs a folder in `scratch` that starts with / or a $NAME")
         if self.purge_days and not self.scratch.startswith("/"):
-            raise ValueError("`purge_days` needs a folder in `scratch`, from / on")
+            raise ValueError("`purge_days` needs an absolute path in `scratch`")
         if not all(folder.startswith("/") for folder in self.hidden):
-            raise ValueError("`hidden` takes folders from / on")
+            raise ValueError("`hidden` takes absolute paths")
 
     def erased_s(self, path: str, changed_s: float) -> float | None:
         """Return when the site erases `path`, unless it changes after `changed_s`; None if the

@@ -36,7 +36,7 @@ class _Meaning(NamedTuple):
     never_starts: bool = False
 
 
-_WAIT: Final = "Wait; it starts by itself."
+_WAIT: Final = "Wait; it starts automatically."
 _WAIT_FOR_JOBS: Final = "Wait for other jobs to end, or ask for less."
 _SUPPORT: Final = "Report it to the cluster's support, with the job ID ({job})."
 _LOOK: Final = "Look at the end of its output."
@@ -97,7 +97,8 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
         "Find the cause in its output or on its node, then submit it again.",
         True,
     ),
-    # Up to 22.05, also the reason for a job that a signal ended (later RaisedSignal).
+    # Slurm 22.05 and earlier also use this for a job killed by a signal; later versions use
+    # RaisedSignal.
     "JobLaunchFailure": _LAUNCH,
     "PartitionDown": _Meaning("The partition{partition} is closed for now.", _OTHER_PARTITION),
     "PartitionInactive": _Meaning(

@@ -191,9 +191,9 @@ _DEFINITIVE: Final = (
 
 
 def explain_rejection(stderr: str) -> Rejection | None:
-    """Explain a command's standard error; None if it is empty. Of several texts, an ambiguous one
-    takes precedence, then a definitive one, since sbatch prints temporary errors (`retrying`)
-    before its final message.
+    """Explain a command's standard error. Return None if it is empty. Of several texts, an
+    ambiguous one takes precedence, then a definitive one, since sbatch prints temporary errors
+    (`retrying`) before its final message.
 
     >>> explain_rejection("sbatch: error: Socket timed out on send/recv operation").category
     'ambiguous'

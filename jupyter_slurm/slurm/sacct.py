@@ -191,9 +191,8 @@ def parse_fields(output: str | bytes) -> list[dict[str, str]]:
 
 
 def summarise(rows: Sequence[AcctRow]) -> Usage | None:
-    """Sum up a job's usage from its `rows` and those of its steps; of several attempts, use the
-    last. None if the job itself has no row.
-    """
+    """Sum up a job's usage from its `rows` and those of its steps. Use the last of several
+    attempts. Return None if the job itself has no row."""
     jobs = [index for index, row in enumerate(rows) if row.step is None]
     if not jobs:
         return None

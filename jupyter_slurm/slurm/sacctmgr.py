@@ -10,7 +10,7 @@ _FIELDS = "cluster,account,qos"
 
 
 class Association(NamedTuple):
-    """A user with an account."""
+    """An association: the QOSes that a user has with an account on a cluster."""
 
     cluster: str
     account: str

@@ -27,7 +27,7 @@ UpdateVerb = Literal["hold", "uhold", "release", "requeue", "requeuehold"]
 
 # A record is `Key=value Key=value`, unquoted, keys in the order of src/api/job_info.c. Values may
 # contain anything, so the record is cut in three: the part up to the job's name, Slurm's own text,
-# and the user's text from Command on.
+# and the user's text, starting at Command.
 _RECORD_START = re.compile(
     r"^(?=JobId=[0-9]+ (?:ArrayJobId=|HetJobId=|JobName=|SLUID=))", re.MULTILINE
 )

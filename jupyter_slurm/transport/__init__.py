@@ -176,9 +176,9 @@ class Transport(Protocol):
         has size 0. Wait up to `wait_s` for a change; `wake` ends the wait early."""
 
     def read(self, path: PurePosixPath, offset: int = 0, limit: int | None = None) -> bytes | None:
-        """Return bytes from `offset` on, as in `Span`; b"" at the end, None if there is no such
-        file. Raise FileAccessError if it cannot be read, NotAFileError if it is a pipe, a device or
-        a folder."""
+        """Return the bytes starting at `offset`, as in `Span`; b"" at the end, None if there is no
+        such file. Raise FileAccessError if it cannot be read, NotAFileError if it is a pipe, a
+        device or a folder."""
 
     def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
         """Read several files as `read` does, in one round trip."""
@@ -216,7 +216,7 @@ class Transport(Protocol):
     def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         """Connect `sock` with `host:port` as the machine sees it, without waiting. `answered` may
         be called before this returns, and gets a ForwardError or TransportError. Once connected,
-        bytes flow both ways; each direction ends by itself, and then `sock` is closed."""
+        bytes flow both ways; each direction ends on its own, and then `sock` is closed."""
 
     def open_stream(self, argv: Sequence[str]) -> socket.socket:
         """Run `argv` and return a socket connected to its standard input and output. Its standard

@@ -34,15 +34,15 @@ that method's errors."""
 _PATIENCE_S = 20.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 _MOST_PENDING = 512
-"""The most connections to open at the same time; further ones are refused."""
+"""Maximum number of connections to open at the same time; further ones are refused."""
 _AT_ONCE = 128
 _BACKLOG = 128
 _PORT_TRIES = 64
-"""The number of ports to try: a port that is free on one loopback may be taken on the other."""
+"""Maximum number of ports to try: a port that is free on one loopback may be taken on the other."""
 _NO_IPV6 = frozenset((errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL))
 _MOST_UNCHECKED = 256
-"""The most connections that may wait for a first request. For a further one, the oldest is closed,
-so that silent clients cannot block others."""
+"""Maximum number of connections that may wait for a first request. For a further one, the oldest is
+closed, so that silent clients cannot block others."""
 _REQUEST_S = 30.0
 """Seconds to wait for a request: browsers open connections in advance."""
 _HEAD_BYTES = 1 << 15

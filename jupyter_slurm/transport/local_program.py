@@ -23,7 +23,7 @@ _LONG_S = 3600.0
 _PIPE_BYTES = 1 << 16
 """The capacity of a pipe, in bytes."""
 _END_S = 5.0
-"""Seconds that a program may take to end after its input has ended."""
+"""Seconds that a program may take to exit once its input is closed."""
 
 
 def gather(

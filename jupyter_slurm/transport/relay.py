@@ -24,7 +24,7 @@ _START_S = 40.0
 """Seconds to wait for the program's first output: Slurm may be slow to create a step."""
 _LAST_WORDS = 2000
 _ABSTRACT = "@"
-"""Prefix that marks a host as the name of an abstract socket; node/relay.py has the same."""
+"""Prefix that marks a host as the name of an abstract socket; node/relay.py defines the same."""
 
 _PROGRAM = """mark=$1; shift
 exec 3>&1
@@ -46,7 +46,7 @@ while len(text) < {size}:
     text += os.read(0, {size} - len(text)) or os._exit(0)
 exec(compile(text, "relay.py", "exec"))
 """
-"""Python that reads exactly the program from standard input and runs it."""
+"""Python code that reads the program from standard input, and no byte more, and runs it."""
 _FRAMING = """import sys, types
 module = sys.modules["framing"] = types.ModuleType("framing")
 exec(compile({text!a}, "framing.py", "exec"), module.__dict__)
@@ -76,8 +76,8 @@ class NotListeningError(ForwardError):
 
 class Relay:
     """The relay of one job. `open_stream` runs a command on the cluster. `on_node` turns it into a
-    command that runs on the node. `python`: the interpreter there; `node`: the node's name for
-    messages."""
+    command that runs on the node. `python`: the interpreter on the node; `node`: the node's name
+    for messages."""
 
     def __init__(self, open_stream: OpenStream, on_node: OnNode, python: str, node: str) -> None:
         self._open_stream = open_stream

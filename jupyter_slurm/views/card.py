@@ -161,7 +161,7 @@ def ended_earlier(job: Job, word: str, now_s: float) -> str | None:
 
 
 def told_to_end(job: Job) -> str:
-    """Return the sentence after `cancel`. The job's state is from before the call."""
+    """Return the message after `cancel`. The job's state is from before the call."""
     if job.state.final:
         return f"{title(job)} has ended: it is {job.state.word}"
     # Until the cluster is known to have the job, `why` explains the cancellation.
@@ -170,7 +170,7 @@ def told_to_end(job: Job) -> str:
 
 
 def no_longer_listed(job: Job) -> str:
-    """Return the sentence after `cancel` for a job that is not in Slurm's queue."""
+    """Return the message after `cancel` for a job that is not in Slurm's queue."""
     return (
         f"{title(job)}: no longer in Slurm's queue, so nothing was cancelled; checking how it ended"
     )

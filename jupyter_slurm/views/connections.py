@@ -29,7 +29,7 @@ class TunnelEnds(NamedTuple):
 
 
 def connected(connection: Connection) -> str:
-    """Return the sentence after a login."""
+    """Return the message after a login."""
     if connection.state is ConnectionState.LOCAL:
         return f"{connection.cluster} is on this machine and needs no login."
     how = [ways(connection)] if connection.hosts else []
@@ -100,7 +100,7 @@ def dashboard_aim(api: Api, aim: str) -> tuple[Job, DashboardName] | None:
 
 
 def reach(tunnel: Tunnel) -> str:
-    """Return the sentence for an open tunnel."""
+    """Return the message for an open tunnel."""
     aim = _target(tunnel)
     if tunnel.job_id and tunnel.port:
         aim = f"port {tunnel.port} of job {tunnel.job_id}"

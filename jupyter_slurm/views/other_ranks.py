@@ -10,7 +10,7 @@ from jupyter_slurm.formatting import counted, visible_lines
 from jupyter_slurm.wire import ErrorOutput, Output, Stream
 
 MOST = 32
-"""The number of ranks to show in a cell; the panel and `%slurm logs` can show any rank."""
+"""Maximum number of ranks to show in a cell; the panel and `%slurm logs` can show any rank."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 

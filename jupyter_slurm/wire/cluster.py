@@ -117,7 +117,7 @@ class Folder(Struct, frozen=True, kw_only=True):
     """The name from `stat -f`: nfs, lustre, ext2/ext3 …"""
     free_mib: int | None
     shared: bool | None
-    """Every node sees it; None if only a job can determine that."""
+    """True if it is mounted on every node; None if only a job can determine that."""
 
 
 class Description(Struct, frozen=True, kw_only=True):

@@ -302,7 +302,7 @@ class _Row(_KindDefaults, frozen=True, kw_only=True):
     reason: str | None = None
     """Slurm's reason word or text."""
     why: str | None = None
-    """The reason for waiting as a sentence; after the end, the outcome."""
+    """The reason for waiting as a sentence; for a final job, the outcome."""
     nodes: tuple[str, ...] = ()
     """Names, or lists as Slurm prints them: `n[1-4]`."""
     node_count: int | None = None

@@ -39,7 +39,7 @@ class JobState(StrEnum):
     SPECIAL_EXIT = "SPECIAL_EXIT"
     RESV_DEL_HOLD = "RESV_DEL_HOLD"
     REVOKED = "REVOKED"
-    # Slurm's states after the end.
+    # Slurm's final states.
     COMPLETED = "COMPLETED"
     CANCELLED = "CANCELLED"
     FAILED = "FAILED"

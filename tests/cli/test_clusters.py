@@ -100,7 +100,7 @@ def test_declined_profile_is_not_saved(run: Run, files: Path) -> None:
     run.lines = ["login1", "", "", "no"]
     code, out, _ = run("clusters", "add", "mine")
     assert code == 1
-    assert "Nothing was saved." in out
+    assert "The profile was not saved." in out
     assert list(files.iterdir()) == []
 
 

@@ -152,7 +152,7 @@ def test_front_end_without_prompts_shows_the_login_command(
     ran = shell.run("%%slurm\n1")
     assert isinstance(ran.error, LoginNeededError)
     assert "`jupyter slurm login`" in str(ran.error)
-    assert "Nothing was submitted" in ran.err
+    assert "The job was not submitted" in ran.err
 
 
 def test_login_prompts_and_shows_the_route(shell: Shell, api: FakeApi, types: Types) -> None:

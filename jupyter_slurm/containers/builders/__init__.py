@@ -53,7 +53,7 @@ class Builder(Protocol):
         """Return sh text that pulls a registry image unchanged."""
 
     def explain(self, log_tail: str) -> Explained | None:
-        """Explain the tool's failure from the end of a build job's log; None if unknown."""
+        """Explain the tool's failure from the end of a build job's log. Return None if unknown."""
 
 
 BUILDERS: Mapping[str, Builder] = MappingProxyType(

@@ -79,8 +79,8 @@ set -- --container-image={shlex.quote(image)} {_OPTIONS} -- /bin/sh -c {_INSIDE}
 
 
 def explain_script(failure: Failure, log_tail: str) -> Explained | None:
-    """Explain the failure of a setup script by the last line of its output; None: another failure,
-    or the script printed nothing."""
+    """Explain the failure of a setup script from the last line of its output. Return None for
+    another failure, or if the script printed nothing."""
     if failure.tool != Pyxis.tool or failure.doing != _RUNNING:
         return None
     output = uncoloured(log_tail).partition(_ENDED)[0].rpartition(f"jupyter-slurm: {_RUNNING}\n")[2]

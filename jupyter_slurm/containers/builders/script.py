@@ -85,8 +85,8 @@ class Failure:
 
 
 def read_failure(log_tail: str) -> Failure | None:
-    """Parse the failure at the end of a job's log; None if it is not an image build or did not
-    fail."""
+    """Parse the failure at the end of a job's log. Return None if it is not an image build or did
+    not fail."""
     found = _FAILED.search(log_tail)
     if found is None:
         return None
@@ -94,7 +94,7 @@ def read_failure(log_tail: str) -> Failure | None:
 
 
 def folder_full(failure: Failure, log_tail: str) -> Explained | None:
-    """Explain a full image folder; None for any other failure."""
+    """Explain a full image folder. Return None for any other failure."""
     if failure.doing != _SAVING:
         return None
     return full_disk(_IMAGES_FULL, log_tail)
@@ -156,7 +156,7 @@ folder={folder} name={name} stem={stem} beside=$PWD again={again}
 say() {{ printf 'jupyter-slurm: %s\\n' "$*"; }}
 (umask 077; mkdir -p -- "$folder") || exit 74
 cd -- "$folder" || exit 74
-# One maker at a time; where the file system knows no locks, the last one wins, and is whole too.
+# One build at a time. If the file system does not support locks, the last one wins.
 exec 9>{lock}
 if command -v flock >/dev/null && ! flock -n 9; then
   say "Another job is making $name: waiting for it."

@@ -72,7 +72,7 @@ class Shells:
         return 0
 
     def _checked(self, job: Job, node: str, cluster: SlurmCluster) -> str:
-        """Return the node if the job runs there. Otherwise raise a RequestError that names the
+        """Return the node if the job runs on it. Otherwise raise a RequestError that names the
         job's nodes."""
         nodes = job.nodes
         if node not in nodes:  # just after the start only the first may be known
@@ -89,8 +89,8 @@ class Shells:
 
 def _resolved(spec: ProgramSpec, cluster: SlurmCluster) -> Resolved:
     """Resolve the spec for a shell. A remote shell starts in the home folder, as after a login, or
-    in the scratch folder if nodes do not see the home. It does not start in the job's folder, which
-    is removed with the shell."""
+    in the scratch folder if the home is not shared with the nodes. It does not start in the job's
+    folder, which is removed with the shell."""
     profile = cluster.profile
     if profile.host is not None and "chdir" not in {**profile.defaults, **spec.options}:
         scratch = profile.storage.scratch

@@ -80,7 +80,7 @@ at=$root
 while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname -- "$at"); done
 """
 """sh text before the rows. Its arguments are $1 job_root, $2 the interpreter, $3 the runtime's
-programs, $4 scratch, $5 the days after which the site erases a file there, $6 partitions, and then
+programs, $4 scratch, $5 the days after which the site erases a file in it, $6 partitions, and then
 image files and folders."""
 
 _REPLACEABLE = """uid=$(id -u) up=$at
@@ -195,14 +195,14 @@ _MACHINE = (
         "Job folder",
         '[ -d "$at" ] && [ -w "$at" ] || echo "not writable"; printf "%s\\n" "$root"',
         r"\A(?!not writable)",
-        "Set `job_root` in the cluster's profile to a folder that you can write and that every "
-        "node sees.",
+        "Set `job_root` in the cluster's profile to a folder that you can write and that is "
+        "mounted on every node.",
     ),
     Row(
         "Space in the job folder",
         """df -Pk "$at" | awk 'NR == 2 { printf "%.1f GiB\\n", $4 / 1048576 }'""",
         r"\A(?!0\.)",
-        "Remove old files there, or set another `job_root`.",
+        "Remove old files from the folder, or set another `job_root`.",
     ),
     Row(
         "File system of the job folder",

@@ -249,7 +249,7 @@ if [ -e "$id/about.json" ]; then
   say "The packages are in $root/$id"
   exit 0
 fi
-# Remove the remains of a killed job.
+# Remove the leftovers of a killed job.
 [ -z "$alone" ] || rm -rf -- "$id"-* ".$id"-*
 unique=$id-$(uname -n)-$$
 new=$root/$unique work=$root/.$unique

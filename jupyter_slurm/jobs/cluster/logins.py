@@ -277,7 +277,7 @@ class Login:
 
 
 def _broken_off(prompt: Prompt) -> LoginError:
-    return LoginError(f"Login to {prompt.host} cancelled.", hint="Nothing was done.")
+    return LoginError(f"Login to {prompt.host} cancelled.", hint="Log in again to continue.")
 
 
 class Logins:

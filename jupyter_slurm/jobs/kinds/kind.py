@@ -63,7 +63,7 @@ class Kind(Generic[SpecT]):
 
     # --- the spec ---
     is_raw_script: ClassVar[bool] = False
-    """Set if the script is passed to sbatch unchanged. Only Slurm then knows the job's start, end
+    """Set if the script is passed to sbatch unchanged. Only Slurm then records the job's start, end
     and usage."""
     is_python: ClassVar[bool] = False
     """Set for Python code. It is checked before submission, may have variables and may run in a

@@ -1,7 +1,7 @@
 """States, ends and output files of array tasks. No I/O.
 
 The agent stores each task's state (`Job.tasks`) and one pattern for all paths: Slurm forgets a task
-some minutes after its end.
+some minutes after it has ended.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from jupyter_slurm.jobs.records.registry import Record, TaskArray
 
 MOST = 100_000
-"""The most tasks to track one by one. A larger array is tracked as a whole."""
+"""Maximum number of tasks to track one by one. A larger array is tracked as a whole."""
 UNSEEN = "UNKNOWN"
 _NAMED = 8
-"""The number of runs of tasks to list in a sentence."""
+"""Maximum number of ranges of tasks to list in a message."""
 _NUMBERS = re.compile(r"([0-9]+)")
 
 
@@ -167,7 +167,7 @@ def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | No
 
 
 def failures(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -> str | None:
-    """Return a sentence about failed tasks, such as `Tasks 2, 5 failed: exit code 3.`, or None if
+    """Return a message about failed tasks, such as `Tasks 2, 5 failed: exit code 3.`, or None if
     all succeeded. `codes`: known exit codes by index."""
     by_end: dict[tuple[str, int | None], list[int]] = {}
     for state, text in tasks.items():

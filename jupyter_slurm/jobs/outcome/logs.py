@@ -42,7 +42,7 @@ _CUT_CHARACTERS = 1000
 _MOST_SHOWN_BYTES = 8 << 20
 """Maximum bytes of unskippable records (displays) in one answer, in addition to the last record."""
 _MOST_RECORDS = 20_000
-"""The number of records to read at a time. Only empty lines can exceed it within a piece."""
+"""Maximum number of records to read at a time. Only empty lines can exceed it within a piece."""
 _MOST_RECORDS_A_CALL = 10 * _MOST_RECORDS
 
 

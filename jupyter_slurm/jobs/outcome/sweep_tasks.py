@@ -122,7 +122,7 @@ class _Row:
 
 
 def count_failures(tasks: Mapping[str, str]) -> str:
-    """Return a sentence with the numbers of failed tasks by state."""
+    """Return a message with the numbers of failed tasks by state."""
     counts = {state: len(indices(text)) for state, text in tasks.items()}
     failed = {state: count for state, count in counts.items() if state != "COMPLETED"}
     text = f"{sum(failed.values())} of {counted(sum(counts.values()), 'task')} failed"

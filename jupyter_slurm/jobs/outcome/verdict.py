@@ -141,7 +141,8 @@ class Cause(Enum):
     )
     NO_RECORD = (
         "Slurm reports success, but the job left no exit record.",
-        "Check that the node sees the job's folder, and that its disk and your quota have room.",
+        "Check that the job's folder is mounted on the node, and that its disk and your quota have "
+        "room.",
     )
     TIME_PASSED = (
         "No exit record found. The time limit has passed, so Slurm probably stopped it.",
@@ -169,19 +170,19 @@ class Cause(Enum):
         f"{_UNNAMED} Slurm itself cancels a job whose dependency can never be met.",
     )
     KILLED_AND_FORGOTTEN = (
-        "Killed on its node; Slurm no longer knows the job.",
+        "Killed on its node; Slurm no longer has a record of the job.",
         "A user cancelled it, or Slurm's controller lost it.",
     )
     SCRIPT_LOST = (
-        "Slurm no longer knows the job, and a batch script leaves no exit record.",
+        "Slurm no longer has a record of the job, and a batch script leaves no exit record.",
         "Check its output.",
     )
     LOST_UNSTARTED = (
-        "Slurm no longer knows the job. Found no trace of a start.",
+        "Slurm no longer has a record of the job. Found no trace of a start.",
         "Submit it again: it probably never ran.",
     )
     LOST = (
-        "Slurm no longer knows the job, and it left no exit record.",
+        "Slurm no longer has a record of the job, and the job left no exit record.",
         "Check its output, and ask the cluster's support with its Slurm ID.",
     )
 
@@ -341,7 +342,8 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
 
 
 def _unmade(log: str) -> Explained | None:
-    """Explain why an image or an environment was not made; None if the job makes neither."""
+    """Explain why an image or an environment was not built. Return None if the job builds
+    neither."""
     image = read_failure(log)
     return environment_script.failure(log) if image is None else _image_failed(image, log)
 
@@ -448,7 +450,7 @@ def _never_started(state: JobState, node: str, reason: str) -> Verdict:
 def _traced(evidence: Evidence) -> JobState | None:
     """Return the cause according to the log or the clock, or None."""
     for state, pattern in _TRACES.items():
-        # The message may be about a step; Slurm knows the job's state better.
+        # The message may be about a step; Slurm reports the job's state more reliably.
         known = state is JobState.CANCELLED and evidence.slurm is not None
         if not known and pattern.search(evidence.slurm_out):
             return state

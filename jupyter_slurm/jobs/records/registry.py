@@ -234,7 +234,7 @@ class JobRegistry:
             return sorted(self._records.values(), key=lambda r: r.job.created_s, reverse=True)
 
     def live(self, cluster: str | None = None) -> list[Record]:
-        """Return the records of live jobs, newest first; of all clusters for None."""
+        """Return the records of live jobs, newest first. `cluster` is None for all clusters."""
         with self._changed:
             found = [r for r in self._live.values() if cluster in (None, r.job.cluster)]
         return sorted(found, key=lambda r: r.job.created_s, reverse=True)

@@ -108,7 +108,7 @@ def _one_node(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_profile(profile: ClusterProfile, defaults: Mapping[str, str]) -> str:
-    """Return a sentence about the profile's defaults, which the user may not know."""
+    """Return a message about the profile's defaults, which the user may not know."""
     told = ", ".join(f"`{name} = {value or 'true'}`" for name, value in defaults.items())
     return f"The profile of {profile.name} sets {told}. Your own option replaces it."
 
@@ -274,7 +274,7 @@ def resources_of(options: Mapping[str, str]) -> Resources:
 
 
 def _nodes(options: Mapping[str, str]) -> tuple[int, bool]:
-    """Return the minimum number of nodes, and whether no option sets it."""
+    """Return the minimum number of nodes, and True if no option sets it."""
     if match := re.match(r"[0-9]+", options.get("nodes", "")):
         return int(match[0]), False
     tasks, per_node = options.get("ntasks"), options.get("ntasks-per-node")

@@ -309,7 +309,7 @@ def _check_container(spec: JobSpec, runtime: containers.Runtime) -> None:
 
 
 def _check_places(job: Resolved) -> None:
-    """Raise RequestError if a file of the job is in a folder that the nodes do not see."""
+    """Raise RequestError if a file of the job is in a folder that is not shared with the nodes."""
     chdir = job.options.get("chdir")
     _check_seen(
         job.profile,
@@ -324,8 +324,8 @@ def _check_places(job: Resolved) -> None:
 
 
 def _check_output(job: Resolved) -> None:
-    """Raise RequestError if the nodes do not see the folder of a batch script's output file, which
-    Slurm opens before it runs the script."""
+    """Raise RequestError if the folder of a batch script's output file is not shared with the
+    nodes. Slurm opens that file before it runs the script."""
     if job.effective_options.get("output", "").startswith("/"):
         return
     _check_seen(job.profile, [("The batch script's folder (--chdir)", job.script_folder)])
@@ -337,8 +337,9 @@ def _check_seen(profile: ClusterProfile, places: Iterable[tuple[str, str | None]
         for hidden in profile.storage.hidden:
             if path is not None and PurePosixPath(path).is_relative_to(hidden):
                 raise RequestError(
-                    f"{place} {path} is in {hidden}, which the nodes of {profile.name} do not see.",
-                    hint="Name a folder that they see. `storage.hidden` and `job_root` are in the "
+                    f"{place} {path} is in {hidden}, which is not shared with the nodes of "
+                    f"{profile.name}.",
+                    hint="Use a shared folder. `storage.hidden` and `job_root` are set in the "
                     "cluster's profile.",
                 )
 

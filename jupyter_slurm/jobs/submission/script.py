@@ -30,7 +30,7 @@ rarely use."""
 _MEASURED_MIB = 128
 """The minimum memory on a node for jobs that are measured."""
 STAGE_INSIDE = "/mnt/work"
-"""The copy of the job's files on the node as a container sees it."""
+"""The path in the container of the node's copy of the job's files."""
 _RESERVES_IN_LIMIT = 5
 """The minimum time limit for a reserve, as a multiple of the reserve. Slurm may send a signal a
 minute early, and at once if the limit is shorter than the reserve (sbatch(1), --signal)."""
@@ -40,8 +40,8 @@ FAILURES: Mapping[int, tuple[str, str]] = MappingProxyType(
     {
         NO_ROOM_EXIT: (
             "Cannot write to the job's folder.",
-            "Check disk space and quota, and that the node sees `job_root` of the cluster's "
-            "profile.",
+            "Check disk space and quota, and that `job_root` of the cluster's profile is mounted "
+            "on the node.",
         ),
         SETUP_EXIT: (
             "Setup on the node failed, so the program did not start.",
@@ -320,11 +320,11 @@ printf '%s\\n' "$began" >"$job_dir/started.$attempt.json" || {{ rc={no_room_exit
 
 {prepare}
 
-# A helper waits for the end of the pipe, which closes when this script ends. After a second it also
+# A helper waits for EOF on a pipe, which closes when this script ends. After a second it also
 # measures the program. If this script was killed, the helper ends the processes that Slurm leaves
 # running if it tracks processes by their parents (proctrack/linuxproc). The helper is not a child
-# of this script, because bash 5.2 would still wait for such a child after a signal has ended the
-# program. The helper also signals this script every five seconds, because a bash that is about to
+# of this script, because bash 5.2 would still wait for such a child after the program is killed by
+# a signal. The helper also signals this script every five seconds, because a bash that is about to
 # wait ignores a signal until the next signal or the end of the program.
 exec 7> >(
   (
@@ -418,7 +418,7 @@ _STAGE_OUT = """
       rm -rf -- "$stage"
     else
       rm -f -- "$stage/lock"
-      echo "jupyter-slurm: not all files came back; they are in $stage/work on $HOSTNAME"
+      echo "jupyter-slurm: some files were not copied; they are in $stage/work on $HOSTNAME"
       [ "$rc" != 0 ] || rc={no_room_exit}
     fi
   elif [ -n "$stage" ]; then

@@ -148,8 +148,8 @@ def ends_s(session: Job) -> float | None:
 
 
 def rests(registry: JobRegistry, session_id: str) -> None:
-    """Note the start of the session's idle time, after the end of a cell or the start of the
-    session."""
+    """Note the start of the session's idle time, once the session has started or a cell has
+    ended."""
     with registry.lock(), suppress(NotFoundError):  # forgotten
         session = registry.job(session_id)
         has_cells = any(one.job.session == session.id for one in registry.live(session.cluster))

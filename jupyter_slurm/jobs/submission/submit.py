@@ -96,7 +96,7 @@ def _drop_spec(registry: JobRegistry, record: Record) -> None:
 
 
 def spooled(spec: JobSpec | None) -> list[Path]:
-    """Return the local files of a job's variables. They are moved into the job's folder."""
+    """Return the local files of a job's variables. Submitting moves them into the job's folder."""
     inputs = spec.inputs if isinstance(spec, CellSpec | SweepSpec) else None
     params = (spec.params, spec.params_text) if isinstance(spec, SweepSpec) else ()
     return [Path(path) for path in (inputs, *params) if path is not None]
@@ -207,7 +207,7 @@ class Submitter:
             return False
         return self._reject(
             SubmitError(
-                "sbatch succeeded without printing a job ID, and Slurm knows no such job.",
+                "sbatch succeeded without printing a job ID, and Slurm has no record of the job.",
                 hint="A wrapper or a plugin of the site probably refused the job. Change the "
                 "options as its message says, or ask the site.",
                 detail=_words(read(self._dir.submit_err), stdout) or None,
@@ -282,7 +282,7 @@ class Submitter:
         return prepare(resolve(spec, self._cluster, self._dir))
 
     def _hand_over(self, submission: Submission, files: Files) -> Completed:
-        """Create the job's folder with `files` and call sbatch there."""
+        """Create the job's folder with `files` and call sbatch in it."""
         argv = sbatch.call_once(submission.sbatch)
         if submission.job.kind.is_raw_script:
             argv = sbatch.call_once_as_typed(submission.sbatch, self._cluster.profile.env)
@@ -425,7 +425,8 @@ class Submitter:
         )
 
     def _look_up(self) -> str | None:
-        """Return Slurm's ID of this job; None if every source answered and none knows the job."""
+        """Return the Slurm ID of this job, or None if all sources answered and the job was not
+        found."""
         said = self._cluster.transport.read(self._dir.submitted)
         answer = sbatch.parse(said) if said else None
         if answer is not None:

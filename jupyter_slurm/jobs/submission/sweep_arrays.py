@@ -219,7 +219,7 @@ class SweepSubmitter(Submitter):
         if done.returncode and self._after and is_dependency_problem(sbatch_words(done)):
             self._note_calls(0)
             raise ControllerError(
-                f"Slurm no longer knows the array {self._after}, which must end first.",
+                f"Slurm has no record of the array {self._after}, which must end first.",
                 hint="The sweep continues when the end of that array is known.",
             )
         return super()._judge(done)
@@ -244,8 +244,8 @@ class SweepSubmitter(Submitter):
         return True
 
     def _waited_for_room(self) -> bool:
-        """Wait until enough tasks have ended for another array, and make the array fit. Return
-        False if the sweep was cancelled or the agent stops."""
+        """Wait until enough tasks have ended to submit another array, and split the array if it is
+        too large. Return False if the sweep was cancelled or the agent stops."""
         if self._full_at is None:
             return True
         self._registry.clear_problem(self._id)

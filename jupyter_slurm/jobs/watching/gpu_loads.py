@@ -20,7 +20,8 @@ from jupyter_slurm.wire import Job, JobState, UsageSample
 _EVERY_S = 30.0
 _AFTER_ERROR_S = 300.0
 _MOST_FILES = 16
-"""The number of files to read. On a login node, each file costs two short processes."""
+"""The maximum number of files to read. On a login node, each file starts two short-lived
+processes."""
 _LINE_BYTES = 8192
 _FRESH_S = 600.0
 """The maximum age of a sample. A job of many days writes one per hour."""

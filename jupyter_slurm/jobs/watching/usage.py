@@ -33,7 +33,7 @@ from jupyter_slurm.wire import Job, Problem, UsageChanges, UsageSample
 
 _MOST_LINE_BYTES = 65_536
 _MOST_NODES = 256
-"""The number of nodes to read. A thousand files would make each read slow."""
+"""Maximum number of nodes to read. A thousand files would make each read slow."""
 _CURSOR = re.compile(
     rf"[0-9]{{1,9}}:[0-9]{{1,18}}(,[0-9]{{1,18}}){{0,{_MOST_NODES - 1}}}:[0-9]{{1,18}}"
 )
@@ -127,8 +127,8 @@ class Measured:
         )
 
     def _read(self, job: Job, position: UsageCursor) -> tuple[list[UsageSample], UsageCursor, bool]:
-        """Return the samples from `position` on, the next position, and whether these samples are
-        the last."""
+        """Return the samples starting at `position`, the next position, and whether these samples
+        are the last."""
         if job.started_s is None:
             return [], position, True
         measured = self._registry.job(job.session) if job.session is not None else job

@@ -1,9 +1,8 @@
 """Watch one cluster's live jobs with two threads, whatever the number of jobs and viewers.
 
-The files thread sees at once the starts, output and ends that jobs write. The queue thread runs one
-`squeue` per interval for all jobs and all viewers of the queue (`listing.py`). It finds reasons for
-waiting, and ends that the job could not report. Without live jobs and viewers both threads are
-idle.
+The files thread detects starts, output and ends of jobs at once. The queue thread runs one `squeue`
+per interval for all jobs and all viewers of the queue (`listing.py`). It finds reasons for waiting,
+and ends that the job could not report. Without live jobs and viewers both threads are idle.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ _FILES_WAIT_S = 300.0
 _FIRST_LOOK_S = 1.0
 _JOIN_S = 5.0
 _MOST_TASKS = 50
-"""The number of running array tasks whose files are watched. The files of other tasks are read on
-request."""
+"""Maximum number of running array tasks whose files are watched. The files of other tasks are read
+on request."""
 _ACCOUNTING_PAUSES_S = (1.0, 4.0, 10.0)
 """Pauses between requests to accounting, since slurmdbd learns of a job's end some seconds later.
 """

@@ -65,7 +65,7 @@ _MV_BYTES = 64 * 1024
 
 
 class Archive:
-    """A batch as a tar stream. The result for each file is known at the end of the stream."""
+    """A batch as a tar stream. The result for each file is known once the whole stream is sent."""
 
     def __init__(
         self,
@@ -362,7 +362,7 @@ class Upload:
                 )
 
     def _next(self, parts: deque[Part]) -> Part | None:
-        """Take the next part; None if all are taken."""
+        """Take the next part. Return None if all are taken."""
         while parts:
             with suppress(IndexError):  # another thread was faster
                 part = parts.popleft()

@@ -3,8 +3,8 @@
 One `wc -c` checks all files. It opens them and so bypasses the attribute cache of NFS. Paths that
 are not files are skipped: a pipe would block, and a device never ends. Between checks the shell
 waits in a subshell, with intervals that grow while the files do not change. Meanwhile it reads its
-input: a line with another list ends the subshell, and so does the end of the input. It checks only
-while a caller waits.
+input: a line with another list ends the subshell, and so does EOF. It checks only while a caller
+waits.
 """
 
 from __future__ import annotations

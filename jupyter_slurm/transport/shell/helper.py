@@ -167,7 +167,7 @@ class Helpers:
             self._give_back(helper)
 
     def _take(self) -> Helper | None:
-        """Take an idle helper; None if another may be opened."""
+        """Take an idle helper. Return None if another may be opened."""
         with self._changed:
             while True:
                 if self._closed:
@@ -183,7 +183,7 @@ class Helpers:
                 self._changed.wait()
 
     def _opened(self) -> Helper | None:
-        """Open a helper; None if that failed but another helper exists."""
+        """Open a helper. Return None if that failed but another helper exists."""
         shell = None
         try:
             shell = self._open_shell()
@@ -207,7 +207,7 @@ class Helpers:
         return len(self._open) + self._opening
 
     def pulse(self, timeout_s: float) -> bool | None:
-        """Ping an idle helper; None if all are busy."""
+        """Ping an idle helper. Return None if all are busy."""
         with self._changed:
             helper = self._idle.pop() if self._idle else None
         if helper is None:

@@ -28,7 +28,7 @@ from jupyter_slurm.transport.shell.remote_shell import (
 _PIECE_BYTES = 1 << 18
 _STOP_LOOK_S = 0.1
 _END_S = 5.0
-"""Seconds that a program may take to end after its input has ended."""
+"""Seconds that a program may take to exit once its input is closed."""
 
 _GONE = (OSError, ConnectionLostError)
 

@@ -65,7 +65,7 @@ _PIECE_BYTES = 1 << 20
 
 
 class ShellGoneError(Exception):
-    """The shell has ended, by itself or with its connection. `begun`: whether the line was sent."""
+    """The shell exited or its connection dropped. `begun` is true if the line was sent."""
 
     def __init__(self, words: str, *, begun: bool) -> None:
         super().__init__(words)
@@ -358,8 +358,8 @@ def send_all(
     source: Source,
     stop: threading.Event | None = None,
 ) -> None:
-    """Send a source, but no end of the stream. Raise errors from reading the source, and
-    ConnectionLostError if `stop` was set or the host stopped reading."""
+    """Send a source, but no EOF. Raise errors from reading the source, and ConnectionLostError if
+    `stop` was set or the host stopped reading."""
     chunks = iter(partial(source.read, _PIECE_BYTES), b"") if hasattr(source, "read") else source
     for chunk in chunks:
         if isinstance(chunk, FilePart):

@@ -93,7 +93,7 @@ class Chain:
         return Master.log_in(self._cluster, hop, previous, ask, begun)
 
     def take(self, first: int = 0) -> tuple[Master, ...]:
-        """Remove the links from `first` on, and return them for `end`. Do not wait."""
+        """Remove the links starting at `first`, and return them for `end`. Do not wait."""
         with self._lock:
             gone, self._links = self._links[first:], self._links[:first]
         return gone
@@ -140,7 +140,7 @@ class _RunningLogin:
         self.error: JupyterSlurmError | None = None
         self.done = False
         self.new = False
-        """It logged in to a hop, rather than finding all hops open."""
+        """Set if this attempt logged in to a hop, rather than finding all hops open."""
 
     def begun(self, link: Master) -> None:
         self.links.append(link)
@@ -169,7 +169,8 @@ class SshConnection:
         self.since_s = time.time()
         """The time of the last change of `state`, in UTC epoch seconds."""
         self.round_trip_s: float | None = None
-        """The last round trip in seconds; None if not measured or not open."""
+        """The last round-trip time in seconds; None if not measured yet or if the connection is
+        closed."""
         self.generation = 0
         """Incremented at each login of any hop."""
         self.pulse: Callable[[float], bool | None] = lambda timeout_s: None
@@ -445,7 +446,7 @@ class SshConnection:
             if attempt is not None:
                 attempt.cancelled = True
             self._closed_as = state
-            thread = self._watchdog.dismiss()  # it may end by itself, without a join
+            thread = self._watchdog.dismiss()  # it may end on its own, without a join
             changed = self._set(state)
             gone = self._chain.take()
         for link in attempt.links if attempt else ():

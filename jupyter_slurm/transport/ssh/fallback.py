@@ -373,7 +373,7 @@ def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
 def _pump(
     source: Callable[[int], bytes], sink: Callable[[bytes], object], *ends: Callable[[], object]
 ) -> None:
-    """Copy bytes, and then the end of the stream."""
+    """Forward bytes, and then the EOF."""
     with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
         while data := source(_PIECE_BYTES):
             sink(data)

@@ -71,8 +71,8 @@ class Session:
         return self._closed or _happened(self._control, select.POLLIN) or _happened(self.stdin, 0)
 
     def exit_status(self, timeout_s: float) -> int | None:
-        """Return the exit status; None if a signal ended the command or the connection broke. Raise
-        TimeoutError if the command still runs."""
+        """Return the exit status, or None if the command was killed by a signal or the connection
+        dropped. Raise TimeoutError if the command still runs."""
         with contextlib.suppress(ConnectionError):
             self._control.settimeout(timeout_s)
             while True:

@@ -43,7 +43,7 @@ class Watchdog:
 
     @property
     def silent(self) -> bool:
-        """Return whether the connection does not answer but is not given up yet."""
+        """Return whether the connection does not answer but is still open."""
         return self._silent_since is not None
 
     def start(self) -> None:

@@ -165,7 +165,7 @@ CASES = [
         "given up by slurmd, whose controller had lost it: nobody is known to have cancelled it",
         cell(exit=TERMINATED, slurm_out=CANCELLED_LINE),
         "CANCELLED",
-        "Slurm no longer knows the job",
+        "Slurm no longer has a record of the job",
         inferred=True,
     ),
     Case(
