@@ -154,7 +154,7 @@ class Api(Protocol):
         """Return a transfer. Wait up to `wait_s` for progress."""
 
     def stop_transfer(self, transfer_id: str) -> Transfer:
-        """Stop a transfer. Copied files stay, and the next transfer resumes from there."""
+        """Stop a transfer. Copied files stay, and the next transfer resumes from them."""
 
     # --- single files of a cluster, as seen from its login node ---
     def list_folder(self, path: str, cluster: str | None = None) -> FileListing:

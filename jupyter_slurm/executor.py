@@ -142,11 +142,11 @@ class Future(concurrent.futures.Future[_T]):
 class Executor(concurrent.futures.Executor):
     """Call functions in jobs of a cluster.
 
-    `max_workers`: the most jobs at once; None: no limit. `warm`: run the calls in sessions, which
-    stay allocated until `shutdown` or until they are idle for `idle`; `max_workers` is then their
-    number (1). `out_format`: as `--out-format`. The other options are those of `%%slurm`:
-    `gpus=1`, `image="pytorch:22.11"`, `time="30m"`, `cpus_per_task=4`, `modules=["cuda"]`,
-    `env={"A": "b"}`. RequestError names the wrong one.
+    `max_workers`: the maximum number of jobs at once; None for no limit. `warm`: run the calls in
+    sessions, which stay allocated until `shutdown` or until they are idle for `idle`; `max_workers`
+    is then their number (1). `out_format`: as `--out-format`. The other options are those of
+    `%%slurm`: `gpus=1`, `image="pytorch:22.11"`, `time="30m"`, `cpus_per_task=4`,
+    `modules=["cuda"]`, `env={"A": "b"}`. RequestError names the wrong one.
 
     Calls are never run in this process. Leaving Python waits for them, as with other executors.
     """
@@ -723,7 +723,7 @@ class _CallsInSessions(_Calls):
     ) -> None:
         super().__init__(cluster, None)
         self._most = limit
-        """The most sessions; fewer than wanted after Slurm has refused one."""
+        """Maximum number of sessions; fewer than wanted after Slurm has refused one."""
         self._session_spec = session_spec
         self._sessions: dict[str, _Session] = {}
         self._sending: set[str] = set()

@@ -30,7 +30,7 @@ def announced_path() -> Path | None:
 
 def _is_here(path: Path) -> bool:
     """Return whether the agent at this path is on this host. Hosts may share a home, so a folder
-    named after another host counts only if a process listens there."""
+    named after another host counts only if a process listens at this path."""
     folder = path.parent
     if not folder.is_dir():
         return False

@@ -88,7 +88,7 @@ class ServerLink:
                 failed = exc
         raise AgentError(
             f"This kernel's Jupyter server at {self._server.url} cannot be reached: {failed}.",
-            hint="The agent runs on the server's machine; this kernel does not see its socket.",
+            hint="The agent runs on the server's machine; this kernel cannot reach its socket.",
         ) from failed
 
     def stream(self, name: str, body: bytes, timeout_s: float) -> socket.socket | tuple[int, bytes]:

@@ -52,7 +52,7 @@ def connect() -> AgentClient:
 
 def _via_jupyter_server() -> AgentClient | None:
     """Return a client through the kernel's Jupyter server, if that server announced an agent with a
-    socket that this kernel does not see; else None."""
+    socket that this kernel cannot reach. Return None otherwise."""
     path = announced_path()
     if path is None or (hasattr(socket, "AF_UNIX") and path == socket_path()):
         return None

@@ -24,10 +24,9 @@ STEPS = {
 
 def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> Job:
     """Return the lab with this ID (ours or Slurm's), or with this name on the cluster; without a
-    name, return the newest lab there. Prefer labs that have not ended. `cluster` is None for all
-    clusters. `jobs` are sorted newest first, as by `Api.jobs`. Raise NotFoundError if there is
-    none, RequestError if several match.
-    """
+    name, return the newest lab on the cluster. Prefer labs that have not ended. `cluster` is None
+    for all clusters. `jobs` are sorted newest first, as by `Api.jobs`. Raise NotFoundError if there
+    is none, RequestError if several match."""
     known = [job for job in jobs if job.kind is JobKind.LAB]
     if by_id := [job for job in known if job.id == name]:
         return by_id[0]

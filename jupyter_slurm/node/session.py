@@ -203,7 +203,7 @@ class Session:
                 self.worker.kill(signal.SIGKILL)
 
     def _leave_out(self, cell_id: str, number: int) -> None:
-        """Report a cell that has not started as ended by a signal."""
+        """Report a cell that has not started as killed by a signal."""
         if self._claim(cell_id):
             self._say(cell_id, 128 + number, signal.Signals(number).name[3:])
 

@@ -111,8 +111,8 @@ class CallHandler(Handler):
 
 
 class AgentHandler(Handler):
-    """The route `{base_url}jupyter-slurm/agent/v1/NAME`: the agent, for kernels that do not see its
-    socket. Callers need the right to execute programs."""
+    """The route `{base_url}jupyter-slurm/agent/v1/NAME`: the agent, for kernels that cannot reach
+    its socket. Callers need the right to execute programs."""
 
     @authenticated
     async def post(self, name: str) -> None:

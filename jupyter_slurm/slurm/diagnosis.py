@@ -170,8 +170,8 @@ _LOG_SIGNS: Final = (
         r"ModuleNotFoundError: No module named|ImportError: ",
         Explanation(
             "python-module",
-            "A Python module is not installed where it ran.",
-            "Use an image or environment that has it, or install it there.",
+            "A Python module is not installed in the job's Python.",
+            "Use an image or environment that has it, or install it.",
         ),
     ),
     (

@@ -11,7 +11,7 @@ FIELD_END: Final = "\x1f"
 RECORD_END: Final = "\x1e"
 _DELIMITER: Final = "--delimiter="
 _MOST_DIGITS: Final = 15
-"""The most digits that JSON and a float represent exactly. Slurm's own numbers have up to
+"""Maximum number of digits that JSON and a float represent exactly. Slurm's own numbers have up to
 thirteen."""
 _MOST: Final = 1e15
 

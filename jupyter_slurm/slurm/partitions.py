@@ -22,7 +22,7 @@ class PartitionSettings:
     limit_s: int | None
     default_time_s: int | None
     max_nodes: int | None
-    """The most nodes for one job."""
+    """Maximum number of nodes for one job."""
     exclusive: bool
     """Jobs get whole nodes (OverSubscribe=EXCLUSIVE)."""
     hidden: bool

@@ -122,7 +122,7 @@ _LETTERS = re.compile(r"[A-Za-z0-9_.-]{0,254}")
 _MAX_PIECES: Final = 11
 """The parts of a name with five ranges in brackets (HIGHEST_DIMENSIONS in slurm/slurm.h)."""
 _MAX_NODES: Final = 65_536
-"""The most nodes in a list (MAX_SLURM_NODES in slurm/slurm.h)."""
+"""Maximum number of nodes in a list (MAX_SLURM_NODES in slurm/slurm.h)."""
 
 
 def parse_nodelist(text: str) -> list[str]:
@@ -185,7 +185,7 @@ def _numbers(inside: str, part: str, room: int) -> list[str]:
 
 _ARRAY_ITEM = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([1-9][0-9]{0,8}))?)?")
 _MAX_ARRAY: Final = 4_000_001
-"""The most tasks of an array: MaxArraySize is at most 4000001 (slurm.conf(5))."""
+"""Maximum number of tasks of an array: MaxArraySize is at most 4000001 (slurm.conf(5))."""
 
 
 def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:

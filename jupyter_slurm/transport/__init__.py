@@ -141,7 +141,7 @@ class Transport(Protocol):
         *,
         timeout_s: float = 60.0,
     ) -> Completed:
-        """Create `folder` (0700) with `files` in it and run `argv` there, in one round trip.
+        """Create `folder` (0700) with `files` in it and run `argv` in it, in one round trip.
 
         Existing folders also get 0700, as do the two parents if they are created, regardless of the
         umask and inherited ACLs. Names may contain one folder. Files get 0600, or 0700 if they

@@ -76,7 +76,7 @@ _IDLE_SHARE = 0.2
 _ERASED_SOON_S = 14 * 24 * 3600
 """Seconds before the site erases a job's files when the date appears in short texts."""
 _NAMED_TASKS = 60
-"""The most characters of a list of tasks."""
+"""Maximum number of characters of a list of tasks."""
 
 # Override the stripes and rules of tables in JupyterLab and nbconvert.
 _TABLE = "border:none;border-collapse:collapse;background:transparent;color:inherit;margin:4px 0"
@@ -248,7 +248,7 @@ class _Note:
     label: str
     text: str
     brief: bool = False
-    """Show the note also in the text form. Other notes have their own line there."""
+    """Show the note also in the text form. In that form, other notes have their own line."""
     fraction: float | None = None
     """The length of a bar before the text."""
 

@@ -63,7 +63,7 @@ class Partition(Struct, frozen=True, kw_only=True):
     gpus_per_node: int = 0
     """A partition. CPUs, memory and GPUs are those of its largest nodes."""
     max_nodes: int | None = None
-    """The most nodes for one job; None for no limit."""
+    """The maximum number of nodes for one job; None for no limit."""
     default_time_s: int | None = None
     """The time limit of a job without --time."""
     exclusive: bool = False

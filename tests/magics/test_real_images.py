@@ -71,7 +71,7 @@ def test_image_is_built_once_and_runs_the_next_cell(
     cell = f"%%slurm_image mine\n{recipe.format(word='first')}"
     use = "%%slurm --image mine\nprint(open('/opt/made').read())"
     made = ok(kernel.run(cell))
-    assert "The image mine is there" in made.text
+    assert "The image mine is ready" in made.text
     assert ok(kernel.run(use)).text == "first\n\n"
     again = ok(kernel.run(cell))
     assert again.text.startswith("Image mine exists")

@@ -232,5 +232,5 @@ fi
 size=$(du -sk -- "$stem$suffix" | cut -f1)
 printf '%s,"file":"%s","made_s":%s,"size_kib":%s}}\\n' {begun} "$stem$suffix" "$(date +%s)" \\
   "${{size:-null}}" >{record}.partial && mv -- {record}.partial {record} || exit 74
-say "The image $name is there: $folder/$stem$suffix ($((${{size:-0}} / 1024)) MiB)."
+say "The image $name is ready: $folder/$stem$suffix ($((${{size:-0}} / 1024)) MiB)."
 """

@@ -22,7 +22,7 @@ from jupyter_slurm.wire.framing import frame
 _TEXT = b"T"
 """A message from the agent to the client (node/kernel_frames.py)."""
 _SETS_UP_S = 900.0
-"""The longest setup of a job (modules, staging) before its kernel listens."""
+"""Maximum time for the setup of a job (modules, staging) before its kernel listens."""
 _PATIENCE_S = 2.0
 _PAUSE_S = 0.1
 

@@ -304,7 +304,7 @@ class SlurmCluster:
                     raise RequestError(
                         f"Cannot set up the login node of {self.name} to install packages.",
                         hint="The job's modules, and `modules` and `setup` of the cluster's "
-                        "profile, must work there, too.",
+                        "profile, must also work on the login node.",
                         detail=done.stderr.decode(errors="replace").strip() or None,
                         option="with",
                     )

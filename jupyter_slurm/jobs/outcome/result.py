@@ -112,7 +112,7 @@ def parse_result(data: bytes, key: bytes) -> RunnerResult:
     if not hmac.compare_digest(signature, expected):
         raise SignatureError(
             "The result in the job's folder is not signed with the job's key, so it was not read.",
-            hint="Check who can write to that folder; the job's output is still there.",
+            hint="Check who can write to that folder; the job's output is still available.",
         )
     try:
         check_json(body)

@@ -1,5 +1,5 @@
-"""Check each job before its submission for faults that Slurm does not see: syntax errors, ignored
-lines, a missing folder. Previews also warn above a partition's maxima.
+"""Check each job before its submission for errors that Slurm does not detect: syntax errors,
+ignored lines, a missing folder. Previews also warn above a partition's maxima.
 
 A check with `ok=False` stops the submission. Slurm judges everything else.
 """

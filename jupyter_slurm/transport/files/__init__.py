@@ -44,11 +44,11 @@ __all__ = ["Progress", "TransferReport", "mirror", "pull", "push"]
 
 _TIMEOUT_S = 600.0
 _NAMED = 200
-"""The most names to list one by one. That avoids listing the other files in the folder; there may
-be a million."""
+"""Maximum number of names to list one by one. That avoids listing the other files in the folder;
+there may be a million."""
 _NAMED_BYTES = 48 * 1024
 _LISTED_BYTES = 200
-"""The most bytes of a listing per file; half of that is typical."""
+"""Maximum size of a listing per file; half of that is typical."""
 
 # $1 a file to lock, $2 the folder to create if missing and to touch, the rest: the command that
 # lists it.
@@ -111,12 +111,11 @@ def mirror(
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> TransferReport:
-    """Push a folder as `push` does and delete all other files in `remote`. Then run `then` there,
+    """Push a folder as `push` does and delete all other files in `remote`. Then run `then` in it,
     in the same round trip if possible, unless something failed. `lock` is a remote file. The push
     holds its lock (flock(1), if available) while it moves files into place and runs `then`, and
     while it touches `remote` before listing it. So another holder of the lock may remove a folder
-    that looks old.
-    """
+    that looks old."""
     watcher = progress or Unwatched()
     outcome = TransferReport()
     again: dict[bytes, str] = {}

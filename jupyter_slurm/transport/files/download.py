@@ -48,12 +48,13 @@ from jupyter_slurm.transport.files.manifest import (
 )
 
 _NAMES_BYTES = 48 * 1024
-"""The most bytes of names in a command. Linux allows 128 KiB in one argument, including quotes."""
+"""Maximum size of the names in a command, in bytes. Linux allows 128 KiB in one argument, including
+quotes."""
 _OPEN_FOLDERS = 64
 _MOST_BYTES = 1 << 50
-"""The largest file to accept if the disk does not report its free space."""
+"""Maximum size of a file to accept if the disk does not report its free space."""
 _MEMBER_BYTES = 8 * 1024
-"""The most bytes that tar adds to a file: its header, and the header of a long name."""
+"""Maximum number of bytes that tar adds to a file: its header, and the header of a long name."""
 
 _PART_SH = 'cd -- "$1" && exec dd if="./$2" bs=1048576 skip="$3" count="$4"'
 

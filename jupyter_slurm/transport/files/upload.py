@@ -61,7 +61,7 @@ _YOUNG_NS = 2_000_000_000
 file gets all digits of its time."""
 
 _MV_BYTES = 64 * 1024
-"""The most bytes of names for one mv. Linux allows 2 MiB of arguments."""
+"""Maximum size of the names for one mv, in bytes. Linux allows 2 MiB of arguments."""
 
 
 class Archive:

@@ -49,8 +49,8 @@ _MOST_HELPERS = 2
 _AGAIN_S = 1.0
 """Seconds between attempts to open another helper while one is busy."""
 _SENT_AT_ONCE_BYTES = 1 << 18
-"""The most bytes to send at once. It is well below the window that sshd gives a session (2 MiB), so
-sending cannot block."""
+"""Maximum number of bytes to send at once. It is well below the window that sshd gives a session (2
+MiB), so sending cannot block."""
 _STATUS = re.compile("[0-9]{1,3}")
 _SIGNALS = range(129, 193)
 """Common shells return 128 + the number of a signal. A program that calls exit(137) looks the

@@ -194,7 +194,7 @@ class SshConnection:
 
     @property
     def sessions_limit(self) -> int:
-        """The most sessions that are open at once."""
+        """The maximum number of sessions that are open at once."""
         return self._sessions.limit
 
     @property

@@ -332,7 +332,7 @@ class _Login:
 
 
 def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
-    """Accept a key that is in ~/.ssh/known_hosts, or ask the user and add it there. Raises
+    """Accept a key that is in ~/.ssh/known_hosts, or ask the user and add it to that file. Raises
     HostKeyError or LoginNeededError."""
     path = Path.home() / ".ssh" / "known_hosts"
     name = hop.host if hop.port == 22 else f"[{hop.host}]:{hop.port}"

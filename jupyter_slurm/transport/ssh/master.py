@@ -39,8 +39,8 @@ _LOOK_S = 0.02
 _FIRST_COMMAND_S = 10.0
 _END_S = 5.0
 _SOCKET_PATH_BYTES = 100 - 17
-"""The longest path of a socket: sun_path has 104 bytes on macOS, and ssh appends 17 while it
-binds."""
+"""Maximum length of the path of a socket: sun_path has 104 bytes on macOS, and ssh appends 17 while
+it binds."""
 _MOST_LOG_BYTES = 1 << 20
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 

@@ -50,8 +50,8 @@ if [ -p "$3" ]; then printf . 1<>"$3"; fi 2>/dev/null || :
 _REMOVE_S = 600.0
 _CONNECT_S = 10.0
 _SMALL_BYTES = 1 << 18
-"""The most bytes to send through a helper. Larger files get their own channel, which costs two
-round trips."""
+"""Maximum number of bytes to send through a helper. Larger files get their own channel, which costs
+two round trips."""
 
 
 class SshTransport:

@@ -163,7 +163,7 @@ def test_image_is_built_once_and_runs_cells(
 ) -> None:
     first = ground.build(ground.recipe(*MADE))
     assert first.job is not None
-    assert "The image mine is there" in ground.site.text(first.job.id)
+    assert "The image mine is ready" in ground.site.text(first.job.id)
     assert ground.output_in("cat /opt/made") == "it's 42\n"
     again = ground.build(ground.recipe(*MADE))
     assert again.job is None

@@ -218,7 +218,7 @@ def test_image_is_built_on_the_login_node_or_the_failed_step_is_named(
     assert first.job is not None
     assert ground.site.service.job(first.job.id).slurm_id is None
     assert "jupyter-slurm: building" in ground.site.text(first.job.id)
-    assert "The image mine is there" in ground.site.text(first.job.id)
+    assert "The image mine is ready" in ground.site.text(first.job.id)
     assert ground.output_in("cat /opt/made") == "it's 42\n"
     assert ground.build(ground.recipe(*MADE)).job is None
     assert [path.name for path in ground.folder.glob(".*") if "partial" in path.name] == []
