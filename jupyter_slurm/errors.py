@@ -11,7 +11,7 @@ JupyterSlurmError
 │   │   └── TooMuchError   the connection was closed because of too much data
 │   ├── FileAccessError    files on the cluster cannot be read or written; nothing was run
 │   │   └── NotAFileError  a pipe, a device or a folder in place of a file
-│   ├── LoginNeededError   the user has to log in first; nothing was done
+│   ├── LoginNeededError   the user has to log in first; the call had no effect
 │   ├── LoginError         the login failed (wrong code, locked account) or was not answered
 │   ├── HostKeyError       the host key has changed or is unknown
 │   └── ForwardError       a remote port cannot be reached
@@ -98,7 +98,7 @@ class VariableError(RequestError):
 
 
 class CodeError(RequestError):
-    """A syntax error. `traceback` has the lines for IPython, if any."""
+    """A syntax error. `traceback` contains the lines for IPython, if any."""
 
     code = "syntax"
 
@@ -214,7 +214,7 @@ class AgentError(JupyterSlurmError):
 
 
 class CellFailed(JupyterSlurmError):
-    """A cell's job failed. `traceback` has the lines of the remote traceback, if any."""
+    """A cell's job failed. `traceback` contains the lines of the remote traceback, if any."""
 
     code = "cell-failed"
     status = 422

@@ -249,8 +249,8 @@ def map(  # noqa: A001 - the name is `js.map`
     **options: Option,
 ) -> list[_T]:
     """Call `fn` with the values of the iterables, as the tasks of one sweep, and return the results
-    in order. SweepError: calls failed, and its `table` has the other results; VariableError; and
-    the errors of `Api.submit`.
+    in order. SweepError: calls failed, and its `table` contains the other results; VariableError;
+    and the errors of `Api.submit`.
 
     The options are those of `Executor`, and `max_fails` and `on_interrupt`. As in a cell, an
     interrupt leaves the sweep running.

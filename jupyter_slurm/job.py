@@ -84,7 +84,8 @@ class JobHandle:
         return "".join(read_whole_log(self._api, self.id))
 
     def task_output(self, task: int) -> str:
-        """Return the output of an array task. `job.tasks` has the indices. Raises RequestError."""
+        """Return the output of an array task. `job.tasks` contains the indices. Raises
+        RequestError."""
         return "".join(read_whole_log(self._api, self.id, task))
 
     def done(self) -> bool:

@@ -243,7 +243,7 @@ class AgentConnection:
                 hint="Try again; the cluster may be slow. `jupyter slurm status` shows the agent.",
             ) from exc
         if status == 503 and _is_retiring(answer):
-            raise NotDoneError("the agent is about to end")
+            raise NotDoneError("the agent is exiting")
         return status, answer
 
     def into_stream(self) -> socket.socket:

@@ -93,8 +93,8 @@ def may_be_done(name: str, gone: Exception) -> AgentError:
 
 
 def retiring() -> Problem:
-    """Return the answer of an agent that is about to end. Clients then ask the next agent."""
-    return Problem(code=AgentError.code, message="The agent is about to end.", transient=True)
+    """Return the answer of an agent that is exiting. Clients then ask the next agent."""
+    return Problem(code=AgentError.code, message="The agent is exiting.", transient=True)
 
 
 @dataclass(frozen=True)

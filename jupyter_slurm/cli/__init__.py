@@ -1,6 +1,7 @@
 """`jupyter slurm …`: run a command, show its value, and turn errors into exit codes.
-`commands/functions.py` has the commands shared with notebooks, the modules here have the others.
-`caller.py` is the terminal as caller, `show.py` shows values, `follow.py` shows a job's output.
+`commands/functions.py` defines the commands shared with notebooks, the modules here define the
+others. `caller.py` is the terminal as caller, `show.py` shows values, `follow.py` shows a job's
+output.
 """
 
 from __future__ import annotations

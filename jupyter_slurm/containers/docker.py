@@ -1,6 +1,6 @@
 """Command lines for the runtimes `docker`, `sudo-docker` and `podman`.
 
-`docker_script.py` has the parts that depend on the node. Facts (tested with Docker 20.10;
+`docker_script.py` defines the parts that depend on the node. Facts (tested with Docker 20.10;
 docker-run(1), podman-run(1)):
 - The engine is a daemon: a container is not a child of the job. It outlives a killed client, unless
   it notices the end of its standard input, which the engine closes with the client. So its input is

@@ -1,6 +1,6 @@
-"""Runtime `enroot`: its commands on the node, without pyxis. `enroot_containers.py` has the part
-shared with pyxis. Facts (tested with 4.1.2; src/runtime.sh, src/docker.sh and conf/hooks of 2.2 to
-4.1):
+"""Runtime `enroot`: its commands on the node, without pyxis. `enroot_containers.py` defines the
+part shared with pyxis. Facts (tested with 4.1.2; src/runtime.sh, src/docker.sh and conf/hooks of
+2.2 to 4.1):
 - `enroot start` execs the program, so its exit code is the program's. A container stays on the node
   until removed, so a shell waits for its end and removes it.
 - The container does not inherit the node's environment. `--env` would lose newlines and show values

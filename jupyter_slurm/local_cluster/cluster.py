@@ -281,7 +281,7 @@ def _cancel_all(daemons: Daemons) -> None:
 
 
 def _fail_nodes(daemons: Daemons) -> None:
-    """Make slurmctld give up the running jobs now, not minutes later.
+    """Make slurmctld end the running jobs now, not minutes later.
 
     A node that is DOWN returns when its slurmd registers (ReturnToService=2).
     """

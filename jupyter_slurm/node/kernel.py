@@ -2,10 +2,10 @@
 
     python3 -u kernel.py JOBDIR ATTEMPT
 
-Runs on the cluster, Python 3.6 and later. `task.json` has `socket`, the name of the abstract socket
-to which this user's clients connect, and `idle_s`. A new client replaces the one before. The kernel
-ends when it is idle and has had no client for `idle_s`.
-Exit code: 0 no client connected for `idle_s`, 65 ipykernel is missing, 128 + n signal n ended it.
+Runs on the cluster, Python 3.6 and later. `task.json` contains `socket`, the name of the abstract
+socket to which this user's clients connect, and `idle_s`. A new client replaces the one before. The
+kernel ends when it is idle and has had no client for `idle_s`. Exit code: 0 no client connected for
+`idle_s`, 65 ipykernel is missing, 128 + n signal n ended it.
 """
 
 import contextlib

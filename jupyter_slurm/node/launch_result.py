@@ -92,8 +92,8 @@ def fail(
     ranks: int = 0,
     behind: "Sequence[str]" = (),
 ) -> "Dict[str, Any]":
-    """Write the output and result of code that could not run. Return the result. `behind` has the
-    lines that follow the sentence in the traceback."""
+    """Write the output and result of code that could not run. Return the result. `behind` contains
+    the lines that follow the sentence in the traceback."""
     now_s = time.time()
     lines = ["%s: %s" % (name, sentence)] + list(behind)
     record = {"type": "error", "ename": name, "evalue": sentence, "traceback": lines}
@@ -117,8 +117,8 @@ def merge(
     signer: "Optional[runner.Signer]" = None,
 ) -> "Dict[str, Any]":
     """Write and return the job's result: the result of rank 0 if all succeeded, otherwise that of
-    the first rank that failed. `found` has the results by rank, `lost` a failure that no rank has
-    reported. `signer` is that of a session's cell."""
+    the first rank that failed. `found` contains the results by rank, `lost` a failure that no rank
+    has reported. `signer` is that of a session's cell."""
     failed = [rank for rank in sorted(found) if found[rank]["status"] in ("error", "killed")]
     stopped = [rank for rank in sorted(found) if found[rank]["status"] == "interrupted"]
     missing = [rank for rank in range(ranks) if rank not in found]

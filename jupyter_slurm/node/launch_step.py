@@ -59,7 +59,7 @@ class Step:
         events: "queue.Queue[Any]",
         before: "Sequence[str]" = (),
     ) -> None:
-        """`before` has the words before `srun`."""
+        """`before` contains the words before `srun`."""
         env = dict(os.environ)
         for name in ASKED_BY_THE_JOB.split():
             env.pop("SLURM_" + name, None)

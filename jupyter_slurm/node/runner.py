@@ -413,8 +413,8 @@ def supervise(
     rank: "Optional[int]" = None,
     own_dir: str = "",
 ) -> int:
-    """Supervise the cell's process, and return the job's exit code. `child` has the process ID and
-    the pipes; `own_dir` is a task's folder."""
+    """Supervise the cell's process, and return the job's exit code. `child` contains the process ID
+    and the pipes; `own_dir` is a task's folder."""
     started_s = time.time()
     wakeup = hear_signals()
     signer = job_signer(job_dir)

@@ -21,8 +21,8 @@ def start(
     job_dir: str, attempt: str, engine: "List[str]", tell: "Callable[[str], None]"
 ) -> "Callable[[], None]":
     """Start dashboards.py if this process is the only one or the first rank on the first node.
-    Return a function that ends it. `engine` has the arguments that name the launcher; `tell` shows
-    the user a line."""
+    Return a function that ends it. `engine` contains the arguments that name the launcher; `tell`
+    shows the user a line."""
     if not is_first(engine):
         return lambda: None
     with open(os.path.join(job_dir, "dashboards.json"), encoding="utf-8") as file:

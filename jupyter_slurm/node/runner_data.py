@@ -1,9 +1,9 @@
 """Variables in a file as data, without a pickle; also used on the local machine.
 
 Python 3.6 and later, standard library only; NumPy, pandas, Polars and pyarrow for their own values.
-The file is an uncompressed zip. `values.json` has each variable by name. null, booleans, numbers
-(including NaN and Infinity), strings and lists represent themselves. An object has one key, its
-type:
+The file is an uncompressed zip. `values.json` contains each variable by name. null, booleans,
+numbers (including NaN and Infinity), strings and lists represent themselves. An object has one key,
+its type:
 
     {"dict": [[KEY, VALUE], …]}   {"tuple": [VALUE, …]}, and "set" and "frozenset"
     {"bytes": BASE64}, "bytearray"   {"complex": [REAL, IMAGINARY]}   {"scalar": [DTYPE, BASE64]}
@@ -72,8 +72,8 @@ def _explain(error: Exception) -> str:
 
 
 class Packer:
-    """The tree of one variable. `members` has its other files, each with the function that writes
-    it."""
+    """The tree of one variable. `members` contains its other files, each with the function that
+    writes it."""
 
     def __init__(self, name: str) -> None:
         self.name = name

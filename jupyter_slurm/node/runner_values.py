@@ -138,7 +138,7 @@ class _Portable(pickle.Pickler):
 
 class _ByValue:
     """cloudpickle's pickler, imported on first use; Python's pickler if there is no cloudpickle
-    (Python 3.6, 3.7). `seen` has the code objects that it has written."""
+    (Python 3.6, 3.7). `seen` contains the code objects that it has written."""
 
     def __init__(self) -> None:
         self.seen: "List[Any]" = []

@@ -234,7 +234,7 @@ class Cgroup:
     """The job's cgroup on this machine, if Slurm has made one."""
 
     def __init__(self, folders: "Dict[str, str]") -> None:
-        """`folders` has the folder of each controller; "" stands for version 2, which has all
+        """`folders` contains the folder of each controller; "" stands for version 2, which has all
         controllers."""
         self._folders = folders
 

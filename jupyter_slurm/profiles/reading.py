@@ -1,6 +1,6 @@
 """Read profiles from `clusters.toml` and `clusters.d/*.toml`, and choose the default.
 
-`clusters.toml` has one table per cluster, and `default = "name"` at the top. Each file in
+`clusters.toml` contains one table per cluster, and `default = "name"` at the top. Each file in
 `clusters.d` is one cluster, named after the file, with its settings at top level. The last
 definition of a cluster replaces earlier ones.
 """

@@ -1,4 +1,4 @@
-"""Routes that relay a call to the agent. `own.py` has the other routes."""
+"""Routes that relay a call to the agent. `own.py` defines the other routes."""
 
 from __future__ import annotations
 

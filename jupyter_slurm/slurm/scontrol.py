@@ -53,11 +53,10 @@ _PATTERN = re.compile(r"%(?P<width>[0-9]{0,2})(?P<letter>[AajNntux%])")
 
 @dataclass(frozen=True, slots=True)
 class ControlRow:
-    """A job in slurmctld; None means "not set". `fields` has every key as printed. `requeues` is
-    Slurm's Restarts. `exit_code` and `exit_signal` describe the batch script; both are 0 while it
-    runs. `tres` has memory in MiB. In the paths `stdout` and `stderr`, all of Slurm's %-patterns
-    are replaced, including those that only slurmstepd replaces.
-    """
+    """A job in slurmctld; None means "not set". `fields` contains every key as printed. `requeues`
+    is Slurm's Restarts. `exit_code` and `exit_signal` describe the batch script; both are 0 while
+    it runs. `tres` has memory in MiB. In the paths `stdout` and `stderr`, all of Slurm's %-patterns
+    are replaced, including those that only slurmstepd replaces."""
 
     slurm_id: str
     array_job_id: str | None

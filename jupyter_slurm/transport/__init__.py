@@ -129,8 +129,8 @@ class Transport(Protocol):
         timeout_s: float = 60.0,
         most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
-        """Run `argv` with `env` added to a small clean environment. `limits.py` has the limits of
-        the other methods. Raises TimedOutError, or TooMuchError if it printed more than
+        """Run `argv` with `env` added to a small clean environment. `limits.py` defines the limits
+        of the other methods. Raises TimedOutError, or TooMuchError if it printed more than
         `most_bytes` and was killed."""
 
     def upload_and_run(

@@ -115,7 +115,7 @@ class Result(Struct, frozen=True, kw_only=True):
 
     job: Job
     status: Literal["ok", "error", "killed", "interrupted", "none"]
-    """"none" means that the job ended without a result; `job.why` has the reason."""
+    """"none" means that the job ended without a result; `job.why` contains the reason."""
     ename: str | None = None
     evalue: str | None = None
     traceback: tuple[str, ...] = ()
@@ -156,7 +156,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     """An opaque cursor; "" is the beginning. A cursor from an earlier agent counts as the
     beginning."""
     whole: bool
-    """`jobs` has all jobs, not only new or changed ones."""
+    """`jobs` contains all jobs, not only new or changed ones."""
     jobs: tuple[Job, ...]
     listed: tuple[ListedJob, ...] = ()
     """New or changed jobs without a record, and tasks of arrays, on the clusters that the client

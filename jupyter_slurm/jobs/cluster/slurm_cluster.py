@@ -1,6 +1,6 @@
 """Run and count one cluster's Slurm commands, and explain their failures.
 
-Slurm's commands run only here. `slurm/` has their argv and parsers.
+Slurm's commands run only here. `slurm/` contains their argv and parsers.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class Kind(Generic[SpecT]):
         return spec
 
     def recorded(self, spec: SpecT, **known: Any) -> Job:
-        """Return the record of a new job. `spec` is complete; `known` has the other fields."""
+        """Return the record of a new job. `spec` is complete; `known` contains the other fields."""
         both = {*self.spec.__struct_fields__} & {*self.job.__struct_fields__}
         now_s = time.time()
         told = {"state": JobState.SUBMITTING, "created_s": now_s, "state_since_s": now_s}

@@ -385,7 +385,7 @@ def _variables(
 
 def remove_old_files(unsent: Collection[str]) -> None:
     """Remove the files of earlier processes: copies after a week; after a day, the variables of
-    clients that were killed before they submitted. `unsent` has the names of the files that
+    clients that were killed before they submitted. `unsent` contains the names of the files that
     recorded jobs still need."""
     now_s = time.time()
     for pattern, kept_s in _KEPT_S.items():

@@ -127,8 +127,8 @@ _UNNAMED = "Slurm does not report whether a user or an administrator cancelled i
 
 
 class Cause(Enum):
-    """Causes of an end, with a sentence and advice. `slurm.diagnosis` has Slurm's own causes, and
-    those suggested by a log or an exit code."""
+    """Causes of an end, with a sentence and advice. `slurm.diagnosis` contains Slurm's own causes,
+    and those suggested by a log or an exit code."""
 
     LOGIN_FILES = (
         "The node's login files ended the job before your code started: an `exec`, an `exit`, or a "

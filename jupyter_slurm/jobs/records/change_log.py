@@ -41,7 +41,7 @@ class Cursors:
 
 class Delta(NamedTuple, Generic[T]):
     whole: bool
-    """Set if `values` has all values, not only the changed ones."""
+    """Set if `values` contains all values, not only the changed ones."""
     values: tuple[T, ...]
     """Values, the latest change last."""
     gone: tuple[str, ...]

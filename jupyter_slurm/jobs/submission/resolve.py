@@ -211,7 +211,7 @@ def _with_srun(site: Site, cluster: SlurmCluster, *, is_mpi: bool) -> Site:
 
 
 def resolved(spec: JobSpec, profile: ClusterProfile, site: Site) -> Resolved:
-    """Resolve a job. `profile` has the settings that apply to it (`ClusterProfile.for_job`).
+    """Resolve a job. `profile` contains the settings that apply to it (`ClusterProfile.for_job`).
 
     Raise a RequestError that names the invalid word of `spec`."""
     check_spec(spec)

@@ -160,7 +160,7 @@ class Submitter:
             )
 
         self._registry.wait(wanted, pause_s)
-        if self._registry.closed:  # the agent is about to end
+        if self._registry.closed:  # the agent is exiting
             self._stop.wait(pause_s)
 
     def _is_withdrawn(self) -> bool:

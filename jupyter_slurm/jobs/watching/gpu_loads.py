@@ -1,7 +1,7 @@
 """GPU loads of our running jobs, for viewers of the queue.
 
 The last lines of all jobs' measurements (`node/usage.py`) are read in one round trip, at most twice
-a minute. `usage.py` has the history of a single job.
+a minute. `usage.py` reads the history of a single job.
 """
 
 from __future__ import annotations

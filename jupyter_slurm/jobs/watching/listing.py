@@ -61,9 +61,9 @@ class Table:
         self._rows.remembers_since = since
 
     def compare(self, listed: Iterable[RawRow], ours: Ours, user: str | None = None) -> Difference:
-        """Compare with a new listing. `ours` has our records by Slurm's ID, which another user's
-        job may have now. `user` is the owner of our jobs; if None, all listed jobs are the user's,
-        and ended jobs stay."""
+        """Compare with a new listing. `ours` contains our records by Slurm's ID, which another
+        user's job may have now. `user` is the owner of our jobs; if None, all listed jobs are the
+        user's, and ended jobs stay."""
         by_id: dict[str, list[RawRow]] = {}
         for raw in listed:
             by_id.setdefault(raw.whole_id, []).append(raw)

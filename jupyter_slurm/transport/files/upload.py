@@ -256,7 +256,7 @@ done
 
 
 class Upload:
-    """One pass over the files that differ. `again` has the files to retry, with reasons."""
+    """One pass over the files that differ. `again` contains the files to retry, with reasons."""
 
     def __init__(
         self,

@@ -38,10 +38,10 @@ rm -rf %(partial)b;
 _m %(not_placed)b;
 fi; fi
 """.strip().replace(b"\n", b" ")
-"""The program runs in the background, and the shell kills it when its input ends; before that, the
-files are placed atomically. `cat` reads the rest of the archive, so that the shell does not read it
-as lines. `head` shows why files cannot be written: GNU tar does not distinguish a full disk from
-other errors."""
+"""The program runs in the background, and the shell kills it when its input is closed; before that,
+the files are placed atomically. `cat` reads the rest of the archive, so that the shell does not
+read it as lines. `head` shows why files cannot be written: GNU tar does not distinguish a full disk
+from other errors."""
 
 _PRIVATE = b"""
 _private() { case $(LC_ALL=C ls -ldn %(target)b) in

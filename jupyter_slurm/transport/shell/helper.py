@@ -1,6 +1,6 @@
 """Commands through open shells: one round trip each, after one start of a login shell. A `Helper`
-is a shell that runs one command at a time in the background and keeps reading. When its input ends,
-after a timeout or a lost connection, it kills the command and all processes of its session.
+is a shell that runs one command at a time in the background and keeps reading. When its input is
+closed, after a timeout or a lost connection, it kills the command and all processes of its session.
 `Helpers` lends helpers.
 """
 

@@ -66,7 +66,7 @@ def receive(
     ConnectionLostError, ShellGoneError, TooMuchError after more than `most_bytes`, or OSError if
     `sink` cannot be written."""
     # Only standard error gets the mark. The shell closes both streams, so they end with the
-    # program. It keeps reading, and kills the program when its own input ends.
+    # program. It keeps reading, and kills the program when its own input is closed.
     mark = b"_m() { printf '%s' \"$_k$_i $1$_n\" >&4; }"
     command = b"( exec %b ) </dev/null 2>&4 4>&-; _f $? %b" % (words(argv), quote(argv[0]))
     (number,), line = shell.numbered(b"%b; { %b; } & exec >/dev/null 4>&-" % (mark, command))

@@ -5,8 +5,8 @@ The cluster needs a Bourne shell at /bin/sh, and `env`. The login shell (csh, fi
 
 The shell reads lines by `read`, which must not read beyond the line (POSIX, `read`), so a command's
 input may follow its line. An answer is the text on the channel's two streams up to a mark on each.
-The mark contains a nonce that programs on the cluster do not know. When its input ends, also after
-the channel breaks, the shell kills its process group (sshd gives every session its own).
+The mark contains a nonce that programs on the cluster do not know. When its input is closed, also
+after the channel breaks, the shell kills its process group (sshd gives every session its own).
 """
 
 from __future__ import annotations
