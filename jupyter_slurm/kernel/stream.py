@@ -105,7 +105,7 @@ class KernelStream:
         self._news: deque[News] = deque()
         self._kept: deque[bytes] = deque()
         self._first = 1
-        """The number of the oldest kept message."""
+        """The number of the oldest stored message."""
         self._got = 0
         self._passed_on = 0
         self._unread_bytes = 0
@@ -289,9 +289,9 @@ class KernelStream:
                 self._first += 1
 
     def _withdraw(self) -> None:
-        """Replace the kept messages by empty ones. They were for the earlier kernel, which may have
-        received them, and their senders get an error. Their numbers stay, because the node does not
-        accept gaps."""
+        """Replace the stored messages by empty ones. They were for the earlier kernel, which may
+        have received them, and their senders get an error. Their numbers stay, because the node
+        does not accept gaps."""
         with self._lock:
             self._kept = deque(_NOTHING for _ in self._kept)
 

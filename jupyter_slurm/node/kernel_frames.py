@@ -197,7 +197,7 @@ class KernelLine(framing.Line):
             self.say(PACKED, self.packer.compress(body), self.packer.flush(zlib.Z_SYNC_FLUSH))
 
     def fill(self, kept: Kept) -> None:
-        """Put kept messages into the outbox while it has room."""
+        """Put stored messages into the outbox while it has room."""
         while self.sent + 1 < kept.next and len(self.outbox) < PENDING_MOST:
             self.sent += 1
             self.say_message(NUMBER.pack(self.sent) + kept.read(self.sent))
