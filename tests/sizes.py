@@ -2,7 +2,7 @@
 
 `fast` runs the tests without real software. `main` adds what most users have: Slurm, sshd,
 Charliecloud, a browser. `all` runs everything. A test gets its size from its file, fixtures and
-parameters. A new test needs no mark unless it starts real software by itself.
+parameters. A new test needs no mark unless it starts real software on its own.
 """
 
 from __future__ import annotations

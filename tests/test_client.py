@@ -234,7 +234,7 @@ def test_interrupted_call_keeps_the_client_usable(agent_home: AgentHome) -> None
     assert program.communicate()[0] == "squeue\n"
 
 
-def test_both_processes_after_a_fork_can_call(agent_home: AgentHome) -> None:
+def test_parent_and_child_can_both_call_the_agent_after_a_fork(agent_home: AgentHome) -> None:
     program = agent_home.python(
         "import os\nclient.check()\nchild = os.fork()\n"
         "for number in range(50):\n"

@@ -1,7 +1,7 @@
 """`jupyter slurm up` on a machine with an NVIDIA GPU, observed by CUDA's own driver.
 
-The tests are skipped on every other machine, including CI's. `local_cluster/test_gpus.py` has the
-tests that need no GPU.
+The tests are skipped on every other machine, including CI's. `local_cluster/test_gpus.py` contains
+the tests that need no GPU.
 """
 
 from __future__ import annotations

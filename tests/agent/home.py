@@ -1,4 +1,4 @@
-"""An agent in a test's own home; `plugin.py` has the fixture."""
+"""An agent in a test's own home; `plugin.py` defines the fixture."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ class AgentHome:
         return AgentClient(self.socket, self.command)
 
     def agent_pid(self) -> int | None:
-        """Return the process ID of the agent that holds the lock; None if no agent runs."""
+        """Return the process ID of the agent that holds the lock. Return None if no agent
+        runs."""
         while True:
             try:
                 with self.lock.open("r+") as lock:

@@ -28,7 +28,7 @@ class CountedSqueue:
         return len(self.calls.read_text().splitlines())
 
     def list(self, jobs: int, changed: int = 0) -> None:
-        """List that many jobs from now on. The first `changed` of them get another state."""
+        """Set the number of listed jobs. The first `changed` of them get another state."""
         whole, mine = self.listing, self.listing.with_suffix(".mine")
         records = [record(at, changed=at < changed) for at in range(jobs)]
         for path, texts in ((mine, records[::50]), (whole, records)):

@@ -47,7 +47,7 @@ class DockerEngine:
 
     @property
     def setup(self) -> str:
-        """The same environment as the `setup` of a profile."""
+        """That environment as the `setup` of a profile."""
         return "".join(f"export {name}={shlex.quote(text)}\n" for name, text in self.env.items())
 
     def run(self, *words: str, stdin: str = "") -> str:

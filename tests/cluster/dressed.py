@@ -2,7 +2,7 @@
 have its storage, nodes and partitions, and run jobs of an ordinary user. Needs root.
 
 The profile has only the site's template and the answers to its questions. `rooms.py` mounts the
-site's own folders; `dressed_slurm.py` has its Slurm.
+site's own folders; `dressed_slurm.py` configures its Slurm.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Keep private clusters of a home while standard input is open, then purge them.
 
-It is a separate process, so that an interrupted or killed test run leaves nothing behind: the run's
-end of the pipe always closes. It reads a spec as one line of JSON (null to start nothing), answers
-with one line, the cluster's folder or the error, and then waits.
+It is a separate process, so that an interrupted or killed test run leaves nothing behind: its
+standard input always closes with the run. It reads a spec as one line of JSON (null to start
+nothing), answers with one line, the cluster's folder or the error, and then waits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jupyter_slurm.local_cluster import LocalSpec, down, folder, up
 
 def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # only the end of the pipe ends the keeper
+        signal.signal(number, signal.SIG_IGN)  # only EOF ends the keeper
     wanted = json.loads(sys.stdin.readline())
     print(json.dumps({} if wanted is None else start(wanted)), flush=True)
     sys.stdin.read()

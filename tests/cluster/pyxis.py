@@ -67,7 +67,7 @@ def lean_squash_image(lean_image: Path, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def small_image(shell_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same image without Python, which is unpacked quickly."""
+    """That image without Python, which unpacks quickly."""
     return squashed(shell_image, tmp_path_factory.mktemp("squash") / "small.sqsh")
 
 

@@ -108,7 +108,7 @@ def _option(
 
 @settings(max_examples=300)
 @given(command=st.sampled_from(LEAVES), data=st.data())
-def test_options_are_parsed_equally_in_any_order_and_front_end(
+def test_order_and_front_end_do_not_change_parsed_options(
     command: Command, data: st.DataObject
 ) -> None:
     for place in PLACES:

@@ -1,4 +1,4 @@
-"""The same cells in every runtime, in jobs of a real Slurm; none leaves anything on the node."""
+"""Identical cells in every runtime, in jobs of a real Slurm; none leaves anything on the node."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Failures with the real Charliecloud in jobs of a real Slurm: each is explained and leaves nothing
-behind. `test_cells.py` has the successes."""
+behind. `test_cells.py` tests the successes."""
 
 from __future__ import annotations
 

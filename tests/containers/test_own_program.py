@@ -1,4 +1,4 @@
-"""Jobs with an image's own program, run by a shell. `test_own_program_real.py` has the real
+"""Jobs with an image's own program, run by a shell. `test_own_program_real.py` uses the real
 tools."""
 
 from __future__ import annotations

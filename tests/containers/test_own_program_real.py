@@ -1,5 +1,5 @@
 """An image's own program as a job of a real Slurm, with a real Docker and a stand-in for pyxis.
-`test_apptainer_registry.py` has Apptainer."""
+`test_apptainer_registry.py` tests Apptainer."""
 
 from __future__ import annotations
 

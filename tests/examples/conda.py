@@ -68,8 +68,8 @@ def on_this_machine(folder: Path) -> None:
 
 
 def miniconda(image: Path, home: Path, engines_python: Path) -> None:
-    """Turn an image with Python into Anaconda's. Fill the package cache in `home`, which jobs see
-    below /home."""
+    """Turn an image with Python into Anaconda's. Fill the package cache in `home`, which is
+    mounted in jobs below /home."""
     python = f"python{sysconfig.get_python_version()}"
     [engines] = engines_python.parents[1].glob("lib/python3*/site-packages")
     for of_debian in ("locale", "terminfo"):  # Debian's images have these folders

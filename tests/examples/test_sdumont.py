@@ -1,4 +1,4 @@
-"""The guide of Santos Dumont: environment modules, a home that nodes do not see, reports.
+"""The guide of Santos Dumont: environment modules, a home not mounted on nodes, reports.
 TensorFlow is real, and trains with two replicas without a GPU."""
 
 from __future__ import annotations

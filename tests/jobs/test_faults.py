@@ -280,7 +280,7 @@ def test_full_disk_during_a_job_is_reported(
     site.service.close()
 
 
-# --- jobs purged by Slurm; `test_accounting.py` has those with accounting ---
+# --- jobs purged by Slurm; `test_accounting.py` tests those with accounting ---
 
 
 def test_purged_jobs_end_by_their_files_or_are_lost(private_site: MakeSite, tmp_path: Path) -> None:

@@ -98,8 +98,8 @@ def test_node_that_resolves_to_localhost_works(apart: Site, machines: Machines) 
 
 
 def test_mpi_runs_in_an_image_without_the_folder_of_slurmd(apart: Site, demo_image: Path) -> None:
-    """PMIx's server keeps its files in that folder, and its clients report that they cannot see
-    them."""
+    """PMIx's server keeps its files in that folder, and its clients report that the files
+    are not visible."""
     job = apart.run(
         MPI,
         launch="mpi",
@@ -128,7 +128,7 @@ def test_firewall_before_the_launcher_is_named(apart: Site, machines: Machines) 
 
 
 def test_lost_first_node_is_named(apart: Site, machines: Machines, ssh_keeper: Keeper) -> None:
-    """It is the node that runs the job's script. Slurm would report NODE_FAIL only after a minute
+    """The first node runs the job's script. Slurm would report NODE_FAIL only after a minute
     or more."""
     code = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
     job = apart.service.submit(spec(code, launch="torchrun", options={"nodes": "3"}))

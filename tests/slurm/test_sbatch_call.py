@@ -147,7 +147,7 @@ def test_odd_login_files_do_not_change_the_answer(called: Called, text: str) -> 
 
 
 @pytest.mark.parametrize("text", ["exit 1\n", "exec true\n"])
-def test_failed_login_shell_still_submits(called: Called, text: str) -> None:
+def test_job_is_submitted_even_if_login_files_end_the_shell(called: Called, text: str) -> None:
     call = called({".bash_profile": f"{LOUD}export MINE=1\n{text}"})
     assert_answered(call)
     assert "MINE" not in call.env

@@ -29,7 +29,7 @@ _PATIENCE_S = 20.0
 def main() -> int:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Children would inherit SIG_IGN, so a handler is set. Only the end of the pipe ends the
+        # Children would inherit SIG_IGN, so a handler is set. Only EOF on the pipe ends the
         # keeper.
         signal.signal(number, lambda _number, _frame: None)
     signal.signal(signal.SIGCHLD, _reap)

@@ -84,7 +84,7 @@ def everything(sock: socket.socket) -> bytes:
 
 @contextmanager
 def sent(sock: socket.socket, data: bytes) -> Iterator[None]:
-    """Send `data` and the end of the stream in the background."""
+    """Send `data` and EOF in the background."""
 
     def send() -> None:
         sock.sendall(data)

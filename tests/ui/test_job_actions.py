@@ -81,7 +81,7 @@ def test_row_menu_copies_holds_releases_extends_and_requeues(
 
     menu(page, row(sidebar, "steered"), "Requeue")
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("Unsaved work is lost.")
+    expect(dialog).to_contain_text("Unsaved work will be lost.")
     dialog.get_by_role("button", name="End and requeue the job").click()
     expect(shown).to_be_visible()
     # Slurm counts the restart when the requeued job has left its node.

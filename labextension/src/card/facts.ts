@@ -35,7 +35,7 @@ export function now(job: Job, nowS: number): string[] {
   return known.map(visible).filter(part => part !== '' && part !== word);
 }
 
-/** Resources of the job, and after its end what it used. */
+/** Resources of the job, and its usage once it has ended. */
 export function facts(job: Job): Fact[] {
   const { nodes, gpus, image, runtime, python, usage } = job;
   return filled([

@@ -24,7 +24,7 @@ export async function mayCancel(model: ISlurmModel, targets: readonly Target[]):
 export async function mayRequeue(model: ISlurmModel, targets: readonly Target[]): Promise<boolean> {
   return mayLose(model, targets, {
     title: trans._n('Requeue this job?', 'Requeue %2 jobs?', ...many(model, targets)),
-    lost: trans.__('The job stops now and starts again later. Unsaved work is lost.'),
+    lost: trans.__('The job stops now and starts again later. Unsaved work will be lost.'),
     label: trans._n('End and requeue the job', 'End and requeue the jobs', targets.length)
   });
 }

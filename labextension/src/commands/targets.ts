@@ -4,10 +4,10 @@ import { isOpen } from '../format';
 import type { ISlurmModel } from '../tokens';
 import type { Job } from '../wire';
 
-/** A job by our ID, or by Slurm's if only Slurm knows it, or tasks of an array. */
+/** A job by our ID, or by Slurm's if we have no record of it, or tasks of an array. */
 export interface Target {
   cluster: string;
-  /** Our ID; null if only Slurm knows the job. */
+  /** Our ID; null if we have no record of the job. */
   id: string | null;
   /** Slurm's ID. `12_3` and `12_[4-9]` name tasks of an array, even beside an `id`. */
   slurm_id: string | null;

@@ -95,7 +95,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
         type: 'object',
         properties: {
           cluster: { type: 'string', description: "The cluster's name." },
-          path: { type: 'string', description: 'An absolute path of a folder there.' }
+          path: { type: 'string', description: 'The absolute path of a folder on the cluster.' }
         },
         required: ['cluster', 'path']
       },

@@ -59,7 +59,7 @@ function rgb(name: string | null, trueColour: string | null): string | null {
   return name === 'ansi-truecolor' && trueColour !== null ? `rgb(${trueColour})` : null;
 }
 
-/** Return a colour of xterm's palette: a cube of 6 x 6 x 6 from 16 on, then 24 greys. */
+/** Return a colour of xterm's palette: a cube of 6 x 6 x 6 starting at 16, then 24 greys. */
 function palette(number: number): number[] {
   if (number >= 232) {
     return Array<number>(3).fill(8 + 10 * (number - 232));

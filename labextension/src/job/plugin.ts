@@ -21,7 +21,7 @@ import type { JobPanel } from './widget';
 
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:job',
-  description: 'A job by itself: log, resources, script, details.',
+  description: 'A panel for one job: log, resources, script, details.',
   autoStart: true,
   requires: [ISlurmModel, IRenderMimeRegistry, IEditorServices],
   optional: [ILayoutRestorer],

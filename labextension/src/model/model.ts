@@ -5,6 +5,7 @@ import { DisposableDelegate, DisposableSet, type IDisposable } from '@lumino/dis
 import { Signal } from '@lumino/signaling';
 import { request, SlurmError } from '../server';
 import { problem } from '../messages';
+import { trans } from '../translation';
 import type { Freshness, ISlurmModel, LogView, NodesView, QueueView, UsageView } from '../tokens';
 import type { Changes, Cluster, Connection, Job, JobDetails, Problem, Row } from '../wire';
 import { answered, LogFeed, NodesFeed, QueueFeed, UsageFeed } from './feeds';
@@ -258,8 +259,8 @@ export class SlurmModel implements ISlurmModel, IDisposable {
 }
 
 function givenUp(cluster: string): Problem {
-  const message = `The login to ${cluster} was given up.`;
-  return problem('login-needed', message, { hint: 'Nothing was done.' });
+  const message = trans.__('Login to %1 cancelled.', cluster);
+  return problem('login-needed', message, { hint: trans.__('Log in again to continue.') });
 }
 
 /** Return the problem of any thrown value. */

@@ -1,5 +1,5 @@
 // The plugin that adds labs, sessions and kernels to JupyterLab's *Running* panel. Batch jobs end
-// by themselves, and are only in the sidebar.
+// on their own, and are only in the sidebar.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { IRunningSessionManagers } from '@jupyterlab/running';
 import { onceThereIs } from '../later';

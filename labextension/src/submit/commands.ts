@@ -192,9 +192,9 @@ function addAgain({ app, model, notebooks }: Front): void {
       type: 'object',
       required: ['id', 'option', 'value'],
       properties: {
-        id: { type: 'string', description: 'The id of the job.' },
+        id: { type: 'string', description: 'The ID of the job.' },
         option: { type: 'string', enum: ['mem', 'time'] },
-        value: { type: 'string', description: 'What the option says from now on.' }
+        value: { type: 'string', description: 'The new value of the option.' }
       }
     },
     isEnabled: args => asker(args) !== null,

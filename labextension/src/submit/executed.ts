@@ -1,5 +1,5 @@
 // Saving of the executed copies of notebooks that ran as jobs. The agent knows which copies were
-// delivered, so a page that was closed meanwhile changes nothing.
+// delivered, so a page that was closed before changes nothing.
 import { problemOf } from '../model/model';
 import { isFinal } from '../format';
 import type { ISlurmModel } from '../tokens';
@@ -23,7 +23,7 @@ export interface Told {
   failed: (job: Job, problem: Problem) => void;
 }
 
-/** It runs as long as the page exists. */
+/** Runs as long as the page exists. */
 export class ExecutedCopies {
   private readonly tried = new Set<string>();
 

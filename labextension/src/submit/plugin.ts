@@ -33,7 +33,7 @@ const IN_THE_LAUNCHER = [CommandIDs.submit, CommandIDs.startLab, CommandIDs.newK
 
 export const plugin: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-slurm:submit',
-  description: 'A form that submits jobs to Slurm, and executed notebooks that come back.',
+  description: 'A form that submits jobs to Slurm, and fetches executed notebooks.',
   autoStart: true,
   requires: [ISlurmModel, IEditorServices],
   optional: [

@@ -36,7 +36,7 @@ export interface SubmitProps {
   memory: Memory;
   commands: CommandRegistry;
   editors: IEditorServices;
-  /** Rejects if nothing was submitted, or if the outcome is unknown. */
+  /** Reject if no job was submitted, or if the outcome is unknown. */
   submit: (wishes: Wishes, line: string, code: string) => Promise<void>;
 }
 
@@ -203,7 +203,7 @@ function named({ kind }: Source): { form: string; deed: string } {
   }
 }
 
-/** The same job, as a command or magic. */
+/** The form's job as a command or magic. */
 function typed(source: Source, wishes: Wishes, code: string): string {
   const line = lineOf(wishes);
   switch (source.kind) {
@@ -295,7 +295,7 @@ interface BarProps extends Pick<SubmitProps, 'source'> {
   children: ReactNode;
 }
 
-/** The same job as a line to copy, and the button. */
+/** The form's job as a line to copy, and the button. */
 function Bar({ source, wishes, code, problem, children }: BarProps): JSX.Element {
   const isCell = source.kind === 'code' || source.kind === 'cell';
   const shown = typed(source, wishes, code);

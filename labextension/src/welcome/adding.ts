@@ -44,7 +44,7 @@ export interface Choice {
   account?: string;
 }
 
-/** Add a cluster, and return its name; null if the user cancelled. */
+/** Add a cluster, and return its name. Return null if the user cancelled. */
 export async function addCluster(model: ISlurmModel): Promise<string | null> {
   const ways = await model.call<Ways>('cluster_ways');
   let way: Way = { ...NO_WAY, name: '', template: '' };

@@ -202,7 +202,7 @@ def test_dead_process_fails_its_cell_and_the_next_cell_warns(site: Site) -> None
 
 
 @over_ssh
-def test_restarted_agent_finds_cells_that_ran_meanwhile(site: Site) -> None:
+def test_restarted_agent_finds_cells_that_ran_while_it_was_stopped(site: Site) -> None:
     session = start(site)
     running = send(site, session, f"{FOR_EVER.replace('True:', 'not done.exists():')}")
     failed = site.wait(running.id, limit_s=PATIENCE_S)

@@ -28,7 +28,7 @@ class Ground:
     """The tool's file of passwords; for Charliecloud, the file that the profile's setup reads."""
 
     def pull(self, reference: str) -> Job:
-        """Pull an image, and return the job after its end."""
+        """Pull an image, and return the job once it has ended."""
         build = self.site.service.make_image(ImageSpec(id=spec("").id, base=reference))
         assert build.job is not None
         return self.site.wait(build.job.id, limit_s=180)

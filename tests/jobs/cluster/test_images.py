@@ -74,7 +74,7 @@ class Ground:
         return self.site.text(job.id) + self.site.text(job.id, "stderr")
 
     def cancelled(self, recipe: str, **changes: Any) -> Job:
-        """Cancel the job once the recipe has printed `begun`. Return the job after its end."""
+        """Cancel the job once the recipe has printed `begun`. Return the final job."""
         build = self.site.service.make_image(self.image_spec(recipe, **changes))
         assert build.job is not None
         job_id = build.job.id

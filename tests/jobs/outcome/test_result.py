@@ -174,7 +174,7 @@ def test_invalid_record_is_shown_as_text(line: bytes) -> None:
 
 
 @given(st.binary(), st.integers(0, 50))
-def test_records_are_read_equally_in_pieces(data: bytes, cut: int) -> None:
+def test_split_records_parse_like_whole_ones(data: bytes, cut: int) -> None:
     outputs, consumed = parse_records(data)
     assert len(outputs) == data.count(b"\n")
     first, read = parse_records(data[:cut])

@@ -121,7 +121,7 @@ CASES = [
         "Cancelled by you",
     ),
     Case(
-        "cancelled by somebody whom accounting names",
+        "cancelled by a user whom accounting names",
         cell(exit=TERMINATED, slurm=slurm("CANCELLED", by="1000")),
         "CANCELLED",
         "by 1000",
@@ -162,7 +162,7 @@ CASES = [
     ),
     Case("forgotten while it ran", cell(), "LOST", "no exit record", inferred=True),
     Case(
-        "given up by slurmd, whose controller had lost it: nobody is known to have cancelled it",
+        "killed by slurmd, because slurmctld has no record of it; no user cancelled it",
         cell(exit=TERMINATED, slurm_out=CANCELLED_LINE),
         "CANCELLED",
         "Slurm no longer has a record of the job",

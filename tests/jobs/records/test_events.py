@@ -22,7 +22,7 @@ ENDED: dict[str, Any] = {"state": JobState.COMPLETED, "ended_s": 120.0, "why": "
 
 
 def lived(*changes: dict[str, Any], job: Job = NEW) -> list[tuple[float, str, str | None]]:
-    """Return the events of a new job after these changes, which occur once a second from 200 on."""
+    """Return the events of a new job after these changes, once a second starting at 200."""
     found = following((), None, job, 100.0)
     for at, change in enumerate(changes):
         old, job = job, msgspec.structs.replace(job, **change)

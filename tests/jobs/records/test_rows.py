@@ -86,7 +86,7 @@ def test_change_sends_only_its_row(agent: Agent) -> None:
     assert (ids(heard), heard.jobs[0].priority) == (["abcdefgh"], 7)
 
 
-def test_caller_that_views_the_queue_again_gets_the_changes_since(agent: Agent) -> None:
+def test_caller_that_views_the_queue_again_gets_the_changes_it_missed(agent: Agent) -> None:
     agent.found("1", "2")
     away = agent.changes(agent.look().cursor)
     agent.found("2", "3")

@@ -1,4 +1,4 @@
-"""Sending of a session's cell after the end of an agent that may have sent it."""
+"""Sending a session's cell that an earlier agent may have sent before it ended."""
 
 from __future__ import annotations
 

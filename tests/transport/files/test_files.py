@@ -652,7 +652,7 @@ def test_push_applies_gitignore_and_exclusions(far: Watched, tmp_path: Path) -> 
     assert set(tree(tmp_path / "target")) == {b".gitignore", b"a.py", b"out", b"out/y"}
 
 
-def test_pull_applies_include_and_since(far: Watched, tmp_path: Path) -> None:
+def test_pull_fetches_only_included_and_newer_files(far: Watched, tmp_path: Path) -> None:
     source = tmp_path / "source"
     for name in ("old.png", "results/old"):
         write(source / name)

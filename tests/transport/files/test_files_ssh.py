@@ -1,4 +1,4 @@
-"""Files over SSH. `test_files.py` has more tests, on this machine."""
+"""Files over SSH. `test_files.py` contains more tests, on this machine."""
 
 from __future__ import annotations
 

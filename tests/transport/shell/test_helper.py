@@ -101,7 +101,7 @@ def begun(
 
 
 def heard(process: subprocess.Popen[bytes], rest: bytes = b"") -> bytes:
-    """Send `rest` and the end of the input. Return the standard output."""
+    """Send `rest`, close the standard input, and return the standard output."""
     return process.communicate(rest, timeout=60)[0]
 
 

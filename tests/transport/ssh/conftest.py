@@ -28,7 +28,7 @@ def connect() -> Iterator[Connect]:
     yield make
     for one in made:
         one.close()
-    # Without OpenSSH, the threads of sessions end by themselves soon after the connection.
+    # Without OpenSSH, the threads of sessions end on their own soon after the connection.
     wait_until(lambda: set(threading.enumerate()) <= before)
 
 

@@ -102,7 +102,7 @@ const running = job({ nodes: ['a', 'b'], started_s: 100 });
 const over: Job = { ...running, state: 'COMPLETED', ended_s: 1000 };
 
 describe('idle GPUs', () => {
-  /** Return samples every ten seconds from 100 on, with the load that `of` returns. */
+  /** Return samples every ten seconds starting at 100, with the load that `of` returns. */
   const looks = (untilS: number, of: (timeS: number) => GpuSample[], node = 'a'): UsageSample[] =>
     Array.from({ length: (untilS - 100) / 10 + 1 }, (_, at) => 100 + at * 10).map(timeS =>
       sample(timeS, of(timeS), node)
