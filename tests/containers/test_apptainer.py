@@ -112,7 +112,7 @@ def run_script(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., 
     return run_script
 
 
-def test_job_without_gpus_sees_none(run_script: Callable[..., list[str]]) -> None:
+def test_job_without_gpus_gets_none(run_script: Callable[..., list[str]]) -> None:
     quiet = ["apptainer", "--nocolor", "--quiet", "exec"]
     assert run_script() == quiet
     assert run_script(CUDA_VISIBLE_DEVICES="") == quiet

@@ -77,7 +77,7 @@ def test_closed_terminal_leaves_no_job(ground: Ground) -> None:
     wait_until(lambda: not cluster.run("squeue", "-h").stdout.strip(), 120)
 
 
-def test_terminal_in_a_job_sees_the_image_and_does_not_stop_the_cell(ground: Ground) -> None:
+def test_terminal_in_a_job_uses_the_image_and_does_not_stop_the_cell(ground: Ground) -> None:
     job = ground.started(SEES, env={"MINE": "a b"})
     terminal = opened(ground, job.id)
     answered(terminal, "echo $MINE.$SLURM_JOB_ID", f"a b.{job.slurm_id}\r\n")
@@ -103,7 +103,7 @@ def test_terminal_on_another_node_is_in_the_image(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("ground", ["pyxis", "enroot"], indirect=True)
-def test_terminal_sees_changes_of_the_cell(ground: Ground) -> None:
+def test_changes_of_the_cell_are_visible_in_a_terminal(ground: Ground) -> None:
     code = "import time; open('/opt/mine', 'w'); print('up', flush=True); time.sleep(1000)"
     job = ground.started(code, env={"MINE": "a\nb"})
     terminal = opened(ground, job.id)

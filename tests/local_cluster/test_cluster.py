@@ -90,7 +90,7 @@ def test_up_starts_a_cluster_that_runs_jobs(home: Path) -> None:
     assert sorted(told.split()) == ["n1", "n2"]
 
 
-def test_job_sees_the_requested_gpus(slurm_cluster: SlurmCluster) -> None:
+def test_job_gets_the_requested_gpus(slurm_cluster: SlurmCluster) -> None:
     told = slurm_cluster.run("srun", "--gpus=3", "printenv", "CUDA_VISIBLE_DEVICES").stdout
     assert len(told.strip().split(",")) == 3
     without = slurm_cluster.run("srun", "printenv", "CUDA_VISIBLE_DEVICES", check=False)

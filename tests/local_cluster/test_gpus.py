@@ -131,7 +131,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return out
 
 
-def test_up_uses_the_machines_gpus_and_a_job_sees_only_its_own(
+def test_up_uses_the_machines_gpus_and_a_job_gets_only_its_own(
     home: Path, nvidia_smi: NvidiaSmi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nvidia_smi(MIXED)

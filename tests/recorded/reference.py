@@ -261,7 +261,7 @@ def _errors() -> Iterator[str]:
     yield "# Errors"
     yield _GENERATED
     yield (
-        "Each error has a stable code, a sentence, a hint, and the tool's own words (`code`, "
+        "Each error has a stable code, a message, a hint, and the tool's own output (`code`, "
         "`message`, `hint`, `detail`). *Later*: the same call may succeed later.\n"
     )
     yield from ("| class | code | HTTP | later | meaning |", "|---|---|---|---|---|")

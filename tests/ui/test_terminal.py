@@ -29,7 +29,7 @@ def shows(page: Page, text: str | re.Pattern[str]) -> None:
     expect(page.locator(f"{SCREEN} .xterm-accessibility-tree")).to_contain_text(text)
 
 
-def test_terminal_in_a_job_stays_readable_after_its_end(
+def test_terminal_in_a_job_stays_readable_once_the_job_has_ended(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     _, slurm_id = submit_script(page, "sat-in", "#!/bin/sh\nsleep 600\n")
