@@ -64,7 +64,7 @@ def eve_sees(*roots: Path) -> tuple[list[str], list[list[str]], list[str]]:
 
 def open_by_default_acl(folder: Path) -> None:
     """Do `setfacl -m u:EVE:rwx -m d:u:EVE:rwx,d:o::rwx` with the kernel's attribute (acl(5),
-    linux/posix_acl_xattr.h): new files are open to Eve, whatever the umask."""
+    linux/posix_acl_xattr.h): new files are open to Eve, regardless of the umask."""
     everyone = 0xFFFFFFFF
     entries = [
         (0x01, 7, everyone),  # the owner

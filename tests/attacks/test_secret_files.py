@@ -164,7 +164,7 @@ def test_environment_of_a_job_is_hidden_from_other_users(
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])
     api = AgentClient(agent_home.socket, COMMAND)
     code = "#!/bin/sh\nexec sleep 600"
-    # This differs between test processes, since they see each other's processes.
+    # This differs between test processes, since they can list each other's processes.
     secret = f"{SECRET}-{os.getpid()}"
     spec = job_spec(code, kind=JobKind.PROGRAM, name="t", env={"TOKEN": secret})
     api.submit(spec)

@@ -107,7 +107,7 @@ def nothing_changed(ground: Ground, way: Way, source: Path, rounds: int) -> Row:
         taken = {name: median(found) for name, found in alternating(ways, rounds).items()}
     shutil.rmtree(mine)
     shutil.rmtree(theirs)
-    what = f"{_FILES:,} files of which none has changed"
+    what = f"{_FILES:,} unchanged files"
     return Row(what, taken["ours"], "rsync -a", taken["rsync"], 0.4)
 
 

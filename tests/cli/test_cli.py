@@ -59,7 +59,7 @@ def notebook_of(*sources: str) -> str:
 
 
 class MemoryApi:
-    """An Api with one job. Its log returns one of `pages` per call, and `end` has its final
+    """An Api with one job. Its log returns one of `pages` per call, and `end` is its final
     fields."""
 
     def __init__(self, *pages: Sequence[Output | type[BaseException]], **end: Any) -> None:

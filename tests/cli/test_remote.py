@@ -26,7 +26,7 @@ PASSWORD = Asked(QuestionKind.SECRET, "Password:", "s3cret")
 
 
 class Run:
-    """Runner of command lines over `api`. `typed` has the answers to prompts."""
+    """Runner of command lines over `api`. `typed` lists the answers to prompts."""
 
     def __init__(self, api: FakeApi, capsys: pytest.CaptureFixture[str]) -> None:
         self.api = api

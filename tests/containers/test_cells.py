@@ -43,7 +43,7 @@ class Means:
     containers: Callable[[], list[str]] = list
     """List the engine's containers, running or not."""
     sees_all: bool = False
-    """True if the program sees the node's files and nothing is mounted."""
+    """True if the program has access to the node's files and nothing is mounted."""
     module: str | None = None
     """The value of `$FROM_A_MODULE` that the profile's module sets."""
 

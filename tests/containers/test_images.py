@@ -63,7 +63,7 @@ def test_image_files_are_found_by_usual_names(reference: str, name: str) -> None
 @pytest.mark.parametrize(
     ("reference", "name"),
     [
-        # Image of another user, whatever its name.
+        # Another user's image with the same name.
         ("somebody/pytorch:22.11-py3", "pytorch_22.11-py3.sqfs"),
         ("quay.io/nvidia/pytorch:22.11-py3", "pytorch_22.11-py3.sqfs"),
         ("pytorch:22.11", "pytorch_22.12-py3.sqfs"),

@@ -51,8 +51,8 @@ class Reading:
 
 
 def read(name: str, site: Dressed, folder: Path, *answers: str) -> Reading:
-    """Run `examples/NAME.ipynb` in `folder` with access to `site`. `answers` has the replies to its
-    cells' questions."""
+    """Run `examples/NAME.ipynb` in `folder` with access to `site`. `answers` lists the replies to
+    its cells' questions."""
     return run(name, site.env, folder, site.log_in, answers)
 
 

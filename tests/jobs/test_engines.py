@@ -132,7 +132,7 @@ class EngineJob:
         return "".join(one.text for one in streams if one.name == name)
 
     def processes(self) -> list[Seen]:
-        """Return all processes of this job, whatever their parents."""
+        """Return all processes of this job, regardless of their parents."""
         found = []
         for process in psutil.process_iter():
             try:
@@ -231,7 +231,7 @@ def test_dead_scheduler_ends_the_code(site: Site, tmp_path: Path) -> None:
 def test_cells_of_a_session_share_one_engine(site: Site) -> None:
     options = {"nodes": "2", "cpus-per-task": "4", "mem": "1000"}
     session = site.service.submit(SessionSpec(name="s", launch="dask", idle_s=600, options=options))
-    for _ in range(2):  # their own connections see the same cluster, too
+    for _ in range(2):  # their own connections reach the same cluster
         cpus = "import os; cpus = os.environ['SLURM_CPUS_PER_TASK']"
         code = "\n".join(("distributed.Client()", NAMES["dask"], cpus, MEMORY))
         job = site.run(code, session=session.id, names_out=("names", "cpus", "memory"))

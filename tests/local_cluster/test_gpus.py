@@ -98,7 +98,7 @@ def test_only_visible_gpus_are_used(nvidia_smi: NvidiaSmi, monkeypatch: pytest.M
 
 # --- GPUs of jobs ---
 def seen(where: LocalStatus, *options: str) -> str:
-    """Return the GPUs that a batch job and its step see."""
+    """Return the GPUs that a batch job and its step get."""
     program = 'echo "[$CUDA_VISIBLE_DEVICES] $CUDA_DEVICE_ORDER"'
     wrap = f"{program}; srun sh -c '{program}'"
     slurm(where, "sbatch", "--wait", "-o", "seen.out", *options, "--wrap", wrap)
@@ -116,7 +116,7 @@ def test_jobs_get_the_gpu_numbers_of_nvidia_smi(home: Path) -> None:
     assert seen(made, f"--gpus={L4}:1") == "[1]"
     assert seen(made, f"--gpus={H100}:2") == "[0,5]"
     assert seen(made, "--gpus=3") == "[0,5,1]"
-    assert seen(made, "-w", "n1") == "[]", "a job that requested no GPU sees one"
+    assert seen(made, "-w", "n1") == "[]", "a job that requested no GPU gets one"
     assert seen(made, "-w", "n2") == "[]"
     told = slurm(made, "sinfo", "-h", "-N", "-p", "debug", "-o", "%N %G").splitlines()
     assert told == [f"n1 gpu:{H100}:2,gpu:{L4}:1", "n2 (null)"]

@@ -29,7 +29,7 @@ LOST = "n1 was lost while the job ran."
 
 
 class Launched:
-    """The program on n2, as its launcher on n1 sees it."""
+    """The program on n2, observed by its launcher on n1."""
 
     def __init__(self, folder: Path, plan: dict[str, Any], alone_s: float) -> None:
         self.folder = folder

@@ -19,7 +19,7 @@ WORLD = {
 def words(
     monkeypatch: pytest.MonkeyPatch, max_restarts: int, index: int, **known: Any
 ) -> list[str]:
-    """Return torchrun's arguments. `known` has the options of this release."""
+    """Return torchrun's arguments. `known` lists the options of this release."""
     monkeypatch.syspath_prepend(str(NODE))
     import launch_torchrun  # noqa: PLC0415
 

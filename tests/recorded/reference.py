@@ -270,7 +270,7 @@ def _errors() -> Iterator[str]:
         later = "yes" if one.transient else ""
         text = _text(texts.get(one.__name__, "any other error"))
         yield f"| `{one.__name__}` | `{one.code}` | {one.status} | {later} | {text} |"
-    yield "\n`import jupyter_slurm as js` has `js.JupyterSlurmError`, the base of all, and others."
+    yield "\n`jupyter_slurm` exports `JupyterSlurmError`, the base class of all, and others."
 
 
 def _tree(cls: type[errors.JupyterSlurmError]) -> list[type[errors.JupyterSlurmError]]:

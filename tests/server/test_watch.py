@@ -79,7 +79,7 @@ def test_page_cannot_set_cursor_wait_or_caller() -> None:
 
 
 def test_reopened_watch_continues_after_the_last_sent_output() -> None:
-    """The page received more output while its request with an older cursor was on the way."""
+    """The page received more output while its request with an older cursor was in transit."""
 
     async def test(log: Log, client: Client, line: Line) -> None:
         await log.write("one ")

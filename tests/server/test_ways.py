@@ -111,7 +111,7 @@ def test_password_server_serves_logged_in_users(serve: Serve) -> None:
         assert line.value(1)["whole"]
 
 
-# --- kernels that cannot see the socket -----------------------------------------------------------
+# --- kernels without access to the socket ---------------------------------------------------------
 
 Kernel = Callable[[Served], None]
 

@@ -30,8 +30,8 @@ class FourViews:
     def all_say(self, *words: str, brief: Sequence[str] = (), queue: Sequence[str] = ()) -> None:
         """Wait until each view shows all words, and print the seconds that each took.
 
-        `brief` has the words of the card and of the row, which show less. `queue` has the words of
-        the queue's row.
+        `brief` lists the words of the card and of the row, which show less. `queue` lists the words
+        of the queue's row.
         """
         wanted = dict.fromkeys(("card", "panel", "sidebar", "queue"), words)
         short = {"card": tuple(brief), "sidebar": (", ".join(brief),)} if brief else {}

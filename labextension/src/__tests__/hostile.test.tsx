@@ -47,7 +47,7 @@ const entry = (name: string, kind: FileEntry['kind'] = 'file'): FileEntry => ({
   writable: true
 });
 
-/** A cluster with one file; `held` has its text. */
+/** A cluster with one file; `held` is its text. */
 function cluster(held: { text: string; entries?: FileEntry[] }): ClusterDrive {
   const model = {
     clusters: [],

@@ -1,4 +1,4 @@
-// A job's card under its cell: state, name, facts, notes and actions. facts.ts has its words.
+// A job's card under its cell: state, name, facts, notes and actions. facts.ts defines its texts.
 import type { LabIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 import { useEffect, useReducer, useState, type JSX } from 'react';
@@ -119,7 +119,7 @@ export function JobCardView({ job, model, commands, cell }: CardProps): JSX.Elem
   );
 }
 
-/** The sign and the word of a state. */
+/** The sign and the name of a state. */
 function State({ job }: Pick<CardProps, 'job'>): JSX.Element {
   const Sign = stateIcon(isHeld(job.state, job.reason) ? 'HELD' : job.state);
   return (

@@ -4,7 +4,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import { CommandIDs } from '../tokens';
 import { argsOf, type Target } from './targets';
 
-/** `steering` has the commands for waiting and running jobs, except Cancel. */
+/** `steering` lists the commands for waiting and running jobs, except Cancel. */
 export function openMenu(
   commands: CommandRegistry,
   targets: readonly Target[],

@@ -1,5 +1,5 @@
-// The plugin of remote kernels: their list, and warnings before a kernel ends. submit/plugin.ts has
-// the form that adds a kernel.
+// The plugin of remote kernels: their list, and warnings before a kernel ends. submit/plugin.ts
+// defines the form that adds a kernel.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, MainAreaWidget } from '@jupyterlab/apputils';
 import { show } from '../commands/show';

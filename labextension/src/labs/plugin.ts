@@ -1,5 +1,5 @@
-// The plugin of running labs: their commands, and warnings before they end. submit/plugin.ts has
-// the form that starts a lab.
+// The plugin of running labs: their commands, and warnings before they end. submit/plugin.ts
+// defines the form that starts a lab.
 import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
 import { CURRENT } from '../commands/current';

@@ -24,7 +24,7 @@ export function tie(one: Row, other: Row): number {
 }
 
 /**
- * Return the lines. `arrays` has the rows of arrays by their keys, and `open` the unfolded ones.
+ * Return the lines. `arrays` maps keys to rows of arrays, and `open` lists the unfolded ones.
  */
 export function linesOf(
   found: readonly Row[],

@@ -24,7 +24,7 @@ export function quickstart(starts: boolean): PartialJSONObject {
     ),
     text(
       trans.__('## Variables'),
-      trans.__('`--in` sends variables of the notebook, `--out` brings others back.')
+      trans.__('`--in` sends variables of the notebook, `--out` returns others.')
     ),
     code('numbers = [3, 1, 4, 1, 5, 9, 2, 6]'),
     code('%%slurm --in numbers --out total', 'total = sum(numbers)'),
