@@ -11,7 +11,7 @@ _Made = TypeVar("_Made")
 
 
 def started(what: str, start: Callable[[], _Made]) -> _Made:
-    """Return the result of `start`. On failure, fail with one sentence without a traceback: pytest
+    """Return the result of `start`. On failure, fail with one message without a traceback: pytest
     repeats it for every test that needs the fixture, although none of these tests has failed
     itself."""
     try:

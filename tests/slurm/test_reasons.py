@@ -9,7 +9,7 @@ CODES = (Path(__file__).parents[1] / "recorded" / "reasons.txt").read_text().spl
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_every_reason_has_a_sentence_and_advice(code: str) -> None:
+def test_every_reason_has_a_message_and_advice(code: str) -> None:
     said = explain(code)
     assert said.known
     assert said.code == code

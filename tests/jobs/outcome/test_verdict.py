@@ -288,7 +288,7 @@ def test_successful_cell_stays_successful_when_its_session_fails() -> None:
 
 
 @given(evidences)
-def test_every_evidence_has_a_final_verdict_with_a_sentence(evidence: Evidence) -> None:
+def test_every_evidence_has_a_final_verdict_with_a_message(evidence: Evidence) -> None:
     verdict = judge(evidence)
     assert verdict.state.final
     assert verdict.why
