@@ -76,7 +76,7 @@ _FUNCTION, _RESULT = "call", "result"
 """The variables of a task of `map`."""
 _WAIT_S = 20.0
 _MOST_READ = 50
-"""Maximum number of fetched results before they are acknowledged, even if further calls follow."""
+"""Maximum number of fetched results to leave unacknowledged while calls are pending."""
 _PLURAL = {"modules": "module", "mounts": "mount"}
 """Names of a job's fields, for the options that may be repeated."""
 
@@ -538,7 +538,7 @@ class _Calls:
         return True
 
     def _results_now(self) -> tuple[str, ...]:
-        """Return the calls whose results come with the change that reports their end."""
+        """Return the IDs of calls. The agent sends their results along with their final state."""
         return ()
 
     def _has_workers(self) -> bool:

@@ -30,7 +30,7 @@ class Caller(Protocol):
     """The front end that runs a command, with its own way to prompt, log in and wait."""
 
     used_session: Job | None
-    """The session in use, as of when the user chose it; None for the newest."""
+    """A snapshot of the session that the user chose; None for the newest session."""
 
     @property
     def api(self) -> Api:

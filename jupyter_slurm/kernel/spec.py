@@ -182,7 +182,7 @@ def _folder() -> Path:
 
 
 def _name_of(shown: str) -> str:
-    """Return a kernel's name, derived from the text in the title's brackets if there is one."""
+    """Derive a kernel's name from the title, or only from its part in parentheses, if any."""
     said = shown.lower()
     said = said.partition("(")[2] or said
     return "slurm-" + (re.sub(r"[^a-z0-9.]+", "-", said).strip("-.")[:50] or "kernel")

@@ -97,7 +97,8 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     name: str
     host: str | None = None
-    """A name in DNS or in `~/.ssh/config`. None, or "" over a template, means this machine."""
+    """A name in DNS or in `~/.ssh/config`. This machine if unset; "" overrides the host of a
+    template."""
     user: str | None = None
     """User name on the cluster. `user`, `port` and `jump` default to `~/.ssh/config`."""
     port: Annotated[int, Meta(ge=1, le=65535)] | None = None

@@ -145,7 +145,7 @@ def test_invalid_spec_is_rejected_before_submission(site: Site, changes: dict[st
 def test_job_for_another_slurm_conf_is_rejected(site: Site) -> None:
     conf = str(site.cluster.conf)
     site.edit_profile(env={})
-    with pytest.raises(RequestError, match=f"SLURM_CONF is {conf} here") as caught:
+    with pytest.raises(RequestError) as caught:
         site.service.submit(spec("1", slurm_conf=conf))
     assert f"--env SLURM_CONF={conf}`" in str(caught.value)
     assert site.service.jobs() == []

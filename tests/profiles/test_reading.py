@@ -191,7 +191,7 @@ def install_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return conf
 
 
-def test_machine_with_slurm_is_a_cluster_without_files(
+def test_local_slurm_is_the_default_cluster_without_config_files(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conf = install_slurm(tmp_path, monkeypatch)

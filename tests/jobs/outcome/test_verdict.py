@@ -271,7 +271,7 @@ evidences = st.builds(
     ],
 )
 @pytest.mark.parametrize("evidence", [NEVER_STARTED, cell(exit=TERMINATED)])
-def test_cell_ends_with_its_session_and_the_sessions_reason(
+def test_unfinished_cell_reports_why_its_session_ended(
     evidence: Evidence, state: str, expected: str
 ) -> None:
     session = SessionEnd(state=JobState(state), why="The reason.")
