@@ -237,7 +237,7 @@ def _tell(talk: Dialogue, found: Description, info: ClusterInfo) -> None:
     for folder in found.folders:
         say(f"  {_folder_text(folder)}\n")
     if not found.login_shell:
-        talk.say("The login files end each job, so jobs do not read them (login_shell = false).")
+        talk.say("Jobs do not read the login files, which exit the shell (login_shell = false).")
 
 
 def _partition_text(partition: Partition) -> str:

@@ -142,7 +142,7 @@ def line_spec(api: Api, folders: Folders, wish: LineWish) -> JobSpec:
     words = words_of(wish.line, {})
     called = None if notebook is None else os.fspath(notebook)
     job_id = wish.id or new_id()
-    # A notebook's cell always runs as a cell.
+    # #SBATCH lines do not turn a notebook cell into a batch script.
     by_text = headless.by_text if notebook is None else line.by_text
     made = None if wish.kind is None else KINDS[wish.kind].spec
     spec: JobSpec

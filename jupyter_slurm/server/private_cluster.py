@@ -15,7 +15,8 @@ from jupyter_slurm.server.kernels import Nothing
 from jupyter_slurm.server.relay import in_thread
 
 _WAIT_S = 1.0
-"""Seconds for an answer to wait for the end. The page then shows progress and asks again."""
+"""Seconds that a request waits for the start to finish. The page then shows progress and asks
+again."""
 
 
 class Start(msgspec.Struct, frozen=True):

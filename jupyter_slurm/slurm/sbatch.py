@@ -55,10 +55,10 @@ unset "${{!JSLURM_@}}"
 echo "$?" >"$claim/rc"
 """
 
-# $1 names of the profile's variables, $2 sbatch's arguments, quoted, $3 _AFTER_LOGIN, then sbatch's
-# command line. Only the process that makes the claim calls sbatch, and a login that hangs or exits
-# is abandoned. The first attempt is an interactive login, which some login files replace by another
-# program.
+# Arguments: the names of the profile's variables, sbatch's arguments (quoted), _AFTER_LOGIN, and
+# sbatch's command line. Only the process that makes the claim calls sbatch, and a login that hangs
+# or exits is abandoned. The first attempt is an interactive login, which some login files replace
+# by another program.
 _AS_TYPED = f"""
 ( JSLURM_NAMES=$1 JSLURM_WORDS=$2 JSLURM_AFTER=$3 JSLURM_DIR=$PWD
   JSLURM_PROGRAM=$(command -v "$4" || echo "$4")

@@ -23,7 +23,8 @@ class Environment(Struct, frozen=True, kw_only=True):
     """The local file with `text`; None without a file."""
     source: EnvironmentSource = "requirements"
     text: str = ""
-    """The file's content; "" if not yet read, or without packages besides `packages`."""
+    """The packages in the format `source`; "" until they are read, or if only `packages` applies.
+    """
     project: str = ""
     """The pyproject.toml of a `uv.lock`."""
     left_out: tuple[str, ...] = ()

@@ -102,9 +102,7 @@ print(json.dumps(told))
 
 
 @over_ssh
-def test_hostile_text_folder_environment_and_comment_of_a_cell_arrive(
-    site: Site, tmp_path: Path
-) -> None:
+def test_hostile_inputs_of_a_cell_arrive_unchanged(site: Site, tmp_path: Path) -> None:
     count = 12
     texts = hostile(count, "text", without="")
     where = folders(count, "folder", tmp_path)

@@ -70,7 +70,7 @@ def test_file_in_clusters_d_is_one_cluster(config: Path) -> None:
     assert (profile.runtime, profile.origin) == ("charliecloud", UP_ORIGIN)
 
 
-def test_cluster_of_the_user_replaces_the_systems(config: Path, tmp_path: Path) -> None:
+def test_user_cluster_replaces_the_system_cluster(config: Path, tmp_path: Path) -> None:
     write(
         tmp_path / "system" / "jupyter-slurm" / "clusters.toml",
         'default = "a"\n[a]\nhost = "login"\n[b]\n',

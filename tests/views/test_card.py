@@ -157,7 +157,7 @@ def test_card_shows_why_the_cluster_is_silent() -> None:
     assert plain(unknown, NOW_S).endswith("\n  slurmctld does not answer. Wait.")
 
 
-def test_elapsed_time_stops_where_the_state_is_old() -> None:
+def test_elapsed_time_stops_at_the_last_known_state() -> None:
     lost = job(started_s=NOW_S - 125, limit_s=600, problem_since_s=NOW_S - 60)
     told = plain(lost, NOW_S)
     for part in ("running for 1 min 5 s", "1 min 5 s of 10 min, 8 min 55 s left"):

@@ -19,7 +19,7 @@ def test_row_shows_elapsed_time_of_jobs_and_time_left_of_labs() -> None:
     assert rows.time(other, NOW_S) == "1:35 / 1 h"
 
 
-def test_elapsed_time_stops_where_the_state_is_old() -> None:
+def test_elapsed_time_stops_at_the_last_known_state() -> None:
     ran: dict[str, Any] = {"state": JobState.RUNNING, "started_s": NOW_S - 95}
     lost = known(kind=JobKind.CELL, **ran, problem_since_s=NOW_S - 60)
     assert rows.time(lost, NOW_S) == "0:35"

@@ -183,8 +183,8 @@ if ! suffix=$(there "$stem"); then
   tidy() {{ chmod -R u+w "$work" 2>/dev/null; rm -rf -- "$work" "$partial" "$partial".*; }}
   trap tidy EXIT
   rm -rf -- "$partial" "$partial".*
-  # Slurm's signals come to the job's script alone; elsewhere to the whole group, which nothing
-  # leaves.
+  # Slurm signals only the job's script, which forwards TERM to the build's own process group.
+  # Elsewhere, a signal reaches the whole group, so the build stays in it.
   [ -n "$SLURM_JOB_ID" ] && command -v setsid >/dev/null && apart=setsid || apart=
   $apart sh -e -c {text} 9>&- &
   maker=$!

@@ -139,7 +139,8 @@ def text(error: SyntaxError) -> str:
 
 
 def is_certain(error: SyntaxError, source: str, spec: JobSpec, jobs: Iterable[Job]) -> bool:
-    """Return whether the job's Python cannot compile the code either, according to earlier jobs."""
+    """Return whether the job's Python certainly rejects the code too. Decide by the Python of
+    earlier `jobs`, or by the error itself."""
     told = [one.python[:2] for one in jobs if one.python is not None and _is_alike(one, spec)]
     if told and not spec.modules and max(told) <= sys.version_info[:2]:
         return True

@@ -314,8 +314,8 @@ class JobRegistry:
 
     @contextmanager
     def noting_errors(self, job_id: str) -> Iterator[None]:
-        """Report the cluster's unreadable data about a job as the job's `problem`. Raise the error
-        if the connection dropped, which concerns every job. Ignore it if the job was forgotten."""
+        """Record an error, such as unreadable data, as the job's `problem`. Re-raise it if the
+        connection dropped, because that affects every job. Ignore it if the job was forgotten."""
         try:
             yield
         except NotFoundError:
