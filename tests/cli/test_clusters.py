@@ -190,7 +190,7 @@ def test_job_root_is_on_a_shared_file_system(run: Run) -> None:
         (("../x", "--host", "h", "--yes"), "is not a valid name"),
         (("arandu", "--host", "h", "--runtime", "dokcer", "--yes"), "dokcer"),
         (("arandu", "--host", "h", "--env", "x", "--yes"), "NAME=VALUE"),
-        (("arandu",), "No answer"),
+        (("arandu",), "Cannot read an answer"),
     ],
 )
 def test_invalid_cluster_is_rejected(

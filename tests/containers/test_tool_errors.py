@@ -95,7 +95,7 @@ _CH = "ch-run[12]: error: "
             "denied access: URL https",
             "~/.config/enroot/.credentials",
         ),
-        ("pyxis", f"{_PYXIS}    [ERROR] No such file or directory: /x", "", "not every node"),
+        ("pyxis", f"{_PYXIS}    [ERROR] No such file or directory: /x", "", "mounted on the nodes"),
         (
             "pyxis",
             f"{_PYXIS}    FATAL ERROR: write_file: failed, because No space left on device",
