@@ -14,7 +14,7 @@ ENVIRONMENT = "node$JSLURM_NODE.sh"
 an sh expression: each node of a job has its own file."""
 
 NOT_BEGUN = "the container did not start"
-"""The log line after an engine failed before the program started."""
+"""The log line if the engine fails before the program starts."""
 
 FORGET = r"""
 node=${SLURMD_NODENAME:-$(hostname)}

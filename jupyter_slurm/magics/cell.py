@@ -244,8 +244,8 @@ def _find_without(
 
 
 def _earlier_without(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
-    """Return this cell's earlier job with any inputs. Without its variables, for example after a
-    restart of the kernel, the cell cannot submit a new job."""
+    """Return this cell's earlier job, whatever its inputs. Without its variables, for example after
+    a restart of the kernel, the cell cannot submit a new job."""
     earlier = None if request.reuse is Reuse.FRESH else _attachable(state, spec)
     return earlier.job if earlier and {*earlier.differs} <= {"in", "in?"} else None
 

@@ -50,7 +50,7 @@ class QueueWidget(anywidget.AnyWidget):
     rows: List[Line] = List().tag(sync=True)
     everyone = Bool(False).tag(sync=True)
     as_of = Unicode("").tag(sync=True)
-    """The age of the rows, or the reason for no news."""
+    """The age of the rows, or the reason why they are not updated."""
     message = Unicode("").tag(sync=True)
     """The outcome of the last click and nothing else, because screen readers read it out."""
     log = Unicode("").tag(sync=True)

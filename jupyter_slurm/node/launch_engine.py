@@ -50,7 +50,7 @@ LEAVE_S = 20.0
 code may need it to save data. Slurm sends SIGKILL after KillWait (30 s)."""
 LOOK_S = 0.05
 OVER_S = 1.0
-"""Time to wait for the news that the job is over, after the engine has ended on this node."""
+"""Time to wait for a report of the job's end, after the engine has ended on this node."""
 LAST_WORDS_S = 0.3
 TAIL_LINES = 3
 PREFIX = "jse-"

@@ -112,7 +112,7 @@ SAID_BY_STATE = frozenset(
         "Time limit reached.",
     }
 )
-"""Reasons that add nothing to the state's word."""
+"""Reasons that add nothing to the state's label."""
 
 RAISED = r"The cell raised ([^ ]+)\."
 SAID_BY_CARD = (r"Failed \(exit code [0-9]+\)\.", r"Out of memory \(peak [^)]+\)\.", RAISED)

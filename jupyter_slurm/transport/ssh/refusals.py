@@ -66,7 +66,7 @@ _HOST_SAYS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         ),
     )
 )
-"""Patterns for the host's words, in lower case on one line."""
+"""Patterns for the host's message, which is first converted to lower case and one line."""
 _EXPIRED = _HOST_SAYS[2]
 _ON_THE_WAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(pattern), sentence, hint)
