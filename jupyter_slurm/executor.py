@@ -666,7 +666,8 @@ class _Calls:
             future._begin()
 
     def _finish(self, job: Job, future: Future[Any], result: Result | None) -> bool:
-        """End the future of an ended job. False: there is no result, or it cannot be read yet."""
+        """End the future of an ended job. Return False if the job has no result or the agent cannot
+        read it yet."""
         self._unread.pop(job.id, None)
         never_ran = job.state is JobState.CANCELLED and job.started_s is None
         if never_ran and future._give_up():

@@ -39,8 +39,8 @@ class JupyterServer:
 
 
 def own_server() -> JupyterServer | None:
-    """Return the kernel's server, from JupyterHub's variables or the server's own file. None if
-    there is no server, or if it has no token."""
+    """Return the kernel's server, from JupyterHub's variables or the server's own file. Return None
+    if the kernel has no server, or its server no token."""
     url, token = (os.environ.get(f"JUPYTERHUB_{name}", "") for name in ("SERVICE_URL", "API_TOKEN"))
     if url and token:
         return JupyterServer(url.rstrip("/") + "/", token)

@@ -73,7 +73,7 @@ def over(job: Job) -> tuple[str, str]:
 
 
 def refused(error: JupyterSlurmError) -> tuple[str, str]:
-    """Return the reason and advice if there is no job."""
+    """Return the reason and advice for a kernel without a job."""
     return str(error), _advice(None)
 
 

@@ -108,7 +108,7 @@ class LiveCard:
         self._context.run(self.update, job)
 
     def no_news(self, problem: Problem) -> None:
-        """Report once that there is no news. `update` removes the note."""
+        """Report once that the agent cannot get updates. `update` removes the note."""
         if self.job.problem is None and not renders_jobs():
             self.job = msgspec.structs.replace(
                 self.job, problem=problem, problem_since_s=time.time()

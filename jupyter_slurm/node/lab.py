@@ -47,7 +47,8 @@ LOOK_SHARE = 0.02
 PRIVATE = "jslurm-lab-"
 LONGEST_PARENT = 35
 """Maximum length of the parent folder, since the path of a socket has at most 107 bytes (unix(7)).
-The longest path is a kernel's: PARENT/jslurm-lab-XXXXXXXX/r/kernel-UUID-ipc-N (jupyter_client)."""
+The longest path is that of a kernel: PARENT/jslurm-lab-RANDOM/r/kernel-UUID-ipc-N (jupyter_client).
+"""
 ANY_PARENT = 4096
 """A limit for folders without sockets: PATH_MAX (limits.h)."""
 EXTENSION = "jupyter-slurm-lab"

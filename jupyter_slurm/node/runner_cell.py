@@ -92,7 +92,7 @@ class Cell:
         self.namespace = self.module.__dict__
         self.namespace["__builtins__"] = builtins
         self.rank: "Optional[int]" = None
-        """The rank of this process; None if there are no ranks."""
+        """The rank of this process; None outside of jobs with ranks."""
         self.task: "Optional[str]" = None
         """The index of a sweep's task; None for other cells."""
         self.key = b""
@@ -304,7 +304,7 @@ def load_inputs(job_dir: str, cell: Cell) -> None:
 
 
 def _read(path: str, names: "Optional[List[str]]") -> "Dict[str, Any]":
-    """Return the variables `names` of the file (None for all); {} if there is no file."""
+    """Return the variables `names` of the file (None for all); {} if the file does not exist."""
     if not os.path.exists(path):
         return {}
     import runner_values  # noqa: PLC0415 - 5 ms

@@ -50,7 +50,7 @@ class ResultHook(DisplayHook):
     """The display hook for code that a magic such as `%%time` runs."""
 
     def write_output_prompt(self) -> None:
-        """Do nothing, because there are no prompts."""
+        """Do nothing, because a cell of a job has no prompts."""
 
     def write_format_data(
         self, format_dict: "Dict[str, Any]", md_dict: "Optional[Dict[str, Any]]" = None
@@ -72,7 +72,7 @@ class Shell(InteractiveShell):
         """Do nothing, because the shell must not change sys.path."""
 
     def enable_gui(self, gui: "Any" = None) -> None:
-        """Do nothing, because there is no screen."""
+        """Do nothing, because a job has no screen."""
 
     def ask_exit(self) -> None:
         raise SystemExit(0)

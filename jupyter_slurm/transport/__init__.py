@@ -190,7 +190,7 @@ class Transport(Protocol):
     def exists(self, path: PurePosixPath) -> bool: ...
 
     def listing(self, folder: PurePosixPath) -> list[str]:
-        """Return the UTF-8 names in `folder`; [] if there is no such folder."""
+        """Return the UTF-8 names in `folder`; [] if the folder does not exist."""
 
     def send(
         self,

@@ -59,7 +59,7 @@ def test_interrupted_cell_cancels_with_on_interrupt_cancel(kernel: Kernel) -> No
     assert "cancel" in kernel.run("print(api.calls)").text
 
 
-@pytest.mark.skipif(version("ipykernel").startswith("6."), reason="subshells: ipykernel 7")
+@pytest.mark.skipif(version("ipykernel").startswith("6."), reason="ipykernel 6 has no subshells")
 def test_widget_handles_clicks_while_a_cell_waits(kernel: Kernel) -> None:
     kernel.run("%slurm")
     comm = kernel.until(

@@ -50,7 +50,7 @@ def merged(known: Mapping[str, str], found: Iterable[tuple[str | None, str]]) ->
 
 
 def state_of(tasks: Mapping[str, str], task: int) -> str | None:
-    """Return the task's state; None if there is no such task."""
+    """Return the task's state; None if the array does not contain the task."""
     return next((state for state, text in tasks.items() if task in indices(text)), None)
 
 

@@ -68,7 +68,7 @@ class Site:
 
 
 UNASKED = Site("/", JobDir(PurePosixPath("/")))
-"""The site before the cluster is asked. It suffices to digest a job."""
+"""A placeholder for facts of the cluster. Digests of a job do not depend on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class Resolved:
 
 def resolve(spec: JobSpec, cluster: SlurmCluster, job_dir: JobDir | None = None) -> Resolved:
     """Resolve a job of `cluster`. `job_dir` is its folder, if known. Raise RequestError if `spec`
-    is invalid, NotFoundError if there is no such image."""
+    is invalid, NotFoundError if the image does not exist."""
     profile = cluster.profile.for_job(spec)
     runtime, image = run_by(spec, profile)
     file = f"@{spec.container_name}" if spec.container_name else None

@@ -26,7 +26,7 @@ def registry(tmp_path: Path) -> JobRegistry:
     """Return the records of an agent whose predecessor recorded a session's cell and ended."""
     earlier = JobRegistry(Store(tmp_path))
     earlier.add(Record(job=known(kind=JobKind.SESSION), spec=None))
-    folder = "/root/aaaaaaaa/cells/bbbbbbbb"
+    folder = "/jobs/aaaaaaaa/cells/bbbbbbbb"
     cell = known(id=CELL, session="aaaaaaaa", state=JobState.SUBMITTING, job_dir=folder)
     earlier.add(Record(job=cell, spec=CellSpec(id=CELL, name="n", code="1", session="aaaaaaaa")))
     return JobRegistry(Store(tmp_path))
