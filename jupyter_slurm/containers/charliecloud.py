@@ -1,8 +1,8 @@
 """Runtime `charliecloud`: the options and behaviour of ch-run.
 
 Facts, from ch-run(1) and tests with 0.31:
-- Images are mounted read-only, and a bind's destination must exist in them. So a folder of the job
-  dir is bound over /mnt first: any destination can then be created below it.
+- Images are mounted read-only, and a bind's destination must exist in them. So a folder
+  of the job dir is first bound over /mnt, where any destination can be created.
 - `--bind SRC:DST` has no escape for a colon and no read-only binds.
 - `--set-env` (the image's ENV) fails for images that have none, so /ch/environment is read inside.
 - With a folder image, ch-run execs the program. With a SquashFS image, ch-run serves the files and
