@@ -564,10 +564,12 @@ class SweepTable:
             assert isinstance(job, SweepJob)
             if self._params is None:
                 self._params = self._read_params() if job.names_params else {}
-            order = sorted(states_of(job.tasks))
+            states = states_of(job.tasks)
+            order = sorted(states)
             nodes = {task: started.node for task, started in self._started.items()}
             nodes |= {task: end.node for task, end in ends.items() if end.node}
-            waits = {task: row.why for task, row in self._rows.items() if row.why}
+            # A task may have started since the listing.
+            waits = {t: row.why for t, row in self._rows.items() if row.why and states[t] in _WAITS}
             reasons = {**waits, **{t: e.verdict.why for t, e in ends.items()}}
             bad = {t for t in order if t not in ends or ends[t].state != "COMPLETED"}
             results = [ends[task].result if task in ends else None for task in order]

@@ -125,6 +125,18 @@ class Helper:
             self._shell.send(line + b"".join(stream))
             return self._shell.answer(number, time.monotonic() + timeout_s)
 
+    def answers(self, timeout_s: float) -> bool:
+        """Return whether the shell answers in time. If not, close it, but do not check the
+        connection: such a check calls this."""
+        (number,), line = self._shell.numbered(b"_m 0")
+        try:
+            self._shell.send(line)
+            self._shell.answer(number, time.monotonic() + timeout_s)
+        except (ShellGoneError, SilentError, FloodError):
+            self._shell.close()
+            return False
+        return True
+
     @contextmanager
     def _in_time(self, what: str, timeout_s: float) -> Iterator[None]:
         try:
@@ -213,12 +225,9 @@ class Helpers:
         if helper is None:
             return None
         try:
-            helper.ask(b"_m 0", timeout_s=timeout_s, most_bytes=limits.WORDS_BYTES)
-        except (ShellGoneError, TimedOutError):
-            return False
+            return helper.answers(timeout_s)
         finally:
             self._give_back(helper)
-        return True
 
     def any_open(self) -> bool:
         return bool(self._open)

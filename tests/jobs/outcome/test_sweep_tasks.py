@@ -154,6 +154,14 @@ def test_task_files_report_starts_and_ends(sweep: Sweep) -> None:
     assert sweep.asked == []
 
 
+def test_started_task_has_no_reason_for_waiting(sweep: Sweep) -> None:
+    sweep.listed(t0="PENDING", t1="PENDING", t2="PENDING", t3="PENDING", t4="PENDING")
+    assert list(sweep.table.tasks().reasons.values()) == ["0-4"]
+    sweep.start(1)
+    sweep.table.news()
+    assert list(sweep.table.tasks().reasons.values()) == ["0,2-4"]
+
+
 def test_queue_reports_an_end_after_a_lost_hint(sweep: Sweep) -> None:
     sweep.end(1)
     (sweep.folder / "news").unlink()

@@ -206,6 +206,22 @@ def test_frozen_connection_is_dropped_and_reconnected(
     assert say(connection) == "there"
 
 
+def test_frozen_connection_of_an_idle_shell_is_dropped_and_reconnected(
+    make_sshd: MakeSshd, connect: Connect, delayed: Delayed, hasty: None, impatient: None
+) -> None:
+    sshd = make_sshd()
+    line = delayed(sshd.port, 0.0)
+    connection = connect(sshd.hop(*by(line, sshd), "ServerAliveInterval 1"))
+    transport = SshTransport(connection)
+    assert transport.run(["true"]).returncode == 0
+    line.freeze()
+    wait_until(lambda: connection.state in {"lost", "connecting"})
+    line.thaw()
+    wait_until(lambda: connection.state == "open")
+    assert transport.run(["true"]).returncode == 0
+    transport.close()
+
+
 # --- logins that need the user ---
 
 
