@@ -60,7 +60,7 @@ def _part(part: str, place: Ground, args: argparse.Namespace) -> list[Row]:
     elif part == "submissions":
         measured = _submissions(place, ways, args.rounds)
     elif part == "tunnels":
-        measured = _tunnels(place, ways, max(3, args.rounds // 3), args.megabytes)
+        measured = _tunnels(place, ways, args.rounds, args.megabytes)
     else:
         measured = _files(place, ways, max(3, args.rounds // 4), args.gigabytes)
     rows: list[Row] = []
