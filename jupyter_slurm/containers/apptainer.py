@@ -3,17 +3,18 @@
 Facts (tested with Apptainer 1.4; otherwise from the manuals of Singularity 3.5 and later):
 - The container inherits the environment except PATH and LD_LIBRARY_PATH, which the image sets. So
   the script first removes variables that describe the node's own programs.
-- `--bind` splits at colons and commas. `--mount` takes CSV and does not, but needs version 3.9, so
-  only paths with these characters use it. Apptainer creates mount points that the image lacks.
-- Its parent process forwards signals to the program and exits with the program's code; its own
-  failures exit with 255. If it is killed, the program is killed too.
+- `--bind` splits at colons and commas. `--mount` takes CSV, which can quote them, but needs version
+  3.9. So only paths with these characters use it. Apptainer creates mount points that the image
+  lacks.
+- Apptainer's parent process forwards signals to the program and exits with the program's code;
+  Apptainer's own failures exit with 255. If the parent is killed, the program is killed too.
 - The home comes from the user's passwd entry; $HOME is ignored.
 - `run` executes a script in the image. A script generated from ENTRYPOINT and CMD parses them and
   its arguments again like a shell, unless a variable disables that; it ignores WORKDIR.
 - A set-uid tool lets the kernel mount a `.sif`. Otherwise a helper process serves the files, and
   exits on the first TERM. `scancel` sends TERM to every process under proctrack/linuxproc (under
-  proctrack/cgroup only to the batch script): a cell that saves its work must by then have all it
-  needs in memory. A folder image needs no helper.
+  proctrack/cgroup only to the batch script). So a cell that saves its work on TERM cannot read more
+  from the image. A folder image needs no helper.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ from jupyter_slurm.containers.tool_errors import (
 )
 from jupyter_slurm.errors import RequestError
 
-# $1 the program, $2 its alternative name, for nodes that have only that one, $3 its verbosity, then
-# the arguments of `exec`.
+# $1 the program, $2 its alternative name, for nodes that lack the first name, $3 its verbosity,
+# then the arguments of `exec`.
 _START = r"""program=$1 other=$2 talk=$3; shift 3
 command -v "$program" >/dev/null || ! command -v "$other" >/dev/null || program=$other
 [ -z "${ROCR_VISIBLE_DEVICES:-}" ] || set -- --rocm "$@"
@@ -173,7 +174,7 @@ _ERRORS = (
     (
         r"/dev/fuse|fusermount|user namespace|requires privileges|max_user_namespaces",
         "The node does not let users start containers",
-        "Ask its administrators for unprivileged user namespaces and /dev/fuse.",
+        "Ask the administrators for unprivileged user namespaces and /dev/fuse.",
     ),
     *registry_rows(
         "`apptainer registry login --username NAME docker://REGISTRY`",

@@ -63,7 +63,8 @@ _OPTIONS = (
 )
 
 _USER = ': "${USER:=$(id -un)}"; export USER'
-"""ch-run 0.31 fails with "$USER not set"; a job submitted with --export=NONE may lack it."""
+"""Sh text that sets USER. A job submitted with --export=NONE may lack it, and ch-run 0.31 then
+fails with "$USER not set"."""
 
 _IMAGE_ENVIRONMENT = r"""if [ -r /ch/environment ]; then
 while IFS= read -r pair || [ -n "$pair" ]; do
@@ -85,8 +86,9 @@ _UNBLOCK = (
     "import os, signal as s, sys; s.signal(s.SIGPIPE, s.SIG_DFL); s.signal(s.SIGXFSZ, s.SIG_DFL); "
     "s.pthread_sigmask(s.SIG_SETMASK, ()); os.execvp('env', ['env', '--', *sys.argv[1:]])"
 )
-"""Python ignores two signals, and a program started by exec would inherit that. `env` reports a
-missing program in one line."""
+"""Python code that unblocks all signals and runs a program. It also resets two signals that Python
+ignores, which the program would inherit. It runs `env`, which reports a missing program in one
+line."""
 
 _UNBLOCK_SIGNALS = f"""printf "%s\\n" "$$" >"{_JOB_DIR}/{_PID_FILE_OF_NODE}"
 unset JSLURM_NODE
@@ -204,7 +206,7 @@ _ERRORS = (
     (
         r"FUSE error",
         "The node does not let users mount image files",
-        "Use an image folder, or ask its administrators for /dev/fuse.",
+        "Use an image folder, or ask the administrators for /dev/fuse.",
     ),
     (r"source not found: ", *NO_MOUNT),
     (

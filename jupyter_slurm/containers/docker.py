@@ -2,13 +2,13 @@
 
 `docker_script.py` defines the parts that depend on the node. Facts (tested with Docker 20.10;
 docker-run(1), podman-run(1)):
-- The engine is a daemon: a container is not a child of the job. It outlives a killed client, unless
-  it notices the end of its standard input, which the engine closes with the client. So its input is
-  a pipe held open by the job, and the reader of the pipe ends everything.
+- The engine is a daemon, so a container is not a child of the job. A container outlives a killed
+  client, but the engine then closes the container's standard input. So the job holds a pipe open as
+  this input, and a reader in the container kills everything at the pipe's end.
 - A program that runs as process 1 ignores any SIGTERM that it does not handle, hence --init.
 - The container does not inherit the job's environment, user, CPUs, memory and GPUs. `--gpus all`
-  would mean all GPUs of the node, so the script names them by UUID, which works with and without
-  cgroups.
+  would mean all GPUs of the node, so the script names the job's GPUs by UUID, which works with and
+  without cgroups.
 - The program reads its variables from a file inside the container: every user of the node can read
   command lines, and --env-file does not allow newlines.
 - /dev/shm has 64 MB. With --ipc=host, files of killed programs would stay in it.

@@ -88,7 +88,7 @@ environment=$dir/node${JSLURM_NODE:-}.sh
 set -- --name "$name" --label "jupyter-slurm.job=$SLURM_JOB_ID" --user "$(id -u):$(id -g)" "$@"
 [ -z "${JSLURM_NODE:-}" ] || set -- --env "JSLURM_NODE=$JSLURM_NODE" "$@"
 
-# The job dir by way of the home, where it is below: root may not look into a home on NFS.
+# Mount the home instead of a job dir below it, because root may not look into a home on NFS.
 if [ -d "$HOME" ] && [ "$HOME" != / ]; then
   home=$HOME
   case $home in *\"*) home=$(printf '%s' "$home" | sed 's/"/""/g') ;; esac
@@ -118,7 +118,8 @@ case ${CUDA_VISIBLE_DEVICES:-} in
     CUDA_VISIBLE_DEVICES=$gpus; export CUDA_VISIBLE_DEVICES
   fi ;;
 esac
-# Images of NVIDIA's say `all` here, which counts where its runtime is the engine's default.
+# NVIDIA's images set this variable to `all`, which applies if NVIDIA's runtime is the engine's
+# default.
 set -- --env "NVIDIA_VISIBLE_DEVICES=${gpus:-void}" "$@"
 """
 )
@@ -164,7 +165,7 @@ hand_on() {
   [ -n "$client" ] || return
   tries=0
   until $engine kill --signal "$1" "$name" >/dev/null 2>&1; do
-    # It is being pulled, which the client's end ends, or is just about to start.
+    # The image is being pulled, which ends with the client, or the container is about to start.
     case $1 in TERM | INT) kill -s TERM "$client" 2>/dev/null ;; *) return ;; esac
     tries=$((tries + 1))
     { alive && [ "$tries" -lt 25 ]; } || return
@@ -173,18 +174,18 @@ hand_on() {
 }
 for signal in TERM INT USR1 USR2; do trap "hand_on $signal" "$signal"; done
 
-# Its name is gone at once. Some shared file systems can have none.
+# The pipe needs its name only for a moment. Some shared file systems do not support pipes.
 pipe=$dir/stdin${JSLURM_NODE:-}.$$
 mkfifo "$pipe" 2>/dev/null || { pipe=/tmp/jslurm-$(id -u).$$; mkfifo "$pipe"; } || exit 74
 exec 9<>"$pipe" 8<"$pipe"
 rm "$pipe"
 
 # If all processes of a job are killed at once, without TERM before, the engine still creates the
-# requested container, which no process starts. The keeper removes it. It is not a child of this
-# script: Slurm lets it live where it tracks processes by parents or process groups. Under
-# proctrack/cgroup it is killed, too, and the next job on the node removes containers that never
-# ran. (Requesting both in one write does not help: the engine stops reading when its client is
-# gone.)
+# requested container, but does not start it. The keeper removes the container. The keeper is not a
+# child of this script, so it survives if Slurm tracks processes by parents or process groups. Under
+# proctrack/cgroup, Slurm kills the keeper too, and the next job on the node removes containers that
+# never ran. (Requesting both in one write does not help: the engine stops reading when its client
+# is gone.)
 keeper='"""
     + FORGET
     + r"""
@@ -195,7 +196,7 @@ $1 container prune --force --filter label=jupyter-slurm.job --filter until=10m
 read -r over && exit
 for pause in 0 1 2 5; do
   sleep "$pause"
-  [ -s "$3" ] || exit # it has started, and ends on its own
+  [ -s "$3" ] || exit # the container has started, and ends on its own
   [ -z "$($1 rm --force "$2")" ] || exit
 done'
 """

@@ -1,7 +1,8 @@
 """POSIX sh text that runs a program on a terminal in an engine's container.
 
-A program started in a running container does not end with the engine's client. So it stores its
-process ID, and the script ends it. `docker_script.py` starts the container itself.
+A program started in a running container does not end with the engine's client. So the program
+stores its process ID, and the script kills it by that ID. `docker_script.py` starts the container
+itself.
 """
 
 HANG_UP = 'kill -HUP "-$1" "$1"'

@@ -84,21 +84,21 @@ run() {
   child=$!
   [ -z "$heir" ] || echo "$child" >&9
   while :; do
-    wait "$child" 2>/dev/null; rc=$? # else the shell says "Terminated" of what is ended so
+    wait "$child" 2>/dev/null; rc=$? # otherwise the shell prints "Terminated"
     kill -0 "$child" 2>/dev/null && continue
     wait "$child" 2>/dev/null; last=$?
     case $last in 127 | -1) ;; *) rc=$last ;; esac
     break
   done
 }
-step() { # towards a container: nothing follows on what has failed, or on an order to end
+step() { # exit after a failure or a signal
   run "$@"
   [ "$rc" != 0 ] || [ -z "$told" ] || rc=143
   [ "$rc" = 0 ] || exit "$rc"
 }
-# A killed shell cleans up nothing, so a second process receives over a pipe the list of what
-# exists. It has no parent, so it outlives the job if Slurm tracks processes by parent. Under
-# proctrack/cgroup it is killed too, and the next job removes the leftovers.
+# A killed shell cannot clean up. So a second process receives the list of what to remove over a
+# pipe. It is not a child of the job, so it outlives the job if Slurm tracks processes by parent.
+# Under proctrack/cgroup, Slurm kills it too, and the next job removes the leftovers.
 appoint() {
   pipe=$dir/heir$node.$$
   mkfifo "$pipe" 2>/dev/null || { pipe=${TMPDIR:-/tmp}/$name.heir; mkfifo "$pipe"; } || return 0
@@ -109,7 +109,7 @@ appoint() {
   exec 8<&-
   heir=yes
 }
-create() { # what it says is wanted only where it fails
+create() { # show the log only after a failure
   log=$dir/enroot$node.log
   enroot create --name "$name" "$image" >"$log" 2>&1 || { rc=$?; cat "$log" >&2; return "$rc"; }
 }
@@ -163,8 +163,7 @@ class Enroot(EnrootContainers):
     name = "enroot"
     programs = ("enroot",)
     has_mpi = False
-    """Its containers get the variables through a site's hook, which reads their names from a
-    list."""
+    """False, because ranks get MPI variables only if a hook of the site lists them."""
 
     def started(self, argv: Sequence[str], box: Box, mode: StartMode) -> Launch:
         for mount in box.mounts:

@@ -84,7 +84,7 @@ enter() { enroot exec --env TERM "$pid" "$@"; }
 pid=$(cat "$dir/program.pid" 2>/dev/null)
 is_ours() {
   enter /bin/sh -c : >/dev/null 2>&1 </dev/null || return
-  # On other nodes than the batch script's, this process ID belongs to another process.
+  # On nodes other than the batch script's, this process ID belongs to another process.
   [ "$(tr '\0' '\n' <"/proc/$pid/environ" | grep -cxF \
     -e "SLURM_JOB_ID=$SLURM_JOB_ID" -e "SLURMD_NODENAME=$SLURMD_NODENAME")" = 2 ]
 }
@@ -100,7 +100,7 @@ class StartMode(Enum):
     """Ways to start a program in a container."""
 
     PROGRAM = "program"
-    """The job's program, with a file of its process ID."""
+    """The job's program, and a file with its process ID."""
     BESIDE = "beside"
     """A program with a terminal, possibly beside the job's program."""
 
@@ -131,8 +131,8 @@ class EnrootContainers(ABC):
         return self.launch(by_script(RC, arguments), box)
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch in the container of the job's program, found by its process ID. If there is none,
-        launch in a new one, which lacks changes made in the job's."""
+        """Launch in the container of the job's program, found by its process ID. If that container
+        does not exist, launch in a new container, without the changes made in the first."""
         _, _, text, _, folder = in_workdir((), box, JOB_DIR)
         own = self.started((), box, StartMode.BESIDE)
         words = (box.job_dir, text, folder, str(len(own.argv)), *own.argv, *argv)
@@ -180,7 +180,8 @@ _ERROR = re.compile(
     r"|\[INFO\] Authenticating with user: .*(?!\n *\[INFO\]))$",
     re.MULTILINE,
 )
-"""enroot's own errors. 4.1.2 prints none if a registry rejects it: its last words stand for it."""
+"""enroot's own errors. If a registry denies access, 4.1.2 does not print an error; its last line
+about the login stands for that."""
 
 
 def enroot_lines(log_tail: str) -> list[str]:
@@ -220,18 +221,18 @@ _ERRORS = (
     (
         r"invalid image format",
         "Cannot unpack the image: it is not a SquashFS file",
-        "Make one: `enroot import -o FILE.sqsh docker://NAME`.",
+        "Create a SquashFS file with `enroot import -o FILE.sqsh docker://NAME`.",
     ),
     (
         r"file already exists",
         "Cannot unpack the image: a container of that name is left on the node",
-        "Remove it on the node: `enroot remove NAME`.",
+        "Remove it on the node with `enroot remove NAME`.",
     ),
     (r"source path does not exist|enroot-mount: failed to mount", *NO_MOUNT),
     (
         r"command not found|enroot: not found",
         "The node lacks a program that enroot needs",
-        "Report it to its administrators.",
+        "Report the missing program to the administrators.",
     ),
     (
         r"permission denied",
@@ -243,5 +244,5 @@ _ERRORS = (
         "The image does not exist on the node",
         "Check its path, and use a file system that is mounted on the nodes.",
     ),
-    ("", "enroot failed", "See enroot's manual."),
+    ("", "enroot failed", "Look up the error in enroot's manual."),
 )

@@ -1,4 +1,5 @@
-"""Find the image for `--image NAME` among aliases, image folders, files and registry names. No I/O.
+"""The search for the image of `--image NAME` among aliases, image folders, files and registry
+names. No I/O.
 
 The caller has access to the cluster's files, and passes `exists` and `listing`.
 """
@@ -34,8 +35,9 @@ def find_image(
 
     `made` returns the path of an image in our own folder. Our images take precedence for names that
     only they can have; otherwise the site's images do. `listing` returns the names in a folder
-    (empty if it is missing), `there` the names of all images. Raise NotFoundError, with the names
-    of existing images, if none is found, RequestError if it is not an image name.
+    (none for a missing folder), and `there` returns the names of all images. Raise NotFoundError,
+    with the names of existing images, if the image is not found. Raise RequestError if `reference`
+    is not an image name.
     """
     wanted = aliases.get(reference, reference)
     check_name(wanted)
@@ -81,7 +83,7 @@ def check_name(reference: str) -> None:
     if reference.startswith("."):
         raise RequestError(
             f"The image {reference!r} is a relative path.",
-            hint="Use an absolute path on the cluster, or one that starts with ~/.",
+            hint="Use an absolute path on the cluster, or a path that starts with ~/.",
             option="image",
         )
 

@@ -1,4 +1,4 @@
-"""Parse `--mount SRC[:DST[:ro]]`, and format a mount as CSV. No I/O. Runtimes check whether they
+"""The parser of `--mount SRC[:DST[:ro]]`, and a mount as CSV. No I/O. Runtimes check whether they
 support a mount."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Mounts:
     mounts: tuple[Mount, ...]
     links: tuple[str, ...]
     """Sh lines for the node. They create links for paths that start with a variable, because only a
-    shell on the node knows its value."""
+    shell on the node can expand the variable."""
 
 
 def parse_mounts(texts: Iterable[str], places: MountRoots) -> Mounts:
@@ -67,9 +67,9 @@ def parse_mounts(texts: Iterable[str], places: MountRoots) -> Mounts:
 
 
 def parse_mount(text: str, home: str, here: str) -> Mount:
-    """Parse a mount; DST defaults to SRC. At the start of SRC `~` is `home`, the user's on the
-    cluster, and `.` is `here`, the job's working directory; `$NAME` stays. A colon cannot be
-    escaped. Raise RequestError if a path is malformed or relative.
+    """Parse a mount; DST defaults to SRC. At the start of SRC, replace `~` by `home` (the user's
+    home on the cluster) and `.` by `here` (the job's working directory), but keep `$NAME`. A colon
+    cannot be escaped. Raise RequestError if a path is malformed or relative.
     """
     has_nul = "--mount has a NUL character."
     src, *rest = without_nul(text, has_nul).split(":")
@@ -83,7 +83,7 @@ def parse_mount(text: str, home: str, here: str) -> Mount:
     if dst is None and _VARIABLE.fullmatch(src):
         raise RequestError(
             f"--mount {text!r} needs a mount point in the image.",
-            hint=f"Add it: --mount '{src}:/mnt/NAME'.",
+            hint=f"Add the mount point: --mount '{src}:/mnt/NAME'.",
             option="mount",
         )
     for path in (src, dst or src):

@@ -1,4 +1,4 @@
-"""Start an image's own program by a script in the image. No I/O."""
+"""The command that starts an image's own program by a script in the image. No I/O."""
 
 from __future__ import annotations
 

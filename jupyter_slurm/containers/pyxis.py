@@ -10,10 +10,10 @@ and srun 19.05 to 25.11):
   with any of these is mounted through a symbolic link. pyxis reads PYXIS_CONTAINER_* variables as
   options, so we unset them.
 - srun kills the step on SIGTERM (srun_job.c). So srun runs in its own session, and gets the signal
-  only when Slurm ends the job; by then Slurm refuses its request to kill the step. Signals for the
-  program go to its process ID on the node.
+  only when Slurm ends the job; by then Slurm refuses srun's request to kill the step. Signals for
+  the program go to its process ID on the node.
 - srun delays a step's lines until they are complete, so the program writes to the job's log itself.
-- The environment can limit srun to part of the job's resources: see CPUs and GPUs below.
+- The environment can limit srun to part of the job's resources; `STEP` prevents that.
 - The container inherits the node's environment; variables that the image sets take precedence.
 - All tasks of a step on one node share a container, which ends with the last task. enroot's hook
   50-slurm-pmi.sh mounts the PMIx folder; PMI-2 uses a file descriptor that stays open. Without the
@@ -59,7 +59,7 @@ _BARE = (
     "--no-container-entrypoint",
     "--no-container-remap-root",
     "--container-writable",
-    # It must exist in the image; the shell inside then enters the program's own folder.
+    # The folder must exist in the image; the shell inside then enters the program's own folder.
     "--container-workdir=/",
 )
 """Options for an idle container."""
@@ -83,7 +83,7 @@ if [ -n "${SLURM_CPUS_PER_TASK:-}" ]; then
   set -- "--cpus-per-task=$((SLURM_CPUS_PER_TASK * ${tasks:-1}))" "$@"
 fi
 # A step of one task on one node cannot get GPUs requested per task or for all nodes together.
-# `--gpus` takes those on this node, regardless of other nodes (`--gres` does not: 22.05).
+# `--gpus` takes the GPUs on this node, regardless of other nodes (`--gres` does not: 22.05).
 if [ "${SLURM_JOB_NUM_NODES:-1}" -gt 1 ] || [ "${SLURM_NTASKS:-1}" -gt 1 ]; then
   asked=${SLURM_GPUS:-}${SLURM_GPUS_PER_TASK:-}${SLURM_TRES_PER_TASK:-}
   case $asked:${CUDA_VISIBLE_DEVICES:-} in :* | *: | *:NoDevFiles) ;; *)
@@ -100,8 +100,8 @@ unset SLURM_NTASKS SLURM_NPROCS SLURM_NTASKS_PER_NODE
 export JSLURM_GPUS="$gpus" JSLURM_LIBRARIES="${LD_LIBRARY_PATH:-}"
 """
 )
-"""Sh text for the batch script, before a step. It prepends options to `"$@"` that give the step the
-job's resources on this node, and removes variables that would change the request."""
+"""Sh text for the batch script, before a step. It prepends to `"$@"` the options that give the step
+the job's resources on this node. It also removes variables that would change the request."""
 
 SRUN = "setsid srun --nodes=1 --ntasks=1 --export=ALL --input=none"
 
@@ -253,12 +253,12 @@ class Pyxis(EnrootContainers):
 
 
 def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
-    """Return the value of `--container-mounts`, and lines that create the links it needs."""
+    """Return the value of `--container-mounts`, and sh lines that create the links in it."""
     if not is_plain(box.job_dir):
         raise RequestError(
             f"pyxis cannot mount {box.job_dir}: it does not allow blanks, commas, colons, quotes, "
             "$ and \\.",
-            hint="Set a `job_root` without them in the cluster's profile.",
+            hint="Set a `job_root` without these characters in the cluster's profile.",
         )
     words, links = [], []
     for number, mount in enumerate(box.mounts):
@@ -287,7 +287,7 @@ _ERRORS = (
     (
         r"couldn't (?:mkdir|chown) ",
         "pyxis cannot make its folder on the node",
-        "Report it to the administrators: runtime_path in plugstack.conf.",
+        "Ask the administrators to check runtime_path in plugstack.conf.",
     ),
     (
         r"Unable to create step|Requested nodes are busy",

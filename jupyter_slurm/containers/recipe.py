@@ -1,8 +1,8 @@
-"""Read a recipe: a container tool's own (Dockerfile, definition file, setup script), or package
-lines for every tool, which `builders/` translates. No I/O.
+"""The reader of recipes. A recipe is a container tool's own (Dockerfile, definition file, setup
+script), or package lines for every tool, which `builders/` translates. No I/O.
 
-Lines are commands: `pip install …`, `apt install …`, `conda install …`, also with the `!` or `%` of
-a notebook; or lists below `pip:`, `apt:` and `conda:`, with one package per line as in
+Lines are commands (`pip install …`, `apt install …`, `conda install …`, also with the `!` or `%` of
+a notebook), or lists below `pip:`, `apt:` and `conda:`. A list has one package per line, as in
 requirements.txt.
 """
 

@@ -1,4 +1,4 @@
-"""Parse names of registry images, in the form of any container tool. No I/O.
+"""The parser of registry images' names, in the form of any container tool. No I/O.
 
 Short names of NVIDIA's frameworks with a month as tag (`pytorch:22.11`) refer to NGC. All other
 names without a registry refer to Docker Hub, as in Docker.
@@ -57,8 +57,9 @@ class Reference:
 
 
 def parse_reference(text: str) -> Reference:
-    """Parse an image's name, with or without registry, as Docker, Apptainer (`docker://…`) or
-    enroot (`registry#repository`) write it. Raise RequestError if it is not an image name."""
+    """Parse an image's name in the form of Docker, Apptainer (`docker://…`) or enroot
+    (`registry#repository`), with or without a registry. Raise RequestError if `text` is not an
+    image name."""
     name = text.removeprefix("docker://")
     name, _, digest = name.partition("@")
     registry, name = _registry(name)

@@ -109,8 +109,8 @@ class Runtime(Protocol):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Return the programs that identify the tool on a machine, its own first. A word with
-        dashes is an option of srun."""
+        """Return the programs that identify the tool on a machine, the tool's own program first. A
+        word with dashes is an option of srun."""
 
     @property
     def has_mpi(self) -> bool:
@@ -228,7 +228,7 @@ class HasTerminal(Protocol):
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
         """Launch as `Runtime.launch` does, but on a terminal and without a `pid_file`. Use the
-        container of the job's program if it runs on that node, otherwise a new one."""
+        container of the job's program if it runs on that node, otherwise a new container."""
 
 
 def launch_beside(runtime: Runtime, argv: Sequence[str], box: Box) -> Launch:

@@ -1,4 +1,4 @@
-"""Explain a container tool's failure by its error lines in a job's log. No I/O.
+"""Explanations of a container tool's failure, from its error lines in a job's log. No I/O.
 
 Each tool's module has a table with rows of a pattern, a sentence and a hint.
 """
@@ -17,7 +17,7 @@ NOT_FOUND = ("Cannot pull the image: the registry does not have it", "Check its 
 NO_TOOL = "The node does not have this container tool"
 NO_NAMESPACES = (
     "The node does not let users start containers",
-    "Ask its administrators for unprivileged user namespaces.",
+    "Ask the administrators for unprivileged user namespaces.",
 )
 NO_MOUNT = ("Cannot start the container: a mount failed", "Check --mount SRC on the node.")
 NO_SHELL = (
@@ -27,7 +27,7 @@ NO_SHELL = (
 START_FAILED = ("", "Cannot start the container", "See the tool's manual.")
 BUILDS_FULL = (
     "The node's folder for builds is full",
-    "Name a larger one: `export TMPDIR=…` in the profile's `setup`.",
+    "Name a larger folder by `export TMPDIR=…` in the profile's `setup`.",
 )
 _FULL = r"no space left on device|quota exceeded"
 _LAST_LINES = 20
@@ -70,7 +70,7 @@ def registry_rows(login: str, room: str) -> tuple[Row, ...]:
         (
             r"x509|certificate verify failed|curl: \(60\)",
             "Cannot pull the image: the node does not trust the registry's certificate",
-            "Ask the administrators of the nodes to install it.",
+            "Ask the administrators to install the certificate.",
         ),
         (
             r"dial tcp|no such host|timeout|timed out|TLS handshake|request canceled"

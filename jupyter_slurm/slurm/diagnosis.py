@@ -1,4 +1,4 @@
-"""Diagnose why a job failed, from its state, its exit code and the end of its log. `reasons`
+"""Diagnosis of a job's failure, from its state, its exit code and the end of its log. `reasons`
 explains why a job waits. The job writes its log itself, so a diagnosis from the log is a guess.
 """
 
@@ -16,7 +16,7 @@ _LOOK_IN_LOG: Final = "See the first error in the log: often a missing image, fo
 _MEMORY: Final = Explanation(
     "out-of-memory",
     OUT_OF_MEMORY,
-    "Ask for more --mem (half as much again as its peak), or use fewer worker processes.",
+    "Ask for more --mem (1.5 times its peak), or use fewer worker processes.",
 )
 _TIMEOUT: Final = Explanation(
     "time-limit",
@@ -50,7 +50,7 @@ _STATES: Final = {
         "Submit it again with a later --deadline or a shorter --time.",
     ),
     "CANCELLED": Explanation(
-        "cancelled", "Cancelled.", "By a user with `scancel`, or by an administrator."
+        "cancelled", "Cancelled.", "Ask the administrators if you did not cancel it."
     ),
 }
 _LOG_SIGNS: Final = (
@@ -73,7 +73,8 @@ _LOG_SIGNS: Final = (
         Explanation(
             "shared-memory",
             "Out of shared memory (/dev/shm).",
-            "Give the container more (`--shm-size` or `--ipc=host`), or use `num_workers=0`.",
+            "Give the container more shared memory (`--shm-size` or `--ipc=host`), or use "
+            "`num_workers=0`.",
         ),
     ),
     (
@@ -82,7 +83,7 @@ _LOG_SIGNS: Final = (
         Explanation(
             "no-gpu",
             "It found no usable GPU.",
-            "Ask for one (--gpus 1), or use an image that fits the GPU driver.",
+            "Ask for a GPU (--gpus 1), or use an image that fits the GPU driver.",
         ),
     ),
     (
@@ -100,7 +101,7 @@ _LOG_SIGNS: Final = (
         Explanation(
             "no-network",
             "Its node could not reach the network, or a registry limited the downloads.",
-            "First download what it needs, including images, on the login node.",
+            "Download images, packages and data on the login node first.",
         ),
     ),
     (
@@ -108,7 +109,7 @@ _LOG_SIGNS: Final = (
         Explanation(
             "disk-full",
             "A disk is full, or your quota is used up.",
-            "Remove old files (unpacked images are the large ones), or use another folder.",
+            "Remove old files (unpacked images are large), or use another folder.",
         ),
     ),
     (
@@ -130,7 +131,7 @@ _LOG_SIGNS: Final = (
         Explanation(
             "image-entrypoint",
             "The image's entrypoint ended before the work began.",
-            "Start it without its entrypoint.",
+            "Start the container without the image's entrypoint.",
         ),
     ),
     (
@@ -154,7 +155,7 @@ _LOG_SIGNS: Final = (
         Explanation("charliecloud", "Charliecloud could not set up the container.", _LOOK_IN_LOG),
     ),
     (
-        r"FATAL: {3}\S",  # in Apptainer's spelling; databases print FATAL, too
+        r"FATAL: {3}\S",  # Apptainer's spelling; databases print FATAL, too
         Explanation("apptainer", "Apptainer could not start the container.", _LOOK_IN_LOG),
     ),
     (
@@ -163,7 +164,7 @@ _LOG_SIGNS: Final = (
         Explanation(
             "module",
             "An environment module could not be loaded.",
-            "`module avail` on the nodes lists the modules.",
+            "List the modules with `module avail` on the nodes.",
         ),
     ),
     (
@@ -179,7 +180,7 @@ _LOG_SIGNS: Final = (
         Explanation(
             "permission",
             "It was not allowed to read, write or run a file.",
-            "A container may run as another user, and shared file systems may refuse root.",
+            "Check the permissions; a container may run as another user or as root.",
         ),
     ),
 )

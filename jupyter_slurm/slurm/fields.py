@@ -1,5 +1,5 @@
-"""Machine-readable calls of Slurm's commands: their environment, their separators, and how to split
-their output. The module of each command interprets its fields.
+"""Machine-readable calls of Slurm's commands: environment, separators, and splitting of output. The
+module of each command interprets its fields.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,10 +30,10 @@ _UNSET: Final = frozenset(
 @dataclass(frozen=True, slots=True)
 class Sealed:
     """A command with records that another user cannot forge. A name or comment may contain any
-    known separator, so a secret follows the separator that ends a record: RECORD_END, or sacct's
-    delimiter, because a record of sacct is a line with a fixed number of delimiters. squeue, sinfo
-    and sprio print the text after a field unchanged, up to the next `%` or `,` (_parse_token and
-    _parse_long_token in src/squeue/opts.c). sacct prints its delimiter unchanged
+    known separator, so a secret follows the separator that ends a record. For sacct, it follows
+    each delimiter, because a record of sacct is a line with a fixed number of delimiters. squeue,
+    sinfo and sprio print the text after a field unchanged, up to the next `%` or `,` (_parse_token
+    and _parse_long_token in src/squeue/opts.c). sacct prints its delimiter unchanged
     (src/common/print_fields.c). Both hold for 18.08 to 26.05.
     """
 
@@ -90,7 +90,7 @@ def optional_int(text: str) -> int | None:
 
 
 def optional_float(text: str) -> float | None:
-    """Return a plain decimal number; None for any other text or a too large number."""
+    """Return a plain decimal number; None for any other text or if the number is too large."""
     try:
         number = float(text)
     except ValueError:
@@ -127,8 +127,8 @@ def cut_records(output: str | bytes, count: int) -> list[list[str]]:
 def split_lines(output: str | bytes, names: Sequence[str]) -> list[dict[str, str]]:
     """Split lines at FIELD_END into the fields `names`; the last field takes the rest.
 
-    A line with too few fields continues a free text with a newline (only sacct and the like end
-    records with one), so append it to the previous record.
+    A line with too few fields continues a free text that contains a newline, so append it to the
+    previous record. Only sacct and similar commands end records with a newline.
     """
     records: list[list[str]] = []
     for line in decode(output).split("\n"):

@@ -49,7 +49,7 @@ _26_05: Final = SlurmVersion(26, 5, 0)
 _ANSWER: Final = "sbatch's output is parsed, so its format is fixed."
 _NO_JOB: Final = "it makes sbatch print something instead of submitting a job."
 
-_OUTPUT: Final = "The output is shown in the cell, and the job's log has all of it."
+_OUTPUT: Final = "The cell shows the output, and the job's log contains all of it."
 _CONTAINER: Final = "`--image NAME` runs the cell in a container."
 
 _GRES_FLAGS: Final = tuple(
@@ -249,7 +249,7 @@ _TABLE: Final = (
         "choice",
         "append to the output file or truncate it",
         choices=("append", "truncate"),
-        not_in_cell="The output is shown in the cell.",
+        not_in_cell="The cell shows the output.",
     ),
     Option("output", "o", "text", "file for its output", not_in_cell=_OUTPUT),
     Option("overcommit", "O", "flag", "let tasks share CPUs"),

@@ -1,7 +1,7 @@
-"""Users' sbatch options: parsed, checked, and formatted for sbatch.
+"""Parsing, checks and formatting of users' sbatch options.
 
-Only values that the package itself uses or rewrites are checked, and those for which Slurm's
-messages are unclear. sbatch checks all others.
+The package checks only values that it uses or rewrites, and values for which Slurm's messages are
+unclear. sbatch checks all others.
 """
 
 import difflib
@@ -42,8 +42,8 @@ _GIVE_WAY = (
     (("nodelist", "nodefile"), ("nodes", "nodelist", "nodefile")),
     # These options count cores, and a default cpus-per-task would multiply them.
     (("ntasks", "ntasks-per-node"), ("cpus-per-task",)),
-    # These options place tasks, with which a default would conflict (sbatch: "can't run 1 processes
-    # on 2 nodes, setting nnodes to 1").
+    # These options place tasks, and a default would conflict with them (sbatch: "can't run 1
+    # processes on 2 nodes, setting nnodes to 1").
     (("nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu"), ("ntasks", "ntasks-per-node")),
     # Slurm may lower a time limit to --time-min.
     (("time",), ("time-min",)),
@@ -321,9 +321,9 @@ def check_together(options: Mapping[str, str]) -> None:
 
 
 def suggest(word: str, extra: Sequence[str] = ()) -> str | None:
-    """Return the nearest valid word, or None. Compare a word with dashes with the long names of
-    options and with `extra`, and return it with dashes. Compare a bare word with `extra`, or by
-    default with the options' bare names.
+    """Return the nearest valid word, or None. Compare a word that starts with dashes to the long
+    names of options and to `extra`, and return the result with dashes. Compare a bare word to
+    `extra`, or by default to the options' bare names.
 
     >>> suggest("--partitoin"), suggest("squeu", ["squeue", "sinfo"]), suggest("--zzz")
     ('--partition', 'squeue', None)

@@ -16,7 +16,8 @@ _EVERYBODY: Final = frozenset({"ALL", "(null)", "N/A", ""})
 
 @dataclass(frozen=True, slots=True)
 class PartitionSettings:
-    """A partition's settings in slurm.conf(5). None means no limit, or none of its own."""
+    """A partition's settings in slurm.conf(5). None means that the partition does not set the
+    limit."""
 
     name: str
     limit_s: int | None
@@ -35,7 +36,7 @@ class PartitionSettings:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Nodes reserved for users or maintenance, for a time."""
+    """A reservation of nodes for users or maintenance."""
 
     name: str
     start_s: float

@@ -1,7 +1,7 @@
-"""Explain why jobs wait, for every reason code of Slurm and for its free texts.
+"""Explanations of why jobs wait, for every reason code of Slurm and for its free texts.
 
-`rejections` explains why sbatch refuses, `diagnosis` why a job failed. Slurm shows one reason at a
-time, which may not be the only one. Source: job_state_reason.c (job_reason_string() in
+`rejections` explains why sbatch refuses a job, `diagnosis` why a job failed. Slurm shows one reason
+at a time, although several may apply. Source: job_state_reason.c (job_reason_string() in
 slurm_protocol_defs.c up to 24.05) of 20.11 to 26.05; free texts: `state_desc` in src/slurmctld.
 """
 
@@ -45,7 +45,7 @@ _OTHER_PARTITION: Final = "Wait, or submit it to another partition."
 _YOURS: Final = "`sacctmgr show assoc user=$USER` lists yours."
 _LAUNCH: Final = _Meaning(
     "A node could not start it, and Slurm holds it.",
-    "`scontrol release {job}` tries again; `--exclude` avoids a node.",
+    "Retry with `scontrol release {job}`, or avoid the node with --exclude.",
 )
 _NODES_OUT: Final = _Meaning(
     "The nodes that could run it are down, drained or reserved.",
@@ -60,7 +60,7 @@ _RESERVATION_GONE: Final = _Meaning(
 )
 _HELD_AGAIN: Final = _Meaning(
     "Slurm put it back into the queue and holds it.",
-    "Look at its output for the cause, then `scontrol release {job}`.",
+    "Look at its output for the cause, then run `scontrol release {job}`.",
 )
 _NO_REASON: Final = _Meaning("Slurm gives no reason.", _WAIT)
 _BURST_BUFFER: Final = _Meaning("An operation of the burst buffer failed.", _SUPPORT)
@@ -69,26 +69,26 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "None": _Meaning("Slurm has not considered it yet.", "Wait a minute."),
     "Priority": _Meaning(
         "Other jobs are ahead of it in the queue.",
-        "A shorter time limit or fewer resources may let it start sooner. See its priority: "
+        "Wait, or ask for a shorter --time or fewer resources. See its priority with "
         "`%slurm why {job} --priority`.",
     ),
     "Resources": _Meaning(
         "Next in line, waiting for resources.",
-        "Wait. Asking for less (--mem too, where the default is large) can help.",
+        "Wait, or ask for less (also --mem, if the default is large).",
     ),
     "Dependency": _Meaning(
         "It waits for another job{dependency}.", "Wait until that job has ended."
     ),
     "DependencyNeverSatisfied": _Meaning(
-        "The job that it waits for{dependency} did not end as needed, so it will never start.",
+        "It will never start: the job that it waits for{dependency} did not end as needed.",
         "Cancel it, and submit it again without that dependency.",
         True,
     ),
     "BeginTime": _Meaning(
-        "Its start time is in the future (after a requeue: about two minutes).",
-        "Wait, or `scontrol update JobId={job} StartTime=now`.",
+        "Its start time is in the future (about two minutes after a requeue).",
+        "Wait, or run `scontrol update JobId={job} StartTime=now`.",
     ),
-    "JobHeldUser": _Meaning("On hold (by you).", "Release it: `scontrol release {job}`."),
+    "JobHeldUser": _Meaning("On hold (by you).", "Release it with `scontrol release {job}`."),
     "JobHeldAdmin": _Meaning(
         "On hold (by an administrator, or by Slurm after a failed start).", _SUPPORT
     ),
@@ -182,7 +182,7 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     ),
     "JobArrayTaskLimit": _Meaning(
         "Its array already runs as many tasks as `%N` in --array allows.",
-        "Wait, or `scontrol update JobId={job} ArrayTaskThrottle=N`.",
+        "Wait, or run `scontrol update JobId={job} ArrayTaskThrottle=N`.",
     ),
     "Prolog": _Meaning("Its nodes are being prepared.", _WAIT),
     "Cleaning": _Meaning("Slurm is cleaning up after its previous run.", _WAIT),
@@ -194,7 +194,7 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "FedJobLock": _Meaning("Another cluster of the federation is about to start it.", _WAIT),
     "SchedDefer": _Meaning("The scheduler starts jobs only in its regular cycles.", _WAIT),
     "MaxPoweredUpNodes": _Meaning("The cluster may not power up more nodes now.", _WAIT),
-    "PowerNotAvail": _Meaning("The cluster's power limit has been reached.", _WAIT),
+    "PowerNotAvail": _Meaning("The cluster has reached its power limit.", _WAIT),
     "PowerReserved": _Meaning("The remaining power is reserved.", _WAIT),
     "FrontEndDown": _Meaning("The machine that starts its processes is down.", _SUPPORT),
     "BlockFreeAction": _Meaning("A block of nodes is being freed.", _WAIT),
@@ -219,8 +219,8 @@ _FREE_TEXTS: Final[tuple[tuple[str, _Meaning], ...]] = (
         r"ReqNodeNotAvail, ?Reserved for maintenance",
         _Meaning(
             "It would still be running when maintenance of the cluster begins.",
-            "Ask for a --time that ends before it (`scontrol show reservation`), or wait until it "
-            "is over.",
+            "Ask for a --time that ends before the maintenance (see `scontrol show reservation`), "
+            "or wait until it is over.",
         ),
     ),
     (r"ReqNodeNotAvail", _NODE_OUT),
@@ -232,7 +232,7 @@ _FREE_TEXTS: Final[tuple[tuple[str, _Meaning], ...]] = (
         r"Job is at or exceeds (QOS|association) .* (minutes|wall limit)",
         _Meaning(
             "The job would exceed the time budget of your account or QOS.",
-            "Ask for a shorter --time or less, or use another --account.",
+            "Ask for a shorter --time or fewer resources, or use another --account.",
         ),
     ),
     (
@@ -310,7 +310,7 @@ def explain(
         return Explanation(text, f"Terminated by signal {match[1]}.", _LOOK)
     return Explanation(
         text,
-        f"Slurm says: {text}." if text else "Slurm gives no reason.",
+        f"Slurm reports: {text}." if text else "Slurm gives no reason.",
         "Ask the cluster's support what it means, and give the job ID.",
         known=False,
     )
@@ -346,7 +346,7 @@ def _limit(match: re.Match[str]) -> _Meaning:
     if scope == "Max" and unit in ("PerJob", "PerNode", "MinutesPerJob"):
         return _Meaning(
             f"It asks for more {thing} than {owner} allows per job.",
-            "Submit it again and ask for less or a shorter --time, or use another --qos.",
+            "Submit it again with fewer resources or a shorter --time, or use another --qos.",
             never_starts=True,
         )
     return _Meaning(f"The limit of {owner} on {thing} has been reached.", _WAIT_FOR_JOBS)

@@ -29,7 +29,7 @@ class Rejection:
     hint: str | None = None
     """The hint; None for an unknown text."""
     option: str | None = None
-    """The long name of the sbatch option that it is about."""
+    """The long name of the sbatch option that the refusal is about."""
 
 
 class _Case(NamedTuple):
@@ -61,10 +61,10 @@ _AMBIGUOUS: Final = (
 )
 _WAIT: Final = "Try again later."
 _PING: Final = (
-    "Try again later; `scontrol ping` shows whether the controller is up. `jupyter slurm up` "
-    "starts a cluster that it created."
+    "Check the controller with `scontrol ping`, and try again later. If `jupyter slurm up` created "
+    "the cluster, run that again."
 )
-_SUPPORT: Final = "If it persists, report it to the cluster's support."
+_SUPPORT: Final = "Try again, and report the error to the cluster's support if it persists."
 _CONFIGURE: Final = (
     "Run `echo $SLURM_CONF` where `sbatch` works, and set `env.SLURM_CONF` in the cluster's "
     "profile to its output."
@@ -83,14 +83,14 @@ _TRANSIENT: Final[Mapping[str, str]] = {
     "I/O error writing script/environment to file": _SUPPORT,
     "System submissions disabled": "Try again later.",
     "Could not establish a configuration source": _CONFIGURE,
-    # sbatch looks for the file for a minute, and prints this first (20.11 to 22.05: the second
+    # sbatch looks for the file for a minute, and prints this first (in 20.11 to 22.05, the second
     # text).
     "s_p_parse_file: cannot stat file": _CONFIGURE,
     "s_p_parse_file: unable to status file": _CONFIGURE,
     "Unable to process configuration file": _CONFIGURE,
 }
 """Hints by text."""
-_YOURS: Final = "`sacctmgr show assoc user=$USER` lists what you may use."
+_YOURS: Final = "List yours with `sacctmgr show assoc user=$USER`."
 _DEFINITIVE: Final = (
     _Case(
         "Invalid account or account/partition combination",
@@ -100,12 +100,12 @@ _DEFINITIVE: Final = (
     _Case("Invalid qos specification", f"Use another --qos. {_YOURS}", "qos"),
     _Case(
         "Invalid partition name specified",
-        "Use another --partition; `sinfo` lists them.",
+        "Use another --partition (see `sinfo`).",
         "partition",
     ),
     _Case(
         "No partition specified or system default partition",
-        "Give a --partition; `sinfo` lists them.",
+        "Give a --partition (see `sinfo`).",
         "partition",
     ),
     _Case(
@@ -130,20 +130,21 @@ _DEFINITIVE: Final = (
     ),
     _Case(
         "Requested partition configuration not available now",
-        "Ask for less, a shorter --time, or another --partition.",
+        "Ask for fewer resources, a shorter --time, or another --partition.",
     ),
     _Case(
         "Invalid generic resource (gres) specification",
-        "`sinfo -o '%P %G'` lists the GPU types.",
+        "List the GPU types with `sinfo -o '%P %G'`.",
         "gpus",
     ),
     _Case(
         "Job violates accounting/QOS policy",
-        "Ask for less or a shorter --time, wait for your other jobs, or use another --qos.",
+        "Ask for fewer resources or a shorter --time, wait for your other jobs, or use another "
+        "--qos.",
     ),
     _Case(
         "Requested time limit is invalid",
-        "Give a --time within the limit; `sinfo -o '%P %l'` shows it.",
+        "Give a --time within the limit (see `sinfo -o '%P %l'`).",
         "time",
     ),
     _Case("Time limit specification required, but not provided", "Give a --time.", "time"),
@@ -158,20 +159,20 @@ _DEFINITIVE: Final = (
         "cpus-per-task",
     ),
     _Case("Requested nodes not in this partition", "Change --nodelist or --partition.", "nodelist"),
-    _Case("Invalid node name specified", "Change --nodelist; `sinfo -N` lists them.", "nodelist"),
+    _Case("Invalid node name specified", "Change --nodelist (see `sinfo -N`).", "nodelist"),
     _Case(
         "Invalid feature specification",
-        "Change --constraint; `sinfo -o '%P %f'` lists them.",
+        "Change --constraint (see `sinfo -o '%P %f'`).",
         "constraint",
     ),
     _Case(
         "Invalid license specification",
-        "Change --licenses; `scontrol show licenses` lists them.",
+        "Change --licenses (see `scontrol show licenses`).",
         "licenses",
     ),
     _Case(
         "Requested reservation is invalid",
-        "Change --reservation; `scontrol show reservation` lists them.",
+        "Change --reservation (see `scontrol show reservation`).",
         "reservation",
     ),
     _Case("Access denied to requested reservation", "Omit --reservation.", "reservation"),
@@ -181,8 +182,11 @@ _DEFINITIVE: Final = (
         "array",
     ),
     _Case("Job dependency problem", "Change --dependency.", "dependency"),
-    _Case("Invalid job id specified", "Slurm forgets ended jobs after a few minutes."),
-    _Case("Access/permission denied", "Only a job's owner or an administrator may do this."),
+    _Case(
+        "Invalid job id specified",
+        "Check the job ID; Slurm forgets ended jobs after a few minutes.",
+    ),
+    _Case("Access/permission denied", "Ask the job's owner or an administrator."),
     _Case(
         "are mutually exclusive",
         "Omit one of them; the site or an environment variable SBATCH_* may have set it.",
@@ -246,7 +250,7 @@ def explain_requeue(stderr: str) -> str | None:
 
 def refused(stderr: str, ids: Iterable[str]) -> dict[str, str]:
     """Map each job in the errors of scancel or scontrol to its error. Ignore lines without a job,
-    such as scontrol's last one.
+    such as scontrol's last line.
 
     >>> refused("scancel: error: Kill job error on job id 7: Access/permission denied", ["7", "8"])
     {'7': 'Access/permission denied'}

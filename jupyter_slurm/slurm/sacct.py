@@ -145,8 +145,8 @@ def mine_argv(user: str, since_s: float) -> list[str]:
 
 
 def spent_argv(user: str, accounts: Iterable[str], since_s: float) -> list[str]:
-    """Query the allocations of these accounts' jobs since a time, for all visible users; without
-    accounts, those of the user. `-T` excludes the time before.
+    """Query the allocations of these accounts' jobs since a time, for all visible users. Without
+    accounts, query those of the user's jobs. `-T` excludes usage before that time.
     """
     named = ",".join(accounts)
     whose = ["-a", "-A", named] if named else ["-u", user]
@@ -173,7 +173,7 @@ def _since_argv(since_s: float) -> list[str]:
 
 
 def is_disabled(stderr: str) -> bool:
-    """Return whether the site has no accounting."""
+    """Return whether the site lacks accounting."""
     return "Slurm accounting storage is disabled" in stderr
 
 
@@ -262,7 +262,8 @@ def _row(field: Mapping[str, str]) -> AcctRow:
 
 
 def _requested_mib(text: str, cpus: int, nodes: int) -> float | None:
-    """Parse ReqMem: the total since 21.08; before, `4Gc` is per CPU and `4Gn` per node."""
+    """Parse ReqMem. Since 21.08 it is the total; in earlier releases, `4Gc` is per CPU and `4Gn`
+    per node."""
     match = _REQUESTED.fullmatch(text.strip())
     if match is None:
         return None

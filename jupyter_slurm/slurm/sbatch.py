@@ -11,7 +11,7 @@ from .units import parse_epoch
 _ID = re.compile(r"(?:Submitted batch job )?([0-9]{1,10})(?:(?:;| on cluster )([A-Za-z0-9._-]+))?")
 _ESTIMATE = re.compile(r"Job [0-9]{1,10} to start at (\S+)")
 _LOOKS = 400
-"""The number of checks, 0.05 s apart, before a login is abandoned."""
+"""Number of checks, 0.05 s apart, before the script abandons a login."""
 _NO_LOGIN = 200
 
 # Runs in the job's folder; "$@" is sbatch's command line. sbatch inherits the lock, so a second
@@ -139,8 +139,8 @@ def literal_path(path: str) -> str:
 
 
 def call_once(argv: Sequence[str]) -> list[str]:
-    """Return the command that runs `argv` in the job's folder, in the current environment, once: a
-    second call returns the first one's answer."""
+    """Return the command that runs `argv` in the job's folder, in the current environment, once. A
+    second call returns the answer of the first."""
     return ["sh", "-c", _CALL, "submit", *argv]
 
 

@@ -1,4 +1,4 @@
-"""scancel: end jobs. Never name all of a user's jobs at once."""
+"""scancel: the argv to cancel jobs, which never names all of a user's jobs at once."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,7 +11,7 @@ _GONE: Final = (
 
 
 def cancel_argv(ids: Iterable[str]) -> list[str]:
-    """End jobs: SIGTERM, and SIGKILL after the site's KillWait. IDs are `123`, `123_4` or
+    """Cancel jobs by SIGTERM, and by SIGKILL after the site's KillWait. IDs are `123`, `123_4` or
     `123_[1-4]`. Raise ValueError without IDs.
     """
     wanted = checked(ids)
@@ -26,7 +26,7 @@ def is_already_gone(stderr: str) -> bool:
 
 
 def checked(ids: Iterable[str]) -> list[str]:
-    """Return the IDs. Raise ValueError if one is not an ID, e.g. an option of scancel."""
+    """Return the IDs. Raise ValueError if any is not an ID, e.g. an option of scancel."""
     wanted = list(ids)
     for slurm_id in wanted:
         if not slurm_id[:1].isdigit():

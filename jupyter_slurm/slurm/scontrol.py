@@ -1,6 +1,6 @@
 """scontrol: one job in full, the controller's configuration, and changes to a job.
 
-The text forms are used, because scontrol has --json only since 23.02.
+The module uses the text forms, because scontrol has --json only since 23.02.
 """
 
 import re
@@ -94,8 +94,8 @@ class ControlRow:
         return RUNS_ONCE if self.fields.get("Requeue") == "0" else None
 
     def unasked_gpus(self, node: str) -> int:
-        """Count the GPUs on this node that the job did not request but has, because it has the
-        whole node; 0 if unknown (before 20.11)."""
+        """Count the GPUs that the job has on this node without a request, because it has the whole
+        node. Return 0 if unknown (before 20.11)."""
         asked = [value for key, value in self.fields.items() if key.startswith("TresPer")]
         if any("gpu" in value for value in asked):
             return 0
@@ -126,7 +126,7 @@ def update_argv(verb: UpdateVerb, ids: Iterable[str]) -> list[str]:
 
 def time_limit_argv(slurm_id: str, limit: str) -> list[str]:
     """Set a job's time limit to `limit`, in a form of sbatch's --time or like `2h`. With `+` or
-    `-`, change it by `limit` (scontrol(1), TimeLimit). Raise ValueError if it is not a time.
+    `-`, change it by `limit` (scontrol(1), TimeLimit). Raise ValueError if `limit` is not a time.
 
     >>> time_limit_argv("12", "+1h"), time_limit_argv("12", "90")[-1]
     (['scontrol', 'update', 'JobId=12', 'TimeLimit=+01:00:00'], 'TimeLimit=01:30:00')
@@ -276,5 +276,5 @@ def _filled(fields: Mapping[str, str], stream: str) -> str | None:
 
 
 def _first_int(text: str) -> int | None:
-    """Return the number, or the lower end of a range (`2-4`), which waiting jobs have."""
+    """Return the number. A waiting job may have a range (`2-4`); return its lower end."""
     return optional_int(text.partition("-")[0])

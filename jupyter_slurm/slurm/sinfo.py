@@ -18,7 +18,7 @@ from .fields import (
 )
 from .units import gpus_in_tres, parse_epoch
 
-# Only -O knows GresUsed; it pads and cuts each field to its width. A suffix after the width is
+# Only -O supports GresUsed; it pads and cuts each field to its width. A suffix after the width is
 # possible since 20.02 (parse_command_field in src/sinfo/opts.c).
 _NODE_FIELDS: Final[Mapping[str, tuple[str, int]]] = MappingProxyType(
     {
@@ -146,6 +146,6 @@ def _four(text: str) -> tuple[int, int, int, int]:
 
 
 def _leading_int(text: str) -> int | None:
-    """Parse `8` or `8+`, by which sinfo prints the minimum of different nodes."""
+    """Parse `8` or `8+`. For different nodes, sinfo prints the minimum and a `+`."""
     match = _LEADING_NUMBER.match(text.strip())
     return optional_int(match[0]) if match else None

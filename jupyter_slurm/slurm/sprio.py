@@ -27,7 +27,7 @@ _FACTORS: Final[Mapping[str, str]] = MappingProxyType(
         "nice": "%N",
     }
 )
-"""Slurm's names for the factors. Every release has the last one."""
+"""Slurm's names for the factors. Every release has the last name."""
 
 
 class PriorityRow(NamedTuple):

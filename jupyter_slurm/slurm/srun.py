@@ -35,8 +35,7 @@ def beside_argv(
     `--unbuffered` passes on every byte at once. The program's standard output is then a terminal,
     and the program has to set it to raw mode (srun(1)). The step does not request memory or generic
     resources, because the job's other steps hold them (before 22.05 `--overlap` shares only CPUs).
-    `version` is None if unknown, which means a recent one. Raise ValueError if `slurm_id` is not a
-    job ID.
+    If `version` is None, assume a recent release. Raise ValueError if `slurm_id` is not a job ID.
     """
     return _step_argv(slurm_id, argv, node=node, version=version, gres=("--gres=none",))
 
@@ -62,7 +61,7 @@ def allocation_argv(
     options: Mapping[str, str], argv: Sequence[str], *, version: SlurmVersion | None
 ) -> list[str]:
     """Run `argv` on srun's own terminal in a new allocation, which ends with `argv`. `options`:
-    those of sbatch, without any that srun lacks. `--overlap` leaves room for steps started from
+    sbatch's options, except those that srun lacks. `--overlap` leaves room for steps started from
     that terminal. srun refuses `--exclusive` together with `--overlap`. So salloc then makes the
     allocation, and the step requests the node's GPUs, which it would not get otherwise. Of several
     tasks, only the first has the terminal; the others end.

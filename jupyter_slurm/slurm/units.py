@@ -79,7 +79,7 @@ def format_time(seconds: float | None) -> str:
 def parse_duration_s(text: str) -> float | None:
     """Parse a duration as printed by squeue and sacct, in seconds.
 
-    None for anything else: UNLIMITED, INVALID, NOT_SET, Partition_Limit, N/A.
+    Return None for anything else: UNLIMITED, INVALID, NOT_SET, Partition_Limit, N/A.
 
     >>> parse_duration_s("1-02:03:04"), parse_duration_s("00:01.500"), parse_duration_s("N/A")
     (93784.0, 1.5, None)
@@ -308,7 +308,8 @@ def gpus_of_option(value: str) -> int:
 
 
 def parse_epoch(text: str) -> float | None:
-    """Return a time printed by Slurm in UTC epoch seconds; None for `N/A`, `Unknown`, `None`.
+    """Parse a time printed by Slurm, and return UTC epoch seconds; None for `N/A`, `Unknown`,
+    `None`.
 
     Accept epoch seconds (`SLURM_TIME_FORMAT=%s`) and the default ISO form, which is in the local
     time of the machine that printed it.
@@ -319,7 +320,7 @@ def parse_epoch(text: str) -> float | None:
         return float(number) if 0 < number <= LATEST_S else None
     try:
         return datetime.fromisoformat(word).timestamp()
-    except (ValueError, OverflowError, OSError):  # the last two are for an impossible year
+    except (ValueError, OverflowError, OSError):  # the last two mean an impossible year
         return None
 
 

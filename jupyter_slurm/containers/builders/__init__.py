@@ -1,6 +1,6 @@
 """Image builders, one per container tool: build from a recipe, or pull. No I/O.
 
-One file per tool implements the Protocol `Builder`; `script.py` wraps its text.
+One file per tool implements the Protocol `Builder`; `script.py` wraps the tool's sh text.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def builder_for(runtime: str) -> Builder:
 
 
 def explained(failure: Failure, log_tail: str) -> Explained | None:
-    """Explain why the build failed, with any runtime that shares the tool."""
+    """Explain why the build failed. Ask the builders of all runtimes that share the tool."""
     builders = (builder for builder in BUILDERS.values() if builder.tool == failure.tool)
     found = (builder.explain(log_tail) for builder in builders)
     known = folder_full(failure, log_tail) or next(filter(None, found), None)

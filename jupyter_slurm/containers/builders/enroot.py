@@ -20,9 +20,9 @@ from jupyter_slurm.containers.references import Reference
 from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.tool_errors import full_disk
 
-# As for a job's program: without the image's entrypoint and the user's home. The next job with an
-# image on that node removes what a killed job leaves (`containers/enroot.py`). A TERM must not
-# interrupt the removal, as happened when a build was cancelled.
+# The container has neither the image's entrypoint nor the user's home, like a job's program. The
+# next job with an image on that node removes what a killed job leaves (`containers/enroot.py`). A
+# TERM must not interrupt the removal, as happened when a build was cancelled.
 _BUILD = f"""name="jslurm-${{{{SLURM_JOB_ID:-login}}}}-image-$$"
 trap 'trap "" TERM; enroot remove --force "$name" >/dev/null 2>&1 || :' EXIT
 trap 'exit 143' TERM

@@ -55,11 +55,12 @@ class Pyxis:
 
     def pull(self, reference: Reference, version: str) -> str:
         name = enroot_name(reference)
-        # Not `:`, which srun takes as the separator of a heterogeneous job's parts.
+        # Do not use `:`, because srun would split the command there into parts of a heterogeneous
+        # job.
         return f"step pulling {shlex.quote(name)}\n{_step(name, '/bin/sh -c true')}"
 
     def explain(self, log_tail: str) -> Explained | None:
-        # Log lines after it concern the container, which is not saved.
+        # Ignore the log lines after this mark: they concern the container, which is not saved.
         log_tail = log_tail.partition(_ENDED)[0]
         own = runtime_named("pyxis").explain(log_tail)
         return own or full_disk(CONTAINERS_FULL, log_tail)

@@ -20,8 +20,8 @@ from jupyter_slurm.containers.runtime import Explained
 from jupyter_slurm.containers.tool_errors import full_disk, uncoloured
 
 _PAUSE_S, _LONGEST_PAUSE_S = 10, 60
-"""Seconds between reports that a step still runs: the first interval and its growth, and the
-longest interval."""
+"""Seconds between reports that a step still runs. The interval starts at the first value and grows
+by it, up to the second value."""
 _SAVING = "saving the image"
 _BEGINNING = "beginning"
 _IMAGES_FULL = (
@@ -31,7 +31,8 @@ _IMAGES_FULL = (
 SEE_OUTPUT = "See the tool's messages in the job's output."
 """The advice on a failed build."""
 SAVING = f'step "{_SAVING}"\n'
-"""Sh text that marks the point from which a full disk means the image folder is full."""
+"""Sh text that starts the step of saving. If the disk is full in this step, the image folder is
+full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ folder={folder} name={name} stem={stem} beside=$PWD again={again}
 say() {{ printf 'jupyter-slurm: %s\\n' "$*"; }}
 (umask 077; mkdir -p -- "$folder") || exit 74
 cd -- "$folder" || exit 74
-# One build at a time. If the file system does not support locks, the last one wins.
+# Run one build at a time. If the file system does not support locks, the last build wins.
 exec 9>{lock}
 if command -v flock >/dev/null && ! flock -n 9; then
   say "Another job is making $name: waiting for it."
@@ -171,8 +172,8 @@ there() {{
 if ! suffix=$(there "$stem"); then
   partial=$folder/.$stem.partial
   temporary=${{TMPDIR:-/var/tmp}}
-  # A script that was killed outright has removed nothing. Whatever still works in a folder holds
-  # its lock; in its first minute a folder may have none yet.
+  # Remove the folders of killed scripts. A running script holds its folder's lock, but may not have
+  # taken it in the folder's first minute.
   command -v flock >/dev/null && find "$temporary" -maxdepth 1 -name 'jupyter-slurm-image.*' \\
     -type d -user "$(id -u)" -mmin +1 -exec flock -n {{}} \\
     sh -c 'chmod -R u+w "$1"; rm -rf -- "$1"' sh {{}} \\; 2>/dev/null
@@ -188,7 +189,7 @@ if ! suffix=$(there "$stem"); then
   [ -n "$SLURM_JOB_ID" ] && command -v setsid >/dev/null && apart=setsid || apart=
   $apart sh -e -c {text} 9>&- &
   maker=$!
-  # A tool may fetch or pack for minutes without a word.
+  # A tool may fetch or pack for minutes without output.
   tell() {{
     trap 'kill "$nap" 2>/dev/null; exit 0' TERM
     began=$(date +%s) pause={pause_s}
