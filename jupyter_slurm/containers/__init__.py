@@ -41,8 +41,8 @@ def runtime_named(name: str) -> Runtime:
     near = difflib.get_close_matches(name, RUNTIMES, n=1)
     raise RequestError(
         f"Unknown runtime {name!r}.",
-        hint=f"Did you mean {''.join(near)}? Known: {', '.join(RUNTIMES)}."
+        hint=f"Did you mean {''.join(near)}? Use one of {', '.join(RUNTIMES)}."
         if near
-        else f"Known: {', '.join(RUNTIMES)}.",
+        else f"Use one of {', '.join(RUNTIMES)}.",
         option="runtime",
     )

@@ -1,4 +1,4 @@
-"""A private, real Slurm on this machine that runs as its user: `jupyter slurm up`. `spec` has the
+"""A private, real Slurm that runs on this machine as the user: `jupyter slurm up`. `spec` has the
 values, `gpus` this machine's GPUs, `paths` the paths, `software` the programs, `conf` Slurm's files
 as text, `processes` the kernel's process table. `daemons` starts and stops the daemons, in the
 order of `cluster`; `profile` registers the cluster.

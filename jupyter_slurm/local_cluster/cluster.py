@@ -37,7 +37,8 @@ from jupyter_slurm.places import host, write_private
 Say = Callable[[str], None]
 
 Gpus = int | Literal["own"] | None
-"""The number of simulated GPUs; "own" for this machine's, None for this machine's if it has any."""
+"""The number of simulated GPUs; "own" for this machine's GPUs; None for this machine's GPUs if it
+has any."""
 
 _PORTS = range(20_000, 32_000)  # below Linux's range for outgoing connections
 _CANCEL_S = 10.0
@@ -85,7 +86,7 @@ def up(spec: LocalSpec, say: Say = silent) -> LocalStatus:
 
 
 def down(name: str = "local", purge: bool = False, say: Say = silent) -> None:
-    """Stop the private cluster, if there is one.
+    """Stop the private cluster if it exists.
 
     Its queue and profile stay for the next `up`. Running jobs lose their node, so they are killed
     and requeued, or end as NODE_FAIL if submitted with `--no-requeue`. With `purge`, cancel every
@@ -171,7 +172,7 @@ def _refuse_another_shape(known: _ClusterFile, spec: LocalSpec) -> None:
 
 
 def _software(paths: Paths, say: Say) -> Software:
-    """Return the system's Slurm, or a private one for users who cannot install it as root."""
+    """Return the system's Slurm, or a private Slurm for users who cannot install it as root."""
     found = software.installed()
     if found is not None:
         return found
@@ -181,7 +182,7 @@ def _software(paths: Paths, say: Say) -> Software:
 
 
 def _ports(known: _ClusterFile | None, spec: LocalSpec) -> Ports:
-    """Return the previous ports if all are free or used by our daemons, otherwise new ones."""
+    """Return the previous ports if all are free or used by our daemons, otherwise new ports."""
     if known is not None and known.spec.nodes == spec.nodes:
         daemons = _daemons(known, Paths.of(folder(spec.name)))
         if not _status(daemons).stopped or all(map(_free, known.ports.all())):
@@ -265,7 +266,7 @@ def _stop(daemons: Daemons) -> None:
     for node in daemons.spec.node_names():
         daemons.stop(slurmd(node))
     daemons.kill_jobs()  # a slurmd may have started more meanwhile
-    for node in daemons.spec.node_names():  # or a requeued job would find its old script
+    for node in daemons.spec.node_names():  # a requeued job must not find its old script
         for left in daemons.paths.spool(node).glob("job*"):
             shutil.rmtree(left)
     for name in ("slurmctld", "munged"):

@@ -14,7 +14,7 @@ from jupyter_slurm.local_cluster.spec import LocalSpec
 
 @dataclass(frozen=True)
 class Ports:
-    """The TCP ports of a cluster, all on 127.0.0.1. `slurmd` has one per node."""
+    """The TCP ports of a cluster, all on 127.0.0.1. `slurmd` has a port per node."""
 
     slurmctld: int
     slurmd: tuple[int, ...]
@@ -75,8 +75,8 @@ def _control(spec: LocalSpec, at: Setting) -> list[str]:
 def _scheduling() -> list[str]:
     return [
         "SchedulerType=sched/backfill",
-        # One of two loops (_slurmctld_background and backfill), each at most once a second, starts
-        # a batch job: a median of 0.35 s after sbatch, at most 1 s.
+        # Two loops start batch jobs (_slurmctld_background and backfill), each at most once a
+        # second. A job starts a median of 0.35 s after sbatch, and at most 1 s.
         "SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0",
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_Core_Memory",
@@ -169,9 +169,9 @@ echo "export CUDA_VISIBLE_DEVICES=${{given#,}}"
 def cgroup_conf(version: tuple[int, int]) -> str:
     """Return a cgroup.conf that disables cgroups, which an ordinary user may not create.
 
-    "disabled" requires Slurm 24.05. Before that, slurmd always loads a plugin: the one for version
-    1 does nothing at its start, and the one for version 2 requires a cgroup. 20.11 has only one
-    plugin.
+    "disabled" requires Slurm 24.05. Before that, slurmd always loads a plugin. The plugin for
+    version 1 does nothing at its start; the plugin for version 2 requires a cgroup. 20.11 has only
+    one plugin.
     """
     if version >= (24, 5):
         return "CgroupPlugin=disabled\n"

@@ -31,9 +31,8 @@ def folder(name: str = "local") -> Path:
 
 @dataclass(frozen=True)
 class Paths:
-    """The files of one cluster. `folder` contains them. `base` is a path of the same folder that
-    slurm.conf can contain and that is short enough for sockets: the folder itself, or a short
-    symbolic link.
+    """The files of one cluster. `folder` contains them. `base` is a path to the same folder, valid
+    in slurm.conf and short enough for sockets: the folder itself, or a short symbolic link.
     """
 
     folder: Path
@@ -134,7 +133,7 @@ def locked(place: Path) -> Iterator[None]:
 
 
 def _lock(place: Path) -> int | None:
-    """Return the open, locked file in `place`; None if a purge removed it meanwhile."""
+    """Return the open, locked file in `place`; None if a purge removed it."""
     make_private(place)
     path = place / "lock"
     try:

@@ -129,7 +129,8 @@ def descendants(roots: Iterable[Process]) -> list[Process]:
 
 
 def _those(fits: Callable[[psutil.Process], bool]) -> list[Process]:
-    """Return all matching processes, except those that end meanwhile or belong to another user."""
+    """Return all matching processes, except those that end during the search or belong to another
+    user."""
     found: list[Process | None] = []
     for one in psutil.process_iter():
         with suppress(psutil.Error):
@@ -138,7 +139,7 @@ def _those(fits: Callable[[psutil.Process], bool]) -> list[Process]:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Return the start time in ticks; None for a zombie, or without such a process. A process with
+    """Return the start time in ticks; None for a zombie or an unknown process. A process with
     running threads, which may be writing a file, is not a zombie, although psutil calls it one.
     psutil also does not return ticks."""
     try:

@@ -1,4 +1,4 @@
-"""Register a private cluster: `clusters.d/<name>.toml` in Jupyter's configuration.
+"""The profile of a private cluster: `clusters.d/<name>.toml` in Jupyter's configuration.
 
 This module writes and removes only its own files. `profiles` interprets them.
 """

@@ -1,4 +1,4 @@
-"""Find the installed Slurm, or unpack the distribution's packages into a private folder.
+"""The installed Slurm, or the distribution's packages unpacked into a private folder.
 
 The private Slurm is for users without root on Debian and its derivatives: apt-get finds, checks and
 downloads the packages, dpkg-deb unpacks them.
@@ -88,7 +88,7 @@ def missing_packages() -> tuple[str, ...]:
 
 
 def installed() -> Software | None:
-    """Return the system's programs, or None if one is missing."""
+    """Return the system's programs, or None if any is missing."""
     if missing_packages():
         return None
     found = programs()

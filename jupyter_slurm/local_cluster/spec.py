@@ -30,7 +30,7 @@ def machine_memory_mib() -> int:
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU of a node. `index` is nvidia-smi's."""
+    """A GPU of a node. `index` is its index in nvidia-smi."""
 
     index: int
     type: str
@@ -110,8 +110,8 @@ def check_name(name: str) -> None:
 
 @dataclass(frozen=True)
 class DaemonStatus:
-    """A daemon of a private cluster. Only slurmd has a `node`. `port` is None for daemons without
-    one."""
+    """A daemon of a private cluster. Only slurmd has a `node`. `port` is None for daemons without a
+    port."""
 
     program: Literal["munged", "slurmctld", "slurmd"]
     node: str | None

@@ -41,8 +41,8 @@ class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Run jobs that have their own folder in a copy of it in `scratch`. Changes are copied back
     when the job ends."""
     reserve_s: Annotated[int, Meta(ge=0, le=65535)] = 60
-    """Seconds before the time limit at which such a job is stopped to copy its files back. 0 means
-    within Slurm's KillWait."""
+    """Seconds before the time limit at which a job in `scratch` stops, to copy its files back. 0
+    means within Slurm's KillWait."""
     purge_days: Count = 0
     """Days without changes after which the site erases a file in `scratch`; 0 means never."""
     hidden: tuple[str, ...] = ()
@@ -57,8 +57,8 @@ class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("`hidden` takes absolute paths")
 
     def erased_s(self, path: str, changed_s: float) -> float | None:
-        """Return when the site erases `path`, unless it changes after `changed_s`; None if the
-        profile does not say so."""
+        """Return when the site erases `path`, unless it changes after `changed_s`; None if the site
+        keeps it."""
         scratch = re.escape(self.scratch.rstrip("/")).replace(re.escape("{user}"), "[^/]+")
         if not self.purge_days or not re.match(rf"{scratch}(?:/|\Z)", path):
             return None
@@ -71,7 +71,7 @@ class PartitionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     limit: str = ""
     """Maximum time limit, written as for `--time`."""
     nodes: Count = 0
-    """Maximum number of nodes for a job. Here and in the next three settings, 0 means not set."""
+    """Maximum number of nodes for a job. In this and the next three settings, 0 means not set."""
     cpus: Count = 0
     """CPUs per node."""
     memory_mib: Count = 0
@@ -97,7 +97,7 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     name: str
     host: str | None = None
-    """A name in DNS or in `~/.ssh/config`. This machine if unset; "" overrides the host of a
+    """Host name in DNS or in `~/.ssh/config`; this machine if unset. "" overrides the host of a
     template."""
     user: str | None = None
     """User name on the cluster. `user`, `port` and `jump` default to `~/.ssh/config`."""
@@ -139,7 +139,7 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     out_format: OutFormat = "auto"
     """Format of variables from cells: pickles ("auto"), or JSON and arrays ("data"). A pickle can
     run any code on this machine, and anyone who controls the cluster or the image can replace a
-    variable by one. `--out-format` overrides it."""
+    variable by a pickle. `--out-format` overrides this setting."""
     build_on: Literal["job", "login"] = "job"
     """The place for building images: a job, or the login node if the site allows it or the nodes
     cannot reach a registry."""
@@ -156,8 +156,8 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     setup: str = ""
     """Shell lines that the batch script runs first."""
     defaults: dict[str, str] = field(default_factory=dict)
-    """Defaults for long options of sbatch and of ours (`image`, `runtime`). The value of a flag is
-    ""."""
+    """Defaults for long options of sbatch and of jupyter-slurm (`image`, `runtime`). The value of a
+    flag is ""."""
     job_env: dict[str, str] = field(default_factory=dict)
     """Environment of the job's program."""
     partitions: dict[str, PartitionLimits] = field(default_factory=dict)
@@ -169,8 +169,8 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     accounts: tuple[str, ...] = ()
     """Accounts to offer if Slurm has no accounting."""
     interface: str = ""
-    """Network interface for jobs on many nodes, e.g. `ib0`; "" for any that reaches the other
-    nodes."""
+    """Network interface for jobs on many nodes, e.g. `ib0`; "" for any interface that reaches the
+    other nodes."""
     poll_s: Seconds = 10.0
     """Seconds between two calls of squeue."""
     command_timeout_s: Seconds = 60.0

@@ -1,8 +1,8 @@
-"""Read profiles from `clusters.toml` and `clusters.d/*.toml`, and choose the default.
+"""Profiles from `clusters.toml` and `clusters.d/*.toml`, and the choice of the default.
 
 `clusters.toml` contains one table per cluster, and `default = "name"` at the top. Each file in
-`clusters.d` is one cluster, named after the file, with its settings at top level. The last
-definition of a cluster replaces earlier ones.
+`clusters.d` describes the cluster of that name, with its settings at top level. The last definition
+of a cluster replaces earlier ones.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from jupyter_slurm.profiles.toml_file import TomlFile, tables_of
 
 _NO_CLUSTER = "No cluster yet."
 _NO_CLUSTER_HINT = (
-    "Start one on this machine with `jupyter slurm up`, or add one. A configuration in /etc/slurm "
-    "is found automatically. For one in $SLURM_CONF, use `jupyter slurm clusters add here --host "
-    "'' --env SLURM_CONF=\"$SLURM_CONF\"`. For one from the network, use `jupyter slurm clusters "
-    "add here --host ''`. For a remote cluster, use `jupyter slurm clusters add NAME`. Or edit "
-    "{file}."
+    "Start a cluster on this machine with `jupyter slurm up`. For a remote cluster, use `jupyter "
+    "slurm clusters add NAME`. A Slurm configuration in /etc/slurm is found automatically. For a "
+    "configuration in $SLURM_CONF, use `jupyter slurm clusters add here --host '' --env "
+    'SLURM_CONF="$SLURM_CONF"`. For a configuration from the network, use `jupyter slurm '
+    "clusters add here --host ''`. Or edit {file}."
 )
 _SETTLED_NS = 2 * 10**9
 """The age from which a folder's time is reliable: a younger folder may change again without a new
@@ -111,7 +111,7 @@ class Profiles:
     def _known(self) -> str:
         if not self.clusters:
             return _NO_CLUSTER_HINT.format(file=_user_file())
-        return f"Known: {', '.join(sorted(self.clusters))}."
+        return f"Use one of {', '.join(sorted(self.clusters))}."
 
 
 class ProfileFiles:
@@ -224,7 +224,7 @@ class _Reading:
         self._broken[name] = error
 
     def _lose(self, error: ConfigError) -> None:
-        """Note that the default is unknown."""
+        """Record that the default is unknown."""
         self._wanted = (None, "")
         self._unread = error
 
@@ -235,7 +235,7 @@ def _another(error: ConfigError) -> ConfigError:
 
 
 def _here() -> list[ClusterProfile]:
-    """Return this machine's cluster; [] if Slurm is not installed and configured here."""
+    """Return this machine's cluster; [] if this machine lacks an installed and configured Slurm."""
     named = os.environ.get("SLURM_CONF")
     conf = next((one for one in (named, *SLURM_CONFS) if one and Path(one).is_file()), None)
     sbatch = shutil.which("sbatch")
@@ -270,7 +270,8 @@ def _profile(
 
 
 def _files(folders: list[Path]) -> list[tuple[Path, bool]]:
-    """Return the existing files, later ones taking precedence, and whether each is one cluster."""
+    """Return the existing files; later files take precedence. The flag is True for a file of one
+    cluster."""
     files: list[tuple[Path, bool]] = []
     for folder in folders:
         if _may_be_there(folder / "clusters.toml"):

@@ -1,6 +1,6 @@
-"""Write profiles to `clusters.d/NAME.toml`, and the default to `clusters.toml`.
+"""The writer of profiles (`clusters.d/NAME.toml`) and of the default (`clusters.toml`).
 
-Files are written as a whole, with mode 0600.
+It writes whole files, with mode 0600.
 """
 
 from __future__ import annotations

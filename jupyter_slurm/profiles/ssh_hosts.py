@@ -16,7 +16,7 @@ def ssh_hosts() -> list[str]:
     """Return the names without wildcards in the file's order; [] without the file or `ssh`."""
     if not shutil.which("ssh"):
         return []
-    # As in transport/ssh/route.py.
+    # Use the same file as transport/ssh/route.py.
     file = os.environ.get("JUPYTER_SLURM_SSH_CONFIG") or Path.home() / ".ssh" / "config"
     return list(dict.fromkeys(_hosts(Path(file), 0)))
 

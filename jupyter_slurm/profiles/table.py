@@ -1,4 +1,4 @@
-"""Convert a cluster's TOML table to settings by the types of `ClusterProfile`.
+"""Conversion of a cluster's TOML table to settings, by the types of `ClusterProfile`.
 
 Errors are ConfigErrors that name file, line and key.
 """
@@ -42,7 +42,7 @@ class TableReading:
         for key, value in table.items():
             if key not in known:
                 guess = did_you_mean(key, known)
-                hint = f"Settings: {', '.join(known)}." if guess == "." else None
+                hint = f"Use one of {', '.join(known)}." if guess == "." else None
                 self._fail((key,), f"`{key}` is not a setting{guess}", hint)
             if key == "partitions" and isinstance(value, dict):
                 kind = get_args(types[key])[1]
@@ -61,7 +61,7 @@ class TableReading:
             return {}  # `settings` reports the type error
         if name not in templates.names():
             guess = did_you_mean(name, templates.names())
-            hint = f"Templates: {', '.join(templates.names())}."
+            hint = f"Use one of {', '.join(templates.names())}."
             self._fail(("template",), f"No template `{name}`{guess}", hint)
         template = templates.read(name)
         for key in given:

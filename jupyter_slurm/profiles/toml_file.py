@@ -45,7 +45,7 @@ class TomlFile:
         ) as exc:  # not only TOMLDecodeError
             raise ConfigError(
                 f"{path} is not valid TOML: {exc}.",
-                hint="Quote text. A line is `key = value` or `[table]`.",
+                hint="Quote text, and write each line as `key = value` or `[table]`.",
             ) from exc
 
     def place(self, *keys: str) -> str:

@@ -38,8 +38,8 @@ class Guarded(JupyterHandler):
         """Raise 403 if a foreign page may have sent the request with the browser's cookie. Jupyter
         allows that for GET, but here a GET runs Slurm's commands.
 
-        Pages cannot change these headers. An old browser, or one without TLS, lacks them and must
-        send the XSRF token.
+        Pages cannot change these headers. Old browsers, and pages without TLS, do not send them and
+        must send the XSRF token.
         """
         if self.is_from_our_page() or self.settings.get("disable_check_xsrf", False):
             return

@@ -1,8 +1,8 @@
 """News for all watching clients, from one long poll of the agent per place. A place is a call, its
 arguments and a cursor. A client with an older cursor catches up by its own poll and then joins the
 others. So there is normally one poll per call and arguments for any number of clients, and none
-without clients. The feed reads only the cursor of the answers that it passes on. It does not know
-WebSockets or the contents of calls.
+without clients. The feed reads only the cursor of the answers that it passes on. It does not depend
+on WebSockets or the contents of calls.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Subscription:
     """The receiver of problems. The feed tries again, and the next value means that the problem is
     solved."""
     paced: bool = False
-    """After a value the feed waits for `Feed.go_on`, so a slow reader skips to the newest news."""
+    """After a value the feed waits for `Feed.go_on`, so a slow reader skips to the newest value."""
     _held: bool = False
     """The watch is paced, and the client has not finished its last value."""
     _last: int = 0

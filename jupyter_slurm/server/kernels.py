@@ -46,7 +46,7 @@ def meant(api: Api, wish: KernelWish) -> RemoteKernel:
 
 
 def added(api: Api, wish: KernelWish) -> RemoteKernel:
-    """Write the kernelspec, replacing one of ours with the same name. Raises RequestError or
+    """Write the kernelspec. Replace our kernelspec of the same name, if any. Raises RequestError or
     NotFoundError."""
     return spec.add(meant(api, wish))
 
@@ -95,7 +95,7 @@ class AddKernelHandler(Handler):
             raise RequestError(
                 "This Jupyter server does not use kernels from your own folder, so a remote kernel "
                 "cannot be added.",
-                hint="It uses a gateway, or restricts kernels (`allowed_kernelspecs`).",
+                hint="Change the server's gateway or `allowed_kernelspecs`.",
             )
         self.give_value(kernel)
 

@@ -57,7 +57,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         """The proxy to a lab, which has the same base URL, so its pages need no rewriting."""
 
     async def find(self, job_id: str) -> LabEntry:
-        """Ask the agent for its address. Raise HTTPError if it may not be shown here."""
+        """Ask the agent for the lab's address. Raise HTTPError if this server may not show it."""
         entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
         if entry.base_url == "/":
             raise HTTPError(403, SWITCHED_OFF)
@@ -70,7 +70,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         return {"Authorization": f"token {self.entry.token}"}
 
     def path_there(self) -> str:
-        """Return the undecoded path on its server."""
+        """Return the undecoded path on the lab's server."""
         return self.request.path
 
     async def prepare(self) -> None:  # type: ignore[override]

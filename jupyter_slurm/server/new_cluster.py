@@ -74,11 +74,11 @@ class Found(msgspec.Struct, frozen=True):
     runtimes: list[str]
     job_roots: list[str]
     partition: str
-    """The default partition; "" if Slurm has its own."""
+    """The partition to propose; "" if Slurm has a default."""
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings other than the connection; a template has its own."""
+    """Settings other than the connection. A template sets them itself."""
 
     name: str
     runtime: str = ""
@@ -107,7 +107,7 @@ class NewClusters:
 
     def begin(self, api: Api, wish: Way) -> Name:
         """Write a profile with the connection, so that the page can log in. Replace an abandoned
-        one. Raises RequestError."""
+        profile. Raises RequestError."""
         way = _way(wish)
         if wish.name not in self._ways:
             save.check_new(wish.name)
@@ -131,7 +131,7 @@ class NewClusters:
         )
 
     def keep(self, api: Api, wish: Choice) -> Name:
-        """Write the whole profile; make the cluster the default if there is none. Raises
+        """Write the whole profile, and make the cluster the default if none is set. Raises
         NotFoundError."""
         way = self._way(wish.name)
         if "template" not in way:

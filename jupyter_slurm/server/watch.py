@@ -30,10 +30,11 @@ _UNREAD_BYTES = 4 * 1024 * 1024
 _WATCHES = 256
 """The maximum number of watches per client."""
 _WISH_BYTES = 16 * 1024
-"""The maximum size of a message. Watches are stored (`_REMEMBERED`), so it has to be limited."""
+"""The maximum size of a message. Watches are stored (`_REMEMBERED`), so their size has to be
+limited."""
 _ALIVE_S = 7.0
-"""Seconds between messages. A page that gets none for some intervals considers the connection
-broken."""
+"""Seconds between messages. A page that gets no message for several intervals considers the
+connection broken."""
 _REMEMBERED = 1024
 _NOT_THEIRS = ("cursor", "wait_s", "caller")
 """Arguments that the feed sets instead of the client."""
@@ -47,7 +48,7 @@ class _Wish(msgspec.Struct, forbid_unknown_fields=True):
     args: dict[str, Any] = msgspec.field(default_factory=dict)
     cursor: str = ""
     paced: bool = False
-    """The page acknowledges every value it has shown, and the next one is requested only then."""
+    """The page acknowledges every value it has shown, and the next value is requested only then."""
     taken: int | None = None
     unwatch: int | None = None
 
@@ -95,7 +96,7 @@ class Client:
             self._sender.cancel()
 
     def _watch(self, number: int, wish: _Wish) -> None:
-        """Start a watch. A running watch with this number continues; an earlier one resumes after
+        """Start a watch. A running watch with this number continues; an earlier watch resumes after
         the last value sent, since the client's cursor may be older."""
         args = {name: value for name, value in wish.args.items() if name not in _NOT_THEIRS}
         now = self._watches.get(number)

@@ -33,7 +33,7 @@ class Cluster(Struct, frozen=True, kw_only=True):
 
     name: str
     host: str | None
-    """None for this machine."""
+    """The host; None for this machine."""
     runtime: str
     origin: str
     """The file that defines the cluster, or another origin."""
@@ -49,7 +49,7 @@ class Partition(Struct, frozen=True, kw_only=True):
     default: bool
     up: bool
     limit_s: int | None
-    """None for no limit."""
+    """The time limit; None for no limit."""
     nodes: int
     idle_nodes: int
     gpu_types: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class Partition(Struct, frozen=True, kw_only=True):
 
 
 class Reservation(Struct, frozen=True, kw_only=True):
-    """A reservation of nodes for some time, for maintenance or for certain users."""
+    """A reservation of nodes for a period, for maintenance or for certain users."""
 
     name: str
     start_s: float
@@ -102,7 +102,7 @@ class ClusterInfo(Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()
     """Partitions that Slurm hides from this user. They are not in `partitions`."""
     reservations: tuple[Reservation, ...] = ()
-    """Earliest first."""
+    """The reservations, earliest first."""
     asked_s: float
 
 
@@ -162,7 +162,7 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
     load: float | None = None
     gpus: int = 0
     gpus_used: int | None = None
-    """None if this Slurm does not report it."""
+    """Number of GPUs in use; None if this Slurm does not report it."""
     gpu_type: str | None = None
     features: str | None = None
     reason: str | None = None
@@ -180,7 +180,7 @@ class NodeChanges(Struct, frozen=True, kw_only=True):
     asked_s: float | None = None
     problem: Problem | None = None
     interval_s: float
-    """As in `QueueStatus`."""
+    """Seconds between listings; see `QueueStatus`."""
 
 
 class CommandOutput(Struct, frozen=True, kw_only=True):
@@ -196,11 +196,11 @@ class Check(Struct, frozen=True, kw_only=True):
     """One line of `doctor`."""
 
     ok: bool | None
-    """None if the line only informs."""
+    """The outcome of the check; None if the line only informs."""
     sentence: str
     hint: str | None = None
     option: str | None = None
-    """The option that it is about, as in `Problem`."""
+    """The option that the line is about; see `Problem`."""
 
 
 class Cost(Struct, frozen=True, kw_only=True):
@@ -210,7 +210,7 @@ class Cost(Struct, frozen=True, kw_only=True):
     jobs: int = 1
     """The number of jobs in an array; the numbers below cover all of them."""
     node_hours: float | None = None
-    """None if the job does not get whole nodes."""
+    """Node hours; None if the job does not get whole nodes."""
     cpu_hours: float
     gpu_hours: float
     units: float | None = None

@@ -67,7 +67,7 @@ class Connection(Struct, frozen=True, kw_only=True):
     state: ConnectionState
     since_s: float
     hosts: tuple[str, ...] = ()
-    """`user@host` of each hop, the cluster's own last."""
+    """`user@host` of each hop, with the cluster last."""
     question: Question | None = None
     """The question for this caller; None while another client answers it."""
     problem: Problem | None = None
@@ -85,8 +85,8 @@ class Tunnel(Struct, frozen=True, kw_only=True):
     port: int
     local_port: int
     route: Literal["direct", "relay"]
-    """`direct`: from the login node. `relay`: through a relay in the job's allocation or on the
-    login node."""
+    """`direct` connects from the login node, `relay` through a relay in the job's allocation or on
+    the login node."""
     job_id: str | None = None
     opened_s: float
     connections: int = 0

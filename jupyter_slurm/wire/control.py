@@ -15,5 +15,5 @@ class Refusal(Struct, frozen=True, kw_only=True):
     """A job that Slurm did not change."""
 
     job: str
-    """Slurm's ID, or ours for a job without one."""
+    """Slurm's ID; our ID for a job without a Slurm ID."""
     why: str

@@ -33,7 +33,7 @@ class Environment(Struct, frozen=True, kw_only=True):
 
 class InstalledEnvironment(Struct, frozen=True, kw_only=True):
     id: str
-    """The digest of its content, in hexadecimal."""
+    """The digest of the environment's content, in hexadecimal."""
     packages: tuple[str, ...] = ()
     """The requested packages, without their dependencies."""
     file: str | None = None
@@ -41,10 +41,10 @@ class InstalledEnvironment(Struct, frozen=True, kw_only=True):
     tool: str
     """`uv`, `pip`, `conda`, `mamba` or `micromamba`."""
     python: str = ""
-    """The version of its Python; "" if conda chose it."""
+    """The Python version; "" if conda chose it."""
     path: str
-    """The path of its folder on the cluster."""
+    """The path of the environment's folder on the cluster."""
     size_mib: float | None = None
     made_s: float | None = None
     used_s: float | None = None
-    """The time at which a job last started in it."""
+    """The time at which a job last started in the environment."""

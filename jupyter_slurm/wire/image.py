@@ -38,9 +38,9 @@ class ImageSpec(Struct, frozen=True, kw_only=True):
     """A request to build or pull an image."""
 
     id: str
-    """The ID of the job, if one is needed; see `JobSpec.id`."""
+    """The ID for the job, if the request needs a job; see `JobSpec.id`."""
     name: str = ""
-    """The name of the new image; "" to pull one."""
+    """The name of the new image; "" to pull an image."""
     recipe: str | None = None
     """The recipe; None to pull `base` unchanged."""
     base: str | None = None
@@ -50,9 +50,9 @@ class ImageSpec(Struct, frozen=True, kw_only=True):
     push: str | None = None
     """A folder to push in place of `folder`, for any recipe."""
     cluster: str | None = None
-    """None for the default cluster."""
+    """The cluster; None for the default cluster."""
     runtime: str | None = None
-    """None for the profile's."""
+    """The container tool; None for the profile's tool."""
     options: dict[str, str] = field(default_factory=dict)
     """The sbatch options of the job; see `JobSpec.options`."""
     again: bool = False

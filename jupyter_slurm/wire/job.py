@@ -90,8 +90,8 @@ class _KindDefaults(Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     @property
     def session(self) -> str | None:
-        """Return the ID of the session that runs the cell; such a cell has no `slurm_id`. None for
-        a job of its own."""
+        """Return the ID of the session that runs the cell, which then has no `slurm_id`. Return
+        None for a cell with its own job."""
         return None
 
     @property
@@ -110,7 +110,7 @@ class After(Struct, frozen=True, kw_only=True):
     """A job that another job waits for."""
 
     job: str
-    """Its ID, ours or Slurm's, or its name."""
+    """The other job's ID (ours or Slurm's) or name."""
     ends: Literal["ok", "any", "fail"] = "ok"
     """The outcome that lets the other job start."""
 
@@ -124,26 +124,26 @@ class _Spec(_KindDefaults, frozen=True, kw_only=True):
     name: str
     """The name for users; letters, digits, `.`, `_`, `-`."""
     cluster: str | None = None
-    """None for the default cluster."""
+    """The cluster; None for the default cluster."""
     options: dict[str, str] = field(default_factory=dict)
     """The sbatch options by long name, with normalized values ("" for a flag), without those that
     we add."""
     after: tuple[After, ...] = ()
-    """The jobs that this one waits for, in addition to `options["dependency"]`."""
+    """The jobs that this job waits for, in addition to `options["dependency"]`."""
     image: str | None = None
     container_name: str | None = None
     """The name of a container that stays on its node, created from `image` if missing. None if the
     container ends with the job."""
     environment: Environment | None = None
-    """Packages for a job without an image; None to use those of the node's Python."""
+    """Packages for a job without an image; None to use the packages of the node's Python."""
     container_remap_root: bool = False
     """Run as root inside the container (as apt needs) and as the user outside."""
     runtime: str | None = None
-    """None for the profile's."""
+    """The container tool; None for the profile's tool."""
     modules: tuple[str, ...] = ()
     env: dict[str, str] = field(default_factory=dict)
     mounts: tuple[str, ...] = ()
-    """`SRC[:DST[:ro]]`."""
+    """Mounts, each `SRC[:DST[:ro]]`."""
     cwd: str | None = None
     """The code's working directory; None for the home."""
     notebook: str | None = None
@@ -175,7 +175,7 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     names_in: tuple[str, ...] = ()
     names_out: tuple[str, ...] = ()
     out_format: OutFormat | None = None
-    """None for the profile's."""
+    """The format of returned variables; None for the profile's format."""
     inputs: str | None = None
     """A local file in `places.spool_dir()` with the input variables; moved into the job folder."""
     inputs_digest: str | None = None
@@ -183,14 +183,14 @@ class CellSpec(_Spec, frozen=True, kw_only=True, tag="cell"):
     inputs_python: tuple[int, int] | None = None
     """The Python version that wrote `inputs`, if they contain pickled code."""
     session: str | None = None
-    """The ID of the session that runs the cell; None for a job of its own."""
+    """The ID of the session that runs the cell; None for a cell with its own job."""
     launch: Engine | None = None
     names_gather: tuple[str, ...] = ()
     """Variables to return as a list of each rank's value."""
     max_restarts: int = 0
     """The number of times that torchrun restarts failed ranks."""
     mpi: str | None = None
-    """The MPI type, a name in `srun --mpi=list`; None for the best on the node."""
+    """The MPI type, a name in `srun --mpi=list`; None for the best type on the node."""
     tensorboard: str | None = None
     """The log folder for TensorBoard; None for no TensorBoard."""
 
@@ -304,7 +304,7 @@ class _Row(_KindDefaults, frozen=True, kw_only=True):
     why: str | None = None
     """The reason for waiting as a sentence; for a final job, the outcome."""
     nodes: tuple[str, ...] = ()
-    """Names, or lists as Slurm prints them: `n[1-4]`."""
+    """Node names, or lists as Slurm prints them: `n[1-4]`."""
     node_count: int | None = None
     gpus: int = 0
     gpu_load: float | None = None
@@ -336,12 +336,12 @@ class _Job(_Row, frozen=True, kw_only=True):
     state_since_s: float
     erased_s: float | None = None
     """The time at which the site erases the `job_dir` of an ended job; None if the profile does not
-    set one."""
+    set a period."""
     image: str | None = None
     container_name: str | None = None
-    """See `JobSpec`."""
+    """The container that stays on its node; see `JobSpec`."""
     environment_id: str | None = None
-    """The ID of the `InstalledEnvironment` that it runs in; None if it did not request packages."""
+    """The ID of the job's `InstalledEnvironment`; None if the job did not request packages."""
     runtime: str = "none"
     exit_code: int | None = None
     signal: int | None = None
@@ -426,7 +426,8 @@ class SweepJob(_Job, frozen=True, kw_only=True, tag="sweep"):
     arrays: tuple[str, ...] = ()
     """The Slurm IDs of its arrays."""
     offsets: dict[str, int] = field(default_factory=dict)
-    """The offset between task indices and Slurm's, by Slurm ID of the array, if not zero."""
+    """Offsets between our task indices and Slurm's, by the array's Slurm ID. An offset of zero is
+    omitted."""
     stopped_s: float | None = None
     """The time at which `max_fails` cancelled the other tasks."""
 
@@ -446,8 +447,8 @@ class ScriptJob(_Job, frozen=True, kw_only=True, tag="script"):
 class SessionJob(_Job, frozen=True, kw_only=True, tag="session"):
     idle_s: int | None = None
     idle_since_s: float | None = None
-    """The time since which no cell runs or waits; None while one does, or before the session
-    starts."""
+    """The time since which no cell runs or waits; None if a cell runs or waits, or before the
+    session starts."""
     launch: Engine | None = None
     for_executor: bool = False
     """An Executor started the session for its calls. Other cells can use it only by its ID."""
@@ -475,7 +476,7 @@ class ListedJob(_Row, frozen=True, kw_only=True, omit_defaults=True, tag="listed
     id: str | None = None
     """The ID of the array's record."""
     state: str
-    """Slurm's state, possibly one that only a newer Slurm has."""
+    """Slurm's state, possibly a state that only newer releases have."""
     mine: bool = False
     """This user owns the job."""
     array: str | None = None
@@ -532,7 +533,7 @@ class JobDetails(Struct, frozen=True, kw_only=True):
     record: dict[str, str] = field(default_factory=dict)
     """Slurm's record under Slurm's field names, from `scontrol show job` or sacct."""
     events: tuple[JobEvent, ...] = ()
-    """Oldest first."""
+    """The job's events, oldest first."""
     folder: str = ""
     """The working directory on the cluster, with the user's files; "" if unknown."""
     problem: Problem | None = None
@@ -577,4 +578,4 @@ class UsageChanges(Struct, frozen=True, kw_only=True):
     end: bool = False
     """The job has ended, and no more samples follow."""
     problem: Problem | None = None
-    """The reason why there are no samples."""
+    """The reason for missing samples."""

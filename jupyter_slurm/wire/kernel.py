@@ -17,6 +17,6 @@ class RemoteKernel(Struct, frozen=True, kw_only=True):
     words: tuple[str, ...]
     """The job's options, as typed after `kernel add`."""
     cluster: str | None = None
-    """None if the options are no longer valid."""
+    """The cluster; None if the options are no longer valid."""
     exists: bool = True
     """The kernelspec exists on disk."""

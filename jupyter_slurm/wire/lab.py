@@ -28,8 +28,8 @@ class Lab(Struct, frozen=True, kw_only=True):
     """The state of a lab that has not ended."""
 
     url: str
-    """`http://lab-ID-RANDOM.localhost:PORT/` and its base URL, on this machine. They are new after
-    each restart of the agent. Only a browser that knows the host name has access."""
+    """The URL on this machine: `http://lab-ID-RANDOM.localhost:PORT/` and the base URL. Each
+    restart of the agent changes RANDOM. Access requires the host name."""
     port: int
     """The port on both loopbacks. After a restart, the agent uses the same port if it is free."""
     base_url: str = "/"
@@ -47,7 +47,7 @@ class LabEntry(Struct, frozen=True, kw_only=True):
     token: str
     port: int = 0
     base_url: str = "/"
-    """The URL of the Jupyter server below which the page may be shown; "/" if it may not."""
+    """The URL of the Jupyter server that may show the page below it; "/" if none may."""
     cookie: str = ""
     """The cookie that a Jupyter server adds to requests to the dashboard; "" if the cluster's
     profile does not allow that."""

@@ -125,7 +125,7 @@ class Result(Struct, frozen=True, kw_only=True):
     variables."""
     names: tuple[str, ...] = ()
     failed: dict[str, str] = field(default_factory=dict)
-    """Reasons by variable that was not returned."""
+    """The reason for each variable that was not returned."""
     gathered: tuple[Gathered, ...] = ()
     """The gathered variables by rank."""
 
@@ -141,12 +141,12 @@ class Preview(Struct, frozen=True, kw_only=True):
     variables: tuple[str, ...] = ()
     """The names of environment variables for the program; the values travel in a file."""
     cost: Cost | None = None
-    """None if no time limit is known."""
+    """The cost; None if the time limit is unknown."""
     checks: tuple[Check, ...] = ()
     """Reasons why Slurm may refuse the job, the limits that apply, and free resources."""
     start_estimate_s: float | None = None
-    """The start that Slurm expects (sbatch --test-only); None if not asked for, or without an
-    answer."""
+    """The start that Slurm expects (sbatch --test-only); None if the caller did not ask, or Slurm
+    did not answer."""
 
 
 class Changes(Struct, frozen=True, kw_only=True):

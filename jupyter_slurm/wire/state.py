@@ -147,7 +147,7 @@ _TONES: Mapping[JobState, Tone] = MappingProxyType(
 
 
 def state_word(name: str) -> str:
-    """Return the word for a state in squeue, possibly one that only a newer Slurm has.
+    """Return the word for a state in squeue, possibly a state that only newer releases have.
 
     >>> state_word("TIMEOUT"), state_word("SOMETHING_NEW")
     ('timed out', 'something new')

@@ -31,7 +31,8 @@ class GpuSample(Struct, frozen=True, kw_only=True):
     utilisation: float | None
     """The load, 0 to 1; None if not reported, e.g. for a GPU instance (MIG)."""
     memory_mib: float | None
-    """Both are None if not reported, e.g. for a GPU that shares the machine's memory."""
+    """The memory in use. It and the total are None if not reported, e.g. for a GPU that shares the
+    machine's memory."""
     memory_total_mib: float | None
 
 

@@ -204,7 +204,8 @@ def test_missing_cluster_error_suggests_up(config: Path) -> None:
     profiles = load_profiles()
     assert len(profiles) == 0
     with pytest.raises(
-        ConfigError, match=r"No cluster yet\.\nStart one on this machine with `jupyter slurm up`"
+        ConfigError,
+        match=r"No cluster yet\.\nStart a cluster on this machine with `jupyter slurm up`",
     ):
         _ = profiles.default
 
@@ -324,7 +325,7 @@ def test_settings_of_the_cluster_override_its_template(config: Path) -> None:
         (
             '[a]\ntemplate = "sdumnt"\n',
             "line 2: [a] No template `sdumnt`; did you mean `sdumont`?",
-            "Templates: aau-aicloud, arandu, ",
+            "Use one of aau-aicloud, arandu, ",
         ),
         (
             '[a]\ntemplate = "sdumont"\nuser = "me"\n',
