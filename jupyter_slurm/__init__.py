@@ -98,14 +98,14 @@ def _jupyter_labextension_paths() -> list[dict[str, str]]:
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """`%load_ext jupyter_slurm`"""
+    """Load the extension (`%load_ext jupyter_slurm`)."""
     from jupyter_slurm.magics.extension import load  # noqa: PLC0415
 
     load(shell)
 
 
 def unload_ipython_extension(shell: InteractiveShell) -> None:
-    """`%unload_ext jupyter_slurm`"""
+    """Unload the extension (`%unload_ext jupyter_slurm`)."""
     from jupyter_slurm.magics.extension import unload  # noqa: PLC0415
 
     unload(shell)

@@ -1,4 +1,4 @@
-"""The command line as `python -m jupyter_slurm`, for users whose PATH lacks its script."""
+"""The command line as `python -m jupyter_slurm`, for users whose PATH lacks `jupyter-slurm`."""
 
 import sys
 

@@ -201,10 +201,10 @@ class Api(Protocol):
 
     def attachable(self, spec: JobSpec) -> Earlier | None:
         """Return the newest job of this cell that was not cancelled and is running or undelivered;
-        None if there is none.
+        None if no job matches.
 
         `JobSpec.fingerprint` and `JobSpec.notebook` identify a cell. A job with equal inputs takes
-        precedence over a job with others; `Earlier` names the inputs that differ."""
+        precedence over a job with other inputs; `Earlier` names the inputs that differ."""
 
     def notebook_moved(self, path: str, to: str) -> None:
         """Update the jobs of a notebook after the notebook or a folder above it was renamed. Both
@@ -235,12 +235,11 @@ class Api(Protocol):
         """Return the changes of jobs and connections since the cursor. Wait up to `wait_s` for the
         first. `connect` explains `caller`.
 
-        `look`: the clusters whose queue the client shows. While a client waits here, the agent
-        asks Slurm every `poll_s` seconds, once for all clients.
-        `everyone`: return the unfinished jobs of all users on these clusters, else this user's
-        jobs on every cluster.
-        `ended`: wait for a job that has ended, rather than for any change.
-        `results`: IDs of jobs whose results to return with the change that reports their end.
+        `look`: the clusters whose queue the client shows. While a client waits here, the agent asks
+        Slurm every `poll_s` seconds, once for all clients. `everyone`: return the unfinished jobs
+        of all users on these clusters, instead of this user's jobs on every cluster. `ended`: wait
+        for a job that has ended, rather than for any change. `results`: IDs of jobs whose results
+        to return with the change that reports their end.
         """
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
@@ -258,12 +257,12 @@ class Api(Protocol):
         the job.
 
         The answer has approximately the newest `budget_bytes` of stream text, and the number of
-        bytes that it skips. It never skips displays and errors. With None, it skips nothing and is
-        a page of about a megabyte. Repeat the call with the new cursor until `end` or an empty
-        page.
+        bytes that it skips. It never skips displays and errors. If `budget_bytes` is None, the
+        answer is a page of about a megabyte and skips nothing. Repeat the call with the new cursor
+        until `end` or an empty page.
 
-        `task` is the index of an array task; None for the first. Raise RequestError if there is no
-        such task or Slurm has forgotten its output file.
+        `task` is the index of an array task; None for the first. Raise RequestError if the task
+        does not exist or Slurm has forgotten its output file.
         """
 
     def result(self, job_id: str) -> Result:
@@ -279,8 +278,8 @@ class Api(Protocol):
         has failed or an option is invalid, and SubmitError if Slurm refuses the tasks."""
 
     def delivered(self, job_id: str, others: tuple[str, ...] = ()) -> Job:
-        """Note that a client has the result, so that running the cell again submits a new job.
-        `others` are more such jobs; forgotten ones are ignored."""
+        """Record that a client has the result, so that running the cell again submits a new job.
+        `others` are IDs of further delivered jobs; IDs of forgotten jobs are ignored."""
 
     def cancel(self, job_id: str) -> Job:
         """Cancel a job. For a session's cell, interrupt the cell; the session stays. A second call
@@ -316,17 +315,18 @@ class Api(Protocol):
         """Ask Slurm for the job's reason and expected start, and return the job."""
 
     def forget(self, job_id: str) -> None:
-        """Remove the record and the folder of a job that has ended. If its cluster has no profile
-        any more, remove only the record."""
+        """Remove the record and the folder of a job that has ended. If the profile of its cluster
+        no longer exists, remove only the record."""
 
     # --- images ---
     def images(self, cluster: str | None = None) -> list[Image]:
         """Return the images that jobs can name: the profile's, ours and the site's."""
 
     def make_image(self, spec: ImageSpec) -> ImageBuild:
-        """Start a job that builds or pulls an image. Return no job if the image exists from the
-        same recipe, and the running job if it is being built. Raise RequestError if the container
-        tool cannot build it, NotFoundError if there is no base image, and the errors of `submit`.
+        """Start a job that builds or pulls an image. Return no job if the same recipe has already
+        built the image. During a build, return the running job. Raise RequestError if the container
+        tool cannot build it, NotFoundError if the base image does not exist, and the errors of
+        `submit`.
         """
 
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
@@ -341,7 +341,8 @@ class Api(Protocol):
         self, ids: list[str], cluster: str | None = None, unused_s: float | None = None
     ) -> list[InstalledEnvironment]:
         """Remove environments and, with `unused_s`, all that have been unused for this time. Return
-        the removed ones. Raises NotFoundError, or RequestError if a live job uses one."""
+        the removed environments. Raises NotFoundError, or RequestError if a live job uses one of
+        them."""
 
     # --- labs ---
     def lab_entry(self, job_id: str) -> LabEntry:
@@ -351,7 +352,7 @@ class Api(Protocol):
 
     def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
         """Forward a local port to a dashboard of a running job and return its address. The port
-        closes when the job ends. Raise RequestError if the job does not run or has no such
+        closes when the job ends. Raise RequestError if the job does not run or lacks this
         dashboard, and NotFoundError if the dashboard does not answer within `wait_s`."""
 
     # --- terminals ---
@@ -375,7 +376,7 @@ class Api(Protocol):
     ) -> NodeChanges:
         """Return the changes of nodes and partitions. Wait up to `wait_s` for the first. While a
         client waits, the agent asks Slurm a fifth as often as for the queue. If Slurm fails, the
-        call sets `problem` in its result and raises no error."""
+        call sets `problem` in its result and does not raise an error."""
 
     def history(self, cluster: str | None = None, days: float = 1.0) -> list[ListedJob]:
         """Return this user's jobs that ended in the last `days` and have no record on this machine,

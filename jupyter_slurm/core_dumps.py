@@ -1,4 +1,4 @@
-"""Disable core dumps of this process."""
+"""Protection of this process's memory from core dumps."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """`js.Executor`, a `concurrent.futures.Executor` whose calls are jobs, `js.future` and `js.map`.
 
-A call is a cell with one variable in, the function with its arguments, and one out, `OUTCOME`.
-One thread watches all calls of an executor by `Api.changes`, and ends after the last one; a short
-call in a session has ended when it is submitted.
-The calls of `js.map` are the tasks of one sweep, whose parameters are the arguments.
+A call is a cell with an input variable, the function with its arguments, and the output variable
+`OUTCOME`. A thread watches all calls of an executor by `Api.changes`, and ends after the last call.
+The submission of a short call in a session may already return its result. The calls of `js.map` are
+the tasks of one sweep. The arguments are its parameters.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ _T = TypeVar("_T")
 _CallSpec = TypeVar("_CallSpec", CellSpec, SweepSpec)
 
 Option = str | int | float | PathLike[str] | Sequence[str] | Mapping[str, object] | None
-"""The value of an option of `%%slurm` in Python. True: a flag; None and False: not given."""
+"""The value of an option of `%%slurm` in Python. True sets a flag; None and False omit the option.
+"""
 
 _CALL = f"{OUTCOME} = call()\ndel call\n"
 _CHUNK = f"{OUTCOME} = [call(*arguments) for arguments in chunk]\ndel call, chunk\n"
@@ -104,12 +105,12 @@ class Future(concurrent.futures.Future[_T]):
 
     @property
     def job(self) -> JobHandle:
-        """Return the call's job. NotFoundError: the call waits for a worker."""
+        """Return the call's job. Raise NotFoundError if the call waits for a worker."""
         return JobHandle(self._calls.api, self._calls.api.job(self.id))
 
     def cancel(self) -> bool:
-        """Cancel the call and its job unless it runs or has ended. Errors of `Api.cancel`: the job
-        may still run."""
+        """Cancel the call and its job unless it runs or has ended. If this raises an error of
+        `Api.cancel`, the job may still run."""
         if not self._give_up():
             return False
         self._calls.withdraw([self])
@@ -119,11 +120,11 @@ class Future(concurrent.futures.Future[_T]):
         """Mark the call as cancelled, unless it runs or has ended."""
         if not super().cancel():
             return False
-        self._begin()  # which wakes `wait` and `as_completed`
+        self._begin()  # wakes `wait` and `as_completed`
         return True
 
     def _begin(self) -> bool:
-        """Note that the call runs. False: it was cancelled."""
+        """Record that the call runs. Return False if it was cancelled."""
         with self._turn:
             if not (self._is_cancelled or self.running()):
                 self._is_cancelled = not self.set_running_or_notify_cancel()
@@ -143,12 +144,12 @@ class Executor(concurrent.futures.Executor):
     """Call functions in jobs of a cluster.
 
     `max_workers`: the maximum number of jobs at once; None for no limit. `warm`: run the calls in
-    sessions, which stay allocated until `shutdown` or until they are idle for `idle`; `max_workers`
-    is then their number (1). `out_format`: as `--out-format`. The other options are those of
+    sessions, at most `max_workers` (default 1). Sessions stay allocated until `shutdown`, or until
+    they are idle for `idle`. `out_format`: as for `--out-format`. The other options are those of
     `%%slurm`: `gpus=1`, `image="pytorch:22.11"`, `time="30m"`, `cpus_per_task=4`,
-    `modules=["cuda"]`, `env={"A": "b"}`. RequestError names the wrong one.
+    `modules=["cuda"]`, `env={"A": "b"}`. Raise RequestError if an option is invalid.
 
-    Calls are never run in this process. Leaving Python waits for them, as with other executors.
+    Calls never run in this process. At its end, Python waits for them, as with other executors.
     """
 
     def __init__(
@@ -175,8 +176,8 @@ class Executor(concurrent.futures.Executor):
         weakref.finalize(self, self._calls.close).atexit = False
 
     def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        """Submit the call `fn(*args, **kwargs)` as a job. VariableError: it cannot be pickled; and
-        the errors of `Api.submit` and `Api.connect`."""
+        """Submit the call `fn(*args, **kwargs)` as a job. Raise VariableError if the call cannot be
+        pickled, and the errors of `Api.submit` and `Api.connect`."""
         return self._call(fn, _CALL, call=partial(fn, *args, **kwargs))
 
     def map(
@@ -188,7 +189,7 @@ class Executor(concurrent.futures.Executor):
         **more: Any,
     ) -> Iterator[_T]:
         """Call `fn` with the values of the iterables, `chunksize` calls in each job. Return the
-        results in order. `buffersize` (Python 3.14): the most results that are awaited at once."""
+        results in order. `buffersize` (Python 3.14): the maximum number of pending results."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         if chunksize == 1:
@@ -198,8 +199,8 @@ class Executor(concurrent.futures.Executor):
         return _flat(_ByChunks(self).map(fn, chunks, timeout=timeout, **more))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accept no more calls; sessions end after the last. `cancel_futures`: cancel the calls
-        that do not run yet. `wait`: wait for all others."""
+        """Reject further calls; sessions end after their last call. `cancel_futures`: cancel the
+        calls that do not run yet. `wait`: wait for all other calls."""
         self._calls.close()
         if cancel_futures:
             self._calls.cancel_pending()
@@ -227,7 +228,7 @@ class _ByChunks(concurrent.futures.Executor):
 
 
 def _flat(chunks: Iterator[Any]) -> Iterator[Any]:
-    """Yield the values of each chunk, and keep none."""
+    """Yield the values of each chunk without keeping them."""
     for chunk in chunks:
         chunk.reverse()
         while chunk:
@@ -235,8 +236,8 @@ def _flat(chunks: Iterator[Any]) -> Iterator[Any]:
 
 
 def future(job_id: str) -> Future[Any]:
-    """Return the future of an Executor's call, submitted in this Python or another. NotFoundError;
-    RequestError: the job is not such a call."""
+    """Return the future of an Executor's call, submitted in this Python or another. Raise
+    NotFoundError if the job is unknown, and RequestError if it is not a call by an Executor."""
     return _calls_of_others().find(job_id)
 
 
@@ -249,8 +250,8 @@ def map(  # noqa: A001 - the name is `js.map`
     **options: Option,
 ) -> list[_T]:
     """Call `fn` with the values of the iterables, as the tasks of one sweep, and return the results
-    in order. SweepError: calls failed, and its `table` contains the other results; VariableError;
-    and the errors of `Api.submit`.
+    in order. Raise SweepError, with the other results in its `table`, if calls failed. Raise
+    VariableError if the calls cannot be pickled, and the errors of `Api.submit`.
 
     The options are those of `Executor`, and `max_fails` and `on_interrupt`. As in a cell, an
     interrupt leaves the sweep running.
@@ -289,7 +290,8 @@ def map(  # noqa: A001 - the name is `js.map`
 
 
 def _results(api: Api, job_id: str) -> list[Any]:
-    """Return the results of an ended sweep, in order. SweepError, VariableError, CellFailed."""
+    """Return the results of an ended sweep, in order. Raise SweepError, VariableError or CellFailed
+    if any are missing."""
     from jupyter_slurm import sweep  # noqa: PLC0415 - only sweeps need it
 
     result = api.result(job_id)
@@ -304,8 +306,9 @@ def _results(api: Api, job_id: str) -> list[Any]:
 
 
 def _submitted(api: Api, spec: JobSpec) -> Result:
-    """Submit a job. Return the result of a call in a session that has ended already, else one with
-    the status "none". TransportError: the cluster cannot be reached, and the job was dropped."""
+    """Submit a job. Return the result of a session's call that has already ended; otherwise a
+    result with the status "none". Raise TransportError, and drop the job, if the cluster cannot be
+    reached."""
     if isinstance(spec, CellSpec) and spec.session is not None:
         result = api.submit_call(spec)
     else:
@@ -320,10 +323,11 @@ def _submitted(api: Api, spec: JobSpec) -> Result:
 
 
 def _names_of_arguments(fn: Callable[..., Any], count: int) -> list[str]:
-    """Return names of a sweep's parameters: those of the function's, or `x0`, `x1` …"""
+    """Return names for a sweep's parameters: the names of the function's parameters, or `x0`, `x1`
+    …"""
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names: list[str] = []
-    with suppress(TypeError, ValueError):  # no signature, as of some built-in functions
+    with suppress(TypeError, ValueError):  # many built-in functions lack a signature
         parameters = inspect.signature(fn).parameters.values()
         names = [one.name for one in parameters if one.kind in positional][:count]
     if len(names) < count or {_FUNCTION, _RESULT} & {*names}:
@@ -340,7 +344,7 @@ def _spec(
     name_out: str,
 ) -> _CallSpec:
     """Return the spec of calls of `fn`, without their variables."""
-    # Give the name as a notebook: `line.spec` makes a valid job's name of that.
+    # Pass the name as a notebook's, because `line.spec` turns that into a valid job name.
     name = _name_of(fn)
     spec = line.spec(made, request, code, job_id=new_id(), notebook=name)
     return msgspec.structs.replace(
@@ -396,7 +400,7 @@ def _words(options: Mapping[str, Option]) -> list[str]:
 
 
 def _session_spec(words: Sequence[str]) -> SessionSpec:
-    """Return the spec of a session with these options. RequestError."""
+    """Return the spec of a session with these options. Raise RequestError if one is invalid."""
     args = read_arguments(SESSION_START, words)
     _, spec = job_spec(SessionSpec, args, job_id=new_id())
     return msgspec.structs.replace(line.with_local_context(spec), for_executor=True)
@@ -410,22 +414,23 @@ class _Waiting(NamedTuple):
 class _Calls:
     """The calls of an executor that have not ended.
 
-    It does not know the executor, which can be collected while calls run.
+    They do not refer to the executor, so Python can collect the executor while calls run.
     """
 
     def __init__(self, cluster: str | None, limit: int | None, *, daemon: bool = False) -> None:
-        """`limit`: the most jobs at once; `daemon`: leaving Python does not wait for the calls."""
+        """`limit`: the maximum number of jobs at once; `daemon`: Python does not wait for the calls
+        at its end."""
         self._cluster = cluster
         self._limit = limit
         self._daemon = daemon
-        self._lock = threading.RLock()  # garbage may be collected, and `close` called, within it
+        self._lock = threading.RLock()  # garbage collection may call `close` while it is held
         self._waiting: dict[str, _Waiting] = {}
-        """Calls that wait for a worker, by their future jobs' IDs."""
+        """Calls that wait for a worker, by the IDs of their later jobs."""
         self._sent: dict[str, Future[Any]] = {}
         self._unread: dict[str, Job] = {}
         """Ended jobs whose results could not be read yet."""
         self._read: list[str] = []
-        """Jobs whose results were read, which the agent does not know yet."""
+        """Jobs whose results were read but not yet acknowledged to the agent."""
         self._closed = False
         self._thread: threading.Thread | None = None
         self._cursor = ""
@@ -452,21 +457,21 @@ class _Calls:
             placed = None if self._waiting else self._placed(spec)
             if placed is None:
                 self._waiting[spec.id] = _Waiting(future, spec)
-            else:  # known before it is submitted: the watching thread may hear of it first
+            else:  # store it first, because the watching thread may see the job at once
                 self._sent[spec.id] = future
         try:
             if placed is None or not self._submitted(future, placed):
                 self._prepare()
         except BaseException as exc:
             self._drop([spec.id])
-            if not isinstance(exc, AgentError):  # the agent may have them
+            if not isinstance(exc, AgentError):  # the agent may have received the inputs
                 drop_inputs(spec)
             raise
         finally:
             self._watch()
 
     def find(self, job_id: str) -> Future[Any]:
-        """Return the future of a call that some executor has submitted."""
+        """Return the future of a call that any executor has submitted."""
         job = self.api.job(job_id)
         if OUTCOME not in job.names_out:
             raise RequestError(f"Job {job.id} is not a call by an Executor.")
@@ -492,14 +497,14 @@ class _Calls:
         self.withdraw([future for future in futures if future._give_up()])
 
     def close(self) -> None:
-        """Accept no more calls."""
+        """Reject further calls."""
         with self._lock:
             self._closed = True
         atexit.unregister(self._leave)
         self._watch()
 
     def _leave(self) -> None:
-        """Close when Python ends: the watching thread has ended, and none can start."""
+        """Close when Python ends. The watching thread has ended, and a new thread cannot start."""
         self._closed = True
         self._end_workers()
 
@@ -520,21 +525,21 @@ class _Calls:
             drop_inputs(one.spec)
         return sent
 
-    # --- workers: here any job is one ---
+    # --- workers: here, each job is a worker ---
 
     def _placed(self, spec: CellSpec) -> CellSpec | None:
-        """Return the spec as it can be submitted now; None: all workers are busy."""
+        """Return the spec to submit now; None if all workers are busy."""
         is_free = self._limit is None or len(self._sent) < self._limit
         return spec if is_free else None
 
     def _prepare(self) -> None:
-        """Start a worker if a waiting call may have one more."""
+        """Start a worker for the waiting calls if the limit allows another."""
 
     def _left(self, job_id: str) -> None:
-        """Note that the call has left its worker."""
+        """Record that the call has left its worker."""
 
     def _waits_for_starts(self) -> bool:
-        """Return whether it matters when jobs start; else a short call is watched for less."""
+        """Return whether to watch starts of jobs. To watch only their ends costs less."""
         return True
 
     def _results_now(self) -> tuple[str, ...]:
@@ -542,7 +547,7 @@ class _Calls:
         return ()
 
     def _has_workers(self) -> bool:
-        """Return whether workers are left to end."""
+        """Return whether any workers still have to end."""
         return False
 
     def _end_workers(self) -> None: ...
@@ -550,7 +555,7 @@ class _Calls:
     # --- the watching thread ---
 
     def _watch(self) -> None:
-        """Start the thread if there is something to watch or to end."""
+        """Start the thread if calls need watching or workers have to end."""
         with self._lock:
             if self._thread is None and (self._is_busy() or self._is_to_end()):
                 self._thread = threading.Thread(
@@ -568,13 +573,13 @@ class _Calls:
         try:
             while self._step():
                 pass
-        except BaseException as exc:  # no future waits for ever
+        except BaseException as exc:  # otherwise futures would wait forever
             self._thread = None
             self._fail_all(exc)
             raise
 
     def _step(self) -> bool:
-        """Wait for changes and note them. False: nothing is left to watch."""
+        """Wait for changes and process them. Return False if nothing is left to watch."""
         self._send_waiting()
         if len(self._read) >= _MOST_READ:
             self._acknowledge()
@@ -592,7 +597,7 @@ class _Calls:
         return True
 
     def _hear(self) -> None:
-        """Wait for changes and note them."""
+        """Wait for changes and process them."""
         try:
             ended = not self._waits_for_starts()
             changes = self.api.changes(
@@ -623,7 +628,7 @@ class _Calls:
             self._fail([*self._waiting], exc)
 
     def _next(self) -> _Waiting | None:
-        """Take the next call that need not wait any more."""
+        """Take the next call that can be submitted now."""
         with self._lock:
             for job_id, call in self._waiting.items():
                 placed = self._placed(call.spec)
@@ -635,12 +640,12 @@ class _Calls:
         return None
 
     def _submitted(self, future: Future[Any], spec: CellSpec) -> bool:
-        """Submit a call. False: its worker has ended, and it waits for another."""
+        """Submit a call. Return False if its worker has ended, so the call waits for another."""
         self._submit(spec)
         return True
 
     def _submit(self, spec: JobSpec) -> Result:
-        """As `_submitted`."""
+        """Submit a job, and describe an error of the agent."""
         try:
             return _submitted(self.api, spec)
         except AgentError as exc:
@@ -651,7 +656,7 @@ class _Calls:
             raise
 
     def _cancel(self, job_id: str) -> None:
-        """Cancel a job that may not exist: the agent then drops its submission."""
+        """Cancel a job. If the job does not exist yet, the agent drops its submission."""
         with suppress(JupyterSlurmError):
             self.api.cancel(job_id)
 
@@ -677,7 +682,7 @@ class _Calls:
         try:
             value, error = _outcome(result or self.api.result(job.id))
         except JupyterSlurmError as exc:
-            if exc.transient:  # the result is safe: again after the next change
+            if exc.transient:  # retry after the next change
                 self._unread[job.id] = job
                 return False
             error = exc
@@ -688,7 +693,8 @@ class _Calls:
         return True
 
     def _acknowledge(self) -> None:
-        """Tell the agent which results were read. No frame holds their futures here."""
+        """Acknowledge the read results to the agent. At this point, no frame refers to their
+        futures."""
         with self._lock:
             ids = (*self._read,)
             self._read.clear()
@@ -712,7 +718,7 @@ class _Calls:
 class _Session:
     runs: bool = False
     call: str | None = None
-    """The ID of the call in it."""
+    """The ID of the call that the session runs."""
     has_served: bool = False
 
 
@@ -724,11 +730,11 @@ class _CallsInSessions(_Calls):
     ) -> None:
         super().__init__(cluster, None)
         self._most = limit
-        """Maximum number of sessions; fewer than wanted after Slurm has refused one."""
+        """Maximum number of sessions. A refused session lowers it."""
         self._session_spec = session_spec
         self._sessions: dict[str, _Session] = {}
         self._sending: set[str] = set()
-        """The calls whose submission may return their result."""
+        """The calls in submission, which may return their results at once."""
 
     def _placed(self, spec: CellSpec) -> CellSpec | None:
         for session_id, session in self._sessions.items():
@@ -764,14 +770,14 @@ class _CallsInSessions(_Calls):
         except (NotFoundError, SubmitError):
             if not self._has_ended(spec.session or ""):
                 raise
-            with self._lock:  # it was idle for long
+            with self._lock:  # the session was idle for too long
                 self._sessions.pop(spec.session or "", None)
                 if self._sent.pop(spec.id, None) is not None:
                     self._waiting = {spec.id: _Waiting(future, spec), **self._waiting}
             return False
         finally:
             self._sending.discard(spec.id)
-        if result.status != "none":  # it is on this machine, and needs no acknowledgement
+        if result.status != "none":  # the result arrived, and does not need an acknowledgement
             self._finish(result.job, future, result)
         return True
 
@@ -791,7 +797,7 @@ class _CallsInSessions(_Calls):
             session.runs = True
 
     def _lose(self, job: Job, session: _Session) -> None:
-        """Note the end of a session. Start no other if it never ran a call and failed."""
+        """Record a session's end. Do not replace a session that failed before its first call."""
         with self._lock:
             self._sessions.pop(job.id, None)
             has_failed = not (session.has_served or job.state is JobState.COMPLETED)
@@ -812,7 +818,8 @@ class _CallsInSessions(_Calls):
         return (*self._sent,)
 
     def _is_busy(self) -> bool:
-        """As for jobs. A call that is being sent needs no watching yet, except at the end."""
+        """Return whether calls wait or need watching. A call in submission needs watching only
+        after `close`."""
         watched = {*self._sent} if self._closed else {*self._sent} - self._sending
         return bool(self._waiting or watched)
 
@@ -822,7 +829,7 @@ class _CallsInSessions(_Calls):
     def _end_workers(self) -> None:
         with self._lock:
             ids, self._sessions = [*self._sessions], {}
-        for session_id in ids:  # one that cannot be reached ends when it is idle
+        for session_id in ids:  # an unreachable session ends when it is idle
             self._cancel(session_id)
 
 

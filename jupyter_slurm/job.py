@@ -110,7 +110,7 @@ class JobHandle:
 
     def result(self, timeout: float | None = None) -> dict[str, object]:
         """Wait for the end of the job and of `--fetch`, and return the variables. Raise CellFailed
-        if the job failed, and VariableError if a variable is missing. Also raises JobLostError,
+        if the job failed, and VariableError if a variable is missing. Also raise JobLostError,
         SignatureError, TimeoutError as `wait` does, and the errors of `--fetch`."""
         variables, failed = self._outcome(timeout)
         if failed:
@@ -358,7 +358,7 @@ def read_outcome(
     api: Api, result: Result, failed: dict[str, str], known: Container[str] = ()
 ) -> tuple[dict[str, object], CellFailed | None]:
     """Return the variables (for a sweep, its table) and the error of a failed job. Add the errors
-    of variables to `failed`. `failure` explains `known`."""
+    of variables to `failed`. For `known`, see `failure`."""
     job = result.job
     if not isinstance(job, SweepJob) or result.variables is None:
         return read_result_variables(result, failed), failure(result, known)

@@ -121,7 +121,7 @@ def is_of_this_host(folder: Path) -> bool:
 
 def config_dirs() -> list[Path]:
     """Return the folders for `clusters.toml` and `clusters.d/*.toml`, from the system's to the
-    user's. A later file wins."""
+    user's. Later files take precedence."""
     user = paths.jupyter_config_dir()
     # Move the user's folder to the end: in a virtual environment Jupyter puts the environment's
     # folder first.

@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 
 def read_json(data: bytes | str | memoryview, kind: type[_T], most_bytes: int = MOST_BYTES) -> _T:
-    """Return the value of `kind` in `data`. Raise MalformedError if it is not such a value or
+    """Return the value of `kind` in `data`. Raise MalformedError if the value has another type or
     exceeds a limit."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else bytes(data)
     check_json(raw, most_bytes)
@@ -53,13 +53,13 @@ def unreadable(error: Exception) -> MalformedError:
     """Return the error of a job with unreadable rows or files."""
     return MalformedError(
         "Cannot read the cluster's data about this job.",
-        hint="The agent tries again.",
+        hint="Wait; the agent tries again.",
         detail=brief(visible(f"{type(error).__name__}: {error}"), _MOST_DETAIL),
     )
 
 
 def check_json(data: bytes, most_bytes: int = MOST_BYTES) -> None:
-    """Raise MalformedError if `data` exceeds a limit. It need not be valid JSON.
+    """Raise MalformedError if `data` exceeds a limit. `data` need not be valid JSON.
 
     >>> check_json(b'{"a": "[[[[", "b": [1, 2]}')
     """

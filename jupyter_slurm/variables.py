@@ -22,7 +22,7 @@ from jupyter_slurm.errors import SignatureError, VariableError
 from jupyter_slurm.formatting import joined
 from jupyter_slurm.wire import OutFormat
 
-if TYPE_CHECKING:  # by their names on the node
+if TYPE_CHECKING:  # the modules' names on the node
     import runner_data
     import runner_values
 else:
@@ -70,7 +70,7 @@ def check_python(ours: tuple[int, int], theirs: tuple[int, int]) -> None:
             "The variables contain functions or classes of this notebook, pickled by Python "
             f"{'{}.{}'.format(*ours)}. The cell runs in Python {'{}.{}'.format(*theirs)}, which "
             "cannot read them.",
-            hint="Define them in the cell, import them from a module, or run it in Python "
+            hint="Define them in the cell, import them from a module, or run the cell in Python "
             f"{'{}.{}'.format(*ours)}.",
         )
 
@@ -130,7 +130,7 @@ def holds_code(path: Path) -> bool:
 
 def digest_inputs(path: Path, names: Sequence[str], namespace: Mapping[str, object]) -> str:
     """Return a digest of the values written to `path`. Equal plain values have equal digests in any
-    process. So do sets and code, as far as possible."""
+    process. Sets and code usually do, too."""
     with path.open("rb") as file:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
             entries = runner_values.read_index(whole)["variables"].values()

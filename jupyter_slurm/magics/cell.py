@@ -179,7 +179,7 @@ def _newest(state: MagicsState) -> Job:
     if not jobs:
         raise NotFoundError(
             "No unfinished or unfetched jobs.",
-            hint="List all jobs with `%slurm jobs`, and show one again with `%slurm attach ID`.",
+            hint="List all jobs with `%slurm jobs`, and show a job again with `%slurm attach ID`.",
         )
     return (here or jobs)[0]
 
@@ -217,7 +217,7 @@ def _find(state: MagicsState, request: Request, spec: JobSpec) -> Job | None:
     if request.reuse is Reuse.ATTACH:
         raise NotFoundError(
             "This cell has no job to attach to.",
-            hint="Omit --attach to submit one. See other jobs with `%slurm jobs`.",
+            hint="Omit --attach to submit a job. See other jobs with `%slurm jobs`.",
         )
     return None
 
@@ -362,7 +362,7 @@ def _says_all(job: Job) -> bool:
 
 def _note_sent(state: MagicsState, card: LiveCard) -> None:
     """Let the page acknowledge the outcome. If the client cannot, count the outcome as delivered.
-    Do not wait for either."""
+    Do not wait."""
     job_id, asked = card.job.id, page()
     state.sent[job_id] = asked
     card.complete()
@@ -373,7 +373,7 @@ def _note_sent(state: MagicsState, card: LiveCard) -> None:
 
 
 def _count_delivered(agent: Api, job_id: str) -> None:
-    with suppress(JupyterSlurmError):  # the cell, run again, attaches
+    with suppress(JupyterSlurmError):  # if the cell runs again, it attaches
         agent.delivered(job_id)
 
 

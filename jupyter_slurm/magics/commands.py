@@ -1,4 +1,4 @@
-"""Run the magics: `%slurm WORD …`, `%%slurm` and similar, and Slurm's own commands.
+"""The functions of the magics: `%slurm WORD …`, `%%slurm` and similar, and Slurm's own commands.
 
 `commands/functions.py` has the commands shared with the terminal, this module the others. `cell.py`
 runs cells.
@@ -74,7 +74,8 @@ def _shell(state: MagicsState, args: Arguments) -> str | None:
     if in_place():
         words = command_line(args, before)
         return f"A notebook has no terminal. Open one and type `{words}`."
-    # Otherwise front ends share only `Api`, but both open a shell in the same way.
+    # Front ends usually share only `Api`, but the notebook and the terminal open a shell in the
+    # same way.
     from jupyter_slurm.cli.shell import prepared  # noqa: PLC0415
 
     argv = prepared(state.api, wanted, wanted.request.cluster)

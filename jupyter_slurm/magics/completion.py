@@ -50,8 +50,8 @@ class Completions:
         self._infos: dict[str | None, _Recent[ClusterInfo]] = {}
 
     def matcher(self, context: CompletionContext) -> SimpleMatcherResult:
-        """Return completions for IPython's matcher API (v2). There are none if the cursor is
-        not in one of our lines."""
+        """Return completions for IPython's matcher API (v2). Return none if the cursor is not in
+        one of our lines."""
         line = context.text_until_cursor
         words = _ours(line, first_line=context.cursor_line == 0)
         if words is None:
@@ -60,7 +60,7 @@ class Completions:
         magic, *before = words or ("",)
         if not magic:
             return {"completions": []}
-        # IPython splits words at `=` and `,`, so omit the part before the last one.
+        # IPython splits words at `=` and `,`, so omit everything up to the last of these.
         cut = max(last.rfind("="), last.rfind(",")) + 1
         completions = [
             SimpleCompletion(text[cut:], type="option" if text.startswith("-") else "value")

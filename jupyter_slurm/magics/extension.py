@@ -95,7 +95,7 @@ class SlurmMagics(Magics):
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magics. Loading again keeps the existing ones."""
+    """Register the magics. Loading again keeps the existing magics."""
     if "SlurmMagics" in shell.magics_manager.registry:
         return
     magics = SlurmMagics(shell)

@@ -1,4 +1,4 @@
-"""Follow jobs: show the card and output of a job in the waiting cell, then update its card.
+"""The display of jobs: the card and output of a job in the waiting cell, then updates of the card.
 
 `views/card.py` creates the cards' content. One background thread per kernel updates all cards
 without a waiting cell, by one long poll of the agent. If the page updates cards itself
@@ -219,7 +219,7 @@ def ways(job_id: str) -> str:
 
 
 class Pace:
-    """The rate limit for publishing, with a bucket of messages and one of bytes."""
+    """The rate limit for publishing, with a bucket of messages and a bucket of bytes."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -276,7 +276,7 @@ class Replay:
         return _TAIL_BYTES if self._tail else max(1, min(self._left_bytes, _MOST_BYTES))
 
     def pause_s(self) -> float:
-        """Return the seconds to wait before the next chunk. The agent buffers output meanwhile."""
+        """Return the seconds to wait before the next chunk. The agent buffers output until then."""
         return 1.0 if self._tail else self._pace.pause_s()
 
     def show(self, chunk: LogChunk) -> None:

@@ -77,8 +77,8 @@ def prompter() -> Prompter:
 class NotebookPrompter:
     """Prompts under the running cell of a notebook.
 
-    A front end saves unmasked answers in the cell's output. So this masks every answer except yes
-    or no, even if the host would show it.
+    A front end saves unmasked answers in the cell's output. So mask every answer except yes or no,
+    even if the host would show it.
     """
 
     def there(self) -> bool:

@@ -1,7 +1,7 @@
-"""Find this kernel's notebook if the front end does not report it.
+"""The search for this kernel's notebook if the front end does not report it.
 
-Look at the command line of the kernel's parent process and at the sessions of this user's Jupyter
-servers. That is slow, so it happens once per kernel.
+It looks at the command line of the kernel's parent process and at the sessions of this user's
+Jupyter servers. The search is slow, so it runs once per kernel.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class OpenLog:
         while self._goes_on():
             try:
                 self._read(_WAIT_S)
-            except NotFoundError:  # forgotten meanwhile
+            except NotFoundError:  # the agent has forgotten the job
                 self._ended = True
             except JupyterSlurmError:  # the rows show the problem
                 self._closed.wait(_RETRY_S)

@@ -1,4 +1,4 @@
-"""Show the values of commands in a notebook, according to their types."""
+"""The display of commands' values in a notebook, by type."""
 
 from __future__ import annotations
 

@@ -45,9 +45,9 @@ class CallThread:
     """A thread that makes blocking calls, one by one, for the waiting cell. So an interrupt arrives
     at once and does not disturb the client. `cell.py` handles the interrupt.
 
-    It returns a call's value or raises its error. If a call needs a login on `cluster`, `person`
-    logs in from the cell's own thread, and the call is repeated. KeyboardInterrupt in the waiting
-    cell abandons the call, which still runs to its end.
+    The thread returns a call's value or raises its error. If a call needs a login on `cluster`,
+    `person` logs in from the cell's own thread, and the call is repeated. KeyboardInterrupt in the
+    waiting cell abandons the call, which still runs to its end.
     """
 
     def __init__(self, person: InteractiveClient, cluster: str | None) -> None:
@@ -126,7 +126,7 @@ class MagicsState:
         sweep, must not share a job."""
         self.sent: dict[str, str | None] = {}
         """The jobs whose outcome this kernel has sent, each with the page that acknowledges it;
-        None for a client that does not."""
+        None for a client that does not acknowledge."""
         self.told_unnamed = False
         """True once the hint for unsaved notebooks was shown."""
         self.live = LiveCards(lambda: self.agent)

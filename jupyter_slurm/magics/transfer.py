@@ -1,4 +1,4 @@
-"""Follow a file transfer in the running cell. An interrupt stops the transfer."""
+"""The display of a file transfer in the running cell. An interrupt stops the transfer."""
 
 from __future__ import annotations
 

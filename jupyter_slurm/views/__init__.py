@@ -1,1 +1,1 @@
-"""Format values as text, tables, HTML or cards. No I/O."""
+"""Values as text, tables, HTML or cards. No I/O."""

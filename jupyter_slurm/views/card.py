@@ -1,4 +1,4 @@
-"""Format a `Job` as the card below its cell: a MIME bundle with the same facts as HTML and as text.
+"""The card of a `Job` below its cell: a MIME bundle with the same facts as HTML and as text.
 
 No I/O, no clock, no IPython: the caller passes the time. The HTML is a plain table with inline
 styles, so that it stays readable without styles (GitHub). Its only colours are the state's and a
@@ -47,8 +47,8 @@ from jupyter_slurm.wire import (
 
 MIME = "application/vnd.jupyter-slurm.job+json"
 CARDS_VARIABLE = "JUPYTER_SLURM_CARDS"
-"""Set to `live` for kernels of a Jupyter server that has our browser part, which renders `MIME`
-itself."""
+"""The variable that a Jupyter server with our browser part sets to `live` for its kernels. The
+browser part renders `MIME` itself."""
 
 _GREY, _BLUE, _GREEN, _ORANGE, _RED = "#767676", "#2878c8", "#2e8540", "#b56a00", "#d0342c"
 _SYMBOLS: Mapping[str, str] = MappingProxyType(
@@ -72,7 +72,8 @@ _FOLDED_TEXT = 72
 _SOON_S = 300.0
 """Seconds before a session's end when a warning appears on its card."""
 _IDLE_SHARE = 0.2
-"""The share of the idle time that is left when it is nearly over: a short one starts often."""
+"""The largest remaining share of the idle time for a warning. A short idle time starts often, so
+the warning must not appear at its start."""
 _ERASED_SOON_S = 14 * 24 * 3600
 """Seconds before the site erases a job's files when the date appears in short texts."""
 _NAMED_TASKS = 60
@@ -92,7 +93,7 @@ _CODE = re.compile(r"`([^`\n]+)`")
 
 
 def bundle(job: Job, now_s: float, *, is_complete: bool = False) -> dict[str, Any]:
-    """Return the card's three forms. The first only identifies the job, and says whether the cell
+    """Return the card's three forms. The first only identifies the job and states whether the cell
     has all its output (`is_complete`). A live renderer asks the agent for the rest, so a saved
     notebook cannot fake it. The others may be read much later, so they have dates and, until the
     job ends, the time at which they were written. Each has IDs, times and numbers on one line, so a
@@ -153,11 +154,11 @@ def html(job: Job, now_s: float) -> str:
 
 def ended_earlier(job: Job, word: str, now_s: float) -> str | None:
     """Return a warning if the user named an ended job by its Slurm ID, which Slurm may have reused.
-    None if the job is unfinished, or was named by our ID."""
+    Return None if the job is unfinished, or if the user gave our ID."""
     if word == job.id or not job.state.final:
         return None
     ago = duration(now_s - job.created_s)
-    return f"{word} was the Slurm ID of job {job.id}, submitted {ago} ago, which has ended."
+    return f"{word} was the Slurm ID of job {job.id}, which was submitted {ago} ago and has ended."
 
 
 def told_to_end(job: Job) -> str:
@@ -248,7 +249,7 @@ class _Note:
     label: str
     text: str
     brief: bool = False
-    """Show the note also in the text form. In that form, other notes have their own line."""
+    """Show the note also in the text form, on the common line of notes."""
     fraction: float | None = None
     """The length of a bar before the text."""
 
@@ -336,7 +337,7 @@ def left_s(job: Job, now_s: float) -> float | None:
 
 
 def _ends_s(job: Job) -> tuple[float, float]:
-    """Return the ends of the time limit and of the idle time; inf: unknown or unlimited."""
+    """Return the ends of the time limit and of the idle time; inf means unknown or unlimited."""
     limit_s = idle_s = inf
     if isinstance(job, CellJob) and job.session is not None:
         limit_s = inf if job.session_ends_s is None else job.session_ends_s
@@ -349,7 +350,7 @@ def _ends_s(job: Job) -> tuple[float, float]:
 
 
 def known_s(job: Job, now_s: float) -> float:
-    """Return the time to measure to: if the state is old, since when."""
+    """Return the time until which the job's state is known."""
     return now_s if job.state.final or job.problem_since_s is None else job.problem_since_s
 
 
@@ -410,7 +411,8 @@ def _news(job: Job, now_s: float) -> Iterator[_Note]:
 
 
 def _session(job: Job, now_s: float) -> Iterator[_Note]:
-    """Yield a session's remaining time, in its own card and, near the end, in its cells'."""
+    """Yield a session's remaining time for the session's card and, near the end, for the cards of
+    its cells."""
     if job.state.final:
         return
     limit_left_s, idle_left_s = (one - now_s for one in _ends_s(job))

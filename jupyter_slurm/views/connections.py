@@ -31,7 +31,7 @@ class TunnelEnds(NamedTuple):
 def connected(connection: Connection) -> str:
     """Return the message after a login."""
     if connection.state is ConnectionState.LOCAL:
-        return f"{connection.cluster} is on this machine and needs no login."
+        return f"{connection.cluster} is on this machine and does not need a login."
     how = [ways(connection)] if connection.hosts else []
     if connection.round_trip_s is not None:
         how.append(f"{connection.round_trip_s * 1000:.0f} ms round trip")

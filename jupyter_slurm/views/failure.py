@@ -1,5 +1,5 @@
-"""Turn a job's outcome into the `CellFailed` that describes it, or None for a success. The magics,
-the handle and the command line use this. No I/O.
+"""Conversion of a job's outcome into the `CellFailed` that describes it, or None for a success. The
+magics, the handle and the command line use this. No I/O.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Display the output of a job's other ranks, folded, below the cell's output. No I/O."""
+"""The output of a job's other ranks, folded, below the cell's output. No I/O."""
 
 from __future__ import annotations
 

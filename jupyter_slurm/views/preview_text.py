@@ -1,4 +1,4 @@
-"""Format `--dry-run` as lines for a terminal and HTML for a notebook. No I/O.
+"""The preview of `--dry-run` as lines for a terminal and HTML for a notebook. No I/O.
 
 All text from users is escaped. The HTML has no colours of its own and no script.
 """

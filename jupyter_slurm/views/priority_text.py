@@ -1,4 +1,4 @@
-"""Format a waiting job's priority as a table. No I/O."""
+"""A waiting job's priority as a table. No I/O."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jupyter_slurm.wire import JobPriority
 
 _FACTORS = "age fairshare jobsize partition qos association site tres nice".split()
-NONE = "The job has no priority now. Only waiting jobs that could start have one."
+NONE = "The job has no priority now. Only waiting jobs that could start have a priority."
 
 
 def table(told: Sequence[JobPriority]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

@@ -58,7 +58,7 @@ def job_table(found: Sequence[Row], now_s: float, caption: str = "") -> Table:
 
 
 def state_of(row: Row) -> JobState:
-    """Return the state; UNKNOWN for one that only a newer Slurm has."""
+    """Return the state; UNKNOWN for a state that only newer releases of Slurm have."""
     return JobState.__members__.get(row.state, JobState.UNKNOWN)
 
 

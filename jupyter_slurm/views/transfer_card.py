@@ -1,5 +1,5 @@
-"""Format a transfer as a line, and as HTML with a progress bar, followed by the first failed files.
-No I/O, no clock. Paths come from users, so they are escaped.
+"""A transfer as a line, and as HTML with a progress bar, followed by the first failed files. No
+I/O, no clock. Paths come from users, so they are escaped.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def html(transfer: Transfer, now_s: float) -> str:
 
 
 def progress_text(transfer: Transfer, now_s: float) -> str:
-    """Describe the progress or outcome, without the reason for a failure, which the error has."""
+    """Describe the progress or outcome. Omit the reason for a failure, because the error contains
+    it."""
     match transfer.state:
         case TransferState.DONE:
             return _all(transfer)

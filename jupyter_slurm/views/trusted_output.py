@@ -1,6 +1,6 @@
-"""Filter a job's output for a cell or notebook by the trust in its cluster: allow everything, put
-HTML and scripts into a sandbox, or allow only text and pictures. No other module has to know which
-types of output can act on the page. No I/O.
+"""The filter of a job's output for a cell or notebook, by the trust in the cluster. It allows
+everything, puts HTML and scripts into a sandbox, or allows only text and pictures. No other module
+decides which types of output can act on the page. No I/O.
 """
 
 from __future__ import annotations

@@ -250,6 +250,7 @@ def test_every_state_has_a_symbol_and_a_word(state: JobState) -> None:
 def test_slurm_id_of_an_ended_job_is_explained() -> None:
     ended = job(state=JobState.COMPLETED, slurm_id="146", created_s=NOW_S - 7200)
     said = ended_earlier(ended, "146", NOW_S)
-    assert said == f"146 was the Slurm ID of job {ended.id}, submitted 2 h ago, which has ended."
+    which = f"job {ended.id}, which was submitted 2 h ago and has ended"
+    assert said == f"146 was the Slurm ID of {which}."
     assert ended_earlier(ended, ended.id, NOW_S) is None
     assert ended_earlier(job(state=JobState.RUNNING), "146", NOW_S) is None
