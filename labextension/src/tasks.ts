@@ -39,7 +39,7 @@ export function countOf(text: string): number | null {
 function rangeOf(part: string): [first: number, last: number, step: number] | null {
   const one = part === '' ? NaN : Number(part);
   if (Number.isInteger(one)) {
-    return [one, one, 1]; // most are, if there are many
+    return [one, one, 1]; // most parts of a long list are single numbers
   }
   const range = /^(\d+)(?:-(\d+)(?::(\d+))?)?$/.exec(part);
   const first = Number(range?.[1]);
@@ -207,8 +207,8 @@ export function tally(tasks: Job['tasks'] = {}): Tally {
 }
 
 /**
- * Return the progress of an array in words: done tasks, and unfinished tasks by state. A single one
- * is named by its index. [] if it is not an array.
+ * Return the progress of an array in words: done tasks, and unfinished tasks by state. A single
+ * task is named by its index. [] if it is not an array.
  */
 export function progress({ tasks = {} }: Pick<Row, 'tasks'>): string[] {
   const counts = Object.entries(tasks).map(

@@ -35,7 +35,7 @@ export class Warnings {
     this.look();
   }
 
-  /** The clock runs only if there is such a job. */
+  /** The clock runs only if such a job exists. */
   private look(): void {
     const jobs = [...this.model.jobs.values()].filter(
       job => this.ending.is(job) && endsOf(job) !== null

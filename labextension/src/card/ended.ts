@@ -4,7 +4,7 @@ import { RAISED, SAID_BY_CARD, SAID_BY_STATE } from '../states';
 import { trans } from '../translation';
 import type { Job } from '../wire';
 
-/** The cause of a failure; '' if the state says it. */
+/** The cause of a failure; '' if the state shows it. */
 export function howItEnded(job: Job): string {
   if (job.state !== 'FAILED') {
     return ''; // code and signal only show how Slurm stopped it

@@ -8,7 +8,7 @@ import type { Job } from '../wire';
 const OF_A_JOB = /^\s*%%(?:slurm|sbatch)\b|^\s*%slurm[ \t]+(?:attach|run)\b[^\n]*\s*$/;
 const WITH_OUTPUT: readonly Job['kind'][] = ['cell', 'program', 'script'];
 
-/** `place` is a cell that the kernel has not called complete. */
+/** `place` is a cell that the kernel has not marked as complete. */
 export function isMissing(job: Job, place: Place): boolean {
   return (
     isFinal(job.state) &&

@@ -105,7 +105,7 @@ export class JobCard extends WatchingWidget implements IRenderMime.IRenderer {
     return this.jobId === null ? undefined : this.model.jobs.get(this.jobId);
   }
 
-  /** The reason why there is no live card. */
+  /** The reason for the missing live card. */
   private sentence(looks: boolean): string {
     if (this.jobId === null || !looks) {
       return trans.__('This job is no longer tracked here. This is its saved state.');

@@ -7,9 +7,9 @@ import { trans } from '../translation';
 import '../../style/card.css';
 
 interface SavedProps {
-  /** The reason why there is no live card. */
+  /** The reason for the missing live card. */
   sentence: string;
-  /** The plain text saved in the notebook; '' if there is none. */
+  /** The plain text saved in the notebook; '' without a text. */
   saved: string;
 }
 

@@ -214,7 +214,7 @@ export function Notes({ job, freshness, connection, reasons }: NotesProps): JSX.
   );
 }
 
-/** Progress of a running job: that of an array by its tasks, of other jobs by the time limit. */
+/** Progress of a running job: by tasks for an array, by the time limit for other jobs. */
 export function TimeBar({ job, freshness, connection }: ClockProps): JSX.Element | null {
   const nowS = useJobClock(job, freshness, connection);
   const part = used(job, nowS);

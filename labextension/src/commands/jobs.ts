@@ -86,7 +86,7 @@ function steering(model: ISlurmModel): Command[] {
     const state = stateOf(model, target);
     return state === null || fits(state);
   };
-  /** Slurm does not know cells of sessions and jobs on the login node. */
+  /** Slurm does not manage cells of sessions and jobs on the login node. */
   const knownToSlurm = (fits: (state: string) => boolean) => (target: Target) =>
     (target.id === null || model.jobs.get(target.id)?.slurm_id !== null) && when(fits)(target);
   const does = (verb: JobVerb) => async (targets: Target[]) => {

@@ -13,7 +13,10 @@ export type JobVerb = 'cancel' | 'hold' | 'release' | 'requeue';
 /** Number of refused jobs that a notification names. */
 const NAMED = 5;
 
-/** Return the jobs that refused. Reject if a single job or the whole call was refused. */
+/**
+ * Return the jobs that Slurm refused to change. Reject if Slurm refused a single job or the whole
+ * call.
+ */
 export async function steer(
   model: ISlurmModel,
   targets: readonly Target[],

@@ -136,7 +136,7 @@ export class ClusterDrive implements Contents.IDrive {
     return model;
   }
 
-  /** JupyterLab requests checkpoints after each save, but there are none. */
+  /** JupyterLab requests checkpoints after each save, but the drive does not have any. */
   createCheckpoint(): Promise<Contents.ICheckpointModel> {
     return Promise.resolve({ id: 'none', last_modified: NEVER });
   }
@@ -169,7 +169,10 @@ export class ClusterDrive implements Contents.IDrive {
     this.fileChanged.emit(change);
   }
 
-  /** List again if one of our changes happened meanwhile, since the old listing lacks it. */
+  /**
+   * List the folder. List it again if we made a change during the listing, which then lacks the
+   * change.
+   */
   private async listing(path: string): Promise<Contents.IModel> {
     const before = this.changes;
     const listed = await this.ask<FileListing>('list_folder', path);

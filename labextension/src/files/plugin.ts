@@ -36,8 +36,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
     const drive = new ClusterDrive(model, docRegistry, serverSettings);
     const { contents } = serviceManager;
     contents.addDrive(drive);
-    // Settings that trust HTML files are meant for local files. The viewer needs a base URL, which
-    // a blob is not: it would read the page twice, and may show nothing.
+    // Settings that trust HTML files are meant for local files. The viewer needs a base URL. With a
+    // blob, it would read the page twice, and may show nothing.
     docRegistry.addWidgetExtension(HTML_VIEWER, {
       createNew: (viewer, context) => {
         if (contents.driveName(context.path) === drive.name) {
@@ -83,7 +83,8 @@ export const plugin: JupyterFrontEndPlugin<void> = {
           onClick: () => void one.model.refresh()
         })
       );
-      // JupyterLab 4.6 takes the changes of a drive for those of another folder.
+      // JupyterLab 4.6 does not refresh the browser, because it attributes a drive's changes to
+      // another folder.
       drive.fileChanged.connect(() => void one.model.refresh());
       lookWhileSeen(one, () => one.model.refresh());
       shell.add(one, 'left', { rank: RANK, type: 'File Browser' });

@@ -38,7 +38,7 @@ export interface Called {
 }
 
 export class ClusterPanel<Look> extends ModelWidget {
-  /** Emitted when a panel that opened without a cluster gets its first. */
+  /** Emitted when a panel that opened without a cluster gets its first cluster. */
   readonly named = new Signal<this, void>(this);
   private isRemoved = false;
 

@@ -16,7 +16,7 @@ export interface Column<T> {
   hint?: (item: T, nowS: number) => string;
   /** The sort key. null comes last in both directions. */
   value: (item: T) => string | number | null;
-  /** The text that filters search. */
+  /** The text in which filters search. */
   words: (item: T) => string;
   /** The number that a filter compares with `<`, `=` and `>`; for null the comparison is false. */
   amount?: (item: T, nowS: number) => number | null;

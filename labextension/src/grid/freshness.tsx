@@ -19,8 +19,8 @@ export function isOld({ asOf, problem, intervalS }: Freshness, nowS: number): bo
 }
 
 /**
- * Return the end time for durations. For an old state it is the time of its news, so that no clock
- * continues.
+ * Return the end time for durations. For an old state it is the time of its news, so that clocks
+ * stop.
  */
 export function knownS(freshness: Freshness | null | undefined, nowS: number): number {
   return freshness != null && isOld(freshness, nowS) ? (freshness.asOf ?? nowS) : nowS;

@@ -1,6 +1,6 @@
 // A virtual grid for very many rows of equal height, which draws only visible rows. Rows stay in
 // place in the scrolled box and change their content, so that no area is blank. A tree is a grid
-// whose rows have levels. The grid knows rows only by their keys.
+// whose rows have levels. The grid identifies rows only by their keys.
 import {
   useCallback,
   useLayoutEffect,
@@ -34,7 +34,7 @@ interface Props<R extends { key: string }> {
   cells: (row: R) => JSX.Element;
   /** The branch of a row, in a tree. */
   branch?: (row: R) => Branch;
-  /** The text of a row for screen readers; undefined for that of its cells. */
+  /** The text of a row for screen readers; undefined for the text of its cells. */
   sentence?: (row: R) => string;
   choice: Choice;
   choose: (next: Choice) => void;

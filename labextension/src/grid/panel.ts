@@ -1,5 +1,5 @@
-// Panels about a cluster in the main area. A command opens one per cluster, and the layout restores
-// it. Other modules provide the content.
+// Panels about a cluster in the main area. A command opens a panel per cluster, and the layout
+// restores it. Other modules provide the content.
 import {
   ILayoutRestorer,
   type JupyterFrontEnd,

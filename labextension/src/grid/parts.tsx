@@ -13,7 +13,7 @@ interface FilterProps {
   setWords: (words: string) => void;
 }
 
-/** Escape clears it. */
+/** Escape clears the field. */
 export function FilterField({ label, words, setWords, ...rest }: FilterProps): JSX.Element {
   return (
     <input

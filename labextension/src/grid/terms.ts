@@ -74,7 +74,7 @@ function hasGrownFrom(was: Word, now: Word): boolean {
   return now.wanted === was.wanted || (!was.not && !isList && now.wanted.includes(was.wanted));
 }
 
-/** Return the comparison; null if it is incomplete, undefined if there is no such column. */
+/** Return the comparison; null if it is incomplete, undefined if the column does not exist. */
 function testOfField<T>(
   columns: readonly Column<T>[],
   field: string,

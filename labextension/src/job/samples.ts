@@ -165,11 +165,11 @@ function sum(values: readonly number[]): number {
 export interface Idle {
   gpus: number;
   of: number;
-  /** All of them were idle for at least this time. */
+  /** Seconds for which all these GPUs were idle. */
   forS: number;
 }
 
-/** Return GPUs that a running job holds and has not used for minutes; null if there are none. */
+/** Return GPUs that a running job holds and has not used for minutes; null if it uses all. */
 export function idleGpus(samples: readonly UsageSample[], job: Job): Idle | null {
   const { started_s: since, state } = job;
   if (isFinal(state) || since === null) {

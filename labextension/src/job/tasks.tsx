@@ -29,7 +29,7 @@ import '../../style/tasks.css';
 
 /** The shortest time between two requests for details. */
 const ASKED_MS = 2_000;
-/** A sweep that started this long before its present state was retried in between. */
+/** A sweep that started this many seconds before its present state was retried. */
 const SAME_START_S = 60;
 const GAP_PX = 6;
 /** The padding of the grid, for the frames around cells. */

@@ -23,7 +23,8 @@ const RESET = new RegExp('^\\u001b\\[(?:0*|0*;.*)m$');
 const MOST_OPEN = 16;
 
 /**
- * Apply carriage returns, which restart their line. One at the end applies once more text arrives.
+ * Apply carriage returns, which restart their line. A carriage return at the end applies only when
+ * more text arrives.
  */
 export function asTerminal(text: string): string {
   const seen = text.replace(SILENT, '');

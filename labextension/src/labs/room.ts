@@ -36,7 +36,10 @@ export function newTab(meanwhile = ''): Tab {
 }
 
 export interface Tab {
-  /** Show that page of the server, without a way back; return false if the tab was blocked. */
+  /**
+   * Show the page at this URL; the tab cannot go back from it. Return false if the browser blocked
+   * the tab.
+   */
   enter: (url: string) => boolean;
   close: () => void;
 }

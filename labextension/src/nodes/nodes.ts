@@ -5,7 +5,7 @@ export type Condition = 'idle' | 'mixed' | 'full' | 'out';
 
 export const CONDITIONS: readonly Condition[] = ['idle', 'mixed', 'full', 'out'];
 
-/** Slurm's words and marks for a node that starts no jobs. */
+/** Slurm's words and marks for a node that does not start jobs. */
 const OUT =
   /^(down|drain|drng|fail|maint|resv|reserved|reboot|unk|no_respond|inval|future|blocked|power)|[*$@^!%]/;
 

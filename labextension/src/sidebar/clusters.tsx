@@ -41,7 +41,7 @@ interface RowProps {
   /** With several clusters, a problem has no line of its own. */
   several: boolean;
   connection: Connection | undefined;
-  /** The problem; null if there is none, or one shown for all clusters. */
+  /** The problem; null without a problem, or if it is shown once for all clusters. */
   queue: Freshness | null;
   commands: CommandRegistry;
   nowS: number;

@@ -49,7 +49,7 @@ interface Props {
   collapsed: number;
 }
 
-/** Jobs on reachable clusters, and ended ones from accounting. */
+/** Jobs on reachable clusters, and ended jobs from accounting. */
 function useListing(
   model: ISlurmModel,
   clusters: readonly string[],

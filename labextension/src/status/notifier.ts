@@ -280,7 +280,7 @@ export class Notifier implements INotifier {
   }
 }
 
-/** Return the kind of news of a state change; null if it is no news. */
+/** Return the kind of news of a state change; null if it is not news. */
 export function kindOf(job: Job, before: JobState): Kind | null {
   if (isFinal(job.state)) {
     return isFinal(before) ? null : 'end';

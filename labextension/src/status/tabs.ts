@@ -1,5 +1,5 @@
 // The choice of the tab that reports news which all tabs of a browser get, preferably a visible
-// one. It knows neither jobs nor notifications.
+// one. It does not depend on jobs or notifications.
 
 /** The used part of a BroadcastChannel. Unlike Web Locks, it needs no secure context. */
 export interface Channel {

@@ -37,7 +37,7 @@ export interface Front {
 }
 
 /**
- * Return the job that the form submits, or null if it is closed without one. For the launcher
+ * Return the job that the form submits, or null if it is closed without a job. For the launcher
  * return the form itself.
  */
 async function givenBy(

@@ -47,7 +47,7 @@ export class ExecutedCopies {
     }
   }
 
-  /** Only one of several tabs saves it. */
+  /** Only one of several tabs saves the copy. */
   private async bring(job: Job): Promise<void> {
     await navigator.locks.request(
       `jupyter-slurm:executed:${job.id}`,

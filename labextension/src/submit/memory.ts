@@ -55,7 +55,7 @@ export class Memory {
     }));
   }
 
-  /** Save a preset, replacing one of that name. */
+  /** Save a preset. It replaces a preset of the same name. */
   async save(name: string, wishes: Wishes): Promise<void> {
     await this.change(saved => ({
       ...saved,
@@ -71,7 +71,7 @@ export class Memory {
   }
 
   private async change(next: (saved: Saved) => Saved): Promise<void> {
-    await this.read(); // another form may have saved a preset meanwhile
+    await this.read(); // another form may have saved a preset
     this.saved = next(this.saved);
     await this.state?.save(this.key, { ...this.saved });
   }

@@ -13,7 +13,7 @@ export interface Sentence {
 /** A field of the form, or the code. */
 export type Place = Field | 'code';
 
-/** Return the option's field, `more` if it has none of its own, or null without an option. */
+/** Return the option's field, `more` if the option lacks a field, or null without an option. */
 export function fieldOf(option: string | null): Place | null {
   if (option === null || option === 'code') {
     return option;

@@ -16,7 +16,7 @@ export interface CellSource {
 
 /** A cell that is running. */
 export interface Ran {
-  /** The ID of its job; null if the run ended without one. */
+  /** The ID of its job; null if the run ended without a job. */
   job: Promise<string | null>;
 }
 

@@ -27,7 +27,7 @@ export class SubmitPanel extends ModelWidget {
   readonly name: string;
   /** The input has changed. */
   readonly drafted = new Signal<this, void>(this);
-  /** The first job of the form; null if it was closed without one. */
+  /** The first job of the form; null if it was closed without a job. */
   readonly made = new PromiseDelegate<Job | null>();
   private draft: Draft;
 

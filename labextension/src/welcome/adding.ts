@@ -36,7 +36,7 @@ export interface Found {
   partition: string;
 }
 
-/** The settings to save. A template has its own. */
+/** The settings to save. A template sets them itself. */
 export interface Choice {
   runtime?: string;
   job_root?: string;

@@ -1,4 +1,4 @@
-// The welcome view of the sidebar, and the buttons that connect to a cluster or start one.
+// The welcome view of the sidebar, and the buttons that connect to a cluster or start a cluster.
 import type { CommandRegistry } from '@lumino/commands';
 import { useId, useState, type JSX } from 'react';
 import { visible } from '../format';
@@ -61,7 +61,7 @@ export function NoCluster({ removed, model, commands }: NoClusterProps): JSX.Ele
   );
 }
 
-/** Buttons that connect to a cluster, or start one. */
+/** Buttons that connect to a cluster, or start a cluster. */
 export function WaysToCluster({ model, commands }: Props): JSX.Element {
   const [{ busy, step, problem }, start] = useStart(model);
   return (
