@@ -275,7 +275,7 @@ def _mounts(box: Box) -> tuple[str, tuple[str, ...]]:
 _ERRORS = (
     (
         r"unrecognized option.*container-",
-        "Slurm has no pyxis on this cluster, or an old one",
+        "This cluster's Slurm lacks pyxis, or has an old version",
         "Use another --runtime, or ask the administrators for the plug-in on all nodes.",
     ),
     (
@@ -286,7 +286,7 @@ _ERRORS = (
     (r"execve\(\)|exited too soon", *NO_SHELL),
     (
         r"couldn't (?:mkdir|chown) ",
-        "pyxis cannot make its folder on the node",
+        "pyxis cannot create its folder on the node",
         "Ask the administrators to check runtime_path in plugstack.conf.",
     ),
     (

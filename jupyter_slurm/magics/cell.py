@@ -253,7 +253,7 @@ def _earlier_without(state: MagicsState, request: Request, spec: JobSpec) -> Job
 def _say_attached(request: Request, job: Job, other: str) -> None:
     """Report that the cell is attached to its job. `other` names the job's inputs that differ from
     the cell's."""
-    state = "has ended meanwhile" if job.state.final else f"is {job.state.word}"
+    state = "has ended" if job.state.final else f"is {job.state.word}"
     how = f", with {other}" if other else ""
     if request.reuse is not Reuse.ATTACH:
         how += " (--fresh submits another)"

@@ -314,8 +314,8 @@ def check_together(options: Mapping[str, str]) -> None:
     if 0 < gpus < nodes:
         raise OptionError(
             f"--gpus={options['gpus']}",
-            f"--gpus {gpus} is fewer than one for each of {nodes} nodes: --gpus counts for "
-            "the whole job, --gpus-per-node for each node.",
+            f"--gpus {gpus} is fewer than one for each of {nodes} nodes. Use --gpus for the number "
+            "in the whole job, or --gpus-per-node for the number on each node.",
             together=("gpus", "nodes"),
         )
 
