@@ -340,7 +340,7 @@ class Api(Protocol):
     def remove_environments(
         self, ids: list[str], cluster: str | None = None, unused_s: float | None = None
     ) -> list[InstalledEnvironment]:
-        """Remove environments and, with `unused_s`, all that have been unused for this time. Return
+        """Remove environments and, with `unused_s`, all environments unused for this time. Return
         the removed environments. Raises NotFoundError, or RequestError if a live job uses one of
         them."""
 

@@ -31,8 +31,8 @@ else:
 MAYBE = "?"
 """The prefix of a digest that may differ for equal values."""
 _WITHOUT_ORDER = (b"\x8f", b"\x91", b"cloudpickle")
-"""Opcodes of sets, whose order differs between processes, and of code, which contains the name of
-its file. A false match only costs time."""
+"""Opcodes of sets and of code. The order of sets differs between processes, and code contains the
+name of its file. A false match only costs time."""
 _OF_CODE = (
     "co_name co_qualname co_code co_consts co_names co_varnames co_freevars co_cellvars co_flags "
     "co_argcount co_posonlyargcount co_kwonlyargcount co_exceptiontable"

@@ -1,8 +1,8 @@
 """POSIX sh text that starts, watches and ends an engine's container on the node.
 
-The script gives the container the job's user, groups, CPUs, memory, GPUs and environment, which an
-engine's daemon does not know. It forwards signals, and leaves no container behind. `docker.py` has
-the parts of the command line that do not depend on the node.
+The script gives the container the job's user, groups, CPUs, memory, GPUs and environment, because
+the engine's daemon does not have them. It forwards signals, and leaves no container behind.
+`docker.py` has the parts of the command line that do not depend on the node.
 """
 
 from __future__ import annotations

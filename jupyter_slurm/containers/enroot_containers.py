@@ -190,7 +190,7 @@ def enroot_lines(log_tail: str) -> list[str]:
 
 
 def explain_enroot(lines: Sequence[str]) -> Explained | None:
-    """Explain a failure of enroot from its error lines. Return None if there are none."""
+    """Explain a failure of enroot from its error lines. Return None without lines."""
     return explain(_ERRORS, lines)
 
 

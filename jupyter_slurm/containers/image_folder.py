@@ -3,9 +3,9 @@
     NAME+0123456789ab.sif     an image; the digits are those of its recipe or its reference
     NAME@apptainer.json       the record of `--image NAME` for that tool, written atomically
     .NAME.lock                a lock, held during a build
-    .NAME+0123456789ab.tar@NODE   the engine on NODE has the image; removed when it does not
+    .NAME+0123456789ab.tar@NODE   a mark that the engine on NODE has the image
 
-An image file is never overwritten, so a new build does not disturb a job that runs in an old one.
+An image file is never overwritten, so a new build does not disturb a job that runs in an old image.
 The NAME of a pulled image is its whole reference, with `%` for `/` and `+` for `:`.
 """
 

@@ -42,8 +42,8 @@ class Mounts:
 
 
 def parse_mounts(texts: Iterable[str], places: MountRoots) -> Mounts:
-    """Parse mounts. If several have the same destination, the last one counts. Raise RequestError
-    as `parse_mount` does."""
+    """Parse mounts. If several have the same destination, the last counts. Raise RequestError as
+    `parse_mount` does."""
     found: dict[str, Mount] = {}
     for text in texts:
         mount = parse_mount(text, places.home, places.here)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 NONE_NAMED = "jupyter-slurm: the image names no program of its own"
-"""The job's log line for an image without a program of its own."""
+"""The job's log line for an image that does not name a program."""
 NONE_NAMED_EXIT = 127
 """A shell's exit code for a missing program."""
 REFUSE = f"{{ echo '{NONE_NAMED}' >&2; exit {NONE_NAMED_EXIT}; }}"

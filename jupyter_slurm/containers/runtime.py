@@ -101,7 +101,7 @@ class Runtime(Protocol):
 
     @property
     def takes_image(self) -> bool:
-        """Return whether a job needs an image. If False, it cannot have one."""
+        """Return whether a job needs an image. If not, the job cannot have an image."""
 
     @property
     def image_suffixes(self) -> tuple[str, ...]:

@@ -207,7 +207,7 @@ def _user() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         raise ConfigError(
-            f"The user ID {os.getuid()} has no name on this machine; Slurm needs one.",
+            f"User ID {os.getuid()} does not have a name on this machine, but Slurm needs a name.",
             hint="Run as a user with a name (`id`).",
         ) from None
 

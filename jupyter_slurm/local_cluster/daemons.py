@@ -99,7 +99,7 @@ class Daemons:
 
     def kill_jobs(self) -> None:
         """Kill every slurmstepd of this cluster and the processes left by jobs. Raise
-        LocalClusterError if some do not end, e.g. because of a dead file system.
+        LocalClusterError if any do not end, e.g. because of a dead file system.
         """
         for _ in range(_KILL_ROUNDS):  # they may start more meanwhile
             found = self._job_processes()

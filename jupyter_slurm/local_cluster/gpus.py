@@ -11,8 +11,8 @@ from collections.abc import Callable
 from jupyter_slurm.local_cluster.spec import GPU_TYPE_CHARACTERS, Gpu
 
 _LIMIT_S = 60.0
-"""Seconds for nvidia-smi to wake every GPU. Each takes some seconds if no program keeps the driver
-loaded."""
+"""Seconds for nvidia-smi to wake every GPU. Each takes several seconds if no program keeps the
+driver loaded."""
 
 
 def own_gpus(say: Callable[[str], None]) -> tuple[Gpu, ...]:

@@ -30,8 +30,8 @@ def renders_jobs() -> bool:
     """Return whether the page updates job cards itself, as JupyterLab and Notebook with our
     extension do.
 
-    A notebook in VS Code does not, even on a Jupyter server. Nor does a kernel started in a
-    terminal of such a server, which has no JPY_SESSION_NAME.
+    A notebook in VS Code does not, even on a Jupyter server. A kernel from a terminal of a Jupyter
+    server does not either: it lacks JPY_SESSION_NAME.
     """
     told = os.environ.get(CARDS_VARIABLE) == "live" and "JPY_SESSION_NAME" in os.environ
     return told and _VS_CODE not in getattr(get_ipython(), "user_ns", {})
@@ -42,7 +42,7 @@ def page() -> str | None:
     sent output counts as shown.
 
     JupyterLab and Notebook name the cell in the request; a console or nbclient on the same kernel
-    does not. A reloaded page is a new one.
+    does not. A reloaded page counts as another page.
     """
     get_parent = getattr(getattr(get_ipython(), "kernel", None), "get_parent", None)
     if get_parent is None or not renders_jobs():

@@ -174,7 +174,7 @@ class MagicsState:
 
     @cached_property
     def _started_s(self) -> float:
-        """Return the start time of this process, whose environment has the notebook's path at that
+        """Return the start time of this process. Its environment has the notebook's path at that
         time."""
         import psutil  # noqa: PLC0415 - loaded for notebooks only
 

@@ -129,7 +129,7 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     overrides it."""
     lab_same_origin: bool = False
     """Show labs and dashboards below the URL of a Jupyter server on a machine other than the
-    browser's (JupyterHub, Binder). Such a page can do whatever that Jupyter session can, and so can
+    browser's (JupyterHub, Binder). These pages can do whatever that Jupyter session can, and so can
     anyone who controls the cluster."""
     show: Show = "full"
     """The display of a job's HTML and JavaScript in notebooks. "full" displays them like a local

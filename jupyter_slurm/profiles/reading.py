@@ -63,7 +63,7 @@ class Profiles:
 
     @property
     def default(self) -> ClusterProfile:
-        """Return the default cluster. Raise ConfigError if there is none."""
+        """Return the default cluster. Raise ConfigError if the default is undefined."""
         if self.wanted is None and self.unread is not None:
             raise _another(self.unread)
         name = self._default_name()

@@ -81,7 +81,7 @@ def remove_profile(name: str) -> Path:
 
 
 def set_default(name: str) -> Path:
-    """Make `name` the default in the user's `clusters.toml`, whose other lines stay. Raises
+    """Make `name` the default in the user's `clusters.toml`, and keep its other lines. Raises
     NotFoundError or ConfigError."""
     import tomlkit  # noqa: PLC0415 - 20 ms, for few commands
 

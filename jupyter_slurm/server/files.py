@@ -49,7 +49,7 @@ class LineWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     notebook: str | None = None
     """The notebook of the cell, relative to the contents' root."""
     id: str | None = None
-    """The job's ID; None for a new one."""
+    """The job's ID; None for a new job."""
 
 
 class FileWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,7 +59,7 @@ class FileWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file's path, relative to the contents' root."""
     line: str = ""
     id: str | None = None
-    """The job's ID, so that a repeated request is the same job; None for a new one."""
+    """The job's ID, so that a repeated request is the same job; None for a new job."""
 
 
 class JobWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

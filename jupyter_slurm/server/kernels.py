@@ -73,7 +73,7 @@ class KernelsHandler(Handler):
 
 
 class MeantKernelHandler(Handler):
-    """`POST kernel_meant`: preview the kernel of a line, as the user types."""
+    """`POST kernel_meant`: preview the kernel of a line, while the user types."""
 
     @authenticated
     async def post(self) -> None:

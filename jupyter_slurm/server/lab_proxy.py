@@ -26,8 +26,8 @@ _GOES_THERE = (
     "Accept Accept-Encoding Accept-Language Cache-Control Content-Type If-Match If-Modified-Since "
     "If-None-Match If-Range If-Unmodified-Since Pragma Range User-Agent X-Requested-With"
 ).split()
-"""Request headers that are forwarded to the lab. Others, such as a proxy's in front of this server,
-may name users."""
+"""Request headers that are forwarded to the lab. Other headers, e.g. of a proxy in front of this
+server, may name users."""
 _SECRETS = frozenset(("token", "_xsrf"))
 """URL arguments that are not forwarded."""
 _OF_A_LOGIN = "v1.token."
@@ -119,7 +119,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
 
     async def proxy(self, job_id: str, path: str) -> None:
         if self.request.headers.get("Accept") == _STREAM:
-            # Such answers would be forwarded with all headers.
+            # The proxy would forward these answers with all headers.
             raise HTTPError(406, "Events of a lab's server are not forwarded.")
         await super(LocalProxyHandler, self).proxy(_HOST, self.entry.port, path)
 

@@ -45,7 +45,7 @@ class SpecHandler(_LineHandler):
 
 
 class OutlookHandler(_LineHandler):
-    """`POST outlook`: return the Preview of such a job, as the user types."""
+    """`POST outlook`: return the Preview of a job as in `POST spec`, while the user types."""
 
     @authenticated
     async def post(self) -> None:

@@ -51,7 +51,7 @@ class Sealed:
 
 
 def sealed(argv: Sequence[str], secret: str) -> Sealed:
-    """Return the command with `secret` after the separators of its format, if it has one. `secret`:
+    """Return the command with `secret` after the separators of its format, if any. `secret`:
     letters that are new for each call, so that no listed text can contain them.
     """
     words, mark = list(argv), ""

@@ -346,7 +346,7 @@ def sbatch_args(options: Mapping[str, str]) -> list[str]:
 
 def render_directives(options: Mapping[str, str]) -> list[str]:
     """Return the options as `#SBATCH` lines, with values quoted for sbatch. Raise OptionError for a
-    newline or NUL, which such a line cannot contain.
+    newline or NUL, which these lines cannot contain.
 
     >>> render_directives({"container-image": "nvcr.io#nvidia/x", "job-name": "a b", "hold": ""})[1]
     '#SBATCH --job-name="a b"'

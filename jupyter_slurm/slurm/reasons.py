@@ -349,4 +349,4 @@ def _limit(match: re.Match[str]) -> _Meaning:
             "Submit it again with fewer resources or a shorter --time, or use another --qos.",
             never_starts=True,
         )
-    return _Meaning(f"The limit of {owner} on {thing} has been reached.", _WAIT_FOR_JOBS)
+    return _Meaning(f"The limit of {owner} on {thing} is used up.", _WAIT_FOR_JOBS)

@@ -237,7 +237,7 @@ def is_dependency_problem(stderr: str) -> bool:
 
 
 RUNS_ONCE: Final = "Slurm cannot run it again: it was submitted without `--requeue`."
-NOT_BATCH: Final = "Slurm requeues only batch jobs; `srun` or `salloc` started this one."
+NOT_BATCH: Final = "Slurm requeues only batch jobs; `srun` or `salloc` started this job."
 
 
 def explain_requeue(stderr: str) -> str | None:

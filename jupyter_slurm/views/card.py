@@ -275,7 +275,7 @@ def marked_up(text: str) -> str:
 
 
 def _how(job: Job) -> str:
-    """Return how a failed job ended; "" if the state says enough."""
+    """Return how a failed job ended; "" if the state is specific enough."""
     if job.state is not JobState.FAILED:
         return ""  # code and signal only show how Slurm stopped it
     if raised := re.fullmatch(RAISED, job.why or ""):

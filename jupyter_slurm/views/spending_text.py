@@ -31,7 +31,7 @@ def lines(told: Spending) -> Iterator[str]:
         else f"No jobs on {told.cluster} since {since}."
     )
     if unpriced := sum(one.unpriced for one in told.spent if one.user):
-        yield f"Not included: {unpriced} of your jobs, whose partitions have no price."
+        yield f"The charges omit {unpriced} of your jobs, because their partitions have no price."
 
 
 def _row(one: Spent, *, is_priced: bool) -> tuple[str, ...]:

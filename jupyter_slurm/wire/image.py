@@ -69,5 +69,5 @@ class ImageBuild(Struct, frozen=True, kw_only=True):
 
 class ImageRemoval(Struct, frozen=True, kw_only=True):
     held_on: tuple[str, ...] = ()
-    """Nodes where Docker or Podman still holds the image. The next job with another image on such a
+    """Nodes where Docker or Podman still holds the image. The next job with another image on that
     node removes it."""

@@ -82,7 +82,7 @@ class JobKind(StrEnum):
 
 
 class _KindDefaults(Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """Defaults for values that only some kinds of jobs have."""
+    """Defaults for values that only certain kinds of jobs have."""
 
     @property
     def kind(self) -> JobKind:
@@ -101,8 +101,8 @@ class _KindDefaults(Struct, frozen=True, kw_only=True, tag_field="kind"):
 
     @property
     def on_login(self) -> bool:
-        """Return whether the program runs on the login node. Such a job has no `slurm_id`, and
-        `nodes` is that machine."""
+        """Return whether the program runs on the login node. The job then has no `slurm_id`, and
+        `nodes` is the login node."""
         return False
 
 
@@ -320,7 +320,7 @@ class _Row(_KindDefaults, frozen=True, kw_only=True):
 
 
 class _Job(_Row, frozen=True, kw_only=True):
-    """A job as the agent knows it, from its record and squeue. Each change raises `revision`."""
+    """The agent's view of a job, from its record and squeue. Each change raises `revision`."""
 
     id: str
     state: JobState
