@@ -645,7 +645,7 @@ class _Calls:
         return True
 
     def _submit(self, spec: JobSpec) -> Result:
-        """Submit a job, and describe an error of the agent."""
+        """Submit a job. If the agent fails, add a note with the job's ID to the error."""
         try:
             return _submitted(self.api, spec)
         except AgentError as exc:

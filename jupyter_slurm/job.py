@@ -261,7 +261,7 @@ def _text_of(output: Output) -> str:
 def error_text(error: ErrorOutput) -> str:
     """Return the text of an error for a terminal, with colours."""
     if error.ename == "SystemExit":
-        # As in Python, `sys.exit(3)` prints nothing and `sys.exit("why")` prints the text.
+        # As in Python, `sys.exit(3)` prints nothing, and `sys.exit("why")` prints the text.
         return "" if error.evalue.removeprefix("-").isdecimal() else f"{error.evalue}\n"
     return ("\n".join(error.traceback) or f"{error.ename}: {error.evalue}") + "\n"
 

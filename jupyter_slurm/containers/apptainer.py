@@ -66,7 +66,7 @@ exec env "$@"
 """
 
 _INSIDE = "export PYTHONNOUSERSITE=1\n"
-"""The home is the node's, so its `pip install --user` packages belong to another Python."""
+"""The home comes from the node, so packages of `pip install --user` belong to another Python."""
 
 RUNSCRIPT = "/.singularity.d/runscript"
 _RUN_INSIDE = f"{_INSIDE}export SINGULARITY_NO_EVAL=1\n"

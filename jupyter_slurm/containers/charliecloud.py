@@ -49,7 +49,7 @@ _SQUASH = (".sqfs", ".squashfs", ".sqsh")
 _JOB_DIR = "/mnt/job"
 _PID_FILE = "program.pid"
 _PID_FILE_OF_NODE = "program$JSLURM_NODE.pid"
-"""An sh expression: each node of a job has its own file."""
+"""An sh expression, because each node of a job has its own file."""
 
 _OPTIONS = (
     "--home",
@@ -58,7 +58,7 @@ _OPTIONS = (
     *(f"--unset-env={glob}" for glob in ("LD_*", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")),
     "--unset-env=CONDA_*",
     "--set-env=PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    # The home is the node's, so its `pip install --user` packages belong to another Python.
+    # The home comes from the node, so packages of `pip install --user` belong to another Python.
     "--set-env=PYTHONNOUSERSITE=1",
 )
 

@@ -78,14 +78,14 @@ class Docker:
     def __init__(
         self, name: str, words: Sequence[str], limits: str, options: Sequence[str] = ()
     ) -> None:
-        """`words`: the command that calls the engine; `limits`: its part of the script; `options`:
-        its own options."""
+        """`words`: the command that calls the engine; `limits`: the engine's part of the script;
+        `options`: the engine's own options."""
         self.name = name
         self.programs = (name,)
-        """`jobs/cluster/probe.py` finds `sudo-docker` if this user can use Docker only through
-        sudo."""
+        """The programs to look for. `jobs/cluster/probe.py` finds `sudo-docker` if this user can
+        use Docker only through sudo."""
         self.has_mpi = limits is not DOCKER_LIMITS
-        """Docker's containers are children of its daemon, not of the step."""
+        """False for Docker, because its containers are children of its daemon, not of the step."""
         self._words = tuple(words)
         self._start = start_script(limits)
         self._options = tuple(options)

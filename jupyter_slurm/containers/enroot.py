@@ -41,7 +41,7 @@ from jupyter_slurm.containers.runtime import (
 )
 
 _ENVIRONMENT = "node$JSLURM_NODE.sh"
-"""An sh expression: each node of a job has its own file."""
+"""An sh expression, because each node of a job has its own file."""
 
 # $1 the container, $2 the image file, if downloaded.
 _HEIR = r"""trap '' TERM INT HUP USR1 USR2

@@ -73,7 +73,7 @@ export PATH PYTHONNOUSERSITE=1
 unset JSLURM_PIDS JSLURM_NODE
 """
 """Sh text for the container. It sets the image's PATH, which enroot stores in /etc/environment, and
-overrides a profile's. The home is the node's, so its `pip install --user` packages belong to
+overrides a profile's. The home comes from the node, so packages of `pip install --user` belong to
 another Python."""
 
 # $1 the job dir, $2 sh text for the container and $3 its argument, $4 the number of words that

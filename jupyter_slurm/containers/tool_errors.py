@@ -103,6 +103,6 @@ def uncoloured(log_tail: str) -> str:
 
 
 def completed(sentence: str, line: str) -> str:
-    """Return the text with the tool's own message."""
+    """Complete the sentence with the tool's own message."""
     words = line.strip()
     return f"{sentence}: {words if words.endswith(('?', '!')) else words.rstrip('.') + '.'}"

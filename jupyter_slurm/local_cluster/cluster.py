@@ -274,7 +274,7 @@ def _stop(daemons: Daemons) -> None:
 
 
 def _cancel_all(daemons: Daemons) -> None:
-    """Cancel every job and wait. Jobs that ignore this die with their node."""
+    """Cancel every job and wait. Jobs that ignore the signal end with their node."""
     daemons.run("scancel", "--user", _user(), limit_s=_CANCEL_S)
     deadline = time.monotonic() + _CANCEL_S
     while time.monotonic() < deadline and daemons.run("squeue", "-h", limit_s=2).stdout:

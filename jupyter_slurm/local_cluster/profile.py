@@ -67,7 +67,7 @@ def _ours(spec: LocalSpec, paths: Paths, env: dict[str, str]) -> str:
 
 
 def unregister(name: str) -> None:
-    """Remove the profile if it is ours."""
+    """Remove the profile if `register` wrote it."""
     path = profile_path(name)
     if path.exists() and _is_ours(path):
         path.unlink()

@@ -72,8 +72,8 @@ class Software:
         return {name: self.programs[name] for name in COMMANDS if name in self.programs}
 
     def environment(self, conf: Path) -> dict[str, str]:
-        """Return the environment for Slurm's programs: the caller's, without variables of another
-        Slurm."""
+        """Return the environment for Slurm's programs: the caller's environment without variables
+        of another Slurm."""
         env = {key: text for key, text in os.environ.items() if not key.startswith(("SLURM", "SB"))}
         env["SLURM_CONF"] = str(conf)
         if self.libraries:
@@ -96,7 +96,8 @@ def installed() -> Software | None:
 
 
 def programs(*first: Path) -> dict[str, Path]:
-    """Return the existing programs by name, from the folders `first` or else the system's."""
+    """Return the existing programs by name, from the folders `first`, then from the system's
+    folders."""
     path = os.pathsep.join([*map(str, first), os.environ.get("PATH", os.defpath), *_SBIN])
     found = {name: shutil.which(name, path=path) for name in (*_PACKAGES, *COMMANDS, "slurmstepd")}
     return {name: Path(text) for name, text in found.items() if text}

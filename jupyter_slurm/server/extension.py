@@ -113,9 +113,9 @@ class SlurmApp(ExtensionApp):
         self.relay.close()
 
     def _set_environment(self) -> None:
-        """Set environment variables for kernels: whether pages update cards, and the agent's
-        socket, because a kernel's folders may differ. Keep an inherited socket path if it is on
-        this host."""
+        """Set environment variables for kernels: a flag if pages update cards, and the path of the
+        agent's socket, because a kernel's folders may differ. Keep an inherited socket path if it
+        is on this host."""
         folders = map(Path, jupyter_path("labextensions"))
         if any((folder / "jupyter-slurm" / "package.json").is_file() for folder in folders):
             os.environ[CARDS_VARIABLE] = "live"

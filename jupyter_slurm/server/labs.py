@@ -70,7 +70,8 @@ class LabHandler(Handler):
 
 
 class DashboardHandler(LabHandler):
-    """`GET dashboard/ID/NAME` and `POST dashboard/ID/NAME`: the same for dashboards."""
+    """`GET dashboard/ID/NAME`: the page for a dashboard. `POST dashboard/ID/NAME`: the browser's
+    login."""
 
     @authenticated
     async def get(self, job_id: str, name: str) -> None:

@@ -261,7 +261,7 @@ _CHECKS: Final[Mapping[str, Callable[[str], str]]] = {
     "array": _array,
     "signal": _signal,
 }
-"""Functions that return the value for sbatch, by kind. Its ValueError describes valid values."""
+"""Functions that return the value for sbatch, by kind. Their ValueErrors describe valid values."""
 
 
 def with_slurm_ids(dependency: str, slurm_id: Callable[[str], str]) -> str:

@@ -46,7 +46,7 @@ done
 case $program in */*)
   case :$PATH: in *":${{program%/*}}:"*) ;; *) PATH=${{program%/*}}:$PATH ;; esac ;;
 esac
-# With it, sbatch would wait for the end of the job.
+# With this variable, sbatch would wait for the end of the job.
 unset SBATCH_WAIT
 with_mask() ( umask "$mask"; exec "$@" )
 eval "set -- with_mask \\"\\$program\\" $JSLURM_WORDS"
@@ -77,7 +77,7 @@ _AS_TYPED = f"""
     done
     if ! mkdir -- "$JSLURM_CLAIM" 2>/dev/null; then
       wait "$login"
-      # Without that file, the outcome of sbatch is unknown until the agent looks up the job.
+      # Without the file `rc`, the outcome of sbatch is unknown until the agent looks up the job.
       rc=$(cat "$JSLURM_CLAIM/rc" 2>/dev/null || echo 0)
       cat submit.err >&2
       if [ "$rc" = 0 ]; then cat submitted; else cat submitted.partial; fi 2>/dev/null

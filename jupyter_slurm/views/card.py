@@ -112,7 +112,7 @@ def bundle(job: Job, now_s: float, *, is_complete: bool = False) -> dict[str, An
 
 
 def plain(job: Job, now_s: float) -> str:
-    """Return a few lines for immediate reading."""
+    """Return the text form to read now. Today's times omit the date."""
     head = job.state.word if job.state.final else headline(job, now_s)
     return _lines(job, head, now_s, lambda at_s: moment(at_s, now_s))
 

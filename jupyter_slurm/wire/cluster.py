@@ -110,7 +110,7 @@ class Folder(Struct, frozen=True, kw_only=True):
     """A folder on the cluster for the user's files."""
 
     name: str
-    """Its name for users: `$SCRATCH`, `$WORK`."""
+    """The folder's name for users: `$SCRATCH`, `$WORK`."""
     path: str
     writable: bool
     file_system: str

@@ -1,8 +1,8 @@
 """Images for pyxis: a script sets up a container in a job step, and pyxis saves it as .sqsh.
 
-`containers/pyxis.py` lists the pyxis version that introduced each option. Pyxis saves the container
-even after a failed step, which takes minutes. So only a successful script creates the target
-folder, without which enroot cannot write (tested with pyxis 0.24 and enroot 4.1.2).
+Pyxis saves the container even after a failed step, which takes minutes. So only a successful script
+creates the target folder. Without that folder, enroot cannot write (tested with pyxis 0.24 and
+enroot 4.1.2).
 """
 
 from __future__ import annotations
