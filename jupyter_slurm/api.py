@@ -292,10 +292,10 @@ class Api(Protocol):
         slurm_ids: list[str] | None = None,
         cluster: str | None = None,
     ) -> list[Refusal]:
-        """Cancel, hold, release or requeue many jobs of one cluster, hundreds with one command.
-        `job_ids` are our jobs, `slurm_ids` jobs and array tasks that only Slurm knows. Return the
-        jobs that Slurm refused to change. Raise LoginNeededError, without any change, if a login is
-        needed."""
+        """Cancel, hold, release or requeue many jobs of one cluster, with one command for hundreds
+        of jobs. `job_ids` are our jobs, `slurm_ids` jobs and array tasks that only Slurm knows.
+        Return the jobs that Slurm refused to change. If a login is needed, raise LoginNeededError
+        and change nothing."""
 
     def hold(self, job_id: str) -> Job:
         """Hold a waiting job."""
@@ -384,7 +384,7 @@ class Api(Protocol):
 
     def priorities(self, job_id: str) -> list[JobPriority]:
         """Return a waiting job's priority in each of its partitions, with the points of each
-        factor; [] if it has none now."""
+        factor; [] if the job has no priority now."""
 
     def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
         """Return the usage of this user and their accounts since a time (None for thirty days ago).

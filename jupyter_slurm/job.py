@@ -372,7 +372,7 @@ def read_outcome(
 def read_result_variables(
     result: Result, failed: dict[str, str] | None = None
 ) -> dict[str, object]:
-    """Return the requested variables. Add the errors of unreadable ones to `failed`, by name."""
+    """Return the requested variables. Add errors of unreadable variables to `failed`, by name."""
     job, values = result.job, dict[str, object]()
     failed = {} if failed is None else failed
     if not isinstance(job, CellJob):
@@ -395,7 +395,7 @@ def read_result_variables(
 def _read(
     job: CellJob, path: str, names: Sequence[str], asked: Sequence[str], failed: dict[str, str]
 ) -> dict[str, object]:
-    """Read the requested variables from a file. Add the errors of unreadable ones to `failed`."""
+    """Read the requested variables from a file. Add errors of unreadable variables to `failed`."""
     from jupyter_slurm.variables import read_variables  # noqa: PLC0415
 
     wanted = [name for name in names if name in asked]

@@ -89,8 +89,8 @@ def spool_dir() -> Path:
 def runtime_dir() -> Path:
     """Return the folder for the agent's socket and lock. The path is short enough for `sun_path`.
 
-    It is not in XDG_RUNTIME_DIR, because only some sessions of a user have that, and two agents
-    could then use the same store.
+    It is not in XDG_RUNTIME_DIR, because a user's sessions may lack that, and two agents could then
+    use the same store.
     """
     return private_dir(_runtime_path())
 

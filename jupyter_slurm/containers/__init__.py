@@ -1,4 +1,4 @@
-"""Container tools behind one Protocol, one file per tool: start a program in an image. No I/O."""
+"""Container tools behind one Protocol, one file per tool. They run programs in images. No I/O."""
 
 from __future__ import annotations
 

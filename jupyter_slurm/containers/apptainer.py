@@ -179,7 +179,7 @@ _ERRORS = (
     *registry_rows(
         "`apptainer registry login --username NAME docker://REGISTRY`",
         "Name larger folders with APPTAINER_TMPDIR and APPTAINER_CACHEDIR in the profile's "
-        "`setup`, or pull it once for every node (`%slurm image pull`).",
+        "`setup`, or pull the image once for all nodes with `%slurm image pull`.",
     ),
     (
         r"could not open image .*no such file|failed to retrieve path",

@@ -4,7 +4,7 @@ Facts, from ch-run(1) and tests with 0.31:
 - Images are mounted read-only, and a bind's destination must exist in them. So a folder
   of the job dir is first bound over /mnt, where any destination can be created.
 - `--bind SRC:DST` has no escape for a colon and no read-only binds.
-- `--set-env` (the image's ENV) fails for images that have none, so /ch/environment is read inside.
+- `--set-env` (the image's ENV) fails for images without ENV, so /ch/environment is read inside.
 - With a folder image, ch-run execs the program. With a SquashFS image, ch-run serves the files and
   unmounts them on TERM, which Slurm sends to every process of a job. So ch-run starts with signals
   blocked (by `env` of coreutils 8.31 and later), and the program with none blocked. A program
@@ -124,7 +124,8 @@ class Charliecloud:
         )
 
     def beside(self, argv: Sequence[str], box: Box) -> Launch:
-        """Launch on a terminal. ch-run blocks no signals here, because the terminal sends them."""
+        """Launch on a terminal. ch-run does not block signals here, because the terminal sends
+        them."""
         run, setup = self._run(box)
         return Launch((*run, *in_workdir(argv, box, _JOB_DIR, _IMAGE_ENVIRONMENT)), setup)
 
@@ -202,7 +203,11 @@ _ERRORS = (
         "Load its module (`modules` of the profile), or name another --runtime.",
     ),
     (r"namespace|unshare", *NO_NAMESPACES),
-    (r"can't stat", "The image does not exist on the node", "Run `%slurm doctor` to look for it."),
+    (
+        r"can't stat",
+        "The image does not exist on the node",
+        "Look for the image with `%slurm doctor`.",
+    ),
     (
         r"FUSE error",
         "The node does not let users mount image files",

@@ -213,8 +213,8 @@ _RECIPE_FAILED = re.compile(
 )
 """The line for a failed recipe command in Docker's classic builder, BuildKit and podman."""
 _PRUNE = (
-    "Ask for unused images to be removed there (`docker image prune`), or leave the node out with "
-    "--exclude."
+    "Ask the administrators to remove unused images (`docker image prune`), or leave the node out "
+    "with --exclude."
 )
 _ERRORS = (
     (

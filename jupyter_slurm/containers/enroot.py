@@ -8,7 +8,8 @@ part shared with pyxis. Facts (tested with 4.1.2; src/runtime.sh, src/docker.sh 
 - `--mount` does not allow blanks. The file for `--conf` defines the functions `mounts` and `rc`,
   and there blanks are escaped as in fstab. enroot creates a missing mount destination.
 - Our `rc` replaces the image's, because its entrypoint may print banners or run another program.
-- A shell inside reads the user's own ~/.profile if the home is the node's: ENROOT_LOGIN_SHELL=no.
+- With the node's home, a shell inside would read the user's own ~/.profile, hence
+  ENROOT_LOGIN_SHELL=no.
 - The NVIDIA hook gives GPUs to containers with NVIDIA_VISIBLE_DEVICES. The image may lack this
   variable while the node has it.
 """

@@ -190,13 +190,13 @@ def enroot_lines(log_tail: str) -> list[str]:
 
 
 def explain_enroot(lines: Sequence[str]) -> Explained | None:
-    """Explain a failure of enroot from its error lines. Return None without lines."""
+    """Explain a failure of enroot from its error lines. Return None if `lines` is empty."""
     return explain(_ERRORS, lines)
 
 
 _REMOVE = (
-    "Remove containers that you do not need with `enroot remove NAME`; `enroot list` lists them. "
-    "ENROOT_DATA_PATH names the folder."
+    "Remove unneeded containers (see `enroot list`) with `enroot remove NAME`. ENROOT_DATA_PATH "
+    "names the folder."
 )
 _LOGIN = "write `machine REGISTRY login NAME password PASSWORD` into ~/.config/enroot/.credentials"
 CONTAINERS_FULL = ("The node's folder for enroot's containers is full", _REMOVE)

@@ -1,5 +1,5 @@
-"""The parser of `--mount SRC[:DST[:ro]]`, and a mount as CSV. No I/O. Runtimes check whether they
-support a mount."""
+"""Mounts: the parser of `--mount SRC[:DST[:ro]]`, and the CSV format. No I/O. Runtimes check
+whether they support a mount."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class MountRoots:
     home: str
     """The user's home on the cluster."""
     here: str
-    """The job's working directory: `.`."""
+    """The job's working directory, written `.`."""
     job_dir: str
 
 

@@ -23,7 +23,7 @@ _ENTER_FOLDER = (
 relative to the home."""
 
 
-# The step ends when its terminal closes. Background processes would keep that open where Slurm
+# The step ends when its terminal closes. Background processes would keep the terminal open if Slurm
 # tracks processes by their parents (proctrack/linuxproc).
 SWEEP = r"""trap : HUP INT QUIT
 "$@"
@@ -63,8 +63,8 @@ class Box:
     """The name of a file in the job dir with `export NAME='value'` lines, read last, in the
     container. A file hides the values: `ps` shows command lines to all users of the node."""
     workdir: str | None = None
-    """The path in the container; `~/…` and relative paths start from the home in the container.
-    None for the home."""
+    """The working directory in the container; `~/…` and relative paths start from the home in the
+    container. None for the home."""
     as_root: bool = False
     """Run the program as root in the container."""
     container_name: str | None = None
@@ -195,7 +195,7 @@ def _environment(box: Box, job_dir: str) -> str:
 
 
 def image_of(box: Box, runtime: str) -> str:
-    """Return the box's image. Raise RequestError if it has none."""
+    """Return the box's image. Raise RequestError if the box does not have an image."""
     if box.image is None:
         raise RequestError(
             f"The runtime {runtime} needs an image.",

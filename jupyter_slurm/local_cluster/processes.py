@@ -140,7 +140,7 @@ def _those(fits: Callable[[psutil.Process], bool]) -> list[Process]:
 
 def _start_ticks(pid: int) -> int | None:
     """Return the start time in ticks; None for a zombie or an unknown process. A process with
-    running threads, which may be writing a file, is not a zombie, although psutil calls it one.
+    running threads, which may be writing a file, is not a zombie, although psutil reports a zombie.
     psutil also does not return ticks."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

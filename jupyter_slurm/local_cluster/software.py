@@ -182,7 +182,7 @@ def _name_daemons(sbin: Path) -> None:
 
 
 def _describe(root: Path) -> Software:
-    """Return the programs below `root`, and the system's for those that were not downloaded."""
+    """Return the programs below `root`, and the system's programs for those not downloaded."""
     libraries = tuple(sorted({path.parent for path in root.rglob("lib*.so*")}))
     plugins = next((path.parent for path in root.rglob("auth_munge.so")), None)
     found = programs(root / "usr" / "sbin", root / "usr" / "bin")

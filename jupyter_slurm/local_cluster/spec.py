@@ -18,8 +18,8 @@ _GPU_TYPE = re.compile(f"[A-Za-z0-9][{GPU_TYPE_CHARACTERS}]{{0,63}}")
 
 
 def machine_cpus() -> int:
-    """Return the number of CPUs of a simulated node: this machine's, but at least 4 for several
-    jobs."""
+    """Return the number of CPUs of a simulated node: this machine's number, but at least 4, for
+    several jobs at once."""
     return max(4, os.cpu_count() or 1)
 
 
@@ -41,7 +41,7 @@ class LocalSpec:
     """The shape of a private cluster. `cpus`, `memory_mib` and `gpus` are per node. All nodes are
     this machine, and together may claim more than it has. `gpus` are simulated: jobs get
     CUDA_VISIBLE_DEVICES but no device. `own_gpus` are this machine's, found by `gpus.own_gpus`;
-    they replace simulated ones and are all on the first node. `runtime` is the container tool of
+    they replace simulated GPUs and are all on the first node. `runtime` is the container tool of
     the cluster's profile. `extra_conf` has lines for the end of slurm.conf, which override ours.
     """
 

@@ -1,8 +1,7 @@
 """`%%slurm`, `%slurm`, `%%sbatch`, `%squeue` …: the magics of a notebook.
 
-From the outside in: `extension` has the names and settings, `commands` runs a line and `cell` a
-cell, `show` displays values, and `follow` and `transfer` wait. `state` and `frontend` have facts
-about the kernel, and `queue_widget` and `open_log` belong to `%slurm`. `table` parses tables,
-`manual` generates help, and `completion` completes words. They reach the cluster only through
-`Api`.
+`extension` has the names and settings, `commands` runs a line and `cell` a cell, `show` displays
+values, and `follow` and `transfer` wait. `state` and `frontend` have facts about the kernel, and
+`queue_widget` and `open_log` belong to `%slurm`. `table` parses tables, `manual` generates help,
+and `completion` completes words. They reach the cluster only through `Api`.
 """

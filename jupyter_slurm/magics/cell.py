@@ -57,7 +57,7 @@ from jupyter_slurm.wire import (
 
 _CANCEL_WAIT_S = 5.0
 _RANK_BYTES = 20_000
-"""Maximum output of each other rank to show, in bytes."""
+"""Maximum number of bytes to show of each other rank's output."""
 _OTHER: Mapping[InputPart, str] = MappingProxyType(
     {
         "options": "other options",

@@ -73,7 +73,7 @@ def _shell(state: MagicsState, args: Arguments) -> str | None:
     wanted = parse_shell(args, before)
     if in_place():
         words = command_line(args, before)
-        return f"A notebook has no terminal. Open one and type `{words}`."
+        return f"A notebook has no terminal. Open a terminal and type `{words}`."
     # Front ends usually share only `Api`, but the notebook and the terminal open a shell in the
     # same way.
     from jupyter_slurm.cli.shell import prepared  # noqa: PLC0415

@@ -148,8 +148,8 @@ class Completions:
 
 
 class _Recent(Generic[_T]):
-    """An answer that is refreshed after half a minute. While a request is slow, this is the
-    previous answer or None."""
+    """An answer that is refreshed after half a minute. During a slow request, it is the previous
+    answer or None."""
 
     def __init__(self, ask: Callable[[], _T]) -> None:
         self._ask = ask

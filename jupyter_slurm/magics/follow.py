@@ -158,8 +158,8 @@ def wait_until_ready(
     stop: str,
     show: Callable[[LogChunk], None] = lambda _: None,
 ) -> None:
-    """Wait until the card's job is ready or has ended. An interrupt raises a KeyboardInterrupt that
-    reports that the job continues, and names the command `stop`."""
+    """Wait until the card's job is ready or has ended. An interrupt raises a KeyboardInterrupt. Its
+    message reports that the job continues, and names the command `stop`."""
     try:
         for chunk in until_ready(
             api, card.job, is_ready, lambda _: min(_WAIT_S, card.due_s()), worker
@@ -244,8 +244,8 @@ class Pace:
 
 
 class Replay:
-    """The output of a job, shown chunk by chunk. Above `limit_bytes` of text, this shows only the
-    last lines, updated in place.
+    """The output of a job, shown chunk by chunk. Above `limit_bytes` of text, the cell shows only
+    the last lines, updated in place.
 
     The stricter of `show_as` and the cluster's profile applies. `on_clear` is called after the job
     cleared the cell, to show its card again. `error` is the cell's exception, which the caller

@@ -1,8 +1,8 @@
 """The Python half of `%slurm`'s queue widget. The browser half is `queue_widget.js` and `.css`.
 
-It uses only `Api`. A thread updates it while a browser reports that it is visible. Callbacks may
-run in any thread (subshells of ipykernel 7). They do not print, because messages go into the
-widget.
+The widget uses only `Api`. A thread updates it while a browser reports that it is visible.
+Callbacks may run in any thread (subshells of ipykernel 7). They do not print, because messages go
+into the widget.
 """
 
 from __future__ import annotations

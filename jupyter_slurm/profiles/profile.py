@@ -38,7 +38,7 @@ class Storage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A local or fast shared folder on the nodes, e.g. "/output/{user}"; `$NAME` is a variable of
     the node's environment."""
     stage: bool = False
-    """Run jobs that have their own folder in a copy of it in `scratch`. Changes are copied back
+    """Copy a job's own folder to `scratch`, and run the job in the copy. Changes are copied back
     when the job ends."""
     reserve_s: Annotated[int, Meta(ge=0, le=65535)] = 60
     """Seconds before the time limit at which a job in `scratch` stops, to copy its files back. 0
@@ -125,7 +125,7 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Folder for images that users build or pull, on a shared file system. "" means `images` beside
     `job_root`."""
     idle_s: Seconds = 3600.0
-    """Seconds after which an unused lab ends, or an idle kernel without a client. `--idle`
+    """Seconds after which an unused lab, or an idle kernel without a client, ends. `--idle`
     overrides it."""
     lab_same_origin: bool = False
     """Show labs and dashboards below the URL of a Jupyter server on a machine other than the
@@ -188,7 +188,7 @@ class ClusterProfile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     hint: str = ""
     """A hint to show if the cluster cannot be reached, e.g. "Is the VPN on?"."""
     template: str = ""
-    """Name of the template below this profile, or ""."""
+    """Name of the template that this profile overrides, or ""."""
     vars: dict[str, str] = field(default_factory=dict)
     """Values for the template's placeholders other than `user`."""
     origin: str = ""

@@ -17,8 +17,8 @@ Setting = str | int | bool | Sequence[str] | Mapping[str, str]
 
 
 def toml_text(settings: Mapping[str, Setting]) -> str:
-    """Return the settings that are not empty as TOML. Over a template, include an empty host, which
-    means this machine."""
+    """Return the non-empty settings as TOML. Over a template, include an empty host, which means
+    this machine."""
     import tomlkit  # noqa: PLC0415 - 20 ms, for few commands
 
     over_template = "template" in settings
@@ -73,7 +73,7 @@ def remove_profile(name: str) -> Path:
         )
     if not path.exists():
         raise RequestError(
-            f"`{name}` is defined in {profile.origin}, which others may need.",
+            f"`{name}` is defined in {profile.origin}, which other users may need.",
             hint=f"Remove [{name}] from that file by hand.",
         )
     path.unlink()

@@ -26,7 +26,7 @@ RESOURCE = "jupyter_slurm"
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """An action on a resource, which the authorizer allows or not."""
+    """An action on a resource, for the authorizer to allow or deny."""
 
     action: Action
     resource: str = RESOURCE

@@ -80,7 +80,7 @@ class Handler(Guarded, APIHandler):
 
 
 class StatefulHandler(Handler, Generic[_State]):
-    """A route with state in this server."""
+    """The base of routes that have state in this server."""
 
     def initialize(  # type: ignore[override]  # tornado passes the route's own arguments
         self, relay: Relay, state: _State

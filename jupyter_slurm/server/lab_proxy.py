@@ -54,7 +54,8 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
     def initialize(self, relay: Relay) -> None:
         self.relay = relay
         self.absolute_url = True
-        """The proxy to a lab, which has the same base URL, so its pages need no rewriting."""
+        """Forward the whole path. The lab has the same base URL, so its pages do not need
+        rewriting."""
 
     async def find(self, job_id: str) -> LabEntry:
         """Ask the agent for the lab's address. Raise HTTPError if this server may not show it."""
@@ -144,7 +145,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         return f"{protocol}://{host}:{port}{self.path_there()}{query}"
 
     def select_subprotocol(self, subprotocols: list[str]) -> str | None:
-        """Offer the lab the same protocols, except those that contain a login."""
+        """Offer the lab the browser's protocols, except those that contain a login."""
         kept = [name for name in subprotocols if not name.startswith(_OF_A_LOGIN)]
         selected: str | None = super().select_subprotocol(kept)
         return selected
@@ -188,8 +189,7 @@ class DashboardProxyHandler(LabProxyHandler):
 
 
 SWITCHED_OFF = (
-    "The profile of the cluster does not allow showing it below this Jupyter's URL. Set "
-    "`lab_same_origin = true` there to allow it for dashboards and for labs started later. Then "
-    "anyone who controls that cluster's machines can do with this Jupyter session whatever you "
-    "can."
+    "The cluster's profile does not allow this page below this Jupyter's URL. Set `lab_same_origin "
+    "= true` in the profile to allow dashboards, and labs started later. Then anyone who controls "
+    "the cluster's machines can do with this Jupyter session whatever you can."
 )

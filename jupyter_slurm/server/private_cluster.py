@@ -23,7 +23,7 @@ class Start(msgspec.Struct, frozen=True):
     """The progress of the start."""
 
     said: tuple[str, ...]
-    """The steps so far, latest last."""
+    """The steps so far, the latest last."""
     done: bool
 
 

@@ -29,7 +29,7 @@ class PartitionSettings:
     hidden: bool
     qos: tuple[str, ...]
     accounts: tuple[str, ...]
-    """The accounts that may use it; () for all."""
+    """The accounts that may use the partition; () for all."""
     default: bool
     up: bool
 

@@ -29,7 +29,8 @@ class Explanation:
 
 
 class _Meaning(NamedTuple):
-    """`{job}`, `{partition}` and the like are replaced, with a blank before names."""
+    """Texts in which `explain` replaces `{job}`, `{partition}` and other fields, with a blank
+    before names."""
 
     sentence: str
     advice: str
@@ -283,7 +284,7 @@ def explain(
 ) -> Explanation:
     """Explain a reason from squeue or scontrol; the other arguments make it more specific.
 
-    `dependency` is squeue's `%E`. An unknown reason is returned unchanged, with known=False.
+    `dependency` is squeue's `%E`. Return an unknown reason unchanged, with known=False.
 
     >>> explain("Dependency", dependency="afterok:12").sentence
     'It waits for another job (afterok:12).'

@@ -70,12 +70,12 @@ _LONG_TEXT = 240
 """The length from which a text is folded."""
 _FOLDED_TEXT = 72
 _SOON_S = 300.0
-"""Seconds before a session's end when a warning appears on its card."""
+"""Seconds before a session's end at which its card shows a warning."""
 _IDLE_SHARE = 0.2
 """The largest remaining share of the idle time for a warning. A short idle time starts often, so
 the warning must not appear at its start."""
 _ERASED_SOON_S = 14 * 24 * 3600
-"""Seconds before the site erases a job's files when the date appears in short texts."""
+"""Seconds before the site erases a job's files. From then on, short texts include the date."""
 _NAMED_TASKS = 60
 """Maximum number of characters of a list of tasks."""
 

@@ -265,7 +265,7 @@ class KernelSpec(_Spec, frozen=True, kw_only=True, tag="kernel"):
 
     code: ClassVar[str] = ""
     idle_s: int | None = None
-    """Seconds without a client before the kernel ends; None for the profile's."""
+    """Seconds without a client before the kernel ends; None for the profile's limit."""
     launch: Engine | None = None
     """The engine that the cells can use, `ray` or `dask`."""
 
@@ -275,7 +275,7 @@ class LabSpec(_Spec, frozen=True, kw_only=True, tag="lab"):
 
     code: ClassVar[str] = ""
     idle_s: int | None = None
-    """Seconds without use before the lab ends; None for the profile's."""
+    """Seconds without use before the lab ends; None for the profile's limit."""
     jupyter_base_url: str | None = None
     """The base URL of a Jupyter server whose browsers are on other machines; None if the browser is
     on this machine. The lab is shown below this URL if the profile allows it
@@ -413,8 +413,8 @@ class CellJob(_Job, frozen=True, kw_only=True, tag="cell"):
 
 
 class SweepJob(_Job, frozen=True, kw_only=True, tag="sweep"):
-    """A sweep. `tasks` includes those not yet submitted (PENDING). `slurm_id` is that of its first
-    array."""
+    """A sweep. `tasks` includes tasks not yet submitted (PENDING). `slurm_id` is the ID of its
+    first array."""
 
     names_out: tuple[str, ...] = ()
     out_format: OutFormat = "auto"

@@ -47,7 +47,8 @@ class LabEntry(Struct, frozen=True, kw_only=True):
     token: str
     port: int = 0
     base_url: str = "/"
-    """The URL of the Jupyter server that may show the page below it; "/" if none may."""
+    """The URL of the Jupyter server below which the page may be shown; "/" if this is not allowed.
+    """
     cookie: str = ""
     """The cookie that a Jupyter server adds to requests to the dashboard; "" if the cluster's
     profile does not allow that."""

@@ -139,7 +139,7 @@ class Preview(Struct, frozen=True, kw_only=True):
     job_dir: str
     files: tuple[str, ...]
     variables: tuple[str, ...] = ()
-    """The names of environment variables for the program; the values travel in a file."""
+    """The names of environment variables for the program; a file contains the values."""
     cost: Cost | None = None
     """The cost; None if the time limit is unknown."""
     checks: tuple[Check, ...] = ()

@@ -1,4 +1,4 @@
-"""Image builders, one per container tool: build from a recipe, or pull. No I/O.
+"""Image builders, one per container tool. They build from a recipe, or pull. No I/O.
 
 One file per tool implements the Protocol `Builder`; `script.py` wraps the tool's sh text.
 """
