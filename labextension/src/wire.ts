@@ -358,8 +358,8 @@ export interface Changes {
   results: Result[];
 }
 /**
- * A sweep. `tasks` includes those not yet submitted (PENDING). `slurm_id` is that of its first
- * array.
+ * A sweep. `tasks` includes tasks not yet submitted (PENDING). `slurm_id` is the ID of its
+ * first array.
  */
 export interface SweepJob {
   kind: 'sweep';
@@ -874,7 +874,7 @@ export interface Partition {
   about: string;
 }
 /**
- * A reservation of nodes for some time, for maintenance or for certain users.
+ * A reservation of nodes for a period, for maintenance or for certain users.
  */
 export interface Reservation {
   name: string;
