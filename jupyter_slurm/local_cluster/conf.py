@@ -76,7 +76,7 @@ def _scheduling() -> list[str]:
     return [
         "SchedulerType=sched/backfill",
         # Two loops start batch jobs (_slurmctld_background and backfill), each at most once a
-        # second. A job starts a median of 0.35 s after sbatch, and at most 1 s.
+        # second. The median start is 0.35 s after sbatch, the latest 1 s.
         "SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0",
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_Core_Memory",

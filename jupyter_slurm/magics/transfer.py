@@ -24,8 +24,8 @@ class Stopped(KeyboardInterrupt):
 
 
 def follow_transfer(api: Api, worker: CallThread, transfer: Transfer) -> Transfer:
-    """Show the transfer until it has ended. Raise its error if it fails. An interrupt stops it and
-    raises Stopped."""
+    """Show the transfer until it has ended. Raise its error if it fails. An interrupt stops the
+    transfer and raises Stopped."""
     view = _View(transfer)
     look = partial(api.transfer, transfer.id, wait_s=_WAIT_S)
     try:

@@ -58,7 +58,7 @@ class LabProxyHandler(Guarded, LocalProxyHandler):  # type: ignore[misc]
         rewriting."""
 
     async def find(self, job_id: str) -> LabEntry:
-        """Ask the agent for the lab's address. Raise HTTPError if this server may not show it."""
+        """Ask the agent for the address. Raise HTTPError if this server may not show the lab."""
         entry = await self.relay.with_agent(lambda agent: agent.lab_entry(job_id))
         if entry.base_url == "/":
             raise HTTPError(403, SWITCHED_OFF)

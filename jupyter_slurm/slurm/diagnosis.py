@@ -66,7 +66,7 @@ _LOG_SIGNS: Final = (
             "help.",
         ),
     ),
-    # The wording of slurmstepd changed with 23.02 (oom-kill -> oom_kill).
+    # The wording of slurmstepd changed with 23.02, from oom-kill to oom_kill.
     (r"oom[-_ ]kill|exceeded memory limit|Exceeded job memory limit", _MEMORY),
     (
         r"Bus error|unable to mmap .*torch_|unable to open shared memory object",

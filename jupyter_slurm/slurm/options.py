@@ -184,7 +184,7 @@ def _option(word: str, name: str) -> Option:
 
 
 def check_option(name: str, value: str) -> str:
-    """Return the value for sbatch (`30m` -> `00:30:00`); "" for a flag.
+    """Return the value for sbatch (`00:30:00` for `30m`); "" for a flag.
 
     `name` is the long name. Raise OptionError for an unknown or reserved option, or for a malformed
     value; the message describes valid values.
