@@ -1,7 +1,7 @@
 """Dashboards of jobs (Ray, Dask, TensorBoard), and a local port for each open dashboard.
 
-A dashboard is reached like a lab: through the socket of node/dashboards.py, at a port that only
-forwards requests for its random host name, until the job ends.
+A dashboard's port forwards to the socket of node/dashboards.py until the job ends. As for a lab, it
+accepts only requests for its random host name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jupyter_slurm.wire import DASHBOARDS, DashboardName, Job, JobState, LabEntr
 
 _LOOK_S = 60.0
 _NAME_BYTES = 16
-"""Random bytes in a host name, which gives a browser access."""
+"""Random bytes in a host name. A browser needs the name for access."""
 _MOST_BYTES = 16_384
 _RAY_COOKIE = "ray-authentication-token"
 """The cookie with the token of Ray's dashboard (ray/_private/authentication)."""
@@ -39,9 +39,9 @@ class _Report(msgspec.Struct, frozen=True, kw_only=True):
     """One dashboard in the file of node/dashboards.py."""
 
     token: Annotated[str, msgspec.Meta(pattern=r"\A[\x21-\x3a\x3c-\x7e]{0,512}\Z")] = ""
-    """The token of Ray's dashboard; "" for the others."""
+    """The token of Ray's dashboard; "" for other dashboards."""
     problem: Annotated[str, msgspec.Meta(max_length=4096)] | None = None
-    """The reason why the job has no such dashboard; None if it has one."""
+    """The reason why the dashboard is not running; None if it is running."""
 
 
 class _Open:
@@ -70,9 +70,9 @@ class Dashboards:
         self._thread: threading.Thread | None = None
 
     def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
-        """Open the dashboard's port and return its address, and Ray's token. Raise RequestError if
-        the job has no such dashboard or does not run, NotFoundError if the dashboard does not
-        answer within `wait_s`."""
+        """Open the dashboard's port, and return its address and Ray's token. Raise RequestError if
+        the job does not have this dashboard or is not running. Raise NotFoundError if the dashboard
+        does not answer within `wait_s`."""
         job = self._running(job_id, name)
         opened = self._known(job, name)  # called for each forwarded request
         if opened is None:
@@ -99,13 +99,14 @@ class Dashboards:
             raise RequestError(f"Job {job.id} has no {title} dashboard.")
         if job.state is not JobState.RUNNING:
             raise RequestError(
-                f"Job {job.id} is {job.state}, so its {title} dashboard does not run."
+                f"Job {job.id} is {job.state}, so its {title} dashboard is not running."
             )
         return job
 
     def _wait(self, job: Job, name: DashboardName, wait_s: float) -> _Report:
         """Return the job's report of its dashboard once it is written. Raise RequestError if the
-        dashboard does not run, NotFoundError if the job writes no report within `wait_s`."""
+        dashboard is not running, NotFoundError if the job does not write a report within `wait_s`.
+        """
         path = JobDir(PurePosixPath(job.job_dir)).dashboards(job.restarts)
         transport = self._clusters.named(job.cluster).transport
         deadline_s = time.monotonic() + wait_s
@@ -117,7 +118,7 @@ class Dashboards:
                     return found
                 if found is not None:
                     raise RequestError(
-                        f"The {DASHBOARDS[name]} dashboard does not run in job {job.id}.",
+                        f"The {DASHBOARDS[name]} dashboard is not running in job {job.id}.",
                         detail=visible(found.problem or ""),
                     )
             left_s = deadline_s - time.monotonic()
@@ -127,7 +128,7 @@ class Dashboards:
             self._running(job.id, name)
         raise NotFoundError(
             f"The {DASHBOARDS[name]} dashboard of job {job.id} does not answer yet.",
-            hint="Try again in a few seconds. The dashboard starts with the job's code.",
+            hint="Try again in a few seconds: the dashboard starts with the job's code.",
         )
 
     # --- the ports ---
@@ -148,7 +149,7 @@ class Dashboards:
         with self._lock:
             if self._closed:
                 raise ForwardError("The tunnel is closed.")
-            if key in self._open:  # opened by another thread meanwhile
+            if key in self._open:  # opened by another thread
                 return self._open[key]
             forward = Forward(
                 self._tunnels.into(job.id, _socket_name(key)),
@@ -161,7 +162,7 @@ class Dashboards:
         return one
 
     def _watch(self) -> None:
-        """Close the ports of jobs that have ended. Return once no port is left."""
+        """Close the ports of jobs that have ended. Return once all ports are closed."""
         while not self._registry.closed:
             count = self._registry.change_count
             with self._lock:

@@ -31,8 +31,8 @@ def kernel_line(registry: JobRegistry, tunnels: Tunnels, job_id: str) -> socket.
     """Return a socket for the frames of the job's kernel. Closing the socket leaves the kernel
     running.
 
-    Raises NotFoundError, or RequestError if the job has no kernel or does not run, ForwardError if
-    its node cannot be reached.
+    Raise NotFoundError if the job is unknown, RequestError if it has no kernel or is not running,
+    and ForwardError if its node is unreachable.
     """
     job = registry.job(job_id)
     if not kind_of(job).listens:
@@ -57,7 +57,7 @@ def _connect(tunnels: Tunnels, job_id: str, name: str, sock: socket.socket) -> N
         except NotListeningError:
             if not noted and time.monotonic() - began_s > _PATIENCE_S:
                 noted = True
-                sock.sendall(frame(_TEXT, b"The job is setting itself up."))
+                sock.sendall(frame(_TEXT, b"The job is preparing its environment."))
             time.sleep(_PAUSE_S)
         except JupyterSlurmError:
             break  # the client connects again and gets the error

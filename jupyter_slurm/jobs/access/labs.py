@@ -1,12 +1,13 @@
-"""A local port for each lab while its job lives, and the lab's login.
+"""A local port for each lab until its job ends, and the lab's login.
 
 A lab is submitted like any other job. Its port forwards to the socket of node/lab.py, which accepts
 only this user.
 
-Every user of this machine can connect to the port, or bind the same number while no agent runs.
-Open tabs would then send that user cookies, and a service worker could remain in the browser and
-read later requests to the address. So no address is reused: a lab gets a new random host name
-whenever its port is opened, and the port forwards only requests for that name.
+Every user of this machine can connect to the port, or bind the same number while the agent is not
+running. Open tabs would then send cookies to that user. A service worker of that user could remain
+in the browser and read later requests to the address. An address is therefore never reused: a lab
+gets a new random host name whenever its port is opened, and the port forwards only requests for
+that name.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Labs:
                 page.unlink(missing_ok=True)
 
     def open(self, job: Job, base_url: str = "/") -> None:
-        """Open the port of a live lab under a new host name, at the earlier port if possible."""
+        """Open a port for a live lab under a new host name, with its earlier number if possible."""
         with self._lock:
             if self._closed or job.id in self._ports:
                 return
@@ -85,7 +86,7 @@ class Labs:
             now = self._registry.job(job.id)
             if now.lab is not None:
                 lab = msgspec.structs.replace(lab, step=now.lab.step)
-            if not now.state.final:  # it may have been withdrawn
+            if not now.state.final:  # the user may have cancelled it
                 self._registry.change(job.id, lab=lab)
 
     def lab_entry(self, job_id: str) -> LabEntry:
@@ -99,10 +100,10 @@ class Labs:
             raise RequestError(f"The lab {job.id} has ended ({job.state}).", hint=job.why)
         if job.lab.step is not LabStep.READY:
             raise RequestError(
-                f"The lab {job.id} is not ready: it is {job.lab.step}, its job {job.state}.",
+                f"The lab {job.id} is not ready: it is {job.lab.step}, and its job is {job.state}.",
                 hint=job.why or f"Wait for it with `%slurm lab open {job.id}`.",
             )
-        # The same message is in node/lab.py.
+        # node/lab.py signs this message, too.
         token = hmac.new(key.strip(), b"lab", hashlib.sha256).hexdigest()
         lab = job.lab
         start = quote(f"{lab.base_url}lab", safe="")
@@ -136,7 +137,7 @@ class Labs:
     # --- in the thread ---
 
     def _keep(self) -> None:
-        """Close the ports of labs that have ended. Return once no port is left."""
+        """Close the ports of labs that have ended. Return once all ports are closed."""
         while not self._registry.closed:
             count = self._registry.change_count
             for job_id in self._over():
@@ -182,11 +183,11 @@ class Labs:
         try:
             self._tunnels.prepare(job_id, lab_socket_name(job_id))
         except JupyterSlurmError as exc:  # the first client opens it again, and gets the error
-            _log.info("the relay to the lab %s has not started: %s", job_id, exc)
+            _log.info("cannot start the relay to the lab %s: %s", job_id, exc)
 
     def _tell_limits(self) -> None:
-        """Send labs their time limits for their pages. Slurm releases differ in whether a node
-        knows the limit, and `lab extend` changes it."""
+        """Send labs their time limits, which their pages show. Not every Slurm release reports the
+        limit on the node, and `lab extend` changes it."""
         with self._lock:
             known = list(self._ports)
         for job_id in known:
@@ -206,7 +207,7 @@ class Labs:
         folder, files = PurePosixPath(job.job_dir), {layout.LIMIT: b"%d\n" % limit_s}
         try:
             self._clusters.named(job.cluster).transport.upload_and_run(folder, files, ["true"])
-        except JupyterSlurmError as exc:  # its page shows no time left, or the previous one
+        except JupyterSlurmError as exc:  # its page then shows an old limit or none
             _log.info("cannot send the lab %s its time limit: %s", job.id, exc)
 
     def _end(self, job_id: str) -> None:
@@ -217,7 +218,7 @@ class Labs:
         if port is not None:
             port.close()
             self._tunnels.let_go(job_id, lab_socket_name(job_id))
-        with suppress(ConfigError, OSError):  # it holds a token
+        with suppress(ConfigError, OSError):  # the page contains a token
             places.lab_page(job_id).unlink(missing_ok=True)
         with suppress(NotFoundError):
             self._registry.change(job_id, lab=None, idle_since_s=None)
@@ -225,6 +226,6 @@ class Labs:
 
 def new_host(job_id: str) -> str:
     """Return a new host name. Cookies ignore ports, so servers with the same name would receive
-    each other's. Browsers resolve each name below localhost to this machine (RFC 6761), and treat
-    each as a separate site."""
+    each other's cookies. Browsers resolve each name below localhost to this machine (RFC 6761), and
+    treat each name as a separate site."""
     return f"lab-{job_id}-{secrets.token_hex(_NAME_BYTES)}.localhost"

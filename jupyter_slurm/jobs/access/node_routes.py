@@ -21,19 +21,19 @@ from jupyter_slurm.wire import Job, JobState
 
 Route = Literal["direct", "relay"]
 ConnectAndWait = Callable[[socket.socket, str, int], None]
-"""A call like `Transport.connect` that returns only once connected, or raises."""
+"""A call like `Transport.connect` that waits for the connection, and raises if it fails."""
 _RUNNING = frozenset((JobState.RUNNING, JobState.UNKNOWN, JobState.STOPPED, JobState.SIGNALING))
-"""States in which a job may run. A job is UNKNOWN while its cluster does not answer."""
+"""States in which a job may be running. A job is UNKNOWN while its cluster does not answer."""
 
 
 def place_of(job: Job) -> tuple[str, str]:
-    """Return Slurm's ID and the node where the job's script runs. Raise RequestError if it does not
-    run."""
+    """Return Slurm's ID and the node where the job's script runs. Raise RequestError if the job is
+    not running."""
     if job.state.final or job.state is JobState.FINISHING:
         raise RequestError(f"Job {job.id} has ended: it is {job.state}.")
     if job.state not in _RUNNING or not job.nodes or job.slurm_id is None:
         raise RequestError(
-            f"Job {job.id} does not run: it is {job.state}.",
+            f"Job {job.id} is not running: it is {job.state}.",
             hint=f"See the reason with `%slurm why {job.id}`.",
         )
     return job.slurm_id, job.nodes[0]
@@ -50,8 +50,8 @@ def is_path(host: str) -> bool:
 
 
 class NodeRoutes:
-    """Routes to `node`, where the batch script of job `slurm_id` runs. Without both, routes to the
-    login node."""
+    """Routes to `node`, where the batch script of job `slurm_id` runs. If `slurm_id` is None, these
+    are routes to the login node."""
 
     def __init__(self, cluster: SlurmCluster, slurm_id: str | None, node: str) -> None:
         self.cluster = cluster
@@ -75,7 +75,7 @@ class NodeRoutes:
             splice(sock, local)
 
     def prepare(self, name: str) -> None:
-        """Start the relay, unless `connect_to_socket` does not need it. Raises ForwardError."""
+        """Start the relay if `connect_to_socket` needs it. Raises ForwardError."""
         local = self._local_socket(name)
         if local is None:
             self._started_relay().start()
@@ -91,7 +91,7 @@ class NodeRoutes:
             relay.close()
 
     def _local_socket(self, name: str) -> socket.socket | None:
-        """Return a connection to the socket if this machine is the node."""
+        """Return a connection to the socket if it is on this machine, or None."""
         return own_socket(name) if self.cluster.profile.host is None else None
 
     def _started_relay(self) -> Relay:

@@ -1,4 +1,4 @@
-"""Cells in sessions: record, cancel and forget them.
+"""The records of cells in sessions, and the calls that cancel and forget cells.
 
 A session is a job like any other; a cell in it is a record without a Slurm ID.
 """
@@ -72,8 +72,7 @@ class Sessions:
             ask(cluster, JobDir(PurePosixPath(job.job_dir)), "kill" if again else "cancel", job.id)
 
     def forget_cells(self, session_id: str) -> None:
-        """Remove the records of the session's cells: their folders are removed with the
-        session's."""
+        """Remove the records of the session's cells. Their folders are in the session's folder."""
         for record in self._registry.records():
             if record.job.session == session_id:
                 self._registry.remove(record.job.id)

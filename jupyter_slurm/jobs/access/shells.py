@@ -63,7 +63,7 @@ class Shells:
         return cluster.on_terminal(cluster.job_root() / new_id(), {}, argv)
 
     def _unasked_gpus(self, job: Job, node: str, cluster: SlurmCluster) -> int:
-        """Count the job's GPUs on the node if it requested none."""
+        """Return the number of the job's GPUs on the node; 0 if the job requested GPUs."""
         if job.gpus:
             return 0
         with suppress(CommandError):  # the terminal then has no GPUs
@@ -75,14 +75,14 @@ class Shells:
         """Return the node if the job runs on it. Otherwise raise a RequestError that names the
         job's nodes."""
         nodes = job.nodes
-        if node not in nodes:  # just after the start only the first may be known
+        if node not in nodes:  # just after the start, only the first node may be known
             rows = ask_jobs(cluster, self._registry.record(job.id))
             with suppress(ValueError):
                 nodes = tuple(name for row in rows for name in parse_nodelist(row.nodelist or ""))
         if node not in nodes:
             raise RequestError(
-                f"Job {job.id} does not run on {node}.",
-                hint=f"It runs on: {', '.join(nodes or job.nodes)}.",
+                f"Job {job.id} is not running on {node}.",
+                hint=f"Use one of its nodes: {', '.join(nodes or job.nodes)}.",
             )
         return node
 

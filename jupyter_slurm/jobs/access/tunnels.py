@@ -1,11 +1,12 @@
-"""Open tunnels and their routes.
+"""The open tunnels and their routes.
 
-The login node connects a tunnel without a job. The target of a job's tunnel is an address on the
-job's node, with two routes: directly from the login node, or through a relay inside the job. If one
-fails, each new connection tries the other.
+For a tunnel without a job, the login node connects to the target. The target of a job's tunnel is
+an address on the job's node. A connection to it takes one of two routes: directly from the login
+node, or through a relay inside the job. If one route fails, the connection tries the other.
 
-`localhost` means the node itself, so the relay is tried first; from outside, the same port may
-belong to another user. Unix sockets need a relay, on the login node for a tunnel without a job.
+`localhost` means the node itself, so a connection to it tries the relay first. From the login node,
+the same port may belong to another user. Unix sockets need a relay. For a tunnel without a job,
+that relay runs on the login node.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from jupyter_slurm.wire import Job, JobState, Problem, Tunnel
 _RUNS = frozenset(
     (JobState.RUNNING, JobState.UNKNOWN, JobState.SUSPENDED, JobState.STOPPED, JobState.SIGNALING)
 )
-"""States in which a job may run. A job is UNKNOWN while its cluster does not answer."""
+"""States in which a job may be running. A job is UNKNOWN while its cluster does not answer."""
 _NOT_FOUND = 2
 """The exit code of getent(1) when it finds nothing."""
 _TO_NODE: tuple[Route, ...] = ("direct", "relay")
 _TO_LOOPBACK: tuple[Route, ...] = ("relay", "direct")
 _TRUSTED = _TO_LOOPBACK
-"""The order for reporting errors, the most precise first."""
+"""The routes, ordered by the precision of their errors, the most precise first."""
 
 
 class _TunnelTarget(NamedTuple):
@@ -70,7 +71,7 @@ class Tunnels:
     """All tunnels of the agent. The next agent reopens them. The calls are those of `Api`."""
 
     def __init__(self, registry: JobRegistry, clusters: Clusters, folder: Path) -> None:
-        """`folder` holds the list of open tunnels."""
+        """Reopen the tunnels listed in `folder`."""
         self._registry = registry
         self._clusters = clusters
         self._file = folder / "tunnels.json"
@@ -96,8 +97,8 @@ class Tunnels:
         local_port: int = 0,
     ) -> Tunnel:
         """Return a tunnel to `host:port`; open it if needed. `host` may be the path of a Unix
-        socket; `port` is then 0. Raise ForwardError if the local port is taken, the job does not
-        run, or the login node cannot resolve the host."""
+        socket; `port` is then 0. Raise ForwardError if the local port is taken, the job is not
+        running, or the login node cannot resolve the host."""
         if is_path(host):
             valid = port == 0 and host.isprintable()
         else:
@@ -250,13 +251,13 @@ class Tunnels:
             )
 
     def _running(self, job_id: str) -> Job:
-        """Return the job. Raises NotFoundError, or ForwardError if it does not run."""
+        """Return the job. Raises NotFoundError, or ForwardError if it is not running."""
         job = self._registry.job(job_id)
         if job.state.final or job.state is JobState.FINISHING:
             raise ForwardError(f"Job {job.id} has ended: it is {job.state}.")
         if job.state not in _RUNS or not job.nodes or job.slurm_id is None:
             raise ForwardError(
-                f"Job {job.id} does not run: it is {job.state}.",
+                f"Job {job.id} is not running: it is {job.state}.",
                 hint="Open the tunnel once the job runs.",
             )
         return job
@@ -286,7 +287,7 @@ class Tunnels:
         return fresh
 
     def _tidy(self) -> None:
-        """Close the routes of ended jobs and those without tunnels."""
+        """Close the routes of ended jobs, and routes without tunnels."""
         with self._lock:
             wanted = {*(job_id for job_id, _ in self._sockets)}
             wanted |= {target.job_id for target in self._open if target.job_id is not None}

@@ -1,4 +1,4 @@
-"""The open clusters: one SlurmCluster and one Watch each, created on first use.
+"""The open clusters. Each has one SlurmCluster and one Watch, created on first use.
 
 Opening a cluster does not connect; its first command does.
 """
@@ -30,35 +30,37 @@ class Clusters:
         self._registry = registry
         self._profiles = ProfileFiles()
         self._lock = threading.Lock()
-        """A lock that is held briefly. Slow work is done under the cluster's own lock."""
+        """A lock for short operations. Slow operations hold the lock of their cluster."""
         self._locks: dict[str, threading.RLock] = {}
         self._open: dict[str, SlurmCluster] = {}
         self._watches: dict[str, Watch] = {}
         self._began_s = time.time()
         self._change_counts = count(1)
         self.change_count = 0
-        """A number that changes with every connection. The registry is notified."""
+        """The number of changes of connections, logins and profiles. Each change also notifies the
+        registry."""
         self.logins = Logins(self._notify)
         self._listed: Profiles | None = None
         """The profiles at the last call of `listed`."""
 
     def named(self, name: str | None) -> SlurmCluster:
-        """Return the cluster (the default for None), reopened if its profile has changed. Raises
-        NotFoundError or ConfigError."""
+        """Return the cluster of this name, or the default cluster for None. Reopen it if its
+        profile has changed. Raises NotFoundError or ConfigError."""
         profile = self._profiles.load().get(name)
         open_now = self._open.get(profile.name)
         if open_now is not None and open_now.profile == profile:
             return open_now
         name = profile.name
         with self._lock_of(name):  # `ssh -G` may hang (`Match exec`, a name server)
-            # Read under the lock: a thread with an older profile would undo the change.
+            # Read the profile under the lock. Otherwise a thread with an older profile would undo
+            # the change.
             profile = self._profiles.load().get(name)
             known = self._open.get(profile.name)
             if known is not None and known.profile == profile:
                 return known
             same = None if known is None else known.access.again(known.profile, profile)
             if same is not None:
-                return self._opened(SlurmCluster(profile, same))  # keeps its login
+                return self._opened(SlurmCluster(profile, same))  # keeps the login
             cluster = SlurmCluster(profile, self._access_to(profile))
             if known is not None:
                 known.access.close()
@@ -67,7 +69,7 @@ class Clusters:
     def may_be_shown_below(self, name: str) -> bool:
         """Return whether the profile allows labs and dashboards below the URL of a Jupyter
         server."""
-        with suppress(JupyterSlurmError):  # the cluster has no profile any more
+        with suppress(JupyterSlurmError):  # the cluster's profile was removed
             return self.named(name).profile.lab_same_origin
         return False
 
@@ -89,7 +91,7 @@ class Clusters:
         return cluster
 
     def _by_the_configuration_of_now(self, cluster: SlurmCluster) -> SlurmCluster:
-        """Return the cluster, with a new access if ~/.ssh/config has changed. Raises
+        """Return the cluster, with a new `ClusterAccess` if ~/.ssh/config has changed. Raises
         ConfigError."""
         old = cluster.access.connection
         if old is None or old.state in _STANDS:
@@ -105,8 +107,8 @@ class Clusters:
             return self._opened(SlurmCluster(cluster.profile, access))
 
     def _connection_changed(self, name: str) -> None:
-        """Wake waiting calls. The caller may hold any lock, so take none of ours except the logins'
-        own."""
+        """Wake waiting calls. The caller may hold any lock, so do not take `_lock` or a cluster's
+        lock."""
         cluster, watch = self._open.get(name), self._watches.get(name)
         connection = cluster.access.connection if cluster is not None else None
         if (
@@ -133,7 +135,8 @@ class Clusters:
         return self._with_a_shell(known, login.connect(caller, wait_s))
 
     def _with_a_shell(self, cluster: SlurmCluster, found: Connection) -> Connection:
-        """Run a command on an open connection; return `found`. Raise TransportError if it fails."""
+        """Return `found`. If the connection is open, first check that it runs commands. Raises
+        TransportError."""
         if found.state is ConnectionState.OPEN:
             with suppress(TimedOutError):
                 cluster.transport.run(["true"])
@@ -156,7 +159,7 @@ class Clusters:
         return self.connection(known)
 
     def connection(self, cluster: SlurmCluster, caller: str = "") -> Connection:
-        """Return the connection as `caller` sees it, with a question for this caller."""
+        """Return the connection as `caller` sees it, including any question for this caller."""
         login = self.login(cluster)
         if login is not None:
             return login.seen_by(caller)
@@ -168,8 +171,8 @@ class Clusters:
         return None if connection is None else self.logins.of(cluster.name, connection)
 
     def connections(self) -> list[Connection]:
-        """Return the connection of every cluster, with a problem if files or ssh settings are
-        invalid."""
+        """Return the connection of every cluster, with a problem if its profile or ssh
+        configuration is invalid."""
         profiles = self._profiles.load()
         found = []
         for profile in profiles:
@@ -188,8 +191,8 @@ class Clusters:
         )
 
     def seen(self, caller: str) -> tuple[Connection, ...]:
-        """Do the same as `connections`, but open nothing. An unused cluster is CLOSED, without
-        details."""
+        """Return the connections as `caller` sees them, and do not open clusters. A remote cluster
+        that is not open is CLOSED."""
         profiles = self._profiles.load()
         known = tuple(self._seen(profile, caller) for profile in profiles)
         return known + tuple(self._unusable(*one) for one in profiles.broken.items())
@@ -202,8 +205,8 @@ class Clusters:
         return Connection(cluster=profile.name, state=state, since_s=self._began_s)
 
     def watch(self, cluster: SlurmCluster) -> Watch:
-        """Return the watch of the open cluster with this name. Without one, return the watch of
-        `cluster`."""
+        """Return the watch of the open cluster with the name of `cluster`, or of `cluster` if none
+        is open."""
         with self._lock:
             if cluster.name not in self._watches:
                 now = self._open.get(cluster.name, cluster)
@@ -212,8 +215,8 @@ class Clusters:
 
     def listed(self) -> list[Cluster]:
         """Return the clusters of the profiles, the default first. Wake waiting calls if the
-        profiles have changed. Raise ConfigError if a file is unreadable and no other cluster is
-        left."""
+        profiles have changed. Raise ConfigError if a file is unreadable and the other files do not
+        define a cluster."""
         profiles = self._profiles.load()
         if profiles != self._listed:
             self._listed = profiles
@@ -252,7 +255,7 @@ class Clusters:
         """Return the number of runs of each program. The keys are `CLUSTER PROGRAM`."""
         return {
             f"{name} {program}": count
-            for name, cluster in list(self._open.items())  # may change meanwhile
+            for name, cluster in list(self._open.items())  # may change during the loop
             for program, count in cluster.counts().items()
         }
 

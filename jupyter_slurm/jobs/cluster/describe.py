@@ -1,4 +1,4 @@
-"""Find tools, Python and folders of a cluster for a new profile (`clusters add`)."""
+"""The search for tools, Python and folders of a cluster, for a new profile (`clusters add`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ say() {
     "$(df -Pk "$2" 2>/dev/null | awk 'NR == 2 { print $4 }')" "$2"
 }
 say '$HOME' "$HOME"
-# Sites set these in the login profile, which may also print text.
+# Sites set these variables in the login files, which may also print text.
 names='for name in SCRATCH WORK PROJECT DATA; do
   eval "path=\$$name"; printf "\n@folder@%s\t%s\n" "$name" "$path"
 done'
@@ -41,8 +41,8 @@ for folder in /scratch /work /project /data /raid /output /prj; do
 done
 exit 0
 """
-"""sh text that prints NAME, WRITABLE, FILE SYSTEM, FREE KIB and PATH. The path comes last, since it
-may contain any character."""
+"""sh text that prints NAME, WRITABLE, FILE SYSTEM, FREE KIB and PATH of each folder. The path comes
+last, since it may contain any character."""
 
 
 def describe(profile: ClusterProfile, run: Run) -> Description:

@@ -1,7 +1,7 @@
-"""Check a cluster: `jupyter slurm doctor`.
+"""The checks of a cluster by `jupyter slurm doctor`.
 
-Each check is a row with a shell command, the expected output and a hint. Rows change and submit
-nothing. Three commands run all rows.
+Each check is a row with a shell command, the expected output and a hint. The commands do not change
+or submit anything. Three calls to the cluster run all of them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from jupyter_slurm.transport.ssh.route import NO_SSH, has_openssh
 from jupyter_slurm.wire import Check, Connection, ConnectionState
 
 Run = Callable[[Sequence[str]], Completed]
-"""A call that runs a command where Slurm's commands run, with the profile's environment."""
+"""A call that runs a command on the machine with Slurm's commands, in the profile's environment."""
 
 SHARED = r"^(?:nfs|lustre|gpfs|beegfs|ceph|afs|smb|cifs|panfs|fuse|wekafs)"
-"""Names in `stat -f` of file systems that several machines usually share."""
+"""A pattern for the `stat -f` names of file systems that machines usually share."""
 
 _NOTHING = r"\A\Z"
 _ANYTHING = r"."
@@ -47,7 +47,7 @@ class Row(NamedTuple):
     needs: Callable[[ClusterProfile], object] | None = None
     """The profile setting that the row requires."""
     of_nodes: bool = False
-    """Set if the value depends on the nodes; a login node may differ."""
+    """Set if the value depends on the nodes; a login node may have another value."""
 
 
 def _programs(profile: ClusterProfile) -> Sequence[str]:
@@ -55,7 +55,8 @@ def _programs(profile: ClusterProfile) -> Sequence[str]:
 
 
 def _paths(profile: ClusterProfile) -> list[str]:
-    """Return the image folders and image files of the profile, without names in a registry."""
+    """Return the image folders and image files of the profile, but not its names of registry
+    images."""
     return [one for one in (*profile.image_dirs, *profile.images.values()) if one[:1] in ("/", "~")]
 
 
@@ -79,9 +80,9 @@ root=$(home "$1") python=$2 tools=$3 scratch=$4 days=$5 partitions=$6 by_sudo=; 
 at=$root
 while [ ! -e "$at" ] && [ "$at" != / ] && [ "$at" != . ]; do at=$(dirname -- "$at"); done
 """
-"""sh text before the rows. Its arguments are $1 job_root, $2 the interpreter, $3 the runtime's
-programs, $4 scratch, $5 the days after which the site erases a file in it, $6 partitions, and then
-image files and folders."""
+"""sh text that precedes the rows. Its arguments are, in this order, job_root, Python, the runtime's
+programs, the scratch folder, the number of days until the site erases a file in that folder, the
+partitions, and the image files and folders."""
 
 _REPLACEABLE = """uid=$(id -u) up=$at
 [ "$(id -gn)" = "$(id -un)" ] && gid=$(id -g) || gid=4294967295
@@ -92,8 +93,8 @@ while :; do
 done"""
 _FOREIGN = '! -uid "$uid" ! -uid 0 -o ! -perm -1000 ! -perm -0002 -perm -0020 ! -gid "$gid"'
 _OWN_FOLDERS = (
-    "Set `job_root` to a folder that only you can write, below folders that only you can write; "
-    "`chmod +t` protects your files in a shared folder."
+    "Set `job_root` to a folder whose parents are not writable by others, or run `chmod +t` on a "
+    "shared parent."
 )
 
 _COMMANDS = Row(
@@ -109,18 +110,18 @@ _SLURM = (
         "Slurm version",
         "sinfo --version",
         r" (?:20\.11|2[1-9]\.|[3-9]\d\.)",
-        "Releases before 20.11 lack some options.",
+        "Ask the administrators for Slurm 20.11 or later: earlier releases lack options of sbatch.",
         None,
     ),
     Row(
         "Accounting",
         "scontrol show config | sed -n 's/^AccountingStorageType *= //p'",
         r"slurmdbd",
-        "Without accounting, Slurm does not record usage, nor who cancelled a job.",
+        "Ask the administrators for slurmdbd: it records usage and the user who cancelled a job.",
         None,
     ),
     Row(
-        "Slurm remembers a job for",
+        "Slurm keeps ended jobs for",
         "scontrol show config | sed -n 's/^MinJobAge *= //p'",
         r"^(?:0|[3-9]\d|\d{3,}) ",
         "Ask the administrators for a MinJobAge of 300.",
@@ -158,7 +159,7 @@ PYTHON = Row(
     "Python without an image",
     '"$python" -c \'import sys; print("%d.%d" % sys.version_info[:2])\'',
     r"^(?:3\.(?:[6-9]|\d\d)|[4-9])",
-    "Set `python` in the cluster's profile to a Python 3.6 or later of the nodes.",
+    "Set `python` in the cluster's profile to Python 3.6 or later on the nodes.",
     of_nodes=True,
 )
 TOOLS = Row(
@@ -176,7 +177,7 @@ MODULES = Row(
     "Environment modules",
     "bash -lc 'type module >/dev/null && echo available' </dev/null | grep -o available",
     _ANYTHING,
-    "The profile loads modules; ask the administrators for `module`.",
+    "Ask the administrators for `module`: the profile loads modules.",
     None,
     needs=lambda profile: profile.modules,
 )
@@ -185,8 +186,8 @@ LOGIN_FILES = Row(
     "/bin/bash -lc 'type -P mkdir >/dev/null && echo harmless' </dev/null | grep -o harmless || "
     "echo 'they end the shell'",
     r"harmless",
-    "Login files end a job before its code starts (an `exec`, an `exit`, a wrong PATH). Set "
-    "`login_shell = false` in the cluster's profile.",
+    "Set `login_shell = false` in the cluster's profile: the login files end a job before its code "
+    "starts (an `exec`, an `exit` or a wrong PATH).",
     needs=lambda profile: profile.login_shell,
 )
 _MACHINE = (
@@ -218,7 +219,7 @@ _MACHINE = (
         _OWN_FOLDERS,
     ),
     Row(
-        "Parents of the job folder that others own or write",
+        "Parents of the job folder, owned or writable by others",
         _REPLACEABLE % rf"\( {_FOREIGN} \)",
         _NOTHING,
         _OWN_FOLDERS,
@@ -251,7 +252,7 @@ timeout 10 find -H "$scratch" -xdev -type f -mmin "+$((old * 1440))" -printf '%T
         "Programs of the profile's runtime",
         'for one in $tools; do has "$one" && echo "$one"; done',
         _ANYTHING,
-        "Set `runtime` in the cluster's profile to a container tool of the nodes.",
+        "Set `runtime` in the cluster's profile to a container tool on the nodes.",
         needs=_programs,
         of_nodes=True,
     ),
@@ -352,12 +353,12 @@ def examine_records(set_aside: Sequence[Path]) -> Iterator[Check]:
         yield Check(
             ok=False,
             sentence=f"Cannot read the record of job {path.name.split('.')[0]}: {path}.",
-            hint="Restore the file and restart the agent, or remove it. The job continues.",
+            hint="Restore the file and restart the agent, or remove the file.",
         )
 
 
 def examine_connection(connection: Connection, sessions: int | None) -> Iterator[Check]:
-    """Check the connection to the cluster. `sessions`: sshd's limit of concurrent sessions."""
+    """Check the connection to the cluster. `sessions` is sshd's limit on concurrent sessions."""
     if connection.state is ConnectionState.LOCAL:
         return
     trip = connection.round_trip_s

@@ -1,6 +1,6 @@
-"""The plan, script and failure messages of the installation of a job's packages. No I/O.
+"""The plan, script and failure messages for installing a job's packages. No I/O.
 
-A folder `envs/` in `job_root` has, for each environment:
+The folder `envs/` in `job_root` contains for each environment:
 
     ID                  a link to its folder, created once the folder is complete
     ID-HOST-PID         its folder; it never moves, because scripts in it contain its path
@@ -25,14 +25,14 @@ from jupyter_slurm.profiles.profile import ClusterProfile
 from jupyter_slurm.wire import Environment
 
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w,. -]*\])?(?:\s*[<>=!~]=?=?\s*[^\s;@#]+)?")
-"""The beginning of a requirement, without an address, which may hold a password."""
+"""The beginning of a requirement. It excludes an address, which may contain a password."""
 _DETAIL_LINES = 12
 _OURS = "jupyter-slurm: "
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """The programs of the login node that install packages. A missing program is ""."""
+    """The login node's programs that install packages. A missing program is ""."""
 
     python: str
     """The version, such as 3.11.2."""
@@ -46,7 +46,7 @@ class Toolchain:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentPlan:
-    """An environment, with its place on the cluster."""
+    """An environment to install, with its path, tool and packages."""
 
     id: str
     root: str
@@ -104,22 +104,22 @@ def planned(
     root: str,
     profile: ClusterProfile,
 ) -> EnvironmentPlan:
-    """Plan the environment of a job whose kind needs some packages. Raise RequestError if the
-    cluster has no program that can install it."""
+    """Plan a job's environment, with the packages that the job's kind needs. Raise RequestError if
+    the login node cannot install it."""
     if environment.source == "conda":
         program, tool = toolchain.conda, toolchain.conda.rpartition("/")[2]
         built_by: list[str] = []
-        missing = "neither micromamba, mamba nor conda"
+        missing = "micromamba, mamba or conda"
     else:
         program, tool = toolchain.uv, "uv"
         if not program:
             program, tool = toolchain.executable, "pip"
         built_by = [toolchain.python, toolchain.executable]
-        missing = "no Python"
+        missing = "Python"
     if not program or not (environment.source == "conda" or toolchain.executable):
         raise RequestError(
-            f"Cannot install packages on {profile.name}: its login node has {missing}.",
-            hint="Load a module that has it (`--module`), or set `python` or `setup` in the "
+            f"Cannot install packages on {profile.name}: its login node does not have {missing}.",
+            hint="Load a module that provides it (`--module`), or set `python` or `setup` in the "
             "cluster's profile.",
             option="with",
         )
@@ -194,7 +194,7 @@ def render(plan: EnvironmentPlan) -> str:
 
 
 def _text(plan: EnvironmentPlan) -> str:
-    """Return sh text, run with -e, that creates the environment `$new`."""
+    """Return sh text for `sh -e` that creates the environment `$new`."""
     by_uv = plan.tool == "uv"
     install = '"$program" pip install --python "$new/bin/python"' if by_uv else _PIP
     more = f'{install} -r "$work/packages.txt"\n' if plan.packages else ""
@@ -214,10 +214,10 @@ _SAY = """say() { printf 'jupyter-slurm: %s\\n' "$*"; }
 _INSTALLING = """say "Installing the packages"
 """
 _PIP = '"$new/bin/python" -I -m pip install --disable-pip-version-check --no-input --no-user'
-_UV_VENV = """say "Making an environment by uv"
+_UV_VENV = """say "Creating an environment with uv"
 "$program" venv --quiet --python "$python" "$new"
 """
-_VENV = """say "Making an environment"
+_VENV = """say "Creating an environment"
 "$python" -m venv "$new" || { rm -rf -- "$new"; "$python" -m virtualenv "$new"; }
 """
 _VENV_WITH_UV = f"""{_VENV}{_PIP} uv
@@ -234,8 +234,8 @@ _FRAME = """#!/bin/sh
 root={root} id={id} program={program} python={python}
 say() {{ printf 'jupyter-slurm: %s\\n' "$*"; }}
 (umask 077; mkdir -p -- "$root") && cd -- "$root" || exit 74
-# Install one environment at a time. Without file locks the last installation wins, and each is
-# complete.
+# Install one environment at a time. Without file locks, several installations may run at once. Each
+# is complete, and the last one wins.
 exec 9>".$id.lock"
 alone=
 if command -v flock >/dev/null; then
@@ -308,11 +308,11 @@ _NO_VERSION = (
 )
 _NO_PACKAGE = (
     "Cannot install `{package}`: the package index does not have it.",
-    "Check its name. If you have your own index, set it in `setup` of the cluster's profile: "
+    "Check the package's name, or set your own index in `setup` of the cluster's profile: "
     "`export UV_DEFAULT_INDEX=… PIP_INDEX_URL=…`.",
 )
 _NOT_BUILT = (
-    "Cannot install `{package}`: it has to be compiled, and that failed.",
+    "Cannot install `{package}`: its compilation failed.",
     "Request a version that has a wheel, or load a compiler with `--module`.",
 )
 _CONFLICT = (
@@ -335,7 +335,7 @@ _ROWS = tuple(
             r"|connection (?:refused|timed out|reset)|NewConnectionError|ConnectTimeout"
             r"|CondaHTTPError|error sending request|SSLError|SSL_ERROR|could not resolve host",
             (
-                "Cannot install the packages: the package index cannot be reached.",
+                "Cannot install the packages: the package index is unreachable.",
                 'Set `install_on` in the cluster\'s profile to "login" or "job", or set a mirror '
                 "in its `setup`: `export UV_DEFAULT_INDEX=… PIP_INDEX_URL=…`.",
             ),
@@ -376,15 +376,15 @@ _ROWS = tuple(
         ),
         (
             r"Invalid requirement: ['\"]?(?P<package>[^'\":]+)",
-            ("`{package}` is not a requirement.", "Write it as pip does: `NAME==VERSION`."),
+            ("`{package}` is not a valid requirement.", "Write it as pip does: `NAME==VERSION`."),
         ),
     )
 )
 
 
 def failure(log_tail: str) -> tuple[str, str] | None:
-    """Return the reason why the packages were not installed and a hint, from the end of the job's
-    log; None if it shows no failed installation."""
+    """Return the reason for a failed installation, and a hint, from the end of the job's log.
+    Return None if the log does not show a failure."""
     if not _FAILED.search(log_tail):
         return None
     words = " ".join(uncoloured(log_tail).split())
@@ -396,7 +396,7 @@ def failure(log_tail: str) -> tuple[str, str] | None:
 
 
 def detail(log_tail: str) -> str:
-    """Return the last lines of the tool itself."""
+    """Return the last lines that the tool itself printed."""
     return "\n".join(_lines_of_tool(log_tail)[-_DETAIL_LINES:])
 
 

@@ -1,4 +1,4 @@
-"""Find, install, list and remove environments of packages on a cluster.
+"""The environments of packages on a cluster, and the jobs that install them.
 
 A job installs the packages with the script of `environment_script`, unless they are installed or
 another job is installing them.
@@ -104,7 +104,7 @@ class Environments:
             if one not in there:
                 raise NotFoundError(
                     f"Environment {one!r} not found on {known.name}.",
-                    hint="`%slurm env` lists them.",
+                    hint="List environments with `%slurm env`.",
                 )
             if one in users:
                 raise RequestError(
@@ -150,7 +150,7 @@ class Environments:
             for one in self._registry.live(cluster.name):
                 if one.job.fingerprint == mark:
                     return one.job
-            if cluster.transport.exists(record):  # installed meanwhile
+            if cluster.transport.exists(record):  # installed by another job
                 return None
             on_login = cluster.profile.install_on == "login"
             return self._submit(
@@ -177,8 +177,8 @@ class Environments:
         return f"Installing packages: {line}" if line else "Installing packages."
 
     def check_installed(self, job: Job, cluster: SlurmCluster) -> None:
-        """Raise SubmitError if the job, which has ended, did not install the packages. The waiting
-        job reports its failure to the user."""
+        """Raise SubmitError if the job has ended without installing the packages. The waiting job
+        reports this failure to the user, so mark the installation as delivered."""
         self._registry.change(job.id, delivered=True)
         if job.state is JobState.COMPLETED:
             return

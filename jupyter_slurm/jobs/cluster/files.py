@@ -1,4 +1,4 @@
-"""List, read, write, rename and remove single files on a cluster.
+"""The calls that list, read, write, rename and remove single files on a cluster.
 
 Programs of the login node run as the user, so the system checks permissions. A path is always an
 argument, never part of a command.
@@ -18,8 +18,7 @@ from jupyter_slurm.transport import Completed, Transport
 from jupyter_slurm.wire import FileContent, FileEntry, FileListing
 
 MOST_BYTES = 40_000_000
-"""The size limit of a file. A file is sent in one piece, in base64, within the agent's limit of a
-request."""
+"""The size limit of a file. In base64, a file must fit into one request to the agent."""
 
 _TOLD = r"%Y\t%s\t%T@\t%f\0"
 _LOOK = ["(", "-writable", "-printf", "w", "-o", "-printf", "-", ")", "-printf", _TOLD]
@@ -41,10 +40,11 @@ if ! [ -e "$target" ]; then
 elif [ -O "$target" ]; then
   chmod --reference="$target" -- "$new" && mv -fT -- "$new" "$target"
 else
-  cat <"$new" >"$target"  # another user's, who keeps it
+  cat <"$new" >"$target"  # keep the owner
 fi
 """
-"""sh text that replaces the target of the name atomically and keeps its mode."""
+"""sh text that replaces the file $1, or the file to which the link $1 points, and keeps its mode.
+The replacement is atomic if the user owns the file."""
 
 
 class Files:
@@ -137,7 +137,7 @@ def _find(machine: Transport, path: str, how: Sequence[str]) -> list[FileEntry]:
     done = machine.run(["find", "-L", str(_absolute(path)), *how, *_LOOK])
     told = [_read(one) for one in done.stdout.split(b"\0")[:-1]]
     entries = [one for one in told if one is not None]
-    # Unreadable entries of a folder are left out.
+    # Leave out a folder's unreadable entries.
     if not entries or (done.returncode != 0 and len(entries) == 1):
         _done(done, path, f"Cannot read {path} on the cluster.")
         raise _missing(path)
@@ -172,7 +172,7 @@ def _done(done: Completed, path: str, refusal: str) -> None:
 
 
 def _missing(path: str) -> NotFoundError:
-    return NotFoundError(f"Found no {path} on the cluster.")
+    return NotFoundError(f"{path} not found on the cluster.")
 
 
 def _too_large(path: str, verb: str) -> RequestError:

@@ -21,7 +21,7 @@ from jupyter_slurm.transport.files.ignore import ALWAYS, Exclusion, Patterns
 from jupyter_slurm.transport.files.manifest import Listing, scan
 
 _MOST_BYTES = 4 << 30
-"""The size limit of a folder. The data beside a notebook would fill the quota on the cluster."""
+"""The size limit of a folder, since data beside a notebook could fill the quota on the cluster."""
 _IGNORE = ".dockerignore"
 
 
@@ -35,11 +35,11 @@ class Files:
 
 
 def files_in(folder: str | None, notebook: str | None) -> Files:
-    """Read the folder, without `notebook`, which changes with every save. Raises RequestError or
-    NotFoundError."""
+    """Return the folder's files except `notebook`, which changes with every save. Raises
+    RequestError or NotFoundError."""
     if folder is None:
         raise RequestError(
-            "The recipe copies files, but no folder is given.", hint="Set ImageSpec(folder=…)."
+            "The recipe copies files, but its folder is not set.", hint="Set ImageSpec(folder=…)."
         )
     top = pushed_folder(folder)
     exclude = ["!*", *(f"{name.decode()}/" for name in sorted(ALWAYS))]
@@ -50,15 +50,16 @@ def files_in(folder: str | None, notebook: str | None) -> Files:
     total = sum(entry.size_bytes for entry in found.entries.values() if entry.kind == "file")
     if total > _MOST_BYTES:
         raise RequestError(
-            f"{top} has {size(total)}; an image takes at most {size(_MOST_BYTES)}.",
+            f"{top} contains {size(total)}. The limit for an image is {size(_MOST_BYTES)}.",
             hint="Name a smaller folder (--push DIR), or exclude files in .dockerignore.",
         )
     return Files(str(top), tuple(exclude), _digest(found))
 
 
 def _dockerignore(file: Path) -> list[str]:
-    """Translate the patterns of a .dockerignore to .gitignore. They are anchored, a folder means
-    all of its content (`/**`), and `!` also includes files of an excluded folder."""
+    """Translate the patterns of a .dockerignore to those of a .gitignore. In a .dockerignore, a
+    pattern is anchored, a folder includes all of its content (`/**`), and `!` also includes files
+    of an excluded folder."""
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Our own image folder on a cluster, and the site's (`image_dirs`).
+"""Our own image folder on a cluster, and the site's image folders (`image_dirs`).
 
 `containers.image_folder` names our files; `images.py` builds them.
 """
@@ -26,7 +26,7 @@ for one; do chmod -R u+w -- "$one" 2>/dev/null; rm -rf -- "$one" || exit 1; done
 
 class ImageStore:
     def __init__(self, transport: Transport, folder: str) -> None:
-        """`folder` may begin with `~/`."""
+        """Use the images in `folder`, which may begin with `~/`."""
         self._transport = transport
         self._folder = folder
 
@@ -40,7 +40,7 @@ class ImageStore:
             path = self.path / image_folder.record_name(key, tool)
             content = self._transport.read(path)
             if content is None and path.name in self._transport.listing(self.path):
-                # NFS caches the absence of a file; a listing refreshes it.
+                # NFS caches the absence of a file; a listing refreshes that cache.
                 content = self._transport.read(path)
             found = image_folder.read_record(content) if content else None
             if found is not None:
@@ -75,7 +75,7 @@ class ImageStore:
 
     def remove(self, name: str, tool: str, suffixes: Sequence[str]) -> list[str]:
         """Remove all versions of the image, and return the nodes whose engines still hold it. A job
-        that runs in it fails. Raises FileAccessError."""
+        that runs in the image fails. Raises FileAccessError."""
         entries = self._transport.listing(self.path)
         gone = [one for one in entries if image_folder.is_version(one, name, suffixes)]
         record = image_folder.record_name(name, tool)

@@ -1,7 +1,7 @@
-"""List, build, pull and remove images on a cluster.
+"""The calls that list, build, pull and remove images on a cluster.
 
-A job builds an image with a script of `containers.builders`, unless the image exists from the same
-recipe or is being built.
+A job builds an image with a script of `containers.builders`, unless an image from the same recipe
+exists or is being built.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class Images:
         }
         if not found:
             raise NotFoundError(
-                f"Image {name!r} was not built or pulled with jupyter-slurm.",
-                hint="List images with `%slurm image ls`. Images of the site cannot be removed.",
+                f"Cannot remove image {name!r}: jupyter-slurm did not build or pull it.",
+                hint="List images with `%slurm image ls`.",
             )
         nodes: set[str] = set()
         for tool, one in found:
@@ -133,8 +133,8 @@ _Plan = tuple[str, str, str | None, Files | None, Callable[[Builder, str], str]]
 
 
 def _built(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
-    """Return name, digest, base, the recipe's files and the build script. Raises RequestError, or
-    NotFoundError if the base image or the folder is missing."""
+    """Return the image's name, digest and base, the recipe's files, and the build script. Raises
+    RequestError, or NotFoundError if the base image or the folder is missing."""
     builder = builder_for(runtime)
     image_folder.check_name(spec.name)
     pushes = spec.push is not None
@@ -153,7 +153,7 @@ def _built(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
 
 def _pulled(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
     if not spec.base:
-        raise RequestError("Name the image to pull.")
+        raise RequestError("The name of the image to pull is missing.")
     # The profile may use the name for an image of another registry, as in `--image`.
     reference = parse_reference(cluster.profile.images.get(spec.base, spec.base))
     digest = image_folder.reference_digest(str(reference), builder_for(runtime).tool)
@@ -167,7 +167,7 @@ def _pulled(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> _Plan:
 
 
 def _of_the_site(spec: ImageSpec, cluster: SlurmCluster, runtime: str) -> Image | None:
-    """Return the site's own image of that name. Jobs would prefer it to a pulled one."""
+    """Return the site's own image of that name. Jobs would prefer it to a pulled image."""
     name = spec.base or ""
     path = PurePosixPath(_base(name, cluster, runtime, builder_for(runtime))) if name else None
     if path is None or not path.is_absolute() or path.parent == cluster.image_store().path:

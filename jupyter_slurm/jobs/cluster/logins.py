@@ -1,4 +1,4 @@
-"""Share one login among all callers: assign its questions, collect answers, report the outcome.
+"""The login to a cluster, shared by all callers, with its questions, answers and outcome.
 
 `transport/` logs in. A login runs in its own thread, so that no call waits for the user. Answers
 are not stored.
@@ -55,9 +55,9 @@ class _Attempt:
     def __init__(self, caller: str) -> None:
         self.began_s = time.time()
         self.asked: str | None = caller
-        """The caller with the question; None for the next caller."""
+        """The caller that gets the questions; None if the next caller gets them."""
         self.callers = {caller}
-        """The callers that do not know the outcome yet."""
+        """The callers that have not received the outcome yet."""
         self.question: Question | None = None
         self.question_since_s = 0.0
         self.question_ids: set[str] = set()
@@ -74,7 +74,7 @@ class Login:
     def __init__(
         self, cluster: str, connection: LoginConnection, on_change: Callable[[], None]
     ) -> None:
-        """`on_change` is called, with locks held, whenever `seen_by` may have changed."""
+        """Call `on_change`, with locks held, whenever the result of `seen_by` may have changed."""
         self._cluster = cluster
         self._connection = connection
         self._on_change = on_change
@@ -93,7 +93,8 @@ class Login:
         return self._follow(attempt, caller, wait_s)
 
     def answer(self, question_id: str, text: str | None, wait_s: float) -> Connection:
-        """Answer a question; see `Api.answer`. This caller gets the next question, too."""
+        """Answer a question; see `Api.answer`. The caller that got this question also gets the next
+        question."""
         with self._changed:
             attempt = self._attempt
             question = attempt.question if attempt else None
@@ -106,7 +107,7 @@ class Login:
         return self._follow(attempt, attempt.asked or "", wait_s)
 
     def has_asked(self, question_id: str) -> bool:
-        """Return whether this login or the last one asked the question, answered or not."""
+        """Return whether the current or last login attempt asked the question, answered or not."""
         with self._changed:
             return self._attempt is not None and question_id in self._attempt.question_ids
 
@@ -128,14 +129,14 @@ class Login:
                 self._notify()
 
     def give_up(self) -> None:
-        """Cancel the current login. A later caller starts another."""
+        """Cancel the current login. A later caller starts another login."""
         with self._changed:
             if self._attempt is not None:
                 self._attempt.callers.clear()
         self._end()
 
     def close(self) -> None:
-        """End the current login, and reject later ones."""
+        """End the current login, and reject later logins."""
         with self._changed:
             self._closed = True
         self._end()
@@ -148,11 +149,11 @@ class Login:
         if self._thread is not None:
             self._thread.join(timeout=_JOIN_S)
 
-    # --- the caller's side; the lock is held where no `with` is seen ---
+    # --- the caller's side; methods without `with` need the lock ---
 
     def _joined(self, caller: str) -> _Attempt | None:
-        """Return the current login, the last one if this caller does not know its outcome, or a new
-        one; None if the connection is open."""
+        """Return the current login attempt, or the last attempt if this caller has not received its
+        outcome, or a new attempt. Return None if the connection is open."""
         attempt = self._attempt
         if attempt is not None and (not attempt.ended or caller in attempt.callers):
             attempt.callers.add(caller)
@@ -180,7 +181,7 @@ class Login:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
                     break
-                # A caller gets an old question without a notification.
+                # Check every second: other callers get an old question without a notification.
                 self._changed.wait(min(left_s, 1.0))
             if attempt.ended:
                 attempt.callers.discard(caller)

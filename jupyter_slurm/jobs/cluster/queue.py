@@ -21,15 +21,15 @@ _COMMANDS = (
 
 
 def rows(cluster: SlurmCluster, ours: Ours) -> list[Row]:
-    """Return the jobs of all users. `ours`: our records by Slurm's ID."""
+    """Return the jobs of all users. `ours` maps Slurm's IDs to our records."""
     listed = squeue.split(cluster.ask(squeue.all_argv()))
     return rows_of(listed, ours, cluster.transport.user(), cluster.name)
 
 
 def history(cluster: SlurmCluster, days: float, ours: Ours) -> list[ListedJob]:
-    """Return the jobs of the last days; see `Api.history`. `ours`: our records by Slurm's ID."""
+    """Return the jobs of recent days; see `Api.history`. `ours` maps Slurm's IDs to our records."""
     if not 0 < days <= _MOST_DAYS:
-        raise RequestError(f"Cannot list {days:g} days of history.")
+        raise RequestError(f"Cannot list {days:g} days of history. The limit is {_MOST_DAYS} days.")
     since_s = time.time() - days * 86400
     argv = sacct.mine_argv(cluster.transport.user(), since_s)
     try:

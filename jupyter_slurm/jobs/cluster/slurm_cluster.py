@@ -1,4 +1,4 @@
-"""Run and count one cluster's Slurm commands, and explain their failures.
+"""The runs and counts of Slurm's commands on one cluster, and explanations of their failures.
 
 Slurm's commands run only here. `slurm/` contains their argv and parsers.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _SECRET_BYTES = 8
 _USUAL_ARRAY_SIZE = 1001
-"""The limit of MaxArraySize in slurm.conf(5)."""
+"""The default of MaxArraySize in slurm.conf(5)."""
 
 
 class ClusterAccess(NamedTuple):
@@ -44,12 +44,13 @@ class ClusterAccess(NamedTuple):
 
     transport: Transport
     connection: SshConnection | None = None
-    """None for this machine."""
+    """The SSH connection; None for this machine."""
 
     @classmethod
     def to(cls, profile: ClusterProfile, on_change: Callable[[], None]) -> Self:
-        """Return an access without connecting. `on_change` is called, in any thread, whenever the
-        connection opens, drops or closes. Raise ConfigError if the ssh configuration is invalid."""
+        """Return the access for the profile, but do not connect. Call `on_change`, in any thread,
+        whenever the connection opens, drops or closes. Raise ConfigError if the ssh configuration
+        is invalid."""
         if profile.host is None:
             return cls(LocalTransport(path=profile.path, env=profile.env))
         # Import this only for remote clusters.
@@ -62,7 +63,7 @@ class ClusterAccess(NamedTuple):
         return cls(SshTransport(connection, path=profile.path, env=profile.env), connection)
 
     def again(self, old: ClusterProfile, new: ClusterProfile) -> Self | None:
-        """Return this access for the profile `new`; None if the profile needs another access."""
+        """Return this access with the settings of `new`; None if that is impossible."""
         if _differ(old, new, "host", "user", "port", "jump", "hint"):
             return None
         if not _differ(old, new, "path", "env"):
@@ -102,12 +103,13 @@ class SlurmCluster:
         self._lock = threading.Lock()
         self._srun_lock = threading.Lock()
         self._srun_said: dict[str, tuple[int, str]] = {}
-        """The connection and srun's output on it, by option."""
+        """The generation of the connection, and srun's output on it, by option."""
         self._toolchains_lock = threading.Lock()
         self._toolchains: dict[str, tuple[int, Toolchain]] = {}
-        """The connection that asked and the answer, by the text of the question."""
+        """The generation of the connection, and the programs found on it, by the text of the
+        script."""
         self._array_size = (-1, 0)
-        """The connection that asked for MaxArraySize, and the value."""
+        """The generation of the connection, and MaxArraySize as read on it."""
 
     @property
     def name(self) -> str:
@@ -119,16 +121,16 @@ class SlurmCluster:
         return home / root[2:] if root.startswith("~/") else PurePosixPath(root)
 
     def environments_root(self) -> PurePosixPath:
-        """Return the folder of environments of packages."""
+        """Return the folder of package environments."""
         return self.job_root() / "envs"
 
     def check_configuration(self, slurm_conf: str | None) -> None:
-        """Raise RequestError if the user's sbatch would use another configuration than ours.
-        `slurm_conf`: SLURM_CONF of the submitting process; None if it is not set."""
+        """Raise RequestError if the user's own sbatch would use another configuration than the
+        profile's. `slurm_conf` is SLURM_CONF in the submitting process; None if it is not set."""
         if slurm_conf is not None and self.profile.misses(slurm_conf):
             raise RequestError(
                 f"SLURM_CONF is {slurm_conf} on this machine but not in the profile of "
-                f"{self.name}: the job would go to another cluster than with your sbatch.",
+                f"{self.name}, so the job would not go to the cluster of your own sbatch.",
                 hint="Add that cluster: `jupyter slurm clusters add NAME --host '' --env "
                 f"SLURM_CONF={shlex.quote(slurm_conf)}`.",
             )
@@ -187,7 +189,7 @@ class SlurmCluster:
         return done._replace(stdout=command.opened(done.stdout))
 
     def run_as_written(self, argv: Sequence[str]) -> Completed:
-        """Run a command as `run` does, but with times in the format of a terminal."""
+        """Run a command as `run` does, but keep Slurm's usual format of times."""
         self._count(argv[0])
         try:
             return self.transport.run(argv, timeout_s=self.profile.command_timeout_s)
@@ -241,8 +243,8 @@ class SlurmCluster:
         return self.transport.on_terminal(folder, files, argv)
 
     def srun_version(self) -> SlurmVersion | None:
-        """Return srun's version, cached per connection, since its features (`slurm/srun.py`) rarely
-        change; None if unknown now."""
+        """Return srun's version, cached per connection; None if unknown now. `slurm/srun.py`
+        selects features by version."""
         said = self._srun("--version")
         return None if said is None else parse_version(said)
 
@@ -252,7 +254,7 @@ class SlurmCluster:
         return srun.parse_mpi_types(self._srun("--mpi=list") or "")
 
     def max_array_size(self) -> int:
-        """Return MaxArraySize, which exceeds every index of an array, cached per connection. Raise
+        """Return MaxArraySize, cached per connection. It exceeds every index of an array. Raise
         CommandError if the controller does not report it."""
         with self._srun_lock:
             connection = self.access.connection
@@ -276,8 +278,9 @@ class SlurmCluster:
             return self._srun_said[option][1]
 
     def toolchain(self, modules: Sequence[str]) -> Toolchain:
-        """Return the programs that install packages, with the profile's modules and these. Ask once
-        per connection. Raise RequestError if a module cannot be loaded."""
+        """Return the programs that install packages, with the profile's modules and `modules`
+        loaded. The result is cached per connection. Raise RequestError if the login node cannot
+        load a module."""
         plan = ScriptPlan(
             title="toolchain",
             job_dir="/",
@@ -303,8 +306,8 @@ class SlurmCluster:
                 if done.returncode != 0:
                     raise RequestError(
                         f"Cannot set up the login node of {self.name} to install packages.",
-                        hint="The job's modules, and `modules` and `setup` of the cluster's "
-                        "profile, must also work on the login node.",
+                        hint="Check that the job's modules, and `modules` and `setup` in the "
+                        "cluster's profile, also work on the login node.",
                         detail=done.stderr.decode(errors="replace").strip() or None,
                         option="with",
                     )
@@ -320,7 +323,7 @@ class SlurmCluster:
 def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
     return ControllerError(
         f"Slurm's controller on {name} does not answer `{argv[0]}`.",
-        hint="Check it with `scontrol ping`; the agent retries.",
+        hint="Check the controller with `scontrol ping`.",
         detail=words or None,
     )
 
@@ -328,7 +331,7 @@ def _silent(name: str, argv: Sequence[str], words: str) -> ControllerError:
 def silent_sbatch(name: str, said: str) -> ControllerError:
     """Return the error for a running sbatch that has not answered."""
     return ControllerError(
-        f"The `sbatch` on {name} has not answered yet.",
-        hint="Check the controller with `scontrol ping`; sbatch retries for some minutes.",
+        f"The `sbatch` on {name} has not answered yet and is still running.",
+        hint="Check the controller with `scontrol ping`.",
         detail=said or None,
     )

@@ -32,19 +32,19 @@ from jupyter_slurm.transport.files.loads import shown
 from jupyter_slurm.wire import Behind, Job, Problem, Transfer, TransferState
 
 _KEPT = 100
-"""Finished transfers to remember."""
+"""The number of finished transfers to keep."""
 _JOIN_S = 5.0
 _SHORTEST_WAIT_S = 0.1
 """The shortest time between two reports to a waiting caller."""
 _NAMED = 5
-"""Failed files to list by name; the others are counted."""
+"""The number of failed files to list by name."""
 MIRROR_KEPT_DAYS = 30
 """Days after which the next push removes an unused mirror."""
 
-# $1 is the mirror, $2 the job's folder. An existing copy is complete and stays. Then remove one
-# other mirror that was unused for more than $3 days; only one, since the user waits. A user of a
-# mirror marks it under its lock first (`files.mirror`), so an old one is unused. On file systems
-# without locks, all mirrors stay.
+# $1 is the mirror, $2 the job's folder. An existing copy is complete and stays. Then remove at most
+# one other mirror that was unused for more than $3 days, since the user waits. Each push first
+# updates the mirror's time under the mirror's lock (`files.mirror`), so a mirror with an old time
+# is unused. On file systems without locks, all mirrors stay.
 _SNAPSHOT_SH = """
 [ -d "$2/work" ] && exit 0
 (umask 077; mkdir -p -m 700 -- "${2%/*}" "$2") && [ -O "$2" ] && [ ! -L "$2" ] || exit 1
@@ -111,21 +111,21 @@ class Transfers:
     def fetch(self, transport: Transport, job: Job) -> Transfer:
         """Start fetching the requested files that the job has written.
 
-        Raise RequestError if the job has no --fetch. A job without its own folder returns nothing:
-        its files are already in place.
+        Raise RequestError if the job was submitted without --fetch. The transfer of a job without
+        its own folder is empty, since the files are already in place.
         """
         if not job.fetch or job.fetch_to is None:
             raise RequestError(
                 f"Job {job.id} was submitted without --fetch.",
-                hint="Submit it with --fetch 'results/**', or use pull.",
+                hint="Submit it with --fetch 'results/**', or use `%slurm pull`.",
             )
         folder, local = JobDir(PurePosixPath(job.job_dir)), job.fetch_to
 
         def work(one: _Running) -> files.TransferReport:
             with self._alone_here(local, one.stop):
                 try:
-                    # Fetch only files newer than job.sh: pushed files may be older than the local
-                    # ones.
+                    # Fetch only files newer than job.sh: pushed copies may be older than the local
+                    # files.
                     return files.pull(
                         transport,
                         str(folder.work),
@@ -150,8 +150,8 @@ class Transfers:
     ) -> Transfer:
         """Start copying the current state of the folder `local` to the job's folder.
 
-        Repeating it for the same job changes nothing. It fails if any file is unreadable. Raises
-        NotFoundError, or RequestError if the folder cannot be pushed.
+        A repeated call for the same job does not change the folder. The transfer fails if any file
+        is unreadable. Raises NotFoundError, or RequestError if the folder cannot be pushed.
         """
         folder = pushed_folder(local)
         target = mirror_of(job_dir, places.host(), folder)
@@ -213,7 +213,7 @@ class Transfers:
             return any(not one.has_ended for one in self._running.values())
 
     def close(self) -> None:
-        """Stop all transfers. Later ones stop at their start."""
+        """Stop all transfers. Later transfers stop at their start."""
         with self._lock:
             self._closed = True
             running = list(self._running.values())
@@ -245,7 +245,7 @@ class Transfers:
 
     @contextmanager
     def _alone_here(self, local: str, stop: threading.Event) -> Iterator[None]:
-        """Lock the local target, which is a folder, or a file with its parent folder."""
+        """Lock the local target. If it is a file, also lock its parent folder."""
         target = Path(local).expanduser().resolve()
         with ExitStack() as locks:
             for one in [target] if target.is_dir() else [target.parent, target]:
@@ -254,7 +254,7 @@ class Transfers:
 
     @contextmanager
     def _alone(self, where: str, target: str, stop: threading.Event) -> Iterator[None]:
-        """Lock the target: two transfers would remove each other's folders."""
+        """Lock the target, since two concurrent transfers would remove each other's folders."""
         lock = self._lock_of(where, target)
         while not lock.acquire(timeout=_SHORTEST_WAIT_S):
             if stop.is_set():
@@ -270,7 +270,7 @@ class Transfers:
 
 
 class _Running:
-    """One transfer, as a `files.Progress`."""
+    """A transfer, which implements `files.Progress`."""
 
     def __init__(
         self, cluster: str, direction: Literal["push", "pull"], local: str, remote: str
@@ -347,7 +347,7 @@ class _Running:
             seen = self._revision
             if not self.has_ended:
                 self._news.wait_for(lambda: self._revision > seen, wait_s)
-                # Report changes that arrive together at once.
+                # Report changes that arrive together in one answer.
                 left_s = min(deadline_s - time.monotonic(), _SHORTEST_WAIT_S)
                 self._news.wait_for(lambda: self.has_ended, max(0.0, left_s))
         return self.value()
@@ -404,7 +404,7 @@ def pushed_folder(local: str) -> Path:
     if folder in (Path.home(), Path("/")):
         raise RequestError(
             f"Cannot push all of {local} with a job.",
-            hint="Put the job's files into their own folder, and name it: --push DIR.",
+            hint="Put the job's files into a folder of their own, and push it with --push DIR.",
         )
     return folder
 

@@ -30,7 +30,7 @@ KINDS: Mapping[JobKind, Kind[Any]] = MappingProxyType(
 
 
 class _HasKind(Protocol):
-    """A struct with a kind, `JobSpec` or `Job`."""
+    """A struct that has a kind: a `JobSpec` or a `Job`."""
 
     @property
     def kind(self) -> JobKind: ...

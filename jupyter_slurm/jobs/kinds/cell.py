@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 """The fixed time of files, so that equal files give an equal zip."""
 _FOR_VARIABLES = frozenset(("runner_values.py", "runner_data.py"))
-"""Modules for cells with variables only."""
+"""Modules that only cells with variables need."""
 _FOR_SOME = frozenset(("runner_ranks.py", "runner_engine.py", "runner_dashboards.py"))
-"""Modules for cells on many nodes or with dashboards only."""
+"""Modules that only cells on many nodes or with dashboards need."""
 
 
 class Cell(ByPython[CellSpec]):
@@ -107,7 +107,7 @@ def _losses(tail: bytes) -> Iterator[_Loss]:
 
 
 class _LaunchProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """The line of node/launch.py after all nodes have connected."""
+    """The line that node/launch.py writes once all nodes have connected."""
 
     ranks: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
@@ -123,7 +123,7 @@ def _check_launch(spec: CellSpec) -> None:
     if both := sorted({*spec.names_gather} & {*spec.names_out}):
         raise RequestError(
             f"{both[0]} is in both --out and --gather.",
-            hint="--out returns the value of rank 0, --gather a list over all ranks.",
+            hint="Use --out for the value of rank 0, or --gather for a list over all ranks.",
             option="gather",
         )
     if spec.max_restarts and spec.launch != "torchrun":
@@ -136,7 +136,7 @@ def _check_launch(spec: CellSpec) -> None:
 
 
 def task(spec: CellSpec | SweepSpec) -> bytes:
-    """Return the runner's task, with the code of a session's cell."""
+    """Return the runner's task. For a cell in a session it includes the code."""
     names_gather = spec.names_gather if isinstance(spec, CellSpec) else ()
     return msgspec.json.encode(
         {
@@ -153,8 +153,8 @@ def task(spec: CellSpec | SweepSpec) -> bytes:
 
 
 def own_files(spec: CellSpec | SweepSpec) -> dict[str, bytes | Path]:
-    """Return the cell's own files, with an empty key. In a session the task is enough, because each
-    file takes time."""
+    """Return the cell's own files, with an empty key. For a cell in a session, leave out the key
+    and the file of the code, because each file takes time."""
     files: dict[str, bytes | Path] = {layout.TASK: task(spec)}
     if spec.session is None:
         files |= {layout.CELL: spec.code.encode(), layout.KEY: b""}
@@ -176,7 +176,7 @@ def runner_files(*, variables: bool) -> dict[str, bytes]:
 @cache
 def cloudpickle_zip() -> bytes:
     """Return the local cloudpickle with its licence, as an importable zip."""
-    # These imports are slow, and front ends only read traits.
+    # These imports are slow, and front ends do not need them.
     import importlib.metadata  # noqa: PLC0415
     import zipfile  # noqa: PLC0415
 

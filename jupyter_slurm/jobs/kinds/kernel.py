@@ -48,7 +48,7 @@ class Kernel(ByPython[KernelSpec]):
         if spec.launch in RANKED:
             raise RequestError(
                 f"A kernel is one process, so it cannot have `--launch {spec.launch}`.",
-                hint="Use it for a cell or a session. A kernel can have ray or dask.",
+                hint="Use `--launch ray` or `--launch dask`, or run the code in a cell or session.",
                 option="launch",
             )
 
@@ -77,8 +77,8 @@ class Kernel(ByPython[KernelSpec]):
             else:
                 why = f"The image's Python has no ipykernel: {python} lacks {packages}."
             return why, (
-                "Use an image that has it, build one (`%%slurm_image NAME --from IMAGE` with "
-                "`pip install ipykernel`), or load a module that has it (--module)."
+                "Use or build an image with ipykernel (`%%slurm_image NAME --from IMAGE` with "
+                "`pip install ipykernel`), or load a module with ipykernel (--module)."
             )
         if _DIES.search(log_tail):
             return (

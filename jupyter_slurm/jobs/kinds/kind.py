@@ -1,4 +1,4 @@
-"""The bases of all kinds of jobs, with the defaults. No I/O."""
+"""The base classes of all kinds of jobs, with the defaults. No I/O."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jupyter_slurm.profiles.profile import ClusterProfile
 
 Files = Mapping[str, bytes | Path]
-"""Contents or local files to move, by name in the job's folder."""
+"""File contents, or local files to move, by name in the job's folder."""
 Explained = tuple[str, str]
 """The reason for a failure, and a hint."""
 RANKED = ("torchrun", "mpi")
@@ -51,13 +51,13 @@ class Kind(Generic[SpecT]):
     __slots__ = ()
 
     spec: ClassVar[type[JobSpec]]
-    """The spec of such a job: `SpecT`."""
+    """The class of the job's spec, `SpecT`."""
     job: ClassVar[type[Job]]
-    """The struct of such a job."""
+    """The class of the job."""
 
     # --- words ---
     noun: ClassVar[str] = "job"
-    """The noun for such a job in sentences."""
+    """The noun for the job in sentences."""
     idle_without: ClassVar[str] = "without a cell"
     """The end of the sentence `ends after 30 min …`, for jobs with an idle time."""
 
@@ -71,18 +71,19 @@ class Kind(Generic[SpecT]):
     takes_arguments: ClassVar[bool] = False
     """Set if the job may have arguments after `--`."""
     starts_tasks: ClassVar[bool] = False
-    """Set if the job may start tasks on other nodes. All GPUs of other jobs must be on one node."""
+    """Set if the job may start tasks on other nodes. Otherwise all of its GPUs must be on one node.
+    """
     makes_images: ClassVar[bool] = False
     """Set if the job builds images or installs packages, also on the login node."""
     needs_packages: ClassVar[tuple[str, ...]] = ()
-    """Packages that its program imports, in addition to the user's."""
+    """Packages that our program imports, in addition to the user's packages."""
     has_tasks: ClassVar[bool] = False
     """Set if the code runs once for each task, in job arrays."""
     is_in_home: ClassVar[bool] = False
     """Set if the job runs in the home folder on a remote cluster, because its files must remain."""
 
     identified_by: ClassVar[tuple[str, ...]] = ()
-    """Spec fields that distinguish a job from an earlier one of the same cell."""
+    """Spec fields that distinguish a job from an earlier job of the same cell."""
 
     # --- on the node ---
     runner: ClassVar[str | None] = None
@@ -92,11 +93,11 @@ class Kind(Generic[SpecT]):
     code_file: ClassVar[str | None] = None
     """The file with the user's code; None if the job has no code."""
     node_files: ClassVar[tuple[str, ...]] = ()
-    """The files of node/, or the beginnings of their names."""
+    """Prefixes of the names of the job's files in node/."""
     uses_runner: ClassVar[bool] = False
     """Set if node/runner.py runs the code. It writes output records and handles interrupts."""
     listens: ClassVar[bool] = False
-    """Set if the job listens at the socket `socket_name` for a kernel client."""
+    """Set if the job listens on the socket `socket_name` for a kernel client."""
     accepts_cells: ClassVar[bool] = False
     """Set if the job runs cells on request."""
     is_web_server: ClassVar[bool] = False
@@ -110,7 +111,7 @@ class Kind(Generic[SpecT]):
     at_end: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """Fields of `job` to set at the end."""
     failures: ClassVar[Mapping[int, Explained]] = MappingProxyType({})
-    """The kind's exit codes, in addition to the script's."""
+    """Explanations of the kind's exit codes, in addition to the script's exit codes."""
 
     def check(self, spec: SpecT) -> None:
         """Raise RequestError if `spec` is invalid."""
@@ -141,11 +142,11 @@ class Kind(Generic[SpecT]):
         return tuple(name for name in _WITH_DASHBOARD if name == job.launch)
 
     def progress_file(self, job: Job, folder: JobDir) -> PurePosixPath | None:
-        """Return the file with the job's progress; None if the job writes no such file."""
+        """Return the file with the job's progress; None if the job does not write progress."""
         return None
 
     def progress(self, job: Job, tail: bytes) -> dict[str, Any]:
-        """Return fields of a running `Job` from the end of that file."""
+        """Return fields of a running `Job` from the end of the progress file."""
         return {}
 
     def on_requeue(self, job: Job) -> dict[str, Any]:
@@ -162,8 +163,8 @@ class Kind(Generic[SpecT]):
         return None
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
-        """Return the requirement that the node did not meet, from the log; None for another
-        failure. `bare` is set without an image."""
+        """Return the requirement that the node did not meet, and a hint, from the log; None for
+        another failure. `bare` is set for a job without an image."""
         return None
 
 
@@ -192,7 +193,7 @@ class ByPython(Kind[SpecT]):
 @cache
 def node_files(beginning: str) -> Mapping[str, bytes]:
     """Return the text of the files of node/ with this prefix, by file name."""
-    from importlib import resources  # noqa: PLC0415 - front ends only read traits
+    from importlib import resources  # noqa: PLC0415 - front ends do not need it
 
     folder = resources.files("jupyter_slurm") / "node"
     return {

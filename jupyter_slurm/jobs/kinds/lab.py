@@ -30,7 +30,7 @@ _BASE_URL = re.compile(r"/([A-Za-z0-9._~%!$&'()*+,;=:@-]+/)*")
 
 class _LabProgress(msgspec.Struct, frozen=True, kw_only=True):
     step: str
-    """A value of `LabStep`, or the end of the lab."""
+    """A value of `LabStep`, or the reason for the lab's end."""
     python: tuple[int, int, int] | None = None
     """The Python version of the lab's kernels."""
     idle_since_s: Moment | None = None
@@ -53,8 +53,8 @@ class Lab(ByPython[LabSpec]):
     failures = MappingProxyType(
         {
             65: (
-                "No JupyterLab found.",
-                "Use an image that has it, build one (`%%slurm_image NAME --from IMAGE` with "
+                "JupyterLab not found.",
+                "Use or build an image with JupyterLab (`%%slurm_image NAME --from IMAGE` with "
                 "`pip install jupyterlab`), or use a remote kernel (`jupyter slurm kernel add`).",
             ),
             70: (
@@ -132,7 +132,7 @@ def _last_line(tail: bytes) -> _LabProgress | None:
 
 def lab_base_url(spec: JobSpec | None) -> str:
     """Return the base URL of the lab's server; "/" if the lab has its own port. server/lab_proxy.py
-    serves the other URLs."""
+    serves labs with another base URL."""
     if not isinstance(spec, LabSpec) or spec.jupyter_base_url is None:
         return "/"
     return f"{spec.jupyter_base_url}jupyter-slurm/lab-proxy/{spec.id}/"

@@ -42,7 +42,7 @@ class Program(Kind[ProgramSpec]):
         return super().files(spec, job) if spec.code else {}
 
     def missing(self, log_tail: str, exit_code: int, *, bare: bool) -> Explained | None:
-        # The container tools are slow to import, and front ends only read traits.
+        # The container tools are slow to import, and front ends do not need them.
         from jupyter_slurm.containers.own_program import (  # noqa: PLC0415
             NONE_NAMED,
             NONE_NAMED_EXIT,

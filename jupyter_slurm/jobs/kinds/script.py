@@ -31,8 +31,8 @@ class Script(Kind[ScriptSpec]):
             raise RequestError("A batch script must begin with `#!`, e.g. `#!/bin/bash`.")
         if "\r\n" in spec.code:
             raise RequestError(
-                "The batch script has DOS line ends (\\r\\n), which sbatch rejects.",
-                hint="Use Unix line ends (\\n).",
+                "The batch script has DOS line endings (\\r\\n), which sbatch rejects.",
+                hint="Use Unix line endings (\\n).",
             )
         for option, given in (
             ("env", spec.env),
@@ -47,6 +47,6 @@ class Script(Kind[ScriptSpec]):
             if given:
                 raise RequestError(
                     f"A batch script is passed to sbatch unchanged, so it cannot have --{option}.",
-                    hint="Do it in the script, or use a cell that begins with `#!`.",
+                    hint="Write it into the script, or use a cell that begins with `#!`.",
                     option=option,
                 )

@@ -56,12 +56,12 @@ class Sweep(ByPython[SweepSpec]):
             )
         if both := sorted({*spec.names_params} & {*spec.names_out}):
             raise RequestError(
-                f"{both[0]} is both a parameter and in --out.",
+                f"{both[0]} is a parameter, so it cannot be in --out.",
                 hint="Leave it out of --out: the table has a column for each parameter.",
                 option="out",
             )
         if both := sorted({*spec.names_params} & {*spec.names_in}):
-            raise RequestError(f"{both[0]} is both a parameter and in --in.", option="in")
+            raise RequestError(f"{both[0]} is a parameter, so it cannot be in --in.", option="in")
         for name, number in (("max-running", spec.max_running), ("max-fails", spec.max_fails)):
             if number is not None and number < 1:
                 raise RequestError(f"--{name} must be 1 or more.", option=name)

@@ -1,1 +1,1 @@
-"""Judge the end of a job, and return its output, variables and files."""
+"""The verdict on a job's end, and the job's output, variables and files."""

@@ -1,4 +1,4 @@
-"""Ask Slurm for the resources, output files and usage of one job.
+"""The resources, output files and usage of one job, as Slurm reports them.
 
 An ID that Slurm has reused counts as unknown.
 """
@@ -28,7 +28,8 @@ class Allocation:
     stdout: str | None
     """The output file of the batch script."""
     rows: tuple[ControlRow, ...] = ()
-    """The controller's rows. An array has one per started task and one for the waiting tasks."""
+    """The controller's rows. An array has a row for each started task and a row for all waiting
+    tasks."""
     no_requeue: str | None = None
     """The value of `Job.no_requeue`."""
     stderr: str | None = None

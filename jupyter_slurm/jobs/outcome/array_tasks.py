@@ -1,7 +1,7 @@
 """States, ends and output files of array tasks. No I/O.
 
-The agent stores each task's state (`Job.tasks`) and one pattern for all paths: Slurm forgets a task
-some minutes after it has ended.
+The agent stores each task's state (`Job.tasks`) and one pattern for all paths, because Slurm
+forgets a task some minutes after its end.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def states_of(tasks: Mapping[str, str]) -> dict[int, str]:
 
 
 def runs(values: Iterable[tuple[int, str]]) -> dict[str, str]:
-    """Group tasks by value, written as for --array.
+    """Group tasks by value, in the notation of --array.
 
     >>> runs([(0, "RUNNING"), (1, "RUNNING"), (2, "PENDING")])
     {'PENDING': '2', 'RUNNING': '0-1'}
@@ -129,8 +129,9 @@ def paths(rows: Iterable[ControlRow]) -> dict[str, str]:
 
 
 def pattern(rows: Iterable[ControlRow], stream: str = "StdOut") -> str | None:
-    """Return the path of every task (`StdOut` or `StdErr`), with `{}` for its index (`{:03}`: three
-    digits) and `{id}` for its own Slurm ID. Return None if the rows are ambiguous."""
+    """Return the pattern of all tasks' paths for `stream` (`StdOut` or `StdErr`). It contains `{}`
+    for a task's index, or `{:03}` for an index of three digits, and `{id}` for the task's own Slurm
+    ID. Return None if the rows are ambiguous."""
     known: list[tuple[int, int, list[str]]] = []
     for row in rows:
         raw, task = scontrol.output_pattern(row.fields, stream), row.array_task_id or ""
@@ -158,8 +159,8 @@ def pattern(rows: Iterable[ControlRow], stream: str = "StdOut") -> str | None:
 
 
 def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | None:
-    """Return the task's output file by `pattern`; None if that needs its Slurm ID, which is
-    unknown."""
+    """Return the task's output file by `pattern`; None if the pattern needs the task's Slurm ID and
+    that is unknown."""
     if "{id}" in pattern and own_id is None:
         return None
     values = {"a": str(task), "A": array_id, **({"j": own_id} if own_id else {})}
@@ -168,7 +169,7 @@ def path(pattern: str, task: int, array_id: str, own_id: str | None) -> str | No
 
 def failures(tasks: Mapping[str, str], codes: Mapping[str | None, int | None]) -> str | None:
     """Return a message about failed tasks, such as `Tasks 2, 5 failed: exit code 3.`, or None if
-    all succeeded. `codes`: known exit codes by index."""
+    all succeeded. `codes` contains the known exit codes by index."""
     by_end: dict[tuple[str, int | None], list[int]] = {}
     for state, text in tasks.items():
         for task in indices(text):
@@ -185,7 +186,7 @@ def _ended(tasks: list[int], state: str, code: int | None) -> str:
     if state == JobState.FAILED:
         return f"{some} failed."
     if state == UNSEEN:
-        return f"{some} ended; outcome unknown."
+        return f"{some} ended, but the outcome is unknown."
     return f"{some}: {state_word(state)}."
 
 

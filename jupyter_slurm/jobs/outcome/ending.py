@@ -1,4 +1,4 @@
-"""Gather the evidence of a job's end for `verdict.py`, first from the job's files, then Slurm."""
+"""The evidence of a job's end for `verdict.py`, first from the job's files, then from Slurm."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _PROLOG = re.compile(r"prolog|launch", re.IGNORECASE)
 src/slurmctld/job_mgr.c)."""
 _SAME_MOMENT_S = 10.0
 _PAUSES_S = (0.25, 0.5, 1.0, 2.0, 3.0)
-"""Pauses between requests to the controller, which serves all jobs that end at once."""
+"""Pauses between requests to the controller, since many jobs may end at once."""
 
 
 class Ending:
@@ -107,8 +107,8 @@ class Ending:
         return True
 
     def record_if_clear(self) -> bool:
-        """Record an end that the job's own files prove, without waiting. Return False if they do
-        not prove it."""
+        """If the job's own files prove its end, record the end without waiting. Otherwise return
+        False."""
         evidence = self._files(slurm=None)
         verdict = ended_by_itself(evidence)
         if verdict is not None:
@@ -161,7 +161,7 @@ class Ending:
         if progress is not None:
             facts.append(Span(progress, -PROGRESS_BYTES))
         tails = [Span(path, -_TAIL_BYTES) for path in (folder.log(job.restarts), folder.slurm_out)]
-        if job.session is not None:  # the log and slurm.out are the session's
+        if job.session is not None:  # the log and slurm.out belong to the session
             tails = []
         read = self._cluster.transport.read_many
         try:
@@ -200,7 +200,7 @@ class Ending:
         )
 
     def _unmet(self) -> str | None:
-        """Describe a job of `--after` whose end prevents this one from starting."""
+        """Describe a job of `--after` whose end prevents this job from starting."""
         asked = self._registry.record(self._job.id).asked
         return unmet(asked, self._registry) if asked is not None and asked.after else None
 
@@ -228,8 +228,8 @@ class Ending:
             return None  # judged without it; `result` raises
 
     def _end_of_its_session(self, evidence: Evidence) -> SessionEnd | None:
-        """Return the session's end that ended this cell; None without a session or for another
-        cause."""
+        """Return the session's end if it ended this cell. Return None for another cause, or for a
+        job that is not a session's cell."""
         session_id = self._job.session
         if session_id is None or (evidence.exit is not None and evidence.exit.signal != "TERM"):
             return None
@@ -240,12 +240,14 @@ class Ending:
             )
             session = self._registry.job(session_id)
         except NotFoundError:
-            return SessionEnd(state=JobState.LOST, why="Its record is missing.")
+            return SessionEnd(state=JobState.LOST, why="The session's record is missing.")
         if not session.state.final:
             return None
-        return SessionEnd(state=session.state, why=session.why or f"It is {session.state}.")
+        return SessionEnd(
+            state=session.state, why=session.why or f"The session is {session.state}."
+        )
 
-    # --- Slurm's word ---
+    # --- Slurm's verdict ---
 
     def _slurm_verdict(self, evidence: Evidence) -> SlurmVerdict | None:
         """Return Slurm's verdict; wait while Slurm cleans up. Return None if Slurm has forgotten
@@ -253,7 +255,7 @@ class Ending:
         deadline_s = time.monotonic() + self._cluster.profile.exit_grace_s
         pauses = chain(_PAUSES_S, repeat(_PAUSES_S[-1]))
         if evidence.exit is not None and self._row is None and self._job.slurm_id is not None:
-            # The script has just ended; give Slurm a moment.
+            # The script has just ended, so wait briefly for Slurm.
             self._pause(next(pauses))
         while True:
             try:
@@ -377,7 +379,7 @@ class Ending:
             nodelist=self._row.nodelist,
         )
 
-    # --- what is kept ---
+    # --- the record ---
 
     def _record(self, verdict: Verdict, evidence: Evidence) -> None:
         with self._registry.lock():
@@ -418,7 +420,7 @@ class Ending:
 
 
 def is_unstarted(job: Job, row: QueueRow) -> bool:
-    """Return whether the job was cancelled while waiting. Its row is then complete."""
+    """Return whether the job's row proves that the job was cancelled while it waited."""
     by_itself = job.session is None and not job.on_login and not job.tasks
     never_ran = job.started_s is None and job.restarts == 0 and row.nodelist is None
     return by_itself and never_ran and row.state == "CANCELLED" and row.array_job_id is None
@@ -436,7 +438,7 @@ def _with_tasks(
         bad = next((one for one in tasks if one not in ("COMPLETED", array_tasks.UNSEEN)), None)
         state = JobState(bad) if bad else JobState.LOST if array_tasks.UNSEEN in tasks else state
     exit_code = last.exit_code if state is last.state else None
-    # Slurm knows who cancelled the tasks, too.
+    # For cancelled tasks, keep Slurm's verdict: it may name the user who cancelled them.
     all_cancelled = {"COMPLETED", "CANCELLED"}.issuperset(tasks)
     return replace(
         last,
@@ -459,7 +461,7 @@ class _NotYetError(Exception):
 
 
 class _StoppedError(Exception):
-    """The agent is stopping. The next one judges the job."""
+    """The agent is stopping. The next agent judges the job."""
 
 
 class _GoesOnError(Exception):

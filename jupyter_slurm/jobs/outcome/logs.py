@@ -1,7 +1,7 @@
-"""Read a job's output records and log after a cursor, and merge them into outputs.
+"""A job's output records and log, read after a cursor and merged into outputs.
 
-The cursor has the position in each file. So a front end can continue where another one stopped, and
-after a restart.
+The cursor contains the position in each file. A front end can therefore continue after a restart,
+or from the position of another front end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _CUT_CHARACTERS = 1000
 _MOST_SHOWN_BYTES = 8 << 20
 """Maximum bytes of unskippable records (displays) in one answer, in addition to the last record."""
 _MOST_RECORDS = 20_000
-"""Maximum number of records to read at a time. Only empty lines can exceed it within a piece."""
+"""Maximum number of records to read at a time. A piece has more records only if it contains empty
+lines."""
 _MOST_RECORDS_A_CALL = 10 * _MOST_RECORDS
 
 
@@ -54,7 +55,7 @@ class Cursor:
     revision: int = 0
     """The job's revision at the time of the cursor. Later changes are returned at once."""
     cut: int = 0
-    """Bytes skipped so far of an overlong line in `output`; 0 outside of such a line."""
+    """Bytes skipped so far of an overlong line in `output`; 0 outside of an overlong line."""
 
     def __str__(self) -> str:
         words = f"{self.attempt}:{self.output}:{self.log}:{self.revision}"
@@ -115,8 +116,8 @@ class LogReader:
         self, cursor: Cursor, attempts: int, budget_bytes: int | None, log_time_s: int = 0
     ) -> Chunk:
         """Return the output after `cursor`. With a budget, older stream text is skipped and
-        counted; without one, the call returns after about a megabyte. `log_time_s` is the time of
-        the log's text after `cursor`, since the file does not show it; 0 if unknown."""
+        counted; without a budget, the call returns after about a megabyte. `log_time_s` is the time
+        of the log's text after `cursor`, since the file does not show it; 0 if unknown."""
         chunk = Chunk(deque(), cursor)
         text_bytes = shown_bytes = records = 0
         read_bytes = 0
@@ -253,7 +254,8 @@ class LogReader:
 
 
 def _script_path(path: str | None, attempt: int) -> PurePosixPath | None:
-    """Return the output file of a batch script, the same for all attempts; None if it has none."""
+    """Return the output file of a batch script; None if it does not have one. All attempts share
+    the file, so return it only for the first attempt."""
     return None if not path or path == os.devnull or attempt else PurePosixPath(path)
 
 
@@ -280,14 +282,14 @@ def _merged(outputs: Iterable[Output]) -> Iterator[Output]:
 
 
 def _text(data: bytes) -> tuple[str, int]:
-    """Decode `data` and return the number of bytes used. A character that is cut at the end is read
-    with the next piece."""
+    """Decode `data`. Return the text and the number of bytes used. A character that is cut at the
+    end is read with the next piece."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     return decoder.decode(data), len(data) - len(decoder.getstate()[0])
 
 
 def _first_lines(data: bytes) -> bytes:
-    """Return the number of lines that are read at a time."""
+    """Return the lines of `data` that are parsed at a time."""
     if data.count(b"\n") <= _MOST_RECORDS:
         return data
     end = 0

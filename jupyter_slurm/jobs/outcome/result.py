@@ -101,7 +101,8 @@ class StartedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.lru_cache(maxsize=4)
 def parse_result(data: bytes, key: bytes) -> RunnerResult:
-    """Return the result in a `result.N.json`. It is read to judge the job's end, and by clients.
+    """Return the result in a `result.N.json`. Results are cached, since the verdict on the job and
+    then its clients need them.
 
     Raise SignatureError if it is not signed with `key`, MalformedError if it is incomplete.
     """
@@ -112,7 +113,7 @@ def parse_result(data: bytes, key: bytes) -> RunnerResult:
     if not hmac.compare_digest(signature, expected):
         raise SignatureError(
             "The result in the job's folder is not signed with the job's key, so it was not read.",
-            hint="Check who can write to that folder; the job's output is still available.",
+            hint="Check who can write to that folder.",
         )
     try:
         check_json(body)
@@ -162,7 +163,7 @@ def parse_started(data: bytes) -> StartedFile | None:
 def parse_records(data: bytes) -> tuple[list[Output], int]:
     """Return the records of the complete lines in `data`, and the size of these lines.
 
-    An invalid record becomes stderr text. So nothing is lost, and no output of a job can raise an
+    An invalid record becomes stderr text. A job's output therefore cannot get lost or raise an
     error here.
     """
     whole = data[: data.rfind(b"\n") + 1]
@@ -185,8 +186,8 @@ def _record(line: bytes) -> Output:
 
 
 def _valid(value: Any) -> Any:
-    """Replace lone surrogates in a JSON value by the six characters `\udce9`: neither a record nor
-    an answer of the agent can contain one."""
+    """Replace lone surrogates in a JSON value by the six characters `\udce9`: a record or an answer
+    of the agent cannot contain lone surrogates."""
     match value:
         case str():
             return value.encode("utf-8", "backslashreplace").decode()

@@ -1,5 +1,5 @@
-"""Return a job's output after a cursor, and its result. Variables are returned as a local file,
-which is removed after use if the transport had to copy it."""
+"""A job's output after a cursor, and its result. Variables are returned as a local file. If the
+transport had to copy the file, it is removed after use."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ _RESULT_PAUSE_S = 1.0
 _GATHER_S = 0.01
 """Seconds to delay an answer for the job's end, so that a short cell needs only one answer."""
 _FOLLOWED_S = 2.0
-"""Seconds after the log was read to its end. Text that arrives in this time gets its arrival time.
+"""Seconds after a read to the end of the log. Log text that arrives within this time gets its
+arrival time.
 """
 _SILENT = "the result does not mention it"
 _KEPT_S = {
@@ -76,7 +77,7 @@ _KEPT_S = {
     "*.vars": 24 * 3600.0,
     "*.params.json": 24 * 3600.0,
 }
-"""Seconds to keep undelivered variables, and inputs whose client may still submit their job."""
+"""Seconds to keep undelivered variables, and inputs of jobs that a client may still submit."""
 
 
 class _End(NamedTuple):
@@ -165,8 +166,8 @@ class ResultService:
     def _read_log(
         self, job_id: str, position: Cursor, budget_bytes: int | None, task: int | None, time_s: int
     ) -> tuple[Job, Chunk, Show]:
-        """Read the job, then its log, so that the output of a final job is complete. `time_s`: the
-        time of the log's text after `position`; 0 if unknown."""
+        """Read the job, then its log, so that the output of a final job is complete. `time_s` is
+        the time of the log's text after `position`; 0 if unknown."""
         record = self._registry.record(job_id)
         job = record.job
         if job.transfer is not None:  # not submitted yet: no output
@@ -206,8 +207,9 @@ class ResultService:
     def _log_of_task(
         self, record: Record, cluster: SlurmCluster, task: int | None
     ) -> tuple[str | None, str | None, str]:
-        """Return the output file of an array task (None if it has not started), its error file
-        (None if it is the same), and a heading if no task was named."""
+        """Return the output file, the error file and the heading of an array task. The output file
+        is None if the task has not started. The error file is None if it is the output file. The
+        heading is "" if `task` is given."""
         job, heading = record.job, ""
         if not job.tasks or not kind_of(job).is_raw_script:
             raise RequestError(f"Job {job.id} is not a known array, so it has no task {task}.")
@@ -232,7 +234,8 @@ class ResultService:
         return path, error_path(record, task), heading
 
     def _ask_path(self, record: Record, cluster: SlurmCluster, task: int) -> str | None:
-        """Ask the controller, then accounting, which may know the ID of a forgotten task."""
+        """Return the task's output file from the controller, or else from accounting, which may
+        have the ID of a forgotten task."""
         job = record.job
         note_paths(self._registry, job.id, ask_jobs(cluster, record))
         if (path := known_path(record, task)) is not None or record.task_stdout is None:
@@ -372,8 +375,8 @@ def _rank(job: Job, task: int | None) -> int | None:
 def _variables(
     found: RunnerResult, asked: tuple[str, ...]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the returned variables, and reasons for the others. Raise SignatureError for
-    unrequested variables."""
+    """Return the names of the returned variables, and the reasons for missing variables. Raise
+    SignatureError for unrequested variables."""
     told = found.variables
     names = told.names if told else ()
     failed = dict(told.failed) if told else {}
@@ -384,9 +387,9 @@ def _variables(
 
 
 def remove_old_files(unsent: Collection[str]) -> None:
-    """Remove the files of earlier processes: copies after a week; after a day, the variables of
-    clients that were killed before they submitted. `unsent` contains the names of the files that
-    recorded jobs still need."""
+    """Remove the files of earlier processes. Remove copies after a week. After a day, remove the
+    variables of clients that were killed before they submitted. `unsent` contains the names of the
+    files that recorded jobs still need."""
     now_s = time.time()
     for pattern, kept_s in _KEPT_S.items():
         try:

@@ -1,5 +1,5 @@
-"""A local copy of the variables of a sweep's tasks. It has `I.vars` of each task, and `params.vars`
-with the parameters of all. Each file is checked before it is copied."""
+"""A local copy of the variables of a sweep's tasks. It has a file `INDEX.vars` for each task, and
+`params.vars` with the parameters of all tasks. The content of each file is checked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def fetched_folder(job_id: str) -> Path:
 def fetch(
     transport: Transport, record: Record, ends: Mapping[int, TaskEnd], key: bytes
 ) -> tuple[Path, dict[str, str]]:
-    """Return the local folder, and the missing variables with the reason. Raises SignatureError."""
+    """Copy the variables. Return the local folder, and the reason for each missing variable. Raises
+    SignatureError."""
     job, remote = record.job, JobDir(PurePosixPath(record.job.job_dir))
     folder = fetched_folder(job.id)
     shutil.rmtree(folder, ignore_errors=True)
@@ -123,7 +124,8 @@ def _link(path: Path, to: Path) -> None:
 
 
 def _failed(lists: Mapping[int, RunnerVariables]) -> dict[str, str]:
-    """Return the missing variables with the reason, grouped over tasks."""
+    """Return the reasons for missing variables. Tasks with the same variable and reason share an
+    entry."""
     found: dict[tuple[str, str], list[int]] = {}
     for task, one in lists.items():
         for name, why in one.failed.items():

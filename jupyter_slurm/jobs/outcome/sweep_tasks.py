@@ -1,4 +1,4 @@
-"""Judge the tasks of a sweep by the queue and their own files.
+"""The tasks of a sweep, judged by the queue and the tasks' own files.
 
 `verdict.py` judges the end of a task like the end of a job. Facts of the tasks are cached in
 memory. The record has only their states (`Job.tasks`); everything else is read again from the
@@ -132,7 +132,7 @@ def count_failures(tasks: Mapping[str, str]) -> str:
 
 
 class SweepTable:
-    """The tasks of one sweep. Thread-safe."""
+    """The tasks of one sweep. The table is thread-safe."""
 
     def __init__(self, registry: JobRegistry, cluster: SlurmCluster, job_id: str) -> None:
         self._registry = registry
@@ -149,7 +149,7 @@ class SweepTable:
         """Files of tasks without a known end."""
         self._rows: dict[int, _Row] = {}
         self._over_since_s: dict[int, float] = {}
-        """The time when Slurm first reported a task as ended. The task has no verdict yet."""
+        """The time when Slurm first reported a task's end, for each task without a verdict."""
         self._news_bytes = 0
         self._asked_s = 0.0
         self._params: dict[str, tuple[str, ...]] | None = None
@@ -172,7 +172,8 @@ class SweepTable:
             self._publish()
 
     def listed(self, rows: Iterable[QueueRow], began_s: float) -> None:
-        """Compare with a listing of the queue that began at `began_s`. `rows` are the sweep's."""
+        """Compare the tasks with a listing of the queue that began at `began_s`. `rows` are the
+        sweep's rows."""
         with self._lock:
             self._follow_arrays()
             found, unread = self._rows_of(rows)
@@ -450,7 +451,7 @@ class SweepTable:
         return before if task in self._arrays else "PENDING"
 
     def _publish(self) -> None:
-        """Update the job."""
+        """Update the job from the states of its tasks."""
         with self._registry.lock():
             job = self._registry.job(self._id)
             assert isinstance(job, SweepJob)
@@ -540,7 +541,7 @@ class SweepTable:
             self._cluster.ask(scancel.cancel_argv(arrays))
         except CommandError as exc:
             if isinstance(exc, ControllerError) or not scancel.is_already_gone(exc.detail or ""):
-                self._registry.change(self._id, stopped_s=None)  # the next look retries
+                self._registry.change(self._id, stopped_s=None)  # the next listing retries
                 raise
 
     # --- answers ---
@@ -665,6 +666,6 @@ class Sweeps:
             return self._tables[job_id]
 
     def drop(self, job_id: str) -> None:
-        """Drop the table of an ended sweep. Another table would read the files again."""
+        """Drop the table of an ended sweep. A new table would read the files again."""
         with self._lock:
             self._tables.pop(job_id, None)

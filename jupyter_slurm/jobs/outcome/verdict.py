@@ -1,8 +1,9 @@
-"""Judge the end of a job by the evidence. No I/O.
+"""The verdict on a job's end, from the evidence. No I/O.
 
-In order of credibility (slurm.conf(5) MinJobAge, sacct(1); measured with Slurm 20.11 to 25.x): Our
-own script gives the exit code. Slurm gives the cause. Without both, traces in the log count and the
-verdict is `inferred`. Without any evidence the job is LOST. A missing file never counts as success.
+The most credible evidence is the exit code from our own script. Next is the cause from Slurm. If
+both are missing, traces in the log count, and the verdict is `inferred`. If these are missing too,
+the job is LOST. A missing file never counts as success. The order follows slurm.conf(5) MinJobAge,
+sacct(1), and measurements with Slurm 20.11 to 25.x.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from jupyter_slurm.slurm import diagnosis
 from jupyter_slurm.slurm.reasons import Explanation
 from jupyter_slurm.wire import JobKind, JobState, Usage
 
-CANCEL_NOTED = "Slurm has not confirmed the job yet. It will be cancelled once Slurm does."
+CANCEL_NOTED = "Slurm has not confirmed the job yet. The agent cancels it after the confirmation."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class SlurmVerdict:
     cancelled_by: str | None = None
     """The name or uid of the user who cancelled the job."""
     nodelist: str | None = None
-    """The job's nodes. With nodes the job has started, even without a started file."""
+    """The job's nodes. A job with nodes has started, even if its started file is missing."""
     failed_node: tuple[str, str] | None = None
     """The node where Slurm failed to start the job, and the reason."""
     lost_nodes: tuple[str, ...] = ()
@@ -90,7 +91,7 @@ class Evidence:
     """Set if the time limit has passed since the start."""
     cancel_requested: bool = False
     unmet: str | None = None
-    """The job of `--after` whose end prevents this one from starting."""
+    """The job of `--after` whose end prevents this job from starting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,15 +142,15 @@ class Cause(Enum):
     )
     NO_RECORD = (
         "Slurm reports success, but the job left no exit record.",
-        "Check that the job's folder is mounted on the node, and that its disk and your quota have "
-        "room.",
+        "Check that the job's folder is mounted on the node, and that its disk and your quota are "
+        "not full.",
     )
     TIME_PASSED = (
-        "No exit record found. The time limit has passed, so Slurm probably stopped it.",
+        "No exit record found. The time limit has passed, so Slurm probably stopped the job.",
     )
     SESSION_ENDED = (
         "The session ended while the cell ran.",
-        "Its variables are lost. Start another session with `%slurm session start`.",
+        "Start another session with `%slurm session start`: the session's variables are lost.",
     )
     SESSION_ENDED_FIRST = ("The session ended before the cell started.", SESSION_ENDED[1])
     NEVER_STARTED = (
@@ -163,7 +164,7 @@ class Cause(Enum):
     CANCELLED = ("Cancelled.", _UNNAMED)
     UNMET = (
         "Slurm cancelled the job, because {job} did not end as `--after` requires.",
-        "Submit both again, or this one with `--after JOB:any`.",
+        "Submit both jobs again, or submit this job with `--after JOB:any`.",
     )
     WITHDRAWN = (
         "Cancelled before it started.",
@@ -178,7 +179,7 @@ class Cause(Enum):
         "Check its output.",
     )
     LOST_UNSTARTED = (
-        "Slurm no longer has a record of the job. Found no trace of a start.",
+        "Slurm no longer has a record of the job, and the job left no trace of a start.",
         "Submit it again: it probably never ran.",
     )
     LOST = (
@@ -199,8 +200,7 @@ class Cause(Enum):
         inferred: bool = False,
         **named: str,
     ) -> Verdict:
-        """Return the verdict for this cause. `named` is inserted into the sentence; `more` is
-        appended."""
+        """Return the verdict for this cause. Insert `named` into its sentence and append `more`."""
         return Verdict(
             state=state,
             why=joined(self.why.format(**named), more),
@@ -290,7 +290,7 @@ def _without_exit_file(evidence: Evidence, slurm: SlurmVerdict | None) -> Verdic
 
 
 def _where(log_tail: str) -> str | None:
-    """Name the nodes where the program failed if it did not fail on all (node/launch.py)."""
+    """Name the nodes where the program failed, unless it failed on all nodes (node/launch.py)."""
     found = _ON_NODES.search(log_tail)
     return None if found is None else f"Only {found[1]} failed."
 
@@ -311,7 +311,8 @@ def _of_code(evidence: Evidence, exit_code: int) -> Verdict:
     def failed(why: str, advice: str | None = None) -> Verdict:
         return Verdict(state=JobState.FAILED, why=why, advice=advice, exit_code=exit_code)
 
-    # An MPI that fails to start ends the process itself, which is then killed. The cause is known.
+    # If MPI cannot start, it ends the process, which then counts as killed. The launcher's error
+    # has the cause.
     of_launcher = result is not None and result.ename in _OF_THE_LAUNCHER and result.evalue
     if result is not None and result.ename and (of_launcher or result.status == "error"):
         raised = f"The cell raised {result.ename}."
@@ -448,7 +449,7 @@ def _never_started(state: JobState, node: str, reason: str) -> Verdict:
 
 
 def _traced(evidence: Evidence) -> JobState | None:
-    """Return the cause according to the log or the clock, or None."""
+    """Return the cause according to the log or the time limit; None if unknown."""
     for state, pattern in _TRACES.items():
         # The message may be about a step; Slurm reports the job's state more reliably.
         known = state is JobState.CANCELLED and evidence.slurm is not None

@@ -1,6 +1,7 @@
-"""A log of changes, with values by key, the latest change last, and the removed keys.
+"""A log of values by key, in the order of their latest changes, and of removed keys.
 
-Revisions count up. A cursor names a revision and is valid for one agent only. Not thread-safe.
+Each change increments the revision. A cursor names a revision and is valid for one agent only. The
+log is not thread-safe.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Cursors:
         return ".".join((self._epoch, str(revision), *more))
 
     def read(self, cursor: str) -> tuple[int | None, str]:
-        """Return the revision and the state in the cursor; None if the cursor is empty, malformed
-        or another agent's."""
+        """Return the revision and the state in the cursor. The revision is None if the cursor is
+        empty, malformed or another agent's."""
         epoch, _, rest = cursor.partition(".")
         revision, _, more = rest.partition(".")
         is_number = revision.isdecimal() and len(revision) < _DIGITS
@@ -41,7 +42,7 @@ class Cursors:
 
 class Delta(NamedTuple, Generic[T]):
     whole: bool
-    """Set if `values` contains all values, not only the changed ones."""
+    """Set if `values` contains all values, not only changed values."""
     values: tuple[T, ...]
     """Values, the latest change last."""
     gone: tuple[str, ...]
@@ -55,7 +56,7 @@ class ChangeLog(dict[str, T]):
         self._revision_of = revision_of
         self._gone = deque[tuple[int, str]]()
         self.remembers_since = 0
-        """The revision since which removed keys are known."""
+        """The revision after which all removed keys are known."""
 
     def put(self, key: str, value: T) -> None:
         self.pop(key, None)

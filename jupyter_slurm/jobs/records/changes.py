@@ -1,7 +1,7 @@
-"""Return changes of jobs and connections since a cursor, for `Api.changes`.
+"""The changes of jobs and connections since a cursor, for `Api.changes`.
 
-A cursor holds the revision of the jobs, digests of connections and queue statuses, and per cluster
-the revision of the listed jobs. The agent keeps no list of clients.
+A cursor contains the revision of the jobs, digests of connections and queue statuses, and the
+revision of each cluster's listed jobs. The agent does not keep a list of clients.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from jupyter_slurm.jobs.watching.listing import Listing
 
 _QUESTION_PAUSE_S = 1.0
-"""Seconds between checks while a login waits for an answer. Other callers may get its question
-after a while, without a notification."""
+"""Seconds between checks while a login waits for an answer. Another caller may get the question
+later, without a notification."""
 
 
 def changes(
@@ -103,7 +103,7 @@ def _is_news(news: Delta[Job], ended: bool) -> bool:
 def _listings(
     clusters: Clusters, look: tuple[str, ...], everyone: bool
 ) -> tuple[list[Listing], list[QueueStatus]]:
-    """Return the listings of these clusters, and the status of unusable ones."""
+    """Return the listings of these clusters, and the status of unusable clusters."""
     found, unknown = [], []
     for name in dict.fromkeys(look):
         try:

@@ -1,6 +1,7 @@
-"""Derive the events in a job's life from its changes. No I/O.
+"""The events in a job's life, derived from its changes. No I/O.
 
-Events are still of interest a day later. Lost connections and our own steps are not events.
+An event is a change that still matters a day later. Lost connections and our own steps are not
+events.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from jupyter_slurm.wire import Job, JobEvent, JobState
 MOST = 100
 """The maximum number of events per job; the oldest reasons for waiting are dropped first."""
 _CLOCKS_DIFFER_S = 5.0
-"""Tolerance for a node's clock, which also reports whole seconds."""
+"""Tolerance for a node's clock, which may differ and reports whole seconds."""
 _WAITS = frozenset(
     {
         JobState.PENDING,
@@ -28,14 +29,15 @@ _RUNS = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.STOPPED})
 _PASSING = {
     JobState.CONFIGURING: "Nodes are starting.",
     JobState.SUSPENDED: "Suspended.",
-    JobState.STOPPED: "Stopped; it keeps its nodes.",
+    JobState.STOPPED: "Stopped. The job keeps its nodes.",
 }
 
 
 def following(
     events: tuple[JobEvent, ...], old: Job | None, new: Job, now_s: float
 ) -> tuple[JobEvent, ...]:
-    """Return `events` and those of the change from `old` (None for a new job) to `new`."""
+    """Return `events` and the events of the change from `old` to `new`. `old` is None for a new
+    job."""
     for event in _found(events[-1] if events else None, old, new, now_s):
         latest_s = events[-1].time_s if events else 0.0
         events = _bounded((*events, _not_before(event, latest_s, now_s)))
@@ -93,7 +95,7 @@ def _taken(old: Job | None, new: Job) -> str | None:
 
 
 def _has_begun(state: JobState, old: Job | None, new: Job) -> bool:
-    """Return whether the job has started; a short one may have ended already."""
+    """Return whether the job has started; a short job may have ended already."""
     if state in _RUNS or new.started_s is None:
         return False
     if new.state.final:
@@ -116,5 +118,5 @@ def _cancel_text(old: Job | None, new: Job) -> str | None:
 
 
 def _waits_for(job: Job) -> str | None:
-    """Return a key of the reason, since its sentence may contain times and numbers."""
+    """Return a key for the reason, since the reason's sentence may contain times and numbers."""
     return job.reason or job.why

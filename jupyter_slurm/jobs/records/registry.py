@@ -1,9 +1,9 @@
-"""Keep our jobs in memory and on disk, and wake calls that wait for changes.
+"""Our jobs in memory and on disk, and the calls that wait for changes.
 
-Only the registry changes a job. Each change is on disk before it is visible, and raises the
-revision. Thread-safe. On disk each job has a JSON file, replaced atomically, so that the record
-survives a crash of the agent at any point. The key that signs a job's result is in a file of its
-own, so that it is never shown or logged.
+Only the registry changes a job. Each change is on disk before it is visible, and increments the
+revision. The registry is thread-safe. On disk each job has a JSON file, replaced atomically, so
+that the record survives a crash of the agent at any point. The key that signs a job's result is in
+a file of its own, so that it is never shown or logged.
 """
 
 from __future__ import annotations
@@ -48,12 +48,11 @@ class TaskArray(msgspec.Struct, frozen=True, kw_only=True):
     """A Slurm job array with tasks of a sweep, submitted or planned."""
 
     token: str
-    """Our ID in Slurm's name and comment, like a job's ID. The first array has the ID of the job.
-    """
+    """The array's ID in Slurm's job name and comment. The first array has the ID of our job."""
     tasks: str
     """Indices of the sweep's tasks."""
     offset: int = 0
-    """The difference between a task's index and Slurm's."""
+    """The difference between a task's index in the sweep and in Slurm's array."""
     base: int = 0
     """The number of the first attempt."""
     options: dict[str, str] = msgspec.field(default_factory=dict)
@@ -86,14 +85,14 @@ class Record(msgspec.Struct, kw_only=True):
     task_stderr: str | None = None
     """The file of the tasks' error output, if separate."""
     task_paths: dict[str, str] = msgspec.field(default_factory=dict)
-    """Output files of array tasks by index, if no pattern yields them."""
+    """Output files of array tasks by index, if `task_stdout` does not match them."""
     mirror: str | None = None
     """The cluster's copy of the pushed folder (`transfers.py`)."""
     command: tuple[str, ...] = ()
     """The sbatch command."""
     folder: str = ""
-    """The working directory on the cluster (`Resolved.folder`); "" if unknown. A session's cell has
-    the session's."""
+    """The working directory on the cluster (`Resolved.folder`); "" if unknown. For a session's cell
+    it is the session's folder."""
     given: dict[str, str] = msgspec.field(default_factory=dict)
     """Digests of the job's inputs (`identity.py`)."""
     arrays: tuple[TaskArray, ...] = ()
@@ -104,7 +103,7 @@ class Record(msgspec.Struct, kw_only=True):
     """The events of the job's life (`events.py`)."""
 
     def change(self, revision: int, now_s: float, **changes: Any) -> None:
-        """Change these fields of the job and add the events."""
+        """Change these fields of the job, and add the events of the change."""
         old = self.job
         self.job = msgspec.structs.replace(old, **changes, revision=revision)
         self.events = following(self.events, old, self.job, now_s)
@@ -121,8 +120,8 @@ _CONTENT = {
 
 
 def without_content(spec: JobSpec) -> JobSpec:
-    """Return the spec without code, input variables, the values of its environment and the text of
-    its packages."""
+    """Return the spec without its code, input variables, values of environment variables, and text
+    of packages."""
     packages = spec.environment
     if packages is not None:
         packages = msgspec.structs.replace(packages, text="", project="")
@@ -143,7 +142,7 @@ class JobRegistry:
                 record.job, transfer=None, priority=None, gpu_load=None
             )
             if record.job.session is not None and record.spec is not None:
-                record.sbatch_calls = 1  # it may have sent the cell, and not saved that
+                record.sbatch_calls = 1  # it may have sent the cell without saving that
         self._records = ChangeLog[Record](lambda record: record.job.revision)
         self._records.update((record.job.id, record) for record in found)
         self.cursors = Cursors(found[-1].job.revision if found else 0)
@@ -158,7 +157,8 @@ class JobRegistry:
         return self._change_count
 
     def changed_since(self, count: int) -> Callable[[], bool]:
-        """Return a condition for `wait` that holds after a notification since `count` was read."""
+        """Return a condition for `wait` that is true once a notification follows the read of
+        `count`."""
         return lambda: self._change_count != count
 
     @property
@@ -181,7 +181,7 @@ class JobRegistry:
             record.events = following((), None, record.job, time.time())
             if record.job.session is None or record.job.fingerprint is not None:
                 self.store.save_synced(record)
-            else:  # no sbatch; a power failure also ends the client that could repeat it
+            else:  # no sbatch; a power failure also ends the client that could repeat the call
                 self.store.save(record)
             self._enter(record)
             return True
@@ -201,14 +201,15 @@ class JobRegistry:
         self._notify()
 
     def has(self, job_id: str) -> bool:
-        """Return whether a record has this ID of ours."""
+        """Return whether a record has this ID, which is not a Slurm ID."""
         with self._changed:
             return job_id in self._records
 
     def record(self, job_id: str) -> Record:
-        """Return a record by our ID, or by Slurm's: the newest live job, else the newest job. The
-        ID of any part of a heterogeneous job (`153+1`) names the job. Raises NotFoundError, or
-        RequestError if jobs of several clusters have this ID."""
+        """Return the record with this ID, which is ours or Slurm's. If several jobs have had the
+        Slurm ID, return the newest live job, or the newest job if all have ended. The ID of any
+        part of a heterogeneous job (`153+1`) names the job. Raises NotFoundError, or RequestError
+        if jobs of several clusters have this ID."""
         with self._changed:
             if job_id in self._records:
                 return self._records[job_id]
@@ -240,8 +241,8 @@ class JobRegistry:
         return sorted(found, key=lambda r: r.job.created_s, reverse=True)
 
     def by_slurm_id(self, cluster: str) -> dict[str, list[Record]]:
-        """Map Slurm's IDs on that cluster to the records that have had them, newest first. Jobs
-        that are being submitted have no known ID and are at ""."""
+        """Map Slurm's IDs on that cluster to the records that have had them, newest first. The key
+        "" has the jobs that are being submitted, since their IDs are unknown."""
         found: dict[str, list[Record]] = {}
         for record in self.records():
             job = record.job
@@ -269,7 +270,7 @@ class JobRegistry:
             return record.job
 
     def next_revision(self) -> int:
-        """Raise the revision for a row without a record. Call this within `lock`."""
+        """Increment the revision for a row without a record. Call this within `lock`."""
         self.cursors.latest += 1
         self._notify()
         return self.revision
@@ -283,7 +284,7 @@ class JobRegistry:
                 self._enter(record)
 
     def _has_changed(self, record: Record, changes: dict[str, Any]) -> bool:
-        """Change the record, unless it has these values."""
+        """Change the record. Return False if it already has these values."""
         old = record.job
         if "state" in changes and changes["state"] is not old.state:
             changes.setdefault("state_since_s", time.time())
@@ -337,8 +338,8 @@ class JobRegistry:
             self.store.save_synced(record)
 
     def change_each(self, changed: Callable[[Record], Mapping[str, Any] | None]) -> None:
-        """Save each record for which `changed` returns changes of the job; it may alter the
-        record."""
+        """Save each record for which `changed` returns changes of the job. `changed` may also alter
+        the record."""
         with self._changed:
             for record in [*self._records.values()]:
                 changes = changed(record)
@@ -393,7 +394,7 @@ class Store:
         self._unreadable: list[Path] = []
 
     def load(self) -> list[Record]:
-        """Return every readable record. Leave the others in place, for `unreadable`."""
+        """Return every readable record. Leave unreadable records in place, for `unreadable`."""
         records = []
         self._unreadable = []
         for path in sorted(self._records.glob("*.json")):
@@ -412,14 +413,15 @@ class Store:
         return self._records / f"{job_id}.json"
 
     def save(self, record: Record) -> None:
-        """Save against a crash of this process; a power failure may lose the record.
+        """Save the record so that it survives a crash of this process. A power failure may lose it.
 
         Raise msgspec.ValidationError if a field has the wrong type.
         """
         _replace(self._path(record.job.id), _encode(record))
 
     def save_synced(self, record: Record) -> None:
-        """Save against a power failure too, as needed before sbatch is called."""
+        """Save the record so that it also survives a power failure, as needed before a call of
+        sbatch."""
         _replace(self._path(record.job.id), _encode(record), synced=True)
 
     def remove(self, job_id: str) -> None:
@@ -435,8 +437,8 @@ class Store:
         return path.read_bytes()
 
     def key(self, job: Job) -> bytes | None:
-        """Return the key of a job; None if jobs of its kind sign nothing. The key of a session's
-        cell is derived from the session's, which is on disk."""
+        """Return the key of a job; None if jobs of its kind do not sign results. The key of a
+        session's cell is derived from the session's key, which is on disk."""
         if job.session is None:
             return self._key(job.id)
         of_session = self._key(job.session)

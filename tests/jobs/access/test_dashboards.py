@@ -88,7 +88,7 @@ def test_tensorboard_runs_with_a_cell_at_a_random_address(site: Site, tmp_path: 
     wait_until(lambda: not is_open(entry.port))
     wait_until(lambda: not processes_of(site))
     with pytest.raises(
-        RequestError, match=r"is COMPLETED, so its TensorBoard dashboard does not run"
+        RequestError, match=r"is COMPLETED, so its TensorBoard dashboard is not running"
     ):
         site.service.dashboard_entry(job.id, "tensorboard")
 

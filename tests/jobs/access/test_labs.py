@@ -365,7 +365,7 @@ def test_lab_without_jupyterlab_fails_at_once(
     try:
         ended = bare.wait(submitted(bare).id)
         assert (ended.state, ended.exit_code, ended.lab) == (JobState.FAILED, 65, None)
-        assert str(ended.why) == "No JupyterLab found."
+        assert str(ended.why) == "JupyterLab not found."
         assert "pip install jupyterlab" in str(ended.advice or "")
         assert f"{SYSTEM_PYTHON} has no JupyterLab" in bare.text(ended.id)
     finally:
@@ -380,7 +380,7 @@ def test_waiting_lab_has_an_address_until_it_is_cancelled(
     assert job.lab.step is LabStep.WAITING
     with pytest.raises(requests.ConnectionError):
         LabVisitor.of(job).get("/lab")
-    with pytest.raises(RequestError, match="is not ready: it is waiting, its job PENDING"):
+    with pytest.raises(RequestError, match="is not ready: it is waiting, and its job is PENDING"):
         site.service.lab_entry(job.id)
     site.service.cancel(job.id)
     ended = site.wait(job.id)

@@ -57,7 +57,7 @@ def test_shell_needs_a_running_job(site: Site) -> None:
         site.service.shell_in_job("nosuchjo", ANY_SHELL)
     held = site.service.submit(spec("pass", options={"hold": "", "mem": "100"}))
     site.wait(held.id, JobState.PENDING)
-    with pytest.raises(RequestError, match="does not run: it is PENDING"):
+    with pytest.raises(RequestError, match="is not running: it is PENDING"):
         site.service.shell_in_job(held.id, ANY_SHELL)
     site.service.cancel(held.id)
     site.wait(held.id)

@@ -161,7 +161,7 @@ def test_next_agent_reopens_tunnels_at_the_same_ports(
 
 def test_tunnel_needs_a_running_job(site: Site) -> None:
     job = site.service.submit(spec("1", options={"hold": ""}))
-    with pytest.raises(ForwardError, match=f"Job {job.id} does not run: it is PENDING"):
+    with pytest.raises(ForwardError, match=f"Job {job.id} is not running: it is PENDING"):
         site.service.forward("localhost", 80, job_id=job.id)
     site.service.cancel(job.id)
     with pytest.raises(NotFoundError):

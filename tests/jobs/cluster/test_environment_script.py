@@ -155,7 +155,7 @@ def test_failure_names_the_package(log: str, package: str) -> None:
         (
             "error: Request failed after 3 retries\n  Caused by: dns error\n  Caused by: failed to "
             "lookup address information: Name or service not known",
-            "cannot be reached",
+            "index is unreachable",
         ),
         ("OSError: [Errno 28] No space left on device", "full"),
         ("Killed", "Cannot install the packages."),

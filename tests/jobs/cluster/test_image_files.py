@@ -83,7 +83,7 @@ def test_unsuitable_folders_are_rejected(folder: Path, monkeypatch: pytest.Monke
         with pytest.raises(RequestError):
             files_in(wrong, None)
     monkeypatch.setattr(image_files, "_MOST_BYTES", 20)
-    with pytest.raises(RequestError, match="at most 20") as caught:
+    with pytest.raises(RequestError, match="limit for an image is 20") as caught:
         files_in(str(folder), None)
     assert ".dockerignore" in str(caught.value.hint)
     monkeypatch.setenv("HOME", str(folder))

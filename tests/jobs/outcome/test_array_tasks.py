@@ -11,6 +11,6 @@ def test_failed_tasks_are_grouped_and_successful_ones_left_out() -> None:
         "Tasks 1, 4 failed: exit code 1",
         "Task 5 failed",
         "Tasks 7-12: cancelled",
-        "Task 13 ended; outcome unknown.",
+        "Task 13 ended, but the outcome is unknown.",
     ]
     assert failures({"COMPLETED": "0-9"}, {}) is None
