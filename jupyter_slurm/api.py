@@ -1,9 +1,9 @@
 """The contract of all front ends: `Api`, implemented by `jobs.service.Service` in the agent and by
 `client.AgentClient`, which calls the agent.
 
-Every call may raise a `JupyterSlurmError` (errors.py). Docstrings name errors that are particular
-to a call. No call waits for user input: a call that needs an interactive login raises
-LoginNeededError and has no effect. `connect` and `answer` log in.
+Every call may raise a `JupyterSlurmError` (errors.py). A docstring names only the errors that are
+particular to its call. Calls do not wait for user input: if an interactive login is needed, a call
+raises LoginNeededError and has no effect. `connect` and `answer` log in.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Api(Protocol):
         this caller. Raise LoginError, HostKeyError or TransportError if the login fails.
 
         One login serves every client. Its questions go to the `caller` (any string) that started
-        it, and to other callers after half a minute without an answer.
+        the login, and to other callers after half a minute without an answer.
         """
 
     def answer(self, question_id: str, text: str | None, wait_s: float = 0.0) -> Connection:
@@ -114,10 +114,11 @@ class Api(Protocol):
         local_port: int = 0,
     ) -> Tunnel:
         """Forward a local port, on both loopback addresses, to `host:port` as seen from the login
-        node or, with `job_id`, from the job's node. A `local_port` of 0 means any free port. Raises
-        ForwardError.
+        node or, with `job_id`, from the job's node. A `local_port` of 0 means any free port. Raise
+        ForwardError if the port cannot be reached.
 
-        The same target returns the same tunnel, which keeps its port until `close_tunnel`.
+        A second call for a target returns the existing tunnel. The tunnel keeps its port until
+        `close_tunnel`.
         """
 
     def tunnels(self) -> list[Tunnel]:
@@ -158,8 +159,9 @@ class Api(Protocol):
 
     # --- single files of a cluster, as seen from its login node ---
     def list_folder(self, path: str, cluster: str | None = None) -> FileListing:
-        """List a folder. All paths are absolute. Raises NotFoundError, or FileAccessError with the
-        system's message, or RequestError if it is not a folder."""
+        """List a folder. All paths are absolute. Raise NotFoundError if the path does not exist,
+        RequestError if it is not a folder, and FileAccessError with the system's message otherwise.
+        """
 
     def file_entry(self, path: str, cluster: str | None = None) -> FileEntry:
         """Return the entry of a file or folder."""
@@ -184,10 +186,11 @@ class Api(Protocol):
     def submit(self, spec: JobSpec) -> Job:
         """Submit a job and return it once sbatch has accepted it. Repeating the call is safe.
 
-        Raise SubmitError if Slurm refuses the job, and RequestError if the agent rejects it. If the
-        cluster does not answer (`Job.problem`), or a pushed folder (`Job.transfer`) or another job
-        (`Job.why`) takes long, return the job as SUBMITTING; the agent then continues to submit it.
-        The agent sends a session's cell (`JobSpec.session`) to the session, without sbatch.
+        Raise SubmitError if Slurm refuses the job, and RequestError if the agent rejects it. Return
+        the job as SUBMITTING if the cluster does not answer (`Job.problem`), or if a pushed folder
+        (`Job.transfer`) or another job (`Job.why`) takes long. The agent then continues to submit
+        the job. The agent sends a session's cell (`JobSpec.session`) to the session, without
+        sbatch.
         """
 
     def submit_call(self, spec: CellSpec) -> Result:
@@ -200,7 +203,7 @@ class Api(Protocol):
         (`sbatch --test-only`)."""
 
     def attachable(self, spec: JobSpec) -> Earlier | None:
-        """Return the newest job of this cell that was not cancelled and is running or undelivered;
+        """Return this cell's newest job that is running or undelivered, but not cancelled. Return
         None if no job matches.
 
         `JobSpec.fingerprint` and `JobSpec.notebook` identify a cell. A job with equal inputs takes
@@ -214,7 +217,8 @@ class Api(Protocol):
         """Return the current path of the notebook that had `path` at `since_s`."""
 
     def job(self, job_id: str) -> Job:
-        """Return the job with our ID, or with Slurm's ID on any cluster. Raises NotFoundError."""
+        """Return the job with our ID, or with Slurm's ID on any cluster. Raise NotFoundError if no
+        job has this ID."""
 
     def jobs(self, cluster: str | None = None) -> list[Job]:
         """Return our jobs on a cluster (None for all clusters), newest first."""
@@ -232,18 +236,18 @@ class Api(Protocol):
         ended: bool = False,
         results: tuple[str, ...] = (),
     ) -> Changes:
-        """Return the changes of jobs and connections since the cursor. Wait up to `wait_s` for the
-        first. `connect` explains `caller`.
+        """Return the changes of jobs and connections since the cursor. Wait up to `wait_s` for a
+        change. `connect` explains `caller`.
 
-        `look`: the clusters whose queue the client shows. While a client waits here, the agent asks
-        Slurm every `poll_s` seconds, once for all clients. `everyone`: return the unfinished jobs
-        of all users on these clusters, instead of this user's jobs on every cluster. `ended`: wait
-        for a job that has ended, rather than for any change. `results`: IDs of jobs whose results
-        to return with the change that reports their end.
+        `look` names the clusters whose queue the client shows. While the client waits, the agent
+        queries their Slurm every `poll_s` seconds, once for all clients. With `everyone`, return
+        the unfinished jobs of all users on these clusters, instead of this user's jobs on every
+        cluster. With `ended`, wait until a job ends, rather than for any change. `results` contains
+        job IDs. When one of these jobs ends, the change includes its result.
         """
 
     def usage(self, job_id: str, cursor: str = "", wait_s: float = 0.0) -> UsageChanges:
-        """Return the job's usage samples since the cursor. Wait up to `wait_s` for the first."""
+        """Return the job's usage samples since the cursor. Wait up to `wait_s` for a sample."""
 
     def logs(
         self,
@@ -256,17 +260,18 @@ class Api(Protocol):
         """Return the output after `cursor`. Wait up to `wait_s` for output, a change or the end of
         the job.
 
-        The answer has approximately the newest `budget_bytes` of stream text, and the number of
-        bytes that it skips. It never skips displays and errors. If `budget_bytes` is None, the
-        answer is a page of about a megabyte and skips nothing. Repeat the call with the new cursor
+        The answer contains about the newest `budget_bytes` of stream text, and the number of
+        skipped bytes. It always contains displays and errors. If `budget_bytes` is None, the answer
+        is a page of about a megabyte, and nothing is skipped. Repeat the call with the new cursor
         until `end` or an empty page.
 
         `task` is the index of an array task; None for the first. Raise RequestError if the task
-        does not exist or Slurm has forgotten its output file.
+        does not exist or Slurm no longer names its output file.
         """
 
     def result(self, job_id: str) -> Result:
-        """Return the result of a job that has ended. Raises JobLostError or SignatureError."""
+        """Return the result of a job that has ended. Raise JobLostError if the outcome is unknown,
+        and SignatureError if the job did not sign the result."""
 
     def sweep(self, job_id: str) -> SweepTasks:
         """Return the states, reasons and usage of a sweep's tasks. Raise RequestError if the job is
@@ -274,12 +279,13 @@ class Api(Protocol):
 
     def retry(self, job_id: str, options: dict[str, str] | None = None) -> Job:
         """Submit the failed tasks of a sweep again, with other `options` of sbatch. `2x` for `mem`
-        or `time` doubles the limit. Their results join the others. Raise RequestError if no task
-        has failed or an option is invalid, and SubmitError if Slurm refuses the tasks."""
+        or `time` doubles the limit. The new results are added to the sweep's results. Raise
+        RequestError if no task has failed or an option is invalid, and SubmitError if Slurm refuses
+        the tasks."""
 
     def delivered(self, job_id: str, others: tuple[str, ...] = ()) -> Job:
         """Record that a client has the result, so that running the cell again submits a new job.
-        `others` are IDs of further delivered jobs; IDs of forgotten jobs are ignored."""
+        `others` contains IDs of further jobs with delivered results; unknown IDs are ignored."""
 
     def cancel(self, job_id: str) -> Job:
         """Cancel a job. For a session's cell, interrupt the cell; the session stays. A second call
@@ -292,10 +298,10 @@ class Api(Protocol):
         slurm_ids: list[str] | None = None,
         cluster: str | None = None,
     ) -> list[Refusal]:
-        """Cancel, hold, release or requeue many jobs of one cluster, with one command for hundreds
-        of jobs. `job_ids` are our jobs, `slurm_ids` jobs and array tasks that only Slurm knows.
-        Return the jobs that Slurm refused to change. If a login is needed, raise LoginNeededError
-        and change nothing."""
+        """Cancel, hold, release or requeue many jobs of one cluster. One command handles hundreds
+        of jobs. `job_ids` are jobs with a record. `slurm_ids` are jobs and array tasks without a
+        record. Return the jobs that Slurm refused to change. Change nothing and raise
+        LoginNeededError if a login is needed."""
 
     def hold(self, job_id: str) -> Job:
         """Hold a waiting job."""
@@ -315,23 +321,23 @@ class Api(Protocol):
         """Ask Slurm for the job's reason and expected start, and return the job."""
 
     def forget(self, job_id: str) -> None:
-        """Remove the record and the folder of a job that has ended. If the profile of its cluster
-        no longer exists, remove only the record."""
+        """Remove the record and the folder of a job that has ended. If its cluster no longer has a
+        profile, remove only the record."""
 
     # --- images ---
     def images(self, cluster: str | None = None) -> list[Image]:
         """Return the images that jobs can name: the profile's, ours and the site's."""
 
     def make_image(self, spec: ImageSpec) -> ImageBuild:
-        """Start a job that builds or pulls an image. Return no job if the same recipe has already
-        built the image. During a build, return the running job. Raise RequestError if the container
-        tool cannot build it, NotFoundError if the base image does not exist, and the errors of
+        """Start a job that builds or pulls an image. If an image from the same recipe exists,
+        return no job. If its build is running, return that job. Raise RequestError if the container
+        tool cannot build the image, NotFoundError if the base image is not found, and the errors of
         `submit`.
         """
 
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
-        """Remove an image that was built or pulled, with its older versions. Raises
-        NotFoundError."""
+        """Remove an image that was built or pulled, with its older versions. Raise NotFoundError if
+        no image has this name."""
 
     # --- environments ---
     def environments(self, cluster: str | None = None) -> list[InstalledEnvironment]:
@@ -340,9 +346,9 @@ class Api(Protocol):
     def remove_environments(
         self, ids: list[str], cluster: str | None = None, unused_s: float | None = None
     ) -> list[InstalledEnvironment]:
-        """Remove environments and, with `unused_s`, all environments unused for this time. Return
-        the removed environments. Raises NotFoundError, or RequestError if a live job uses one of
-        them."""
+        """Remove environments and, with `unused_s`, all that have been unused for this time. Return
+        the removed environments. Raise NotFoundError if an ID is unknown, and RequestError if a
+        live job uses an environment."""
 
     # --- labs ---
     def lab_entry(self, job_id: str) -> LabEntry:
@@ -352,15 +358,15 @@ class Api(Protocol):
 
     def dashboard_entry(self, job_id: str, name: DashboardName, wait_s: float = 0.0) -> LabEntry:
         """Forward a local port to a dashboard of a running job and return its address. The port
-        closes when the job ends. Raise RequestError if the job does not run or lacks this
+        closes when the job ends. Raise RequestError if the job does not run or does not have this
         dashboard, and NotFoundError if the dashboard does not answer within `wait_s`."""
 
     # --- terminals ---
     def shell(self, spec: ProgramSpec) -> list[str]:
         """Return the argv of a local program that allocates the resources of `spec` and runs its
         code on the current terminal (`srun --pty`). The allocation ends with the program. The agent
-        does not record a job. Raises RequestError or NotFoundError as `submit` does, or ConfigError
-        if this machine has no `ssh`."""
+        does not record a job. Raise RequestError and NotFoundError as `submit` does, and
+        ConfigError if `ssh` is not installed on this machine."""
 
     def shell_in_job(self, job_id: str, code: str, node: str | None = None) -> list[str]:
         """Return the argv of a local program that runs the shell code in a running job and its
@@ -369,14 +375,14 @@ class Api(Protocol):
 
     # --- the queue ---
     def queue(self, cluster: str | None = None) -> list[Row]:
-        """Return everyone's jobs, one row each, as Slurm currently lists them."""
+        """Return the jobs of all users, one row for each, as Slurm currently lists them."""
 
     def node_changes(
         self, cluster: str | None = None, cursor: str = "", wait_s: float = 0.0
     ) -> NodeChanges:
-        """Return the changes of nodes and partitions. Wait up to `wait_s` for the first. While a
-        client waits, the agent asks Slurm a fifth as often as for the queue. If Slurm fails, the
-        call sets `problem` in its result and does not raise an error."""
+        """Return the changes of nodes and partitions. Wait up to `wait_s` for a change. While a
+        client waits, the agent queries Slurm at five times the queue's interval. If Slurm fails,
+        the call sets `problem` in its result and raises no error."""
 
     def history(self, cluster: str | None = None, days: float = 1.0) -> list[ListedJob]:
         """Return this user's jobs that ended in the last `days` and have no record on this machine,
@@ -384,11 +390,11 @@ class Api(Protocol):
 
     def priorities(self, job_id: str) -> list[JobPriority]:
         """Return a waiting job's priority in each of its partitions, with the points of each
-        factor; [] if the job has no priority now."""
+        factor; [] if it has no priority now."""
 
     def spending(self, cluster: str | None = None, since_s: float | None = None) -> Spending:
         """Return the usage of this user and their accounts since a time (None for thirty days ago).
-        Raises RequestError."""
+        Raise RequestError if the time is not in the last ten years."""
 
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
         """Run one of Slurm's own commands (squeue, sinfo, sacct, scancel …) as written."""

@@ -1,4 +1,4 @@
-"""The table of commands: words, arguments, options, help and places.
+"""The table of commands: names, arguments, options, help texts and front ends.
 
 `jupyter slurm …`, `%slurm …`, `%%slurm`, their help, completion and `docs/reference/commands`
 are generated from it. `functions.py` implements the commands.
@@ -64,8 +64,8 @@ _HERE = (
             memory=OurOption("SIZE", "memory of each node, as sbatch's --mem"),
             gpus=OurOption(
                 "N",
-                "simulated GPUs of each node (2), or `own`: this machine's GPUs on the first node, "
-                "which is the default if it has any",
+                "simulated GPUs of each node (2), or `own` for this machine's GPUs on the first "
+                "node (the default if this machine has GPUs)",
                 read=gpus,
             ),
             gpu_type=OurOption("TYPE", "the type of the GPUs (a100)"),
@@ -91,7 +91,9 @@ _HERE = (
         "show or stop the process that watches your jobs",
         only="terminal",
         arguments=(
-            Argument("what", "", "jobs continue when it is stopped", choices=("status", "stop")),
+            Argument(
+                "what", "", "show the agent, or stop it; jobs continue", choices=("status", "stop")
+            ),
         ),
         options=_AS_JSON,
     ),
@@ -241,7 +243,7 @@ _OF_JOBS = (
     ),
     Command(
         "usage",
-        "show what you and your accounts have spent",
+        "show resources used by you and your accounts",
         arguments=_WHICH,
         options=options(
             since=OurOption("WHEN", "a day (2026-01-31) or how long ago (30d)", read=since),
@@ -278,7 +280,7 @@ _OF_JOBS = (
         "forget",
         "remove the records of ended jobs",
         arguments=_JOBS,
-        options=options(yes=OurOption("", "even if output or variables have not been fetched")),
+        options=options(yes=OurOption("", "remove jobs with unfetched output or variables, too")),
     ),
 )
 
@@ -319,7 +321,9 @@ _REACHED = (
         "tunnel",
         "forward local ports to a cluster",
         arguments=(
-            Argument("target", "[JOB|HOST:]PORT", f"{_TARGET}; none lists the tunnels", "?"),
+            Argument(
+                "target", "[JOB|HOST:]PORT", f"{_TARGET}; without a target, list the tunnels", "?"
+            ),
         ),
         options=options(local_port=_LOCAL_PORT, close=_CLOSE, cluster=_CLUSTER, json=_JSON),
     ),

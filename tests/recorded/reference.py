@@ -74,7 +74,7 @@ def _commands_index() -> Iterator[str]:
     yield _GENERATED
     yield (
         "`jupyter slurm …` in a terminal, `%slurm …` in a notebook. `[OPTIONS]` are "
-        "[those of a job](../options.md).\n"
+        "[those of a job](../options.md). Defaults are in parentheses.\n"
     )
     yield from ("| command | purpose |", "|---|---|")
     for title, section in SECTIONS.items():
@@ -135,9 +135,9 @@ def _options() -> Iterator[str]:
     yield _GENERATED
     yield (
         "Cells (`%%slurm`) take all of these. Every other command with `[OPTIONS]` takes those "
-        "that apply to it, and rejects the others.\n"
+        "that apply to it, and rejects the others. Defaults are in parentheses.\n"
     )
-    yield "All of them also take [the options of sbatch](sbatch-options.md), under Slurm's names.\n"
+    yield "Cells and these commands also take [the options of sbatch](sbatch-options.md).\n"
     yield from ("| option | meaning |", "|---|---|")
     yield from _rows(CELL.options)
 
@@ -145,9 +145,7 @@ def _options() -> Iterator[str]:
 def _sbatch_options() -> Iterator[str]:
     yield "# Options of sbatch"
     yield _GENERATED
-    yield (
-        "Cells and commands take them in addition to [our own](options.md), under Slurm's names.\n"
-    )
+    yield "Cells and commands take these options of Slurm in addition to [ours](options.md).\n"
     yield from ("| option | meaning |", "|---|---|")
     for name, one in sorted(OPTIONS.items()):
         if one.reserved is None:
@@ -159,14 +157,14 @@ def _sbatch_options() -> Iterator[str]:
 def _magics() -> Iterator[str]:
     yield "# Magics"
     yield _GENERATED
-    yield "`%load_ext jupyter_slurm` loads them. `%%slurm?` shows the help of one in a notebook.\n"
-    yield "## %slurm\n\nIt runs [the commands](commands/index.md) in a notebook.\n"
+    yield "`%load_ext jupyter_slurm` loads the magics. In a notebook, `%%slurm?` shows help.\n"
+    yield "## %slurm\n\n`%slurm` runs [the commands](commands/index.md) in a notebook.\n"
     helps = {"%%slurm": manual.cell_help, "%%sbatch": manual.script_help}
     for name, text in (helps | {"%%slurm_image": manual.image_help}).items():
         yield f"## {name}\n"
         yield from _help(text().partition("Our options")[0])
         if name == "%%slurm":
-            yield "It takes [all options of a job](options.md).\n"
+            yield "`%%slurm` takes [all options of a job](options.md).\n"
     yield "## Slurm's own commands\n"
     names = ", ".join(f"`%{name}`" for name in SLURM_COMMANDS)
     yield f"{names} run Slurm's commands as typed, and return tables where they print tables."
@@ -183,8 +181,8 @@ def _settings() -> Iterator[str]:
     yield "# Settings"
     yield _GENERATED
     yield (
-        "## Magics\n\n`%config SlurmMagics.detach = True` sets one for a notebook, and "
-        "`c.SlurmMagics.detach = True` in `ipython_config.py` for all.\n"
+        "## Magics\n\n`%config SlurmMagics.detach = True` sets a value for a notebook, and "
+        "`c.SlurmMagics.detach = True` in `ipython_config.py` sets it for all notebooks.\n"
     )
     yield from ("| setting | default | meaning |", "|---|---|---|")
     for name, trait in SlurmMagics.class_traits(config=True).items():
@@ -193,7 +191,7 @@ def _settings() -> Iterator[str]:
         shown = _code(repr(trait.default_value))
         yield f"| `{name}` | {shown} | {_text(trait.help)}{_cell(more)} |"
     yield (
-        "\n## JupyterLab\n\nIn *Settings → Settings Editor → Slurm*, or for a site in "
+        "\n## JupyterLab\n\nSet these in *Settings → Settings Editor → Slurm*, or for a site in "
         "`overrides.json`, as `jupyter-slurm:plugin`.\n"
     )
     yield from ("| setting | default | meaning |", "|---|---|---|")
@@ -262,7 +260,7 @@ def _errors() -> Iterator[str]:
     yield _GENERATED
     yield (
         "Each error has a stable code, a message, a hint, and the tool's own output (`code`, "
-        "`message`, `hint`, `detail`). *Later*: the same call may succeed later.\n"
+        "`message`, `hint`, `detail`). *Later* marks errors after which a retry may succeed.\n"
     )
     yield from ("| class | code | HTTP | later | meaning |", "|---|---|---|---|---|")
     texts = dict(re.findall(r"([A-Z]\w+) {2,}(.+)", errors.__doc__ or ""))
@@ -270,7 +268,7 @@ def _errors() -> Iterator[str]:
         later = "yes" if one.transient else ""
         text = _text(texts.get(one.__name__, "any other error"))
         yield f"| `{one.__name__}` | `{one.code}` | {one.status} | {later} | {text} |"
-    yield "\n`jupyter_slurm` exports `JupyterSlurmError`, the base class of all, and others."
+    yield "\n`jupyter_slurm` exports `JupyterSlurmError`, the base class of all errors, and others."
 
 
 def _tree(cls: type[errors.JupyterSlurmError]) -> list[type[errors.JupyterSlurmError]]:
@@ -282,27 +280,27 @@ def _calls() -> Iterator[str]:
     yield "# Calls"
     yield _GENERATED
     yield (
-        "The calls of the agent, at `jupyter-slurm/api/NAME` of a Jupyter server "
-        "([REST](rest.md)), and of `js.connect().api` in Python. `wire/` defines the types. A "
+        "A client calls the agent at `jupyter-slurm/api/NAME` of a Jupyter server "
+        "([REST](rest.md)), or with `js.connect().api` in Python. `wire/` defines the types. A "
         "description ends with the [errors](errors.md) that the call raises.\n"
     )
     yield "## Permissions\n"
     yield from rights_table()
     yield (
-        "\n`lab` and `lab_entry` are GET and POST of the page `jupyter-slurm/lab/ID`, and "
-        "`dashboard` and `dashboard_entry` of `jupyter-slurm/dashboard/ID/NAME`. `lab-proxy`, "
-        "`dashboard-proxy` and `agent` are all URLs below those names, and `watch` is a WebSocket. "
-        "Jupyter's contents manager reads and writes files of the server.\n"
+        "\n`lab` is GET and `lab_entry` POST of the page `jupyter-slurm/lab/ID`. "
+        "`dashboard` is GET and `dashboard_entry` POST of `jupyter-slurm/dashboard/ID/NAME`. "
+        "`lab-proxy`, `dashboard-proxy` and `agent` are all URLs below those names, and `watch` is "
+        "a WebSocket. Jupyter's contents manager reads and writes files of the server.\n"
     )
     yield "## Arguments and results\n"
-    yield "[Calls that read](reading-calls.md) need no permission but `read`."
-    yield "[Other calls](other-calls.md) need more."
+    yield "[Calls that read](reading-calls.md) need only the permission `read`."
+    yield "[Other calls](other-calls.md) need further permissions."
 
 
 def _calls_with(title: str, *, reading: bool) -> Iterator[str]:
     yield f"# {title}"
     yield _GENERATED
-    yield "[Calls](calls.md) explains them and their permissions.\n"
+    yield "[Calls](calls.md) explains the permissions and URLs of calls.\n"
     for name, function in inspect.getmembers(Api, inspect.isfunction):
         if name in RULES and (_rights(RULES[name].rights) == "`read`") is reading:
             yield from _call(name, function, RULES[name])
