@@ -1,4 +1,4 @@
-"""The local half of a remote kernel: a kernel with an ordinary kernelspec whose cells run in a job.
+"""The local half of a remote kernel, which has an ordinary kernelspec and runs its cells in a job.
 
 `proxy` is the kernel that Jupyter's clients see: it exists at once, and stays when the job has
 ended. `channels` contains its sockets, and `messages` the messages that they transport. `waiting`

@@ -55,7 +55,7 @@ def read_connection_file(path: Path) -> ConnectionFile:
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise ConfigError(
             f"{path} is not a Jupyter connection file: {exc!r}.",
-            hint="Jupyter starts this program as a kernel.",
+            hint="Let Jupyter start this program as a kernel.",
         ) from exc
 
 
@@ -108,8 +108,8 @@ class Channels:
         return heard
 
     def send(self, channel: str, message: Message) -> None:
-        """Send a message to the client that it names. On iopub, send it to all subscribers once
-        there is one."""
+        """Send a message to the client that it names. On iopub, send it to all subscribers, once a
+        client has subscribed."""
         if channel == "iopub" and not self._listened:
             self._unheard.append(message)
             return

@@ -1,6 +1,7 @@
 """Frames of one connection to node/kernel.py. The node's half is node/kernel_frames.py.
 
-Nothing from the node is trusted: frames, their unpacked size and the number of parts are limited.
+Data from the node is not trusted: the sizes of frames, packed and unpacked, and the number of parts
+are limited.
 """
 
 from __future__ import annotations
@@ -136,7 +137,8 @@ class Welcome(msgspec.Struct, frozen=True):
     """The node's first message on a connection."""
 
     boot: str
-    """The ID of the process of node/kernel.py. Another process has no earlier messages."""
+    """The ID of the process of node/kernel.py. Another process does not have the earlier
+    messages."""
     got: int
     """The number of the last message that the node received."""
     next: int

@@ -107,7 +107,7 @@ class Signer:
 
 UNSIGNED = Signer("hmac-sha256", b"")
 """Return the message for the kernel in the job. It is not signed, because only this user can reach
-that stream."""
+the stream."""
 
 
 def made(

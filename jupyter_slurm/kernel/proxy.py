@@ -30,8 +30,8 @@ from jupyter_slurm.wire import Job, JobState
 _TICK_S = 2.0
 _HEIR_S = 10.0
 """Seconds that a client may take to start the next kernel after it has ended this process. On a
-busy machine that takes some seconds. If this is too short, the job is lost, perhaps after hours in
-the queue."""
+busy machine that takes several seconds. If this is too short, the job is lost, perhaps after hours
+in the queue."""
 _LAST_WORDS_S = 5.0
 """Seconds to wait for the job's last output once its end is known."""
 JOB_ENDED = "JobEnded"
@@ -98,7 +98,7 @@ class Proxy:
         self._over: tuple[str, str] | None = None
         """The reason and advice once the kernel has ended for good."""
         self._ended_s: float | None = None
-        """Time at which the job's end became known, while its last output may arrive."""
+        """Time at which the job's end became known, while its last output may still arrive."""
         self._stream_open = False
         self._restarting = False
         """True after a request for a new ipykernel, while messages of the old one may still

@@ -93,8 +93,8 @@ class ConnectionNotice:
         self._stream: JupyterSlurmError | None = None
         """The reason why there is no connection to the kernel."""
         self._cluster: JupyterSlurmError | None = None
-        """The reason why the cluster cannot be reached. Even an open stream then delivers
-        nothing."""
+        """The reason why the cluster cannot be reached. Even an open stream then does not deliver
+        messages."""
         self._since_s = 0.0
         self._shown: tuple[Message, str] | None = None
         self._data: dict[str, Any] | None = None

@@ -4,10 +4,10 @@
 
 Runs on the first node, in the image, and ends with PARENT, which runs the user's code. Python 3.6
 and later, standard library and TensorBoard only. Each dashboard has a socket proxy, like a lab
-(socket_proxy.py). `dashboards.N.json` names those that work, and explains why others do not.
-TensorBoard runs in this program and has no port: the proxy hands it connections. `engine.N.json`
-gives the port of Ray's dashboard, which requires a token, and the Unix socket of Dask's dashboard
-(launch_dask_dashboard.py), since any user of the node could connect to a port.
+(socket_proxy.py). `dashboards.N.json` names the dashboards that work, and explains why others do
+not. TensorBoard runs in this program and does not listen on a port: the proxy passes connections to
+it. `engine.N.json` gives the port of Ray's dashboard, which requires a token, and the Unix socket
+of Dask's dashboard (launch_dask_dashboard.py), since any user of the node could connect to a port.
 """
 
 import contextlib

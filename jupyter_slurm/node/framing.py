@@ -35,7 +35,7 @@ class Line:
     def __init__(
         self, source: int, sink: int, sock: "Optional[socket.socket]" = None, most: int = 0xFFFFFFFF
     ) -> None:
-        """`most` is the largest body in bytes. A peer that announces more is disconnected."""
+        """Accept bodies of at most `most` bytes. Disconnect a peer that announces more."""
         self.source = source
         self.sink = sink
         self.sock = sock

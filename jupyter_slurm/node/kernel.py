@@ -3,9 +3,9 @@
     python3 -u kernel.py JOBDIR ATTEMPT
 
 Runs on the cluster, Python 3.6 and later. `task.json` contains `socket`, the name of the abstract
-socket to which this user's clients connect, and `idle_s`. A new client replaces the one before. The
-kernel ends when it is idle and has had no client for `idle_s`. Exit code: 0 no client connected for
-`idle_s`, 65 ipykernel is missing, 128 + n signal n ended it.
+socket to which this user's clients connect, and `idle_s`. A new client replaces the previous
+client. The kernel ends when it is idle and the last client disconnected `idle_s` ago. Exit code: 0
+(the idle time is over), 65 (ipykernel is missing), 128 + n (signal n ended the kernel).
 """
 
 import contextlib
@@ -65,10 +65,10 @@ class KernelServer:
         """Messages for a kernel that does not listen yet."""
         self.replies = kernel_process.Replies()
         self.gather_s = 0.0
-        """Time at which the first message that waits outside the outbox arrived; 0 if none
-        waits."""
+        """Arrival time of the first message that waits outside the outbox; 0 if none waits."""
         self.has_output = self.is_complete = False
-        """True if the waiting messages have visible output; true if no more will follow."""
+        """`has_output` is true if the waiting messages have visible output, `is_complete` if no
+        more will follow."""
         self.wake_in, self.wake_out = os.pipe()
         for descriptor in (self.wake_in, self.wake_out):
             os.set_blocking(descriptor, False)

@@ -50,7 +50,8 @@ SILENCE_S = 90.0
 ALIVE_S = 20.0
 IN_MEMORY_BYTES = 8 << 20
 MOST_BYTES = 512 << 20
-"""Maximum size of the stored messages. Output beyond it is dropped, and reported to the client."""
+"""Maximum size of the stored messages. Output beyond it is dropped. The client gets the number of
+dropped messages and bytes."""
 MESSAGE_MOST = 256 << 20
 """Maximum size of a message with its number, packed or not. Both ends have this limit."""
 PENDING_MOST = 1 << 20

@@ -61,7 +61,7 @@ def refused(reply: "List[bytes]") -> "List[bytes]":
 
 class Replies:
     """Replies that are held back until their output has been sent: after a reply, clients wait only
-    some seconds for output. Output ends with `idle`, or when no more arrives."""
+    a few seconds for output. Output ends with `idle`, or when no more arrives."""
 
     def __init__(self) -> None:
         self.held: "Any" = collections.OrderedDict()

@@ -5,9 +5,9 @@
 Runs on the cluster, Python 3.6 and later, standard library only. The server does not listen on a
 port, which another program could take first. Its token is derived from the job's key, and is passed
 in a private file, not in argv or the environment. Only this user's programs can connect to the
-proxy (socket_proxy.py). The last line of `lab.N.jsonl` gives the lab's state.
-Exit code: 0 it was idle or was shut down in the page, 65 JupyterLab is missing, 70 it failed at the
-start, 128 + n signal n ended it.
+proxy (socket_proxy.py). The last line of `lab.N.jsonl` gives the lab's state. Exit code: 0 (it was
+idle, or the user shut it down in the page), 65 (JupyterLab is missing), 70 (it failed at the
+start), 128 + n (signal n ended it).
 """
 
 import contextlib
@@ -241,7 +241,7 @@ class Lab:
         except BlockingIOError:
             return
         for number in sorted(numbers - {signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2}):
-            raise Ended(128 + number, "told to end")
+            raise Ended(128 + number, "ended by signal %d" % number)
 
     def make_activity(self) -> "lab_activity.Activity":
         import lab_activity  # noqa: PLC0415 - slow, while JupyterLab starts
@@ -279,7 +279,7 @@ class Lab:
             return
         deadline_s = time.monotonic() + PATIENCE_S
         self.send(signal.SIGTERM)
-        # Remove the folders before waiting, because Slurm may kill this process meanwhile.
+        # Remove the folders before waiting, because Slurm may kill this process during the wait.
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
         while self.exit_code() is None and time.monotonic() < deadline_s:
@@ -335,7 +335,8 @@ class Page:
                 self.written = facts
 
     def end_s(self) -> "Optional[float]":
-        """Return the time at which the time limit ends the job; None if it is not known yet."""
+        """Return the time at which the time limit ends the job; None if the limit is still
+        unknown."""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             with open(self.started, encoding="utf-8") as file:
                 started_s = json.load(file)["time_s"]

@@ -1,12 +1,12 @@
 // A bar in JupyterLab's own page that names the job: its color, name, node, GPUs, the time left and
 // "End". JupyterLab 3 and later load this file like any extension. It is written by hand, because
-// the node has nothing to build one with.
+// the node has no build tools.
 'use strict';
 (() => {
   const NAME = 'jupyter-slurm-lab';
   const LOOK_MS = 30_000;
   const SOON_S = 600;
-  /** The job's ID selects one. White text is legible on each. */
+  /** The bar's colors. The job's ID selects one. White text is legible on all of them. */
   const COLOURS = ['#a8326b', '#7b3fb5', '#00786f', '#a34a00', '#3f6b00', '#8a5a00', '#00688f'];
   const STYLE = `
     #jp-top-panel::after { content: ''; position: absolute; inset: 0 0 auto; height: 3px;
@@ -24,7 +24,7 @@
       cursor: pointer; }
     #${NAME} > button:hover { background: var(--jp-layout-color2); }
     #${NAME} > button:focus-visible { outline: 2px solid var(--jp-brand-color1); }
-    /* The tooltip has what is hidden or cut below. */
+    /* The tooltip shows the parts that are hidden or cut off below. */
     @media (max-width: 1000px) {
       #${NAME} > .jslurm-gpus { display: none; }
     }
@@ -37,7 +37,7 @@
       #jp-menu-panel { flex: 0 1 auto; min-width: 0; }
       #jp-MainMenu { overflow-x: auto; scrollbar-width: none; }
     }
-    /* With its sidebar open, JupyterLab is wider than such a window. */
+    /* With its sidebar open, JupyterLab is wider than this window. */
     @media (max-width: 360px) {
       #${NAME} { padding-right: 20px; }
     }`;

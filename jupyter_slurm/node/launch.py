@@ -41,11 +41,11 @@ WORD_S = 5.0
 REST_S = {"torchrun": 20.0, "mpi": 3.0}
 """Time for the other ranks to end after one has failed. Calls of MPI ignore signals."""
 END_S, LOST_S = 10.0, 2.0
-"""Time for the step to end. The second is for a step that lost a node, for which srun waits."""
+"""Time for the step to end: normally, and after the step lost a node, because srun waits for that
+node."""
 SEEN_S, FAILED_S, HEARD_S = 60.0, 5.0, 1.0
-"""Time to wait until files of other nodes appear (nfs(5)). The first is for a launch that
-succeeded, the second for a rank that may have failed before it wrote any, the third for a known
-reason."""
+"""Time to wait until files of other nodes appear (nfs(5)): after a success, after a failure of a
+rank that may not have written files, and after a failure with a known reason."""
 
 
 class LaunchError(Exception):

@@ -1,8 +1,8 @@
 """A patch that closes the ports of Dask's dashboards in the importing process.
 
 Runs on the cluster, Python 3.6 and later, standard library and distributed only. A worker loads it
-as its `preload`. The dashboards have no authentication, and any user of the node can connect to a
-port. The scheduler's dashboard gets a Unix socket instead, which dashboards.py forwards.
+as its `preload`. The dashboards do not authenticate users, and any user of the node can connect to
+a port. The scheduler's dashboard gets a Unix socket instead, which dashboards.py forwards.
 """
 
 from distributed.node import ServerNode

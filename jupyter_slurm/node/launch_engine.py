@@ -167,7 +167,7 @@ class Node:
         os.close(self.lock)
 
     def start_code(self, env: "Dict[str, str]") -> None:
-        """Start the user's code, which imports the engine while that starts."""
+        """Start the user's code, which imports the engine's module while the engine starts."""
         program = os.path.join(self.job_dir, self.runner)
         words = [sys.executable, "-uB", program, self.job_dir, self.attempt]
         env = dict(os.environ, JSLURM_ENGINE=self._state(), **env)
@@ -227,7 +227,7 @@ class Node:
 
 
 class Engine:
-    """One engine on one node. It cannot work without any of its `programs`."""
+    """One engine on one node. It needs all of its `programs`."""
 
     name = ""
     module = ""

@@ -4,7 +4,7 @@
 
 Python 3.6 and later, standard library and Ray only. It runs `ray start` as Ray's manual for Slurm
 describes. Other users can connect to Ray's ports, so Ray requires a token (since 2.52) that only
-this job has. It shares no file or port with another Ray on the node.
+this job has. Each Ray on the node has separate files and ports.
 """
 
 import importlib.util
@@ -33,7 +33,7 @@ MISSED, MISSED_CHECKS = "RAY_health_check_failure_threshold", "3"
 """Number of unanswered checks after which a node is lost. Each check takes 13 s; Ray's default is
 5."""
 NOWHERE = "-1"
-"""A port on which Ray fails to listen, after which it continues."""
+"""A port on which Ray fails to listen. Ray then continues."""
 SHARE = 0.3
 """The object store's fraction of the memory. Ray's default would leave too little for the code."""
 SMALLEST_BYTES = 80 << 20

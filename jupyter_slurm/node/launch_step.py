@@ -37,7 +37,8 @@ STEP_OPTIONS = (
     "--mem=0",
 )
 """Options for every step. The launcher itself ends the other tasks, because Slurm would send them
-SIGKILL. Overlapping steps request no memory, since they would wait for each other's."""
+SIGKILL. Overlapping steps do not request memory, because they would wait for each
+other."""
 ASKED_BY_THE_JOB = (
     "NTASKS NPROCS NTASKS_PER_NODE TASKS_PER_NODE DISTRIBUTION CPUS_PER_TASK GPUS GPUS_PER_TASK "
     "TRES_PER_TASK MEM_PER_NODE MEM_PER_CPU MEM_PER_GPU"
@@ -45,8 +46,8 @@ ASKED_BY_THE_JOB = (
 """SLURM_… variables that srun would read as options. Requests for each task would divide the step;
 a step without requests gets all of the job's resources."""
 OF_THE_CODE = ("SLURM_CPUS_PER_TASK",)
-"""The variables among them that the user's code has in any other job, and that srun does not set
-again."""
+"""Variables of ASKED_BY_THE_JOB that the user's code gets in any other job, and that srun does not
+set again."""
 
 
 class Step:
@@ -59,7 +60,7 @@ class Step:
         events: "queue.Queue[Any]",
         before: "Sequence[str]" = (),
     ) -> None:
-        """`before` contains the words before `srun`."""
+        """Start the step. `before` contains the words before `srun`."""
         env = dict(os.environ)
         for name in ASKED_BY_THE_JOB.split():
             env.pop("SLURM_" + name, None)

@@ -2,12 +2,11 @@
 
     python3 -u runner.py JOBDIR ATTEMPT [torchrun|mpi|task I]
 
-Runs on the cluster, Python 3.6 and later, standard library only. This process runs no user code, so
-it survives whatever the cell does. It reads the cell's stdout, stderr and events (from
-`runner_cell.py`), appends them as lines of JSON to `output.N.jsonl`, and signs `result.N.json` when
-the cell's process has ended.
-Exit code: 0 the cell succeeded, 1 it failed, 128 + n signal n ended it, 74 disk full; after
-sys.exit, its code.
+Runs on the cluster, Python 3.6 and later, standard library only. This process does not run the
+user's code, so it survives whatever the cell does. It reads the cell's stdout, stderr and events
+(from `runner_cell.py`), appends them as lines of JSON to `output.N.jsonl`, and signs
+`result.N.json` when the cell's process has ended. Exit code: 0 (the cell succeeded), 1 (it failed),
+74 (the disk is full), 128 + n (signal n ended it), or the argument of sys.exit.
 
 `torchrun` or `mpi` makes it one rank of many (launch.py): rank R > 0 writes `output.N.R.jsonl`, and
 each rank `result.N.R.json`. `task I` makes it one task of a sweep, with its own files
@@ -50,8 +49,8 @@ BLOCK_BYTES = 64
 """The block size of SHA-256, to which the key of an HMAC is padded."""
 END = b'{"type": "end"'
 PENDING = b'{"type": "pending"'
-"""A record with the outcome that counts if the cell's process ends from now on
-(`runner_ranks.py`)."""
+"""The beginning of a record with the cell's outcome in case the process ends before its `end`
+record (`runner_ranks.py`)."""
 RANK_OF = {"torchrun": "RANK", "mpi": "SLURM_PROCID"}
 """The environment variable with the rank of a process."""
 OUR_FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -326,7 +325,7 @@ def outcome(end: "Optional[Dict[str, Any]]", status: int) -> "Dict[str, Any]":
     if number is None:
         code = os.WEXITSTATUS(status)
         name = "ProcessEnded"
-        text = "the cell's process ended with exit code %d before the cell had (os._exit?)" % code
+        text = "the cell's process exited with code %d before the cell ended (os._exit?)" % code
     else:
         code = 128 + number
         name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
@@ -354,7 +353,7 @@ class Signer:
         self.sha256 = find_sha256()
 
     def of_cell(self, cell_id: str) -> "Signer":
-        """Return the signer of a session's cell, whose key is derived from the session's."""
+        """Return the signer of a session's cell. Its key is derived from the session's key."""
         return Signer(self.sign(cell_id.encode("ascii")).encode("ascii"))
 
     def write(self, path: str, result: "Dict[str, Any]") -> None:

@@ -1,4 +1,4 @@
-"""The process of a cell. The supervisor (`runner.py`) has forked it.
+"""The process of a cell. The supervisor (`runner.py`) forks it.
 
 Runs on the cluster, Python 3.6 and later, standard library only. A plain Python cell needs no
 IPython, whose import takes 0.3 s. `runner_ipython.py` loads it if the cell uses its syntax, if code
@@ -370,7 +370,7 @@ def run_cell(
 
 
 def run_in_parent(cell: Cell) -> None:
-    """Run the cell. If this process is one that the cell forked, end it as Python would."""
+    """Run the cell. If the cell forked this process, end the process as Python would."""
     pid, forked = os.getpid(), None  # type: int, Optional[BaseException]
     try:
         cell.run()

@@ -161,7 +161,7 @@ def _pyarrow() -> "Any":
 
 
 def read(path: str, names: "Iterable[str]") -> "Tuple[Dict[str, Any], Dict[str, str]]":
-    """Return the variables of a file in `names`, and by name the reasons why others cannot be read.
+    """Return the variables `names` of a file and, by name, the reasons why some cannot be read.
     Raise ValueError, KeyError or zipfile.BadZipFile if the file is incomplete."""
     values, failed = {}, {}
     with zipfile.ZipFile(path) as archive:

@@ -1,4 +1,5 @@
-"""The connection of the user's code to Ray or Dask: the names `ray`, or `client` and `distributed`.
+"""The connection of the user's code to Ray or Dask. It adds the name `ray`, or `client` and
+`distributed`, to the code's namespace.
 
 Runs on the cluster, in the code's process, Python 3.6 and later, standard library and the image's
 engine only. launch_engine.py starts the engine beside this process.

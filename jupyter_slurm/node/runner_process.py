@@ -28,9 +28,9 @@ a longer wait."""
 
 class Interrupts:
     """A handler that turns Slurm's first signal into a KeyboardInterrupt in the main thread.
-    `first` is the number of that signal. It ignores later signals, which would break an `except
-    KeyboardInterrupt:` in which the cell saves data. As a context manager it delays signals until
-    the end of the block."""
+    `first` is the number of that signal. It ignores later signals, because they would break an
+    `except KeyboardInterrupt:` that saves data. As a context manager it delays signals until the
+    end of the block."""
 
     def __init__(self) -> None:
         self.first: "Optional[int]" = None

@@ -225,7 +225,7 @@ def read(
     path: str, names: "Optional[Sequence[str]]" = None
 ) -> "Tuple[Dict[str, Any], Dict[str, str]]":
     """Return the variables of a file and, by name, the reasons why some cannot be read. Read only
-    the variables `names`; None for all. Raise ValueError if the file is incomplete."""
+    the variables `names`, or all if `names` is None. Raise ValueError if the file is incomplete."""
     values, failed = {}, {}
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)

@@ -4,9 +4,9 @@
 
 Runs on the cluster, Python 3.6 and later, standard library only. Its requests are the lines of
 `cells/requests`, which only grows: `run ID`, `cancel ID`, `kill ID`. The folder `cells/ID` has the
-files that the cell would have in a job of its own. `session_worker.py` runs the user's code, in a
-process that is replaced when it dies. `session_ranks.py` is a session in many ranks.
-Exit code: 0 the session was idle for too long, 128 + n signal n ended it.
+files of the cell, with the same names as in a separate job. `session_worker.py` runs the user's
+code, in a process that is replaced when it dies. `session_ranks.py` is a session in many ranks.
+Exit code: 0 (the session was idle for too long), 128 + n (signal n ended it).
 """
 
 import collections
@@ -27,7 +27,8 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Any, Callable, Deque, Dict, List, Optional, Set, Tuple  # noqa: F401 - in comments
 
 LOOKS_PER_QUIET_TIME = 100
-"""Without a poke, a request is read after at most 1 % of the time since the last one."""
+"""Ratio of the time since the last request to the time between checks. So without a poke, a request
+is read after at most 1 % of the time since the previous request."""
 SHORTEST_TICK_S, LONGEST_TICK_S = 0.02, 0.5
 INSIST_S = 0.2
 """Seconds between signals to a cell that must end: it may not handle signals yet."""
@@ -122,7 +123,8 @@ class Session:
         rank: int = 0,
         requests: str = "requests",
     ) -> None:
-        """`engine`: the launcher of this rank; `requests`: the file of requests in `cells`."""
+        """Open the session's files and start its process. `engine` is the launcher of this rank,
+        and `requests` the name of the file of requests in `cells`."""
         self.folder = folder
         self.attempt = attempt
         self.engine = engine
@@ -319,7 +321,7 @@ class Session:
         return session_files.Cell(self._folder(cell_id), self.signer, self.rank)
 
     def _claim(self, cell_id: str) -> bool:
-        """Claim a cell. A session that Slurm has restarted runs no cell again."""
+        """Claim a cell. A session that Slurm has restarted does not repeat cells."""
         try:
             os.mkdir(os.path.join(self._folder(cell_id), "claim.0"), 0o700)
         except FileExistsError:
@@ -356,7 +358,8 @@ class Session:
             self.untold.append((cell_id, exit_code, caught))
 
     def _tell(self, cell_id: str, exit_code: int, caught: str) -> bool:
-        """Write the cell's exit. Return False to try again: the disk is full for a while."""
+        """Write the cell's exit. Return False if the caller has to try again, because the disk is
+        full."""
         try:
             session_files.put_exit(self._folder(cell_id), exit_code, caught)
         except FileNotFoundError:  # the user has forgotten the cell

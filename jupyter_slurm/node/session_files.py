@@ -44,7 +44,7 @@ class Poke:
         try:
             with contextlib.suppress(FileExistsError):
                 os.mkfifo(path, 0o600)
-            # Opened for writing too: a FIFO without a writer is always at its end.
+            # Open it for writing, too, because a FIFO without a writer is always at its end.
             opened = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:  # the file system has no FIFOs
             return
@@ -58,7 +58,7 @@ def poke_path(folder: str, rank: int) -> str:
 
 def poke(path: str) -> None:
     """Wake the process that reads the FIFO on this machine."""
-    with contextlib.suppress(OSError):  # there is none
+    with contextlib.suppress(OSError):  # the FIFO does not exist
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "wb", 0) as file:
             file.write(b".")
@@ -68,16 +68,17 @@ class Cell:
     """A cell's files. The methods raise OSError."""
 
     def __init__(self, folder: str, signer: runner.Signer, rank: int = 0) -> None:
-        """`signer`: the session's."""
+        """Prepare a cell's files. `signer` is the session's signer."""
         self.folder = folder
         self.signer = signer.of_cell(os.path.basename(folder))
         of_rank = runner.of_rank("0", rank or None)
         self.output = runner.Output(os.path.join(folder, "output.%s.jsonl" % of_rank))
-        """Made by the first record: a new file takes longer than many a cell."""
+        """The cell's records. The first record creates the file, because that takes longer than
+        many cells do."""
         self.started_s = time.time()
         self.cancelled = False
         self.result: "Optional[Dict[str, Any]]" = None
-        """The cell's result in this rank; None: it runs."""
+        """The cell's result in this rank; None while the cell runs."""
 
     def report_start(self) -> None:
         began = {"slurm_id": os.environ.get("SLURM_JOB_ID", ""), "node": node()}
@@ -110,7 +111,8 @@ def put_exit_of(folder: str, result: "Dict[str, Any]") -> None:
 
 
 def put_exit(folder: str, exit_code: int, caught: str) -> None:
-    """Write the exit of a cell. `caught`: the signal that ended it, as `INT`, or ""."""
+    """Write the exit of a cell. `caught` is the name of the signal that ended it, such as `INT`, or
+    ""."""
     said = {"exit_code": exit_code, "signal": caught, "time_s": time.time()}
     runner.put(os.path.join(folder, "exit.0.json"), runner.to_line(said))
 
@@ -140,6 +142,6 @@ def ended(
 
 
 def span(seconds: float) -> str:
-    """Format a time: `30 minutes`, `90 seconds`."""
+    """Format a time, for example as `30 minutes` or `90 seconds`."""
     count, unit = (seconds, "second") if seconds % 60 else (seconds // 60, "minute")
     return "%g %s%s" % (count, unit, "" if count == 1 else "s")

@@ -33,7 +33,7 @@ HEED_S = 30.0
 LAST_S = 5.0
 """Time that rank 0 waits for the others once the session is killed by a signal."""
 SELDOM_S = 5.0
-"""Seconds between looks of a rank that the first rank on its node wakes."""
+"""Seconds between checks for orders in a rank that the first rank on its node wakes."""
 PLACE_OF = {"torchrun": "LOCAL_RANK", "mpi": "SLURM_LOCALID"}
 """The variables with a rank's index on its node."""
 WRONG_WORLD = 65
@@ -50,7 +50,7 @@ class Rank(session.Session):
         super().__init__(folder, attempt, engine, rank, requests)
 
     def _replace_worker(self, cell: session_files.Cell) -> None:
-        """Do nothing: a new process could not join those of the other ranks."""
+        """Do nothing, because a new process could not join the processes of the other ranks."""
 
     def _wake_others(self) -> None:
         """Wake the other ranks on this machine."""

@@ -61,8 +61,8 @@ def live(
     attempt: str,
     rank: "Optional[int]" = None,
 ) -> int:
-    """Run cells until `orders` ends. `pipes`: for stdout, stderr and events; `rank`: of this
-    process, if there are many."""
+    """Run cells until `orders` ends. `pipes` are those for stdout, stderr and events. `rank` is the
+    rank of this process, or None in a session with one process."""
     interrupts = runner_process.Interrupts()
     interrupts.armed = False
     publisher = runner_cell.open_process(pipes, interrupts)
@@ -108,8 +108,8 @@ def run_one(
 
 
 def find_user_packages() -> None:
-    """Make packages of `pip install --user` importable. Python does so at its start, if the folder
-    exists; a cell may have made it."""
+    """Make packages of `pip install --user` importable. Python does so only at its start and only
+    if the folder exists, but a cell may create the folder later."""
     if site.ENABLE_USER_SITE:
         folder = site.getusersitepackages()
         if folder not in sys.path and os.path.isdir(folder):

@@ -146,8 +146,9 @@ class Processes:
     def __init__(
         self, script: int, job_id: str, name: "Optional[str]", node: "Optional[str]" = None
     ) -> None:
-        """`name` is the job's name in Slurm, because a node may have jobs of two clusters with the
-        same ID. `node` is this node's name in Slurm, because one machine may be several nodes."""
+        """Identify the job. `name`, the job's name in Slurm, distinguishes jobs of two clusters
+        with the same ID. `node`, this node's name in Slurm, distinguishes several nodes on one
+        machine."""
         self._script = script
         self._marks = [b"\0SLURM_JOB_ID=" + job_id.encode() + b"\0"]
         if name:
@@ -155,7 +156,8 @@ class Processes:
         self._node = None if node is None else os.fsencode(node)
         self._in_job = re.compile(b"/job_" + job_id.encode() + b"(/|$)", re.MULTILINE)
         self._ours: "Dict[int, Tuple[int, bool]]" = {}
-        """By process ID: the start time, and whether the process is outside the job's cgroup."""
+        """The start time of each process and whether it is outside the job's cgroup, by process
+        ID."""
 
     def look(self) -> "Tuple[Sum, Sum]":
         """Return the sums of the processes inside and outside the job's cgroup."""

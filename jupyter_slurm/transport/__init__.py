@@ -1,8 +1,8 @@
 """The Protocol `Transport`: processes, files and sockets on the machine that has Slurm's commands.
-It does not know Slurm, containers or jobs. Calls block and are thread-safe. `local.py` implements
-it for this machine, `ssh/transport.py` for a machine over SSH. Each method raises `TransportError`
-when the connection fails: `LoginNeededError` if the operation did not start, `ConnectionLostError`
-if it may have happened. A program's own failure is in `Completed`.
+It is independent of Slurm, containers and jobs. Calls block and are thread-safe. `local.py`
+implements it for this machine, `ssh/transport.py` for a machine over SSH. Each method raises a
+`TransportError` when the connection fails. `LoginNeededError` means that the operation did not
+start, `ConnectionLostError` that it may have run. A program's own failure is in `Completed`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Completed(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A part of a file. If `limit` is None, it ends with the file, after at most
+    """A part of a file. If `limit` is None, the part ends with the file, after at most
     `limits.FILE_BYTES`. A negative `offset` counts from the end."""
 
     path: PurePosixPath
@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 
 class FilePart(NamedTuple):
-    """Bytes of an open file that a program gets; fewer if the file ends early."""
+    """Bytes of an open file to send to a program; fewer if the file ends early."""
 
     file: BinaryIO
     offset: int
@@ -55,12 +55,12 @@ class TimedOutError(Exception):
 
 
 Answered = Callable[[JupyterSlurmError | None], None]
-"""A function called once, from any thread, which must not block. With None, the socket is connected
-and has another owner; with an error, the caller still owns the socket."""
+"""A non-blocking function, called once, from any thread. None means that the socket is connected
+and has another owner. An error means that the caller still owns the socket."""
 
 
 def connect_in_thread(connect: Callable[[], None], answered: Answered) -> None:
-    """Run `connect`, which blocks and raises errors, in a new thread."""
+    """Run `connect`, which blocks, in a new thread. Pass its error or None to `answered`."""
 
     def run() -> None:
         try:
@@ -86,20 +86,21 @@ def wait_connected(connect: Callable[[Answered], None]) -> None:
 
 
 def not_appended(file: PurePosixPath, said: str) -> FileAccessError:
-    """Return the error of `upload_and_append`; `said`: the system's own message."""
+    """Return the error that `upload_and_append` raises. `said` is the system's message."""
     return FileAccessError(
         f"Cannot write {file}.", hint="Check the disk space and your quota.", detail=said or None
     )
 
 
 def not_private(folder: PurePosixPath, listed: str) -> FileAccessError:
-    """Return the error of `upload_and_run` for a folder open to others; `listed`: its `ls -ldn`."""
+    """Return the error that `upload_and_run` raises if other users can open the folder. `listed` is
+    the folder's line of `ls -ldn`."""
     return FileAccessError(
         f"The folder {folder} is open to other users, so nothing was written to it.",
         hint=(
             "A job's folder contains its code and the key that signs its result. If the file "
             "system ignores `chmod 700`, set the cluster's `job_root` to a folder on another "
-            "one. Otherwise, another user owns the folder."
+            "file system. Otherwise, another user owns the folder."
         ),
         detail=listed or None,
     )
@@ -130,7 +131,7 @@ class Transport(Protocol):
         most_bytes: int = limits.OUTPUT_BYTES,
     ) -> Completed:
         """Run `argv` with `env` added to a small clean environment. `limits.py` defines the limits
-        of the other methods. Raises TimedOutError, or TooMuchError if it printed more than
+        of the other methods. Raises TimedOutError, or TooMuchError if the program printed more than
         `most_bytes` and was killed."""
 
     def upload_and_run(
@@ -144,12 +145,11 @@ class Transport(Protocol):
         """Create `folder` (0700) with `files` in it and run `argv` in it, in one round trip.
 
         Existing folders also get 0700, as do the two parents if they are created, regardless of the
-        umask and inherited ACLs. Names may contain one folder. Files get 0600, or 0700 if they
+        umask and inherited ACLs. A name may include one subfolder. Files get 0600, or 0700 if they
         begin with `#!`. A `Path` is a local file and is moved if possible. If it is missing and its
-        target exists, an earlier call has moved it. `argv` also gets the variables HANDED_ON of the
-        user's environment. Raises TimedOutError, or FileAccessError, without running `argv`, if the
-        files cannot be written (full disk, quota, permissions) or the folder cannot be made
-        private.
+        target exists, an earlier call moved it. `argv` also gets the HANDED_ON variables of the
+        user's environment. Raises TimedOutError. Raises FileAccessError, and does not run `argv`,
+        if it cannot write the files (full disk, quota, permissions) or make the folder private.
         """
 
     def upload_and_append(
@@ -164,20 +164,20 @@ class Transport(Protocol):
     ) -> None:
         """Upload `files` to `folder` as `upload_and_run` does, append `line` to `file` (0600), and
         wake the reader of `fifo`, in one round trip. Without files the folder is not created.
-        `line` starts on a new line, even if a full disk has truncated the last one. `fifo` may be
-        missing or have no reader. Raises TimedOutError, or FileAccessError if the line was not
-        written.
+        `line` starts on a new line of the file, even if a full disk truncated the previous line.
+        `fifo` may be missing or have no reader. Raises TimedOutError, or FileAccessError if the
+        line was not written.
         """
 
     def grown(
         self, sizes: Mapping[PurePosixPath, int], *, wait_s: float, wake: threading.Event
     ) -> dict[PurePosixPath, int]:
-        """Return the files that are now longer than `sizes`, with their new sizes. A missing file
-        has size 0. Wait up to `wait_s` for a change; `wake` ends the wait early."""
+        """Return the new sizes of the files that have grown beyond their size in `sizes`. A missing
+        file has size 0. Wait up to `wait_s` for a change; `wake` ends the wait early."""
 
     def read(self, path: PurePosixPath, offset: int = 0, limit: int | None = None) -> bytes | None:
-        """Return the bytes starting at `offset`, as in `Span`; b"" at the end, None if there is no
-        such file. Raise FileAccessError if it cannot be read, NotAFileError if it is a pipe, a
+        """Return the bytes starting at `offset`, as in `Span`; b"" at the end, None if the file
+        does not exist. Raise FileAccessError if it cannot be read, NotAFileError if it is a pipe, a
         device or a folder."""
 
     def read_many(self, spans: Sequence[Span]) -> list[bytes | None]:
@@ -215,8 +215,9 @@ class Transport(Protocol):
 
     def connect(self, sock: socket.socket, host: str, port: int, answered: Answered) -> None:
         """Connect `sock` with `host:port` as the machine sees it, without waiting. `answered` may
-        be called before this returns, and gets a ForwardError or TransportError. Once connected,
-        bytes flow both ways; each direction ends on its own, and then `sock` is closed."""
+        be called before this returns. After a failure it gets a ForwardError or TransportError.
+        Once connected, bytes flow both ways. Each direction ends on its own; `sock` is closed after
+        both."""
 
     def open_stream(self, argv: Sequence[str]) -> socket.socket:
         """Run `argv` and return a socket connected to its standard input and output. Its standard
@@ -228,7 +229,8 @@ class Transport(Protocol):
     ) -> list[str]:
         """Upload `files` to `folder` as `upload_and_run` does. Return the argv of a local program
         that runs `argv` there on its own terminal and then removes the folder. Raises
-        FileAccessError, or ConfigError if this machine lacks a program for it."""
+        FileAccessError, or ConfigError if this machine lacks the program that opens a remote
+        terminal."""
 
     def remove_tree(self, *paths: PurePosixPath) -> None:
         """Remove files, and folders with their content; missing ones are ignored."""

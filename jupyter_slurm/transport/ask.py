@@ -23,10 +23,12 @@ class Prompt(NamedTuple):
     host: str
     """The `user@host` of the hop that asks."""
     text: str
-    """The host's own words, cleaned for display, or our words for a passphrase or a host key."""
+    """The host's question, cleaned for display, or our question about a passphrase or a host
+    key."""
     instruction: str = ""
     refused: bool = False
-    """The previous answer was wrong. This is unknown if the host only repeats the question."""
+    """True if the previous answer was wrong. This is unknown if the host only repeats the
+    question."""
 
     @property
     def names_a_key(self) -> bool:
@@ -45,7 +47,7 @@ class Ask(Protocol):
 
 
 def no_prompt(prompt: Prompt) -> str:
-    """Refuse to answer: for automatic operations, such as a reconnect."""
+    """Refuse to answer. Automatic operations, such as a reconnect, use this."""
     raise LoginNeededError(
         f"{prompt.host} asks a question that only you can answer.",
         hint="Log in: `%slurm login`.",

@@ -1,5 +1,5 @@
 """A local port that forwards its connections. `Connect` decides the target. The callers
-(jobs/access) decide which ports to open; this module does not know clusters or jobs.
+(jobs/access) decide which ports to open; this module is independent of clusters and jobs.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _PORT_TRIES = 64
 """Maximum number of ports to try: a port that is free on one loopback may be taken on the other."""
 _NO_IPV6 = frozenset((errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL))
 _MOST_UNCHECKED = 256
-"""Maximum number of connections that may wait for a first request. For a further one, the oldest is
-closed, so that silent clients cannot block others."""
+"""Maximum number of connections that may wait for a first request. Another connection closes the
+oldest one, so that silent clients cannot block others."""
 _REQUEST_S = 30.0
 """Seconds to wait for a request: browsers open connections in advance."""
 _HEAD_BYTES = 1 << 15
@@ -58,21 +58,22 @@ _log = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class _Pending:
-    """A connection to the target that is being opened."""
+    """An attempt to open a connection to the target."""
 
     sock: socket.socket
     give_up_s: float
     again_s: float = 0.0
-    """The time of the next try. Both times are by `time.monotonic()`."""
+    """The time of the next try. This time and `give_up_s` are values of `time.monotonic()`."""
     pause_s: float = _FIRST_PAUSE_S
 
 
 class Forward:
     """A port on both loopbacks, from the constructor until `close`. One thread accepts connections
-    and opens those to the target. `local_port`: 0 for any port that is free on both loopbacks.
-    `patience_s`: seconds that a new connection waits for a lost connection to the cluster. `host`:
-    forward only HTTP connections with a first request for `host:PORT`. A connection is reset if the
-    target cannot be reached. Raise ForwardError if the port is taken.
+    and opens those to the target. If `local_port` is 0, the port is any that is free on both
+    loopbacks. `patience_s` is the time that a new connection waits while the connection to the
+    cluster is lost. With `host`, only HTTP connections with a first request for `host:PORT` are
+    forwarded. A connection is reset if the target cannot be reached. Raises ForwardError if the
+    port is taken.
     """
 
     def __init__(
@@ -296,7 +297,7 @@ def _listeners(port: int) -> list[socket.socket]:
             return [first, second]
     raise ForwardError(
         f"Found no port that is free at both 127.0.0.1 and ::1 in {_PORT_TRIES} tries.",
-        hint="`ss -ltnp` shows the programs that listen.",
+        hint="List the programs that listen with `ss -ltnp`.",
     )
 
 
@@ -315,7 +316,10 @@ def _listener(address: str, port: int) -> socket.socket:
         reason = getattr(exc, "strerror", None) or str(exc)
         raise ForwardError(
             f"Cannot use port {port} of this machine at {address}: {reason}.",
-            hint="Omit the local port to use any free one. `ss -ltnp` lists listening programs.",
+            hint=(
+                "Omit the local port to use any free port, or list the programs that listen with "
+                "`ss -ltnp`."
+            ),
         ) from exc
     listener.setblocking(False)
     return listener

@@ -36,8 +36,8 @@ from jupyter_slurm.transport import (
 from jupyter_slurm.transport.terminal_script import ONLY_TERMINALS_VARIABLES, START, exports, script
 
 _TICKS_PER_QUIET_TIME = 25
-"""The number of checks in the time since a file's last change. So a change is noticed after at most
-4 % of that time."""
+"""Ratio of the time since a file's last change to the time between checks. So a change is noticed
+after at most 4 % of the time since the previous change."""
 _SHORTEST_TICK_S = 0.001
 _TICK_OF_A_FILE_S = 0.0002
 """The shortest pause for each watched file, if they are few."""
@@ -47,12 +47,12 @@ _CONNECT_S = 30.0
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 
 _KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "KRB5CCNAME", "SSH_AUTH_SOCK", "TZ")
-"""The variables of our environment that programs need. They do not get Slurm's variables, tokens
-and passwords, because sbatch would pass these on to the job."""
+"""The variables of our environment that programs need. Programs do not get Slurm's variables,
+tokens and passwords, because sbatch would pass these on to the job."""
 
 
 class LocalTransport:
-    """`path` precedes PATH; `env` is added to every program's environment."""
+    """This machine. `path` precedes PATH, and `env` is added to every program's environment."""
 
     def __init__(self, path: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
         account = pwd.getpwuid(os.getuid())

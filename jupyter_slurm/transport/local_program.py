@@ -119,7 +119,7 @@ def feed(
     """Write `source` to the standard input of the process, a pipe, and collect its output as
     `gather` does. An error while reading `source` kills the program, and so does `stop`
     (ConnectionLostError)."""
-    # Not passed to `gather`, which would close it.
+    # Do not pass standard input to `gather`, which would close it.
     stdin, process.stdin = process.stdin, None
     feeding = _StdinWriter(source, cast("IO[bytes]", stdin))
 
@@ -191,8 +191,8 @@ class ProgramSocket(socket.socket):
 
 
 def _see_off(process: subprocess.Popen[bytes]) -> None:
-    """End it by SIGTERM first, so that srun ends its step. If srun got SIGKILL, the step would run
-    on."""
+    """End the program by SIGTERM first, so that srun ends its step. If srun got SIGKILL, the step
+    would continue."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_S)

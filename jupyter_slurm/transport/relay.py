@@ -24,39 +24,40 @@ _START_S = 40.0
 """Seconds to wait for the program's first output: Slurm may be slow to create a step."""
 _LAST_WORDS = 2000
 _ABSTRACT = "@"
-"""Prefix that marks a host as the name of an abstract socket; node/relay.py defines the same."""
+"""Prefix that marks a host as the name of an abstract socket; node/relay.py defines the same
+prefix."""
 
 _PROGRAM = """mark=$1; shift
 exec 3>&1
 words=$("$@" 2>&1 >&3 3>&-)
 printf '\\n%s%s' "$mark" "$words"
 """
-"""POSIX sh that runs the rest, passes on its standard output, and then prints a mark and its
-standard error."""
+"""A POSIX sh script that runs the command in its arguments, passes on the command's standard
+output, and then prints a mark and the command's standard error."""
 _PYTHON = """for python in "$1" python3 /usr/libexec/platform-python; do
   command -v "$python" >/dev/null && shift && exec "$python" "$@"
 done
 echo "Found no Python on $(uname -n): neither $1 nor python3." >&2
 exit 127
 """
-"""POSIX sh for the node that runs the rest by the first Python that exists."""
+"""A POSIX sh script for the node that runs its other arguments by the first Python that exists."""
 _LOADER = """import os
 text = b""
 while len(text) < {size}:
     text += os.read(0, {size} - len(text)) or os._exit(0)
 exec(compile(text, "relay.py", "exec"))
 """
-"""Python code that reads the program from standard input, and no byte more, and runs it."""
+"""Python code that reads exactly the program from standard input, and runs it."""
 _FRAMING = """import sys, types
 module = sys.modules["framing"] = types.ModuleType("framing")
 exec(compile({text!a}, "framing.py", "exec"), module.__dict__)
 """
-"""Python that precedes the program and provides the module that it imports."""
+"""Python code that precedes the program and provides its module `framing`."""
 
 OpenStream = Callable[[Sequence[str]], socket.socket]
-"""`Transport.open_stream`."""
+"""The method `Transport.open_stream`."""
 OnNode = Callable[[Sequence[str]], Sequence[str]]
-"""A function that returns the command that runs an argv on the node."""
+"""A function from an argv to the command that runs it on the node."""
 
 
 def abstract_socket(name: str) -> tuple[str, int]:
@@ -75,9 +76,9 @@ class NotListeningError(ForwardError):
 
 
 class Relay:
-    """The relay of one job. `open_stream` runs a command on the cluster. `on_node` turns it into a
-    command that runs on the node. `python`: the interpreter on the node; `node`: the node's name
-    for messages."""
+    """The relay of one job. `open_stream` runs a command on the cluster. `on_node` wraps that
+    command so that it runs on the node. `python` is the interpreter on the node, and `node` the
+    node's name for messages."""
 
     def __init__(self, open_stream: OpenStream, on_node: OnNode, python: str, node: str) -> None:
         self._open_stream = open_stream
@@ -100,9 +101,9 @@ class Relay:
             except StreamsEndedError as exc:
                 reason = str(exc)  # "" after idling or a lost connection: start another
             except ForwardError as exc:
+                target = host if host.startswith((_ABSTRACT, "/")) else f"{host}:{port}"
                 raise NotListeningError(
-                    f"{host if host.startswith((_ABSTRACT, '/')) else f'{host}:{port}'} cannot be "
-                    f"reached from {self._node}: {exc.message}.",
+                    f"Cannot reach {target} from {self._node}: {exc.message}.",
                     hint="Check that the program on the node listens.",
                 ) from exc
         if reason:

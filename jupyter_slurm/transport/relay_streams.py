@@ -65,7 +65,8 @@ class _RelayStream:
 
 
 class Streams:
-    """`channel`: the stream of a running node/relay.py; `inbox`: data already read from it."""
+    """`channel` is the stream of a running node/relay.py, and `inbox` contains data already read
+    from it."""
 
     def __init__(self, channel: socket.socket, inbox: bytes = b"") -> None:
         self._channel = channel
@@ -105,7 +106,7 @@ class Streams:
             if not stream.opened.cancel():  # the answer came at the last moment
                 return stream.opened.result()
             self._post(lambda: self._give_up(stream))
-            raise ForwardError(f"there was no answer within {_OPEN_S:g} s") from None
+            raise ForwardError(f"it did not answer within {_OPEN_S:g} s") from None
 
     def close(self) -> None:
         """Reset every connection and let the relay end."""

@@ -1,8 +1,8 @@
 """Push and pull: synchronize folders and files over any Transport.
 
-One round trip lists the remote side; files that differ in size or time are sent (`upload.py`,
-`download.py`), and files that only the receiver has stay. This package does not know jobs or
-clusters.
+One round trip lists the remote side. Then the files that differ in size or time are sent
+(`upload.py`, `download.py`). Files that exist only at the receiver are kept. This package is
+independent of jobs and clusters.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ __all__ = ["Progress", "TransferReport", "mirror", "pull", "push"]
 
 _TIMEOUT_S = 600.0
 _NAMED = 200
-"""Maximum number of names to list one by one. That avoids listing the other files in the folder;
-there may be a million."""
+"""Maximum number of names to list one by one. For more names, list the whole folder, which may have
+a million files."""
 _NAMED_BYTES = 48 * 1024
 _LISTED_BYTES = 200
 """Maximum size of a listing per file; half of that is typical."""
 
-# $1 a file to lock, $2 the folder to create if missing and to touch, the rest: the command that
-# lists it.
+# $1 is a file to lock, and $2 the folder to touch, or to create if missing. The other arguments are
+# the command that lists the folder.
 _USED_SH = """
 lock=$1 top=$2; shift 2
 umask 077
@@ -78,8 +78,8 @@ def push(
     stop: threading.Event | None = None,
 ) -> TransferReport:
     """Make the folder or file `remote` like `local`. A file pushed to a folder goes into it.
-    `exclude`: patterns in addition to .gitignore. Raise NotFoundError, FileAccessError,
-    RequestError or, also when stopped, ConnectionLostError. Files that have arrived stay, and the
+    `exclude` contains patterns in addition to .gitignore. Raises NotFoundError, FileAccessError,
+    RequestError, or ConnectionLostError (also when stopped). Files that have arrived stay, and the
     next push continues.
     """
     watcher = progress or Unwatched()
@@ -156,9 +156,9 @@ def pull(
 ) -> TransferReport:
     """Make the folder or file `local` like `remote`. A file pulled to a folder goes into it.
 
-    `include`: only files that match one of these patterns; `since`: only files that changed after
-    this remote file was written. .gitignore does not apply, because it often excludes results.
-    Raise the errors of `push`.
+    With `include`, pull only files that match one of the patterns. With `since`, pull only files
+    that changed after the remote file `since` was written. Do not apply .gitignore, because it
+    often excludes results. Raises the errors of `push`.
     """
     watcher = progress or Unwatched()
     outcome = TransferReport()
@@ -334,8 +334,8 @@ def _list(
     before: Sequence[str] = (),
     known: int = 0,
 ) -> Listing:
-    """List `path`. `before`: a command that gets the listing's command line as arguments. `known`:
-    the number of local files, which the limit allows in addition. Raises FileAccessError."""
+    """List `path`. `before` is a command that gets the listing's command line as arguments. `known`
+    is the number of local files, which the limit allows in addition. Raises FileAccessError."""
     most_files = limits.FILES + known
     try:
         most_bytes = limits.OUTPUT_BYTES + known * _LISTED_BYTES

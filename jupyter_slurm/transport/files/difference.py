@@ -85,8 +85,9 @@ def _travels(name: bytes, entry: ManifestEntry, outcome: TransferReport) -> bool
 
 
 def stays_inside(name: bytes, target: bytes) -> bool:
-    """Return whether a link at `name` points inside the folder, even if the folder has other such
-    links. `..` is allowed only at the start, where it refers to a real folder."""
+    """Return whether a link at `name` points inside the folder, even if its path crosses other
+    links that this function accepts. `..` is allowed only at the start, where it refers to a real
+    folder."""
     if not target or target.startswith(b"/"):
         return False
     parts = [part for part in target.split(b"/") if part not in (b"", b".")]

@@ -1,7 +1,7 @@
 """Download: files that differ, as tar streams and parts. The remote side is not trusted, so only
 requested names of plain files are accepted. They are written into `.jupyter-slurm` and renamed
-through descriptors of real folders below the target, never through a link. Links are made from the
-listing if they point inside.
+through descriptors of real folders below the target, never through a link. Links are created from
+the listing, if they point inside the target.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ class DownloadFolder:
                 os.rmdir(self.root + b"/" + name)  # noqa: PTH106 (bytes)
 
     def state(self, name: bytes = b"") -> bytes:
-        """Return the path of our own folder or of one in it, and create it if missing."""
+        """Return the path of our own folder, or of its subfolder `name`. Create the folder if
+        missing."""
         with self._lock:
             self._open(STATE + b"/" + name if name else STATE)
         return self.root + b"/" + STATE + (b"/" + name if name else b"")
@@ -279,7 +280,7 @@ class Download:
         return missing
 
     def _fits(self, name: bytes, entry: ManifestEntry) -> bool:
-        """Return whether the local disk has room for it."""
+        """Return whether the local disk has room for the file."""
         disk = os.statvfs(self._target.root)
         free_bytes = disk.f_bavail * disk.f_frsize if disk.f_blocks else _MOST_BYTES
         with suppress(OSError):

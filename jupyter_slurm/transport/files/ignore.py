@@ -1,6 +1,6 @@
-"""Patterns of files to exclude, as in .gitignore, the only file read here. pathspec implements
-git's rules (gitignore(5)). Names are bytes, relative to the folder. Names that are not UTF-8 are
-matched in Python's form (`\\udcXX`).
+"""Patterns of files to exclude, as in .gitignore. git's other ignore files do not count. pathspec
+implements git's rules (gitignore(5)). Names are bytes, relative to the folder. Names that are not
+UTF-8 are matched in Python's form (`\\udcXX`).
 """
 
 from __future__ import annotations

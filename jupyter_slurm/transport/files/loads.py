@@ -136,7 +136,8 @@ def check_stop(stop: threading.Event | None) -> None:
 
 
 def succeeded(done: Completed, sentence: str) -> Completed:
-    """Raise FileAccessError with the sentence and the program's own message, if it failed."""
+    """Raise FileAccessError with the sentence and the program's own message, if the program
+    failed."""
     if done.returncode == 0:
         return done
     words = done.stderr.decode(errors="backslashreplace").strip()

@@ -47,7 +47,7 @@ class Listing:
     """The entries, with folders before their content. If the path is not a folder, it is the only
     entry, named b""."""
     unread: dict[bytes, str] = field(default_factory=dict)
-    """Reasons by path that could not be examined."""
+    """The reasons why paths could not be examined, by path."""
 
 
 def same(one: ManifestEntry, other: ManifestEntry) -> bool:
@@ -110,7 +110,8 @@ _KINDS: dict[int, Kind] = {
     stat.S_IFLNK: "link",
 }
 
-# $1 the path, $2 "" or a file (list only what changed after it), the rest: the only names to list.
+# $1 is the path. $2 is "" or a file: list only entries that changed after it. The other arguments,
+# if any, are the only names to list.
 _LIST_SH = r"""
 export LC_ALL=C
 top=$1 since=$2 follow=-P; shift 2

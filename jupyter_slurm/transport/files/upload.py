@@ -57,8 +57,8 @@ class Batch:
 
 
 _YOUNG_NS = 2_000_000_000
-"""A file older than this when read cannot change again within the second in its header. A younger
-file gets all digits of its time."""
+"""Age from which a file's header needs only whole seconds, because the file cannot change again
+within that second. A younger file gets all digits of its time."""
 
 _MV_BYTES = 64 * 1024
 """Maximum size of the names for one mv, in bytes. Linux allows 2 MiB of arguments."""
@@ -209,8 +209,8 @@ def is_still(info: os.stat_result, entry: ManifestEntry) -> bool:
 _NAMES_BYTES = 4 * MIB
 _Chunk = TypeVar("_Chunk")
 
-# $1 the folder, $2 the archive's name, $3 a file to lock or "", the rest: a command to run at the
-# end.
+# $1 is the folder, $2 the archive's name, and $3 a file to lock or "". The other arguments are a
+# command to run at the end.
 _SEND_SH = r"""
 export LC_ALL=C
 root=$1 state=$1/.jupyter-slurm tmp=$1/.jupyter-slurm/$2 lock=$3 bad=; shift 3
@@ -230,7 +230,8 @@ clean_up
 "$@" >&2 && printf 'ran\0' || exit 3
 """
 
-# $1 the folder, the rest: keys of large files. Prints each key with the parts that have arrived.
+# $1 is the folder, and the other arguments are keys of large files. Prints each key with the parts
+# that have arrived.
 _OPEN_SH = r"""
 parts=$1/.jupyter-slurm/parts; shift
 for key do
@@ -240,8 +241,9 @@ for key do
 done
 """
 
-# $1 the folder of all parts. A line precedes each part: the file's key, the part's number, its
-# offset in MiB, and its bytes. A line with key and number follows if the part is complete.
+# $1 is the folder of all parts. On standard input, a line with the file's key and the part's
+# number, offset in MiB and size in bytes precedes each part. A line with key and number follows if
+# the part is complete.
 _PARTS_SH = r"""
 export LC_ALL=C
 cd -- "$1" || exit 1
@@ -278,7 +280,7 @@ class Upload:
         self.again: dict[bytes, str] = {}
 
     def send(self, what: Difference, lock: str = "", then: Sequence[str] = ()) -> bool:
-        """Send the changes; return whether `then` ran, which needs all changes to arrive in one
+        """Send the changes. Return whether `then` ran: it runs only if all changes arrive in one
         archive."""
         large = [one for one in what.files if one[1].size_bytes >= BIG_BYTES]
         small = [one for one in what.files if one[1].size_bytes < BIG_BYTES]

@@ -38,10 +38,10 @@ rm -rf %(partial)b;
 _m %(not_placed)b;
 fi; fi
 """.strip().replace(b"\n", b" ")
-"""The program runs in the background, and the shell kills it when its input is closed; before that,
-the files are placed atomically. `cat` reads the rest of the archive, so that the shell does not
-read it as lines. `head` shows why files cannot be written: GNU tar does not distinguish a full disk
-from other errors."""
+"""A script that places the files atomically, and then runs the program in the background. The shell
+kills the program when the shell's input is closed. `cat` reads the rest of the archive, so that the
+shell does not read it as lines. `head` shows why files cannot be written: GNU tar does not
+distinguish a full disk from other errors."""
 
 _PRIVATE = b"""
 _private() { case $(LC_ALL=C ls -ldn %(target)b) in
@@ -49,14 +49,15 @@ drwx------* | drwx--S---*) [ -O %(target)b ] && [ ! -L %(target)b ];; *) false;;
 { _private || { [ -O %(target)b ] && [ ! -L %(target)b ] && chmod 700 %(target)b && _private; } ||
 { LC_ALL=C ls -ldn %(target)b; exit %(not_private_exit)b; }; }
 """.strip().replace(b"\n", b" ")
-"""Under an ACL, the group's permissions are its mask. Without any, the users named in the ACL have
-no access. `mkdir -m` ignores the umask, and the ACL does not add permissions."""
+"""A script that makes the folder private or exits. Under an ACL, the group's permissions are the
+ACL's mask. If the mask is empty, the users named in the ACL do not have access. `mkdir -m` ignores
+the umask, and the ACL does not add permissions."""
 
 _OLD = b"""
 set -- .partial-*; [ ! -e "$1" ] || find "$@" -prune -mtime +0 -exec rm -rf {} \\; 2>/dev/null || :
 """.strip()
-"""Leftovers of a killed shell are removed after a day. Younger files may belong to an upload in
-progress."""
+"""A script that removes leftovers of killed shells after a day. Younger files may belong to an
+upload in progress."""
 
 
 class FolderUpload:
@@ -97,7 +98,8 @@ class FolderUpload:
         self.work = _work(folder, placed, moved, argv)
 
     def stream(self) -> Iterator[bytes]:
-        """Yield the archive. Raise FileAccessError if a local file has changed meanwhile."""
+        """Yield the archive. Raise FileAccessError if a local file has become shorter or
+        unreadable."""
         for head, content, size in self._members:
             yield head
             yield from [content] if isinstance(content, bytes) else _chunks(content, size)

@@ -1,10 +1,9 @@
 """Growing remote files: one shell watches all files on a cluster and reports only changes.
 
 One `wc -c` checks all files. It opens them and so bypasses the attribute cache of NFS. Paths that
-are not files are skipped: a pipe would block, and a device never ends. Between checks the shell
-waits in a subshell, with intervals that grow while the files do not change. Meanwhile it reads its
-input: a line with another list ends the subshell, and so does EOF. It checks only while a caller
-waits.
+are not files are skipped: a pipe would block, and a device never ends. A subshell waits between the
+checks, with intervals that grow while the files do not change. At the same time the shell reads its
+input: a line with another list, or EOF, ends the subshell. Checks run only while a caller waits.
 """
 
 from __future__ import annotations
@@ -23,15 +22,17 @@ from jupyter_slurm.transport.shell.quoting import quote, raw
 from jupyter_slurm.transport.shell.remote_shell import FloodError, RemoteShell, ShellGoneError
 
 _LOOKS_PER_QUIET_TIME = 10
-"""A change is noticed after at most 10 % of the time since the last one, plus half a round trip."""
+"""Ratio of the time since the last change to the time between checks. So a change is noticed after
+at most 10 % of the time since the previous change, plus half a round trip."""
 _SHORTEST_TICK_S, _LONGEST_TICK_S = 0.02, 0.5
-"""Each check costs the login node two forks, about 2 ms of CPU time."""
+"""Limits of the interval between checks. Each check costs the login node two forks, about 2 ms of
+CPU time."""
 _GAP_S = 0.02
 """The minimum time between two checks, for files that are written all the time."""
 _ALONE_SHORTEST_S, _ALONE_LONGEST_S = 0.05, 2.0
 """Intervals for checks by the helpers, which other calls also need."""
 _WAKE_PER_QUIET_TIME, _SHORTEST_WAKE_S, _LONGEST_WAKE_S = 100, 0.001, 0.05
-"""The interval for checking `wake`, which avoids a thread."""
+"""The interval for checking `wake`. These checks avoid a thread."""
 
 _SIZE = re.compile(rb" *([0-9]{1,18}) (.+)")
 
@@ -86,7 +87,7 @@ class Follow:
         self._look = look
         self._turn = threading.Lock()
         self._lock = threading.Lock()
-        """Guards `_shell` and `_closed`."""
+        """The lock for `_shell` and `_closed`."""
         self._closed = False
         self._shell: RemoteShell | None = None
         self._list: _List | None = None

@@ -53,8 +53,8 @@ _SENT_AT_ONCE_BYTES = 1 << 18
 MiB), so sending cannot block."""
 _STATUS = re.compile("[0-9]{1,3}")
 _SIGNALS = range(129, 193)
-"""Common shells return 128 + the number of a signal. A program that calls exit(137) looks the
-same."""
+"""Exit codes of programs ended by a signal: common shells return 128 + its number. A program that
+calls exit(137) looks the same."""
 
 
 class Helper:
@@ -127,7 +127,7 @@ class Helper:
 
     def answers(self, timeout_s: float) -> bool:
         """Return whether the shell answers in time. If not, close it, but do not check the
-        connection: such a check calls this."""
+        connection: that check calls this method."""
         (number,), line = self._shell.numbered(b"_m 0")
         try:
             self._shell.send(line)
@@ -156,7 +156,8 @@ class Helpers:
     """A pool of helpers. It opens the first on demand, and another when all are busy."""
 
     def __init__(self, open_shell: Callable[[], RemoteShell], most: Callable[[], int]) -> None:
-        """Prepare the helpers. `most` returns the most sessions that helpers may use."""
+        """Prepare the helpers. `most` returns the maximum number of sessions that helpers may
+        use."""
         self._open_shell = open_shell
         self._most = most
         self._changed = threading.Condition()
@@ -168,8 +169,8 @@ class Helpers:
 
     @contextmanager
     def lent(self) -> Iterator[Helper]:
-        """Yield a live helper. Raise TransportError if none is available, before starting
-        anything."""
+        """Yield a live helper. If none is available, raise TransportError before any work
+        starts."""
         helper = None
         while helper is None:
             helper = self._take() or self._opened()

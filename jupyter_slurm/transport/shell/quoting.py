@@ -38,7 +38,7 @@ def quote(word: str | bytes | PurePath) -> bytes:
 
 
 def quote_path(path: str | PurePath) -> bytes:
-    """Quote as `quote` does, so that no program can take it for an option."""
+    """Quote as `quote` does, and prevent programs from reading the word as an option."""
     data = raw(path)
     return quote(b"./" + data if data.startswith(b"-") else data)
 

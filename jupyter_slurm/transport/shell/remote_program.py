@@ -1,5 +1,5 @@
-"""Programs with their own channel, and their streams. Each function takes a shell opened for it,
-which has ended afterwards.
+"""Programs with their own channel, and their streams. Each function gets a shell of its own, and
+ends it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ def send(
     source: Source,
     stop: threading.Event | None,
 ) -> Completed:
-    """Run a program with `source` as its standard input, which ends with the channel's. Raise
-    errors from reading `source`, and ShellGoneError if the channel broke or `stop` was set."""
+    """Run a program with `source` as its standard input. After `source`, close the channel's input,
+    which also ends the program's input. Raise errors from reading `source`, and ShellGoneError if
+    the channel broke or `stop` was set."""
     script = b'( exec %b ) 2>&4 4>&-; _f $? %b; eval "$_x"; exit' % (words(argv), quote(argv[0]))
     (number,), line = shell.numbered(script)
 
@@ -107,7 +108,7 @@ def open_stream(
     shell: RemoteShell, argv: Sequence[str], kill: Callable[[int], None]
 ) -> socket.socket:
     """Return a socket connected to the program's standard input and output. `kill` sends signals to
-    a program that does not end after its input. Raises ShellGoneError."""
+    a program that still runs after the end of its input. Raises ShellGoneError."""
     near, far = socket.socketpair()
     try:
         shell.send(b'( exec %b ) 2>/dev/null 4>&-; eval "$_x"; exit\n' % words(argv))

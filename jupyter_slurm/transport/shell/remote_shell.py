@@ -29,7 +29,8 @@ from jupyter_slurm.transport.ssh.mux import Session
 
 _LOOP = 'while IFS= read -r _l; do eval "$_l"; done'
 LOGIN_COMMAND = f"exec /bin/sh -c '{_LOOP}'"
-"""The loop has no characters that bash, csh, fish or zsh interpret within single quotes."""
+"""The command that starts our shell. The loop avoids characters that bash, csh, fish or zsh
+interpret within single quotes."""
 
 _KEPT = "TMPDIR KRB5CCNAME SSH_AUTH_SOCK TZ SLURM_CONF"
 """The variables of the login's environment that programs need; see `local.py`."""
@@ -41,7 +42,8 @@ _CLEAN = (
     + f" /bin/sh -c '{_LOOP}; eval \"$_x\"' sh "
     + " ".join(f'${{{name}+"{name}=${name}"}}' for name in HANDED_ON)
 )
-"""The clean shell gets the user's own variables for jobs as arguments (`folder_upload.py`)."""
+"""The command that replaces our shell by one with a clean environment. Its arguments are the user's
+own variables for jobs (`folder_upload.py`)."""
 
 # Descriptor 4 is the channel's standard error; the shell's own messages (`Killed`) are dropped.
 _START = """
@@ -145,9 +147,9 @@ class RemoteShell:
             raise TransportError(
                 "The login did not start a usable shell.",
                 hint=(
-                    "`ssh HOST 'echo it works'` must print that and end at once. A start-up "
-                    "file of your shell (~/.bashrc, ~/.cshrc) must neither wait nor exec "
-                    "another program in a session without a terminal."
+                    "Check your shell's start-up files (~/.bashrc, ~/.cshrc): without a terminal, "
+                    "they must neither wait nor exec another program. `ssh HOST 'echo it works'` "
+                    "must print `it works` and end at once."
                 ),
                 detail=said or None,
             ) from exc
@@ -253,9 +255,9 @@ class RemoteShell:
         stop: threading.Event | None = None,
         then: Callable[[], object] = lambda: None,
     ) -> ShellAnswer:
-        """Send a line and its stream, and receive meanwhile. When all is sent, call `then` in
-        another thread and start the timeout. Raise errors from reading `stream`, and the errors of
-        `answer`.
+        """Send a line and its stream, and receive at the same time. When all is sent, call `then`
+        in another thread and start the timeout. Raise errors from reading `stream`, and the errors
+        of `answer`.
         """
 
         def send() -> None:
@@ -286,7 +288,8 @@ class RemoteShell:
         return self.answer(number, time.monotonic() + timeout_s, stop)
 
     def _take_in(self, most_out: int, most_err: int = limits.ERRORS_BYTES) -> bool:
-        """Receive; return whether data arrived. Keep at most these bytes and one more piece."""
+        """Receive, and return whether data arrived. Keep at most that many bytes of each stream and
+        one more piece."""
         moved = False
         for sock, buffer, most in (
             (self.session.stdout, self._out, most_out),

@@ -32,7 +32,7 @@ _EXTRA_S = 5.0
 _SESSIONS_FOR_FOLLOW = 3
 """The smallest session limit that leaves room for watching files, after commands and transfers."""
 _PLENTY = 4
-"""With a higher session limit, our permanent sessions leave enough for others."""
+"""The session limit above which our permanent sessions leave enough for others."""
 
 _PROBE = """
 PATH=$_p$PATH
@@ -46,8 +46,8 @@ command -v sbatch >/dev/null 2>&1 || for _s in sh "$SHELL"; do
 done
 printf '%s\\0' "$(id -un 2>/dev/null || printf %s "$LOGNAME")" "$HOME" "$PATH"
 """
-"""`$_p` is the profile's prefix of PATH. If Slurm is only in the PATH of a login shell, that PATH
-is used."""
+"""A script that prints the user, the home folder and PATH. `$_p` is the profile's prefix of PATH.
+If Slurm is only in the PATH of a login shell, that PATH is used."""
 
 _T = TypeVar("_T")
 
@@ -61,7 +61,8 @@ class Facts(NamedTuple):
 
 
 class Shells:
-    """`path` precedes PATH; `env` is added to every program's environment."""
+    """The shells of one machine. `path` precedes PATH, and `env` is added to every program's
+    environment."""
 
     def __init__(
         self, connection: SshConnection, path: Sequence[str], env: Mapping[str, str] | None
@@ -111,7 +112,7 @@ class Shells:
         except TimedOutError as exc:
             raise TransportError(
                 f"{self._connection.hops[-1].label} did not read its files within {timeout_s:g} s.",
-                hint="A file system of that host may hang.",
+                hint="Check whether a file system of that host hangs.",
             ) from exc
 
     def _again(self, work: Callable[[Helper], _T]) -> _T:

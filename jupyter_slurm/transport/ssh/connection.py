@@ -33,8 +33,8 @@ _PING_S = 3.0
 
 
 class Chain:
-    """The open hops to a cluster, in order. Another thread can end a running login. `cluster`: the
-    cluster's name; `hint`: advice if the first hop cannot be reached.
+    """The open hops to a cluster, in order. Another thread can end a running login. `cluster` is
+    the cluster's name, and `hint` the advice if the first hop cannot be reached.
     """
 
     def __init__(self, cluster: str, hops: Sequence[Hop], hint: str) -> None:
@@ -56,8 +56,9 @@ class Chain:
         return bool(links) and links[-1].hop is self._hops[-1] and all(one.alive for one in links)
 
     def complete(self, ask: Ask, begun: Callable[[Master], None]) -> bool:
-        """Log in to the missing hops, and keep those that still answer. `begun` is called with each
-        new link before it is used. Return False if all hops were open. Raises TransportError."""
+        """Log in to the missing hops, and keep the hops that still answer. `begun` is called with
+        each new link before it is used. Return False if all hops were open. Raises
+        TransportError."""
         broken = next((i for i, one in enumerate(self._links) if one.ping(_PING_S) is None), None)
         if broken is not None:
             end(self.take(broken))
@@ -140,7 +141,7 @@ class _RunningLogin:
         self.error: JupyterSlurmError | None = None
         self.done = False
         self.new = False
-        """Set if this attempt logged in to a hop, rather than finding all hops open."""
+        """Set if this attempt logged in to a hop, and not if all hops were open."""
 
     def begun(self, link: Master) -> None:
         self.links.append(link)
@@ -159,9 +160,9 @@ class SshConnection:
         hint: str = "",
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare a connection. `hops`: from `route`; `name`: the cluster's, for messages; `hint`:
-        advice if the first hop cannot be reached. `on_change` is called after each change of
-        `state`, from any thread, and must not block."""
+        """Prepare a connection. `hops` are those of `route`, and `name` is the cluster's name for
+        messages. `hint` is the advice if the first hop cannot be reached. `on_change` is called
+        after each change of `state`, from any thread, and must not block."""
         self.hops = tuple(hops)
         self.name = name
         self.state = ConnectionState.CLOSED
@@ -225,7 +226,7 @@ class SshConnection:
         self._try(attempt)
 
     def standing(self) -> Master | None:
-        """Return the last hop without waiting; None if `last` may open it."""
+        """Return the last hop without waiting; None if the connection is not open."""
         links = self.links
         return links[-1] if links and self._stands() else None
 
@@ -393,7 +394,7 @@ class SshConnection:
         self._sessions.send_away()
 
     def come_back(self) -> None:
-        """Reconnect without questions, unless closed meanwhile. Raises TransportError or
+        """Reconnect without questions, unless the connection was closed. Raises TransportError or
         LoginNeededError."""
         with self._changed:
             if (other := self._attempt) is not None:

@@ -323,7 +323,7 @@ class _Login:
         if self._asked:
             return LoginError(
                 f"{self._hop.label} refused the answers: a wrong password or code.",
-                hint="Each code is valid for one login. Wait for the next one.",
+                hint="Wait for the next code, because each code is valid for one login.",
             )
         return LoginError(
             f"{self._hop.label} accepted none of your keys. It accepts: {','.join(wanted)}.",

@@ -70,9 +70,9 @@ class Master:
         self.hop = hop
         self.previous = previous
         self.needs_person = False
-        """The user had to answer, and will have to again at the next login."""
+        """True if the user had to answer, and will have to answer again at the next login."""
         self.sessions = True
-        """Commands may run; otherwise the hop only forwards."""
+        """True if commands may run; otherwise the hop only forwards connections."""
         self._base = base
         self._pid = 0
         self._watch: socket.socket | None = None
@@ -150,7 +150,7 @@ class Master:
 
     def _start(self, environment: dict[str, str], *, batch: bool) -> None:
         try:
-            # Not Popen, which requires a wait: the master may outlive this process.
+            # Do not use Popen, which requires a wait: the master may outlive this process.
             self._pid = os.posix_spawnp(
                 "ssh",
                 self._argv(batch=batch),
@@ -160,7 +160,7 @@ class Master:
                     (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
                     (os.POSIX_SPAWN_OPEN, 2, os.fspath(self._log), _LOG_FLAGS, 0o600),
                 ],
-                # Without a terminal, it cannot prompt there, and does not get Ctrl-C from ours.
+                # Without a terminal, ssh cannot prompt on it, and does not get our Ctrl-C.
                 setsid=True,
                 setsigdef=[signal.SIGPIPE],
             )
@@ -205,9 +205,9 @@ class Master:
         self._watch = self.mux.watch()
 
     def _runs_commands(self) -> bool:
-        """Run `true`, and return False if commands are forbidden. Before the first command, sshd
-        delays small messages by up to 40 ms (it sets TCP_NODELAY then, OpenSSH 9.2). Raise
-        LoginError if the user has to change the password first.
+        """Run `true`, and return False if commands are forbidden. Until the first command, sshd
+        delays small messages by up to 40 ms (OpenSSH 9.2 sets TCP_NODELAY only at that command).
+        Raise LoginError if the user has to change the password first.
         """
         try:
             session = self.mux.session("true", _FIRST_COMMAND_S)

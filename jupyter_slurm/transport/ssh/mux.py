@@ -40,7 +40,7 @@ ConnectionLostError."""
 
 
 class RefusedError(Exception):
-    """The host refused. By then, the master's log has the reason."""
+    """The host refused. The master's log already has the reason."""
 
 
 class Link(Protocol):
@@ -59,15 +59,15 @@ class Session:
     ) -> None:
         self.stdin, self.stdout, self.stderr = ends
         self.link: Link | None = None
-        """The login that it runs over."""
+        """The login that the command uses."""
         self._control = control
         self._replies = replies
         self._closed = False
 
     @property
     def ended(self) -> bool:
-        """The command or its connection has ended, or the command has closed its input. Output may
-        still be unread."""
+        """Return whether the command or its connection has ended, or the command has closed its
+        input. Output may still be unread."""
         return self._closed or _happened(self._control, select.POLLIN) or _happened(self.stdin, 0)
 
     def exit_status(self, timeout_s: float) -> int | None:
@@ -111,7 +111,7 @@ class Mux:
         self._closed = False
 
     def pid(self) -> int | None:
-        """Return the process ID of the master; None if there is no master, or if it does not
+        """Return the process ID of the master; None if the master does not run or does not
         answer."""
         try:
             with self._request(struct.pack(">II", _ALIVE_CHECK, 1), timeout_s=_ANSWER_S) as sock:
@@ -237,7 +237,8 @@ class Mux:
 
 
 class _Replies:
-    """A parser of a master's messages on a control connection: (type, body after the type)."""
+    """A parser of a master's messages on a control connection. It yields pairs of a message's type
+    and the body after it."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -312,14 +313,14 @@ class _Tunnel:
     def __init__(
         self, control: socket.socket, client: socket.socket, has_ended: Callable[[], bool]
     ) -> None:
-        """`has_ended`: returns whether the master has ended."""
+        """Prepare a tunnel. `has_ended` returns whether the master has ended."""
         self._control = control
         self._client = client
         self._has_ended = has_ended
         self._connected = False
 
     def run(self, timeout_s: float, answered: Answered) -> None:
-        """Wait until it is connected, and then until both directions have ended."""
+        """Wait until the tunnel is connected, and then until both directions have ended."""
         problem = self._opened(timeout_s)
         if problem is None:
             self._connected = True

@@ -51,17 +51,17 @@ class Questions:
     banners and other texts that belong to the next question."""
 
     def __init__(self, path: Path, host: str, prefixes: bool, told: Callable[[], str]) -> None:
-        """Listen at `path`. `host`: the label of the hop; `prefixes`: whether this OpenSSH marks a
-        host's questions (8.5 and later)."""
+        """Listen at `path`. `host` is the label of the hop. `prefixes` is true if this OpenSSH
+        marks a host's questions (8.5 and later)."""
         self._path = path
         self._host = host
         self._prefixes = prefixes
         self._told = told
         self._asked: set[str] = set()
         self.by_person = False
-        """The user gave an answer that the next login will need, too."""
+        """True if the user gave an answer that the next login needs, too."""
         self.count = 0
-        """The number of questions that a host asked, each of which may have got a wrong answer."""
+        """The number of questions from the host. Each may have got a wrong answer."""
         path.unlink(missing_ok=True)
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(os.fspath(path))
@@ -86,9 +86,9 @@ class Questions:
         }
 
     def serve(self, ssh: int, ask: Ask, end: Callable[[], None]) -> None:
-        """Accept one question and get its answer. `ssh`: the process of this login; `end` ends it.
-        Without an answer, `ssh` would continue with an empty one, which counts as a wrong password.
-        So end `ssh` before `askpass` gets a reply.
+        """Accept one question and get its answer. `ssh` is the process of this login, and `end`
+        ends it. Without an answer, `ssh` would continue with an empty one, which counts as a wrong
+        password. So end `ssh` before `askpass` gets a reply.
         """
         conn, _ = self.listener.accept()
         with conn:

@@ -38,7 +38,9 @@ _SENT = re.compile(r"sent by the remote host is\s+(\S+?)\.?\s*$", re.MULTILINE)
 _MOST_DETAIL = 2000
 
 _ADMINISTRATORS = "Ask its administrators."
-_GATEWAY = "A VPN or a gateway (ProxyJump) may be needed, or a firewall drops the connection."
+_GATEWAY = (
+    "Check whether you need a VPN or a gateway (ProxyJump), or a firewall drops the connection."
+)
 _HOST_SAYS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(pattern), sentence, hint)
     for pattern, sentence, hint in (
@@ -74,7 +76,7 @@ _ON_THE_WAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (
             r"Could not resolve hostname",
             "Cannot resolve the host name {name}.",
-            "Check the name and your network. A gateway (ProxyJump) may be needed.",
+            "Check the name, your network, and whether you need a gateway (ProxyJump).",
         ),
         (
             r"Connection refused",
@@ -85,7 +87,7 @@ _ON_THE_WAY: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         (r"No route to host|Network is unreachable", "Found no route to {place}.", _GATEWAY),
         (
             r"no matching (host key type|cipher|key exchange method|MAC) found|no mutual",
-            "{host} and this OpenSSH have no algorithm in common.",
+            "{host} and this OpenSSH do not share an algorithm.",
             "Allow one by `Ciphers`, `HostKeyAlgorithms` or `KexAlgorithms` in ~/.ssh/config.",
         ),
         (
@@ -135,9 +137,9 @@ def password_expired(hop: Hop, said: str) -> LoginError | None:
 def failure(
     hop: Hop, log: str, gateway: Hop | None, gateway_log: str, *, asked: int, person: bool
 ) -> JupyterSlurmError:
-    """Return the error of a failed login. `log`: ssh's output; `gateway_log`: that of the previous
-    hop's master meanwhile; `asked`: the number of answers that the host got; `person`: whether the
-    user could answer."""
+    """Return the error of a failed login. `log` is ssh's output, and `gateway_log` the output of
+    the previous hop's master during the login. `asked` is the number of answers that the host got.
+    `person` is true if the user could answer."""
     said = news(log)
     detail = shown(said, _MOST_DETAIL) or None
     if error := _host_key(hop, log, person=person):
@@ -179,13 +181,13 @@ def _host_key(hop: Hop, log: str, *, person: bool) -> JupyterSlurmError | None:
         return None
     if "requested strict checking" in log:
         return HostKeyError(
-            f"No key of {hop.label} is known, and StrictHostKeyChecking is yes.",
+            f"The key of {hop.label} is unknown, and StrictHostKeyChecking is yes.",
             hint="Add the key to ~/.ssh/known_hosts when the host's administrators confirm it.",
             detail=shown(news(log)),
         )
     if not person:
         return LoginNeededError(
-            f"The key of {hop.label} has not been accepted yet.", hint="Log in: `%slurm login`."
+            f"You have not accepted the key of {hop.label} yet.", hint="Log in: `%slurm login`."
         )
     return HostKeyError(f"The key of {hop.label} was not accepted.", detail=shown(news(log)))
 
@@ -211,8 +213,8 @@ def _changed(hop: Hop, log: str) -> HostKeyError:
 
 
 def _fingerprint(known_hosts: Path, number: int) -> str | None:
-    """Return the fingerprint of the key in this line, counted from 1, because OpenSSH does not
-    print it; None if unreadable."""
+    """Return the fingerprint of the key in line `number` (from 1), which OpenSSH does not print;
+    None if it is unreadable."""
     try:
         words = known_hosts.read_text(errors="replace").splitlines()[number - 1].split()
         key = base64.b64decode(words[3 if words[0].startswith("@") else 2])
@@ -230,9 +232,9 @@ def _refused(hop: Hop, said: str, methods: str, *, asked: int, person: bool) -> 
         return LoginError(
             f"{hop.label} refused the answers: a wrong password or code.",
             hint=(
-                "Each code is valid for one login. Wait for the next one. Check the clock of "
-                "the device that generates codes. Many hosts lock an account for a while "
-                "after several wrong answers."
+                "Wait for the next code, because each code is valid for one login. Check the "
+                "clock of the device that generates codes. Many hosts lock an account for a "
+                "while after several wrong answers."
             ),
             detail=detail,
         )
@@ -250,15 +252,15 @@ def _refused(hop: Hop, said: str, methods: str, *, asked: int, person: bool) -> 
     if "gssapi" in methods and hop.settings.get("gssapiauthentication") == "yes":
         return LoginError(
             f"{hop.label} accepted neither a key nor a Kerberos ticket. It accepts: {methods}.",
-            hint="`klist` shows your tickets, `kinit` gets a new one.",
+            hint="Get a ticket with `kinit`, or list your tickets with `klist`.",
             detail=detail,
         )
     return LoginError(
         f"{hop.label} accepted none of your keys. It accepts: {methods}.",
         hint=(
-            "Check that the public key is in the host's ~/.ssh/authorized_keys, and the user "
-            "name. `IdentityFile` in ~/.ssh/config names a key; `ssh-add -l` lists your "
-            "agent's keys."
+            "Check the user name, and that the public key is in the host's "
+            "~/.ssh/authorized_keys. Name a key by `IdentityFile` in ~/.ssh/config, or list your "
+            "agent's keys with `ssh-add -l`."
         ),
         detail=detail,
     )

@@ -111,7 +111,7 @@ def route(
 def _chain(
     where: Destination, jump: tuple[str, ...], config: Path | None, behind: tuple[Hop, ...]
 ) -> tuple[Hop, ...]:
-    """Return the hops to `where`; `behind`: the hosts reached through it."""
+    """Return the hops to `where`. `behind` contains the hosts reached through it."""
     hop, jumps = _resolved(where, jump, config)
     _refuse_circle((hop, *behind))
     if not jumps:

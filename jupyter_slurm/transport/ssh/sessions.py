@@ -46,8 +46,8 @@ class Sessions:
             raise TransportError(
                 f"{link.hop.label} does not allow SSH sessions.",
                 hint=(
-                    "It may be a gateway only. Its administrators can allow sessions "
-                    "(MaxSessions) or name the login host."
+                    "It may be a gateway only. Ask its administrators to allow sessions "
+                    "(MaxSessions) or to name the login host."
                 ),
             )
         session = self._open(link, command, timeout_s)
@@ -94,7 +94,7 @@ class Sessions:
         raise TransportError(
             f"{link.hop.label} allows {self.limit} commands at a time, and none of them ended "
             "in time.",
-            hint="`%slurm logout` ends hanging commands.",
+            hint="End hanging commands with `%slurm logout`.",
         )
 
     def _take(self, timeout_s: float) -> bool:

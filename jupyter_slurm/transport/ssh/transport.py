@@ -55,7 +55,8 @@ two round trips."""
 
 
 class SshTransport:
-    """`path` precedes PATH; `env` is added to every program's environment."""
+    """A machine over SSH. `path` precedes PATH, and `env` is added to every program's
+    environment."""
 
     def __init__(
         self,
@@ -350,13 +351,13 @@ def read_script(span: Span) -> bytes:
 
 
 def most_read(spans: Sequence[Span]) -> int:
-    """Return the most bytes that the answer to any of them can have."""
+    """Return the maximum size in bytes of the answer to any of the spans."""
     sizes = [limits.FILE_BYTES if span.limit is None else span.limit for span in spans]
     return max(sizes, default=0) + limits.WORDS_BYTES
 
 
 def read_answer(span: Span, answer: ShellAnswer) -> bytes | None:
-    """Return the content; None if there is no such file. Raises FileAccessError."""
+    """Return the content; None if the file does not exist. Raises FileAccessError."""
     if answer.status == "0" and not answer.stderr:
         if span.limit is None and len(answer.stdout) > limits.FILE_BYTES:
             raise limits.too_large(span.path, limits.FILE_BYTES)

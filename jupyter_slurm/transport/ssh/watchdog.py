@@ -105,7 +105,7 @@ class Watchdog:
         if round_trip_s is None:
             dead = next((i for i, one in enumerate(outer) if one.ping(_PING_S) is None), dead)
             if outer and dead == len(outer):
-                # Try again, because the network may have recovered meanwhile.
+                # Try again, because the network may have recovered.
                 round_trip_s = last.ping(_PING_S)
         if round_trip_s is None:
             self._judge(links, dead)
@@ -120,7 +120,8 @@ class Watchdog:
         return _skew_s() - self._skew > _SLEPT_S
 
     def _judge(self, links: tuple[Master, ...], dead: int) -> None:
-        """Give up these links or wait for them; link `dead` does not answer or has ended."""
+        """Give up these links or wait for them, because link `dead` does not answer or has
+        ended."""
         if self._connection.links[: dead + 1] != links[: dead + 1]:
             return  # closed meanwhile, perhaps reopened
         label = links[dead].hop.label
