@@ -73,8 +73,9 @@ def run(words: tuple[str, ...], connection_file: Path) -> None:
     kernel_job = KernelJob(connect, record, make_spec, new_kernel, wakeup)
     proxy = Proxy(channels, kernel_job, record, open_stream, wakeup, session, cluster)
     if notebook is None:
-        # VS Code ends kernels by a signal and names no notebook, so it cannot find this kernel
-        # again. Jupyter sends a request before the signal, and finds a lost kernel by its notebook.
+        # VS Code ends kernels by a signal and does not name a notebook, so it cannot find this
+        # kernel again. Jupyter sends a request before the signal, and finds a lost kernel by its
+        # notebook.
         signal.signal(signal.SIGTERM, lambda *_: proxy.terminate())
     proxy.run()
 

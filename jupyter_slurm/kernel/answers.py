@@ -43,7 +43,8 @@ class Answers:
         self._send(channel, message)
 
     def publish(self, kind: str, content: Mapping[str, Any], request: Message | None) -> None:
-        """Publish a message on iopub. `request` is None if the message belongs to no request."""
+        """Publish a message on iopub. `request` is None if the message does not belong to a
+        request."""
         topic = f"kernel.{self._session}.{kind}".encode()
         parent = b"{}" if request is None else request.header_bytes
         self._send(
@@ -104,8 +105,8 @@ def own_info() -> dict[str, Any]:
 
 
 def quick(request: Message, info: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the answer to a request that needs no kernel; None if the request has to wait for the
-    kernel."""
+    """Return the answer to a request that does not need the kernel; None if the request has to wait
+    for the kernel."""
     content = request.content
     match request.kind:
         case "kernel_info_request":

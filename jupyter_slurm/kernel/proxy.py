@@ -1,9 +1,9 @@
 """The kernel that clients see, available at once in any state of its job.
 
-Clients, events of the job and messages of the remote kernel wake its one loop. While there is no
-remote kernel, requests wait (`waiting`). Later, the loop forwards messages unchanged in both
-directions. When the job has ended, the proxy stays and shows the reason. If it exited, Jupyter
-would restart it and so submit a job that the user did not request.
+Clients, events of the job and messages of the remote kernel wake its one loop. Requests wait until
+a remote kernel runs (`waiting`). Later, the loop forwards messages unchanged in both directions.
+When the job has ended, the proxy stays and shows the reason. If it exited, Jupyter would restart it
+and so submit a job that the user did not request.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Wakeup:
 
 class Proxy:
     """The kernel that clients see. `open_stream` connects to the kernel of a running job. `cluster`
-    is the name of its cluster, if known before there is a job."""
+    is the name of the job's cluster, if it is known before the submission."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Proxy:
             self._end_job_unless_inherited()
 
     def terminate(self) -> None:
-        """End the kernel after a signal, for a client that sends no `shutdown_request`."""
+        """End the kernel after a signal, for a client that does not send `shutdown_request`."""
         self._terminated = True
         self._wakeup()
 
@@ -369,7 +369,7 @@ class Proxy:
         self._answers.state("idle")
 
     def _say(self, text: str) -> None:
-        """Write the text to the running cell, if there is one."""
+        """Write the text to the running cell, if any."""
         running = self._running()
         if running is not None:
             self._answers.publish("stream", {"name": "stderr", "text": text}, running)

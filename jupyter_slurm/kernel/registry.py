@@ -56,8 +56,8 @@ class Kernel(msgspec.Struct, kw_only=True):
 class KernelRecord:
     """The record of one kernel, locked until `close` or the process's end.
 
-    `expected` is the kernel_info of the latest kernel with the same options; None if there was
-    none. Clients ask for it once, before the job runs.
+    `expected` is the kernel_info of the latest kernel with the same options; None for the first
+    kernel with them. Clients ask for it once, before the job runs.
     """
 
     def __init__(self, name: str, folder: Path, lock: int, words: tuple[str, ...]) -> None:
@@ -99,9 +99,9 @@ class KernelRecord:
             self._lock_path.unlink(missing_ok=True)
 
     def leave(self) -> None:
-        """Leave the kernel to the next process with the same options. Clients that name no notebook
-        restart a kernel by ending its process and starting another process with another connection
-        file."""
+        """Leave the kernel to the next process with the same options. Clients that do not name a
+        notebook restart a kernel by ending its process and starting another process with another
+        connection file."""
         self.change(left=True, released=True)
         self.close()
 

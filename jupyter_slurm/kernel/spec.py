@@ -119,7 +119,8 @@ def display_name(request: line.Request, cluster: str) -> str:
 
 
 def add(kernel: RemoteKernel) -> RemoteKernel:
-    """Write the kernelspec, replacing one of ours with that name; return it as `listed` does.
+    """Write the kernelspec, and replace our kernelspec with that name, if any. Return it as
+    `listed` does.
 
     Raise RequestError if another kind of kernel has that name.
     """
@@ -159,8 +160,8 @@ def listed() -> list[RemoteKernel]:
 
 
 def remove(name: str) -> None:
-    """Remove a kernelspec; running kernels continue. Raise NotFoundError if none of ours has that
-    name."""
+    """Remove a kernelspec; running kernels continue. Raise NotFoundError if the name is not that of
+    one of our kernels."""
     if name not in [one.name for one in listed()]:
         raise NotFoundError(
             f"Found no kernel `{name}` that runs in a job.", hint="`jupyter slurm kernel list`"

@@ -1,7 +1,8 @@
-"""Requests while there is no kernel, and the notice of a lost connection.
+"""Requests that wait for the kernel, and the notice of a lost connection.
 
-Some requests are answered at once; the others wait. The first waiting cell shows the state of the
-job in a display. The display is updated, and removed when the cell starts to run.
+Requests that do not need the kernel are answered at once; the others wait. The first waiting cell
+shows the state of the job in a display. The display is updated, and removed when the cell starts to
+run.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class ConnectionNotice:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
         self._stream: JupyterSlurmError | None = None
-        """The reason why there is no connection to the kernel."""
+        """The reason why the kernel is not connected."""
         self._cluster: JupyterSlurmError | None = None
         """The reason why the cluster cannot be reached. Even an open stream then does not deliver
         messages."""

@@ -1,7 +1,7 @@
 """The ipykernel process of a kernel's job, and the sockets of its channels.
 
 Runs on the cluster, Python 3.6 and later, standard library and zmq only. The channels are Unix
-sockets in a private folder, so messages need no signature.
+sockets in a private folder, so messages are not signed.
 """
 
 import collections
@@ -46,7 +46,7 @@ def missing() -> "List[str]":
 
 
 def parent_id(parts: "List[bytes]") -> str:
-    """Return the ID of the request to which a message belongs; "" if there is none."""
+    """Return the ID of the request to which a message belongs, or ""."""
     parent = json.loads(parts[parts.index(DELIMITER) + 3].decode("utf-8", "replace"))
     return str(parent.get("msg_id", ""))
 
@@ -197,7 +197,8 @@ class KernelProcess:
         self.sockets[channel].send_multipart(parts)
 
     def receive(self, channel: bytes) -> "Optional[List[bytes]]":
-        """Return a message for the client; None if there is none or this class handled it."""
+        """Return the channel's next message for the client. Return None if the channel is empty or
+        this class handled the message."""
         try:
             parts: "List[bytes]" = self.sockets[channel].recv_multipart(self.zmq.NOBLOCK)
         except self.zmq.Again:
@@ -227,7 +228,7 @@ class KernelProcess:
                 os.killpg(self.child.pid, number)
 
     def ended(self) -> "Optional[int]":
-        """Return the kernel's return code; None if it runs."""
+        """Return the kernel's return code; None while it runs."""
         return None if self.child is None else self.child.poll()
 
     def stop(self) -> None:

@@ -96,7 +96,7 @@ server.base_url = {base_url!r}
 server.open_browser = False
 server.allow_root = True
 # Refuse requests with another Host header (DNS rebinding), as the lab's port does. Each page has
-# its own host name; this file knows only its beginning.
+# its own host name; this file has only its beginning.
 class Names(list):
     def __contains__(self, name):
         of_lab = name.startswith({host!r}) and name.endswith(".localhost")
@@ -230,7 +230,7 @@ class Lab:
             self.proxy.step(self.signals, min(LOOK_S, max(SOON_S, LOOK_SHARE * waited_s)))
 
     def exit_code(self) -> "Optional[int]":
-        """Return the server's exit code; None if it runs."""
+        """Return the server's exit code; None while it runs."""
         assert self.server is not None
         return self.server.poll()
 
@@ -296,7 +296,7 @@ class Lab:
 
 class Page:
     """The title and the bar of the lab's page. `folder` is the job's folder. The extension's files
-    are in `private`; nothing in the user's own JupyterLab changes. The bar needs JupyterLab 3 or
+    are in `private`; the user's own JupyterLab does not change. The bar needs JupyterLab 3 or
     later, and reads `facts.json`."""
 
     def __init__(self, private: str, folder: str, attempt: str, task: "Dict[str, Any]") -> None:

@@ -71,7 +71,7 @@ class Node:
         self.machine = str(hello["machine"])
         self.sock = sock
         self.code: "Optional[int]" = None
-        """The exit code of the node's program; None if it runs."""
+        """The exit code of the node's program; None while it runs."""
         self.tail = ""
         self.is_lost = False
 
@@ -195,7 +195,7 @@ class Launcher:
         self.events.put(("gone", node, None))
 
     def next(self, until_s: "Optional[float]") -> "Optional[Tuple[str, Any, Any]]":
-        """Return the next event; None if none arrives until that time."""
+        """Return the next event; None if none arrives by `until_s`."""
         while True:
             if self.signalled:
                 number, self.signalled = self.signalled, None
@@ -429,7 +429,8 @@ class Launcher:
         return int(made["exit_code"])
 
     def _where(self, code: int) -> "Optional[str]":
-        """Return a message about the nodes where nothing started, if all others did start."""
+        """Return a message about the nodes that failed before their program started, if it started
+        on all others."""
         assert self.step is not None
         bad = {node.name for node in self.nodes.values() if node.code == code}
         bad |= set(self.step.bad) if self.engine == "mpi" else set()

@@ -2,7 +2,7 @@
 
 Runs on the first node, or on another node if the first is lost; Python 3.6 and later, standard
 library only. The job's key signs each `result.N.R.json` and the merged result. This module treats
-results as data and runs no code from them.
+results as data and does not run code from them.
 """
 
 import contextlib

@@ -108,7 +108,7 @@ class Step:
 
     def said(self) -> "List[str]":
         """Return a message with the first error about a container. Without one, return srun's last
-        error that is not about a failed task; [] if there is none."""
+        error that is not about a failed task; [] if neither exists."""
         errors = [one for one in self.words if one.startswith("srun: error:")]
         errors = [one for one in errors if not BAD_EXIT.search(one)]
         return ["Slurm said: %s" % one for one in self.of_containers[:1] or errors[-1:]]

@@ -256,7 +256,7 @@ class Supervisor:
         return active
 
     def _read(self, descriptor: int) -> bytes:
-        """Return bytes from the pipe; b"" if there are none."""
+        """Return bytes from the pipe; b"" if the pipe is empty."""
         try:
             size_bytes = EVENT_READ_BYTES if descriptor == self.events else READ_BYTES
             data = os.read(descriptor, size_bytes)

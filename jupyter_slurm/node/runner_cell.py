@@ -1,8 +1,8 @@
 """The process of a cell. The supervisor (`runner.py`) forks it.
 
-Runs on the cluster, Python 3.6 and later, standard library only. A plain Python cell needs no
-IPython, whose import takes 0.3 s. `runner_ipython.py` loads it if the cell uses its syntax, if code
-imports it, and to format a traceback.
+Runs on the cluster, Python 3.6 and later, standard library only. A plain Python cell does not need
+IPython, which takes 0.3 s to import. `runner_ipython.py` loads it if the cell uses its syntax, if
+code imports it, and to format a traceback.
 """
 
 import _ast

@@ -137,7 +137,7 @@ class _Portable(pickle.Pickler):
 
 
 class _ByValue:
-    """cloudpickle's pickler, imported on first use; Python's pickler if there is no cloudpickle
+    """cloudpickle's pickler, imported on first use; Python's pickler if cloudpickle is missing
     (Python 3.6, 3.7). `seen` contains the code objects that it has written."""
 
     def __init__(self) -> None:

@@ -2,8 +2,8 @@
 
     python3 -u session.py JOBDIR ATTEMPT
 
-Runs on the cluster, Python 3.6 and later, standard library only. Its requests are the lines of
-`cells/requests`, which only grows: `run ID`, `cancel ID`, `kill ID`. The folder `cells/ID` has the
+Runs on the cluster, Python 3.6 and later, standard library only. Its requests are the lines `run
+ID`, `cancel ID` and `kill ID` of `cells/requests`, which only grows. The folder `cells/ID` has the
 files of the cell, with the same names as in a separate job. `session_worker.py` runs the user's
 code, in a process that is replaced when it dies. `session_ranks.py` is a session in many ranks.
 Exit code: 0 (the session was idle for too long), 128 + n (signal n ended it).
@@ -205,7 +205,7 @@ class Session:
                 self.worker.kill(signal.SIGKILL)
 
     def _leave_out(self, cell_id: str, number: int) -> None:
-        """Report a cell that has not started as killed by a signal."""
+        """Report that a signal killed a cell before it started."""
         if self._claim(cell_id):
             self._say(cell_id, 128 + number, signal.Signals(number).name[3:])
 

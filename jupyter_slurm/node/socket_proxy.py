@@ -16,9 +16,9 @@ if TYPE_CHECKING:  # typing costs milliseconds
     from typing import Callable, Optional
 
 CHUNK = 1 << 16
-"""Number of bytes to read at once. Four times as many take a third more CPU time, because they
-leave the cache before they are written. splice(2) takes only a little less (measured with 2 GB from
-a Unix socket to TCP)."""
+"""Number of bytes to read at once. Four times that number takes a third more CPU time, because the
+data leaves the cache before it is written. splice(2) takes only a little less (measured with 2 GB
+from a Unix socket to TCP)."""
 MOST_CHUNKS = 16
 """Maximum number of chunks to read from one connection before serving the others."""
 CONNECT_S = 5.0
@@ -113,7 +113,7 @@ class SocketProxy:
         self.settle(end)
 
     def read(self, end: End) -> None:
-        """Read from one end, when the other has nothing left to write."""
+        """Read from one end, when the other end has written all its bytes."""
         for _ in range(MOST_CHUNKS):
             size = end.sock.recv_into(self.buffer)
             if end.is_client and bytes(self.buffer[:LONGEST_CHANGE]).startswith(CHANGES):

@@ -115,7 +115,7 @@ class Meter:
 
 
 class Sum:
-    """The CPU time and memory of some processes in total."""
+    """The total CPU time and memory of several processes."""
 
     def __init__(self) -> None:
         self.cpu_s = 0.0
@@ -294,8 +294,8 @@ class Cgroup:
 
 
 class Gpus:
-    """The job's GPUs, as nvidia-smi reports them. After some failures this does not call it
-    again."""
+    """The job's GPUs, as nvidia-smi reports them. After GPUS_TRIES failures this class does not
+    call nvidia-smi again."""
 
     def __init__(self, devices: str) -> None:
         self._devices = devices

@@ -69,9 +69,9 @@ class _Pending:
 
 class Forward:
     """A port on both loopbacks, from the constructor until `close`. One thread accepts connections
-    and opens those to the target. If `local_port` is 0, the port is any that is free on both
-    loopbacks. `patience_s` is the time that a new connection waits while the connection to the
-    cluster is lost. With `host`, only HTTP connections with a first request for `host:PORT` are
+    and opens those to the target. If `local_port` is 0, the constructor chooses a port that is free
+    on both loopbacks. `patience_s` is the time that a new connection waits while the connection to
+    the cluster is lost. With `host`, only HTTP connections with a first request for `host:PORT` are
     forwarded. A connection is reset if the target cannot be reached. Raises ForwardError if the
     port is taken.
     """
@@ -302,7 +302,7 @@ def _listeners(port: int) -> list[socket.socket]:
 
 
 class _NoLoopbackError(Exception):
-    """This machine has no such loopback."""
+    """This machine lacks that loopback."""
 
 
 def _listener(address: str, port: int) -> socket.socket:

@@ -40,7 +40,7 @@ _TICKS_PER_QUIET_TIME = 25
 after at most 4 % of the time since the previous change."""
 _SHORTEST_TICK_S = 0.001
 _TICK_OF_A_FILE_S = 0.0002
-"""The shortest pause for each watched file, if they are few."""
+"""Shortest pause per watched file. With five or more files, `_SHORTEST_TICK_S` applies."""
 _LONGEST_TICK_S = 0.25
 
 _CONNECT_S = 30.0
@@ -117,7 +117,7 @@ class LocalTransport:
             raise not_appended(file, exc.strerror or str(exc)) from exc
         with suppress(OSError):
             if stat.S_ISFIFO(os.stat(fifo).st_mode):  # noqa: PTH116 (a Path costs more than the call)
-                # Opened for reading and writing, a FIFO needs no other reader.
+                # Opened for reading and writing, a FIFO does not need another reader.
                 _append(fifo, b".", os.O_RDWR | os.O_NONBLOCK)
 
     def _upload(self, folder: PurePosixPath, files: Mapping[str, bytes | Path]) -> None:
@@ -249,7 +249,7 @@ class LocalTransport:
                 Path(path).unlink()
 
     def close(self) -> None:
-        """Do nothing: this transport has no open connections."""
+        """Do nothing, because this transport does not keep connections."""
 
     def _run(
         self,

@@ -1,7 +1,7 @@
 """The relay: connections opened by our program inside a job, node/relay.py.
 
-The program starts with the first connection and serves all later ones. It gets its text through
-standard input, so it is not stored on disk. relay_streams.py exchanges its frames.
+The program starts with the first connection and serves all later ones. Its text arrives on standard
+input, and is not stored on disk. relay_streams.py exchanges its frames.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Relay:
         raise ForwardError("The relay in the job ended while it was connecting.")
 
     def start(self) -> None:
-        """Start the program unless it runs, and wait until it does. Raises ForwardError."""
+        """Start the program unless it runs, and wait until it runs. Raises ForwardError."""
         self._running()
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ _CHUNK = 32 * 1024
 _OUTBOX_MOST = 256 * 1024
 _LONGEST_BODY = 2 * _NUMBER.size
 _LONGEST_OF = {b"D": _NUMBER.size + _CHUNK, b"R": _NUMBER.size + 4 * 1024}
-"""Maximum size of some kinds of the relay's frames; `_LONGEST_BODY` applies to all other kinds."""
+"""Maximum sizes of the relay's frames by kind; `_LONGEST_BODY` applies to all other kinds."""
 _MOST_STREAMS = 256
 _UNREAD_MOST = 64 * 1024 * 1024
 """Maximum number of unread bytes of all streams together, a quarter of the sum of their windows.

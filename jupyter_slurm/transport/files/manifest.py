@@ -51,8 +51,8 @@ class Listing:
 
 
 def same(one: ManifestEntry, other: ManifestEntry) -> bool:
-    """Return whether the entries are equal. Of the mode, only the owner's `x` counts, because file
-    systems change the rest."""
+    """Return whether the entries are equal. Only the owner's `x` of the mode counts, because file
+    systems change the other bits."""
     if one.kind != other.kind:
         return False
     if one.kind == "file":

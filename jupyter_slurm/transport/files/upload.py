@@ -2,8 +2,8 @@
 
 The cluster needs a POSIX sh, tar, mv, GNU dd and GNU find. An archive is unpacked in its own folder
 below `.jupyter-slurm`, on the same file system. Its last member, `place.sh`, moves the files into
-place. So an incomplete archive changes nothing, and a file that changed while it was read is not
-placed.
+place. So an incomplete archive does not change the folder, and a file that changed while it was
+read is not placed.
 """
 
 from __future__ import annotations

@@ -79,9 +79,9 @@ class Follow:
         allowed: Callable[[], bool],
         look: Callable[[bytes], bytes],
     ) -> None:
-        """Prepare to watch files. `open_shell` returns None if the host has no session left.
-        `allowed` returns whether the shell may keep its session. `look` runs a script that ends
-        with `_m 0`, in one round trip, and returns its output."""
+        """Prepare to watch files. `open_shell` returns None if the host does not allow another
+        session. `allowed` returns whether the shell may keep its session. `look` runs a script that
+        ends with `_m 0`, in one round trip, and returns its output."""
         self._open_shell = open_shell
         self._allowed = allowed
         self._look = look

@@ -294,7 +294,7 @@ def command(argv: Sequence[str], env: Mapping[str, str] | None) -> bytes:
 
 def completed(answer: ShellAnswer, program: str) -> Completed:
     """Return the program's result. Raise TransportError if the program is missing or not
-    executable, ConnectionLostError if the answer has no exit status."""
+    executable, ConnectionLostError if the answer lacks an exit status."""
     if answer.status == "missing":
         raise TransportError(
             f"Found no program `{program}` on the cluster.",

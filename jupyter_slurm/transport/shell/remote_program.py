@@ -164,7 +164,7 @@ def _out(shell: RemoteShell, far: socket.socket) -> None:
 def _in(
     shell: RemoteShell, far: socket.socket, output: threading.Thread, kill: Callable[[int], None]
 ) -> None:
-    """Pass on the program's input; then wait some seconds for its end."""
+    """Pass on the program's input; then wait a few seconds for its end."""
     with contextlib.suppress(*_GONE):
         send_all(shell.session.stdin, _received(far))
         shell.session.stdin.shutdown(socket.SHUT_WR)

@@ -336,7 +336,7 @@ class RemoteShell:
 
     def end(self) -> None:
         """End the shell and all that it has started. Check the connection if that takes longer than
-        some seconds."""
+        a few seconds."""
         deadline_s = time.monotonic() + _GRACE_S
         try:
             self.session.stdin.shutdown(socket.SHUT_WR)
@@ -361,8 +361,8 @@ def send_all(
     source: Source,
     stop: threading.Event | None = None,
 ) -> None:
-    """Send a source, but no EOF. Raise errors from reading the source, and ConnectionLostError if
-    `stop` was set or the host stopped reading."""
+    """Send a source, but not the EOF. Raise errors from reading the source, and ConnectionLostError
+    if `stop` was set or the host stopped reading."""
     chunks = iter(partial(source.read, _PIECE_BYTES), b"") if hasattr(source, "read") else source
     for chunk in chunks:
         if isinstance(chunk, FilePart):
@@ -426,7 +426,7 @@ class _Mark:
 
 
 class _Sending:
-    """A thread that sends, so that answers can be received meanwhile."""
+    """A thread that sends, so that answers can be received at the same time."""
 
     def __init__(self, send: Callable[[], None]) -> None:
         self.error: Exception | None = None

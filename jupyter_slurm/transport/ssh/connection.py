@@ -141,7 +141,7 @@ class _RunningLogin:
         self.error: JupyterSlurmError | None = None
         self.done = False
         self.new = False
-        """Set if this attempt logged in to a hop, and not if all hops were open."""
+        """True if this attempt logged in to a hop; false if all hops were open."""
 
     def begun(self, link: Master) -> None:
         self.links.append(link)
@@ -190,7 +190,7 @@ class SshConnection:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """`user@host` of each hop, the cluster's own last."""
+        """`user@host` of each hop, with the cluster's host last."""
         return tuple(hop.label for hop in self.hops)
 
     @property

@@ -353,13 +353,13 @@ def _check_host_key(hop: Hop, key: paramiko.PKey, ask: Ask) -> None:
         )
     if ask is no_prompt:
         raise LoginNeededError(
-            f"The key of {hop.label} has not been accepted yet.", hint="Log in: `%slurm login`."
+            f"You have not accepted the key of {hop.label} yet.", hint="Log in: `%slurm login`."
         )
     answer = ask(
         Prompt(
             QuestionKind.HOST_KEY,
             hop.label,
-            f"Is this the key of {hop.label}? If so, it will be remembered.",
+            f"Is this the key of {hop.label}? If you answer yes, the key is added to known_hosts.",
             instruction=f"{hop.label} is not known on this machine yet. Its key:\n{told}",
         )
     )

@@ -175,8 +175,8 @@ class Mux:
     ) -> None:
         """Connect `sock` with `host:port` as the host sees it, without waiting. If `answered` gets
         None, `sock` is closed after both directions have ended; otherwise the caller still owns it.
-        When the peer ends its direction, OpenSSH also ends the other one and sends no more data
-        (channels.c, "FORCE input drain")."""
+        When the peer ends its direction, OpenSSH also ends the other direction and does not send
+        more data (channels.c, "FORCE input drain")."""
         message = struct.pack(">II", _STDIO_FORWARD, 1) + _string("") + _string(host)
         message += struct.pack(">I", port)
         try:

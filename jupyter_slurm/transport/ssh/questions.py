@@ -40,8 +40,8 @@ _HIDDEN = re.compile(r"pass|code|pin\b|token|secret|otp", re.IGNORECASE)
 class Question(NamedTuple):
     text: str
     hint: str
-    """The kind of question: `confirm` takes yes or no; `none` needs no answer, only a touch of a
-    security key."""
+    """The kind of question: `confirm` takes yes or no; `none` does not need an answer, only a touch
+    of a security key."""
     asker: int
     """The PID of the process that asks."""
 
@@ -160,7 +160,7 @@ def _about_a_key(text: str, host: str) -> Prompt:
     return Prompt(
         QuestionKind.HOST_KEY,
         host,
-        f"Is this the key of {host}? If so, it will be remembered.",
+        f"Is this the key of {host}? If you answer yes, the key is added to known_hosts.",
         instruction=shown("\n".join(said)),
     )
 

@@ -62,7 +62,7 @@ _HOST_SAYS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
         ),
         (
             r"too many (authentication|failed)",
-            "{host} allows no more attempts in this login.",
+            "{host} does not allow more attempts in this login.",
             "Each key of your agent counts as one. Offer only the right one by "
             "`IdentitiesOnly yes` and `IdentityFile` in ~/.ssh/config.",
         ),

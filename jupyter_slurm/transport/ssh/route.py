@@ -183,8 +183,8 @@ def _read(argv: Sequence[str], host: str) -> dict[str, str]:
 
 
 def has_openssh() -> bool:
-    """Return whether this machine has a working `ssh`. It refuses users without a name, as in some
-    containers."""
+    """Return whether this machine has a working `ssh`. `ssh` refuses to run for a user without a
+    name, for example in a container."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:

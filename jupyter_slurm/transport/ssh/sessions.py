@@ -92,8 +92,8 @@ class Sessions:
         if not link.alive:
             raise self._broken()
         raise TransportError(
-            f"{link.hop.label} allows {self.limit} commands at a time, and none of them ended "
-            "in time.",
+            f"{link.hop.label} allows {self.limit} commands at a time, and all of them are "
+            "still running.",
             hint="End hanging commands with `%slurm logout`.",
         )
 

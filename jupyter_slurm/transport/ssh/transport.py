@@ -41,7 +41,7 @@ from jupyter_slurm.transport.ssh.master import Master
 from jupyter_slurm.transport.ssh.mux import RefusedError
 from jupyter_slurm.transport.terminal_script import START, exports, script
 
-# Opened for reading and writing, a FIFO needs no other reader.
+# Opened for reading and writing, a FIFO does not need another reader.
 _APPEND_SH = """
 umask 077
 printf '\\n%s\\n' "$1" >>"$2" || exit
