@@ -147,7 +147,7 @@ class KernelStream:
         return found
 
     def acknowledge(self, arrived: Arrived | Happened) -> None:
-        """Note that a message was passed on, so that the node need not keep it."""
+        """Note that the proxy passed on a message, so that the node need not keep it."""
         with self._lock:
             self._passed_on = arrived.number
             was_full = self._unread_bytes > _UNREAD_MOST

@@ -65,8 +65,8 @@ class Server:
 
 class Activity:
     """The time of the last activity. After half of the idle time without activity, this calls
-    `report` with that time, and with None when the lab is used again. It calls `after_look` after
-    each check."""
+    `report` with the time of the last activity. When the lab is used again, it calls `report` with
+    None. It calls `after_look` after each check."""
 
     def __init__(
         self,

@@ -296,8 +296,8 @@ class Launcher:
     # --- the run ---
 
     def follow(self) -> int:
-        """Wait for the end. Return the exit code of the first failure or, if only the first node
-        runs the code, of the code."""
+        """Wait for the end. Return the exit code of the first failure. If only the first node runs
+        the code, return the code's exit code."""
         code, until_s = 0, None  # type: int, Optional[float]
         of_step: "Optional[int]" = None
         nodes = self.nodes.values()

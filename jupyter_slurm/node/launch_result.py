@@ -117,8 +117,8 @@ def merge(
     signer: "Optional[runner.Signer]" = None,
 ) -> "Dict[str, Any]":
     """Write and return the job's result: the result of rank 0 if all succeeded, otherwise that of
-    the first rank that failed. `found` contains the results by rank, `lost` a failure that no rank
-    has reported. `signer` is that of a session's cell."""
+    the first rank that failed. `found` contains the results by rank, and `lost` a failure that the
+    ranks have not reported. `signer` is the signer of a session's cell."""
     failed = [rank for rank in sorted(found) if found[rank]["status"] in ("error", "killed")]
     stopped = [rank for rank in sorted(found) if found[rank]["status"] == "interrupted"]
     missing = [rank for rank in range(ranks) if rank not in found]

@@ -1,7 +1,7 @@
 """The srun step of a job on many nodes, and the resources of the job.
 
 Runs on the first node and, for launch_node.py, on each node; Python 3.6 and later, standard library
-only. It does not import runner.py, because Python would compile that in each task (8 ms).
+only. It does not import runner.py, because Python would compile that module in each task (8 ms).
 """
 
 import contextlib

@@ -54,7 +54,7 @@ def words_of(
 
 
 def hand_on(number: int, _frame: "Any") -> None:
-    """Forward a signal to the ranks, which torchrun does not do."""
+    """Forward a signal to the ranks, because torchrun does not forward it."""
     for pid in launch_processes.children():
         with contextlib.suppress(OSError):
             os.kill(pid, number)

@@ -1,8 +1,8 @@
 """The remote end of the relay, which connects from inside a job, over one stream.
 
 Runs on the node, Python 3.6 and later, standard library only. The local end (transport/relay.py)
-sends this program over standard input, without a file. It connects only where the local end asks,
-and ends with it, or after SILENCE_S without a frame.
+sends this program over standard input, without a file. It connects only to targets that the local
+end requests. It ends when the local end disconnects, or after SILENCE_S without a frame.
 
 The body of each frame except ALIVE begins with the number of a connection, which the local end
 chooses. An end may send WINDOW bytes of a connection, plus the bytes that CREDIT frames have
@@ -36,7 +36,7 @@ REFUSED = b"R"
 """A failure to connect, with the reason in UTF-8."""
 DATA = b"D"
 CREDIT = b"C"
-"""A permission to send more, with a NUMBER of bytes."""
+"""A permission to send a NUMBER of further bytes."""
 EOF = b"E"
 """The end of this direction."""
 ABORT = b"X"

@@ -38,7 +38,7 @@ EVENT_READ_BYTES = 1 << 20
 QUIET_MS = 5
 """Milliseconds to wait for the rest of a line."""
 DRAIN_S = 0.5
-"""Seconds to keep reading after the cell's end, if a process that it started still writes."""
+"""Seconds to keep reading after the cell's end, if a process that the cell started still writes."""
 PIPE_BYTES = 1 << 20
 F_SETPIPE_SZ = 1031
 SPARE_BYTES = 16384

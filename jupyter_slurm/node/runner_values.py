@@ -1,7 +1,8 @@
 """Variables in a file, each pickled on its own; also used on the local machine.
 
 Python 3.6 and later, standard library and cloudpickle only. The file has the pickle of each
-variable, followed by its large buffers at multiples of 64 bytes. The last line is the index, JSON:
+variable, followed by its large buffers at multiples of 64 bytes. The last line is the index in
+JSON:
 
     {"python": "3.11.2", "protocol": 5, "versions": {"numpy": "2.1.0"},
      "variables": {"x": {"pickle": [0, 150], "buffers": [[192, 80000000]], "code": false}}}

@@ -31,7 +31,8 @@ LOOKS_PER_QUIET_TIME = 100
 is read after at most 1 % of the time since the previous request."""
 SHORTEST_TICK_S, LONGEST_TICK_S = 0.02, 0.5
 INSIST_S = 0.2
-"""Seconds between signals to a cell that must end: it may not handle signals yet."""
+"""Seconds between signals to a cell that has to end, because the cell may not handle signals
+yet."""
 PATIENCE_S = 5.0
 """Seconds for a process to end after its last cell."""
 LOST = "the session's variables are lost"
@@ -47,7 +48,7 @@ class Worker(runner.Supervisor):
         self.orders = orders
         self.heard = set()  # type: Set[int]
         self.ready = False
-        """Set once the process has written its first record."""
+        """True once the process has written its first record."""
 
     @property
     def gone(self) -> bool:

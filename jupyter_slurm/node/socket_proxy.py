@@ -1,8 +1,8 @@
 """A proxy from an abstract socket to the server of a lab or a dashboard, for this user alone.
 
 Runs on the cluster, Python 3.6 and later, standard library only. The relay runs outside the
-container, and the server inside. The folders that both see differ by container tool and site, but
-all tools share the network, so both can use an abstract socket. Linux reports the user who
+container, and the server inside. The folders that both can access differ by container tool and
+site. All tools share the network, so both can use an abstract socket. Linux reports the user who
 connects.
 """
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # typing costs milliseconds
 
 CHUNK = 1 << 16
 """Number of bytes to read at once. Four times that number takes a third more CPU time, because the
-data leaves the cache before it is written. splice(2) takes only a little less (measured with 2 GB
-from a Unix socket to TCP)."""
+data leaves the cache before it is written. splice(2) takes only slightly less CPU time (measured
+with 2 GB from a Unix socket to TCP)."""
 MOST_CHUNKS = 16
 """Maximum number of chunks to read from one connection before serving the others."""
 CONNECT_S = 5.0

@@ -338,8 +338,8 @@ class Gpus:
 
 def parse_gpu(line: str) -> "Optional[Dict[str, Any]]":
     """Return a GPU's figures; None if the line is not about a GPU. A figure is None where
-    nvidia-smi prints "[N/A]": the utilisation of a MIG instance, or memory on a GPU without its own
-    (GB10: NordicHPC/sonar issue 460)."""
+    nvidia-smi prints "[N/A]": the utilisation of a MIG instance, or memory on a GPU without memory
+    of its own (GB10: NordicHPC/sonar issue 460)."""
     words = [word.strip() for word in line.rsplit(",", 3)]
     try:
         busy, used_mib, total_mib = (number(word) for word in words[1:])

@@ -111,11 +111,11 @@ def mirror(
     progress: Progress | None = None,
     stop: threading.Event | None = None,
 ) -> TransferReport:
-    """Push a folder as `push` does and delete all other files in `remote`. Then run `then` in it,
-    in the same round trip if possible, unless something failed. `lock` is a remote file. The push
-    holds its lock (flock(1), if available) while it moves files into place and runs `then`, and
-    while it touches `remote` before listing it. So another holder of the lock may remove a folder
-    that looks old."""
+    """Push a folder as `push` does and delete all other files in `remote`. If all changes
+    succeeded, also run `then` in it, in the same round trip if possible. `lock` is a remote file.
+    The push holds its lock (flock(1), if available) while it moves files into place and runs
+    `then`, and while it touches `remote` before listing it. So another holder of the lock may
+    remove a folder that looks old."""
     watcher = progress or Unwatched()
     outcome = TransferReport()
     again: dict[bytes, str] = {}

@@ -52,8 +52,8 @@ class Exclusion:
     """
 
     def __init__(self, asked: Sequence[str] = ()) -> None:
-        """Exclude what `asked` matches. If it begins with `!*`, include everything else and ignore
-        .gitignore files and `ALWAYS`."""
+        """Exclude the files that `asked` matches. If `asked` begins with `!*`, include everything
+        else and ignore .gitignore files and `ALWAYS`."""
         self._takes_all = list(asked[:1]) == ["!*"]
         self._asked = Patterns(asked[1:] if self._takes_all else asked) if asked else None
         self._of_folders: list[tuple[bytes, Patterns]] = []

@@ -138,7 +138,7 @@ exit 0
 
 
 def listing_argv(path: str, names: Sequence[bytes] = (), since: str = "") -> list[str]:
-    """Return the command that lists the absolute `path`; with `names`, only these and their
+    """Return the command that lists the absolute `path`, or only `names` in it and their
     content."""
     only = [os.fsdecode(b"./" + name) for name in names]
     return ["sh", "-c", _LIST_SH, "list", path, since, *only]

@@ -28,7 +28,7 @@ _NANO = 1_000_000_000
 
 
 class DamagedError(Exception):
-    """The bytes are not a tar archive, or it is truncated."""
+    """The bytes are not a tar archive, or the archive is truncated."""
 
 
 class Member(NamedTuple):

@@ -160,7 +160,7 @@ class SshConnection:
         hint: str = "",
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare a connection. `hops` are those of `route`, and `name` is the cluster's name for
+        """Prepare a connection. `hops` is the result of `route`, and `name` the cluster's name for
         messages. `hint` is the advice if the first hop cannot be reached. `on_change` is called
         after each change of `state`, from any thread, and must not block."""
         self.hops = tuple(hops)
