@@ -68,8 +68,8 @@ class Helper:
         return self._shell.alive
 
     def ask(self, *scripts: bytes, timeout_s: float, most_bytes: int) -> list[ShellAnswer]:
-        """Return the answers to scripts that the shell runs itself, in one round trip, each of at
-        most `most_bytes`. Raises ShellGoneError; after closing the shell, TimedOutError or
+        """Return the answers, each of at most `most_bytes`, to scripts that the shell itself runs,
+        in one round trip. Raises ShellGoneError; after closing the shell, TimedOutError or
         TooMuchError.
         """
         numbers, line = self._shell.numbered(*scripts)
@@ -114,8 +114,8 @@ class Helper:
         timeout_s: float,
         what: str,
     ) -> ShellAnswer:
-        """Run `work`, which gets `size_bytes` of `stream` on descriptor 3. It must read them all
-        and mark its end. The timeout starts when all bytes are sent."""
+        """Run `work`, which gets `size_bytes` of `stream` on descriptor 3. `work` must read them
+        all and mark its end. The timeout starts when all bytes are sent."""
         (number,), line = self._shell.numbered(
             b"head -c %d | ( exec 3<&0 </dev/null; %b )" % (size_bytes, work)
         )
@@ -153,7 +153,7 @@ class Helper:
 
 
 class Helpers:
-    """A pool of helpers. It opens the first on demand, and another when all are busy."""
+    """A pool of helpers. It opens the first helper on demand, and another when all are busy."""
 
     def __init__(self, open_shell: Callable[[], RemoteShell], most: Callable[[], int]) -> None:
         """Prepare the helpers. `most` returns the maximum number of sessions that helpers may

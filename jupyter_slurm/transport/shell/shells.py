@@ -98,8 +98,8 @@ class Shells:
     def twice(
         self, *scripts: bytes, timeout_s: float = _FILES_S, most_bytes: int = limits.OUTPUT_BYTES
     ) -> list[ShellAnswer]:
-        """Return the answers to scripts that may be repeated after an interruption, each of at most
-        `most_bytes`."""
+        """Return the answers, each of at most `most_bytes`, to scripts that may be repeated after
+        an interruption."""
 
         def work(helper: Helper) -> list[ShellAnswer]:
             return helper.ask(*scripts, timeout_s=timeout_s, most_bytes=most_bytes)

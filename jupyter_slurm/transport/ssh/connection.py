@@ -173,7 +173,7 @@ class SshConnection:
         """The last round-trip time in seconds; None if not measured yet or if the connection is
         closed."""
         self.generation = 0
-        """Incremented at each login of any hop."""
+        """The number of logins so far, of all hops."""
         self.pulse: Callable[[float], bool | None] = lambda timeout_s: None
         """A function that pings by an open shell on the last hop; None without an open shell."""
         self._heard_s = 0.0
@@ -381,7 +381,7 @@ class SshConnection:
     # --- for the watchdog ---
 
     def lose(self, link: Master, problem: Problem) -> None:
-        """Give up this link and the ones after it, and end the calls that wait in them."""
+        """Give up this link and all links after it, and end the calls that wait in them."""
         with self._changed:  # a caller that reopens it does so later, and keeps its login
             links = self.links
             if self.state not in _OPENED or link not in links:
@@ -440,8 +440,8 @@ class SshConnection:
         self._close(ConnectionState.CLOSED, leave)
 
     def _close(self, state: ConnectionState, let_go: Callable[[Sequence[Master]], None]) -> None:
-        """Close. The state changes first, so a refused caller may reconnect at once and keep its
-        login."""
+        """Close. The state changes first, so a caller that gets an error may reconnect at once and
+        keep its login."""
         with self._changed:
             attempt = self._attempt
             if attempt is not None:

@@ -63,8 +63,8 @@ class Hop:
     flags: tuple[str, ...] = ()
     """`-F`, `-l`, `-p` and other options before the alias."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """The output of `ssh -G`, by keyword in lower case, repeated keywords joined by newlines; {}
-    without an `ssh`."""
+    """The output of `ssh -G`: values by keyword in lower case, the values of a repeated keyword
+    joined by newlines; {} without an `ssh`."""
 
     @property
     def label(self) -> str:

@@ -75,7 +75,7 @@ class Sessions:
 
     def _open(self, link: Master, command: str, timeout_s: float) -> Session:
         """Open a session and take a slot. Retry after a refusal: sshd counts a session until its
-        command has ended, which may be after its channel has closed."""
+        command has ended, perhaps after its channel has closed."""
         deadline = time.monotonic() + timeout_s
         pause_s = _FIRST_PAUSE_S
         while (left_s := deadline - time.monotonic()) > 0 and self._take(left_s):
