@@ -64,7 +64,7 @@ def main(argv: Sequence[str], make_service: Callable[[], AgentService]) -> int:
 
 def service() -> AgentService:
     """Return the real service."""
-    from jupyter_slurm.jobs.service import Service  # noqa: PLC0415 - once the fork is behind us
+    from jupyter_slurm.jobs.service import Service  # noqa: PLC0415 - after the fork
 
     return Service()
 

@@ -186,7 +186,7 @@ class Agent:
         quiet_s = monotonic() - self._dispatcher.last_request_s
         try:
             return await self._dispatcher.in_thread(lambda: self._service.needed(quiet_s))
-        except Exception:  # noqa: BLE001 - assume that it is
+        except Exception:  # noqa: BLE001 - assume that it is needed
             _log.exception("the service failed to report whether it is needed")
             return True
 
@@ -234,10 +234,10 @@ def memory_mib() -> float:
 def run(
     path: Path | None, make_service: Callable[[], AgentService], ready: Callable[[], None] | None
 ) -> int:
-    """Serve the socket `path` (None for the user's); return the exit code. If `ready` is given, the
-    process is detached: when clients can connect, call `ready` and redirect stdout and stderr to
-    the log. Take the lock before starting the service, because a store must never have two
-    services.
+    """Serve the socket `path` (None for the user's socket); return the exit code. If `ready` is
+    given, the process is detached: when clients can connect, call `ready` and redirect stdout and
+    stderr to the log. Take the lock before starting the service, because a store must never have
+    two services.
     """
     core_dumps.refuse()  # memory contains keys and login answers
     try:
@@ -248,7 +248,7 @@ def run(
         orderly = _serve(instance_lock, make_service, _announcer(log_file, ready))
     except JupyterSlurmError as exc:
         _log.error("the agent could not start: %s", exc)
-        print(exc, file=sys.stderr)  # noqa: T201 - the starter's client shows it to its user
+        print(exc, file=sys.stderr)  # noqa: T201 - the client that starts the agent shows it
         return 1
     except Exception:
         _log.exception("the agent failed")

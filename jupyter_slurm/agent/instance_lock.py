@@ -29,8 +29,8 @@ class InstanceLock:
         self._socket_id: tuple[int, int] | None = None
 
     def listen(self) -> socket.socket:
-        """Return the listening socket (0600) after removing a dead agent's. Raise AgentError if the
-        path is too long or is another file, or if the socket cannot be created."""
+        """Return the listening socket (0600) after removing a dead agent's socket. Raise AgentError
+        if the path is too long or is another file, or if the socket cannot be created."""
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             if self.path.is_socket():
@@ -94,7 +94,7 @@ def _opened(lock: Path) -> int:
     except OSError as exc:
         raise AgentError(
             f"The agent cannot open its lock {lock}: {exc.strerror}.",
-            hint="Remove the file in its place, or free disk space.",
+            hint="Remove the file at that path, or free disk space.",
         ) from exc
 
 

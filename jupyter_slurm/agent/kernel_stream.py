@@ -88,7 +88,7 @@ def _detach_socket(stream: IOStream, kernel: socket.socket) -> None:
 
 
 def _copy_both_ways(client: socket.socket, kernel: socket.socket) -> None:
-    """Copy bytes until one side ends. If the client ends first, wait some seconds for the
+    """Copy bytes until one side ends. If the client ends first, wait a few seconds for the
     kernel."""
     back = threading.Thread(
         target=_copy, args=[kernel, client], name="kernel stream back", daemon=True

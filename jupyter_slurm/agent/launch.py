@@ -1,5 +1,5 @@
-"""Start the agent for a client that does not find one. A lock on `agent.starting` lets one of
-several clients start it. If two do, the agent's own lock still allows only one agent.
+"""Start the agent for a client that does not find it. A lock on `agent.starting` lets one of
+several clients start it. If two clients start it, the agent's own lock still allows only one agent.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _NAMES = (
     "KRB5.*|LD_LIBRARY_PATH|VIRTUAL_ENV|CONDA_PREFIX|JUPYTER_.*|SLURM_BITSTR_LEN|SLURM_TIME_FORMAT"
 )
 _KEPT_WITHOUT_PYTHONS = re.compile(_NAMES)
-"""Variables kept for the agent of a client that ignores PYTHON… (`python -E`), because those may
-belong to another Python."""
+"""Variables to keep for the agent of a client that ignores PYTHON… (`python -E`). Variables of that
+name may belong to another Python."""
 _KEPT = re.compile(f"{_NAMES}|PYTHON.*")
 _SECRET = re.compile("TOKEN|PASSWORD|SECRET|COOKIE")
 _MEMORY = {"MALLOC_ARENA_MAX": "2"}
-"""A limit on glibc's heaps per thread, which keep unused memory in a long-lived process
+"""A limit on glibc's per-thread heaps, which keep unused memory in a long-lived process
 (mallopt(3), M_ARENA_MAX). Under mixed load over SSH the agent grew by 13 MiB in 72 s, but with one
 heap only by 2 MiB in 44 s."""
 
 
 def start(command: Sequence[str], socket: Path, timeout_s: float) -> None:
-    """Start an agent; return at once if another client is starting one. Raise AgentError, with the
+    """Start an agent; return at once if another client is starting it. Raise AgentError, with the
     agent's output, if it did not start."""
     places.private_dir(socket.parent)
     with _starter(socket.with_name("agent.starting")) as mine:
@@ -46,8 +46,8 @@ def start(command: Sequence[str], socket: Path, timeout_s: float) -> None:
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the agent's environment: independent of the client's notebook, job or server, without
-    tokens.
+    """Return the agent's environment, without tokens and without variables of the client's
+    notebook, job or server.
 
     >>> environment({"HOME": "/home/ada", "JPY_PARENT_PID": "7", "JUPYTERHUB_API_TOKEN": "x"})
     {'HOME': '/home/ada'}
@@ -98,13 +98,13 @@ def _run(argv: list[str], timeout_s: float) -> None:
     except subprocess.TimeoutExpired as exc:
         raise AgentError(
             f"The agent did not start within {timeout_s:.0f} s.",
-            hint=f"Its log: {log_path()}",
+            hint=f"See its log: {log_path()}",
             detail=_log_tail(),
         ) from exc
     if done.returncode != 0:
         raise AgentError(
             "The agent could not be started.",
-            hint=f"Its log: {log_path()}",
+            hint=f"See its log: {log_path()}",
             detail=done.stderr.decode(errors="replace")[-_LOG_TAIL_BYTES:] or _log_tail(),
         )
 

@@ -48,8 +48,8 @@ _PIECE_BYTES = 1 << 18
 
 
 class Link:
-    """A link to the agent at `path`. `command` starts an agent; None means never to start or
-    replace one."""
+    """A link to the agent at `path`. `command` starts an agent. If it is None, the link never
+    starts or replaces an agent."""
 
     def __init__(self, path: Path, command: Sequence[str] | None) -> None:
         self._path = path
@@ -109,7 +109,7 @@ class Link:
                 return connection, answer
         raise AgentError(
             f"The agent ended {len(_PAUSES_S)} times during {name}.",
-            hint=f"Its log: {log_path()}",
+            hint=f"See its log: {log_path()}",
             detail=repr(gone),
         ) from gone
 
@@ -142,7 +142,7 @@ class Link:
             pause_s = min(pause_s + _LOOK_S, _LONGEST_LOOK_S)
 
     def _time_left(self, deadline_s: float, gone: Exception) -> float:
-        """Return the seconds left. Raise AgentError if none are left, or if this link does not
+        """Return the seconds left. Raise AgentError after the deadline, or if this link does not
         start agents."""
         if self._command is None:
             raise AgentError("No agent is running.", detail=str(gone)) from gone
@@ -150,7 +150,7 @@ class Link:
         if left_s <= 0:
             raise AgentError(
                 f"No agent has answered at {self._path} for {_RECOVERY_S:.0f} s.",
-                hint=f"Its log: {log_path()}",
+                hint=f"See its log: {log_path()}",
                 detail=str(gone),
             ) from gone
         return left_s
@@ -177,9 +177,8 @@ class Link:
             connection.close()
             raise AgentError(
                 f"The agent (version {connection.hello.version}) and this process (version "
-                f"{version()}) do not understand each other.",
-                hint="Restart the kernel, or the Jupyter server, so that it loads the "
-                "version that is installed now.",
+                f"{version()}) are incompatible.",
+                hint="Restart the kernel or the Jupyter server to load the installed version.",
             )
         return connection
 
@@ -240,7 +239,8 @@ class AgentConnection:
         except TimeoutError as exc:
             raise AgentError(
                 f"The agent (pid {self.hello.pid}) did not answer {name} within {timeout_s:.0f} s.",
-                hint="Try again; the cluster may be slow. `jupyter slurm status` shows the agent.",
+                hint="Try again, since the cluster may be slow. Show the agent with "
+                "`jupyter slurm status`.",
             ) from exc
         if status == 503 and _is_retiring(answer):
             raise NotDoneError("the agent is exiting")
@@ -291,7 +291,7 @@ class AgentConnection:
     def _received(self) -> bytes:
         data = self.sock.recv(_PIECE_BYTES)
         if not data:
-            raise ConnectionResetError("the agent hung up")
+            raise ConnectionResetError("the agent closed the connection")
         return data
 
 

@@ -52,8 +52,8 @@ class LogFile(RotatingFileHandler):
         self.setFormatter(_Formatter())
 
     def hold_stdio(self) -> None:
-        """Redirect stdout and stderr to the log, also after a rotation, so that it gets the output
-        of a dying interpreter."""
+        """Redirect stdout and stderr to the log, also after a rotation, so that the log gets the
+        output of a dying interpreter."""
         self._holds_stdio = True
         if self.stream is not None:
             self._point_stdio(self.stream)
@@ -79,7 +79,7 @@ def open_log(path: Path) -> LogFile:
     except OSError as exc:
         raise AgentError(
             f"The agent cannot write its log {path}: {exc.strerror}.",
-            hint="Remove the file in its place, or free disk space.",
+            hint="Remove the file at that path, or free disk space.",
         ) from exc
     logging.getLogger().addHandler(log_file)
     logging.getLogger("jupyter_slurm").setLevel(logging.INFO)

@@ -35,8 +35,8 @@ def check_socket_file(path: Path) -> None:
         raise AgentError(
             f"The agent's folder {path.parent} is not private to you (uid {folder.st_uid}, mode "
             f"{stat.S_IMODE(folder.st_mode):04o}).",
-            hint=f"If it is yours: chmod 700 '{path.parent}'. Otherwise unset JUPYTER_SLURM_AGENT "
-            "and set JUPYTER_RUNTIME_DIR to your own folder.",
+            hint=f"If it is yours, run `chmod 700 '{path.parent}'`. Otherwise unset "
+            "JUPYTER_SLURM_AGENT and set JUPYTER_RUNTIME_DIR to your own folder.",
         )
     info = path.lstat()
     if info.st_uid != os.getuid() or not stat.S_ISSOCK(info.st_mode):

@@ -79,12 +79,12 @@ ONCE = frozenset(
     "cancel control_jobs requeue extend command make_folder rename_file remove_file".split()
 )
 """Calls that clients do not repeat after a lost answer, because a second call may have another
-effect. All others are idempotent: `submit` by the spec's ID, `answer` by the question's, and
+effect. All others are idempotent: `submit` by the spec's ID, `answer` by the question's ID, and
 transfers by skipping unchanged files."""
 
 
 def may_be_done(name: str, gone: Exception) -> AgentError:
-    """Return the error for a lost answer of such a call."""
+    """Return the error for a lost answer of a call in `ONCE`."""
     return AgentError(
         f"The connection dropped during {name}, which may have succeeded.",
         hint="Check the state before you try again.",

@@ -188,8 +188,8 @@ Route = tuple[str, type[RequestHandler], dict[str, object]]
 def application(
     dispatcher: Dispatcher, hello: Hello, retire: Callable[[], None], more: Sequence[Route] = ()
 ) -> Application:
-    """Return the application. `retire` is called when a newer client asks the agent to end. `more`:
-    routes in addition to the calls, with precedence over them."""
+    """Return the application. `retire` is called when a newer client asks the agent to end. `more`
+    contains additional routes, which take precedence over the calls."""
     shared = {"dispatcher": dispatcher, "hello": hello, "retire": retire}
     return Application(
         [

@@ -24,7 +24,7 @@ _PATH = "jupyter-slurm/agent/v1/"
 _PAUSES_S = (0.0, 0.5, 2.0)
 """Pauses before each attempt: the server may restart, or the connection may drop."""
 _SPARE_S = 5.0
-"""Extra seconds for the server to time out first, because it has a better message."""
+"""Extra seconds for the server to time out first, since its message is more precise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class JupyterServer:
 
 def own_server() -> JupyterServer | None:
     """Return the kernel's server, from JupyterHub's variables or the server's own file. Return None
-    if the kernel has no server, or its server no token."""
+    if the kernel has no server, or if the server does not have a token."""
     url, token = (os.environ.get(f"JUPYTERHUB_{name}", "") for name in ("SERVICE_URL", "API_TOKEN"))
     if url and token:
         return JupyterServer(url.rstrip("/") + "/", token)
@@ -133,7 +133,7 @@ class ServerLink:
             )
         if not answer.startswith((b"{", b"[", b'"', b"null")):
             raise AgentError(
-                f"This kernel's Jupyter server at {self._server.url} has no jupyter-slurm "
+                f"This kernel's Jupyter server at {self._server.url} lacks jupyter-slurm "
                 f"(status {status}).",
                 hint="Install jupyter-slurm where the Jupyter server runs, and restart the server.",
             )

@@ -32,7 +32,7 @@ class TerminalCaller:
 
     @cached_property
     def api(self) -> Api:
-        # Help and invalid commands do not need it.
+        # Help and invalid commands do not need the agent.
         from jupyter_slurm import client  # noqa: PLC0415
         from jupyter_slurm.client.login import TerminalPrompter  # noqa: PLC0415
 
@@ -63,7 +63,7 @@ class TerminalCaller:
             raise
         except KeyboardInterrupt:
             note("\n")
-            remark(f"Check whether job {spec.id} was submitted: `jupyter slurm why {spec.id}`")
+            remark(f"Run `jupyter slurm why {spec.id}` to check whether the job was submitted.")
             raise
 
     def log_in(self, cluster: str | None) -> Connection:

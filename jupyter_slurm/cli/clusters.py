@@ -1,4 +1,5 @@
-"""`clusters test|remove|default|templates`: the profiles of clusters. `new_cluster.py` adds one."""
+"""`clusters test|remove|default|templates`: the profiles of clusters. `new_cluster.py` adds a
+cluster."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from jupyter_slurm.formatting import visible
 
 
 class Dialogue:
-    """Prompts for the user. If `asks` is False, use the defaults, and fail without one."""
+    """Prompts for the user. If `asks` is False, the answers are the defaults."""
 
     def __init__(self, *, asks: bool) -> None:
         self._asks = asks
@@ -23,7 +23,7 @@ class Dialogue:
         tell(text)
 
     def text(self, question: str, default: str = "", *, option: str = "") -> str:
-        """Return the user's line, or the default. `option`: the option that answers the
+        """Return the user's line, or the default. `option` names the option that answers the
         question."""
         if not self._asks:
             return default

@@ -49,7 +49,7 @@ def follow_started(api: Api, started: Started) -> int:
 
 
 def attach(api: Api, job: Job, *, cancel: bool = False) -> int:
-    """Follow the job; return its exit code. `cancel`: Ctrl-C cancels it."""
+    """Follow the job; return its exit code. With `cancel`, Ctrl-C cancels the job."""
     from jupyter_slurm.client.login import LoginDeclined  # noqa: PLC0415
 
     try:
@@ -67,7 +67,7 @@ def attach(api: Api, job: Job, *, cancel: bool = False) -> int:
 
 
 def follow_transfer(api: Api, transfer: Transfer) -> Transfer:
-    """Show the transfer until it has ended; raise its error. Ctrl-C stops it."""
+    """Show the transfer until its end, and raise its error. Ctrl-C stops the transfer."""
     terminal = Terminal(sys.stdout, sys.stderr)
     try:
         while transfer.state is TransferState.RUNNING:

@@ -68,7 +68,7 @@ def add(caller: TerminalCaller, args: Arguments) -> int:
             **_chosen(args, talk, found, info),
         }
         say(f"\n{path}:\n\n{toml_text(settings)}\n")
-        if not talk.agreed("Keep this?"):
+        if not talk.agreed("Keep this profile?"):
             talk.say("The profile was not saved.")
             return 1
         save.write_profile(args.name, settings)
@@ -95,7 +95,7 @@ def _add_from_template(caller: TerminalCaller, args: Arguments, talk: Dialogue) 
     settings = _settings(args, template, talk)
     path = save.profile_path(args.name)
     say(f"\n{path}:\n\n{toml_text(settings)}\n")
-    if not talk.agreed("Keep this?"):
+    if not talk.agreed("Keep this profile?"):
         talk.say("The profile was not saved.")
         return 1
     save.write_profile(args.name, settings)
@@ -157,7 +157,7 @@ def _variables(pairs: list[str], template: Template) -> dict[str, str]:
         if not equals or name not in known:
             raise RequestError(
                 f"--var: `{pair}` is not NAME=VALUE for the template.",
-                hint=f"It has: {', '.join(known)}." if known else f"`{template.name}` has none.",
+                hint=f"Set one of these: {', '.join(known)}." if known else "Omit --var.",
             )
         variables[name] = value
     return variables
@@ -227,12 +227,12 @@ def _tell(talk: Dialogue, found: Description, info: ClusterInfo) -> None:
     talk.say(
         f"Found on the login node: {', '.join(tools)}."
         if tools
-        else "No container tool on the login node."
+        else "Found no container tool on the login node."
     )
     talk.say(
         f"Python on the login node: {found.python}."
         if found.python
-        else "No working Python on the login node. The nodes may have one."
+        else "Found no working Python on the login node. The nodes may have Python."
     )
     for folder in found.folders:
         say(f"  {_folder_text(folder)}\n")

@@ -34,10 +34,10 @@ def shell(caller: TerminalCaller, args: Arguments) -> None:
 
 
 def prepared(api: Api, wanted: Shell, cluster: str | None) -> list[str]:
-    """Return the argv of the shell. Raise RequestError if stdin is not a terminal."""
+    """Return the argv of the shell. Raise RequestError if stdin or stdout is not a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RequestError(
-            "A shell needs a terminal, but stdin is not one.",
+            "A shell needs a terminal as stdin and stdout.",
             hint="Without a terminal, use `jupyter slurm submit FILE`.",
         )
     if wanted.job_id is not None:

@@ -122,7 +122,7 @@ def _session(caller: TerminalCaller, started: StartedSession) -> int:
                 job = chunk.job
     except KeyboardInterrupt:
         note("\n")
-        remark(f"{card.title(job)} continues; `jupyter slurm session stop` stops it.")
+        remark(f"{card.title(job)} continues. Stop it with `jupyter slurm session stop`.")
         raise
     remark(card.plain(job, time.time()))
     say(f"{job.id}\n")
@@ -151,14 +151,15 @@ def _lab(caller: TerminalCaller, value: Lab) -> int:
 
     job = value.job
     if not value.waits:
-        remark(f"{card.title(job)} is {job.state.word}: `jupyter slurm lab open {job.id}`")
+        opening = f"Open it with `jupyter slurm lab open {job.id}`."
+        remark(f"{card.title(job)} is {job.state.word}. {opening}")
         say(f"{job.id}\n")
         return 0
     try:
         job, unshown = _ready(caller.api, job)
     except KeyboardInterrupt:
         note("\n")
-        remark(f"{card.title(job)} continues; `jupyter slurm lab stop {job.id}` stops it.")
+        remark(f"{card.title(job)} continues. Stop it with `jupyter slurm lab stop {job.id}`.")
         raise
     if job.state.final or job.lab is None:
         terminal = Terminal(sys.stdout, sys.stderr)

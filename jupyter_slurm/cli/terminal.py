@@ -46,14 +46,14 @@ def writer(stream: TextIO) -> Callable[[str], None]:
 
 
 class Terminal:
-    """A writer to `stdout` and `stderr`, each of which may be a terminal."""
+    """A writer to `stdout` and `stderr`. Both may be terminals."""
 
     def __init__(self, stdout: TextIO, stderr: TextIO) -> None:
         self._stdout = stdout
         self._stderr = stderr
         self._write_to = {stream: writer(stream) for stream in (stdout, stderr)}
         self.live = stderr.isatty() and os.environ.get("TERM") != "dumb"
-        """The status line is updated in place, including its clock."""
+        """Set to update the status line in place, including its clock."""
         self._colours = stderr.isatty() and not os.environ.get("NO_COLOR")
         self._line = ""
         self._said: tuple[JobState, str | None, str | None] | None = None

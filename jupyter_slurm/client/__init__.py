@@ -1,8 +1,8 @@
-"""`connect()`: the Api of this user's agent, which is started if needed.
+"""`connect()`: the Api of this user's agent, started if needed.
 
-Light to import and without threads, since kernels load it. `agent.protocol` encodes the calls,
-`agent.link` transports them. `InteractiveClient` logs in for any call that needs it; `login.py` is
-the dialogue.
+The module is light to import and does not start threads, since kernels load it. `agent.protocol`
+encodes the calls, and `agent.link` transports them. `InteractiveClient` logs in for any call that
+needs a login; `login.py` is the dialogue.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ _SLOW = frozenset(
 
 
 def connect() -> AgentClient:
-    """Return the Api of this user's agent. AgentError: it cannot be started, with its output, or
-    does not fit this version."""
+    """Return the Api of this user's agent. Raise AgentError if the agent's version is incompatible,
+    or if the agent cannot be started. The error then contains the agent's output."""
     return _via_jupyter_server() or connect_here()
 
 
@@ -77,7 +77,7 @@ def connect_here() -> AgentClient:
 
 
 def find() -> AgentClient | None:
-    """Return the Api if an agent runs, else None. Never start one."""
+    """Return the Api if an agent runs, else None. Do not start an agent."""
     _check_platform()
     client = AgentClient(socket_path(), None)
     return client if client.reaches() else None
@@ -102,16 +102,18 @@ def _remote_call(
 
 
 class AgentClient:
-    """The Api of the agent at `path`; `command` starts an agent, None: never start one.
+    """The Api of the agent at `path`. `command` starts an agent. If it is None, the client never
+    starts an agent.
 
-    Thread-safe and usable on both sides of a fork and after an interrupted call. Every call raises
-    AgentError if the agent cannot be reached or started, or does not answer in time.
+    The client is thread-safe, and usable on both sides of a fork and after an interrupted call.
+    Every call raises AgentError if the agent cannot be reached or started, or does not answer in
+    time.
     """
 
     def __init__(
         self, path: Path, command: Sequence[str] | None, link: ServerLink | None = None
     ) -> None:
-        """`link`: another link than the socket."""
+        """`link` replaces the link over the socket."""
         from jupyter_slurm.agent.link import Link  # noqa: PLC0415 - not on Windows
 
         self._link: Link | ServerLink = link or Link(path, command)
@@ -121,7 +123,7 @@ class AgentClient:
         self._link.check()
 
     def reaches(self) -> bool:
-        """Return whether an agent answers. AgentError: it does not fit this version."""
+        """Return whether an agent answers. Raise AgentError if its version is incompatible."""
         return self._link.reaches()
 
     def close(self) -> None:
@@ -129,7 +131,8 @@ class AgentClient:
         self._link.close()
 
     def relay(self, name: str, body: bytes, wait_s: float = 0.0) -> tuple[int, bytes]:
-        """Send the encoded call `name` and return the encoded answer; `wait_s` as in the body."""
+        """Send the encoded call `name` and return the encoded answer; `wait_s` is the same as in
+        the body."""
         timeout_s = _SLOW_ANSWER_S if name in _SLOW else _ANSWER_S
         return self._link.ask(name, body, timeout_s + wait_s)
 
@@ -237,7 +240,8 @@ class AgentClient:
 class InteractiveClient:
     """An Api that logs in when a call needs it, and repeats the call.
 
-    Only in the main thread, where a user waits; other threads get the LoginNeededError.
+    It logs in only in the main thread, where the user waits. Other threads get the
+    LoginNeededError.
     """
 
     def __init__(self, api: Api, prompter: Prompter) -> None:
@@ -261,7 +265,7 @@ class InteractiveClient:
         return interactive_call
 
     def repeating(self, act: Callable[[], _R], cluster: Callable[[], str | None]) -> _R:
-        """Return the result of `act`; if it needs a login on `cluster`, log in and repeat it."""
+        """Return the result of `act`; if `act` needs a login on `cluster`, log in and repeat it."""
         try:
             return act()
         except LoginNeededError as exc:
@@ -279,7 +283,7 @@ class InteractiveClient:
         return log_in(self._api, cluster, self._prompter, self._caller)
 
     def _cluster_of(self, named: dict[str, Any]) -> str | None:
-        """Return the cluster of a call with these arguments; None: the default."""
+        """Return the cluster of a call with these arguments; None for the default."""
         if named.get("job_id") is not None:
             return self._api.job(named["job_id"]).cluster
         if "spec" in named:

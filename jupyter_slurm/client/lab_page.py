@@ -1,7 +1,7 @@
 """Local pages that log a browser in to a lab or dashboard.
 
-The token and a dashboard's address are in the file (0600, in a folder 0700): the browser gets the
-file's name, which every user of this machine can see.
+The file (0600, in a folder 0700) contains the token and a dashboard's address. The browser gets
+only the file's name, since every user of this machine can see its arguments.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from jupyter_slurm.views.card import title
 from jupyter_slurm.wire import DASHBOARDS, DashboardName, Job, LabEntry
 
 _WAIT_S, _TRIES = 20.0, 3
-"""Seconds per try, and tries, for a dashboard to start."""
+"""Seconds per try, and the number of tries, for a dashboard to start."""
 
 
 def of_dashboard(api: Api, job: Job, name: DashboardName) -> tuple[Path, str]:
     """Write the page of a job's dashboard once it answers; return the page and the dashboard's
-    address. RequestError, NotFoundError."""
+    address. Raises RequestError or NotFoundError."""
     for last in (False,) * (_TRIES - 1) + (True,):
         try:
             entry = api.dashboard_entry(job.id, name, _WAIT_S)
@@ -53,7 +53,7 @@ def _write(stem: str, page: str) -> Path:
 
 
 def show(path: Path) -> bool:
-    """Open the page in a browser; return whether there is one."""
+    """Open the page in a browser; return whether a browser was found."""
     return webbrowser.open(path.as_uri())
 
 

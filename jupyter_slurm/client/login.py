@@ -1,6 +1,6 @@
-"""The front end's half of a login: it puts the questions of `Api.connect` to the user.
+"""The front end's half of a login, which asks the user the questions of `Api.connect`.
 
-A `Prompter` asks: a terminal here, a notebook in `magics`. Answers are never stored.
+A `Prompter` asks on a terminal (this module) or in a notebook (`magics`). Answers are never stored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jupyter_slurm.wire import Connection, ConnectionState, Question, QuestionKi
 
 _WAIT_S = 20.0
 _SHORT_PROMPT = 40
-"""Characters of a host's prompt that fit after `alice@gateway.example.org asks:`."""
+"""The length of a host's prompt that fits after `alice@gateway.example.org asks:`."""
 _QUOTED_WIDTH = 70
 
 
@@ -28,14 +28,14 @@ class Prompter(Protocol):
     """A way to ask the user."""
 
     def there(self) -> bool:
-        """Return whether a user can be asked; otherwise no login is attempted."""
+        """Return whether the front end can ask a user. If not, callers do not log in."""
 
     def say(self, text: str) -> None:
         """Show a line."""
 
     def secret(self, prompt: str) -> str:
-        """Read a hidden answer. KeyboardInterrupt, EOFError: the user cancelled; LoginNeededError:
-        no user can be asked."""
+        """Read a hidden answer. Raise KeyboardInterrupt or EOFError if the user cancels,
+        LoginNeededError if no user can be asked."""
 
     def choice(self, prompt: str) -> str:
         """Read a visible answer, e.g. a number in a menu."""
@@ -52,9 +52,9 @@ class LoginDeclined(KeyboardInterrupt):
 
 
 def log_in(api: Api, cluster: str | None, prompter: Prompter, caller: str) -> Connection:
-    """Log in and return the open connection. LoginError, HostKeyError, TransportError.
+    """Log in and return the open connection. Raises LoginError, HostKeyError or TransportError.
 
-    LoginDeclined: the user cancelled. LoginNeededError: no user can be asked.
+    Raise LoginDeclined if the user cancels, LoginNeededError if no user can be asked.
     """
     try:
         return _Conversation(api, cluster, prompter, caller).run()
@@ -72,7 +72,7 @@ class _Conversation:
         self._prompter = prompter
         self._caller = caller
         self._is_anothers = False
-        """Another window was asked first and may still answer."""
+        """Set if another window was asked first and may still answer."""
 
     def run(self) -> Connection:
         connection = self._connect()
@@ -116,7 +116,7 @@ class _Conversation:
     def _decline(self, question: Question) -> None:
         """Cancel the login for all windows. Wait for its end: otherwise the next login of this
         caller would get its error."""
-        with suppress(JupyterSlurmError):  # it has ended
+        with suppress(JupyterSlurmError):  # the login has ended
             self._api.answer(question.id, None, wait_s=_WAIT_S)
 
 
@@ -138,8 +138,8 @@ def _not_open(connection: Connection) -> JupyterSlurmError:
 
 
 def _ask(question: Question, prompter: Prompter) -> str:
-    """Ask in a form that shows where the answer is sent: a host's text follows a mark or the host's
-    name and never starts a line, so that it cannot imitate ours."""
+    """Ask in a form that shows the receiver of the answer. A host's text follows a mark or the
+    host's name and never starts a line, so that it cannot imitate our text."""
     prompt = visible(question.prompt).strip()
     match question.kind:
         case QuestionKind.HOST_KEY:
@@ -148,7 +148,7 @@ def _ask(question: Question, prompter: Prompter) -> str:
             asked = f"{prompt} (yes/no)"
             return "yes" if is_yes(prompter.confirm(f"{asked} ")) else "no"
         case QuestionKind.PASSPHRASE:
-            return prompter.secret(f"Stays on this machine. {prompt} ")
+            return prompter.secret(f"Your answer stays on this machine. {prompt} ")
         case QuestionKind.TOUCH:
             prompter.say(f"Touch your security key. {prompt}")
             return ""
@@ -162,7 +162,7 @@ def _quoted(question: Question, prompt: str, prompter: Prompter) -> str:
     """Show the host's instruction as a quotation and return the prompt."""
     lines = question.instruction.splitlines()
     if len(prompt) > _SHORT_PROMPT:
-        # A terminal would wrap it, and the host could choose the start of the next line.
+        # A terminal would wrap the prompt, and the host could choose the start of the next line.
         lines, prompt = [*lines, prompt], "Your answer:"
     if any(line.strip() for line in lines):
         prompter.say(f"{question.host} says:")
@@ -178,7 +178,7 @@ def _quoted(question: Question, prompt: str, prompter: Prompter) -> str:
 
 
 class TerminalPrompter:
-    """The user at the process's terminal, whatever stdin and stdout are."""
+    """A prompter on the process's terminal, regardless of stdin and stdout."""
 
     def __init__(self, tty: Path = Path("/dev/tty")) -> None:
         self._tty = tty

@@ -200,7 +200,8 @@ def take(command: Command, words: Sequence[str], name: str) -> tuple[list[str], 
 
 
 def with_values(options: Iterable[JobOption], variables: Mapping[str, str]) -> list[JobOption]:
-    """Give each `--env NAME` the value exported by the shell. Raise RequestError if there is none.
+    """Give each `--env NAME` the value exported by the shell. Raise RequestError if the shell does
+    not export NAME.
 
     >>> with_values([("env", "TOKEN"), ("env", "A=b"), ("gpus", "1")], {"TOKEN": "x"})
     [('env', 'TOKEN=x'), ('env', 'A=b'), ('gpus', '1')]
@@ -217,7 +218,7 @@ def _with_value(text: str, variables: Mapping[str, str]) -> str:
     if text not in variables:
         raise RequestError(
             f"--env: the shell does not export `{text}`.",
-            hint="`export` it, or use NAME=VALUE, which other users of this machine can see.",
+            hint="Export it, or use NAME=VALUE, which other users of this machine can see.",
             option="env",
         )
     return f"{text}={variables[text]}"
@@ -230,7 +231,7 @@ Completer = Callable[..., Iterable[str]]
 Completers = Callable[[str], Completer]
 """A function that returns the completer for an option or a kind of argument."""
 _OF_SCRIPTS = ("cluster", "name", "after", "push", "push-exclude", "fetch", "dry-run")
-"""Those of our options that batch scripts accept."""
+"""Our options that batch scripts accept."""
 
 
 def help_text(words: tuple[str, ...]) -> str:

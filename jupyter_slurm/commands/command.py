@@ -31,7 +31,7 @@ class OurOption:
     """A function that converts the text. It may raise ValueError."""
     default: Any = None
     repeated: bool = False
-    """All values are collected in a tuple; otherwise the last one wins."""
+    """Set to collect all values in a tuple; otherwise the last value wins."""
     required: bool = False
     says: str = ""
     """The field of the job's spec that the option sets."""
@@ -72,7 +72,7 @@ class Command:
     """A command of `jupyter slurm`, of `%slurm`, or of both."""
 
     name: str
-    """The words that name it."""
+    """The words of the command."""
     help: str
     arguments: tuple[Argument, ...] = ()
     options: Mapping[str, OurOption] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Command:
     of_job: bool = False
     """Set if it accepts options of cells and sbatch."""
     starts: type[JobSpec] | None = None
-    """The type of spec of the job that it starts without a cell or file."""
+    """The spec's type for a job that the command starts without a cell or file."""
     rest: str = ""
     """The name of the arguments after `--`, if it accepts any."""
     refused: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Command:
     refusal: str = ""
     """The error for rejected options, with `{}` for the option."""
     instead: Mapping[str, str] = field(default_factory=dict)
-    """Hints for some rejected options."""
+    """Hints for rejected options, by their names."""
 
     @property
     def words(self) -> tuple[str, ...]:

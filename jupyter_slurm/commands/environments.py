@@ -52,9 +52,9 @@ def asked(with_: Sequence[str], file: str | None, *, mine: bool) -> Environment 
 
 
 def read(environment: Environment, here: Path) -> Environment:
-    """Return the environment with the text of its file, which is relative to the folder `here`, or
-    with this Python's packages. Raises NotFoundError, or RequestError if the file cannot be
-    used."""
+    """Return the environment with the text of its file, or with this Python's packages. The file's
+    path is relative to the folder `here`. Raises NotFoundError, or RequestError if the file cannot
+    be used."""
     if environment.mine:
         return _mine(environment)
     if environment.file is None:
@@ -150,6 +150,6 @@ def _check(path: Path, lines: Iterable[str]) -> None:
         if _LOCAL.match(line.strip()):
             raise RequestError(
                 f"--requirements: {path} uses another file: `{brief(line.strip())}`.",
-                hint="Write all requirements into one file. `--push DIR` sends your own code.",
+                hint="Write all requirements into one file. Send your own code with `--push DIR`.",
                 option="requirements",
             )

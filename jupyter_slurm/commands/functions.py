@@ -199,8 +199,9 @@ def start_session(caller: Caller, args: Arguments) -> Preview | StartedSession:
 
 
 def session_named(caller: Caller, name: str, cluster: str | None) -> Job:
-    """Return the session with this ID, or the caller's with this name. For "", return the one in
-    use or the newest. `cluster` is None for the caller's. Raises NotFoundError or RequestError."""
+    """Return the session with this ID, or the caller's session with this name. For "", return the
+    session in use or the newest session. `cluster` is None for the caller's cluster. Raises
+    NotFoundError or RequestError."""
     jobs = caller.api.jobs()
     chosen = caller.used_session
     used = next((job for job in jobs if chosen is not None and job.id == chosen.id), None)
@@ -447,7 +448,7 @@ def list_environments(caller: Caller, args: Arguments) -> Table:
         )
         for one in found
     )
-    none = "No environments yet. `%%slurm --with PACKAGES` installs one."
+    none = "No environments yet. Install one with `%%slurm --with PACKAGES`."
     head = ("ID", "Packages", "By", "Size", "Last use", "Where")
     return Table(head, tuple(rows), "" if found else none, found)
 

@@ -99,13 +99,12 @@ def _refuse_arguments(file: PurePath, arguments: Sequence[str]) -> None:
     if arguments:
         raise RequestError(
             f"{file} takes no arguments after `--`; Python files and scripts do.",
-            hint="`--env NAME=VALUE` gives it a variable.",
+            hint="Give it a variable with `--env NAME=VALUE`.",
         )
 
 
 def by_text(text: str, options: Collection[str] = ()) -> type[CellSpec | ProgramSpec | ScriptSpec]:
-    """Return the kind of job for the text. A script in which sbatch would find options goes to
-    sbatch unchanged."""
+    """Return the kind of job for the text. sbatch gets a script with `#SBATCH` lines unchanged."""
     made = line.by_text(text, options)
     has_options = any(one.startswith("#SBATCH") for one in text.splitlines())
     return ScriptSpec if made is ProgramSpec and has_options else made

@@ -28,7 +28,7 @@ _SHARED = (
     "constraint",
     "clusters",
 )
-"""Options for every cell that also apply to image builds, which need no GPUs."""
+"""Options for all jobs that also apply to image builds. Builds do not need GPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +37,8 @@ class ImageRequest:
     """The new image's name, or the reference of an image to pull."""
     base: str | None
     push: str | None
-    """The folder of the recipe's files, as typed; None for the recipe's own folder, if it copies
-    files."""
+    """The folder of the recipe's files, as typed; None for the recipe's own folder, if the recipe
+    copies files."""
     env_from_here: bool
     again: bool
     request: Request
@@ -53,9 +53,9 @@ class ImageRequest:
         folder: str | None = None,
         push: str | None = None,
     ) -> ImageSpec:
-        """Return the spec of an image build. `here`: the packages for --env-from-here; `folder`:
-        the recipe's own; `push`: the absolute path of the --push folder. Raise RequestError if the
-        packages cannot be added to this recipe."""
+        """Return the spec of an image build. `here` has the packages for --env-from-here, `folder`
+        is the recipe's own folder, and `push` is the absolute path of the --push folder. Raise
+        RequestError if the packages cannot be added to this recipe."""
         recipe, base = text, self.base
         if here is not None:
             if _WHOLE.match(text.lstrip()):
@@ -82,8 +82,8 @@ class ImageRequest:
 
 
 def parse_image(command: Command, args: Arguments, before: Sequence[str] = ()) -> ImageRequest:
-    """Parse the arguments of `image build` or `image pull`. `before`: options for every job; only
-    those in `_SHARED` apply. Raise a RequestError that names the invalid word."""
+    """Parse the arguments of `image build` or `image pull`. Of the options `before` for every job,
+    only those in `_SHARED` apply. Raise a RequestError that names the invalid word."""
     shared = [option for option in job_options(before) if option[0] in _SHARED]
     own = vars(args)
     return ImageRequest(

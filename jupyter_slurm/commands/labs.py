@@ -1,4 +1,4 @@
-"""Labs: find one by name, describe its state, and log in a browser. No I/O.
+"""Find a lab by its name, describe its state, and log a browser in. No I/O.
 
 A lab is a job (`JobKind.LAB`) that runs JupyterLab.
 """
@@ -17,7 +17,7 @@ from jupyter_slurm.wire import Job, JobKind, LabEntry, LabStep
 HEAD = ("Name", "ID", "Slurm", "Cluster", "State", "Node", "Ends", "Address")
 _START_ONE = "Start one with `%slurm lab start [OPTIONS]`."
 STEPS = {
-    LabStep.STARTING: "JupyterLab starts.",
+    LabStep.STARTING: "JupyterLab is starting.",
     LabStep.READY: "JupyterLab is ready.",
 }
 
@@ -25,8 +25,8 @@ STEPS = {
 def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> Job:
     """Return the lab with this ID (ours or Slurm's), or with this name on the cluster; without a
     name, return the newest lab on the cluster. Prefer labs that have not ended. `cluster` is None
-    for all clusters. `jobs` are sorted newest first, as by `Api.jobs`. Raise NotFoundError if there
-    is none, RequestError if several match."""
+    for all clusters. `jobs` are sorted newest first, as by `Api.jobs`. Raise NotFoundError if none
+    matches, RequestError if several match."""
     known = [job for job in jobs if job.kind is JobKind.LAB]
     if by_id := [job for job in known if job.id == name]:
         return by_id[0]
@@ -40,7 +40,7 @@ def named(jobs: Iterable[Job], name: str | None, cluster: str | None = None) -> 
             on = f" on {cluster}" if cluster else ""
             raise NotFoundError(
                 f"Found no lab{called}{on}.",
-                hint=f"Give the ID of one: {there}." if there else _START_ONE,
+                hint=f"Use the ID of {there}." if there else _START_ONE,
             )
     live = [job for job in found if not job.state.final]
     if name is not None and len(live) > 1:
@@ -106,8 +106,8 @@ def page(entry: LabEntry, name: str) -> str:
 
 
 def dashboard_page(entry: LabEntry, title: str) -> str:
-    """Return HTML that opens a dashboard. For Ray's dashboard, also show the token, which it asks
-    for."""
+    """Return HTML that opens a dashboard. For Ray's dashboard, also show the token that the
+    dashboard asks for."""
     url = escape(entry.login_url)
     lines = [
         "<!DOCTYPE html>",

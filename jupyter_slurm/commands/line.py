@@ -45,7 +45,7 @@ from jupyter_slurm.wire import (
 class Reuse(StrEnum):
     """The treatment of an earlier job of the same cell."""
 
-    AUTO = "auto"  # attach if there is one, otherwise submit
+    AUTO = "auto"  # attach to an earlier job, otherwise submit
     ATTACH = "attach"  # attach, never submit
     FRESH = "fresh"  # submit another job
 
@@ -68,7 +68,7 @@ class Request:
     container_remap_root: bool = False
     runtime: str | None = None
     environment: Environment | None = None
-    """The packages to install. Their file has not been read."""
+    """The packages to install, before their file is read."""
     after: tuple[After, ...] = ()
     modules: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
@@ -90,9 +90,9 @@ class Request:
     mpi: str | None = None
     tensorboard: str | None = None
     session: str | None = None
-    """A session's name or ID, "" for this notebook's, None for a job of its own."""
+    """A session's name or ID; "" for this notebook's session, None for a separate job."""
     detach: bool | None = None
-    """None if not given."""
+    """The choice of --detach or --wait; None if not given."""
     on_interrupt: Literal["detach", "cancel"] | None = None
     reuse: Reuse = Reuse.AUTO
     arguments: tuple[str, ...] = ()
@@ -102,8 +102,8 @@ class Request:
 
 
 def parse(words: Sequence[str]) -> Request:
-    """Parse a line's words. If an option is repeated, the last one wins. Raise a RequestError that
-    names the invalid word and the nearest valid one."""
+    """Parse a line's words. If an option is repeated, the last value wins. Raise a RequestError
+    that names the invalid word and the nearest valid word."""
     ours: dict[str, list[str]] = {}
     given = job_options(words)
     for name, value in given:
@@ -155,7 +155,8 @@ def parse(words: Sequence[str]) -> Request:
 
 
 def _packages(ours: Mapping[str, Sequence[str]], file: str | None) -> Environment | None:
-    """Return the environment that the options ask for; None: they ask for none. RequestError."""
+    """Return the environment that the options request; None without packages. Raises
+    RequestError."""
     if ours.keys().isdisjoint(("with", "requirements", "with-mine")):
         return None
     return environments.asked(ours.get("with", []), file, mine="with-mine" in ours)
@@ -222,9 +223,9 @@ def spec(
     usual_name: str = "cell",
     **own: Any,
 ) -> SpecT:
-    """Return the spec of that type for `request` and a cell's text, without variables, which are
-    written later. Copy fields of the same name, and derive the others. `own`: fields that no option
-    sets."""
+    """Return the spec of that type for `request` and a cell's text. The variables are written
+    later. Copy fields of the same name, and derive the others. `own` contains the fields that
+    options do not set."""
     fields = made.__struct_fields__
     if "names_in" not in fields and (request.names_in or request.names_out):
         told = "Only Python can have variables; this text starts with `#!`."
@@ -235,7 +236,7 @@ def spec(
         raise _wrong(
             "launch",
             "--launch runs Python on many nodes; this text starts with `#!`.",
-            "Use `srun` in it, or write the cell in Python.",
+            "Use `srun` in the script, or write the cell in Python.",
         )
     if request.tensorboard and "tensorboard" not in fields:
         raise _wrong(
@@ -288,8 +289,8 @@ def with_local_context(spec: SpecT, here: Path | None = None) -> SpecT:
 
 
 def pushed_from(here: Path, push: str | None) -> str | None:
-    """Return the absolute path of the --push folder, which was typed in the folder `here`; None if
-    not given. Raises NotFoundError."""
+    """Return the absolute path of the --push folder, which may be relative to `here`; None if not
+    given. Raises NotFoundError."""
     if push is None:
         return None
     folder = (here / Path(push).expanduser()).absolute()
@@ -405,7 +406,7 @@ def _not_nodes(text: str) -> RequestError:
     """Return the error for --exclude with a file pattern."""
     return _wrong(
         "exclude",
-        f"--exclude takes node names, and `{text}` is not one.",
+        f"--exclude takes node names, but `{text}` is a file pattern.",
         f"To exclude files, use `--push-exclude '{text}'`.",
     )
 
@@ -459,7 +460,7 @@ def _after(text: str) -> After:
     raise _wrong(
         "after",
         f"--after: `{brief(text)}` is not JOB, JOB:ok, JOB:any or JOB:fail.",
-        "JOB is the ID of a job, or its name.",
+        "Use the ID or the name of a job as JOB.",
     )
 
 

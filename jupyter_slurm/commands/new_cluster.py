@@ -45,7 +45,7 @@ def way(
 
 def commands(folders: Sequence[str], pairs: Sequence[str]) -> dict[str, Setting]:
     """Return the settings for Slurm's commands: folders not on PATH, and variables. Raise
-    RequestError if one is not NAME=VALUE."""
+    RequestError if a variable is not NAME=VALUE."""
     given = [pair for pair in pairs if pair.strip()]
     for pair in given:
         if not _VARIABLE.match(pair):

@@ -89,8 +89,8 @@ class Executed:
         return json.dumps(self._notebook, indent=1, ensure_ascii=False) + "\n"
 
     def add(self, output: Output, show: Show = "full") -> None:
-        """Add the next output of the job, with the trust `show`. Skip outputs from before the
-        notebook."""
+        """Add the next output of the job. `show` is the trust in the output. Skip outputs from
+        before the notebook."""
         marker = marker_of(output)
         if marker is not None:
             self._mark(marker)

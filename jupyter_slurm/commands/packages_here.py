@@ -57,7 +57,7 @@ def collect(distributions: Iterable[metadata.Distribution], conda_meta: Path) ->
     for one in distributions:
         name = one.metadata["Name"]
         if not name or name.lower() in _OURS or name in pip:
-            continue  # an earlier one on the path shadows it
+            continue  # an earlier distribution on the path shadows it
         if (one.read_text("INSTALLER") or "").strip() == "conda":
             continue
         if _is_local(one):

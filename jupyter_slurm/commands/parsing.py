@@ -41,19 +41,19 @@ _OF_PYXIS = MappingProxyType(
     {
         "--container-image": "Use --image IMAGE.",
         "--container-mounts": "Use --mount SRC:DST, once for each folder.",
-        "--container-mount-home": "The home is already mounted in every container.",
+        "--container-mount-home": "Omit it, since the home is already mounted in every container.",
         "--container-workdir": "Use --chdir DIR.",
         "--container-entrypoint": "Run the image's own program with `%slurm run IMAGE`.",
         "--container-save": "Build an image with `%%slurm_image`, or use --container-name.",
         "--container-env": "Use --env NAME=VALUE, which overrides the image's value.",
-        "--container-writable": "Every container is already writable.",
+        "--container-writable": "Omit it, since every container is already writable.",
     }
 )
-"""Hints for pyxis options that have another name here, or no effect."""
+"""Hints for pyxis options that have another name in jupyter-slurm, or no effect."""
 _LONGEST = 32 * 1024
 """The maximum line length in characters: shlex takes quadratic time."""
 _FIELD = r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[[^\[\]{}]*\])*(?::[^{}]*)?"
-"""A field such as `x`, `job.id`, `rates[0]` or `rate:.2f`. Keep it in step with form.ts."""
+"""A field such as `x`, `job.id`, `rates[0]` or `rate:.2f`. Keep it consistent with form.ts."""
 _CALCULATION = r"[^\W\d]\w*\s*[-+*/%@(!<>=|&^][^{}]*"
 _BRACES = re.compile(
     rf"\{{\{{({_FIELD})\}}\}}|\{{({_FIELD})\}}"
@@ -153,7 +153,7 @@ class Arguments(SimpleNamespace):
     """A command's arguments and options by name, with `_` for `-`."""
 
     typed: dict[str, str]
-    """The text of each option of the command itself that was given."""
+    """The text of each given option of the command itself."""
     options: list[JobOption]
     """The job options."""
     rest: tuple[str, ...]
@@ -286,7 +286,7 @@ def _may_lack_value(metavar: str) -> bool:
 
 
 def add_of_sbatch(to: argparse._ActionsContainer, taken: Iterable[str]) -> list[argparse.Action]:
-    """Add sbatch's options to a parser, without help, except names that are taken."""
+    """Add sbatch's options to a parser, without help texts. Skip names that are already taken."""
     hidden = set(taken)
     return [
         to.add_argument(
@@ -379,7 +379,9 @@ def not_an_option(left: Sequence[str], options: Sequence[JobOption]) -> RequestE
     if is_option(word):
         if name in _OF_PYXIS:
             return RequestError(
-                f"pyxis's `{name}` is not supported.", hint=_OF_PYXIS[name], option=name[2:]
+                f"The pyxis option `{name}` is not supported.",
+                hint=_OF_PYXIS[name],
+                option=name[2:],
             )
         near = sbatch.suggest(name, tuple(CELL.options))
         return RequestError(

@@ -1,4 +1,4 @@
-"""Sessions: find one by name, and describe its end. No I/O.
+"""Find a session by its name, and describe its end. No I/O.
 
 A session is a job (`JobKind.SESSION`) whose process runs cells on request.
 """
@@ -19,9 +19,9 @@ _START_ANOTHER = "Start one with `%slurm session start [OPTIONS]`."
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of sessions: a notebook, or all terminals (None). `started`: IDs of additional
-    sessions, for a kernel with an unknown notebook. An Executor owns the sessions that it
-    started."""
+    """The owner of sessions: a notebook, or all terminals (None). `started` contains the IDs of
+    additional sessions, for a kernel with an unknown notebook. An Executor owns the sessions that
+    it started."""
 
     notebook: str | None
     started: frozenset[str] = frozenset()
@@ -33,10 +33,10 @@ class Owner:
 
 
 def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = None) -> Job:
-    """Return the session with this ID, or the owner's with this name on the cluster: the newest
-    that has not ended, otherwise the newest. `cluster` is None for all clusters. `jobs` are sorted
-    newest first, as by `Api.jobs`. Raise NotFoundError if there is none, RequestError if several
-    clusters have one.
+    """Return the session with this ID, or the owner's session with this name on the cluster. Prefer
+    sessions that have not ended, then the newest. `cluster` is None for all clusters. `jobs` are
+    sorted newest first, as by `Api.jobs`. Raise NotFoundError if none matches, RequestError if
+    sessions on several clusters match.
     """
     sessions = [job for job in jobs if job.kind is JobKind.SESSION]
     if by_id := [job for job in sessions if job.id == name]:
@@ -49,7 +49,7 @@ def named(jobs: Iterable[Job], name: str, owner: Owner, cluster: str | None = No
         raise RequestError(f"`{name}` is the name of {told}.", hint="Use the ID, or --cluster.")
     if not mine:
         others = [job for job in found if not job.state.final]
-        there = f"`{name}` is {_those(others, owner)}. Give the ID of one."
+        there = f"`{name}` is {_those(others, owner)}. Use the ID."
         raise NotFoundError(
             _none(owner, cluster, name),
             hint=there if others else "See `%slurm session`.",
@@ -83,7 +83,7 @@ def check_cluster(job: Job, cluster: str | None) -> None:
 
 
 def ends(job: Job, now_s: float) -> str:
-    """Return the latest time at which it ends, or the reason why it waits."""
+    """Return the latest time of the job's end, or the reason why the job waits."""
     left = left_s(job, now_s)
     if left is None:
         return job.why or ""

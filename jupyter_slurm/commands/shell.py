@@ -48,8 +48,8 @@ class Shell:
 
 
 def parse(args: Arguments, before: Sequence[str] = ()) -> Shell:
-    """Parse the arguments. `before`: options for every job, which apply only to a new allocation.
-    Raise a RequestError that names the invalid argument."""
+    """Parse the arguments. The options `before` for every job apply only to a new allocation. Raise
+    a RequestError that names the invalid argument."""
     request = of_job(SHELL, args.words)
     if args.job is not None:
         if args.words:

@@ -15,7 +15,7 @@ from jupyter_slurm.commands.command import (
 )
 from jupyter_slurm.wire import KernelSpec, LabSpec, SessionSpec
 
-NO_BROWSER = OurOption("", "only print its address", only="terminal")
+NO_BROWSER = OurOption("", "only print the lab's address", only="terminal")
 _OF_CELLS = MappingProxyType(
     {
         "cluster": OurOption("NAME", "the cluster to run on; see `%slurm clusters`"),
@@ -29,12 +29,12 @@ _OF_CELLS = MappingProxyType(
         "runtime": OurOption("NAME", "the container tool: charliecloud, none …"),
         "module": OurOption("NAMES", "environment modules to load first, separated by commas"),
         "with": OurOption(
-            "PACKAGES", "packages to install first, separated by commas; without an image"
+            "PACKAGES", "packages to install first, separated by commas; only without an image"
         ),
         "requirements": OurOption(
-            "FILE", "the same from requirements.txt, pyproject.toml, uv.lock, environment.yml"
+            "FILE", "packages from requirements.txt, pyproject.toml, uv.lock, environment.yml"
         ),
-        "with-mine": OurOption("", "the same: the packages of this Python, at their versions"),
+        "with-mine": OurOption("", "install the packages of this Python, at their versions"),
         "in": OurOption("NAMES", "variables of this notebook to send to the cell"),
         "out": OurOption("NAMES", "variables to return to this notebook"),
         "out-format": OurOption("auto|data", "return variables pickled, or as JSON and arrays"),
@@ -48,8 +48,8 @@ _OF_CELLS = MappingProxyType(
         "into": OurOption("NAME", "the variable for the table of a sweep (results)"),
         "launch": OurOption("torchrun|mpi|ray|dask", "use all nodes, with ranks or workers"),
         "gather": OurOption("NAMES", "variables to return as lists over the ranks"),
-        "mpi": OurOption("TYPE", "how MPI ranks find each other: pmix, pmi2 (`srun --mpi`)"),
-        "max-restarts": OurOption("N", "how often torchrun restarts failed ranks"),
+        "mpi": OurOption("TYPE", "the MPI type of the ranks: pmix, pmi2 (`srun --mpi`)"),
+        "max-restarts": OurOption("N", "maximum number of restarts of failed ranks by torchrun"),
         "tensorboard": OurOption("DIR", "show TensorBoard for the logs in DIR"),
         "env": OurOption("NAME=VALUE", "an environment variable for the cell; may be repeated"),
         "mount": OurOption("SRC[:DST[:ro]]", "a folder to mount in the image; may be repeated"),
@@ -57,7 +57,7 @@ _OF_CELLS = MappingProxyType(
         "push-exclude": OurOption(
             "PATTERN", "files that --push excludes, as in .gitignore; may be repeated"
         ),
-        "session": OurOption("[NAME]", "run in a session started here, or in any by its ID"),
+        "session": OurOption("[NAME]", "run in a session, by its name or ID (the newest)"),
         "fetch": OurOption("GLOBS", "files to fetch when the job ends; may be repeated"),
         "name": OurOption("NAME", "the job's name"),
         "after": OurOption(
@@ -67,7 +67,7 @@ _OF_CELLS = MappingProxyType(
         "detach": OurOption("", "return a job handle at once instead of waiting"),
         "wait": OurOption("", "wait for the end, overriding the detach setting"),
         "on-interrupt": OurOption("detach|cancel", "the effect of an interrupt on the job"),
-        "attach": OurOption("", "attach to this cell's job; never submit one"),
+        "attach": OurOption("", "attach to this cell's job; never submit a job"),
         "fresh": OurOption("", "submit another job even if this cell's job still runs"),
         "dry-run": OurOption("", "show what would be submitted; submit nothing"),
         "no-raise": OurOption("", "do not fail the cell if the job fails"),
@@ -93,9 +93,10 @@ SUBMIT = Command(
         Argument(
             "file",
             "FILE",
-            ".py: Python, with ARGUMENTS as sys.argv. .ipynb: a notebook, whose executed copy is "
-            "NAME.slurm-ID.ipynb in the same folder. #!…: a program that runs in the image or, "
-            "with #SBATCH lines or --array, is passed to sbatch unchanged, ARGUMENTS as $1, $2 …",
+            "a Python file (.py) with ARGUMENTS as sys.argv, a notebook (.ipynb) or a script (#!…) "
+            "with ARGUMENTS as $1, $2 etc. The executed notebook is NAME.slurm-ID.ipynb in the "
+            "same folder. A script runs in the image. With #SBATCH lines or --array, sbatch gets "
+            "the script unchanged.",
             of="path",
         ),
     ),
@@ -104,7 +105,7 @@ SUBMIT = Command(
     refused=("in", "out", "out-format", "attach", "fresh", "no-raise", *_OF_SWEEPS),
     refusal="--{} is for notebook cells.",
     more="Shows the job's output and returns its exit code. Ctrl-C leaves the job running; "
-    "`jupyter slurm attach ID` follows it again.",
+    "follow it again with `jupyter slurm attach ID`.",
 )
 RUN = Command(
     "run",
@@ -121,9 +122,9 @@ RUN = Command(
     refusal="--{} does not apply to an image's own program.",
     instead=MappingProxyType({"image": "Use `%slurm run IMAGE`."}),
     more="Works like `docker run` and `apptainer run`: runs ENTRYPOINT with ARGUMENTS (or with "
-    "CMD), or the %runscript of an Apptainer definition. It starts in the folder that the "
-    "image names (with Apptainer in the job's); `--mount .:/DIR` mounts the job's folder. "
-    "Charliecloud images have no such program.",
+    "CMD), or the %runscript of an Apptainer definition. The program starts in the folder that "
+    "the image names, or with Apptainer in the job's folder. `--mount .:/DIR` mounts the job's "
+    "folder. Charliecloud images do not define a program.",
 )
 CALL = Command(
     "Executor",
@@ -170,8 +171,8 @@ KERNEL_ADD = Command(
     of_job=True,
     starts=KernelSpec,
     options=options(
-        name=OurOption("NAME", "its name in Jupyter (from its title)"),
-        display_name=OurOption("TEXT", 'its title ("Python 3 (arandu · 1 GPU)")'),
+        name=OurOption("NAME", "the kernel's name in Jupyter (from its title)"),
+        display_name=OurOption("TEXT", 'the title of the kernel ("Python 3 (arandu · 1 GPU)")'),
         idle=OurOption(
             "TIME",
             "stop the job after this time without a client (the profile's `idle_s`: 1h)",
@@ -208,16 +209,16 @@ SHELL = Command(
     rest="COMMAND",
     options=options(
         job=OurOption("ID", "enter this running job, in its image"),
-        node=OurOption("NAME", "with --job: the node (its first)"),
+        node=OurOption("NAME", "the node of --job (the first)"),
     ),
     refused=(*_NOT_KEPT, *_PACKAGES, "after", "push", "push-exclude", "detach", "dry-run"),
     refusal="--{} does not apply to a terminal.",
     instead=MappingProxyType(
-        {"push": "`%slurm push DIR` copies a folder to the cluster. Start in it with --chdir."}
+        {"push": "Copy a folder to the cluster with `%slurm push DIR`. Start in it with --chdir."}
     ),
     more="Runs `srun --pty` on your terminal, with sbatch's and image options. COMMAND runs "
-    "instead of a shell; the exit code is the shell's. A new allocation ends with the shell; a "
-    "running job continues. A lost connection ends the shell: use `tmux` in a job to keep it.",
+    "instead of a shell; the exit code is that of the shell. A new allocation ends with the shell; "
+    "a running job continues. A lost connection ends the shell: use `tmux` in a job to keep it.",
 )
 
 RETRY = Command(
@@ -227,8 +228,8 @@ RETRY = Command(
     of_job=True,
     refused=tuple(one for one in _OF_CELLS if one not in ("detach", "wait", "on-interrupt")),
     refusal="A retry cannot change --{}.",
-    more="sbatch options replace the sweep's; `--mem 2x` and `--time 2x` multiply the tasks' "
-    "limits. Their results join the sweep's table.",
+    more="sbatch options replace those of the sweep; `--mem 2x` and `--time 2x` multiply the "
+    "limits of the tasks. The results join the sweep's table.",
 )
 
 _REBUILD = OurOption("", "build or pull again even if nothing has changed")
@@ -237,13 +238,13 @@ IMAGE_BUILD = Command(
     "build an image from a recipe: lines of packages, or the container tool's own format",
     only="terminal",
     arguments=(
-        Argument("name", "NAME", "its name for `--image`"),
-        Argument("file", "FILE", "the recipe (none or `-`: standard input)", "?", "path"),
+        Argument("name", "NAME", "the image's name for `--image`"),
+        Argument("file", "FILE", "the recipe; omit it or use `-` for standard input", "?", "path"),
     ),
     options=MappingProxyType(
         {
             "from": OurOption("IMAGE", "the base image: an alias, a name or a path"),
-            "push": OurOption("DIR", "the folder with its files (the recipe's own folder)"),
+            "push": OurOption("DIR", "the folder with the recipe's files (the recipe's folder)"),
             "env-from-here": OurOption("", "add the packages of this Python"),
             "rebuild": _REBUILD,
         }
@@ -260,7 +261,7 @@ IMAGE_CELL = replace(
 IMAGE_PULL = Command(
     "image pull",
     "pull an image from a registry, for every node",
-    arguments=(Argument("name", "IMAGE", "its reference"),),
+    arguments=(Argument("name", "IMAGE", "the image's reference"),),
     options=options(rebuild=_REBUILD),
     of_job=True,
     refused=IMAGE_BUILD.refused,

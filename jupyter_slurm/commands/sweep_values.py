@@ -23,7 +23,7 @@ def variables(texts: Sequence[str]) -> list[str]:
 
 
 def parameters(texts: Sequence[str], namespace: Mapping[str, object]) -> list[Parameters]:
-    """Return the parameters of all tasks: the product of the sweeps, with the last one varying
+    """Return the parameters of all tasks: the product of the sweeps, with the last sweep varying
     fastest. Raises RequestError."""
     axes = [_axis(text, namespace) for text in texts]
     names = [name for axis in axes for name in axis[0]]
@@ -89,7 +89,7 @@ def _table(name: str, namespace: Mapping[str, object]) -> list[Parameters]:
 
 
 def _values(name: str, text: str, namespace: Mapping[str, object]) -> list[Any]:
-    """Return the values of a parameter: a comma list, or an expression."""
+    """Return the values of a parameter: a comma-separated list, or an expression."""
     if not text:
         raise _wrong(f"--sweep {name} has no values.", f"Write --sweep {name}=1,2,3.")
     try:

@@ -34,14 +34,14 @@ from jupyter_slurm.commands.submitting import (
 )
 
 _JSON = OurOption("", "print JSON", only="terminal")
-_CLUSTER = OurOption("NAME", "the cluster (the default one)")
+_CLUSTER = OurOption("NAME", "the cluster (the default)")
 _AS_JSON = options(json=_JSON)
 _OF_CLUSTER = options(cluster=_CLUSTER)
 _OF_CLUSTER_AS_JSON = options(cluster=_CLUSTER, json=_JSON)
 _NAME = OurOption("NAME", "the cluster's name (local)", default="local")
 _EXCLUDE = OurOption("PATTERN", "exclude files, as in .gitignore; may be repeated", repeated=True)
 _NAMED = (Argument("name", "NAME", "the cluster", of="cluster"),)
-_WHICH = (Argument("cluster", "CLUSTER", "the cluster (the default one)", "?", "cluster"),)
+_WHICH = (Argument("cluster", "CLUSTER", "the cluster (the default)", "?", "cluster"),)
 _JOB = (Argument("id", "ID", "a job ID, ours or Slurm's", of="job"),)
 _JOBS = (Argument("ids", "ID", "a job ID, ours or Slurm's", "+", "job"),)
 _COMPLETION = Command(
@@ -168,9 +168,9 @@ _CLUSTERS = (
     ),
 )
 
-_LABS = "its name on the cluster, or its ID (the newest)"
+_LABS = "the lab's name on the cluster, or its ID (the newest)"
 _LAB = (Argument("name", "NAME", _LABS, "?", "lab"),)
-_SESSIONS = "the name of a session started here, or an ID (the newest)"
+_SESSIONS = "a session's name, or its ID (the newest)"
 _KEPT = (
     SUBMIT,
     RUN,
@@ -197,7 +197,7 @@ _KEPT = (
     Command("kernel list", "list kernels in jobs", only="terminal", options=_AS_JSON),
     Command(
         "kernel remove",
-        "remove kernels from the launcher; running ones continue",
+        "remove kernels from the launcher; running kernels continue",
         only="terminal",
         arguments=(Argument("names", "NAME", "a name that `kernel list` shows", "+"),),
     ),
@@ -246,7 +246,7 @@ _OF_JOBS = (
         "show resources used by you and your accounts",
         arguments=_WHICH,
         options=options(
-            since=OurOption("WHEN", "a day (2026-01-31) or how long ago (30d)", read=since),
+            since=OurOption("WHEN", "a day (2026-01-31) or an age (30d)", read=since),
             cluster=_CLUSTER,
             json=_JSON,
         ),
@@ -280,7 +280,7 @@ _OF_JOBS = (
         "forget",
         "remove the records of ended jobs",
         arguments=_JOBS,
-        options=options(yes=OurOption("", "remove jobs with unfetched output or variables, too")),
+        options=options(yes=OurOption("", "also remove jobs with unfetched output or variables")),
     ),
 )
 
@@ -348,7 +348,7 @@ _ENVIRONMENTS = (
     Command("env list", "list environments of packages", options=_OF_CLUSTER_AS_JSON),
     Command(
         "env rm",
-        "remove environments; a later job that needs one installs it again",
+        "remove environments; later jobs reinstall them if needed",
         arguments=(Argument("ids", "ID", "an ID that `env list` shows", "*"),),
         options=options(
             unused=OurOption("TIME", "environments unused for this time, e.g. 30d", read=idle_s),

@@ -37,7 +37,7 @@ from jupyter_slurm.slurm.rejections import explain_requeue, message, refused
 from jupyter_slurm.wire import CommandOutput, Job, JobState, JobVerb, Refusal, SweepJob
 
 _AT_ONCE = 500
-"""The number of jobs in one command: a command line has a maximum length."""
+"""The maximum number of jobs in one command, since a command line has a maximum length."""
 
 
 class JobControl:
@@ -79,7 +79,7 @@ class JobControl:
             return self._registry.job(job_id)
         try:
             self._ask_slurm(job, scancel.cancel_argv(ids))
-        except NotFoundError:  # the watcher judges its end
+        except NotFoundError:  # the watcher judges the job's end
             self._clusters.watch(self._clusters.named(job.cluster)).ask_now()
         except CommandError as exc:
             if not scancel.is_already_gone(exc.detail or ""):
@@ -98,7 +98,7 @@ class JobControl:
         if not tasks:
             raise RequestError(f"No task of sweep {job.id} has failed.")
         if job.limit_s is None and job.slurm_id is not None and "time" in options:
-            with suppress(CommandError):  # the tasks ended before a listing, and are forgotten
+            with suppress(CommandError):  # Slurm may have forgotten the ended tasks
                 self._note_limit(job, job.slurm_id)
         wanted = retry_options(record, options)
         size = cluster.max_array_size() if job.names_params else None
@@ -187,7 +187,7 @@ class JobControl:
     def _control_listed(
         self, cluster: SlurmCluster, verb: JobVerb, wanted: Mapping[str, Job | None]
     ) -> list[Refusal]:
-        """Control jobs by Slurm's IDs. A job is None if only Slurm knows it."""
+        """Control jobs by Slurm's IDs. A job without a record is None."""
         ids, unknown = self._in_order(cluster, wanted)
         refusals = [] if verb == "cancel" else [_refusal(job, gone(job).message) for job in unknown]
         try:
@@ -202,7 +202,7 @@ class JobControl:
         self, cluster: SlurmCluster, wanted: Mapping[str, Job | None]
     ) -> tuple[list[str], list[Job]]:
         """Return Slurm's IDs, and the jobs whose IDs Slurm has forgotten or reused. Waiting jobs
-        come first: otherwise they would start in place of cancelled ones."""
+        come first. Otherwise they would start as soon as running jobs are cancelled."""
         rows = squeue.parse(cluster.ask(squeue.mine_argv(cluster.transport.user())))
         there: set[str] = set()
         begun: set[str] = set()
@@ -266,7 +266,7 @@ class JobControl:
         job = self._registry.job(job_id)
         ids = _listed_ids(self._registry.record(job.id), "hold")
         if not ids:
-            raise RequestError(f"Job {job.id} is {job.state}: it has no time limit to change.")
+            raise RequestError(f"Job {job.id} is {job.state}, so its time limit cannot be changed.")
         try:
             commands = [scontrol.time_limit_argv(one, limit.strip()) for one in ids]
         except ValueError as exc:
@@ -288,7 +288,7 @@ class JobControl:
         return self._note_limit(job, ids[0])
 
     def _note_limit(self, job: Job, slurm_id: str) -> Job:
-        """Ask Slurm for the job's time limit; a listing may be older. Raises CommandError."""
+        """Ask Slurm for the job's time limit; a listing may be outdated. Raises CommandError."""
         answer = self._clusters.named(job.cluster).ask(scontrol.job_argv(slurm_id))
         limits_s = [row.limit_s for row in scontrol.parse_jobs(answer)]
         known_s = None if not limits_s or limits_s[0] is None else int(limits_s[0])
@@ -305,8 +305,8 @@ class JobControl:
     def command(self, argv: list[str], cluster: str | None = None) -> CommandOutput:
         """Run a Slurm command as written, and list the queue if the command may have changed it.
 
-        Wait some seconds for the end of our jobs that `scancel` names. Otherwise a cell that is run
-        again at once would attach to its job.
+        Wait a few seconds for the end of our jobs that `scancel` names. Otherwise a cell that is
+        run again at once would attach to its cancelled job.
         """
         asked = self._clusters.named(cluster)
         output = queue.command(asked, argv)
@@ -351,7 +351,7 @@ class JobControl:
             return
         if not job.state.final:
             raise RequestError(
-                f"Job {job.id} has not ended: it is {job.state}.",
+                f"Job {job.id} is {job.state} and cannot be forgotten.",
                 hint="Cancel it first.",
             )
         folder, mirror = JobDir(PurePosixPath(job.job_dir)), record.mirror
@@ -369,7 +369,7 @@ class JobControl:
 
 def _listed_ids(record: Record, verb: JobVerb) -> list[str]:
     """Return Slurm's IDs of a job in the queue. For a sweep, return its arrays with live tasks. To
-    requeue a sweep, return none, because all their tasks would run again."""
+    requeue a sweep, return [], because Slurm would run all tasks of these arrays again."""
     job = record.job
     if job.state.final or job.session is not None:
         return []

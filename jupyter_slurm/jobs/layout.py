@@ -26,7 +26,7 @@ A job with `--launch` also has these files (R: a rank, K: a node):
 
     launch.json launch*.py engine   by us; `engine` runs its arguments in the image
     world.N.json launch.N.jsonl result.N.json                     by node/launch.py
-    claim.N/lost                    by node/launch_node.py on another node if the first one is lost:
+    claim.N/lost                    by node/launch_node.py on another node if the first is lost:
                                     it then writes log.N, result.N.json and exit.N.json
     engine.N.json                   by Ray or Dask on the first node: its address
     output.N.R.jsonl vars.N.R result.N.R.json                     by node/runner.py; rank 0 writes
@@ -54,7 +54,7 @@ A sweep has files that its tasks share, and a folder for each task I:
     tasks/I/claim.N/ started.N.json log.N exit.N.json usage.N.jsonl
     tasks/I/output.N.jsonl vars.N result.N.json      as in a job's folder
 
-With many ranks a session also has `poke.R`, `cells/orders.N` by the first one,
+With many ranks a session also has `poke.R`, `cells/orders.N` by the first rank,
 `cells/ID/launch.0.jsonl`, and for each cell `output.0.R.jsonl vars.0.R result.0.R.json`, as a cell
 in a job of its own.
 """
@@ -71,7 +71,7 @@ class JobDir:
 
     @property
     def work(self) -> PurePosixPath:
-        """The job's own working directory, if it has one."""
+        """The job's own working directory, which may not exist."""
         return self.path / "work"
 
     @property
@@ -142,15 +142,15 @@ class JobDir:
         return self.path / "poke"
 
     def cell(self, cell_id: str) -> JobDir:
-        """Return the folder of one of a session's cells."""
+        """Return the folder of a session's cell."""
         return JobDir(self.path / "cells" / cell_id)
 
     def array(self, token: str) -> JobDir:
-        """Return the folder of one of a sweep's arrays, except the first."""
+        """Return the folder of a sweep's array other than the first."""
         return JobDir(self.path / "arrays" / token)
 
     def task(self, index: int) -> JobDir:
-        """Return the folder of one of a sweep's tasks."""
+        """Return the folder of a sweep's task."""
         return JobDir(self.path / "tasks" / str(index))
 
     @property

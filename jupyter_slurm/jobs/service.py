@@ -98,12 +98,13 @@ _SUBMIT_WAIT_S = 20.0
 _CALL_WAIT_S = 0.01
 """Seconds to wait for the end of an Executor's call in a session on this machine."""
 _PUSH_WAIT_S = 1.0
-"""Seconds to wait for the push of a folder or for another job, before returning a job that shows
-the progress."""
+"""Seconds to wait for the push of a folder or for another job before returning the job with its
+progress."""
 _JOIN_S = 2.0
 """Seconds to wait for submissions to end. A submission that hangs in a connection is abandoned."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
-"""Seconds before reading the profile of a cluster with unfinished jobs again."""
+"""The first and the longest pause before rereading the profile of a cluster with unfinished
+jobs."""
 _LOGIN_KEPT_S = 12 * 3600.0
 """Seconds to keep a connection whose login needed an answer."""
 
@@ -111,8 +112,8 @@ _log = logging.getLogger(__name__)
 
 
 class Service:
-    """The implementation of `api.Api`, which documents the calls. `folder` holds the job records;
-    None for `places.data_dir()`."""
+    """The implementation of `api.Api`, which documents the calls. `folder` holds the job records
+    and defaults to `places.data_dir()`."""
 
     def __init__(self, folder: Path | None = None) -> None:
         folder = folder or places.data_dir()
@@ -310,7 +311,7 @@ class Service:
                 if record.job.session is None or not self._send_at_once(record.job, cluster):
                     self._pursue(spec.id, record.job.cluster, made)
             except Exception:  # no free port, thread or disk space
-                self._registry.remove(spec.id)  # otherwise the next agent would submit it
+                self._registry.remove(spec.id)  # otherwise the next agent would submit the job
                 raise
 
         def settled() -> bool:
@@ -339,17 +340,17 @@ class Service:
         return self._preflight.preview(with_after(job, self._registry), cluster)
 
     def _recorded(self, spec: JobSpec) -> tuple[Record, SlurmCluster, Submission | None] | None:
-        """Record a new job. Return its record, its cluster, and its submission, which is None for a
-        session's cell. Return None if the ID was submitted before."""
+        """Record a new job. Return its record, cluster and submission. The submission is None for a
+        session's cell. Return None if a job with this ID is already recorded."""
         if self._registry.has(spec.id):
             return None
         cluster = self._cluster_for(spec)
-        if cluster.access.connection is not None:  # a later login must not submit it
+        if cluster.access.connection is not None:  # a later login must not submit the job
             cluster.access.connection.check_login()
         if isinstance(spec, CellSpec) and spec.session is not None:
             cell = self._sessions.completed(spec, cluster.profile)
             record = self._sessions.new_record(cell)
-            if cell.fingerprint is not None:  # another cell finds no earlier job
+            if cell.fingerprint is not None:  # used only to find earlier jobs
                 record.given = identity.given_in_session(cell)
             warning = checks.check_cell(cell, self.jobs)
             record.job = msgspec.structs.replace(record.job, warning=warning)
@@ -364,7 +365,7 @@ class Service:
         warning = None if job.spec.on_login else checks.check(job, cluster, self.jobs)
         if spec.environment is not None and spec.environment.left_out:
             omitted = ", ".join(spec.environment.left_out)
-            told = f"Not installed, because only this machine has them: {omitted}."
+            told = f"Omitted packages that exist only on this machine: {omitted}."
             warning = joined(warning, told, between="\n")
         environment = job.site.environment
         self._check_python(job)
@@ -425,7 +426,7 @@ class Service:
                 with self._one_submitter(job_id):
                     submitter.run()
             except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
-                with suppress(NotFoundError):  # the job was forgotten meanwhile
+                with suppress(NotFoundError):  # the user forgot the job
                     self._registry.job(job_id)
                     _log.exception("the submission of %s failed", job_id)
                     submitter.give_up(exc)
@@ -450,17 +451,17 @@ class Service:
                 )
                 if not submitter.try_once():
                     return False
-                if OUTCOME in job.names_out:  # it would take longer to hear of a short call
+                if OUTCOME in job.names_out:  # the watcher would report a short call later
                     self._clusters.watch(cluster).await_cell(job, _CALL_WAIT_S)
-            except Exception:  # noqa: BLE001 (the thread tries again, and reports it)
+            except Exception:  # noqa: BLE001 (the thread retries, and reports the error)
                 return False
         self._watch(job.cluster, [job.id])
         return True
 
     @contextmanager
     def _one_submitter(self, job_id: str) -> Iterator[None]:
-        """Wait until no other thread is submitting this job. A retry may start while a sweep waits
-        for room."""
+        """Wait while another thread is submitting this job. A retry may start while the sweep waits
+        at the submit limit."""
         with self._turn:
             self._turn.wait_for(lambda: job_id not in self._submitting)
             self._submitting.add(job_id)
@@ -524,7 +525,7 @@ class Service:
     def _unfinished(self, job_ids: list[str]) -> list[Job]:
         found = []
         for job_id in job_ids:
-            with suppress(NotFoundError):  # forgotten meanwhile
+            with suppress(NotFoundError):  # the user forgot the job
                 found.append(self._registry.job(job_id))
         return [job for job in found if not job.state.final]
 

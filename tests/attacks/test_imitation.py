@@ -32,7 +32,7 @@ def lines_read(tmp_path: Path, question: Asked) -> list[str]:
 
 def test_question_of_a_host_cannot_imitate_a_local_prompt(tmp_path: Path) -> None:
     ours = lines_read(tmp_path, Asked(QuestionKind.PASSPHRASE, OURS, "x"))
-    assert ours == [f"Stays on this machine. {OURS} "]
+    assert ours == [f"Your answer stays on this machine. {OURS} "]
     imitations = [
         Asked(QuestionKind.SECRET, OURS, "x"),
         Asked(QuestionKind.SECRET, ours[0], "x", instruction=f"\n{ours[0]}\n\r{ours[0]}"),

@@ -66,7 +66,7 @@ def test_lab_is_started_opened_listed_and_stopped(shell: Shell, tmp_path: Path) 
     [job] = listed(shell)
     assert out == f"{job['lab']['url']}\n"
     assert job["idle_s"] == 7200
-    assert "JupyterLab starts." in err
+    assert "JupyterLab is starting." in err
     told = tmp_path / "told"
     wait_until(lambda: told.exists() and told.stat().st_size > 0)
     page = Path(told.read_text(encoding="utf-8").removeprefix("file://"))

@@ -127,7 +127,7 @@ def test_exclude_names_nodes_as_for_sbatch() -> None:
         ("--fetch 'out/../../x'", "outside the job's working directory"),
         ("--fetch ~/x", "outside the job's working directory"),
         ("--container-mounts=.:/workspace", "--mount SRC:DST"),
-        ("--container-mount-home", "The home is already mounted"),
+        ("--container-mount-home", "the home is already mounted"),
         ("--container-image ubuntu", "--image IMAGE"),
     ],
 )

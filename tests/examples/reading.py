@@ -72,7 +72,7 @@ def add(site: Dressed, *answers: str) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Keep this?" in done.stdout
+    assert "Keep this profile?" in done.stdout
     return done.stdout
 
 

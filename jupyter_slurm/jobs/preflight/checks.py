@@ -1,5 +1,5 @@
 """Check each job before its submission for errors that Slurm does not detect: syntax errors,
-ignored lines, a missing folder. Previews also warn above a partition's maxima.
+ignored lines, a missing folder. Previews also warn about requests above a partition's maxima.
 
 A check with `ok=False` stops the submission. Slurm judges everything else.
 """
@@ -20,7 +20,7 @@ from jupyter_slurm.slurm.directives import ignored_directive
 from jupyter_slurm.wire import Check, Job, JobSpec, Partition
 
 JobsOf = Callable[[str | None], list[Job]]
-"""A call that returns a cluster's jobs, which have reported their Python versions."""
+"""A function that returns a cluster's jobs, each with the Python version that it reported."""
 
 
 def check(job: Resolved, cluster: SlurmCluster, jobs: JobsOf) -> str | None:
@@ -50,8 +50,9 @@ def check_maxima(job: Resources, one: Partition) -> Iterator[Check]:
     if one.cpus is not None and job.cpus_per_node > one.cpus:
         yield _warning(f"A node in {one.name} has at most {one.cpus} CPUs.", "cpus-per-task")
     if one.memory_mib is not None and (job.memory_per_node_mib or 0) > one.memory_mib:
-        yield _warning(f"A node in {one.name} has at most {memory(one.memory_mib)}.", "mem")
-    known = one.gpus_per_node > 0 or one.nodes > 0  # otherwise only the profile has the partition
+        most = memory(one.memory_mib)
+        yield _warning(f"A node in {one.name} has at most {most} of memory.", "mem")
+    known = one.gpus_per_node > 0 or one.nodes > 0  # else only the profile names the partition
     if known and max(job.gpus_per_node, min(job.gpus, 1)) > one.gpus_per_node:
         most = f"at most {one.gpus_per_node}" if one.gpus_per_node else "no"
         yield _warning(f"A node in {one.name} has {most} GPUs.", "gpus")
@@ -69,8 +70,8 @@ def _warnings(made: Iterator[Check]) -> str | None:
 
 
 def _syntax(spec: JobSpec, jobs: JobsOf, cluster: str | None) -> Iterator[Check]:
-    """Check for a syntax error. A cell with a fingerprint was checked by its notebook's IPython,
-    which knows all magics."""
+    """Check for a syntax error. Skip a cell with a fingerprint, since the notebook's IPython has
+    checked it with all magics."""
     if not kind_of(spec).is_python or spec.fingerprint is not None:
         return
     error = syntax.fault_of_cell(spec.code, syntax.THE_CODE)
@@ -95,8 +96,8 @@ def _working_directory(job: Resolved, cluster: SlurmCluster) -> Iterator[Check]:
         yield Check(
             ok=False,
             sentence=f"Folder {folder} not found on {cluster.name}.",
-            hint="Create it, or use another folder. If only the nodes have it, change to it in the "
-            "code.",
+            hint="Create it, or use another folder. If the folder exists only on the nodes, change "
+            "to it in the code.",
             option="chdir",
         )
 
@@ -109,26 +110,27 @@ def _options(job: Resolved, wanted: Resources) -> Iterator[Check]:
         yield _warning(
             f"The code runs once, on the first of the {wanted.nodes} nodes.",
             "nodes",
-            "`--launch torchrun`, `mpi`, `ray` or `dask` uses all nodes. Otherwise use --nodes 1.",
+            "Run it on all nodes with `--launch torchrun`, `mpi`, `ray` or `dask`. Otherwise use "
+            "--nodes 1.",
         )
     elif job.kind.runner is not None and wanted.tasks > 1:
         yield _warning(
             f"The code runs once, not {wanted.tasks} times.",
             "ntasks",
-            f"For more CPUs, use --cpus-per-task {wanted.tasks}. `--launch mpi` runs the code in "
-            "each task.",
+            f"For more CPUs, use --cpus-per-task {wanted.tasks}. To run the code in each task, use "
+            "`--launch mpi`.",
         )
     if job.kind.takes_arguments and (line := ignored_directive(job.spec.code)):
         yield _warning(
-            f"sbatch ignores `{line}`: it follows the first command.",
+            f"sbatch ignores `{line}`, because the line follows the first command.",
             "code",
             "Move the line to the top of the script.",
         )
 
 
 def _gpus_of_launch(job: Resolved, wanted: Resources) -> Iterator[Check]:
-    """Reject `--gpus` on several nodes. They may get different numbers of GPUs, and then no step
-    can have all of them (seen with Slurm 22.05)."""
+    """Reject `--gpus` on several nodes. Slurm may give the nodes different numbers of GPUs, and
+    then a step cannot use all GPUs (seen with Slurm 22.05)."""
     asked = job.effective_options.get("gpus")
     if asked is None or wanted.nodes < 2:
         return

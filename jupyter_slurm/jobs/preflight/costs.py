@@ -49,7 +49,7 @@ def _limit_s(job: Resources, partition: Partition | None) -> float | None:
 
 
 def _share(job: Resources, partition: Partition) -> float:
-    """Return the job's share of a node, the largest over its resources; 1 if unknown."""
+    """Return the largest share of a node that the job's resources take; 1 if unknown."""
     wanted = (
         (job.cpus_per_node, partition.cpus),
         (job.gpus_per_node, partition.gpus_per_node),

@@ -1,4 +1,4 @@
-"""Slurm's estimates of start times before submission, cached for some seconds.
+"""Slurm's estimates of start times before submission, cached for a few seconds.
 
 A form asks while its user types, and each request makes the controller plan the whole queue. So
 equal requests share an answer, and each cluster gets one request at a time.
@@ -54,7 +54,7 @@ class Estimates:
             known.kept = {k: v for k, v in known.kept.items() if now_s - v[0] < KEPT_S}
             if key not in known.kept:
                 outlook = _estimate(cluster, argv, submission.script)
-                # The age counts from the answer, so that waiting callers get it too.
+                # Measure the age from the answer, so that waiting callers also get the answer.
                 known.kept[key] = (time.monotonic(), outlook)
             return known.kept[key][1]
 
@@ -79,9 +79,9 @@ def _estimate(cluster: SlurmCluster, argv: list[str], script: str) -> Outlook:
 def _refused(words: str) -> Check:
     rejection = explain_rejection(words)
     if rejection is None:
-        return Check(ok=None, sentence="No estimate of the start from Slurm.")
+        return Check(ok=None, sentence="Slurm did not estimate the start.")
     if rejection.category != "definitive":
-        return Check(ok=None, sentence=f"No estimate of the start from Slurm: {rejection.text}")
+        return Check(ok=None, sentence=f"Slurm did not estimate the start: {rejection.text}")
     return Check(
         ok=False,
         sentence=f"Slurm would refuse the job: {rejection.text}",

@@ -77,7 +77,7 @@ def known_partitions(profile: ClusterProfile, info: ClusterInfo | None) -> dict[
 def partition(
     profile: ClusterProfile, info: ClusterInfo | None, names: Sequence[str]
 ) -> Partition | None:
-    """Return the first of these partitions that is known, or the default partition."""
+    """Return the first known partition of `names`, or the default partition."""
     known = known_partitions(profile, info)
     wanted = names or [one.name for one in known.values() if one.default]
     return next((known[name] for name in wanted if name in known), None)
@@ -208,7 +208,7 @@ def _reservation(row: partitions.Reservation, nodes: list[sinfo.NodeRow]) -> Res
 
 
 def _associations(cluster: SlurmCluster, config: Mapping[str, str]) -> list[sacctmgr.Association]:
-    """Return this cluster's own associations; [] if the site hides them."""
+    """Return the associations of this cluster; [] if the site hides them."""
     try:
         argv = sacctmgr.associations_argv(cluster.transport.user())
         rows = sacctmgr.parse_associations(cluster.ask(argv))

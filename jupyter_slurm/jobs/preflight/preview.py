@@ -33,7 +33,7 @@ _INFO_KEPT_S = 30.0
 
 class Preflight:
     def __init__(self, clusters: Clusters, jobs: Callable[[str | None], list[Job]]) -> None:
-        """`jobs` returns a cluster's jobs, which have reported their Python versions."""
+        """`jobs` returns a cluster's jobs, each with the Python version that it reported."""
         self._clusters = clusters
         self._jobs = jobs
         self._infos: dict[str, ClusterInfo] = {}
@@ -95,7 +95,7 @@ def check_previewable(spec: JobSpec) -> None:
     """Raise RequestError for a session's cell, which is not submitted to Slurm."""
     if spec.session is not None:
         raise RequestError(
-            "A cell of a session cannot be previewed: it is not a job of its own.",
+            "A session's cell is not a Slurm job and cannot be previewed.",
             hint="Preview the session with `%slurm session start … --dry-run`.",
         )
 
@@ -105,10 +105,11 @@ def _interpreter(job: Resolved, cluster: SlurmCluster) -> list[Check]:
     environment = job.site.environment
     if environment is not None:
         is_there = cluster.transport.exists(PurePosixPath(environment.record))
-        first = "" if is_there else ", whose packages are installed first"
-        return [Check(ok=None, sentence=f"It runs in the environment {environment.id}{first}.")]
+        first = "" if is_there else " after its packages are installed"
+        sentence = f"The job runs in the environment {environment.id}{first}."
+        return [Check(ok=None, sentence=sentence)]
     if not job.kind.uses_runner or job.in_image:
         return []
     sentence = f"Without an image the cell runs in the node's `{job.profile.python}`."
-    hint = "To change it, set `python` in the cluster's profile, or load a module (--module)."
+    hint = "To use another, set `python` in the cluster's profile, or load a module (--module)."
     return [Check(ok=None, sentence=sentence, hint=hint)]

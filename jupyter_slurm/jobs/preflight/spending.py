@@ -21,7 +21,7 @@ _LONGEST_S = 10 * 366 * 86_400.0
 
 
 def spending(cluster: SlurmCluster, info: ClusterInfo, since_s: float | None) -> Spending:
-    """Return the usage since `since_s`; None for the last thirty days. Raises RequestError."""
+    """Return the usage since `since_s`, by default of the last thirty days. Raises RequestError."""
     now_s = time.time()
     since_s = now_s - _USUAL_S if since_s is None else since_s
     if not now_s - _LONGEST_S <= since_s < now_s:
@@ -48,7 +48,8 @@ def spending(cluster: SlurmCluster, info: ClusterInfo, since_s: float | None) ->
 def _of_accounts(
     rows: Iterable[SpentRow], user: str, known: Mapping[str, Partition]
 ) -> Iterator[Spent]:
-    """Yield the user's usage of each account, and the usage of all users if there are others."""
+    """Yield the user's usage of each account. If other users share the account, also yield the
+    usage of all users."""
     by_account: dict[str, list[SpentRow]] = defaultdict(list)
     for row in rows:
         if row.elapsed_s:

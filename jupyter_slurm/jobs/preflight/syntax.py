@@ -1,6 +1,6 @@
 """Find syntax errors in a job's code before submission. No I/O.
 
-The job's Python may be newer than this one. An error that new syntax could explain is only a
+The job's Python may be newer than this Python. An error that new syntax could explain is only a
 warning.
 """
 
@@ -29,7 +29,7 @@ _IN_EVERY_PYTHON = re.compile(
 )
 """Messages of CPython 3.11 to 3.14 that no newer syntax causes."""
 _NEWER_STRINGS = re.compile(r"\b(?:f|fr|rf|t|tr|rt)['\"]", re.IGNORECASE)
-"""The start of a string in whose braces Python 3.12 and later allow quotes and line ends."""
+"""The start of a string. Python 3.12 and later allow quotes and line ends in its braces."""
 _OF_IPYTHON = re.compile(r"^\s*[!%?,;/]|=\s*[!%]|\?\s*$", re.MULTILINE)
 _RAISES = "raises-exception"
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -62,8 +62,8 @@ def fault(
 
 @lru_cache(maxsize=4)
 def fault_of_cell(source: str, name: str) -> SyntaxError | None:
-    """Return the syntax error of a cell that no IPython shell has read. The calls of an Executor
-    have the same code."""
+    """Return the syntax error of a cell that IPython has not checked. The result is cached, since
+    the calls of an Executor share their code."""
     error = fault(source, name)
     if error is None or _may_be_a_magic(source):
         return None
@@ -92,7 +92,8 @@ def _may_be_a_magic(source: str) -> bool:
 
 
 def fault_of_notebook(text: str, translate: Callable[[str], str]) -> SyntaxError | None:
-    """Return the first syntax error in a notebook's cells, except those tagged to raise."""
+    """Return the first syntax error in a notebook's cells, except those tagged
+    `raises-exception`."""
     for number, cell in enumerate(json.loads(text)["cells"], 1):
         if cell["cell_type"] == "code" and _RAISES not in cell.get("metadata", {}).get("tags", ()):
             found = fault("".join(cell["source"]), f"<notebook cell {number}>", translate)

@@ -43,7 +43,8 @@ def with_dependency(job: Resolved, registry: JobRegistry, wait_s: float) -> Reso
 
 def after_by_id(spec: JobSpec, registry: JobRegistry, cluster: str) -> tuple[After, ...]:
     """Return `--after` with IDs in place of names, because a later job may have the same name.
-    Raise RequestError if a job does not exist, or has ended so that this one can never start."""
+    Raise RequestError if a job does not exist, or if its end prevents this job from ever starting.
+    """
     found = []
     for one in spec.after:
         before = _before(one, spec, registry, cluster)
@@ -54,9 +55,9 @@ def after_by_id(spec: JobSpec, registry: JobRegistry, cluster: str) -> tuple[Aft
 
 
 def unmet(spec: JobSpec | None, registry: JobRegistry) -> str | None:
-    """Describe the ended job of `--after` that prevents this one from starting."""
+    """Describe the ended job of `--after` that prevents this job from starting."""
     for one in () if spec is None else spec.after:
-        with suppress(JupyterSlurmError):  # forgotten, or known to Slurm alone
+        with suppress(JupyterSlurmError):  # forgotten, or without a record
             before = registry.job(one.job)
             if before.state.final and not _lets_start(one, before):
                 return f"job {before.id} ({before.name}, {before.state.word})"
@@ -73,7 +74,7 @@ def awaited(spec: JobSpec, registry: JobRegistry, cluster: str) -> Job | None:
 def with_after(job: Resolved, registry: JobRegistry) -> Resolved:
     """Return the job with a dependency for each job of `--after`. Slurm forgets jobs soon after
     their end, so jobs that have ended are checked against our records. Raise RequestError if a job
-    is unknown, or has ended so that this one can never start."""
+    is unknown, or if its end prevents this job from ever starting."""
     spec, terms = job.spec, []
     for one in spec.after:
         before = _before(one, spec, registry, job.profile.name)
@@ -91,7 +92,7 @@ def with_after(job: Resolved, registry: JobRegistry) -> Resolved:
     if asked and "?" in asked:
         raise RequestError(
             f"--after cannot be added to `--dependency={asked}`: its parts are alternatives.",
-            hint="Write all of them into --dependency.",
+            hint="Name all jobs in --dependency.",
             option="after",
         )
     added = {_DEPENDENCY: ",".join([*([asked] if asked else []), *terms])}
@@ -102,12 +103,12 @@ def with_after(job: Resolved, registry: JobRegistry) -> Resolved:
 
 
 def _after_sweep(one: After, before: SweepJob, spec: JobSpec, registry: JobRegistry) -> str:
-    """Return the dependency on the arrays of an unfinished sweep that Slurm knows. A sweep after a
-    sweep with the same tasks starts task by task. Raises RequestError."""
+    """Return the dependency on the submitted arrays of an unfinished sweep. A sweep after a sweep
+    with the same tasks starts task by task. Raises RequestError."""
     if one.ends == "ok" and failed_tasks(before.tasks):
         raise RequestError(
             f"This job would never start: it waits until sweep {before.id} ({before.name}) "
-            "succeeds, and some of its tasks have failed.",
+            "succeeds, but tasks of the sweep have failed.",
             hint=f"Use `--after {before.id}:any` to start it in any case.",
             option="after",
         )
@@ -127,7 +128,7 @@ def _after_sweep(one: After, before: SweepJob, spec: JobSpec, registry: JobRegis
 
 
 def _before(one: After, spec: JobSpec, registry: JobRegistry, cluster: str) -> Job | None:
-    """Return the job that `--after` names; None if only Slurm knows it. Raise RequestError if it is
+    """Return the job that `--after` names; None if only Slurm has it. Raise RequestError if it is
     not found."""
     named = [
         record.job
@@ -147,12 +148,12 @@ def _before(one: After, spec: JobSpec, registry: JobRegistry, cluster: str) -> J
     if found is None and not one.job.isdecimal():
         raise RequestError(
             f"--after: job `{one.job}` not found on {cluster}.",
-            hint="`%slurm jobs` lists your jobs.",
+            hint="List your jobs with `%slurm jobs`.",
             option="after",
         )
     if found is not None and (found.session is not None or found.on_login):
         raise RequestError(
-            f"--after: Slurm does not have job {found.id}, so it cannot wait for it.",
+            f"--after: Slurm does not have job {found.id}, so this job cannot wait for it.",
             option="after",
         )
     return found

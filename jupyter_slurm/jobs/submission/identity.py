@@ -34,7 +34,7 @@ _CLOCK_S = 2.0
 
 def given(job: Resolved) -> dict[str, str]:
     """Digest a job's inputs by name. The image's path is an input, since a rebuilt image has a new
-    path. `Resolved.site` may not know it."""
+    path. `Resolved.site` may lack the path."""
     profile = job.profile
     of_cluster = [
         profile.name,
@@ -49,7 +49,7 @@ def given(job: Resolved) -> dict[str, str]:
 
 
 def given_in_session(spec: CellSpec) -> dict[str, str]:
-    """Digest the inputs of a session's cell. Its image and node are the session's."""
+    """Digest the inputs of a session's cell. The cell uses the session's image and node."""
     return _given(spec, [spec.session])
 
 
@@ -82,7 +82,7 @@ def _given(spec: JobSpec, of_cluster: Sequence[object]) -> dict[str, str]:
 
 def moved(record: Record, rename: Rename) -> dict[str, object] | None:
     """Update a record after the rename of a notebook or folder. Return the changes of its job; None
-    if the rename does not concern it."""
+    if the rename does not affect the job."""
     spec, asked = rename.spec(record.spec), rename.spec(record.asked)
     paths = {"notebook": record.job.notebook, "fetch_to": record.job.fetch_to}
     changes = {name: path and rename.followed(path) for name, path in paths.items()}
@@ -133,7 +133,7 @@ def earlier(
 
 
 def _other_kernel(record: Record, kernel: str | None) -> tuple[InputPart, ...]:
-    """Return whether `kernel` may attach. Another running kernel waits for its own jobs."""
+    """Return ("kernel",) if another running kernel submitted the job and still waits for it."""
     submitted = record.asked and record.asked.kernel
     return ("kernel",) if submitted and submitted != kernel and _runs(submitted) else ()
 
@@ -148,7 +148,7 @@ def _runs(kernel: str) -> bool:
 
 
 def _has_open_end(job: Job) -> bool:
-    """Return whether the job is running or its result undelivered. A cancelled job has no
+    """Return whether the job is running or its result is undelivered. A cancelled job has no
     result."""
     if job.cancel_requested_s is not None or job.state in (JobState.REJECTED, JobState.CANCELLED):
         return False
@@ -156,8 +156,8 @@ def _has_open_end(job: Job) -> bool:
 
 
 def _listing(spec: JobSpec, local: str) -> str:
-    """Digest names, sizes and times of the files to push, except the notebook itself, which is
-    saved repeatedly with equal cells."""
+    """Digest names, sizes and times of the files to push. Leave out the notebook, since saving
+    changes it even with equal cells."""
     own = os.fsencode(Path(spec.notebook).name) if spec.notebook else None
     try:
         folder = pushed_folder(local)

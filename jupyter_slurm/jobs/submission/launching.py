@@ -1,8 +1,8 @@
 """The launcher of a job on many nodes. No I/O.
 
 The batch script runs `node/launch.py` on the first node, outside any image, instead of the job's
-program. The launcher has srun start the engine on all nodes in the image, by the script `engine` or
-in the step's container.
+program. On all nodes, srun starts the engine in the image, by the script `engine` or in the step's
+container.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TASKS = frozenset(("ntasks", "ntasks-per-node", "ntasks-per-gpu"))
 """Options that set the number of ranks. Without them each GPU has one rank."""
 
 _GPUS = frozenset("gpus gres gpus-per-node gpus-per-socket gpus-per-task tres-per-task".split())
-"""Options that request GPUs. A step then has the GPUs without a request of its own."""
+"""Options that request GPUs. A step then gets the job's GPUs without requesting them."""
 
 _RUNNERS = ("runner_ranks", "runner_engine")
 
@@ -38,7 +38,7 @@ def launch(job: Resolved) -> Launch:
     if job.spec.launch == "mpi" and not job.runtime.has_mpi:
         raise RequestError(
             f"`--launch mpi` does not work with {job.runtime.name}: MPI cannot reach Slurm from "
-            "its containers.",
+            "the containers.",
             hint="Use `--launch torchrun` or another runtime.",
             option="launch",
         )
@@ -99,7 +99,7 @@ def dask_certificate(key: bytes) -> tuple[bytes, bytes]:
         .issuer_name(name)
         .public_key(private.public_key())
         .serial_number(1)
-        # The certificate is valid whatever the nodes' clocks show and however long the job waits.
+        # The certificate is valid regardless of the nodes' clocks and the job's waiting time.
         .not_valid_before(datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC))
         .not_valid_after(datetime.datetime(2100, 1, 1, tzinfo=datetime.UTC))
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)

@@ -3,8 +3,8 @@
 These jobs have the folder and script of any job, so that output, attaching and verdict share the
 code. Start, cancellation and state differ. A keeper on the login node starts the script in its own
 process group, stops it on request, and writes the exit file if the script could not. `submitted`
-names the host: the same login name may reach another host next time, where the processes are not
-visible.
+names the host. The same login name may reach another host next time, and the processes are not
+visible there.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from jupyter_slurm.wire import Job, JobState
 
 _TIMEOUT_S = 30.0
 _GRACE_S = 20
-"""Seconds between TERM and KILL. Meanwhile the script removes unpacked files."""
+"""Seconds between TERM and KILL, for the script to remove unpacked files."""
 
 _SINCE_SH = """
-since() { # PID: when it began, in ticks of its machine; nothing: it has ended
+since() { # print the start time of process $1 in clock ticks, or nothing if it has ended
   read -r all <"/proc/$1/stat" || return
   all=${all##*) }; [ "${all%% *}" = Z ] && return
   set -- $all; printf %s "${20}"
@@ -52,7 +52,7 @@ _KEEPER_SH = (
     + """
 trap '' HUP
 unset SLURM_JOB_ID SLURM_JOB_PARTITION SLURM_JOB_USER SLURM_RESTART_COUNT SLURMD_NODENAME job told
-stop() { # as Slurm does, the script first, which hands it on and must not lose its program before
+stop() { # signal the script first, as Slurm does, so that it forwards the signal
   kill -TERM "$job"; sleep 1; kill -TERM "-$job"
   left=$2
   while [ "$left" -gt 0 ] && kill -0 "$job"; do sleep 1; left=$((left - 1)); done
@@ -206,12 +206,14 @@ def _host(submitted: bytes) -> str | None:
 
 
 def _unseen(job: Job, state: str, here: str) -> str:
-    what = f"its folder is missing on the login node {here}"
+    what = f"the job's folder is missing on the login node {here}"
     if state == "elsewhere":
         runs = ", ".join(job.nodes)
-        what = f"it runs on the login node {runs}, and the connection now reaches {here}"
-    ends = "it cannot be cancelled" if job.cancel_requested_s else "its processes are not visible"
-    return f"On this connection {ends}: {what}. Its files will show the outcome."
+        what = f"the job runs on the login node {runs}, but the connection now reaches {here}"
+    ends = "The job cannot be cancelled"
+    if not job.cancel_requested_s:
+        ends = "The job's processes are not visible"
+    return f"{ends} on this connection: {what}. The job's files will show the outcome."
 
 
 def _silent(cluster: SlurmCluster, error: TimedOutError) -> ConnectionLostError:

@@ -1,5 +1,5 @@
-"""sbatch's options for a job (the profile's defaults, the user's and ours), and the resources that
-they request, in numbers. No I/O."""
+"""sbatch's options for a job (the profile's defaults, the user's options and ours), and the
+resources that they request, in numbers. No I/O."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _TASKS = ("ntasks", "ntasks-per-node")
 _OURS = frozenset({"image", "runtime"})
 """Defaults of a profile that are not options of sbatch."""
 _ELSEWHERE = {
-    "mount": '`mounts = ["/data:/data:ro"]` in the cluster\'s table gives every image a mount.',
-    "module": '`modules = ["NAME"]` in the cluster\'s table loads a module for every job.',
-    "env": "The table `job_env` of the cluster gives every job a variable.",
+    "mount": 'Give every image a mount with `mounts = ["/data:/data:ro"]` in the cluster\'s table.',
+    "module": 'Load a module for every job with `modules = ["NAME"]` in the cluster\'s table.',
+    "env": "Give every job a variable in the table `job_env` of the cluster.",
 }
 _SAYS_NODES = frozenset("nodes nodelist nodefile ntasks ntasks-per-gpu spread-job".split())
 _SBATCH_ALONE = frozenset(
     "batch chdir kill-on-invalid-dep no-requeue requeue wait-all-nodes".split()
 )
-"""Options without meaning for a shell. srun lacks all of them except `chdir`, the folder of its
-files."""
+"""Options that a shell does not use. srun accepts only `chdir` of them, and we set `chdir`
+ourselves."""
 _INTERRUPTS = ("TERM", "INT", "USR1", "USR2")
 """Signals that the runner turns into KeyboardInterrupt."""
 
@@ -69,7 +69,7 @@ def slurm_name(name: str, job_id: str) -> str:
 def merged_options(
     spec: JobSpec, profile: ClusterProfile, directives: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the spec's options over the profile's defaults, checked by sbatch's table.
+    """Return the profile's defaults, overridden by the spec's options, checked by sbatch's table.
 
     Drop the defaults for options of a batch script (`directives`): the command line would override
     the script.
@@ -110,7 +110,7 @@ def _one_node(options: Mapping[str, str]) -> dict[str, str]:
 def _of_profile(profile: ClusterProfile, defaults: Mapping[str, str]) -> str:
     """Return a message about the profile's defaults, which the user may not know."""
     told = ", ".join(f"`{name} = {value or 'true'}`" for name, value in defaults.items())
-    return f"The profile of {profile.name} sets {told}. Your own option replaces it."
+    return f"The profile of {profile.name} sets {told}. Override a default with your own option."
 
 
 def _has_gpus(options: Mapping[str, str]) -> bool:
@@ -133,7 +133,8 @@ def of_script(
     spec: JobSpec, job_dir: JobDir, options: Mapping[str, str], reserve_s: int
 ) -> tuple[dict[str, str], tuple[str, str] | None]:
     """Return sbatch's options for our script, and the signal that the script forwards, or None.
-    `reserve_s`: seconds before the time limit at which files are copied back; 0 for never."""
+    `reserve_s` is the number of seconds before the time limit at which files are copied back; 0 for
+    never."""
     wanted = {name: value for name, value in options.items() if name != "chdir"}
     signal = _hand_on(spec, wanted)
     if reserve_s:
@@ -153,7 +154,7 @@ def _refuse_of_scripts(options: Mapping[str, str]) -> None:
     for name in options:
         instead = sbatch_options.OPTIONS[name].not_in_cell
         if name == "job-name":
-            instead = "`--name NAME` sets the job's name."
+            instead = "Set the job's name with `--name NAME`."
         if name == "array":
             instead = "Use a Python cell in a notebook, or a batch script (`#!/bin/bash`)."
         if instead is not None:
@@ -220,12 +221,12 @@ class Resources:
     tasks: int = 1
     """The tasks on all nodes, without the factor of `--ntasks-per-gpu`."""
     cpus: int = 1
-    """On all nodes."""
+    """The CPUs on all nodes."""
     cpus_per_node: int = 1
     memory_per_node_mib: int | None = None
     """The memory of each node; None for the site's default, 0 for all memory of the node."""
     gpus: int = 0
-    """On all nodes."""
+    """The GPUs on all nodes."""
     gpus_per_node: int = 0
     """The GPUs of each node; 0 for none or if Slurm chooses the number."""
     exclusive: bool = False

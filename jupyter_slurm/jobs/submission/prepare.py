@@ -47,13 +47,14 @@ _OWN = re.compile(r"%[0-9]{0,2}[jA]")
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """Filename patterns of a batch script's output that contain the job ID. A matching file belongs
-    to this job, even if Slurm forgets the job before it reports the paths."""
+    to this job, even if Slurm forgets the job before reporting the paths."""
 
     stdout: str | None = None
     stderr: str | None = None
 
     def of(self, slurm_id: str) -> tuple[str | None, str | None]:
-        """Return the paths for a job. A path is None if only Slurm knows it."""
+        """Return the paths for a job. A path is None if it depends on values that only Slurm
+        has."""
         values = {"j": slurm_id, "A": slurm_id}
         known = [one and scontrol.fill_in(one, values) for one in (self.stdout, self.stderr)]
         return known[0], known[1]
@@ -65,7 +66,7 @@ class Submission:
     script: str
     sbatch: tuple[str, ...]
     files: Files
-    """Files by name; the key and the files derived from it are empty (`with_key`)."""
+    """Files by name. `with_key` fills the key and the files derived from it."""
     variables: tuple[str, ...] = ()
     """Names of the job's environment variables."""
     outputs: Outputs = field(default_factory=Outputs)
@@ -81,7 +82,7 @@ def with_key(files: Files, key: bytes) -> Files:
 
 
 def prepare(job: Resolved) -> Submission:
-    """Prepare the job. Raise a RequestError that names an option that this kind does not accept."""
+    """Prepare the job. Raise RequestError for an option that this kind does not accept."""
     if isinstance(job.spec, ScriptSpec):
         return _batch_script(job, job.spec)
     chdir = job.options.get("chdir")
@@ -146,8 +147,8 @@ def _dashboards(spec: JobSpec, names: tuple[DashboardName, ...]) -> Files:
 
 
 def prepare_shell(job: Resolved) -> tuple[Files, Mapping[str, str]]:
-    """Return the files and srun's options of a shell in its own allocation. Raise a RequestError
-    that names an option that a shell does not accept."""
+    """Return the files and srun's options of a shell in its own allocation. Raise RequestError for
+    an option that a shell does not accept."""
     options = of_shell(job.spec, job.job_dir, job.options)
     box, _ = _boxed(job, job.options.get("chdir"))
     beside = launch_beside(job.runtime, [], box)
@@ -170,7 +171,7 @@ def _workdir(job: Resolved, chdir: str | None, own: str) -> str | None:
     """Return the working directory as the program sees it; None for the home.
 
     `--chdir` is used unchanged. `own` is the job's own folder. The notebook's folder is local. An
-    image mounts the home at the same path, and no other folder.
+    image mounts only the home, at the same path.
     """
     if chdir is None and job.runs_in_work:
         return own

@@ -2,7 +2,7 @@
 
 Costs, preview, script, files and the sbatch call take a `Resolved`, and do not read the profile or
 the options again. Only `resolve` asks the cluster. Each kind rejects what it does not accept
-(`jobs/kinds`), and `options.py` checks against sbatch's table.
+(`jobs/kinds`), and `options.py` checks options against sbatch's table.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LARGEST_ENVIRONMENT_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Facts that only the cluster knows."""
+    """Facts that require a request to the cluster."""
 
     home: str
     job_dir: JobDir
@@ -81,16 +81,16 @@ class Resolved:
     """The settings that apply to this job."""
     site: Site
     options: Mapping[str, str]
-    """sbatch's options: the spec's over the profile's defaults, without ours."""
+    """The user's sbatch options: the profile's defaults, overridden by the spec."""
     directives: Mapping[str, str]
     """`#SBATCH` options of a batch script; empty for other jobs."""
     runtime: containers.Runtime
     image: str | None
     """The image in the spec or the profile's defaults."""
     mounts: tuple[containers.Mount, ...]
-    """The profile's mounts, then the job's."""
+    """The profile's mounts, followed by the job's mounts."""
     mount_links: tuple[str, ...]
-    """Shell lines that create links for some mounts on the node."""
+    """Shell lines that create links for mounts on the node."""
     environment: Mapping[str, str]
 
     @property
@@ -297,13 +297,13 @@ def _check_container(spec: JobSpec, runtime: containers.Runtime) -> None:
     if spec.container_remap_root and not isinstance(runtime, EnrootContainers):
         raise RequestError(
             f"--container-remap-root needs pyxis or enroot, and the runtime is {runtime.name}.",
-            hint="Install as root in an image instead: `%%slurm_image` builds one.",
+            hint="Install as root in an image instead. Build the image with `%%slurm_image`.",
             option="container-remap-root",
         )
     if spec.container_name is not None and runtime.name != "pyxis":
         raise RequestError(
             f"--container-name needs pyxis, and the runtime is {runtime.name}.",
-            hint="Build an image instead: `%%slurm_image NAME --from IMAGE`, then --image NAME.",
+            hint="Build an image with `%%slurm_image NAME --from IMAGE`, then use --image NAME.",
             option="container-name",
         )
 
@@ -339,7 +339,7 @@ def _check_seen(profile: ClusterProfile, places: Iterable[tuple[str, str | None]
                 raise RequestError(
                     f"{place} {path} is in {hidden}, which is not shared with the nodes of "
                     f"{profile.name}.",
-                    hint="Use a shared folder. `storage.hidden` and `job_root` are set in the "
+                    hint="Use a shared folder, or change `storage.hidden` or `job_root` in the "
                     "cluster's profile.",
                 )
 
@@ -371,7 +371,7 @@ def _check_files(spec: JobSpec) -> None:
     for pattern in spec.fetch:
         if not pattern.strip() or ".." in pattern.split("/"):
             raise RequestError(
-                f"--fetch {pattern!r} does not match files in the job's working directory.",
+                f"--fetch {pattern!r} cannot match files in the job's working directory.",
                 hint="Use .gitignore patterns: results/**, *.png, /model.pt.",
             )
 
@@ -381,7 +381,7 @@ def _check_exclusion(spec: JobSpec) -> None:
         raise RequestError("--push-exclude needs --push DIR.")
     for pattern in spec.push_exclude:
         if not pattern.strip():
-            raise RequestError("--push-exclude: a pattern is empty.")
+            raise RequestError("--push-exclude contains an empty pattern.")
     Patterns(spec.push_exclude, "--push-exclude")
 
 

@@ -30,7 +30,7 @@ rarely use."""
 _MEASURED_MIB = 128
 """The minimum memory on a node for jobs that are measured."""
 STAGE_INSIDE = "/mnt/work"
-"""The path in the container of the node's copy of the job's files."""
+"""The container path of the node's copy of the job's files."""
 _RESERVES_IN_LIMIT = 5
 """The minimum time limit for a reserve, as a multiple of the reserve. Slurm may send a signal a
 minute early, and at once if the limit is shorter than the reserve (sbatch(1), --signal)."""
@@ -68,7 +68,7 @@ class ScriptPlan:
     before: str = ""
     """Shell text that puts the job's files in place."""
     runtime_setup: Sequence[str] = ()
-    """Shell lines of the runtime, each of which must succeed."""
+    """Shell lines of the runtime. Each line must succeed."""
     after: str = ""
     """Shell text that copies files back, even after a signal."""
     pid_file: str | None = None
@@ -147,7 +147,8 @@ def _command(argv: Sequence[str], numbers: Mapping[str, str]) -> str:
 
 
 def _target(plan: ScriptPlan) -> str:
-    """Return shell text that prints the process to signal, or nothing if there is none yet."""
+    """Return shell text that prints the process to signal, or nothing before the program has
+    started."""
     if plan.pid_file is None:
         return "$(program)"
     stem, suffix = plan.pid_file.removesuffix(".pid"), '"$JSLURM_NODE".pid'
@@ -198,7 +199,7 @@ load_module() {
   # Environment Modules before 4 print ERROR and return 0, so check which modules are loaded
   # afterwards.
   if ! module load "$1" || ! module list 2>&1 | grep -qF -- "${1%%/*}"; then
-    echo "jupyter-slurm: the module '$1' cannot be loaded; 'module avail' lists what there is" >&2
+    echo "jupyter-slurm: cannot load the module '$1'; list the modules with 'module avail'" >&2
     rc=66; exit $rc
   fi
 }
@@ -218,10 +219,10 @@ _NEWS = """printf '%s %s\\n' "$task" "$attempt" >>"$sweep_dir/news\""""
 
 _CLAIM = """\
 # After a lost answer the job may be submitted again. Only the first of the two jobs can create this
-# folder (mkdir is atomic, on NFS too). The other one exits without doing anything.
+# folder (mkdir is atomic, on NFS too). The other job exits at once.
 if ! mkdir "$job_dir/claim.$attempt"; then
   if [ -d "$job_dir/claim.$attempt" ]; then
-    echo "jupyter-slurm: another job runs this one already" >&2
+    echo "jupyter-slurm: another submission of this job already runs" >&2
     exit {duplicate_exit}
   fi
   echo "jupyter-slurm: $job_dir cannot be written on $HOSTNAME" >&2
@@ -323,8 +324,8 @@ printf '%s\\n' "$began" >"$job_dir/started.$attempt.json" || {{ rc={no_room_exit
 # A helper waits for EOF on a pipe, which closes when this script ends. After a second it also
 # measures the program. If this script was killed, the helper ends the processes that Slurm leaves
 # running if it tracks processes by their parents (proctrack/linuxproc). The helper is not a child
-# of this script, because bash 5.2 would still wait for such a child after the program is killed by
-# a signal. The helper also signals this script every five seconds, because a bash that is about to
+# of this script, because bash 5.2 would still wait for that child after the program is killed by a
+# signal. The helper also signals this script every five seconds, because a bash that is about to
 # wait ignores a signal until the next signal or the end of the program.
 exec 7> >(
   (
@@ -472,8 +473,8 @@ def staged(job: Resolved) -> Staged:
 
 
 def _reserve_s(options: Mapping[str, str], reserve: int) -> int:
-    """Return the profile's reserve; 0 if the job is too short, or requests a signal and so copies
-    its files back itself."""
+    """Return the profile's reserve; 0 if the job is too short, or stops itself at a signal of
+    `--signal`."""
     if options.get("signal"):
         return 0
     limit_s = parse_time_s(options["time"]) if options.get("time") else None

@@ -39,7 +39,7 @@ def ask(
     cell_id: str,
     files: Files = MappingProxyType({}),
 ) -> None:
-    """Send a request for the cell in `folder` to its session, after the cell's files. Raises
+    """Send the cell's files to `folder`, and then a request for the cell to its session. Raises
     TransportError, or ConnectionLostError if the request may have been sent."""
     session = JobDir(folder.path.parent.parent)
     request = (f"{verb} {cell_id}", session.requests, session.poke)
@@ -58,14 +58,14 @@ def ended(session: Job) -> SubmitError:
 
 
 class CellSubmitter(Submitter):
-    """One cell, sent again until the session has it."""
+    """The submission of one cell, retried until the session has it."""
 
     def try_once(self) -> bool:
         """Send the cell. Return False if `run` has to try again."""
         try:
             self._cluster = self._find_cluster()
             return self._step()
-        except JupyterSlurmError:  # `run` notes it
+        except JupyterSlurmError:  # `run` reports the error
             return False
 
     def _step(self) -> bool:
@@ -76,7 +76,7 @@ class CellSubmitter(Submitter):
             may_run = record.sbatch_calls and self._cluster.transport.exists(self._dir.path)
             if not may_run and self._cancelled_meanwhile():
                 return True
-        if isinstance(spec, CellSpec):  # None: it was sent
+        if isinstance(spec, CellSpec):  # the spec of a sent cell is None
             try:
                 if not self._send(spec):
                     return True
@@ -90,7 +90,7 @@ class CellSubmitter(Submitter):
         return True
 
     def _send(self, spec: CellSpec) -> bool:
-        """Send the cell; return False if it was cancelled meanwhile."""
+        """Send the cell; return False if the user has cancelled it."""
         session = self._registry.job(spec.session or "")
         if session.state.final:
             if self._cluster.transport.exists(self._dir.claim(0)):  # an earlier agent has sent it
@@ -111,7 +111,7 @@ class CellSubmitter(Submitter):
         return True
 
     def _sent(self) -> Job:
-        with self._registry.lock():  # its files may report its end meanwhile
+        with self._registry.lock():  # another thread may record the cell's end
             record = self._registry.record(self._id)
             job = record.job
             session = self._registry.job(job.session or "")

@@ -136,7 +136,7 @@ class Submitter:
         while not self._stop.is_set() and not self._is_withdrawn():
             try:
                 self._cluster = self._find_cluster()
-            except JupyterSlurmError as exc:  # the profile is invalid, and may be fixed
+            except JupyterSlurmError as exc:  # the user may fix the invalid profile
                 self._registry.note_problem(self._id, exc)
             else:
                 try:
@@ -199,7 +199,7 @@ class Submitter:
         return self._cancelled_meanwhile() or self._told_no_id() or self._call_sbatch()
 
     def _told_no_id(self) -> bool:
-        """Reject the job if sbatch succeeded without an ID and two look-ups found no such job.
+        """Reject the job if sbatch succeeded without an ID and two look-ups did not find the job.
         Another call would get the same answer."""
         read = self._cluster.transport.read
         stdout = read(self._dir.submitted)
@@ -244,7 +244,7 @@ class Submitter:
     def _called(self, hand_over: Callable[[], Completed], **known: Any) -> bool:
         """Record the call and the `known` fields, then call sbatch with `hand_over`."""
         with self._registry.lock():
-            if self._registry.job(self._id).state.final:  # withdrawn meanwhile
+            if self._registry.job(self._id).state.final:  # the user withdrew the job
                 return True
             calls = self._calls
             self._note_calls(calls + 1, **known)
@@ -308,7 +308,7 @@ class Submitter:
         try:
             job = self._registry.job(self._id)
             words = self._cluster.transport.read(self._dir.submit_err) or b""
-        except JupyterSlurmError:  # the call of sbatch raises it too
+        except JupyterSlurmError:  # the call of sbatch raises the same error
             return
         said = words.decode(errors="replace").strip()
         known = explain_rejection(said)
@@ -318,7 +318,7 @@ class Submitter:
             error = silent_sbatch(self._cluster.name, said)
         if job.state is JobState.SUBMITTING and not answered.is_set():
             since_s = job.problem_since_s or time.time()
-            with suppress(NotFoundError):  # forgotten meanwhile
+            with suppress(NotFoundError):  # the user forgot the job
                 self._registry.found(job, problem=error.problem(), problem_since_s=since_s)
 
     def _ready(self, spec: JobSpec, submission: Submission) -> Submission | None:
@@ -386,7 +386,7 @@ class Submitter:
         try:
             while now.state is TransferState.RUNNING and not self._stop.is_set():
                 job = self._registry.job(self._id)
-                if job.cancel_requested_s is not None:  # a job that has ended shows no progress
+                if job.cancel_requested_s is not None:  # stop the push of a cancelled job
                     self._transfers.stop(now.id)
                     return False
                 self._registry.found(job, transfer=now)
@@ -496,7 +496,7 @@ class Submitter:
     def _reject(self, error: JupyterSlurmError) -> bool:
         with self._registry.lock():
             job = self._registry.job(self._id)
-            if job.state.final:  # withdrawn, and its spec dropped
+            if job.state.final:  # the user withdrew the job
                 return True
             _drop_spec(self._registry, self._registry.record(self._id))
             self._registry.change(

@@ -41,7 +41,7 @@ from jupyter_slurm.wire import JobState, SweepJob, SweepSpec, new_id
 _LONGEST_TEXT = 3000
 """The maximum length of --array in characters. sbatch accepts 4096."""
 _SMALLEST_SHARE = 4
-"""The smallest half of an array, as a fraction (1/4) of the tasks in the queue. The rest waits
+"""The minimum size of a split array, as a fraction (1/4) of the tasks in the queue. The rest waits
 until that many tasks have ended. Otherwise each end of a task would start another array."""
 _WAIT_S = 60.0
 _TIMES = re.compile(r"(?=[0.]*[1-9])([0-9]{1,4}(?:\.[0-9]{1,3})?)x")
@@ -76,8 +76,8 @@ def _short(tasks: list[int], offset: int) -> list[list[int]]:
 def array_command(
     command: tuple[str, ...], array: TaskArray, max_running: int | None, after: str | None
 ) -> list[str]:
-    """Return the sbatch command of one array. `command` is the sweep's; `after` is Slurm's ID of
-    the array that must end first."""
+    """Return the sbatch command of one array. `command` is the command of the sweep. `after` is
+    Slurm's ID of the array that must end first."""
     given = sbatch.options_of(command)
     tasks = format_array(task - array.offset for task in indices(array.tasks))
     name = given["job-name"].rpartition(".")[0]
@@ -98,9 +98,9 @@ def array_command(
 
 
 def without_met_dependency(command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the sbatch command for another array of a sweep that has started. The sweep's
-    dependency was met then, and Slurm may have forgotten those jobs. `aftercorr` applies to each
-    task alone."""
+    """Return the sbatch command for another array of a sweep that has started. The dependency of
+    the sweep is already met, and Slurm may have forgotten the earlier jobs. Keep `aftercorr`, which
+    applies to each task separately."""
     if "aftercorr" in sbatch.options_of(command).get("dependency", ""):
         return command
     return tuple(sbatch.with_options(command, {"dependency": None}, ()))
@@ -112,13 +112,14 @@ class SweepSubmitter(Submitter):
     _full_at: int | None = None
     """The number of tasks in the queue when the submit limit was reached."""
     _seen = -1
-    """The job's revision at the last check for room."""
+    """The job's revision at the last check of the submit limit."""
     _after: str | None = None
-    """Slurm's ID of the array that must end before the next one starts."""
+    """Slurm's ID of the array that must end before the next array starts."""
     refusal: JupyterSlurmError | None = None
     """The reason why a retry was not submitted."""
     on_sent: Callable[[], None] | None = None
-    """A call for each submitted array. It starts watching, since the rest may wait for tasks."""
+    """A function to call after each submitted array. It starts the watch, since later arrays may
+    wait for tasks to end."""
 
     def _step(self) -> bool:
         self._plan()
@@ -262,7 +263,7 @@ class SweepSubmitter(Submitter):
     def _has_news(self) -> bool:
         if self._stop.is_set() or self._is_cancelled():
             return True
-        if self._sweep.revision == self._seen:  # another job has news
+        if self._sweep.revision == self._seen:  # another job has changed
             return False
         self._seen = self._sweep.revision
         live = len(live_tasks(self._record))
@@ -310,7 +311,7 @@ class SweepSubmitter(Submitter):
         return True
 
     def _drop_unsent(self, state: str) -> None:
-        """Drop the arrays that were not sent to sbatch. Their tasks get this state."""
+        """Drop the arrays that were not sent to sbatch, and give their tasks this state."""
         record, job = self._record, self._sweep
         dropped = [one for one in record.arrays if not one.sbatch_calls]
         tasks = [task for one in dropped for task in indices(one.tasks)]
@@ -372,7 +373,7 @@ def _more_memory(had: Mapping[str, str], times: float) -> str:
     given = had.get("mem")
     if not given or given == "0":
         raise RequestError(
-            "The tasks have no --mem to multiply.",
+            "Cannot multiply --mem, because the tasks do not set it.",
             hint="Give an amount, such as --mem 16G.",
             option="mem",
         )

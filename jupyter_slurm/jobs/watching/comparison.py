@@ -76,7 +76,7 @@ class Comparison:
         job = self._registry.clear_problem(old.id)
         if row is not None:
             self._absent_since_s.pop(job.id, None)
-            # The next change saves this, too. A new row always causes a change.
+            # The next change also saves this time. A new row always causes a change.
             self._registry.record(job.id).slurm_submitted_s = row.submit_s
             self._registry.observe(job.id, priority=row.priority)
             if found and row.array_job_id is not None:
@@ -98,7 +98,7 @@ class Comparison:
                 now = self._registry.job(job.id)
                 changes = _by_row(now, row, state, now.nodes)
                 changes |= {"name": now.name, "nodes": now.nodes, "started_s": now.started_s}
-                if array_tasks.have_run(now.tasks):  # the next ones wait for these
+                if array_tasks.have_run(now.tasks):  # the other tasks wait for them
                     for name in ("reason", "why", "advice", "start_estimate_s"):
                         changes[name] = None
                 if not now.state.final and not states.is_terminal(row.state):
@@ -107,7 +107,7 @@ class Comparison:
 
     def _tasks_seen(self, job_id: str, found: list[QueueRow]) -> None:
         listed = [(one.array_task_id, one.state) for one in found]
-        with self._registry.lock():  # the end may be judged meanwhile, and is newer
+        with self._registry.lock():  # a judged end is newer
             job = self._registry.job(job_id)
             if not job.state.final and not self._watch.is_ending(job_id):
                 self._registry.change(job_id, tasks=array_tasks.merged(job.tasks, listed))
@@ -130,13 +130,14 @@ class Comparison:
     def _tell_its_cells(self, session: Job) -> None:
         """Copy the session's state in the queue to its cells, since squeue does not list them."""
         changes = {"problem": None, "problem_since_s": None, "session_ends_s": ends_s(session)}
-        with self._registry.lock():  # the problem of a cell that ends now stays
+        with self._registry.lock():  # a cell that ends now keeps its problem
             for record in self._registry.live(self._cluster.name):
                 if record.job.session == session.id:
                     self._registry.change(record.job.id, **changes)
 
     def _row_missing(self, job: Job) -> None:
-        """Note that a listing lacks the job. After several such listings the job has ended."""
+        """Note that a listing lacks the job. Judge the job's end after `lost_after_s` without a
+        row."""
         now_s = time.monotonic()
         since_s = self._absent_since_s.setdefault(job.id, now_s)
         if now_s - since_s >= self._cluster.profile.lost_after_s:
@@ -167,8 +168,8 @@ class Comparison:
         given = self._allocation(job) if row.state == JobState.RUNNING else {}
         with self._registry.lock():
             now = self._registry.job(job.id)
-            # The job's files may have reported a start or restart meanwhile. The row is then
-            # outdated, but the allocation is not.
+            # The job's files may have reported a start or restart since the listing. The row is
+            # then outdated, but the allocation is not.
             changes = given
             if (now.state, now.restarts) == (job.state, job.restarts):
                 changes = _by_row(now, row, state, nodes) | given

@@ -24,7 +24,7 @@ _MOST_FILES = 16
 processes."""
 _LINE_BYTES = 8192
 _FRESH_S = 600.0
-"""The maximum age of a sample. A job of many days writes one per hour."""
+"""The maximum age of a sample. A job of many days writes one sample per hour."""
 
 
 class GpuLoads:
@@ -54,8 +54,8 @@ class GpuLoads:
 
 
 def _spans(jobs: Iterable[Job]) -> list[tuple[str, Span]]:
-    """Return the end of each measurement file, with the job's ID. Leave out arrays, since their
-    tasks have no common file."""
+    """Return the last bytes of each measurement file as a span, with the job's ID. Leave out
+    arrays, since their tasks have no common file."""
     found = []
     for job in jobs:
         measures = job.state is JobState.RUNNING and job.gpus and not kind_of(job).is_raw_script

@@ -1,7 +1,7 @@
 """Rows of the last squeue listing that have no record.
 
-A job with a record is its own row (`Job`), which `comparison.py` updates. This module has the rows
-of all other jobs and of tasks of arrays. `watcher.py` runs squeue.
+For a job with a record, the row is its `Job`, and `comparison.py` updates it. This module has the
+rows of all other jobs and of tasks of arrays. `watcher.py` runs squeue.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Listed:
 
     printed: tuple[str, ...]
     candidates: tuple[tuple[str, float | None], ...]
-    """The IDs and submission times of our jobs that may be this one."""
+    """The IDs and submission times of our jobs that may be this job."""
     job_id: str | None
     """The ID of our job."""
     keys: tuple[str, ...]
@@ -61,9 +61,9 @@ class Table:
         self._rows.remembers_since = since
 
     def compare(self, listed: Iterable[RawRow], ours: Ours, user: str | None = None) -> Difference:
-        """Compare with a new listing. `ours` contains our records by Slurm's ID, which another
-        user's job may have now. `user` is the owner of our jobs; if None, all listed jobs are the
-        user's, and ended jobs stay."""
+        """Compare with a new listing. `ours` contains our records by Slurm's ID. Slurm may have
+        reused an ID for another user's job. `user` is the owner of our jobs. If `user` is None, all
+        listed jobs are the user's, and ended jobs stay."""
         by_id: dict[str, list[RawRow]] = {}
         for raw in listed:
             by_id.setdefault(raw.whole_id, []).append(raw)
@@ -268,7 +268,7 @@ class Listing(Viewers):
             self._note(problem)
 
     def close(self) -> None:
-        """Answer waiting calls, since another listing replaces this one."""
+        """Answer waiting calls. A new listing serves later calls."""
         with self._registry.lock():
             self.closed = True
             self._registry.notify()

@@ -16,7 +16,7 @@ from jupyter_slurm.jobs.watching.on_demand import OnDemand, backed_off_s
 from jupyter_slurm.wire import NodeChanges, Problem
 
 _SELDOMER = 5.0
-"""Number of intervals of the queue between two listings of nodes."""
+"""The interval between listings of nodes, as a multiple of the queue's interval."""
 
 _log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ def backed_off_s(interval_s: float, errors: int) -> float:
 
 class Viewers:
     """A count of the clients that watch a value. With viewers, the value is polled every
-    `interval_s`. After a call, a client counts as a viewer for that long, since it needs a moment
+    `interval_s`. A client counts as a viewer for `interval_s` after a call, since it needs a moment
     to call again."""
 
     def __init__(self, interval_s: float) -> None:
@@ -31,7 +31,7 @@ class Viewers:
         self.asked_s: float | None = None
         """The time of the last answer, in UTC epoch seconds."""
         self.problem: Problem | None = None
-        """The reason why there was no answer since."""
+        """The reason why the last poll failed."""
         self._tried_s = float("-inf")
         self._counting = threading.Lock()
         self._viewing = 0
@@ -68,7 +68,7 @@ class Viewers:
                 self._viewing -= 1
 
     def tried(self, problem: Problem | None) -> bool:
-        """Note an answer, or the reason why there is none. Return whether viewers see a
+        """Note an answer, or the reason why a poll failed. Return whether viewers see a
         difference."""
         is_other = self.asked_s is None or problem != self.problem or self.is_old
         self._tried_s, self.problem = time.monotonic(), problem
@@ -91,7 +91,7 @@ class OnDemand(Viewers):
     def cursor(self) -> str:
         return self.cursors.cursor(self.cursors.latest)
 
-    # --- for those who look ---
+    # --- for viewers ---
 
     @contextmanager
     def look(self, cursor: str, wait_s: float, begin: Callable[[], None]) -> Iterator[int | None]:
@@ -111,7 +111,7 @@ class OnDemand(Viewers):
             if self._closed():
                 return True
             if known is None or is_old_known:
-                # Return an outdated value only if no newer one arrives at once.
+                # Return an outdated value only if a newer value does not arrive at once.
                 return self._tried_s > now_s - self.interval_s
             return self.cursors.latest > known
 
@@ -123,7 +123,7 @@ class OnDemand(Viewers):
         with self.lock:
             self.lock.notify_all()
 
-    # --- for the one that asks ---
+    # --- for the poller ---
 
     def answered(self, *, changed: bool) -> None:
         """Note an answer. `changed` is set if the value differs and has a new revision."""
@@ -132,7 +132,7 @@ class OnDemand(Viewers):
             self._tell(changed or is_first, None)
 
     def failed(self, problem: Problem) -> None:
-        """Note that there was no answer."""
+        """Note a failed poll."""
         with self.lock:
             self._tell(False, problem)
 

@@ -84,7 +84,8 @@ def _is_submission(record: Record, row: QueueRow | ControlRow | AcctRow) -> bool
 
 
 def the_same(row: QueueRow, candidates: Iterable[Record]) -> Job | None:
-    """Return the job of a queue row. `candidates` are the jobs that have had its Slurm ID."""
+    """Return the job of a queue row. `candidates` are the jobs to which Slurm has given the row's
+    ID."""
     return next((record.job for record in candidates if is_same(record, row)), None)
 
 

@@ -67,7 +67,7 @@ class SlurmSamples:
     def after(
         self, cluster: SlurmCluster, job: Job, since_s: float
     ) -> tuple[list[UsageSample], Problem | None]:
-        """Return newer samples, and the reason if there are none. Raises TransportError."""
+        """Return newer samples, and the reason why samples are missing. Raises TransportError."""
         series = self._of(job)
         with series.lock:
             slurm_id = job.slurm_id if job.state is JobState.RUNNING else None
@@ -76,7 +76,7 @@ class SlurmSamples:
             problem = series.problem
             if job.state.final and not series.samples:
                 problem = NotMeasuredError(
-                    "Not measured: usage was not watched while the job ran."
+                    "Usage was not recorded, because it was not shown while the job ran."
                 ).problem()
             # Cursors are in milliseconds.
             return [one for one in series.samples if one.time_s > since_s + 0.001], problem
@@ -98,8 +98,8 @@ class SlurmSamples:
 
 def _silent(detail: str | None) -> Problem:
     return NotMeasuredError(
-        "Slurm has no usage samples of this job.",
-        hint="The first samples follow half a minute after the start. Sites may disable "
+        "Slurm has not sampled the usage of this job.",
+        hint="Wait half a minute after the start for the first samples. Sites may disable "
         "sampling (JobAcctGatherType).",
         detail=detail,
     ).problem()

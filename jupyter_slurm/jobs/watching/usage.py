@@ -41,9 +41,9 @@ _NODE = re.compile(r"[A-Za-z0-9_.-]{1,255}")
 _PIECE_BYTES = 1 << 20
 """Maximum bytes to read at a time, from the files of all nodes together."""
 _FIRST_AFTER_S = 30.0
-"""Seconds after the start by which a job that measures itself has written a sample."""
+"""Maximum seconds from the start of a job that measures itself to its first sample."""
 _PAUSES_S = ((60.0, 2.0), (3600.0, 10.0))
-"""Pairs of a job's maximum age and the seconds between reads, as often as its file is written."""
+"""Pairs of a job's maximum age and the seconds between reads, as in `node/usage.py`."""
 _LATER_PAUSE_S = 30.0
 
 
@@ -51,7 +51,7 @@ _LATER_PAUSE_S = 30.0
 class UsageCursor:
     attempt: int = 0
     offsets: tuple[int, ...] = (0,)
-    """Positions in the files of that attempt, the first node's first; 0 for further nodes."""
+    """Positions in the files of that attempt, one per node. Missing positions are 0."""
     since_ms: int = 0
     """The time of Slurm's last sample."""
 
@@ -211,8 +211,8 @@ def _during(job: Job, sample: UsageSample) -> bool:
 
 
 def _without_samples(job: Job) -> Problem | None:
-    """Return the reason why a job that measures itself has no sample; None if it is too early to
-    know."""
+    """Return the reason why a job that measures itself has no sample; None before a sample is
+    due."""
     if job.started_s is None:
         return None
     if job.state.final:
@@ -220,6 +220,6 @@ def _without_samples(job: Job) -> Problem | None:
     elif time.time() - job.started_s < _FIRST_AFTER_S:
         return None
     else:
-        message = "Usage is not measured. The node may have no python3."
+        message = "Usage is not measured. The node may lack python3."
     hint = "Set `python` in the cluster's profile."
     return NotMeasuredError(message, hint=None if job.state.final else hint).problem()

@@ -47,16 +47,16 @@ _MOST_TASKS = 50
 """Maximum number of running array tasks whose files are watched. The files of other tasks are read
 on request."""
 _ACCOUNTING_PAUSES_S = (1.0, 4.0, 10.0)
-"""Pauses between requests to accounting, since slurmdbd learns of a job's end some seconds later.
-"""
+"""Pauses between requests to accounting, since slurmdbd receives a job's end a few seconds
+later."""
 _YOUNG_S = 60.0
 _CALM_FACTOR = 3.0
-"""The factor of the interval for jobs without news for a minute."""
+"""The factor of the interval if jobs have not changed for a minute."""
 _OLD_S = 3600.0
 _OLD_FACTOR = 10.0
-"""The factor of the interval for jobs without news for an hour."""
+"""The factor of the interval if jobs have not changed for an hour."""
 _REST_FACTOR = 3.0
-"""The pause after listing everyone's jobs, as a multiple of the time it took."""
+"""The pause after listing everyone's jobs, as a multiple of the listing's duration."""
 
 _log = logging.getLogger(__name__)
 
@@ -82,14 +82,14 @@ class Watch:
         self.nodes = Nodes(cluster, self._closed)
 
     def look(self) -> None:
-        """Check now, for a new job or another reason to ask Slurm."""
+        """Check files and queue now, for example after a submission."""
         self.stirred()
         self._begin()
         self._files_wake.set()
         self._queue_wake.set()
 
     def stirred(self) -> None:
-        """Ask the queue more often for a while after a change of a job."""
+        """List the queue more often for a while after a job's change."""
         self._stirred_s = time.monotonic()
 
     def files_changed(self) -> None:
@@ -117,12 +117,12 @@ class Watch:
         self._queue_wake.set()
 
     def ask_now(self) -> None:
-        """Ask the queue within a fraction of a second, for a user's request or change."""
+        """List the queue within a fraction of a second after a user's request or change."""
         self._asked.set()
         self.look()
 
     def way_opened(self) -> None:
-        """Check again after a reconnect: watched files may have changed meanwhile."""
+        """Check again after a reconnect, since watched files may have changed."""
         self._asked.set()
         self._files_wake.set()
         self._queue_wake.set()
@@ -190,10 +190,10 @@ class Watch:
                     sizes, wait_s=0.0 if due else _FILES_WAIT_S, wake=self._files_wake
                 )
                 woken = self._files_wake.is_set()
-                if woken:  # otherwise the event may be about to be set
+                if woken:  # do not clear an event that is set later
                     self._files_wake.clear()
                 for path, size in found.items():
-                    if path in wanted:  # the cluster sends the names
+                    if path in wanted:  # the cluster may send other names
                         self._saw(path, *wanted[path])
                         sizes[path] = size
                 if woken or due or not found:
@@ -217,8 +217,8 @@ class Watch:
             seen(job_id, path)
 
     def _look_on_login(self) -> None:
-        """Check jobs whose files may not report everything, because no file has grown for long or
-        there is other news."""
+        """Judge jobs on the login node whose processes have ended, since a killed job may not have
+        written its exit file."""
         for job in login_node.look(self._registry, self._cluster):
             self.settle(job, None)
 
@@ -261,11 +261,12 @@ class Watch:
     def _session_cell_files(
         self, job: Job, folder: JobDir
     ) -> dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]]:
-        """Return the files of a cell to watch. After its end, a session writes no files."""
+        """Return the files of a session's cell to watch. If the session has ended, judge the cell,
+        since its files no longer change."""
         if self._is_over(job.session or ""):
             self.settle(job, None)
         wanted: dict[PurePosixPath, tuple[str, Callable[[str, PurePosixPath], None]]] = {}
-        if job.id not in self._ending:  # first, since the end includes the start
+        if job.id not in self._ending:  # before `started`, since the end includes the start
             wanted[folder.exit(0)] = (job.id, self._cell_exited)
             wanted[folder.result(0)] = (job.id, self._cell_ended)
         wanted[folder.output(0)] = (job.id, self._output_grew)
@@ -320,28 +321,28 @@ class Watch:
             # Prefer Slurm's node name, since tunnels connect to it and the job wrote this file
             # itself.
             changes = {"started_s": started.time_s, **started.known(job)}
-            if not job.on_login:  # the reason for waiting; on a login node only `look` reports it
+            if not job.on_login:  # on a login node, only `look` sets the reason
                 changes |= {"reason": None, "why": None, "advice": None, "start_estimate_s": None}
             known = job.submitted_s is not None or job.session is not None
             if known and job.id not in self._ending:
                 changes["state"] = JobState.RUNNING
             if job.session is None:
                 self._registry.change(job_id, **changes)
-            else:  # often just before the end
+            else:  # not saved, since the end often follows at once
                 self._registry.observe(job_id, **changes)
             if kind_of(job).accepts_cells:
                 rests(self._registry, job_id)
 
     def _exit_seen(self, job_id: str, path: PurePosixPath) -> None:
         job = self._registry.job(job_id)
-        # This is the end of an earlier attempt. The file of a later start was found with it.
+        # Ignore the end of an earlier attempt, found together with the start of a later attempt.
         if path == JobDir(PurePosixPath(job.job_dir)).exit(job.restarts):
             self.settle(job, None)
 
     def _cell_ended(self, job_id: str, path: PurePosixPath) -> None:
-        """Record the end of a session's cell at once, unless its cause has to be found."""
+        """Record the end of a session's cell at once, unless its cause is unknown."""
         job = self._registry.job(job_id)
-        if job.state.final:  # the other file has ended it
+        if job.state.final:  # the other of the two files reported it
             return
         if Ending(self._registry, self._cluster, job, None, self._stop).record_if_clear():
             rests(self._registry, job.session or "")
@@ -438,7 +439,8 @@ class Watch:
             self._start(lambda: self._find_out(job, row), f"end of {job.id}")
 
     def _complete_usage(self, job: Job) -> None:
-        """Ask accounting, if there is any, for the usage of a job that does not measure itself."""
+        """Ask accounting, if the site uses it, for the usage of a job that does not measure
+        itself."""
         if kind_of(job).has_result or job.slurm_id is None or job.started_s is None:
             return
         for pause_s in _ACCOUNTING_PAUSES_S:
@@ -462,7 +464,7 @@ class Watch:
             self._silent([job], exc)
             self._stop.wait(self._cluster.profile.poll_s)
         except Exception as exc:  # noqa: BLE001 (a thread must not die silently)
-            _log.exception("judging the end of %s failed; it is tried again", job.id)
+            _log.exception("judging the end of %s failed; retrying", job.id)
             self._registry.note_problem(job.id, unreadable(exc))
             self._stop.wait(self._cluster.profile.poll_s)
         finally:

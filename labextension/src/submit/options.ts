@@ -84,7 +84,7 @@ export const OPTIONS = [
     name: 'display-name',
     words: ['--display-name'],
     kinds: ['kernel'],
-    help: 'its title ("Python 3 (arandu · 1 GPU)")'
+    help: 'the title of the kernel ("Python 3 (arandu · 1 GPU)")'
   },
   {
     name: 'name',
@@ -114,7 +114,7 @@ export const OPTIONS = [
     name: 'with',
     words: ['--with'],
     kinds: ['code', 'file', 'cell', 'lab', 'kernel'],
-    help: 'packages to install first, separated by commas; without an image'
+    help: 'packages to install first, separated by commas; only without an image'
   },
   {
     name: 'env',
