@@ -475,8 +475,8 @@ def _job_name(name: str | None, option: str = "name") -> str | None:
 
 
 def _one_name(ours: str | None, theirs: str | None) -> str | None:
-    """Return the job's name from `--name` or `--job-name`. The latter may be any text for a batch
-    script. Raises RequestError."""
+    """Return the job's name from `--name` or `--job-name`; None if neither gives a valid name. A
+    batch script's `--job-name` may be any text. Raises RequestError."""
     if ours is not None and theirs not in (None, ours):
         told = f"`--name {ours}` and `--job-name {brief(theirs)}` both set the job's name."
         raise _wrong("job-name", told, "Omit one of them.")

@@ -68,7 +68,7 @@ def words_of(line: str, namespace: Mapping[str, object]) -> list[str]:
 
 
 def split(line: str) -> list[str]:
-    """Split a line into words, quoted as in a shell, without any expansion.
+    """Split a line into words by the shell's quoting rules, without any expansion.
 
     >>> split("--comment 'a b' --export X=$HOME")
     ['--comment', 'a b', '--export', 'X=$HOME']

@@ -216,7 +216,7 @@ SHELL = Command(
     instead=MappingProxyType(
         {"push": "Copy a folder to the cluster with `%slurm push DIR`. Start in it with --chdir."}
     ),
-    more="Runs `srun --pty` on your terminal, with sbatch's and image options. COMMAND runs "
+    more="Runs `srun --pty` in your terminal. Takes sbatch options and image options. COMMAND runs "
     "instead of a shell; the exit code is that of the shell. A new allocation ends with the shell; "
     "a running job continues. A lost connection ends the shell: use `tmux` in a job to keep it.",
 )

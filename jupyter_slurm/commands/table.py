@@ -108,8 +108,8 @@ _CLUSTERS = (
         only="terminal",
         arguments=(Argument("name", "NAME", "a name for the cluster"),),
         options=options(
-            template=OurOption("NAME", "start from one of `clusters templates`"),
-            host=OurOption("HOST", "its login node: [user@]host[:port] or a name of ~/.ssh/config"),
+            template=OurOption("NAME", "start from a template listed by `clusters templates`"),
+            host=OurOption("HOST", "its login node: [user@]host[:port] or a name in ~/.ssh/config"),
             user=OurOption("USER", "your user name on the cluster"),
             port=OurOption("PORT", "the port of its sshd", read=number),
             jump=OurOption(

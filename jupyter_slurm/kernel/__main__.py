@@ -33,7 +33,7 @@ from jupyter_slurm.wire import Job, JobSpec, KernelSpec, new_id
 def main(words: Sequence[str]) -> int:
     """Return 0 after a client ended the kernel; print an error and return 1 if it could not
     start."""
-    # Ignore Ctrl-C in Jupyter's terminal, because messages interrupt kernels.
+    # Ignore Ctrl-C in Jupyter's terminal. Jupyter interrupts kernels with a message instead.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         asked, connection_file = _arguments(words)

@@ -174,8 +174,8 @@ class MagicsState:
 
     @cached_property
     def _started_s(self) -> float:
-        """Return the start time of this process. Its environment has the notebook's path at that
-        time."""
+        """Return the start time of this process. The notebook's path in its environment dates from
+        then."""
         import psutil  # noqa: PLC0415 - loaded for notebooks only
 
         return psutil.Process().create_time()

@@ -212,7 +212,7 @@ class Lab:
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        # Import the next module while the server starts.
+        # Import lab_activity while the server starts, because the import is slow.
         self.activity = self.make_activity()
         connect = functools.partial(socket_proxy.connect_path, self.sock)
         name = self.task["door"]

@@ -15,7 +15,7 @@ from jupyter_slurm.server.calls import RESOURCE, Right, Rule
 from jupyter_slurm.wire import Problem
 
 _OURS = ("same-origin", "none")
-"""Values for requests from this server's pages and from the address bar (Fetch Metadata, W3C)."""
+"""Values of Sec-Fetch-Site in requests from this server's pages and from the address bar (W3C)."""
 
 
 class Guarded(JupyterHandler):

@@ -151,7 +151,7 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "QOSTimeLimit": _Meaning("Its time limit is longer than the QOS{qos} allows.", _SHORTER, True),
     "MaxMemPerLimit": _Meaning(
         "It asks for more memory per CPU or node than one job may have.",
-        "Submit it again with less --mem.",
+        "Submit it again with a smaller --mem.",
         True,
     ),
     "AccountNotAllowed": _Meaning(
@@ -194,7 +194,7 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     ),
     "FedJobLock": _Meaning("Another cluster of the federation is about to start it.", _WAIT),
     "SchedDefer": _Meaning("The scheduler starts jobs only in its regular cycles.", _WAIT),
-    "MaxPoweredUpNodes": _Meaning("The cluster may not power up more nodes now.", _WAIT),
+    "MaxPoweredUpNodes": _Meaning("The cluster has reached its limit of powered-up nodes.", _WAIT),
     "PowerNotAvail": _Meaning("The cluster has reached its power limit.", _WAIT),
     "PowerReserved": _Meaning("The remaining power is reserved.", _WAIT),
     "FrontEndDown": _Meaning("The machine that starts its processes is down.", _SUPPORT),

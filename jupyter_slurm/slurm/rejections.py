@@ -114,12 +114,12 @@ _DEFINITIVE: Final = (
     _Case("Required partition not available", "Use another --partition.", "partition"),
     _Case(
         "Memory specification can not be satisfied",
-        "Ask for less --mem; `sinfo -o '%P %m'` shows what nodes have.",
+        "Ask for a smaller --mem; `sinfo -o '%P %m'` shows what nodes have.",
         "mem",
     ),
     _Case(
         "Temporary disk specification can not be satisfied",
-        "Ask for less --tmp; `sinfo -o '%P %d'` shows what nodes have.",
+        "Ask for a smaller --tmp; `sinfo -o '%P %d'` shows what nodes have.",
         "tmp",
     ),
     _Case("sbatch: unrecognized option", "Omit it: this release of Slurm does not have it."),
@@ -148,7 +148,7 @@ _DEFINITIVE: Final = (
         "time",
     ),
     _Case("Time limit specification required, but not provided", "Give a --time.", "time"),
-    _Case("Memory required by task is not available", "Ask for less --mem.", "mem"),
+    _Case("Memory required by task is not available", "Ask for a smaller --mem.", "mem"),
     _Case("Node count specification invalid", "Change --nodes.", "nodes"),
     _Case(
         "CPU count specification invalid", "Change --cpus-per-task or --ntasks.", "cpus-per-task"

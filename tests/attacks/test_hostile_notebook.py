@@ -134,7 +134,7 @@ def files(
     submit_script(page, name, "#!/bin/sh\nsleep 600", hold="", chdir=str(folder))
     for opened, what in (
         (page.get_by_role("tab", name="Details", exact=True), "Open the job"),
-        (page.get_by_role("region", name="Files of clusters"), "Open folder"),
+        (page.get_by_role("region", name="Cluster files"), "Open folder"),
     ):
         row(sidebar, name).click(button="right")
         page.get_by_role("menuitem", name=what, exact=True).click()

@@ -289,8 +289,8 @@ def _calls() -> Iterator[str]:
     yield (
         "\n`lab` is GET and `lab_entry` POST of the page `jupyter-slurm/lab/ID`. "
         "`dashboard` is GET and `dashboard_entry` POST of `jupyter-slurm/dashboard/ID/NAME`. "
-        "`lab-proxy`, `dashboard-proxy` and `agent` are all URLs below those names, and `watch` is "
-        "a WebSocket. Jupyter's contents manager reads and writes files of the server.\n"
+        "`lab-proxy`, `dashboard-proxy` and `agent` stand for all URLs below those names, and "
+        "`watch` is a WebSocket. Jupyter's contents manager reads and writes files of the server.\n"
     )
     yield "## Arguments and results\n"
     yield "[Calls that read](reading-calls.md) need only the permission `read`."

@@ -35,7 +35,7 @@ def browser_of_files(
     expect(runs(sidebar).filter(has_text=name)).to_be_visible()
     row(sidebar, name).click(button="right")
     page.get_by_role("menuitem", name="Open folder", exact=True).click()
-    return page.get_by_role("region", name="Files of clusters"), folder
+    return page.get_by_role("region", name="Cluster files"), folder
 
 
 def test_remote_file_is_edited_and_saved_and_remote_changes_are_noticed(

@@ -123,7 +123,7 @@ class Files:
 def _absolute(path: str) -> PurePosixPath:
     """Return the path. Raise RequestError if it is not absolute, or contains `..` or a NUL."""
     if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
-        raise RequestError(f"{path!r} is not an absolute path.")
+        raise RequestError(f"{path!r} is not an absolute path without `..` and NUL characters.")
     return PurePosixPath(path)
 
 

@@ -33,8 +33,9 @@ since() { # print the start time of process $1 in clock ticks, or nothing if it 
 } 2>/dev/null
 """
 
-# The keeper runs this as the script's process; $1 is the keeper's start time. The process that
-# links the file first runs the script, on NFS too. Closing fd 3 reports the decision.
+# The keeper runs this as the script's process; $1 is the keeper's start time. Only the first
+# process to link the file runs the script (ln is atomic, on NFS too). Closing fd 3 reports the
+# decision.
 _SCRIPT_SH = (
     _SINCE_SH
     + """

@@ -57,7 +57,7 @@ class Site:
     home: str
     job_dir: JobDir
     image_file: str | None = None
-    """Path of the image, or the runtime's name of an image to pull; None without an image."""
+    """Path of the image, or the runtime's name for an image to pull; None without an image."""
     environment: EnvironmentPlan | None = None
     """The environment with the job's packages, which may not be installed yet; None without
     packages."""
@@ -297,7 +297,7 @@ def _check_container(spec: JobSpec, runtime: containers.Runtime) -> None:
     if spec.container_remap_root and not isinstance(runtime, EnrootContainers):
         raise RequestError(
             f"--container-remap-root needs pyxis or enroot, and the runtime is {runtime.name}.",
-            hint="Install as root in an image instead. Build the image with `%%slurm_image`.",
+            hint="To install packages as root, build an image with `%%slurm_image`.",
             option="container-remap-root",
         )
     if spec.container_name is not None and runtime.name != "pyxis":

@@ -340,7 +340,7 @@ class Download:
         except TooMuchError as exc:
             raise FileAccessError(
                 f"The files in {self._root} are larger than listed, so they were not copied.",
-                hint="Copy them when no program writes to them.",
+                hint="Copy them once no program is writing to them.",
             ) from exc
         finally:
             self._tell()

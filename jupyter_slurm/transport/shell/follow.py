@@ -114,7 +114,7 @@ class Follow:
                 except FloodError as exc:
                     shell.close()
                     raise limits.too_much_output("wc", exc.stream, exc.most_bytes) from exc
-            raise ConnectionLostError("The connection broke while files were watched.")
+            raise ConnectionLostError("The connection dropped while watching files.")
         finally:
             self._turn.release()
 

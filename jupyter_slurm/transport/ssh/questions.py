@@ -29,7 +29,7 @@ _READ_S = 5.0
 _HOST_KEY = re.compile(r"The authenticity of host .* can't be established", re.DOTALL)
 _FINGERPRINT = re.compile(r"^(\S+) key fingerprint is:? (\S+?)\.?$", re.MULTILINE)
 _KNOWN_AS = re.compile(r"    ~?\S+:\d+: ")
-"""Lines about files with the same key under another name."""
+"""OpenSSH's lines about known_hosts entries with the same key under another name."""
 _LOCAL = re.compile(r"Enter (passphrase|PIN) for ")
 _BY_HOST = re.compile(r"\(\S+@\S+\) ")
 """The prefix of a host's keyboard-interactive questions, since OpenSSH 8.5."""

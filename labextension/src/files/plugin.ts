@@ -60,9 +60,9 @@ export const plugin: JupyterFrontEndPlugin<void> = {
         state: null
       });
       one.title.icon = filesIcon;
-      one.title.caption = trans.__('Files of clusters');
+      one.title.caption = trans.__('Cluster files');
       one.node.setAttribute('role', 'region');
-      one.node.setAttribute('aria-label', trans.__('Files of clusters'));
+      one.node.setAttribute('aria-label', trans.__('Cluster files'));
       one.toolbar.addItem(
         'new-folder',
         new ToolbarButton({
@@ -91,7 +91,7 @@ export const plugin: JupyterFrontEndPlugin<void> = {
       return one;
     };
     addCommand(commands, CommandIDs.browse, {
-      label: trans.__('Files of clusters'),
+      label: trans.__('Cluster files'),
       takes: {
         type: 'object',
         properties: {

@@ -35,7 +35,7 @@ def plan(
     return planned(environment, needed, tools, "/home/a/it's/envs", profile)
 
 
-def test_equal_content_has_one_environment_and_other_content_another() -> None:
+def test_equal_content_shares_an_environment_and_different_content_does_not() -> None:
     assert plan() == plan(file=None)
     others = [
         plan(packages=("polars>=1",)),
