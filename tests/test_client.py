@@ -59,7 +59,7 @@ def test_importing_the_client_loads_no_heavy_modules() -> None:
 
 
 # --- starting ---
-def test_first_call_starts_the_agent_that_others_use(agent_home: AgentHome) -> None:
+def test_first_call_starts_the_agent_for_later_clients(agent_home: AgentHome) -> None:
     first = agent_home.client().status()
     assert first.pid == agent_home.agent_pid()
     assert first.socket == str(agent_home.socket)
@@ -107,7 +107,7 @@ def test_too_long_socket_path_is_named(agent_home: AgentHome) -> None:
 # --- finding ---
 
 
-def test_find_returns_the_running_agent_and_starts_none(agent_home: AgentHome) -> None:
+def test_find_returns_the_running_agent_and_does_not_start_it(agent_home: AgentHome) -> None:
     agent_home.client().check()
     found = find()
     assert found is not None

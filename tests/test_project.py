@@ -140,7 +140,7 @@ def test_conda_recipe_has_the_packages_dependencies() -> None:
 _CONDA_NAMES = {"jupyter-server": "jupyter_server"}
 
 
-def test_steps_of_the_release_run_scripts_of_this_repository() -> None:
+def test_release_steps_run_scripts_in_this_repository() -> None:
     workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     steps = re.findall(r"scripts/\w+[^\"\n]*", workflow)
     assert len(steps) >= 7

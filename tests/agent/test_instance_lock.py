@@ -28,7 +28,7 @@ def lock(path: Path) -> Iterator[InstanceLock]:
     os.close(taken.lock_fd)
 
 
-def test_second_agent_does_not_take_the_lock_of_a_responding_one(
+def test_second_agent_does_not_take_the_lock_of_a_responding_agent(
     lock: InstanceLock, path: Path
 ) -> None:
     assert take(path, 60.0) is None

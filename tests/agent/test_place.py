@@ -18,7 +18,7 @@ def told_socket(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     return path
 
 
-def test_own_socket_replaces_one_whose_folder_is_missing(
+def test_own_socket_is_used_if_the_inherited_folder_is_missing(
     agent_home: AgentHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told_socket(monkeypatch, agent_home.folder / "not here")

@@ -54,9 +54,7 @@ def test_invalid_request_is_answered_with_a_problem(
     assert words in str(msgspec.convert(problem, Problem).message)
 
 
-def test_service_learns_that_a_client_disconnected_during_login(
-    web: Http, agent_home: AgentHome
-) -> None:
+def test_service_detects_a_client_disconnect_during_login(web: Http, agent_home: AgentHome) -> None:
     api = agent_home.client()
     assert ask(web, "POST", "/v1/connect", json.dumps({"caller": "a terminal"}))[0] == 200
     assert len(api.connections()) == 1
@@ -82,7 +80,7 @@ def test_two_hundred_long_polls_do_not_block_other_calls(agent_home: AgentHome) 
 
 
 # --- the table ---
-def test_every_api_method_is_a_call() -> None:
+def test_every_api_method_is_a_remote_call() -> None:
     assert set(calls()) == {name for name in vars(Api) if not name.startswith("_")}
 
 

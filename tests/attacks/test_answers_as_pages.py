@@ -11,7 +11,7 @@ served = conftest.served
 _HARM = "<script>parent.harmed = 1</script>"
 
 
-def test_server_answers_cannot_run_scripts_as_pages(served: Served) -> None:
+def test_responses_opened_as_pages_cannot_run_scripts(served: Served) -> None:
     client = served.client()
     client.call("submit", spec={"kind": "cell", "id": "a2b4c6d7", "name": _HARM, "code": "1"})
     found = answers(client)

@@ -80,7 +80,7 @@ display({{"text/html": {SCRIPT!r}}})
 @pytest.mark.parametrize("show", STRICT)
 @pytest.mark.parametrize("said_by", ["config", "profile"])
 @pytest.mark.parametrize("again", [False, True], ids=["the cell", "attach"])
-def test_output_of_a_job_cannot_act_on_the_page(
+def test_job_output_cannot_run_code_in_the_page(
     shell: Shell,
     api: FakeApi,
     show: Show,
@@ -143,7 +143,7 @@ BUNDLES = st.dictionaries(st.sampled_from([*ACTIVE, *PASSIVE]) | st.text(), VALU
 
 
 @given(BUNDLES, st.sampled_from(STRICT), st.dictionaries(st.sampled_from(sorted(PASSIVE)), VALUES))
-def test_any_display_bundle_is_limited(
+def test_any_display_bundle_is_limited_as_configured(
     data: dict[str, Any], show: Show, metadata: dict[str, Any]
 ) -> None:
     output = trusted_as(DisplayData(data=data, metadata=metadata), show)

@@ -35,13 +35,13 @@ def browser(served: Served) -> Client:
 
 
 @pytest.mark.parametrize("said", PAGES.values(), ids=PAGES)
-def test_foreign_page_causes_no_slurm_calls(browser: Client, said: dict[str, str]) -> None:
+def test_foreign_page_cannot_cause_slurm_calls(browser: Client, said: dict[str, str]) -> None:
     answers = {path: browser.get(path, **said) for path in GETS}
     assert {answer.status for answer in answers.values()} == {403}, answers
     assert {answer.problem.code for answer in answers.values()} == {"forbidden"}
 
 
-def test_requests_of_own_pages_address_bar_and_programs_are_answered(
+def test_requests_from_the_address_bar_own_pages_and_programs_are_answered(
     served: Served, browser: Client
 ) -> None:
     path = f"{API}queue"

@@ -35,7 +35,7 @@ def little_memory(most_bytes: int) -> Iterator[None]:
         tracemalloc.stop()
 
 
-def test_compressed_bomb_from_a_kernel_is_rejected() -> None:
+def test_decompression_bomb_from_a_kernel_is_rejected() -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     # After a full flush the same segment can be repeated.
     segment = packer.compress(bytes(MIB)) + packer.flush(zlib.Z_FULL_FLUSH)

@@ -30,7 +30,7 @@ def lines_read(tmp_path: Path, question: Asked) -> list[str]:
     return [*person.said, *person.secrets, *person.texts]
 
 
-def test_question_of_a_host_cannot_imitate_a_local_prompt(tmp_path: Path) -> None:
+def test_question_from_a_host_cannot_imitate_a_local_prompt(tmp_path: Path) -> None:
     ours = lines_read(tmp_path, Asked(QuestionKind.PASSPHRASE, OURS, "x"))
     assert ours == [f"Your answer stays on this machine. {OURS} "]
     imitations = [
@@ -75,7 +75,7 @@ class AskingConnection:
         (Prompt(QuestionKind.PASSPHRASE, HOST, OURS), False),
     ],
 )
-def test_question_of_a_host_about_a_key_is_marked(
+def test_question_from_a_host_that_names_a_key_is_marked(
     tmp_path: Path, prompt: Prompt, named: bool
 ) -> None:
     login = Login("far", AskingConnection(prompt), lambda: None)

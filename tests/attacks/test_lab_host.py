@@ -61,7 +61,7 @@ def port_of(here: LabHere) -> int:
     return int(here.host.rpartition(":")[2])
 
 
-def test_redirecting_lab_gets_no_cookie_of_the_users_jupyter(
+def test_redirecting_lab_does_not_get_cookies_of_the_users_jupyter(
     here: LabHere, far: FarServer, browser: Browser
 ) -> None:
     """Cookies ignore ports: a browser sends those of `localhost:8888` to every port of
@@ -103,7 +103,9 @@ def test_dns_rebinding_does_not_reach_the_lab(
     assert far.got == []
 
 
-def test_request_with_another_host_does_not_reach_the_lab(here: LabHere, far: FarServer) -> None:
+def test_request_with_another_host_header_does_not_reach_the_lab(
+    here: LabHere, far: FarServer
+) -> None:
     port = port_of(here)
     name = here.host.partition(":")[0]
     for host in (one.format(port=port, name=name) for one in FOREIGN):
@@ -133,7 +135,7 @@ def test_ambiguous_request_does_not_reach_the_lab(
     assert far.got == []
 
 
-def test_request_with_the_labs_host_arrives_unchanged(here: LabHere, far: FarServer) -> None:
+def test_request_with_the_labs_host_header_arrives_unchanged(here: LabHere, far: FarServer) -> None:
     host = here.host.upper()  # host names ignore case
     cookie = "theme=" + "x" * 20_000
     first = f"GET /lab HTTP/1.1\r\nhost:\t{host} \r\nCookie: {cookie}\r\n\r\n".encode()
@@ -142,7 +144,7 @@ def test_request_with_the_labs_host_arrives_unchanged(here: LabHere, far: FarSer
     assert b"".join(far.got) == first + second
 
 
-def test_idle_connections_of_a_browser_stay_usable(here: LabHere, far: FarServer) -> None:
+def test_idle_browser_connections_stay_usable(here: LabHere, far: FarServer) -> None:
     request = f"GET /lab HTTP/1.1\r\nHost: {here.host}\r\n\r\n".encode()
     with ExitStack() as stack:
         address = ("127.0.0.1", port_of(here))

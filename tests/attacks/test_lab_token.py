@@ -73,7 +73,7 @@ def entry_page(here: LabHere, folder: Path) -> str:
     return path.as_uri()
 
 
-def test_listener_on_the_other_loopback_gets_no_token(
+def test_listener_on_the_other_loopback_address_does_not_get_the_token(
     here: LabHere, far: FarServer, browser: Browser, tmp_path: Path
 ) -> None:
     """A browser tries the other loopback first, and any user can list open ports."""
@@ -113,7 +113,7 @@ def test_service_worker_at_an_old_port_does_not_see_the_lab(
 # --- tunnels ----------------------------------------------------------------------------------
 
 
-def test_tunnel_has_the_same_port_on_both_loopbacks() -> None:
+def test_tunnel_has_the_same_port_on_both_loopback_addresses() -> None:
     forward = opened()
     for address in LOOPBACKS:
         with other_user(forward.local_port, address) as other:

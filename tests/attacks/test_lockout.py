@@ -279,9 +279,7 @@ def until(service: Service, job_id: str, ready: Callable[[Job], bool]) -> Job:
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_agent_starts_names_each_problem_and_serves_the_other_cluster(
-    far: Far, trouble: str
-) -> None:
+def test_agent_names_each_problem_and_serves_the_other_cluster(far: Far, trouble: str) -> None:
     names = {held: f"strande{letter}" for held, letter in zip(RECORDS, LETTERS, strict=False)}
     for held, job_id in names.items():
         far.records.save(record(held, job_id))
@@ -343,7 +341,9 @@ ENDS: dict[str, Callable[[Far, Service], None]] = {
 
 
 @pytest.mark.parametrize("trouble", ENDS)
-def test_job_continues_and_a_cancelled_one_ends_after_an_outage(far: Far, trouble: str) -> None:
+def test_submitted_job_runs_and_a_cancelled_job_ends_after_an_outage(
+    far: Far, trouble: str
+) -> None:
     """The second job may have been submitted, so its end is unknown during the outage."""
     waits, cancelled = (stored(far, of) for of in ("submitting", "submitting, sbatch called"))
     TROUBLES[trouble](far)
@@ -406,7 +406,7 @@ MAIN_FILES = {
 
 
 @pytest.mark.parametrize("kind", MAIN_FILES)
-def test_broken_clusters_toml_keeps_other_clusters(far: Far, kind: str) -> None:
+def test_broken_clusters_toml_does_not_affect_other_clusters(far: Far, kind: str) -> None:
     far.profile.unlink()
     main = far.home / "config" / "jupyter-slurm" / "clusters.toml"
     main.write_bytes(MAIN_FILES[kind])

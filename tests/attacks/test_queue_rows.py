@@ -113,7 +113,7 @@ def test_text_of_another_users_job_cannot_forge_a_row(site: Site) -> None:
     site.service.cancel(job.id)
 
 
-def test_our_token_in_another_users_job_does_not_make_it_ours(site: Site) -> None:
+def test_our_token_in_another_users_job_does_not_make_the_job_ours(site: Site) -> None:
     """The look-up before a second sbatch queries squeue and accounting by owner."""
     job = waiting_job(site)
     token = comment_token(job.id)

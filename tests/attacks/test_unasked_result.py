@@ -69,7 +69,7 @@ def test_unsigned_file_is_not_unpickled(site: Site, tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-def test_pickle_is_not_read_with_out_format_data(
+def test_out_format_data_does_not_read_pickles(
     site: Site,
     tmp_path: Path,
 ) -> None:

@@ -22,7 +22,7 @@ SHORT = {
 
 @pytest.mark.real
 @pytest.mark.parametrize("name", SHORT)
-def test_benchmark_still_measures(name: str, tmp_path: Path) -> None:
+def test_benchmark_still_prints_its_last_table(name: str, tmp_path: Path) -> None:
     words, title = SHORT[name]
     code, said = ran(name, words.split(), tmp_path)
     assert code in {0, 1}, said  # exit code 1: too slow

@@ -212,7 +212,7 @@ def test_error_is_printed_without_a_traceback(run: Run) -> None:
 # --- submit: specs ----------------------------------------------------------------------------
 
 
-def test_python_file_is_a_cell_with_its_arguments_and_folder(run: Run, tmp_path: Path) -> None:
+def test_python_file_runs_as_a_cell_with_its_arguments_and_folder(run: Run, tmp_path: Path) -> None:
     folder = tmp_path / "with 'blank"
     folder.mkdir()
     (folder / "sibling.py").write_text("there = True\n")
@@ -363,7 +363,7 @@ def submit(run: Run, api: MemoryApi, name: str = "a.py", *words: str) -> tuple[i
     return run(api, "submit", name, *words)
 
 
-def test_output_keeps_its_stream(run: Run) -> None:
+def test_stdout_and_stderr_of_a_job_stay_separate(run: Run) -> None:
     api = MemoryApi(
         [Stream(name="stdout", text="out 1\n"), Stream(name="stderr", text="err 1\n")],
         [
@@ -416,7 +416,7 @@ def test_sys_exit_sets_the_exit_code(run: Run, evalue: str, code: int, said: str
         ({"state": JobState.COMPLETED, "exit_code": 0}, "none", 1),
     ],
 )
-def test_exit_code_is_the_jobs_and_not_0_for_a_failed_job(
+def test_submit_returns_the_jobs_exit_code_and_never_0_for_a_failed_job(
     run: Run, end: dict[str, Any], status: str, code: int
 ) -> None:
     api = MemoryApi([], **end)
@@ -433,7 +433,7 @@ def test_ctrl_c_detaches_and_shows_the_attach_command(run: Run) -> None:
     assert api.calls == []
 
 
-def test_ctrl_c_cancels_with_on_interrupt_cancel(run: Run) -> None:
+def test_ctrl_c_cancels_the_job_with_on_interrupt_cancel(run: Run) -> None:
     api = MemoryApi([KeyboardInterrupt], [])
     code, _, err = submit(run, api, "a.py", "--on-interrupt", "cancel")
     assert code == 130
@@ -454,7 +454,7 @@ def notebook_pages(text: str) -> list[Output]:
     ]
 
 
-def test_notebook_writes_its_executed_copy_beside_it(run: Run, tmp_path: Path) -> None:
+def test_executed_copy_is_written_beside_the_notebook(run: Run, tmp_path: Path) -> None:
     (tmp_path / "my notebook.ipynb").write_text(notebook_of())
     api = MemoryApi(notebook_pages("hello\n"))
     code, out, err = run(api, "submit", "my notebook.ipynb")

@@ -57,7 +57,7 @@ def profile(name: str = "arandu") -> ClusterProfile:
     return load_profiles().get(name)
 
 
-def test_options_and_yes_avoid_every_prompt(run: Run, files: Path) -> None:
+def test_options_and_the_yes_option_avoid_every_prompt(run: Run, files: Path) -> None:
     code, out, err = run(
         *("clusters", "add", "arandu", "--host", "alice@login1:2222", "--jump", "gw", "--yes")
     )
@@ -245,7 +245,7 @@ def test_templates_are_listed(run: Run) -> None:
     }
 
 
-def test_template_asks_for_its_users_settings(run: Run, files: Path) -> None:
+def test_template_asks_for_the_users_settings(run: Run, files: Path) -> None:
     run.lines = ["alice", "deepfun", "yes", "no"]
     code, out, err = run("clusters", "add", "sd", "--template", "sdumont")
     assert (code, err) == (0, "")

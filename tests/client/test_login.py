@@ -84,7 +84,7 @@ def test_call_that_needs_a_login_prompts_and_continues(api: FakeApi) -> None:
     assert person.said[-2:] == [f"{HOST} says:", "  | Use your phone."]
 
 
-def test_rejected_answer_is_reported_and_asked_again(api: FakeApi) -> None:
+def test_rejected_answer_is_reported_and_the_question_repeated(api: FakeApi) -> None:
     api.need_login(PASSWORD)
     person = Person("wrong", "s3cret")
     attend(api, person).queue()
@@ -185,7 +185,7 @@ def test_login_uses_the_cluster_of_the_call(api: FakeApi) -> None:
 # --- the terminal -----------------------------------------------------------------------------
 
 
-def test_no_login_starts_without_a_terminal(api: FakeApi, tmp_path: Path) -> None:
+def test_login_does_not_start_without_a_terminal(api: FakeApi, tmp_path: Path) -> None:
     api.need_login(PASSWORD)
     with pytest.raises(LoginNeededError):
         interactive(api, TerminalPrompter(tmp_path / "no tty")).queue()

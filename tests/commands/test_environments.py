@@ -99,7 +99,7 @@ def test_unusable_file_is_rejected(name: str, text: str, tmp_path: Path) -> None
     assert str(tmp_path / name) in refused.value.message
 
 
-def test_job_has_the_text_of_the_file_beside_its_notebook(tmp_path: Path) -> None:
+def test_job_contains_the_requirements_file_beside_its_notebook(tmp_path: Path) -> None:
     with pytest.raises(JupyterSlurmError):
         with_local_context(
             spec(CellSpec, parse(["--requirements", "r.txt"]), "1", job_id="aaaaaaaa"), tmp_path
@@ -121,7 +121,7 @@ def test_job_has_the_text_of_the_file_beside_its_notebook(tmp_path: Path) -> Non
         ),
     ],
 )
-def test_my_packages_are_those_of_this_python_with_their_tool(
+def test_with_mine_uses_the_packages_and_the_tool_of_this_python(
     here: packages_here.Here, source: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(packages_here, "read", lambda: here)

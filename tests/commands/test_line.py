@@ -46,7 +46,7 @@ def job(
     return spec(made or by_text(code), request, code, job_id="aaaaaaaa", notebook=notebook)
 
 
-def test_sbatch_options_and_ours_mix_in_any_order() -> None:
+def test_sbatch_options_and_our_options_mix_in_any_order() -> None:
     request = parse(
         split("--gpus 1 --image pytorch:22.11 --time=30m --in data --out model,losses -p gpu")
     )
@@ -189,7 +189,7 @@ def test_any_line_is_parsed_or_rejected(text: str) -> None:
         parse(split(text))
 
 
-def test_first_characters_decide_the_kind() -> None:
+def test_first_characters_decide_the_kind_of_job() -> None:
     request = parse([])
     assert job(request, "1+1").kind is JobKind.CELL
     assert job(request, "#!/bin/sh\n").kind is JobKind.PROGRAM
@@ -197,7 +197,7 @@ def test_first_characters_decide_the_kind() -> None:
     assert script.kind is JobKind.SCRIPT
 
 
-def test_variables_need_python_code() -> None:
+def test_variables_require_python_code() -> None:
     with pytest.raises(RequestError, match="#!"):
         job(parse(["--in", "x"]), "#!/bin/sh")
 

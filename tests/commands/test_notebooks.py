@@ -197,7 +197,7 @@ def test_display_is_updated_in_place() -> None:
     assert len(outputs(executed)) == 2
 
 
-def test_executed_copy_has_no_trust_widgets_or_old_outputs() -> None:
+def test_executed_copy_omits_trust_widgets_and_old_outputs() -> None:
     """JupyterLab creates a notebook's saved widgets, and some of them are programs."""
     shown = {"output_type": "display_data", "data": {"text/html": "<b>"}, "metadata": {}}
     code = {"cell_type": "code", "source": "a", "metadata": {"trusted": True}, "outputs": [shown]}

@@ -27,7 +27,7 @@ def commands(here: packages_here.Here) -> list[list[str]]:
     return read_recipe(here.recipe(), here.base, Kind.DOCKERFILE, "docker").commands()
 
 
-def test_packages_have_versions_and_local_ones_are_left_out(
+def test_packages_have_versions_and_local_packages_are_left_out(
     tmp_path: Path,
 ) -> None:
     package(tmp_path / "first", "numpy", "1.26.4")

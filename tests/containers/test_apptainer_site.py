@@ -38,7 +38,7 @@ def site(
     site.service.close()
 
 
-def test_copy_of_the_site_is_used_instead_of_a_pull(
+def test_site_image_is_used_instead_of_a_pull(
     site: Site, shared: Path, apptainer_engine: ApptainerEngine
 ) -> None:
     kept = shared / "pytorch_22.11-py3.sif"

@@ -281,7 +281,7 @@ def test_figure_is_returned(ground: Ground) -> None:
     assert [set(one.data) >= {"image/png"} for one in shown] == [True]
 
 
-def test_cell_is_measured_has_only_requested_gpus_and_can_save_when_cancelled(
+def test_cell_has_samples_and_only_requested_gpus_and_can_save_when_cancelled(
     ground: Ground,
 ) -> None:
     code = f"""

@@ -96,7 +96,7 @@ def test_arguments_arrive_unchanged(box: Box, tmp_path: Path) -> None:
     assert done.stdout == f"{HOSTILE}\n"
 
 
-def test_home_of_the_node_is_the_working_folder(box: Box, tmp_path: Path) -> None:
+def test_default_working_folder_is_the_home_of_the_node(box: Box, tmp_path: Path) -> None:
     done = run(box, tmp_path, "sh", "-c", 'pwd; echo "$HOME"; echo kept >file')
     where, home = done.stdout.splitlines()
     assert where == home

@@ -160,7 +160,7 @@ def test_job_without_gpus_gets_none_from_the_image(given: dict[str, str], called
     assert "NVIDIA_VISIBLE_DEVICES=void" in words
 
 
-def test_unknown_gpus_are_not_all_gpus(called: Called) -> None:
+def test_job_with_unidentified_gpus_does_not_get_all_gpus(called: Called) -> None:
     words = called(smi=False, CUDA_VISIBLE_DEVICES="0")
     assert "--gpus" not in words
     assert "NVIDIA_VISIBLE_DEVICES=void" in words

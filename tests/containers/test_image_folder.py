@@ -22,7 +22,7 @@ def test_invalid_name_is_rejected(name: str) -> None:
         image_folder.check_name(name)
 
 
-def test_version_belongs_to_one_name() -> None:
+def test_version_file_belongs_to_one_image_name() -> None:
     for entry, found in (
         ("a+0123456789ab.sif", True),
         ("a+0123456789ab", False),
@@ -51,7 +51,7 @@ def found(wanted: str, site: Mapping[str, str], ours: Mapping[str, str]) -> str:
     )
 
 
-def test_our_image_names_precede_the_sites_but_its_copies_precede_our_pulls() -> None:
+def test_our_named_images_precede_the_sites_and_site_copies_precede_our_pulls() -> None:
     site = {"mine": "/site/mine.sif", "ubuntu": "/site/ubuntu+22.04.sif"}
     ours = {"mine": "/ours/m", "docker.io/library/ubuntu:22.04": "/ours/u"}
     assert found("mine", site, ours) == found("short", site, ours) == "/ours/m"

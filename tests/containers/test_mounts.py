@@ -49,7 +49,7 @@ def test_invalid_mount_is_rejected(text: str) -> None:
 PLACES = MountRoots("/home/u", "/fit", "/jobs/it's")
 
 
-def test_last_mount_at_a_path_counts() -> None:
+def test_last_mount_at_a_path_applies() -> None:
     found = parse_mounts(["/a:/data", "/b:/b", "/c:/data/:ro"], PLACES)
     assert found.mounts == (Mount("/c", "/data/", read_only=True), Mount("/b", "/b"))
     assert found.links == ()

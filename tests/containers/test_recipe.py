@@ -39,7 +39,7 @@ def test_first_line_decides_the_kind_of_recipe(text: str, kind: Kind) -> None:
         ("# mine\n\nBootstrap: localimage\nFrom: /x.sif", Kind.DEFINITION),
     ],
 )
-def test_recipe_with_a_base_rejects_another(text: str, kind: Kind) -> None:
+def test_recipe_with_a_base_rejects_another_base(text: str, kind: Kind) -> None:
     assert read_recipe(text, None, kind, "x").kind is kind
     with pytest.raises(RequestError, match="--from"):
         read_recipe(text, "ubuntu", kind, "x")

@@ -103,7 +103,7 @@ def test_terminal_on_another_node_is_in_the_image(ground: Ground) -> None:
 
 
 @pytest.mark.parametrize("ground", ["pyxis", "enroot"], indirect=True)
-def test_changes_of_the_cell_are_visible_in_a_terminal(ground: Ground) -> None:
+def test_changes_by_the_cell_are_visible_in_a_terminal(ground: Ground) -> None:
     code = "import time; open('/opt/mine', 'w'); print('up', flush=True); time.sleep(1000)"
     job = ground.started(code, env={"MINE": "a\nb"})
     terminal = opened(ground, job.id)

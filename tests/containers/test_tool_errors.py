@@ -202,7 +202,7 @@ def test_failed_command_of_a_recipe_is_not_attributed_to_the_tool(runtime: str, 
 
 
 @pytest.mark.parametrize("runtime", ["docker", "apptainer", "enroot"])
-def test_full_disk_is_named_from_a_commands_output(runtime: str) -> None:
+def test_full_disk_is_detected_in_a_commands_output(runtime: str) -> None:
     said = "pip: [Errno 28] No space left on device"
     end = "The command returned a non-zero code: 1\n"
     found = builder_for(runtime).explain(f"\x1b[91m{said}\x1b[0m\n{end}")
@@ -267,7 +267,7 @@ _DENIED = ("[INFO] Querying registry for permission grant", "[INFO] Authenticati
         ("pyxis", f"{_PYXIS}    ", f"\n{_PYXIS}child 7 failed with error code: 1"),
     ],
 )
-def test_registry_that_enroot_leaves_without_a_message_denied_access(
+def test_enroot_failure_without_a_message_is_reported_as_denied_access(
     runtime: str, start: str, end: str
 ) -> None:
     """Seen with enroot 4.1.2 without a password, at a registry that requires one (Basic)."""

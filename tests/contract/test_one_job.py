@@ -29,7 +29,7 @@ def test_details_have_every_part_of_a_job(any_api: AnyApi) -> None:
         assert api.details(job.id).events[-1].state is JobState.CANCELLED
 
 
-def test_usage_samples_are_sent_once_and_end(any_api: AnyApi) -> None:
+def test_usage_samples_are_sent_once_and_end_with_the_job(any_api: AnyApi) -> None:
     api = any_api.api
     job = submitted(any_api)
     samples: list[UsageSample] = []

@@ -199,7 +199,7 @@ def test_folder_is_uploaded_and_the_program_runs_in_it(transport: Transport, the
     assert stat.S_IMODE((folder / "in").stat().st_mode) == 0o700
 
 
-def test_local_file_is_moved_and_repetition_works(
+def test_local_file_is_moved_and_a_repeated_upload_works(
     transport: Transport, there: Path, tmp_path: Path
 ) -> None:
     big = tmp_path / "a variable"
@@ -292,7 +292,7 @@ def test_read_accepts_any_offset_and_length(transport: Transport, there: Path) -
     assert transport.read(path, -99) == b"0123456789"
 
 
-def test_missing_file_reads_as_none_and_error_names_unreadable_path(
+def test_missing_file_reads_as_none_and_unreadable_file_is_named(
     transport: Transport, there: Path
 ) -> None:
     path = write(there / "no such file or so", b"x")
@@ -325,7 +325,7 @@ def test_too_large_files_and_pipes_are_refused(transport: Transport, there: Path
     assert found == {far(there / "large"): 1 << 40}
 
 
-def test_program_that_prints_without_end_is_killed_and_named(transport: Transport) -> None:
+def test_program_that_prints_endlessly_is_killed_and_named(transport: Transport) -> None:
     with pytest.raises(TooMuchError, match=r"`sh` printed more than .* standard output"):
         transport.run(["sh", "-c", "exec cat /dev/zero"])
     assert transport.run(["echo", "well"]).stdout == b"well\n"
@@ -342,7 +342,7 @@ def test_names_that_are_not_utf8_are_not_listed(transport: Transport, there: Pat
     )
 
 
-def test_tree_is_removed_and_a_missing_one_ignored(transport: Transport, there: Path) -> None:
+def test_tree_is_removed_and_a_missing_tree_ignored(transport: Transport, there: Path) -> None:
     folder = there / "-it's $x\n"
     transport.upload_and_run(far(folder), {"a/b": b"1"}, ["true"])
     file = there / "a file's"
@@ -402,7 +402,9 @@ def test_program_that_does_not_read_its_file_is_stopped(
     wait_until(lambda: not sleepers(mark))
 
 
-def test_output_is_received_at_the_files_position(transport: Transport, tmp_path: Path) -> None:
+def test_received_output_is_written_at_the_files_position(
+    transport: Transport, tmp_path: Path
+) -> None:
     with (tmp_path / "sink").open("wb") as sink:
         sink.write(b"head")
         script = "head -c 3000000 /dev/zero; head -c 4000000 /dev/zero >&2; exit 3"
@@ -444,7 +446,7 @@ def test_streams_and_commands_run_in_parallel(transport: Transport, tmp_path: Pa
         assert [one.result().stdout for one in run] == [b"x\n"] * 20
 
 
-def test_each_direction_of_a_stream_has_its_own_end(transport: Transport) -> None:
+def test_each_direction_of_a_stream_closes_separately(transport: Transport) -> None:
     with transport.open_stream(
         ["sh", "-c", 'read a; echo "<$a>"; cat; echo e >&2; echo end']
     ) as near:
@@ -462,7 +464,7 @@ def test_each_direction_of_a_stream_has_its_own_end(transport: Transport) -> Non
         telling.join()
 
 
-def test_each_direction_of_a_connection_has_its_own_end(transport: Transport) -> None:
+def test_each_direction_of_a_connection_closes_separately(transport: Transport) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         near, given = socket.socketpair()
         with near:
@@ -479,7 +481,7 @@ def test_each_direction_of_a_connection_has_its_own_end(transport: Transport) ->
                 assert _to_its_end(near) == b"answer"
 
 
-def test_closed_port_is_named_and_the_socket_is_not_closed(
+def test_closed_port_is_named_and_the_socket_stays_open(
     transport: Transport,
 ) -> None:
     near, given = socket.socketpair()

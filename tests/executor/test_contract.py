@@ -37,7 +37,7 @@ def test_exception_of_a_call_keeps_its_type_and_remote_traceback(any_executor: E
         future.result()
 
 
-def test_class_of_the_notebook_round_trips(any_executor: Executor) -> None:
+def test_class_defined_in_the_notebook_round_trips(any_executor: Executor) -> None:
     class Own(ValueError):
         pass
 
@@ -163,7 +163,7 @@ def test_cancelling_a_call_cancels_its_waiting_job(make: Make, api: Pool) -> Non
     assert futures.wait([future], timeout=0).done == {future}
 
 
-def test_shut_down_executor_rejects_calls(any_executor: Executor, api: Pool) -> None:
+def test_executor_rejects_calls_after_shutdown(any_executor: Executor, api: Pool) -> None:
     any_executor.shutdown()
     with pytest.raises(RuntimeError, match="cannot schedule new futures after shutdown"):
         any_executor.submit(pow, 2, 3)

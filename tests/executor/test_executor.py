@@ -119,7 +119,7 @@ def test_submit_raises_slurms_refusal(make: Make, api: Pool, warm: bool) -> None
     assert not list((api.folder / "data").rglob("*.vars"))
 
 
-def test_refusal_of_a_queued_call_is_its_exception(make: Make, api: Pool) -> None:
+def test_refused_queued_call_fails_with_slurms_refusal(make: Make, api: Pool) -> None:
     gate = Gate()
     executor = make(max_workers=1)
     first, second = executor.submit(gate.wait, 1), executor.submit(pow, 2, 3)
@@ -186,7 +186,7 @@ def test_result_waits_for_a_login(make: Make, api: Pool) -> None:
     assert future.result() == 5
 
 
-def test_lost_agent_ends_the_calls(make: Make, api: Pool) -> None:
+def test_lost_agent_fails_the_calls(make: Make, api: Pool) -> None:
     gate = Gate()
     executor = make(max_workers=1)
     futures = [executor.submit(gate.wait) for _ in range(2)]
@@ -236,7 +236,7 @@ def test_found_future_can_be_cancelled(make: Make, api: Pool) -> None:
     assert js.future(submitted.id).cancelled()
 
 
-def test_other_jobs_are_not_futures(api: Pool) -> None:
+def test_only_jobs_of_calls_have_futures(api: Pool) -> None:
     job = api.submit(CellSpec(name="cell", code="x = 1", names_out=("x",)))
     with pytest.raises(RequestError, match="not a call"):
         js.future(job.id)

@@ -138,7 +138,7 @@ future.add_done_callback(lambda one: print("done", one.result()))
 
 
 @pytest.mark.parametrize("warm", [False, True])
-def test_killed_agent_loses_and_repeats_no_call(
+def test_killed_agent_does_not_lose_or_repeat_calls(
     home: AgentHome, tmp_path: Path, warm: bool
 ) -> None:
     gate, log = tmp_path / "gate", tmp_path / "log"

@@ -124,7 +124,7 @@ def commands(site: Site) -> Callable[[str], int]:
     return count
 
 
-def test_one_scancel_cancels_our_jobs_and_jobs_that_only_slurm_knows(
+def test_one_scancel_cancels_our_jobs_and_jobs_without_a_record(
     site: Site, commands: Callable[[str], int]
 ) -> None:
     ours = [site.service.submit(spec("1", options={"hold": ""})).id for _ in range(2)]
@@ -145,9 +145,7 @@ def test_one_scancel_cancels_our_jobs_and_jobs_that_only_slurm_knows(
     assert site.cluster.run("squeue", "-h", "-o", "%i", "-j", array).stdout == ""
 
 
-def test_requeue_of_many_names_the_job_that_slurm_does_not_requeue(
-    site: Site, tmp_path: Path
-) -> None:
+def test_requeue_of_many_jobs_names_the_job_that_slurm_rejects(site: Site, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.05)"
     never = site.service.submit(spec(wait, options={"no-requeue": ""})).id

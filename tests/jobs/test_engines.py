@@ -217,7 +217,7 @@ def test_missing_engine_fails_at_once(
     site.service.close()
 
 
-def test_dead_scheduler_ends_the_code(site: Site, tmp_path: Path) -> None:
+def test_dead_scheduler_ends_the_cell(site: Site, tmp_path: Path) -> None:
     job = EngineJob(site, tmp_path / "job", "dask", DASK)
     for seen in job.processes():
         if "scheduler" in seen.argv:

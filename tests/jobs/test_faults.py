@@ -46,7 +46,7 @@ def running(site: Site, code: str = LONG, **changes: object) -> str:
 
 
 @over_ssh
-def test_late_controller_gets_each_job_once_and_then_cancellations(
+def test_recovered_controller_gets_each_job_once_and_then_cancellations(
     private_site: MakeSite,
 ) -> None:
     site = private_site(**IMPATIENT)

@@ -119,7 +119,7 @@ def blocked(source: str) -> str:
     return f"-p tcp --syn -s {ADDRESSES[source]} -m multiport ! --dports {OWN_PORTS}"
 
 
-def test_firewall_before_the_launcher_is_named(apart: Site, machines: Machines) -> None:
+def test_firewall_in_front_of_the_launcher_is_named(apart: Site, machines: Machines) -> None:
     with machines.nodes["n1"].firewall(blocked("n2")):
         job = apart.run("pass", launch="torchrun", options={"nodes": "3"})
     sentence = f"n2 cannot reach n1 at 10.78.2.11: timed out. {FIREWALL}"
@@ -194,7 +194,7 @@ def test_another_user_of_the_nodes_cannot_join_the_launch(
                 assert one.encode() not in path.read_bytes(), path
 
 
-def test_mpi_ranks_reject_a_world_of_one(apart: Site) -> None:
+def test_mpi_ranks_reject_a_world_of_size_one(apart: Site) -> None:
     """The test simulates an Open MPI that does not detect Slurm."""
     alone = """
     import os

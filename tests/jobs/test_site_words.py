@@ -53,7 +53,7 @@ def script(site: Site, text: str, **changes: Any) -> ScriptSpec:
     return ScriptSpec(code=text, cwd=str(site._home), name="script", id=spec("").id, **changes)
 
 
-def test_job_changed_by_a_submit_plugin_is_shown_as_slurm_has_it(
+def test_job_changed_by_a_submit_plugin_shows_slurms_values(
     private_site: MakeSite,
 ) -> None:
     site = with_plugin(private_site, REWRITES)

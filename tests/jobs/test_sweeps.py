@@ -160,7 +160,7 @@ def test_refused_retry_is_an_error_and_can_be_repeated(site: Site) -> None:
     assert len(of_task(site, job.id).arrays) == 2
 
 
-def test_multiple_applies_to_the_partitions_limit_for_unlisted_tasks(site: Site) -> None:
+def test_retry_multiplies_the_partitions_limit_for_unlisted_tasks(site: Site) -> None:
     job = site.service.submit(sweep("1 / n", [{"n": 0}, {"n": 1}]))
     site.wait(job.id)
     site.service.retry(job.id, {"time": "2x"})

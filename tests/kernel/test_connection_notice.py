@@ -51,7 +51,9 @@ def test_short_interruption_is_not_shown(notice: ConnectionNotice, cell: Cell) -
     assert cell.shown == []
 
 
-def test_one_display_follows_the_connection(notice: ConnectionNotice, cell: Cell) -> None:
+def test_one_display_shows_each_change_of_the_connection(
+    notice: ConnectionNotice, cell: Cell
+) -> None:
     notice.cluster_reachable(NO_ROUTE, 0.0)
     notice.look(CELL, "arandu", 11.0)
     notice.look(CELL, "arandu", 12.0)

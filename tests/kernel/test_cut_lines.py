@@ -126,7 +126,7 @@ def there() -> Iterator[There]:
         one.lines.get().close()
 
 
-def test_connection_lost_at_any_byte_delivers_each_message_once(there: There) -> None:
+def test_each_message_is_delivered_once_if_the_connection_drops_at_any_byte(there: There) -> None:
     expected = 0
     for cut in range(2 * len(message(1, "1")) + 1):
         line = there.begun()

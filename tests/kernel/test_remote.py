@@ -52,7 +52,7 @@ def input_is_asked_here(kernel: RemoteKernel) -> None:
     assert kernel.reply(request).text == "me!\n"
 
 
-def test_cells_wait_with_the_job_and_show_why(home: Home) -> None:
+def test_cells_wait_for_the_job_and_show_the_reason(home: Home) -> None:
     home.add("--hold", "--mem", "300M")
     kernel = home.start()  # the kernel is available before its job runs
     first, second = kernel.start("print('first')"), kernel.start("print('second')")

@@ -86,7 +86,7 @@ def until_one(node: Node) -> Arrived:
     return found[0]
 
 
-def test_both_ends_compress_if_both_can(node: Node) -> None:
+def test_both_ends_compress_if_both_support_it(node: Node) -> None:
     assert node.told["packs"] is True
     packer, unpacker = zlib.compressobj(1, zlib.DEFLATED, -15), zlib.decompressobj(-15)
     node.welcome(packs=True)
@@ -103,7 +103,7 @@ def test_both_ends_compress_if_both_can(node: Node) -> None:
     assert sizes[1] < sizes[0]
 
 
-def test_forwarded_messages_are_acknowledged_at_the_end(
+def test_forwarded_messages_are_acknowledged_when_the_stream_ends(
     node: Node,
 ) -> None:
     node.welcome()

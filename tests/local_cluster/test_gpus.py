@@ -142,7 +142,7 @@ def test_up_uses_the_machines_gpus_and_a_job_gets_only_its_own(
     assert seen(known, f"--gpus={L4}:1") == "[1]"
 
 
-def test_own_gpus_without_a_gpu_is_an_error(
+def test_gpus_own_is_rejected_on_a_machine_without_a_gpu(
     home: Path, nvidia_smi: NvidiaSmi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nvidia_smi("No devices were found", status=6)

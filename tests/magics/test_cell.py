@@ -84,7 +84,7 @@ def test_failed_cell_raises_with_the_remote_traceback(shell: Shell) -> None:
     assert "magics/cell.py" not in ran.out  # there are no frames of this package
 
 
-def test_no_raise_suppresses_the_error(shell: Shell) -> None:
+def test_no_raise_option_suppresses_the_error(shell: Shell) -> None:
     assert shell.run("%%slurm --no-raise\n1 / 0").error is None
 
 
@@ -104,7 +104,7 @@ def test_invalid_line_is_a_one_line_error_and_submits_nothing(shell: Shell, api:
 
 
 @pytest.mark.parametrize("options", ["", "--detach", "--dry-run"])
-def test_syntax_error_looks_like_a_local_one_and_submits_nothing(
+def test_syntax_error_looks_like_a_local_error_and_submits_nothing(
     shell: Shell, api: FakeApi, options: str
 ) -> None:
     ran = shell.run(f"%%slurm {options}\nx = 1\nfor y in x\n    pass")
@@ -252,7 +252,7 @@ def test_repeated_cell_attaches_to_its_job(shell: Shell, api: FakeApi) -> None:
     assert api.calls.count("submit") == 1
 
 
-def test_equal_cell_of_another_unnamed_notebook_is_another_job(
+def test_equal_cell_of_another_unnamed_notebook_submits_another_job(
     shell: Shell, api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JPY_SESSION_NAME")
@@ -272,7 +272,7 @@ def test_equal_cell_of_a_notebook_attaches_from_any_kernel(
     assert api.calls.count("submit") == 1
 
 
-def test_fresh_submits_another_job(shell: Shell, api: FakeApi) -> None:
+def test_fresh_option_submits_another_job(shell: Shell, api: FakeApi) -> None:
     shell.run("%%slurm --detach\nlinger()")
     shell.run("%%slurm --detach --fresh\nlinger()")
     assert api.calls.count("submit") == 2
@@ -307,7 +307,7 @@ def test_sbatch_magic_submits_unchanged_text_without_waiting(shell: Shell, api: 
     assert spec.options == {"gpus": "1"}
 
 
-def test_directives_override_use_and_the_line_overrides_directives(
+def test_directives_override_slurm_use_and_the_line_overrides_directives(
     shell: Shell, api: FakeApi
 ) -> None:
     shell.run("%slurm use other --time 1h --mem 4G --partition gpu --nice=3")
@@ -316,7 +316,7 @@ def test_directives_override_use_and_the_line_overrides_directives(
     assert spec.options == {"nice": "3", "partition": "long"}
 
 
-def test_line_overrides_settings_and_use(shell: Shell, api: FakeApi) -> None:
+def test_line_overrides_settings_and_slurm_use(shell: Shell, api: FakeApi) -> None:
     shell.run("%config SlurmMagics.default_options = '--gpus 1 --time 1h'")
     shell.run("%%slurm --time 2h --detach\n1")
     shell.run("%slurm use other --partition gpu")

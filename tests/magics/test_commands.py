@@ -68,7 +68,7 @@ def test_forget_does_not_delete_unfetched_output(shell: Shell, api: FakeApi) -> 
     assert api.jobs() == []
 
 
-def test_name_of_a_lab_is_resolved_on_the_current_cluster(shell: Shell, api: FakeApi) -> None:
+def test_lab_name_is_resolved_on_the_current_cluster(shell: Shell, api: FakeApi) -> None:
     here, there = (
         api.submit(LabSpec(name="mine", cluster=cluster)).id for cluster in ("fake", "there")
     )
@@ -85,7 +85,7 @@ def test_name_of_a_lab_is_resolved_on_the_current_cluster(shell: Shell, api: Fak
     )
 
 
-def test_why_shows_the_card_with_its_reason(shell: Shell, api: FakeApi) -> None:
+def test_why_shows_the_card_with_the_reason(shell: Shell, api: FakeApi) -> None:
     job_id = start(shell, api)
     ran = shell.run(f"%slurm why {job_id}")
     assert "It waits for a node." in ran.last(f"slurm-card-{job_id}").data["text/plain"]
@@ -121,7 +121,7 @@ def test_queue_info_clusters_and_doctor_show_the_cluster(shell: Shell) -> None:
         assert shell.run(line).out.startswith("✔ other answers.\n")
 
 
-def test_use_applies_to_later_lines(shell: Shell, api: FakeApi) -> None:
+def test_slurm_use_applies_to_later_lines(shell: Shell, api: FakeApi) -> None:
     shell.run("%slurm use other --gpus 2")
     start(shell, api)
     (spec,) = api.specs.values()

@@ -49,7 +49,7 @@ def test_interrupted_cell_detaches_and_shows_the_attach_command(kernel: Kernel) 
     assert (back.content["status"], back.text) == ("ok", "before\n")
 
 
-def test_interrupted_cell_cancels_with_on_interrupt_cancel(kernel: Kernel) -> None:
+def test_interrupted_cell_cancels_its_job_with_on_interrupt_cancel(kernel: Kernel) -> None:
     request = kernel.start("%%slurm --on-interrupt cancel\nprint('before')\nlinger()")
     kernel.until(lambda message: "before" in message["content"].get("text", ""))
     kernel.manager.interrupt_kernel()

@@ -177,7 +177,7 @@ class Server(lab_activity.Server):
         ("terminals", {"name": "1"}, False),
     ],
 )
-def test_busy_kernels_and_used_terminals_are_activity(
+def test_busy_kernels_and_used_terminals_count_as_activity(
     kind: str, said: dict[str, str], used: bool
 ) -> None:
     now = time.strftime("%Y-%m-%dT%H:%M:%S.123456Z", time.gmtime())
@@ -204,7 +204,7 @@ def test_busy_kernels_and_used_terminals_are_activity(
         ("4.6.6", "2.21.1", "IdentityProvider"),
     ],
 )
-def test_config_sets_the_token_of_each_release(
+def test_config_sets_the_token_where_each_release_reads_it(
     monkeypatch: pytest.MonkeyPatch, jupyterlab: str, server: str | None, place: str
 ) -> None:
     """Fakes with only a version stand for the releases."""

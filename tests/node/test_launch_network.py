@@ -70,7 +70,7 @@ def listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, network: Any) -> 
     launcher.step.end(0.1)
 
 
-def test_message_of_many_nodes_is_printed_once(
+def test_common_message_of_many_nodes_is_printed_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     network: Any,

@@ -175,7 +175,7 @@ def test_cancelled_job_does_not_report_a_lost_first_node(launched: Launched) -> 
 
 
 @pytest.mark.parametrize("launched", [{"alone_s": 600.0}], indirect=True)
-def test_job_that_ends_first_on_its_first_node_has_not_lost_it(launched: Launched) -> None:
+def test_first_node_that_slurm_signals_first_is_not_lost(launched: Launched) -> None:
     """Cancelled, timed out or preempted: Slurm's signal reaches each node at its own time."""
     launched.sock.shutdown(socket.SHUT_RDWR)
     launched.process.send_signal(signal.SIGTERM)
@@ -184,7 +184,7 @@ def test_job_that_ends_first_on_its_first_node_has_not_lost_it(launched: Launche
 
 
 @pytest.mark.parametrize("launched", [{"alone_s": 0.6}], indirect=True)
-def test_first_node_whose_programs_die_one_after_the_other_is_lost(launched: Launched) -> None:
+def test_first_node_is_lost_although_programs_outlive_its_launcher(launched: Launched) -> None:
     """After the launcher others still write files."""
     launched.sock.shutdown(socket.SHUT_RDWR)
     with (launched.folder / "usage.0.jsonl").open("wb", buffering=0) as file:
@@ -198,7 +198,7 @@ def test_program_ends_although_the_folder_of_the_job_is_lost_too(launched: Launc
     launched.close()
 
 
-def test_first_node_that_reports_the_loss_of_others_runs(launched: Launched) -> None:
+def test_first_node_that_reports_other_lost_nodes_is_not_lost(launched: Launched) -> None:
     """The network between the nodes is interrupted."""
     (launched.folder / "log.0").write_text(GONE % "n2")
     launched.close()

@@ -165,14 +165,14 @@ def test_os_exit_0_is_a_failure(run: RunCell) -> None:
     assert (done.exit_code, done.result.status) == (1, "killed")
 
 
-def test_sigkill_suggests_memory(run: RunCell) -> None:
+def test_sigkill_suggests_more_memory(run: RunCell) -> None:
     done = run("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
     assert done.exit_code == 128 + signal.SIGKILL
     assert done.result.signal == signal.SIGKILL
     assert "memory" in (done.result.evalue or "")
 
 
-def test_crash_after_the_cell_keeps_its_result(run: RunCell) -> None:
+def test_crash_after_the_cell_does_not_affect_its_result(run: RunCell) -> None:
     done = run("import atexit, os\natexit.register(os.abort)\nx = 1", names_out=["x"])
     assert (done.exit_code, done.result.status) == (0, "ok")
     assert done.variables() == {"x": 1}

@@ -51,7 +51,9 @@ def test_last_expression_is_shown(
 
 @BOTH
 @pytest.mark.parametrize("cell", ["x = 1", "None", "1; # quiet", ""])
-def test_hidden_values_are_not_shown(run: RunCell, cell: str, python: tuple[str, ...]) -> None:
+def test_none_assignments_and_values_before_a_semicolon_are_not_shown(
+    run: RunCell, cell: str, python: tuple[str, ...]
+) -> None:
     done = run(cell, python=python)
     assert (done.result.status, done.shown) == ("ok", [])
 
@@ -242,7 +244,7 @@ def test_exit_without_a_code_succeeds(run: RunCell, python: tuple[str, ...]) -> 
         ("class Mine(SystemExit): pass\nraise Mine(256)", 1, "256"),
     ],
 )
-def test_exit_code_of_the_cell_is_the_jobs(
+def test_exit_code_of_the_cell_is_the_exit_code_of_the_job(
     run: RunCell, cell: str, code: int, text: str, python: tuple[str, ...]
 ) -> None:
     done = run(f"import sys\n{cell}", python=python)
@@ -251,7 +253,7 @@ def test_exit_code_of_the_cell_is_the_jobs(
     assert done.error.traceback == done.result.traceback == (f"SystemExit: {text}",)
 
 
-def test_usage_error_of_a_magic_is_an_error(run: RunCell) -> None:
+def test_usage_error_of_a_magic_fails_the_cell(run: RunCell) -> None:
     done = run("%no_such_magic")
     assert done.result.status == "error"
     assert done.error.traceback[0].startswith("UsageError: ")
@@ -263,7 +265,9 @@ def test_usage_error_of_a_magic_is_an_error(run: RunCell) -> None:
 
 
 @BOTH
-def test_cell_is_main_and_has_its_source(run: RunCell, python: tuple[str, ...]) -> None:
+def test_cell_runs_as_main_and_inspect_finds_its_source(
+    run: RunCell, python: tuple[str, ...]
+) -> None:
     done = run(
         "import inspect, sys\n"
         "def f():\n    return 'source'\n"
@@ -292,5 +296,5 @@ def test_cell_has_the_environment_and_folder_of_the_process(
 
 
 @BOTH
-def test_input_is_an_error(run: RunCell, python: tuple[str, ...]) -> None:
+def test_call_of_input_fails(run: RunCell, python: tuple[str, ...]) -> None:
     assert run("input()", python=python).error.ename == "EOFError"

@@ -249,7 +249,7 @@ def test_running_job_is_measured(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_usage_ends_with_the_script(
+def test_measurement_ends_with_the_script(
     job: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, number: signal.Signals
 ) -> None:
     script = job("sleep", "600")

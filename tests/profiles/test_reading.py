@@ -152,7 +152,7 @@ def test_environment_variable_overrides_the_default_of_the_files(
     assert names(load_profiles()) == ["c", "a", "b"]
 
 
-def test_private_cluster_is_the_default_only_if_alone(config: Path) -> None:
+def test_private_cluster_is_the_default_only_without_other_clusters(config: Path) -> None:
     write(config / "clusters.d" / "local.toml", f'origin = "{UP_ORIGIN}"')
     assert load_profiles().default.name == "local"
     write(config / "clusters.toml", "[arandu]")

@@ -163,7 +163,7 @@ def test_file_with_directives_is_a_batch_script_but_a_cell_is_not(folders: Folde
 
 
 @pytest.mark.parametrize("notebook", [None, "n.ipynb"])
-def test_array_option_creates_a_batch_script_or_a_sweep_by_language(
+def test_array_option_creates_an_array_job_for_shell_code_and_a_sweep_for_python(
     folders: Folders, notebook: str | None
 ) -> None:
     api: Any = Logged()

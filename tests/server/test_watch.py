@@ -68,7 +68,7 @@ def test_invalid_message_is_reported() -> None:
     run(test)
 
 
-def test_page_cannot_set_cursor_wait_or_caller() -> None:
+def test_page_cannot_set_the_cursor_wait_or_caller() -> None:
     async def test(log: Log, client: Client, line: Line) -> None:
         args = {"job_id": "j", "wait_s": 900, "cursor": "7", "caller": "you"}
         say(client, watch=1, call="logs", args=args)

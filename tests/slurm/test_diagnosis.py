@@ -45,7 +45,7 @@ STEPD = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-21T10:00:00 DUE
         ("FAILED", 0, 9, "", "signal"),
     ],
 )
-def test_cause_is_found(
+def test_cause_of_a_failure_is_found(
     state: str, exit_code: int | None, signal: int | None, log: str, code: str
 ) -> None:
     said = diagnose(state, exit_code, signal, log)

@@ -33,7 +33,7 @@ def test_options_are_parsed_in_every_form() -> None:
     }
 
 
-def test_next_word_is_never_an_optional_value() -> None:
+def test_optional_value_never_comes_from_the_next_word() -> None:
     with pytest.raises(OptionError, match="`user` does not belong to any option") as caught:
         parse_options(["--exclusive", "user"])
     assert caught.value.word == "user"
@@ -136,7 +136,7 @@ def test_invalid_value_is_rejected_and_named(name: str, typed: str) -> None:
 
 
 @pytest.mark.parametrize("group", EXCLUSIVE)
-def test_exclusive_options_are_rejected_together(group: tuple[str, ...]) -> None:
+def test_mutually_exclusive_options_are_rejected(group: tuple[str, ...]) -> None:
     for name in group:
         check_together({name: "1"})
     with pytest.raises(OptionError, match="exclude each other"):

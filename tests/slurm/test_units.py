@@ -165,7 +165,7 @@ def test_invalid_array_is_rejected(text: str) -> None:
         parse_array(text)
 
 
-def test_tres_have_memory_in_mib_and_numbers() -> None:
+def test_tres_are_parsed_into_numbers_with_memory_in_mib() -> None:
     text = "billing=4,cpu=4,gres/gpu:a100=2,gres/gpu=2,mem=2.5G,node=1,fs/disk=1270.36K,energy="
     tres = parse_tres(text)
     assert tres["mem"] == 2560
@@ -207,7 +207,7 @@ def test_times_are_epochs_or_none() -> None:
         assert parse_epoch(word) is None
 
 
-def test_exit_is_code_and_signal() -> None:
+def test_exit_is_parsed_into_code_and_signal() -> None:
     assert parse_exit("137:0") == (137, 0)
     assert parse_exit("0:9") == (0, 9)
     assert parse_exit("") is None

@@ -45,7 +45,7 @@ def copied(page: Page) -> str:
     return text
 
 
-def test_row_menu_copies_holds_releases_extends_and_requeues(
+def test_row_menu_copies_holds_releases_extends_and_requeues_jobs(
     sidebar: Locator, cluster: SlurmCluster, sbatch: Sbatch, page: Page
 ) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -134,7 +134,7 @@ def test_job_panel_shows_the_log_and_state_of_each_array_task(
     expect(log).to_have_text("I am task 1")
 
 
-def test_job_panel_finds_cell_and_folder_and_shows_timeline_and_settings(
+def test_job_panel_opens_cell_and_folder_and_shows_timeline_and_settings(
     opened: Callable[..., Notebook], near: str, page: Page
 ) -> None:
     notebook = opened([CELL.replace("%%slurm", f"%%slurm --cluster {near}"), "1 + 1"])

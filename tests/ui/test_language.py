@@ -41,7 +41,9 @@ def test_sidebar_is_in_the_language_of_the_settings(
     look_as_it_is(page, f"sidebar-{locale}")
 
 
-def test_labels_are_in_portuguese(page: Page, lab: Lab, cluster: SlurmCluster) -> None:
+def test_card_and_row_of_a_job_are_in_portuguese(
+    page: Page, lab: Lab, cluster: SlurmCluster
+) -> None:
     open_in(page, lab, "pt_BR")
     expect(page.get_by_role("button", name="Enviados daqui: nenhum job")).to_be_visible()
     job_id, _ = submit_script(page, "fila", "#!/bin/sh\nsleep 600\n", hold="")

@@ -120,7 +120,7 @@ def test_launcher_opens_a_lab_that_waits_in_the_queue_and_runs_a_notebook(
     cluster.wait_for(job_id, "CANCELLED", "")
 
 
-def test_end_in_the_bar_saves_documents_and_completes_the_job(
+def test_end_button_saves_documents_and_completes_the_job(
     opened_lab: Page, form: Locator, cluster: SlurmCluster, lab: Lab
 ) -> None:
     tab = start(opened_lab, form, "saves")

@@ -70,7 +70,7 @@ def test_each_part_can_be_disabled_alone(page: Page, lab: Lab, site: Path) -> No
 
 
 @pytest.mark.own_page
-def test_disabled_extension_leaves_jupyterlab_as_it_was(page: Page, lab: Lab, site: Path) -> None:
+def test_disabled_extension_does_not_change_jupyterlab(page: Page, lab: Lab, site: Path) -> None:
     assert opened_without(page, lab, site, "jupyter-slurm") == []
     expect(page.get_by_role("tab", name="Slurm")).to_have_count(0)
     expect(page.get_by_role("main")).not_to_contain_text("Slurm")

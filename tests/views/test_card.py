@@ -174,7 +174,7 @@ def test_elapsed_time_stops_at_the_last_known_state() -> None:
         (210, 10, "ends in 10 s"),
     ],
 )
-def test_end_of_a_session_is_near_at_its_limit_or_late_in_its_idle_time(
+def test_end_of_a_session_is_announced_near_its_limit_or_idle_timeout(
     limit_s: int, idle_for_s: int, soon: str | None
 ) -> None:
     session = job(
@@ -247,7 +247,7 @@ def test_every_state_has_a_symbol_and_a_word(state: JobState) -> None:
     assert state.word in told
 
 
-def test_slurm_id_of_an_ended_job_is_explained() -> None:
+def test_slurm_id_of_an_ended_job_shows_our_job_id() -> None:
     ended = job(state=JobState.COMPLETED, slurm_id="146", created_s=NOW_S - 7200)
     said = ended_earlier(ended, "146", NOW_S)
     which = f"job {ended.id}, which was submitted 2 h ago and has ended"

@@ -77,7 +77,7 @@ def test_recipe_of_another_tool_is_rejected(runtime: str) -> None:
 
 
 @pytest.mark.parametrize("runtime", BUILDERS)
-def test_files_are_pushed_for_recipes_that_copy_and_for_named_folders(
+def test_folder_is_pushed_if_it_is_named_or_the_recipe_copies_files(
     runtime: str,
 ) -> None:
     assert '"$beside"' not in built(runtime)
@@ -93,7 +93,7 @@ def test_files_are_pushed_for_recipes_that_copy_and_for_named_folders(
 
 
 @pytest.mark.parametrize("runtime", ["docker", "charliecloud"])
-def test_lines_become_a_dockerfile(runtime: str) -> None:
+def test_package_lines_become_a_dockerfile(runtime: str) -> None:
     base = "library/ubuntu:22.04" if runtime == "charliecloud" else "docker.io/library/ubuntu:22.04"
     assert file(built(runtime, _LINES), "Dockerfile").splitlines() == [
         f"FROM {base}",
@@ -103,7 +103,7 @@ def test_lines_become_a_dockerfile(runtime: str) -> None:
     ]
 
 
-def test_lines_become_a_definition() -> None:
+def test_package_lines_become_an_apptainer_definition() -> None:
     text = file(built("apptainer", _LINES), "definition")
     assert text.startswith("Bootstrap: docker\nFrom: docker.io/library/ubuntu:22.04\n\n%post\n")
     assert "    apt-get update\n    DEBIAN_FRONTEND" in text
@@ -139,7 +139,7 @@ def test_failed_step_is_read_from_the_log(step: str, doing: str) -> None:
 
 
 @pytest.mark.real
-def test_next_build_removes_leftovers_of_killed_builds_only(
+def test_next_build_removes_only_leftovers_of_killed_builds(
     tmp_path: Path,
 ) -> None:
     def begun(name: str, tool: str) -> subprocess.Popen[bytes]:

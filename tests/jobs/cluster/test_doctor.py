@@ -180,7 +180,7 @@ def test_files_that_expire_soon_are_counted(look: Examine, tmp_path: Path) -> No
 # --- the connection ---------------------------------------------------------------------------
 
 
-def test_needed_login_is_raised(look: Examine) -> None:
+def test_doctor_raises_if_a_login_is_needed(look: Examine) -> None:
     with pytest.raises(LoginNeededError):
         look(ill={"sh": LoginNeededError("Log in.")})
 

@@ -35,7 +35,7 @@ def plan(
     return planned(environment, needed, tools, "/home/a/it's/envs", profile)
 
 
-def test_equal_content_shares_an_environment_and_different_content_does_not() -> None:
+def test_only_equal_content_shares_an_environment() -> None:
     assert plan() == plan(file=None)
     others = [
         plan(packages=("polars>=1",)),
@@ -51,7 +51,7 @@ def test_equal_content_shares_an_environment_and_different_content_does_not() ->
     assert len({one.id for one in (plan(), *others)}) == len(others) + 1
 
 
-def test_tool_is_uv_if_installed_else_pip_and_conda_for_its_own_file() -> None:
+def test_tool_is_uv_or_else_pip_and_conda_for_a_conda_file() -> None:
     assert (plan().tool, plan().program) == ("uv", TOOLS.uv)
     assert (plan(replace(TOOLS, uv="")).tool, plan(replace(TOOLS, uv="")).program) == (
         "pip",
@@ -74,7 +74,7 @@ def test_listed_packages_show_no_passwords() -> None:
     assert "secret" not in about
 
 
-def test_toolchain_is_found_in_output_of_login_files() -> None:
+def test_toolchain_is_found_in_the_output_of_login_files() -> None:
     said = (
         "Welcome!\njupyter-slurm python=3.11.2\njupyter-slurm machine=x86_64\njupyter-slurm uv=\n"
     )

@@ -396,7 +396,7 @@ def test_snapshot_is_independent_of_later_changes(tmp_path: Path) -> None:
     assert Path(folder.path).stat().st_mode & 0o777 == 0o700
 
 
-def test_push_removes_one_long_unused_mirror(tmp_path: Path) -> None:
+def test_each_push_removes_one_long_unused_mirror(tmp_path: Path) -> None:
     old_s = time.time() - (MIRROR_KEPT_DAYS + 2) * 86_400
     pushed = tmp_path / "it's" / "pushed"
     for name in ("new", "held", "old", "older", "foreign"):

@@ -114,7 +114,7 @@ def test_result_without_a_signal_has_the_exit_code(
     assert (None if found is None else found.exit_code) == exit_code
 
 
-def test_start_file_completes_a_job_that_was_never_listed() -> None:
+def test_start_file_supplies_details_of_an_unlisted_job() -> None:
     started = StartedFile(slurm_id="12", node="n1", partition="gpu", user="ana", time_s=1.7e9)
     unlisted = record("aaaaaaaa").job
     assert started.known(unlisted) == {"nodes": ("n1",), "partition": "gpu", "user": "ana"}

@@ -162,7 +162,7 @@ def test_started_task_has_no_reason_for_waiting(sweep: Sweep) -> None:
     assert list(sweep.table.tasks().reasons.values()) == ["0,2-4"]
 
 
-def test_queue_reports_an_end_after_a_lost_hint(sweep: Sweep) -> None:
+def test_listing_shows_an_end_that_the_news_file_lacks(sweep: Sweep) -> None:
     sweep.end(1)
     (sweep.folder / "news").unlink()
     sweep.listed(t0="PENDING", t1="COMPLETED", t2="PENDING", t3="PENDING", t4="PENDING")
@@ -181,7 +181,7 @@ def test_slurm_names_the_cause_of_a_signal(sweep: Sweep) -> None:
     assert sweep.table.tasks().failures == (), "the code is not the cause"
 
 
-def test_task_without_trace_is_lost(sweep: Sweep) -> None:
+def test_unlisted_task_without_files_is_lost(sweep: Sweep) -> None:
     for task in range(4):
         sweep.end(task)
     sweep.table.news()

@@ -288,14 +288,16 @@ def test_successful_cell_stays_successful_when_its_session_fails() -> None:
 
 
 @given(evidences)
-def test_every_evidence_has_a_final_verdict_with_a_message(evidence: Evidence) -> None:
+def test_every_combination_of_evidence_yields_a_final_state_with_a_message(
+    evidence: Evidence,
+) -> None:
     verdict = judge(evidence)
     assert verdict.state.final
     assert verdict.why
 
 
 @given(evidences)
-def test_completed_needs_evidence(evidence: Evidence) -> None:
+def test_completed_state_requires_evidence_of_success(evidence: Evidence) -> None:
     if judge(evidence).state is JobState.COMPLETED:
         said_so = evidence.exit is not None and evidence.exit.exit_code == 0
         slurm_said_so = evidence.slurm is not None and evidence.slurm.state == "COMPLETED"
@@ -360,7 +362,7 @@ LOST = (
         (LOSSES, "The engine ended on n3 ({before})"),
     ],
 )
-def test_failed_code_keeps_its_error_beside_a_lost_node(progress: bytes, cause: str) -> None:
+def test_failed_cell_shows_its_error_and_the_lost_node(progress: bytes, cause: str) -> None:
     ended = ExitFile(exit_code=1, time_s=20.0)
     told = cause.format(at=moment(15.0, 20.0), before=moment(12.0, 20.0))
     why = judge(cell(exit=ended, result=RAISED, progress=progress)).why

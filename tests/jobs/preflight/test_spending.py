@@ -16,7 +16,7 @@ from tests.ssh.waiting import wait_until
 BRIEF = "#!/bin/sh\nsleep 2\n"
 
 
-def test_use_is_reported_for_each_account(
+def test_usage_is_reported_for_each_account(
     private_site: Callable[..., Site],
 ) -> None:
     site = private_site(accounting=True, nodes=1, gpus=2, cpus=4)

@@ -24,7 +24,7 @@ def test_cursor_round_trips_its_revision_and_digest() -> None:
 
 
 @pytest.mark.parametrize("revision", ["", "x", "-1", "8", "9" * 5000, "²"])
-def test_unknown_revision_starts_over(revision: str) -> None:
+def test_cursor_with_an_unknown_revision_starts_over(revision: str) -> None:
     cursors = Cursors(7)
     epoch, _, _ = cursors.cursor(7).partition(".")
     assert cursors.read(f"{epoch}.{revision}") == (None, "")

@@ -55,7 +55,7 @@ def test_change_to_equal_values_keeps_the_revision(registry: JobRegistry) -> Non
     assert registry.revision == before
 
 
-def test_observed_change_is_an_event_and_is_saved_with_the_next(
+def test_observed_change_is_an_event_and_is_saved_with_the_next_change(
     registry: JobRegistry, tmp_path: Path
 ) -> None:
     registry.add(record())

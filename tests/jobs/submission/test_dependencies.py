@@ -74,7 +74,7 @@ def test_dependency_terms_are_added_and_alternatives_are_kept(registry: JobRegis
         (JobState.CANCELLED, {"any", "fail"}),
     ],
 )
-def test_known_end_is_judged_without_slurm(
+def test_dependency_on_an_ended_job_is_checked_without_slurm(
     state: JobState, let: set[str], registry: JobRegistry
 ) -> None:
     add(registry, "aaaaaaaa", slurm_id="7", state=state)
@@ -99,7 +99,7 @@ def test_dependency_on_a_job_unknown_to_slurm_is_rejected(
         assert refused.value.option == "after"
 
 
-def test_job_in_submission_is_awaited(registry: JobRegistry) -> None:
+def test_dependency_waits_for_a_job_in_submission(registry: JobRegistry) -> None:
     add(registry, "aaaaaaaa", state=JobState.SUBMITTING)
     asked = waiting(("aaaaaaaa", "ok"))
     before = awaited(asked, registry, "c")
@@ -109,7 +109,7 @@ def test_job_in_submission_is_awaited(registry: JobRegistry) -> None:
     assert awaited(asked, registry, "c") is None
 
 
-def test_unmet_dependency_is_found(registry: JobRegistry) -> None:
+def test_unmet_dependency_names_its_job(registry: JobRegistry) -> None:
     add(registry, "aaaaaaaa", slurm_id="7")
     asked = waiting(("5", "ok"), ("aaaaaaaa", "ok"))
     assert unmet(asked, registry) is None
@@ -150,7 +150,7 @@ def test_sweep_is_awaited_until_all_its_arrays_are_submitted(registry: JobRegist
     assert awaited(waiting(("scan", "ok")), registry, "c") is None
 
 
-def test_job_after_a_failing_sweep_is_judged_by_its_tasks(registry: JobRegistry) -> None:
+def test_dependency_on_a_failing_sweep_uses_the_states_of_its_tasks(registry: JobRegistry) -> None:
     add_sweep(registry, {"FAILED": "0", "RUNNING": "1"}, ("0", "7"), ("1", "8"))
     with pytest.raises(RequestError, match="never start"):
         sent(registry, waiting(("scan", "ok")))

@@ -131,7 +131,7 @@ def test_option_replaces_related_defaults_of_the_profile(
         ("HUP@30", "B:HUP@30", "trap 'hand_on USR1' HUP"),
     ],
 )
-def test_signal_option_goes_to_the_script_which_forwards_the_signal(
+def test_script_gets_the_signal_option_and_forwards_the_signal(
     asked: str, sent: str, trap: str
 ) -> None:
     submission = prepared(options={"signal": asked})
@@ -177,7 +177,7 @@ def test_cell_has_its_inputs_and_the_runner() -> None:
         ("#!/bin/sh\n#SBATCH -J x --comment mine\n", "jslurm:abcdefgh mine"),
     ],
 )
-def test_scripts_own_comment_is_kept_beside_ours(script: str, comment: str) -> None:
+def test_comment_of_a_script_is_kept_beside_our_comment(script: str, comment: str) -> None:
     submission = prepared(kind=JobKind.SCRIPT, code=script)
     assert options(submission)["comment"] == comment
     assert submission.files == {"job.sh": script.encode()}

@@ -164,7 +164,7 @@ while :; do sleep 0.05; done
         (signal.SIGHUP, ("HUP", "USR1"), "USR1"),
     ],
 )
-def test_signals_reach_the_program_which_sets_the_exit_code(
+def test_program_gets_the_signal_and_sets_the_exit_code(
     start: Start, tmp_path: Path, sent: signal.Signals, asked: tuple[str, str] | None, seen: str
 ) -> None:
     os.mkfifo(tmp_path / "ready")
@@ -195,7 +195,7 @@ def test_failed_module_is_named(tmp_path: Path) -> None:
     assert "no/such module" in (tmp_path / "log.0").read_text()
 
 
-def test_failed_setup_ends_the_job_before_its_program(tmp_path: Path) -> None:
+def test_failed_setup_ends_the_job_before_its_program_starts(tmp_path: Path) -> None:
     plan = ScriptPlan("t", str(tmp_path), ["echo", "ran"], runtime_setup=["echo no >&2; false"])
     assert run(tmp_path, plan).returncode == 66
     assert (tmp_path / "log.0").read_text() == "no\n"

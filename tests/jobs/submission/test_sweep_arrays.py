@@ -84,7 +84,7 @@ def test_retry_has_other_options_and_no_dependency() -> None:
     assert "dependency" not in found
 
 
-def test_multiple_applies_to_the_last_limit() -> None:
+def test_retry_multiplies_the_limit_of_the_last_array() -> None:
     one = record("aaaaaaaa", kind=JobKind.SWEEP, limit_s=60)
     one.command = COMMAND
     one.arrays = (TaskArray(token="aaaaaaaa", tasks="0-9"),)

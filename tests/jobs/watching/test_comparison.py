@@ -81,7 +81,7 @@ def test_job_renamed_by_scontrol_has_its_new_name(compared: Compared) -> None:
     assert compared.registry.job("job00001").name == "train-1-ä"
 
 
-def test_unlisted_job_is_settled(compared: Compared) -> None:
+def test_end_of_an_unlisted_job_is_determined(compared: Compared) -> None:
     compared.compare(listed(MANY))
     compared.compare(listed(MANY - 1))
     assert compared.notes.settled == [f"job{MANY - 1:05}"]

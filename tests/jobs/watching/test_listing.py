@@ -81,7 +81,7 @@ def test_passing_time_is_not_a_change() -> None:
     assert told.by(squeue.split(listed(2, seconds_later=30))) == ([], [])
 
 
-def test_ended_job_of_another_user_is_gone() -> None:
+def test_ended_job_of_another_user_is_removed() -> None:
     told = Told("me")
     told.by(numbered("1", "2"))
     assert told.by([*numbered("1"), *numbered("2", state="COMPLETED")]) == ([], ["2"])
@@ -225,7 +225,7 @@ def test_first_viewer_starts_a_listing_that_later_ones_share(desk: Desk) -> None
         assert desk.begun == [True, True], "the queue of all users was not listed"
 
 
-def test_everyone_and_mine_are_two_views_of_one_listing(desk: Desk) -> None:
+def test_all_jobs_and_my_jobs_are_two_views_of_one_listing(desk: Desk) -> None:
     found = [*numbered("1", user="user0"), *numbered("2", user="ana")]
     desk.queue.answered(found, "user0", {}, everyone=True)
     mine, everyone = desk.queue.mine.table.since(None), desk.queue.everyone.table.since(None)

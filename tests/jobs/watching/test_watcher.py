@@ -49,7 +49,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def test_end_of_an_attempt_does_not_end_the_next(
+def test_end_of_an_attempt_does_not_end_the_next_attempt(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restarted or reconnected agent finds both files at once."""
@@ -63,7 +63,7 @@ def test_end_of_an_attempt_does_not_end_the_next(
 
 
 @pytest.mark.parametrize("said", ["RUNNING", "COMPLETING", "PENDING"])
-def test_job_known_to_slurm_without_an_exit_record_continues(
+def test_unlisted_job_continues_while_slurm_reports_its_state(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, said: str
 ) -> None:
     """squeue omits the job, as in a hidden partition or a truncated answer."""
@@ -76,7 +76,7 @@ def test_job_known_to_slurm_without_an_exit_record_continues(
     ("before", "state"),
     [("FAILED", JobState.FAILED), ("RUNNING", JobState.LOST), ("COMPLETED", JobState.COMPLETED)],
 )
-def test_array_with_forgotten_tasks_ends_by_all_known_tasks(
+def test_state_of_an_ended_array_includes_its_purged_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, state: JobState
 ) -> None:
     desk = Desk(tmp_path, kind=JobKind.SCRIPT, tasks={before: "0-1", "PENDING": "2"})
@@ -88,7 +88,7 @@ def test_array_with_forgotten_tasks_ends_by_all_known_tasks(
     assert ("Tasks 0-1 " in str(desk.job.why or "")) is (before != "COMPLETED")
 
 
-def test_silent_session_is_a_problem_of_its_cells(tmp_path: Path) -> None:
+def test_silent_session_is_reported_for_its_cells(tmp_path: Path) -> None:
     """The listing has no rows for them. Without a problem their time would count on."""
     desk = Desk(tmp_path, kind=JobKind.SESSION)
     for job_id, session in (("bbbbbbbb", "aaaaaaaa"), ("cccccccc", None)):

@@ -605,7 +605,7 @@ def test_unrequested_members_are_ignored(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_set_uid_does_not_arrive(far: Watched, tmp_path: Path) -> None:
+def test_setuid_bit_is_not_transferred(far: Watched, tmp_path: Path) -> None:
     write(tmp_path / "source" / "a", b"", 0o4755)
     pull(far, str(tmp_path / "source"), tmp_path / "target")
     assert stat.S_IMODE((tmp_path / "target" / "a").stat().st_mode) == 0o755

@@ -121,7 +121,7 @@ def test_uploaded_files_are_placed(shell: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("brought", [512, 1500])
-def test_interrupted_upload_runs_and_leaves_nothing(
+def test_interrupted_upload_does_not_run_its_command(
     shell: list[str], tmp_path: Path, brought: int
 ) -> None:
     folder = tmp_path / "job"

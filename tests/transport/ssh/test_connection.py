@@ -52,7 +52,7 @@ def test_simultaneous_callers_share_one_login(make_sshd: MakeSshd, connect: Conn
     assert sshd.logins() == 1
 
 
-def test_master_of_the_user_is_not_changed(
+def test_users_own_ssh_master_is_not_changed(
     make_sshd: MakeSshd, connect: Connect, ssh_keeper: Keeper, tmp_path: Path
 ) -> None:
     sshd = make_sshd()

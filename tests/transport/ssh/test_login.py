@@ -160,7 +160,9 @@ def test_three_wrong_codes_end_the_login(
     assert person.password not in f"{error}{error.detail}"
 
 
-def test_keys_only_host_is_reported(make_sshd: MakeSshd, tmp_path: Path, refused: Refused) -> None:
+def test_host_that_accepts_only_keys_is_reported(
+    make_sshd: MakeSshd, tmp_path: Path, refused: Refused
+) -> None:
     stranger = make_key(tmp_path / "stranger")
     error = refused(make_sshd(), no_prompt, *NO_KEYS, f"IdentityFile {stranger}")
     assert "publickey" in str(error.message)

@@ -102,7 +102,7 @@ def test_host_key_is_accepted_only_by_yes(questions: Questions) -> None:
         (f"(alice@gw) {PASSPHRASE} ", QuestionKind.SECRET, PASSPHRASE),
     ],
 )
-def test_questions_of_the_host_and_of_this_machine_differ(
+def test_questions_from_the_host_and_from_this_machine_are_distinguished(
     questions: Questions, text: str, kind: QuestionKind, shown: str
 ) -> None:
     prompt = questions.prompt(Question(text, "", 1), HOST)
@@ -122,7 +122,7 @@ def test_repeated_question_marks_the_answer_as_wrong(questions: Questions) -> No
     assert [one.refused for one in asked] == [False, False, True, False]
 
 
-def test_earlier_output_becomes_the_instruction(tmp_path: Path) -> None:
+def test_earlier_output_becomes_the_instruction_of_the_prompt(tmp_path: Path) -> None:
     with Questions(tmp_path / "ask", HOST, prefixes=True, told=lambda: "Welcome\x1b[2J") as asked:
         prompt = asked.prompt(Question("(a@b) Call us.\nPassword: ", "", 1), HOST)
     assert (prompt.instruction, prompt.text) == ("Welcome\nCall us.", "Password:")

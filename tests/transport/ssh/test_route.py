@@ -79,7 +79,7 @@ def test_error_of_ssh_about_its_config_is_shown(config: MakeConfig) -> None:
     assert "ssh -G a" in str(caught.value)
 
 
-def test_only_the_profile_counts_without_ssh(
+def test_only_the_profile_sets_the_route_without_ssh(
     config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))

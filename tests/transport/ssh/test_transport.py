@@ -113,7 +113,7 @@ def test_every_login_shell_works(odd_sshd: Sshd, tmp_path: Path) -> None:
             assert near.recv(100) == b"well\n"
 
 
-def test_login_without_a_shell_shows_the_hosts_message(make_sshd: MakeSshd) -> None:
+def test_account_without_a_shell_shows_the_hosts_message(make_sshd: MakeSshd) -> None:
     sshd = make_sshd("ForceCommand echo Only on weekdays.; exit 1")
     with transport_to(sshd) as transport, pytest.raises(TransportError) as caught:
         transport.run(["true"])
@@ -160,7 +160,7 @@ def test_path_and_environment_of_the_profile_reach_every_program(own_sshd: Sshd)
 # --- load and traces on the host ---
 
 
-def test_only_shells_wait_on_the_host(own_sshd: Sshd, transport: SshTransport) -> None:
+def test_only_the_helper_waits_on_the_host(own_sshd: Sshd, transport: SshTransport) -> None:
     transport.run(["true"])
     wait_until(lambda: far_side(own_sshd) == HELPER)
     transport.close()
