@@ -198,7 +198,7 @@ function read(text: unknown): unknown {
   }
 }
 
-test('no file name leads to another folder or hides the other files', async () => {
+test('a file name cannot lead to another folder or hide other files', async () => {
   const hostile = new Hostile(14);
   const names = Array.from({ length: COUNT }, () => hostile.name());
   const entries = names.map(name => ({

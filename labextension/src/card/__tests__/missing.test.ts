@@ -42,11 +42,11 @@ test.each<Fields>([
   { state: 'REJECTED' },
   { kind: 'kernel' },
   { kind: 'lab' }
-])('no output is missing for a job with %j', fields => {
+])('output is not missing for a job with %j', fields => {
   expect(missing('%%slurm\n1', fields)).toBe(false);
 });
 
-test('no output is missing while the page runs the cell', () => {
+test('output is not missing while the page runs the cell', () => {
   const under = (run: Run, count: number | null): boolean =>
     isMissing(job(OVER), cell('%%slurm\n1', run, count));
   expect(under({ isDisposed: false }, null)).toBe(false);

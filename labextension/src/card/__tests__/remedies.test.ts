@@ -33,7 +33,7 @@ test('a job that waits for the user has a button for the next step', () => {
   ]);
 });
 
-test('a job that ran out of memory can be resubmitted with more', () => {
+test('a job that ran out of memory can be resubmitted with more memory', () => {
   expect(pressed(KILLED)).toEqual([
     ['Submit again with --mem 9G'],
     [{ id: 'a2b4c6d7', option: 'mem', value: '9G' }]

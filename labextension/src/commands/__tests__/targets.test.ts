@@ -2,7 +2,7 @@ import { FakeModel } from '../../__tests__/fakes';
 import type { Cluster, Connection } from '../../wire';
 import { clusterToShow } from '../targets';
 
-test('a panel shows the default cluster unless only another one is connected', async () => {
+test('a panel shows the default cluster unless only another cluster is connected', async () => {
   const model = new FakeModel();
   model.clusters = ['far', 'near'].map(name => ({ name, default: name === 'far' }) as Cluster);
   const shown = async (far: string, near: string): Promise<string> => {

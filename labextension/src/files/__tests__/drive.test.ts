@@ -75,7 +75,7 @@ test("a folder's entries have full paths", async () => {
   expect(asked[0]).toEqual(['file_entry', { path: '/d', cluster: 'here' }]);
 });
 
-test('an upload in parts arrives as one file, and another upload starts again', async () => {
+test('an upload in parts arrives as one file, and a new upload starts over', async () => {
   const { drive, asked } = cluster({});
   for (const [chunk, part] of [
     [1, 'lost'],

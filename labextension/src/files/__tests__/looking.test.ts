@@ -7,7 +7,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-test('files are refreshed every minute, except while the browser or the page is hidden', async () => {
+test('files are refreshed every minute, except in a hidden page or file browser', async () => {
   const widget = new Widget();
   Widget.attach(widget, document.body);
   let looks = 0;

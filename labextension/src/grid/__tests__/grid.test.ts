@@ -119,7 +119,7 @@ test('numbers are sorted numerically, and unknown values come last in both direc
   expect(counts(true)).toEqual([100, 10, 2, null]);
 });
 
-test('remembered columns are restored, except removed ones', () => {
+test('remembered columns are restored, except removed columns', () => {
   const first = usual(COLUMNS, { column: 'name', down: false });
   expect(first.columns).toEqual(['name', 'count']);
   expect(remembered(undefined, first)).toBe(first);

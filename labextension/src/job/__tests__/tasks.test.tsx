@@ -160,7 +160,7 @@ test('the first drawing shows every task, later ones only the changed cells', ()
   expect(strokes).toHaveLength(3);
 });
 
-test('each state has its count, and shows its tasks alone', () => {
+test('each state shows its count, and a click on it shows only its tasks', () => {
   draw({});
   const names = [...host.querySelectorAll('[aria-label=Show] button')];
   expect(names.map(one => one.textContent)).toEqual([
@@ -206,9 +206,9 @@ test('pointing at a cell shows parameters and state, a click chooses the task', 
 });
 
 test.each([
-  ['a sweep whose details do not come', 'sweep', 1],
+  ['a sweep without an answer about its details', 'sweep', 1],
   ['an array of a script', 'script', 0]
-] as const)('%s has states alone', async (_, kind, asks) => {
+] as const)('%s shows states without details', async (_, kind, asks) => {
   draw({ kind, tasks: TASKS });
   await mouse('pointermove', 4);
   expect(tip()).toEqual(['Task 4 failed']);
@@ -221,7 +221,7 @@ test('an exception replaces the reason of a task, with control characters visibl
   expect(factsOf({ ...known, params: {}, failures }, 4)).toEqual(['ValueError: a\ufffdb', 'n1']);
 });
 
-test('the time left follows from the rate so far', () => {
+test('the time left is estimated from the rate so far', () => {
   const tasks = { all: 100, ended: 20, done: 20, failed: 0 };
   expect(leftS(tasks, { ended: 0, atS: 0 }, 10)).toBe(40);
   expect(leftS(tasks, { ended: 10, atS: 0 }, 10)).toBe(80);
@@ -229,7 +229,7 @@ test('the time left follows from the rate so far', () => {
   expect(leftS({ ...tasks, ended: 100 }, { ended: 0, atS: 0 }, 10)).toBeNull();
 });
 
-test('a sweep shows the time left; after a retry, once tasks have ended', () => {
+test('a sweep shows the time left, and after a retry only once tasks have ended', () => {
   const nowS = Date.now() / 1000;
   draw({ started_s: nowS - 600, state_since_s: nowS - 600 });
   expect(host.textContent).toContain('23 min left');
@@ -239,7 +239,7 @@ test('a sweep shows the time left; after a retry, once tasks have ended', () => 
   expect(host.textContent).not.toContain('left');
 });
 
-test('10,000 tasks are drawn, and then 100 of them again', () => {
+test('10,000 tasks are drawn, and then 100 of them redrawn', () => {
   const states = ['COMPLETED', 'RUNNING', 'PENDING', 'FAILED'];
   const tasks = (from: number): Record<string, string> => {
     const found: Record<string, number[]> = {};

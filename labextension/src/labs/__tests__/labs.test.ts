@@ -57,7 +57,7 @@ describe('warnings', () => {
     shown.mockRestore();
   });
 
-  test('are shown in time, once for each end', () => {
+  test('are shown once before each end', () => {
     const model = new FakeModel();
     let nowS = NOW_S;
     const act = jest.fn();

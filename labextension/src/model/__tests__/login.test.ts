@@ -98,7 +98,7 @@ afterEach(() => {
   expect(model.watchers).toBe(0);
 });
 
-test('a login by key asks no question', async () => {
+test('a login by key does not ask a question', async () => {
   model.will(at('connecting'), at('open'));
   expect(await begin()).toBe(true);
 });

@@ -92,7 +92,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-test('a full snapshot replaces all jobs, a diff only changed ones', () => {
+test('a full snapshot replaces all jobs, a diff only changed jobs', () => {
   model.watchJobs();
   const socket = FakeSocket.last.open();
   const first = changes({ whole: true, jobs: [job('one', 'RUNNING'), job('two', 'PENDING')] });
@@ -231,7 +231,7 @@ test("a visible job's queue is watched until the job ends", () => {
   expect(socket.readyState).not.toBe(FakeSocket.OPEN);
 });
 
-test('a hidden tab with notifications watches no queue', () => {
+test('a hidden tab with notifications does not watch queues', () => {
   model.watchJobs({ background: true });
   model.look('a');
   const socket = FakeSocket.last.open();
@@ -241,7 +241,7 @@ test('a hidden tab with notifications watches no queue', () => {
   expect(watched(socket).map(sent => sent.args)).toEqual([{ look: ['a'] }]);
 });
 
-test('a queue reports its age and why nothing newer is known', () => {
+test('a queue reports its age and the problem that makes it outdated', () => {
   model.look('a');
   const socket = FakeSocket.last.open();
   socket.say({ watch: 1, value: changes({ whole: true, queues: [status({ asked_s: 77 })] }) });
@@ -288,7 +288,7 @@ test('a hidden tab keeps its state and resumes from its cursor', () => {
   expect(second.sent.map(sent => [sent.call, sent.cursor])).toEqual([['changes', 'c7']]);
 });
 
-test('clusters are requested with the first news and when new ones appear', async () => {
+test('clusters are requested at the first change and when a cluster is new', async () => {
   const named = (name: string): Cluster => ({ name, default: true }) as Cluster;
   answers.clusters = () => [named('a')];
   model.watchJobs();
@@ -333,7 +333,7 @@ test('calls that need a login are retried after a single login', async () => {
   expect(await both).toEqual(['cancelled', 'cancelled']);
 });
 
-test('no cluster is reported missing before the agent says so', async () => {
+test('a cluster is reported missing only after the agent has answered', async () => {
   const cluster = { name: 'local' } as Cluster;
   model.watchJobs();
   const socket = FakeSocket.last.open();

@@ -34,7 +34,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-test('news reaches its own watch', () => {
+test('a message reaches only its watch', () => {
   const [jobs, queue] = [new Heard(), new Heard()];
   socket.watch('changes', {}, jobs);
   socket.watch('node_changes', { cluster: 'a' }, queue);

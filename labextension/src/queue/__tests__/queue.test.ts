@@ -30,7 +30,7 @@ const ARRAY = [
   entry('7_[3-6%2]', { array: 'arandu 7', mine: true })
 ];
 
-test('states are sorted by meaning, and equal ones by priority and age', () => {
+test('states are sorted by meaning, and equal states by priority and age', () => {
   const entries = [
     entry('9', { priority: 5 }),
     entry('10', { priority: 5 }),

@@ -74,7 +74,7 @@ test('jobs are grouped by stage, the newest first', () => {
   expect(names(rows)).toEqual([['new run', 'old run'], ['waits'], ['today'], ['yesterday']]);
 });
 
-test('waiting jobs are listed by expected start, those on hold last', () => {
+test('waiting jobs are listed by expected start, held jobs last', () => {
   const waits = { state: 'PENDING' };
   const rows = listingOf([
     other('1', { ...waits, reason: 'JobHeldUser' }),
@@ -94,7 +94,7 @@ test('a selected row stays selected when its job gets a record', () => {
   expect(listingOf([]).keyNow('a 7')).toBe('a 7');
 });
 
-test('an array expands to its tasks, waiting ones last', () => {
+test('an array expands to its tasks, waiting tasks last', () => {
   const array = 'a 12';
   const rows = [
     other('12', { gpus: 4, tasks: { COMPLETED: '0', PENDING: '3-9', RUNNING: '1-2' } }),
@@ -128,7 +128,7 @@ test('a running job shows its elapsed time, a lab its remaining time', () => {
   expect(used(job('one'), NOW_S)).toBeNull();
 });
 
-test('an ended array shows its number of tasks, and expands to failed ones', () => {
+test('an ended array shows its number of tasks, and expands to failed tasks', () => {
   const ran = { slurm_id: '7', started_s: NOW_S - 3600, ended_s: NOW_S - 2880 };
   const failed = { ...ran, state: 'FAILED' as const, tasks: { COMPLETED: '0,1,3', FAILED: '2' } };
   const row = job('one', failed);
@@ -171,7 +171,7 @@ test('a waiting row shows a short reason and its approximate start', () => {
   ]);
 });
 
-test("a notebook's many jobs of a day are one line that expands", () => {
+test("a notebook's jobs of one day share a line that expands", () => {
   const over = { state: 'COMPLETED' as const, notebook: '/home/ana/fit.ipynb' };
   const jobs = [1, 2, 3].map(at => job(`cell ${at}`, { ...over, ended_s: NOW_S - at }));
   jobs.push(job('alone', { state: 'FAILED', ended_s: NOW_S - 2.5 }));

@@ -62,7 +62,7 @@ test('jobs submitted elsewhere count while their queue is watched', () => {
   expect(heads(model)).toEqual([['running', 2]]);
 });
 
-test('a required login is shown for a cluster with jobs, not for others', () => {
+test('a required login is shown only for clusters with jobs', () => {
   const model = new FakeModel();
   model.connections = new Map([['arandu', connection({ state: 'login-needed' })]]);
   expect(summary(model).text).toBe('Slurm');

@@ -87,7 +87,7 @@ describe('a submission', () => {
     });
   });
 
-  test('is retried under its own ID; the next one gets a new ID', async () => {
+  test('is retried under its own ID, and the next submission gets a new ID', async () => {
     const model = new FakeModel();
     const sender = new Sender(model.asModel);
     model.answer = () => {

@@ -70,7 +70,7 @@ let host: HTMLElement;
 const connect = jest.fn<undefined, [object]>();
 const commands = new CommandRegistry();
 commands.addCommand(CommandIDs.connect, { execute: connect });
-/** Edits the code in a textarea. */
+/** A stand-in for JupyterLab's editor: a textarea. */
 const editors = {
   mimeTypeService: { getMimeTypeByLanguage: () => 'text/plain' },
   factoryService: {
@@ -149,7 +149,7 @@ async function type(name: string, value: string): Promise<void> {
   });
 }
 
-test('a form for a cluster that needs a login starts none before Log in is pressed', async () => {
+test('a form does not start a login before Log in is pressed', async () => {
   const model = new FakeModel();
   await show(model);
   expect(host.querySelector('[role=alert]')?.textContent).toContain('far needs a login.');
