@@ -106,7 +106,7 @@ class FarSide:
             self._at, self._tries = self._at + 1, 0
         elif self._tries == 3:
             self._reset()
-            raise LoginError(f"{asked.host} refuses the login.", detail="Permission denied")
+            raise LoginError(f"{asked.host} rejected the login.", detail="Permission denied")
         if self._at == len(self.script):
             self._reset()
             self.needed = False
@@ -152,7 +152,7 @@ class FarSide:
 
     def close_tunnel(self, tunnel_id: str) -> None:
         if self._tunnels.pop(tunnel_id, None) is None:
-            raise NotFoundError(f"There is no tunnel {tunnel_id}.")
+            raise NotFoundError(f"Tunnel {tunnel_id} not found.")
 
     def push(
         self, local: str, remote: str, cluster: str | None = None, exclude: tuple[str, ...] = ()

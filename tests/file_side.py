@@ -30,4 +30,4 @@ class FileSide:
 
 
 def _missing(path: str) -> NotFoundError:
-    return NotFoundError(f"There is no {path} in memory.")
+    return NotFoundError(f"{path} not found.")

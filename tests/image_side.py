@@ -45,7 +45,7 @@ class ImageSide:
 
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
         if self.made.pop(name, None) is None:
-            raise NotFoundError(f"There is no image {name!r} that was built or pulled here.")
+            raise NotFoundError(f"Image {name!r} not found.")
         return ImageRemoval(held_on=("n1", "n2") if name == "loaded" else ())
 
     def environments(self, cluster: str | None = None) -> list[InstalledEnvironment]:

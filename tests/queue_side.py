@@ -59,4 +59,4 @@ class QueueSide:
 
     def _must_know(self, cluster: str | None) -> None:
         if cluster == "nosuch":
-            raise NotFoundError(f"There is no cluster {cluster}.")
+            raise NotFoundError(f"Cluster {cluster} not found.")

@@ -47,7 +47,7 @@ class AgentHome:
                 return None
             except BlockingIOError:
                 told = self.lock.read_text().strip()
-                # Before the agent writes its ID, the file has none or that of the last agent.
+                # Before the agent writes its ID, the file is empty or contains the last agent's ID.
                 if told and Path("/proc", told).exists():
                     return int(told)
                 time.sleep(0.01)
@@ -82,7 +82,7 @@ class AgentHome:
 
 
 class ended:
-    """`with ended(pid) as wait: …; wait(timeout_s)` returns whether the process has ended."""
+    """Context with a function `wait(timeout_s)` that returns whether process `pid` has ended."""
 
     def __init__(self, pid: int) -> None:
         try:

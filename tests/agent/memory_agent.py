@@ -87,7 +87,7 @@ class MemoryService(FileSide, JobSide, QueueSide):
     def kernel(self, job_id: str) -> socket.socket:
         """Return a socket that echoes."""
         if job_id == "nojob":
-            raise NotFoundError("There is no job nojob.")
+            raise NotFoundError("Job nojob not found.")
         near, far = socket.socketpair()
         threading.Thread(target=_echo, args=[far], daemon=True).start()
         return near
@@ -160,7 +160,7 @@ class MemoryService(FileSide, JobSide, QueueSide):
         return []
 
     def close_tunnel(self, tunnel_id: str) -> None:
-        raise NotFoundError(f"There is no tunnel {tunnel_id}.")
+        raise NotFoundError(f"Tunnel {tunnel_id} not found.")
 
     # --- files: nothing is transferred ---
     def push(
@@ -242,7 +242,7 @@ class MemoryService(FileSide, JobSide, QueueSide):
         if job_id == "a bug":
             raise ZeroDivisionError(f"while running {job_id}")
         if job_id not in self._jobs:
-            raise NotFoundError(f"There is no job {job_id!r} here.", hint="`%slurm jobs` lists.")
+            raise NotFoundError(f"Job {job_id!r} not found.", hint="List them with `%slurm jobs`.")
         return self._jobs[job_id]
 
     def logs(
@@ -293,7 +293,7 @@ class MemoryService(FileSide, JobSide, QueueSide):
         labs = Path(os.environ[LABS_VARIABLE])
         known = msgspec.json.decode(labs.read_bytes(), type=dict[str, LabEntry])
         if which not in known:
-            raise NotFoundError(f"There is no job {which!r} here.")
+            raise NotFoundError(f"Job {which!r} not found.")
         return known[which]
 
     def cancel(self, job_id: str) -> Job:
@@ -320,7 +320,7 @@ class MemoryService(FileSide, JobSide, QueueSide):
         return ImageBuild(image=image, job=job)
 
     def remove_image(self, name: str, cluster: str | None = None) -> ImageRemoval:
-        raise NotFoundError(f"There is no image {name!r}.")
+        raise NotFoundError(f"Image {name!r} not found.")
 
     def environments(self, cluster: str | None = None) -> list[InstalledEnvironment]:
         return []

@@ -16,7 +16,7 @@ JOB_ID = "abcdefgh"
 def exactly(sock: socket.socket, size: int) -> bytes:
     data = b""
     while len(data) < size:
-        data += sock.recv(size - len(data)) or pytest.fail("it has hung up")
+        data += sock.recv(size - len(data)) or pytest.fail("the agent closed the connection")
     return data
 
 
@@ -40,6 +40,6 @@ def test_unknown_kernel_is_an_error_and_the_connection_stays_usable(
     agent_home: AgentHome,
 ) -> None:
     client = agent_home.client()
-    with pytest.raises(NotFoundError, match="no job nojob"):
+    with pytest.raises(NotFoundError, match="Job nojob not found"):
         client.kernel("nojob")
     assert client.clusters()

@@ -13,7 +13,7 @@ from jupyter_slurm.errors import AgentError
 from tests.agent.home import AgentHome
 
 NOBODY = 65534
-as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The choice of the agent's socket: an inherited one, or this host's own."""
+"""The choice between an inherited agent socket and this host's own socket."""
 
 from __future__ import annotations
 

@@ -28,6 +28,6 @@ def test_job_survives_its_agent(agent_home: AgentHome, api: AgentClient) -> None
     assert api.status().live_jobs == 1
     wait_until(lambda: api.job(spec.id).state is JobState.RUNNING)
     agent_home.kill()
-    assert api.submit(spec).slurm_id == slurm_id, "it was submitted twice"
+    assert api.submit(spec).slurm_id == slurm_id, "the job was submitted twice"
     api.cancel(spec.id)
     wait_until(lambda: api.job(spec.id).state.final)

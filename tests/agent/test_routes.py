@@ -103,6 +103,6 @@ def test_fields_of_a_newer_agent_are_ignored() -> None:
 
 
 def test_calls_wait_at_most_a_minute() -> None:
-    """The thread of such a call is held until then, even if its client has disconnected."""
+    """A waiting call holds its thread until the end of the wait, even if its client disconnects."""
     assert calls()["changes"].unpack(b'{"wait_s": 1e300}')["wait_s"] == LONGEST_WAIT_S
     assert calls()["changes"].unpack(b'{"wait_s": 2}')["wait_s"] == 2.0

@@ -48,7 +48,7 @@ class FarServer:
 
 
 def one_request(file: BinaryIO) -> bytes:
-    """Return the next request; b"" if there is none."""
+    """Return the next request, or b"" at the end of the stream."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         line = file.readline()
@@ -65,7 +65,7 @@ def page(text: str, *headers: str, status: str = "200 OK") -> bytes:
 
 
 class LabHere:
-    """The agent's `Labs` with one running lab. Closing and opening it again restarts it."""
+    """The agent's `Labs` with one running lab. `close` and then `open` restart the agent."""
 
     def __init__(self, folder: Path, far_port: int) -> None:
         self.registry = JobRegistry(Store(folder))
@@ -181,7 +181,7 @@ sys.stdout.buffer.write(b"".join(got))
 
 
 class Other:
-    """Another user who listens on a port; `port` is None if it was taken."""
+    """Another user who listens on a port. `port` is None if another program holds the port."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process

@@ -1,5 +1,5 @@
-"""Answers of the server opened as pages. The only page is the waiting room of a lab or a dashboard,
-which runs only its own script."""
+"""Responses of the server, opened as pages. The waiting page of a lab or a dashboard runs only its
+own script. Other responses are not pages."""
 
 from __future__ import annotations
 

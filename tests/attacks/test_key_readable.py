@@ -28,7 +28,7 @@ EVE = 60_123
 PROJECT = 60_124
 """A group of that user."""
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="a second user takes root")
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 
 LOOK = """
 import json, os, sys
@@ -79,7 +79,7 @@ def open_by_default_acl(folder: Path) -> None:
 
 
 def open_by_group(folder: Path) -> None:
-    """Make the folder a project's: everything in it belongs to the group."""
+    """Make the folder a project folder, whose content belongs to the group."""
     os.chown(folder, -1, PROJECT)
     folder.chmod(0o2775)
 
@@ -148,7 +148,7 @@ def test_job_folder_of_another_user_is_rejected(
     monkeypatch: pytest.MonkeyPatch,
     planted: str,
 ) -> None:
-    """An attacker can do this if they know a job's ID before its folder exists."""
+    """An attacker who knows a job's ID can create its folder or a link first."""
     root = place / "jobs"
     root.mkdir()
     root.chmod(0o777)

@@ -24,7 +24,7 @@ from tests.ui.conftest import chromium, new_page
 LOOPBACKS = ("127.0.0.1", "::1")
 INSIDE = "<title>in the lab</title>"
 
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="to be two users takes root")
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
-"""The agent starts with any record and any failure of a cluster.
+"""Starts of the agent with any record and any failure of a cluster.
 
-One agent has records in nine states, and of the four kinds of job that resume differently. Each of
-four failures of their cluster is tested. The starting thread's calls, not its duration, prove that
-the agent starts without the network.
+One agent has records in nine states, and records of the four kinds of job that resume differently.
+Each test causes one of four failures of their cluster. The starting thread's calls, not its
+duration, prove that the agent starts without the network.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ sys.addaudithook(_audit)
 
 @contextmanager
 def offline() -> Iterator[None]:
-    """Fail if this thread uses the network or starts a program meanwhile."""
+    """Fail if this thread uses the network or starts a program during the context."""
     done = _watched[threading.get_ident()] = []
     try:
         yield
@@ -423,7 +423,7 @@ def test_broken_clusters_toml_does_not_affect_other_clusters(far: Far, kind: str
         with pytest.raises(ConfigError, match=re.escape(str(main))):
             service.queue("far")
         with pytest.raises(ConfigError, match=re.escape(str(main))):
-            service.queue()  # no other cluster replaces the default one
+            service.queue()  # another cluster does not replace the default
         job = until(service, JOB, lambda job: job.problem is not None)
         assert job.problem is not None
         assert str(main) in str(job.problem.message)

@@ -21,7 +21,7 @@ from tests.cluster.plugin import SlurmCluster
 from tests.jobs.conftest import Site, spec
 from tests.ssh.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root submits for another user")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can submit as another user")
 
 PATIENCE_S = 60.0
 ATTACKER = "nobody"

@@ -1,4 +1,4 @@
-"""Another user of this machine searches for secrets. They are in the user's group, and the umask is
+"""Searches for secrets by another user of this machine, who is in the user's group. The umask is
 002."""
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def test_environment_of_a_job_is_hidden_from_other_users(
     monkeypatch.setenv("JUPYTER_CONFIG_DIR", slurm_cluster.env["JUPYTER_CONFIG_DIR"])
     api = AgentClient(agent_home.socket, COMMAND)
     code = "#!/bin/sh\nexec sleep 600"
-    # This differs between test processes, since they can list each other's processes.
+    # Each test process has its own secret, since they can list each other's processes.
     secret = f"{SECRET}-{os.getpid()}"
     spec = job_spec(code, kind=JobKind.PROGRAM, name="t", env={"TOKEN": secret})
     api.submit(spec)

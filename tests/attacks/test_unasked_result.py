@@ -32,8 +32,8 @@ class Bomb:
 
 
 def plant(folder: Path, values: dict[str, object]) -> None:
-    """Replace the result with a correctly signed one. Any user with access to the folder can do
-    this."""
+    """Replace the result with a correctly signed forgery, as any user with access to the folder
+    can."""
     key = (folder / layout.KEY).read_bytes()
     write_variables(folder / "vars.0", list(values), values)
     result = json.loads((folder / "result.0.json").read_bytes().partition(b"\n")[2])

@@ -1,4 +1,5 @@
-"""A cell compared with bare sbatch and submitit; variables; loading; the load on the controller.
+"""A cell compared with bare sbatch and submitit, the transfer of variables, the loading of the
+extension, and the load on the controller.
 
     scripts/bench cell [--rounds 21] [--gigabytes 1] [--window 60]
 
@@ -142,7 +143,7 @@ def with_submitit(folder: Path) -> float:
 
 
 def variables(shell: InteractiveShell, folder: Path, gigabytes: float, trivial_s: float) -> Row:
-    """Measure the time that a cell takes longer with an array as its input and output."""
+    """Measure how much longer a cell takes with an array as its input and output."""
     array = np.random.default_rng(1).random(int(gigabytes * 1e9 / 8))
     shell.user_ns["array"] = array
     cell = "%%slurm --fresh --runtime none --in array --out back --mem 8G\nback = array"

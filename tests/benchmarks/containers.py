@@ -92,7 +92,7 @@ def main() -> int:
 
 @contextmanager
 def tools(wanted: Sequence[str]) -> Iterator[list[Tool]]:
-    """Return those of the requested tools that this machine can run. Docker needs root."""
+    """Yield the requested tools that this machine can run. Docker needs root."""
     image = made_image()
     python = ("python3", "-c", _CODE)
     found = [
@@ -119,7 +119,7 @@ def measured(
 ) -> tuple[list[float], list[float]]:
     """Return the seconds of our cell and of the bare command, measured alternately."""
     jobs = folder / "jobs"
-    # The names in order. One warm-up round comes first.
+    # The driver runs the folders in the order of their names. The first round is a warm-up.
     for number in range(rounds + 1):
         write_job(tool, jobs / f"{number:04}")
     driver, times = folder / "driver.sh", folder / "times"
@@ -145,7 +145,7 @@ def write_job(tool: Tool, folder: Path) -> None:
         image=tool.image,
         runtime=tool.runtime,
     )
-    # The driver runs both.
+    # The driver runs our script and the bare command.
     profile = ClusterProfile(name="local", python=sys.executable, login_shell=False)
     job_dir = JobDir(PurePosixPath(folder))
     site = Site(str(Path.home()), job_dir, tool.image)

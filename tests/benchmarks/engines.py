@@ -169,7 +169,7 @@ def ours(api: AgentClient, root: Path, engine: str) -> float:
 
 
 def by_hand(cluster: SlurmCluster, folder: Path, engine: str, python: str) -> float:
-    """Return the same for a script that starts the engine without jupyter-slurm."""
+    """Return the seconds of a script that starts the engine without jupyter-slurm."""
     here = Path(tempfile.mkdtemp(prefix="b", dir="/tmp"))
     ready = here / "ready"
     code = textwrap.dedent(CONNECT.get(engine, "")) + READY[engine]

@@ -98,7 +98,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--users", type=int, nargs="+", default=[1, 10, 25])
     parser.add_argument("--computed", type=int, default=100, help="users in the last row")
-    parser.add_argument("--seconds", type=float, default=60.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=60.0, help="seconds of each measurement")
     args = parser.parse_args()
     with keeping() as keeper:
         folder = make_folder(keeper, "guest-")
@@ -117,8 +117,8 @@ def main() -> int:
 
 
 def loads(crowd: Crowd, args: argparse.Namespace) -> list[Load]:
-    """Measure each number of users, and repeat the last without jobs and clients. Compute the load
-    of one more number."""
+    """Measure the load of each number of users. Repeat the last without jobs and clients. Compute
+    the load of `args.computed` users."""
     measured: list[Load] = []
     try:
         for count in sorted(args.users):
@@ -155,7 +155,7 @@ def computed(few: Load, many: Load, count: int) -> Load:
 
 
 class Place(Protocol):
-    """The cluster of the users, and how they reach it."""
+    """The users' cluster, with their access to it."""
 
     def user(self, number: int) -> tuple[dict[str, str], list[str]]:
         """Make a home with a profile; return its environment and the agent's command line."""

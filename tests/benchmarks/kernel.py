@@ -61,7 +61,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=51)
     parser.add_argument("--output", type=int, default=3, help=f"rounds of {OUTPUT_MB} MB")
-    parser.add_argument("--kernels", type=int, default=20, help="at once")
+    parser.add_argument("--kernels", type=int, default=20, help="kernels at once")
     parser.add_argument("--delay-ms", type=float, default=0.0, help="the network's round trip")
     args = parser.parse_args()
     with (

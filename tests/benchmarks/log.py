@@ -86,7 +86,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mb", type=int, default=100)
     parser.add_argument("--rate", type=int, default=5, help="MB a second")
-    parser.add_argument("--seconds", type=int, default=20, help="that it writes so fast")
+    parser.add_argument("--seconds", type=int, default=20, help="seconds of writing at this rate")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bl") as name, sync_playwright() as playwright:
         folder = Path(name)

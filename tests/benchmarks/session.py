@@ -31,7 +31,7 @@ IN_SESSION = f"%%slurm --session --fresh\n{LOCAL}"
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--pause", type=float, default=5.0, help="seconds of thinking")
+    parser.add_argument("--pause", type=float, default=5.0, help="seconds between cells")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench") as folder:
         rows, lines = measured(Path(folder), args.rounds, args.pause)

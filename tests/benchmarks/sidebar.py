@@ -3,7 +3,7 @@ frames while a batch script or a cell writes a megabyte a second to the log besi
 
     scripts/bench sidebar [--jobs 5000] [--rate 1] [--seconds 10] [--rounds 5]
 
-Chromium, JupyterLab, agent and Slurm are real. The 5,000 jobs are records of ended ones. A frame's
+Chromium, JupyterLab, agent and Slurm are real. The 5,000 jobs are records of ended jobs. A frame's
 length is the page's wait for it. On a shared machine, the CPU time of the page's longest task is a
 better measure than the longest frame. Both are medians.
 """
@@ -73,7 +73,7 @@ _NUMBER: Final = """
 """JavaScript that returns the number of the last complete line."""
 _LINE_BYTES: Final = 76
 _TASK: Final = "RunTask"
-"""The name in Chromium's traces of work that a thread does without a pause."""
+"""The name of a thread's uninterrupted work in Chromium's traces."""
 _WRITES: Final = """
 import sys, time
 line = "of a log that does not end ".ljust(65, ".") + "\\n"
@@ -110,7 +110,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=5_000)
     parser.add_argument("--rate", type=int, default=1, help="MB a second")
-    parser.add_argument("--seconds", type=float, default=10.0, help="how long to watch each log")
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds of each log")
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bs") as name, sync_playwright() as playwright:
@@ -217,7 +217,7 @@ def verdict(value: float, most: int, unit: str) -> str:
 
 
 def record(data: Path, jobs: int) -> None:
-    """Write records of that many jobs that ended just now, like an agent."""
+    """Write records of `jobs` jobs that ended just now, as an agent would."""
     host = os.uname().nodename.split(".")[0]
     store = Store(data / "jupyter-slurm" / host)
     now_s = time.time()

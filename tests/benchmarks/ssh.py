@@ -47,8 +47,8 @@ def _arguments() -> argparse.Namespace:
     names = [way.alias for way in WAYS]
     parser.add_argument("--ways", nargs="+", choices=names, default=names)
     parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--megabytes", type=int, default=256, help="through a tunnel")
-    parser.add_argument("--gigabytes", type=float, default=1.0, help="of the large file")
+    parser.add_argument("--megabytes", type=int, default=256, help="megabytes through a tunnel")
+    parser.add_argument("--gigabytes", type=float, default=1.0, help="size of the large file")
     return parser.parse_args()
 
 

@@ -1,5 +1,5 @@
-"""A tunnel, compared with `ssh -L`: throughput, latency of other connections meanwhile, and many
-connections at once."""
+"""A tunnel, compared with `ssh -L`: throughput, latency of other connections during a transfer, and
+many connections at once."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def narrow_line(ground: Ground, rounds: int) -> list[Row]:
 
 @contextmanager
 def _both(ground: Ground, way: Way) -> Iterator[tuple[int, int, psutil.Process]]:
-    """Yield the local ports of our tunnel and of OpenSSH's to the same server, and our process."""
+    """Yield the local ports of our tunnel and of OpenSSH's tunnel to the same server, and our
+    process."""
     with ExitStack() as stack:
         server, _ = stack.enter_context(_process([sys.executable, str(END), "serve"]))
         module = [sys.executable, "-m", "tests.benchmarks.tunnel_ours"]

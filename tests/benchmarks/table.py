@@ -10,8 +10,8 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A measurement and the one that it is compared with. `target` limits `value / against`. It is
-    None if the other is a lower bound that no equivalent work can reach."""
+    """A measurement and its reference. `target` limits `value / against`. It is None if the
+    reference is a lower bound that equivalent work cannot reach."""
 
     what: str
     value: float

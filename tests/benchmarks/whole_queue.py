@@ -42,9 +42,9 @@ Line = tuple[str, str, str, str, str]
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=50_000)
-    parser.add_argument("--held", type=int, default=2_000, help="0: only those generated")
+    parser.add_argument("--held", type=int, default=2_000, help="held jobs (0 for none)")
     parser.add_argument("--tabs", type=int, nargs="+", default=[1, 5, 20])
-    parser.add_argument("--minute", type=float, default=20.0, help="seconds that tabs are watched")
+    parser.add_argument("--minute", type=float, default=20.0, help="seconds of counting squeue")
     beside_us = parser.add_mutually_exclusive_group()
     beside_us.add_argument("--peer", type=Path)
     beside_us.add_argument("--alone", action="store_true")

@@ -59,8 +59,8 @@ def notebook_of(*sources: str) -> str:
 
 
 class MemoryApi:
-    """An Api with one job. Its log returns one of `pages` per call, and `end` is its final
-    fields."""
+    """An Api with one job. Its log returns one of `pages` per call. `end` has the final fields of
+    the job."""
 
     def __init__(self, *pages: Sequence[Output | type[BaseException]], **end: Any) -> None:
         self.pages = pages
@@ -96,14 +96,14 @@ class MemoryApi:
             variables=("TOKEN",),
             cost=Cost(limit_s=7200, cpu_hours=16, gpu_hours=0.25, units=1234.5, unit="UA"),
             checks=(
-                Check(ok=False, sentence="Too many\x1b GPUs.", hint="Ask for less."),
+                Check(ok=False, sentence="Too many\x1b GPUs.", hint="Request fewer."),
                 Check(ok=None, sentence="All is free."),
             ),
         )
 
     def job(self, job_id: str) -> Job:
         if job_id == "missing":
-            raise NotFoundError("There is no job missing.")
+            raise NotFoundError("Job missing not found.")
         return job_of(self.specs[0] if self.specs else CellSpec(id=job_id, name="n", code=""))
 
     def logs(
@@ -206,7 +206,7 @@ def test_unknown_option_is_a_usage_error(run: Run) -> None:
 
 def test_error_is_printed_without_a_traceback(run: Run) -> None:
     code, out, err = run(MemoryApi(), "attach", "missing")
-    assert (code, out, err) == (1, "", "jupyter slurm: There is no job missing.\n")
+    assert (code, out, err) == (1, "", "jupyter slurm: Job missing not found.\n")
 
 
 # --- submit: specs ----------------------------------------------------------------------------
@@ -326,7 +326,7 @@ def test_dry_run_shows_script_and_command_without_submitting(run: Run, tmp_path:
     assert out.startswith(
         "# Up to 1,234 UA in 2 h: 16 CPU-hours, 0.25 GPU-hours\n"
         "# ✖ Too many� GPUs.\n"
-        "#     Ask for less.\n"
+        "#     Request fewer.\n"
         "# · All is free.\n"
         "# With TOKEN in its environment, from a file that only you can read.\n"
     )
@@ -633,7 +633,7 @@ def test_command_on_several_jobs_reports_each_and_continues_after_a_failure(
 ) -> None:
     api = MemoryApi()
     code, out, err = run(api, verb, "aaaaaaaa", "missing", "bbbbbbbb")
-    assert (code, err) == (1, "missing: There is no job missing.\n")
+    assert (code, err) == (1, "missing: Job missing not found.\n")
     assert api.calls == [(verb, "aaaaaaaa"), (verb, "bbbbbbbb")]
     first, second = out.splitlines()
     assert first.startswith("job aaaaaaaa (Slurm 7) on local: ")

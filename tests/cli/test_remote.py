@@ -202,7 +202,7 @@ sys.exit(main(["login"], lambda: api))
 
 
 class Screen:
-    """A terminal: a program's output, and typed input."""
+    """A terminal that records a program's output and types its input."""
 
     def __init__(self, master: int) -> None:
         self._master = master

@@ -42,12 +42,12 @@ class DockerEngine:
 
     @property
     def env(self) -> dict[str, str]:
-        """Environment of the client, with logins of the tests' own."""
+        """Environment of the client, with separate registry logins."""
         return {"DOCKER_HOST": f"unix://{self.socket}", "DOCKER_CONFIG": f"{self.folder}/config"}
 
     @property
     def setup(self) -> str:
-        """That environment as the `setup` of a profile."""
+        """The `setup` of a profile that exports `env`."""
         return "".join(f"export {name}={shlex.quote(text)}\n" for name, text in self.env.items())
 
     def run(self, *words: str, stdin: str = "") -> str:
@@ -68,7 +68,7 @@ class DockerEngine:
 
     def traces(self) -> list[str]:
         """Return the daemon's runtime files, which are in another folder below /run."""
-        # Not by glob: it fails if a folder disappears meanwhile.
+        # `glob` would fail if a folder disappeared during the search.
         found = os.walk(self.folder / "exec")
         names = (name for _, folders, files in found for name in (*folders, *files))
         return [name for name in names if re.fullmatch("[0-9a-f]{64}", name)]

@@ -1,4 +1,4 @@
-"""Local clusters dressed as real sites. They are reached over SSH under the site's own host name,
+"""Local clusters that imitate real sites. They are reached over SSH under the site's own host name,
 have its storage, nodes and partitions, and run jobs of an ordinary user. Needs root.
 
 The profile has only the site's template and the answers to its questions. `rooms.py` mounts the
@@ -47,13 +47,13 @@ class Dress:
     node_only: Sequence[str] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
     mounts: Mapping[str, Path] = field(default_factory=dict)
-    """Paths on both that show files of this machine. They are below one of the folders above, or
-    replace an existing path."""
+    """Paths on the login machine and the nodes that show files of this machine. They are below
+    `home` or a folder of `both`, or replace an existing path."""
     home_on_nodes: bool = True
     gateway: str = ""
-    """The gateway, which asks for a password and a one-time code; "" if there is none."""
+    """The gateway, which asks for a password and a one-time code; "" without a gateway."""
     port: int = 0
-    """The port of its sshd, which then has its own address; 0 for any port."""
+    """The port of the gateway's sshd, which then has its own address; 0 for any port."""
 
 
 @dataclass
@@ -66,7 +66,7 @@ class Dressed:
     """All nodes of the site."""
     sshd: Sshd
     person: Person | None = None
-    """The user who answers the gateway; None if there is no gateway."""
+    """The user who answers the gateway; None without a gateway."""
     logged_in: bool = False
 
     def log_in(self) -> None:

@@ -1,4 +1,4 @@
-"""A real Docker on the nodes of a dressed site (`dressed.py`). Its daemon uses the usual socket,
+"""A real Docker on the nodes of an imitated site (`dressed.py`). Its daemon uses the usual socket,
 and its images have names of an unreachable registry."""
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class DressedDocker:
 
 def _programs(folder: Path, seen: Mapping[str, Path]) -> Path:
     """Create the folder with programs that dockerd calls: a runc, and the hook that Docker needs
-    for `--gpus`. The hook does nothing, since there is no GPU."""
+    for `--gpus`. The hook does nothing, since the machine has no GPU."""
     mounts = [
         {"type": "bind", "source": str(what), "destination": place, "options": ["rbind", "ro"]}
         for place, what in seen.items()

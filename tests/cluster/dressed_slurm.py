@@ -1,4 +1,4 @@
-"""The Slurm of a dressed site (`dressed.py`): its files, and its daemons in the site's rooms.
+"""The Slurm of an imitated site (`dressed.py`): its files, and its daemons in the site's rooms.
 
 The daemons run as root, so that jobs run as their users. They use this machine's loopback and their
 own ports.

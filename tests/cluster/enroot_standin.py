@@ -2,8 +2,8 @@
 
 It contains no NVIDIA code. It accepts the same options and values (pyxis 0.24, enroot 4.1), rejects
 all others with the same messages, unpacks an image in the same way, and enters it with
-Charliecloud's ch-run. The step itself is a real one, by the real srun. Where a site's configuration
-decides, it behaves in the way that is less convenient for jupyter-slurm.
+Charliecloud's ch-run. The real srun runs the step. Where a site's configuration decides, it behaves
+in the way that is less convenient for jupyter-slurm.
 
     enroot_standin.py FOLDER srun|enroot WORDS...
 

@@ -97,12 +97,12 @@ def lean_image(demo_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture(scope="session")
 def shell_image(lean_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Remove Python, too. The result is quickly packed and copied, for tests without cells."""
+    """Remove Python, too. Tests without cells pack and copy the result quickly."""
     return _copied(lean_image, tmp_path_factory.mktemp("shell") / "image", _OF_PYTHON)
 
 
 _CH_IMAGE = """#!/bin/sh
-# The real ch-image, which has an image already that it would have to pull.
+# The real ch-image, after an import of the image that it would otherwise pull.
 [ "$1" != build ] || /usr/bin/ch-image import {image} {name} || exit
 exec /usr/bin/ch-image "$@"
 """

@@ -248,5 +248,5 @@ def make_machines(keeper: Keeper) -> Machines:
 def machines(ssh_keeper: Keeper) -> Machines:
     """The nodes n1, n2 and n3 that tests share."""
     if not network.possible():
-        pytest.skip("Making network namespaces wants root, and a machine that lets it.")
+        pytest.skip("Network namespaces need root and a machine that permits them.")
     return started("Nodes with a network between them", partial(make_machines, ssh_keeper))

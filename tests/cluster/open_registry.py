@@ -1,6 +1,6 @@
-"""A real registry without a login, in place of unreachable ones.
+"""A real registry without a login, in place of unreachable registries.
 
-It needs no container tool to store images: each is a folder in one layer.
+It stores images without a container tool. Each image is a folder in one layer.
 """
 
 from __future__ import annotations

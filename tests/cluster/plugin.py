@@ -32,7 +32,7 @@ KEEPER = Path(__file__).with_name("keeper.py")
 
 @dataclass(frozen=True)
 class SlurmCluster:
-    """A running private cluster. The environment `env` leads to it and its profile."""
+    """A running private cluster. The environment `env` selects the cluster and its profile."""
 
     name: str
     folder: Path
@@ -83,7 +83,8 @@ class SlurmCluster:
 
     def end_time_of(self, job_id: str) -> None:
         """End the time limit of a running job now, not at the end of a minute. slurmctld notices at
-        its next check (every 30 s). `now` is a whole second; slurmctld rejects it if past."""
+        its next check (every 30 s). slurmctld reads `now` as a whole second and rejects a second
+        that has passed, so a second attempt may follow."""
         words = ("scontrol", "update", f"JobId={job_id}", "EndTime=now")
         if self.run(*words, check=False).returncode:
             self.run(*words)

@@ -67,13 +67,13 @@ def lean_squash_image(lean_image: Path, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def small_image(shell_image: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """That image without Python, which unpacks quickly."""
+    """The image without Python, which unpacks quickly."""
     return squashed(shell_image, tmp_path_factory.mktemp("squash") / "small.sqsh")
 
 
 def _remove_what_has_ended(folder: Path, until: Event) -> None:
-    """Do the work of pyxis in slurmstepd. A process of the step ends with the step, so it cannot do
-    it."""
+    """Do the work of pyxis in slurmstepd. A process of the step cannot do this work, since it ends
+    with the step."""
     while not until.wait(0.1):
         for tasks in (folder / "tasks").iterdir():
             with locked(folder, tasks.name):

@@ -1,4 +1,4 @@
-"""Commands named in messages below the front ends exist in each front end."""
+"""Commands that messages below the front ends name, which every front end must have."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def literals() -> Iterator[tuple[str, str]]:
 
 
 def places_of(words: str) -> set[Place]:
-    """Return the places of the command at the start of these words."""
+    """Return the front ends that have the command at the start of these words."""
     there: dict[str, set[Place]] = {}
     for place in PLACES:
         for one in commands(place):

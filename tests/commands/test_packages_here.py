@@ -1,4 +1,4 @@
-"""The packages of a Python, from generated folders and from the running one."""
+"""Lists of a Python's packages, from generated folders and from the running Python."""
 
 from __future__ import annotations
 

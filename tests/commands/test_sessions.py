@@ -1,4 +1,4 @@
-"""Sessions: options at the start, and look-up by name."""
+"""Options at the start of a session, and look-up of sessions by name."""
 
 from __future__ import annotations
 

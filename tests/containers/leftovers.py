@@ -22,7 +22,7 @@ def processes(*jobs: Job) -> list[tuple[psutil.Process, str]]:
     ours = {f"SLURM_JOB_NAME={job.name}.{job.id}".encode() for job in jobs}
     running = []
     for one in psutil.process_iter():
-        with suppress(OSError, psutil.Error):  # the process has ended meanwhile
+        with suppress(OSError, psutil.Error):  # the process has just ended
             environment = Path(f"/proc/{one.pid}/environ").read_bytes().split(b"\0")
             if not ours.isdisjoint(environment):
                 running.append((one, " ".join(one.cmdline())))

@@ -119,7 +119,7 @@ class Ground:
     site: Site
     means: Means
     tmp: Path
-    """$TMPDIR of its jobs."""
+    """The `$TMPDIR` of jobs on this ground."""
 
     def job_spec(self, code: str, **changes: Any) -> JobSpec:
         return spec(code, image=self.means.image, runtime=self.means.runtime, **changes)
@@ -153,7 +153,7 @@ class Ground:
 
 
 def _leads_its_group(process: psutil.Process) -> bool:
-    with suppress(ProcessLookupError):  # the process has ended meanwhile
+    with suppress(ProcessLookupError):  # the process has just ended
         return os.getpgid(process.pid) == process.pid
     return False
 

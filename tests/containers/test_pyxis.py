@@ -153,7 +153,7 @@ def test_python_and_pyxis_settings_of_the_node_do_not_enter_the_container(called
     }
     env = called(**wrong, LD_LIBRARY_PATH="/lib", KEPT="a\nb, c")["env"]
     assert wrong.keys() & env.keys() == set()
-    # srun may need it. In the container it is unset, unless the image sets its own.
+    # srun may need LD_LIBRARY_PATH. The container has only the value of its image.
     assert env["LD_LIBRARY_PATH"] == env["JSLURM_LIBRARIES"] == "/lib"
     assert env["KEPT"] == "a\nb, c"
     assert env["ENROOT_LOGIN_SHELL"] == "no"

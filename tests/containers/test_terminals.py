@@ -73,7 +73,7 @@ def test_closed_terminal_leaves_no_job(ground: Ground) -> None:
     close(terminal)
     cluster = ground.site.cluster
     # proctrack/linuxproc loses a process whose parent was killed first; slurmstepd then waits 60 s
-    # for the terminal ("Abandoning IO") before it closes it.
+    # for the terminal ("Abandoning IO") before closing the terminal.
     wait_until(lambda: not cluster.run("squeue", "-h").stdout.strip(), 120)
 
 

@@ -19,7 +19,7 @@ from tests.ssh.profile import SshSlurm
 from tests.ssh.waiting import wait_until
 
 REAL = "over ssh, through the agent"
-"""The longest path: tests/jobs tests the Service alone, on this machine."""
+"""The longest access path. tests/jobs tests the Service alone, on this machine."""
 FAKE = ["the front ends' fake", "the agent's fake"]
 HOMES = ("DATA", "RUNTIME", "CONFIG")
 
@@ -36,8 +36,8 @@ class Agents:
 
     @contextmanager
     def client(self, way: str) -> Iterator[AgentClient]:
-        """Yield a client of this access path's agent. Meanwhile this process uses the agent's
-        home."""
+        """Yield a client of this access path's agent. This process uses the agent's home during the
+        context."""
         if way not in self._homes:
             self._homes[way] = self._new(way)
         home, env = self._homes[way]
@@ -54,7 +54,7 @@ class Agents:
                 client.close()
 
     def _new(self, way: str) -> tuple[AgentHome, dict[str, str]]:
-        # Creating the home restores the environment, so each test sets it for itself.
+        # This context restores the environment at its end, so `client` sets it again for each test.
         with pytest.MonkeyPatch.context() as here:
             home = self._stack.enter_context(new_home(here))
             env = {f"JUPYTER_{name}_DIR": str(home.folder / name.lower()) for name in HOMES}

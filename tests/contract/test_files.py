@@ -13,7 +13,7 @@ from jupyter_slurm.errors import FileAccessError, NotFoundError, RequestError
 from jupyter_slurm.jobs.cluster.files import MOST_BYTES
 
 HARD = "ü 'x' \"$HOME\" \\ `id`\n-rf *"
-"""A name that is valid if the name is not interpreted."""
+"""A name that arrives unchanged only if no program interprets it."""
 
 
 def names(api: Api, folder: Path) -> set[str]:

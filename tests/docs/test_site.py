@@ -1,4 +1,4 @@
-"""The documentation site builds without warnings."""
+"""The build of the documentation site."""
 
 from __future__ import annotations
 

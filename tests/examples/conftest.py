@@ -18,7 +18,7 @@ from tests.ssh.kept import Keeper, keeping
 def site_keeper() -> Iterator[Keeper]:
     """Yield a keeper of a site's processes. They end with the test, whatever happens."""
     if os.geteuid() != 0 or not rooms.possible():
-        pytest.skip("Only root can mount what a site has, where the machine lets it.")
+        pytest.skip("Mounting a site's folders needs root and a machine that permits mounts.")
     with keeping() as keeper:
         yield keeper
 

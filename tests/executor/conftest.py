@@ -1,4 +1,4 @@
-"""Executors over an Api in memory, of jobs and of sessions."""
+"""Executors of jobs and of sessions, over an Api in memory."""
 
 from __future__ import annotations
 
@@ -83,5 +83,5 @@ def make(api: Pool) -> Iterator[Make]:
 
 @pytest.fixture(params=["jobs", "sessions"])
 def any_executor(request: pytest.FixtureRequest, make: Make) -> Executor:
-    """Return an executor with two workers, of each kind."""
+    """Return an executor of each kind with two workers."""
     return make(max_workers=2, warm=request.param == "sessions")

@@ -1,5 +1,5 @@
 """Cancelling, holding, releasing and requeuing many jobs on a real Slurm, and thousands on a fake
-one."""
+Slurm."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Ground:
 def ground(ssh_keeper: Keeper, engines_python: Path) -> Iterator[Ground]:
     """Yield a cluster of two nodes for the test's user and another."""
     if os.geteuid() != 0:
-        pytest.skip("to be two users takes root")
+        pytest.skip("only root can act as another user")
     folder = make_folder(ssh_keeper, "two-")
     home = folder / "cluster"
     python = everybodys(engines_python, folder)
@@ -144,7 +144,8 @@ ON_ONE_NODE = {"nodes": "1", "nodelist": "n1", "cpus-per-task": "4"}
 
 
 def test_ray_clusters_on_one_node_stay_separate(site: Site, ground: Ground, tmp_path: Path) -> None:
-    """Two of them belong to one user. Ending one of the three does not affect the others."""
+    """Two of the three clusters belong to one user. The end of a cluster does not affect the
+    others."""
     jobs = [
         EngineJob(
             *(site, tmp_path / who, "ray", RAY.format(who=who)),

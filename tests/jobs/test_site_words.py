@@ -112,7 +112,7 @@ WIKI = "See https://wiki/é"
 
 
 def with_wrapper(site: Site, text: str) -> None:
-    """Put a wrapper in front of the cluster's sbatch. Its text calls the latter as "$SBATCH"."""
+    """Put a wrapper in front of the cluster's sbatch. It calls the real sbatch as "$SBATCH"."""
     folder = site._home / "wrapper"
     folder.mkdir()
     profile = tomllib.loads(site.cluster.profile_path.read_text(encoding="utf-8"))

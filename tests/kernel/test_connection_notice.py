@@ -11,7 +11,7 @@ from jupyter_slurm.kernel.answers import Answers
 from jupyter_slurm.kernel.messages import Message, made
 from jupyter_slurm.kernel.waiting import ConnectionNotice
 
-NO_ROUTE = TransportError("There is no route.")
+NO_ROUTE = TransportError("No route found.")
 NO_LINE = TransportError("The line was cut.")
 LOGIN = LoginNeededError("It is closed until you log in again.")
 CELL = made("execute_request", {"code": "1"}, session="s")
@@ -65,7 +65,7 @@ def test_one_display_shows_each_change_of_the_connection(
     notice.look(CELL, "arandu", 600.0)
     notice.stream_open(601.0)
     why, login, line, well = cell.texts()
-    assert "There is no route. The kernel retries automatically." in why
+    assert "No route found. The kernel retries automatically." in why
     assert "`jupyter slurm login arandu`" in login
     assert "The line was cut." in line, "the cluster is reachable, but the kernel is not yet"
     assert well == "The connection to the kernel's job was down for 10 min 1 s. No output was lost."

@@ -1,4 +1,4 @@
-"""A kernel's connection that is cut at any byte loses and repeats no frame.
+"""A kernel's connection that is cut at any byte, and must not lose or repeat a frame.
 
 The kernel's end is simulated. tests/node/test_kernel.py tests the real one.
 """
@@ -39,8 +39,8 @@ class There:
 
     def begun(self, boot: str = "b", got: int | None = None, next_: int | None = None) -> Line:
         """Return the next connection once both ends have exchanged positions. `got` and `next_` are
-        the positions in the messages to and from the kernel. For None they are those of the other
-        end."""
+        the positions in the messages to and from the kernel. If they are None, the other end's
+        positions are used."""
         line = Line(self.lines.get(timeout=PATIENCE_S))
         kind, body = line.frame()
         assert kind == b"B"

@@ -1,4 +1,4 @@
-"""A kernel's proxy without a job. It answers itself while the remote kernel is up."""
+"""A kernel's proxy without a job. The proxy itself answers a request that is too large."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Node:
         try:
             return next(self.lines)
         except StopIteration:
-            raise TransportError("There is no other line.") from None
+            raise TransportError("No other connection is open.") from None
 
     def hear(self) -> tuple[bytes, bytes]:
         kind, size = FRAME.unpack(self._exactly(FRAME.size))

@@ -168,7 +168,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         self.far()
         return [
             Check(ok=True, sentence=f"{cluster or 'fake'} answers."),
-            Check(ok=False, sentence="No GPUs.", hint="Ask for some."),
+            Check(ok=False, sentence="No GPUs.", hint="Request one."),
         ]
 
     def describe(self, cluster: str | None = None) -> Description:
@@ -231,7 +231,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         for job in self._jobs.values():
             if job_id in (job.id, job.slurm_id):
                 return job
-        raise NotFoundError(f"There is no job {job_id}.")
+        raise NotFoundError(f"Job {job_id} not found.")
 
     def logs(
         self,
@@ -378,7 +378,7 @@ class FakeApi(FarSide, FileSide, ImageSide, JobSide, QueueSide):
         space: dict[str, Any] | None = None,
         error: ErrorOutput | None = None,
     ) -> None:
-        with self._changed:  # the job cannot be forgotten meanwhile
+        with self._changed:  # the job cannot be forgotten during this block
             if spec.id not in self._jobs or self._jobs[spec.id].state.final:
                 return
             names = _names_out(spec)

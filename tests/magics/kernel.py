@@ -82,7 +82,7 @@ class Kernel:
             self.messages.append(message)
             if what(message):
                 return message
-        raise AssertionError("the message did not come")
+        raise AssertionError("the message did not arrive")
 
     def until_card(self, state: str, request: str) -> dict[str, Any]:
         """Return the card of the cell `request` once it shows `state`. Its display ID names the

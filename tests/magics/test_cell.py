@@ -81,7 +81,7 @@ def test_failed_cell_raises_with_the_remote_traceback(shell: Shell) -> None:
     assert isinstance(ran.error, CellFailed)
     assert "ZeroDivisionError" in str(ran.error)
     assert any("return 1 / 0" in line or "line 2" in line for line in ran.error.traceback)
-    assert "magics/cell.py" not in ran.out  # there are no frames of this package
+    assert "magics/cell.py" not in ran.out  # the traceback omits frames of this package
 
 
 def test_no_raise_option_suppresses_the_error(shell: Shell) -> None:
@@ -118,7 +118,7 @@ def test_syntax_error_looks_like_a_local_error_and_submits_nothing(
     assert api.specs == {}
 
 
-# invalid in every Python, in a syntax that this one does not know
+# invalid in every Python, with syntax that is newer than this Python
 NEWER = "%%slurm\nclass A[T]:\n    ?"
 
 

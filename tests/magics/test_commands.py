@@ -116,7 +116,7 @@ def test_queue_info_clusters_and_doctor_show_the_cluster(shell: Shell) -> None:
     assert table(shell, "%slurm queue").rows[0]["Note"] == "It waits for free nodes."
     assert table(shell, "%slurm info").rows[0]["Partition"] == "gpu (default)"
     assert table(shell, "%slurm clusters").rows[0]["Cluster"] == "fake (default)"
-    assert shell.run("%slurm doctor").out == "✔ fake answers.\n✖ No GPUs.\n    Ask for some.\n"
+    assert shell.run("%slurm doctor").out == "✔ fake answers.\n✖ No GPUs.\n    Request one.\n"
     for line in ("%slurm doctor other", "%slurm doctor --cluster other"):
         assert shell.run(line).out.startswith("✔ other answers.\n")
 

@@ -1,4 +1,5 @@
-"""Delivery of an outcome: after the page's acknowledgement, or at once for clients without one."""
+"""Delivery of an outcome: after the page's acknowledgement, or at once for clients that cannot
+acknowledge."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_open_log_follows_the_job(widget: QueueWidget, api: FakeApi) -> None:
 
 def test_failed_click_is_reported_in_the_widget(widget: QueueWidget) -> None:
     click(widget, "cancel", "gone")
-    assert "There is no job gone." in widget.message
+    assert "Job gone not found." in widget.message
 
 
 def test_row_of_an_unreachable_cluster_shows_the_login_command(

@@ -31,7 +31,7 @@ from jupyter_slurm.wire import (
     Stream,
 )
 
-# The same interpreter without installed packages, so without IPython and cloudpickle.
+# This interpreter without installed packages, and so without IPython and cloudpickle.
 BARE = (sys.executable, "-I", "-S", "-u")
 FULL = (sys.executable, "-u")
 

@@ -359,7 +359,7 @@ def test_missing_ipykernel_is_reported(tmp_path: Path) -> None:
     assert done.stdout.endswith("lacks ipykernel, zmq\n")
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="another user can be had by root only")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can act as another user")
 def test_another_users_client_is_rejected(job: Callable[..., Job], tmp_path: Path) -> None:
     one = job()
     user = one.user()

@@ -127,7 +127,7 @@ def test_proxy_reports_a_change_after_other_requests_of_a_connection(
 
 def test_relay_rejects_another_users_socket(server: Path) -> None:
     if os.getuid() != 0:
-        pytest.skip("to be two users takes root")
+        pytest.skip("only root can act as another user")
     relay = Relay(LocalTransport().open_stream, lambda argv: argv, sys.executable, "n1")
     taken = f"jslurm-test-{secrets.token_hex(8)}"
     with (

@@ -176,7 +176,7 @@ def test_cancelled_job_does_not_report_a_lost_first_node(launched: Launched) -> 
 
 @pytest.mark.parametrize("launched", [{"alone_s": 600.0}], indirect=True)
 def test_first_node_that_slurm_signals_first_is_not_lost(launched: Launched) -> None:
-    """Cancelled, timed out or preempted: Slurm's signal reaches each node at its own time."""
+    """Slurm's signal to cancel, preempt or time out a job reaches each node at a different time."""
     launched.sock.shutdown(socket.SHUT_RDWR)
     launched.process.send_signal(signal.SIGTERM)
     launched.wait()
@@ -185,7 +185,7 @@ def test_first_node_that_slurm_signals_first_is_not_lost(launched: Launched) -> 
 
 @pytest.mark.parametrize("launched", [{"alone_s": 0.6}], indirect=True)
 def test_first_node_is_lost_although_programs_outlive_its_launcher(launched: Launched) -> None:
-    """After the launcher others still write files."""
+    """Other programs still write files after the launcher's end."""
     launched.sock.shutdown(socket.SHUT_RDWR)
     with (launched.folder / "usage.0.jsonl").open("wb", buffering=0) as file:
         wait_until(lambda: file.write(b"{}\n") and file.tell() > 150, 30)

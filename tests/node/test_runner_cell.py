@@ -1,4 +1,4 @@
-"""Values, displays, figures and errors of cells look as in a notebook, with or without IPython."""
+"""Values, displays, figures and errors of cells, as in a notebook, with and without IPython."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles are saved without changes to other content of the files."""
+"""Saved profiles, and the unchanged other content of their files."""
 
 from __future__ import annotations
 

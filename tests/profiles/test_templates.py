@@ -1,4 +1,4 @@
-"""The package's templates: each is a complete and consistent profile."""
+"""The package's templates, each a complete and consistent profile."""
 
 from __future__ import annotations
 

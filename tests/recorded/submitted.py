@@ -39,7 +39,7 @@ _NODE = Path(__file__).parents[2] / "jupyter_slurm" / "node"
 _HOME = "/home/alice"
 _JOBS = f"{_HOME}/it's 50% mine/jobs"
 _PLAIN_JOBS = f"{_HOME}/jobs"
-"""pyxis cannot mount a path with blanks or quotes."""
+"""A job root for pyxis, which cannot mount a path with blanks or quotes."""
 _IMAGES = {
     "charliecloud": "/images/pytorch 22.11",
     "apptainer": "/images/pytorch,22.11.sif",
@@ -50,9 +50,9 @@ _IMAGES = {
     "pyxis": "docker://pytorch/pytorch:22.11",
     "enroot": "/images/pytorch.sqsh",
 }
-"""The path of `pytorch:22.11` on the login node for each runtime …"""
+"""The path or name of `pytorch:22.11` on the login node for each runtime."""
 _IMAGE = "/images/pytorch"
-"""… and for any other runtime."""
+"""The path of `pytorch:22.11` for other runtimes."""
 _STAGED = ("none", "docker")
 """Runtimes of the staged jobs. In every container tool, staging only adds a mount."""
 

@@ -12,7 +12,7 @@ import pytest
 from jupyter_slurm.wire import JobKind
 from tests.recorded import help_texts, reference, sites, submitted
 
-_HINT = "If you meant this change, record it: python -m tests.recorded."
+_HINT = "Record an intended change with: python -m tests.recorded."
 _RECORDED = {path.stem: path for path in sorted(submitted.FOLDER.iterdir())}
 
 

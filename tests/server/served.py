@@ -298,7 +298,8 @@ c.ServerApp.jpserver_extensions = {{
 }}
 c.ServerApp.root_dir = {folder!r}
 c.ServerApp.open_browser = False
-# With 0, jupyter_server 2.15 reports port 0. If the port is taken meanwhile, it uses another one.
+# With 0, jupyter_server 2.15 reports port 0. If another program takes the port first, the server
+# uses another port.
 c.ServerApp.port = {port}
 c.ServerApp.allow_unauthenticated_access = False
 c.PasswordIdentityProvider.hashed_password = {password!r}

@@ -87,7 +87,7 @@ def environment_of(account: Account) -> dict[str, str]:
 def users() -> Iterator[tuple[User, User]]:
     """Yield Ada and Bob, each with an agent in memory."""
     if os.geteuid() != 0:
-        pytest.skip("a hub starts servers for other users: root only")
+        pytest.skip("only root can run a hub that starts servers for other users")
     with keeping() as keeper:
         folder = make_folder(keeper, "hub-")
         url, token = start_hub(keeper, folder)

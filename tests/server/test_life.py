@@ -32,7 +32,7 @@ def kernel_environment(served: Served) -> dict[str, str]:
             with suppress(psutil.NoSuchProcess):  # this is a helper program, not a kernel
                 if "JPY_PARENT_PID" in (env := child.environ()):
                     return env
-    raise AssertionError("there is no kernel")
+    raise AssertionError("no kernel found")
 
 
 def test_kernels_inherit_the_agents_socket(served: Served) -> None:

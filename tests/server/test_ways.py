@@ -144,7 +144,7 @@ def test_kernel_without_the_socket_calls_through_its_server(
     api = connect()
     assert api.status().pid == served.client().call("status")["pid"]
     assert api.changes(wait_s=0.1).whole
-    with pytest.raises(Exception, match="There is no job 'nobody' here"):
+    with pytest.raises(Exception, match="Job 'nobody' not found"):
         api.job("nobody")
 
 

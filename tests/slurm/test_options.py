@@ -188,8 +188,8 @@ def test_directive_rejects_line_ends(char: str) -> None:
 BY_RELEASE: dict[str, dict[str, tuple[str, str]]] = json.loads(
     (Path(__file__).parents[1] / "recorded" / "sbatch_options.json").read_text()
 )
-"""By release and long name: whether the option takes a value, and its short name. From Slurm's own
-tables."""
+"""The options of each release, from Slurm's own tables. A long name maps to the kind of its value
+and its short name."""
 
 
 @pytest.mark.parametrize("release", BY_RELEASE)
@@ -206,8 +206,8 @@ def test_option_table_matches_slurm(release: str) -> None:
     if release == "23.11":  # only this release lacks --export-file
         there.remove("export-file")
     assert there | set(ALIASES) == set(theirs), (
-        "Of an option that this release of Slurm has, tests/recorded/sbatch_options.json says so; "
-        "of one that it has not, `since` and `until` in the table do."
+        "Our table and Slurm disagree on the options of this release. "
+        "Correct `since` and `until` in the table."
     )
     for name in there:
         value, short = theirs[name]

@@ -5,7 +5,7 @@ import pytest
 from jupyter_slurm.slurm.reasons import explain
 
 CODES = (Path(__file__).parents[1] / "recorded" / "reasons.txt").read_text().split()
-"""Every code of 20.11 to 26.05."""
+"""Every reason code of Slurm 20.11 to 26.05."""
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -140,7 +140,7 @@ def ssh_slurm(ssh_keeper: Keeper, ssh_folder: Path, slurm_cluster: SlurmCluster)
 def ssh_site(ssh_keeper: Keeper, ssh_folder: Path) -> Site:
     """Yield the shared site. Tests undo their changes to it, and each uses its own `home()`."""
     if not possible():
-        pytest.skip("Making network namespaces needs root and a machine that permits it.")
+        pytest.skip("Network namespaces need root and a machine that permits them.")
     return make_site(ssh_keeper, ssh_folder / "site")
 
 

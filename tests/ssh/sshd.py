@@ -150,7 +150,7 @@ class Sshd:
     def stop(self) -> None:
         """End the listener and every session, as if the machine were switched off."""
         if self.pid:
-            # The listener ends first, so that no new session starts meanwhile.
+            # The listener ends first, so that new sessions cannot start.
             _end(_with_all_they_start([psutil.Process(self.pid)]))
             self.pid = 0
 

@@ -15,7 +15,7 @@ from tests.ssh.site import Site
 _POLL_S = 1.0
 """The interval in the site's profile: one squeue serves all jobs in this time."""
 _SHELLS = 4
-"""At most two helpers run, and the one that looks at the files, with its subshell."""
+"""The maximum of shells: two helpers, the helper that checks files, and its subshell."""
 _LOOKS = 60
 _LOOK_EVERY_S = 0.1
 

@@ -1,5 +1,5 @@
-"""Connections to the cluster that are lost at any moment. Nothing is lost or repeated, and no
-needless question is asked."""
+"""Connections to the cluster that drop at any moment. Output and calls are neither lost nor
+repeated, and the user gets only necessary questions."""
 
 from __future__ import annotations
 

@@ -128,8 +128,8 @@ def port() -> int:
 @pytest.fixture(scope="package")
 def port_apart() -> int:
     """Choose the port that the other servers use in turn, because the browser caches JupyterLab's
-    compiled scripts by address. If another program takes the port, the server uses another one, and
-    the browser compiles again."""
+    compiled scripts by address. If another program takes the port, the server uses another port,
+    and the browser compiles again."""
     return free_port()
 
 

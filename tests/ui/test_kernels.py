@@ -75,7 +75,7 @@ def traces(job_name: str, home: Path) -> list[str]:
         *(line for line in sockets if f"jslurm-{job_id}" in line),
         *(
             f"{folder}/{name}"
-            for folder, folders, files in os.walk(home)  # folders can disappear meanwhile
+            for folder, folders, files in os.walk(home)  # folders can disappear during the walk
             if folder.endswith("/spool")
             for name in (*folders, *files)
             if job_id in name

@@ -76,7 +76,7 @@ def test_every_view_recovers_from_a_killed_agent_and_from_a_silent_network(
     cluster: SlurmCluster,
     tmp_path: Path,
 ) -> None:
-    """Each view then shows the changes, and at last the end of the job."""
+    """After each outage, every view shows the changes of the job."""
     line = delayed(urlsplit(lab.url).port or 0, 0.0)
     far = dataclasses.replace(lab, url=f"http://127.0.0.1:{line.port}/")
     gate = tmp_path / "gate"

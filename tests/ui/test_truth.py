@@ -1,4 +1,4 @@
-"""Sidebar, panels and card all show what Slurm knows."""
+"""A job's state in sidebar, panels and card, which is always Slurm's state."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def its_token_is_in_no_command_line_environment_script_or_log(site: Site, job: J
 
 def another_user_of_the_node_is_not_let_in_and_not_spoken_to(job: Job) -> None:
     if os.getuid() != 0:
-        pytest.skip("to be two users takes root")
+        pytest.skip("only root can act as another user")
     come = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect('\\0' + sys.argv[1]); "
     come += "s.sendall(b'GET /api HTTP/1.0\\r\\n\\r\\n'); print(s.recv(99))"
     words = [sys.executable, "-c", come, f"jslurm-lab-{job.id}"]

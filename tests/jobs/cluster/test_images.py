@@ -177,8 +177,8 @@ def test_image_is_built_once_and_runs_cells(
 
 
 _PIP = """#!/bin/sh
-# A stand-in for a Python with pip, which finds no packages here: it notes what pip is told. What a
-# tool has it run (`python3 -IS -c TEXT PROGRAM`) to become a program becomes that.
+# A stand-in for a Python with pip, which cannot reach packages here. It records the arguments of
+# pip. For a tool's `python3 -IS -c TEXT PROGRAM` it executes PROGRAM.
 [ "$1" = -m ] || { shift 3; exec "$@"; }
 echo "pip says hello"
 echo "$@" >>/opt/pip

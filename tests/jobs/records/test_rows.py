@@ -34,7 +34,7 @@ class Agent:
 
     def _named(self, name: str) -> str:
         if name != "here":
-            raise NotFoundError(f"There is no cluster {name}.")
+            raise NotFoundError(f"Cluster {name} not found.")
         return name
 
     def changes(self, cursor: str = "", wait_s: float = 0.0, **more: Any) -> Changes:

@@ -1,5 +1,5 @@
-"""Jobs on the login node, which are started once, cancelled and resumed; and image builds there
-with the real tools."""
+"""Jobs on the login node: a single start, cancelling and resuming. Builds of images there, with the
+real tools."""
 
 from __future__ import annotations
 

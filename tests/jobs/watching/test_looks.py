@@ -41,7 +41,7 @@ def sleeper(site: Site) -> str:
 
 
 def times_run(site: Site, program: str = "squeue") -> int:
-    """Return the number of runs on the cluster."""
+    """Return how often the program ran on the cluster."""
     return site.service.status().commands.get(f"{site.cluster.name} {program}", 0)
 
 

@@ -89,7 +89,8 @@ def test_state_of_an_ended_array_includes_its_purged_tasks(
 
 
 def test_silent_session_is_reported_for_its_cells(tmp_path: Path) -> None:
-    """The listing has no rows for them. Without a problem their time would count on."""
+    """The listing has no rows for a session's cells. Without a problem, their elapsed time would
+    grow."""
     desk = Desk(tmp_path, kind=JobKind.SESSION)
     for job_id, session in (("bbbbbbbb", "aaaaaaaa"), ("cccccccc", None)):
         desk.registry.add(record(job_id, state=JobState.RUNNING, session=session))

@@ -67,7 +67,7 @@ def test_command_runs_in_the_background_and_ends_with_the_input(
         command(["sh", "-c", 'echo "$1" >"$2"; sleep 600', "sh", "begun", str(fifo)], None)
     )
     pipe = subprocess.PIPE
-    argv = [*shell, "-c", f"{LOOP}; kill -9 0"]  # helpers do this, too
+    argv = [*shell, "-c", f"{LOOP}; kill -9 0"]  # helpers end with this command, too
     with subprocess.Popen(argv, 0, None, pipe, pipe, pipe, start_new_session=True) as process:
         assert process.stdin is not None
         process.stdin.write(PRELUDE + lines)
@@ -130,7 +130,7 @@ def test_interrupted_upload_does_not_run_its_command(
     with begun(shell, delivery, brought) as process:
         assert heard(process).endswith(b"KEY:0 not-placed\n")
     assert names_in(folder) <= {"a"}
-    # helpers do this, too
+    # helpers end with this command, too
     with begun(shell, delivery, brought, at_its_end="; kill -9 0") as process:
         heard(process)
     assert names_in(folder) <= {"a"}

@@ -60,10 +60,10 @@ test('an ended job shows its end and its usage', () => {
 });
 
 test('reasons are shown for waiting jobs and, as errors, for failed ones only', () => {
-  const told = { why: 'Others are before it.', advice: 'Ask for less.' };
-  expect(said({ state: 'PENDING', ...told })).toEqual(['Others are before it. Ask for less.']);
+  const told = { why: 'Others are before it.', advice: 'Request fewer GPUs.' };
+  expect(said({ state: 'PENDING', ...told })).toEqual(['Others are before it. Request fewer GPUs.']);
   const failed = notes(job({ state: 'FAILED', ...told }), FRESH, undefined, NOW_S);
-  expect(failed).toEqual([{ tone: 'bad', text: 'Others are before it. Ask for less.' }]);
+  expect(failed).toEqual([{ tone: 'bad', text: 'Others are before it. Request fewer GPUs.' }]);
   expect(said({ state: 'COMPLETED', ...told })).toEqual([]);
 });
 

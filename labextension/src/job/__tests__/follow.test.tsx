@@ -34,7 +34,7 @@ function Box(): JSX.Element {
 function box(): HTMLElement {
   const found = host.querySelector<HTMLElement>('[role=log]');
   if (found === null) {
-    throw new Error('There is no log.');
+    throw new Error('Log not found.');
   }
   return found;
 }

@@ -75,7 +75,7 @@ async function dialog(): Promise<HTMLElement> {
   await settled();
   const found = document.querySelector<HTMLElement>('.jp-Dialog');
   if (found === null) {
-    throw new Error('There is no dialog.');
+    throw new Error('Dialog not found.');
   }
   return found;
 }
@@ -84,7 +84,7 @@ function press(within: HTMLElement, name: string): void {
   const buttons = [...within.querySelectorAll<HTMLButtonElement>('button')];
   const found = buttons.find(one => one.textContent === name);
   if (found === undefined) {
-    throw new Error(`There is no button ${name}.`);
+    throw new Error(`Button ${name} not found.`);
   }
   found.click();
 }

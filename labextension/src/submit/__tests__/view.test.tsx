@@ -132,7 +132,7 @@ function field(name: string): Control {
   const label = [...host.querySelectorAll('label')].find(one => one.textContent === name);
   const found = host.querySelector<Control>(`[id="${label?.htmlFor}"]`);
   if (found === null) {
-    throw new Error(`There is no ${name}.`);
+    throw new Error(`${name} not found.`);
   }
   return found;
 }

@@ -71,7 +71,7 @@ function field(node: HTMLElement, label: string): HTMLInputElement {
   const named = labels.find(one => one.firstChild?.textContent === label);
   const found = named?.querySelector<HTMLInputElement>('input, select, textarea');
   if (!found) {
-    throw new Error(`There is no field ${label}.`);
+    throw new Error(`Field ${label} not found.`);
   }
   return found;
 }
