@@ -26,7 +26,7 @@ pytest_plugins = (
 
 # Children of a background shell ignore Ctrl-C. Every program that a test starts would inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# Below nohup(1), they ignore hangups, too. bash cannot trap signals that it inherits as ignored.
+# Programs below nohup(1) ignore hangups, too. bash cannot trap signals that it inherits as ignored.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # JupyterLab reads settings of yarn and npm at each start if it finds Node.js. Few users have
